@@ -1,0 +1,30 @@
+// The commands of the program: one file each, one line each in the table of cli.cpp.
+//
+// A command declares its options on a CLI::App and returns the action that runs once they are parsed. An action returns
+// the exit code; an Error is printed as `smelt: MESSAGE` and exits 1. Answers go to stdout, everything else to stderr.
+#pragma once
+
+#include <functional>
+
+#include "base/result.h"
+
+namespace CLI {
+class App;  // <CLI/CLI.hpp> is slow to compile; only those who declare options include it
+}
+
+namespace smelt {
+
+using Action = std::function<Result<int>()>;
+
+Action declare_run(CLI::App& app);
+Action declare_tokenize(CLI::App& app);
+Action declare_inspect(CLI::App& app);
+Action declare_logits(CLI::App& app);
+Action declare_perplexity(CLI::App& app);
+Action declare_replay(CLI::App& app);
+
+constexpr int kExitWorld = 1;        // a file, a model, a device is not as it should be
+constexpr int kExitUsage = 2;        // the command line is wrong
+constexpr int kExitInterrupted = 130;  // Ctrl-C
+
+}  // namespace smelt

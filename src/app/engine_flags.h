@@ -1,0 +1,42 @@
+// The options that every command which computes has in common, and what they open: file, tokenizer, session.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "engine/session.h"
+#include "gguf/gguf.h"
+#include "text/tokenizer.h"
+
+namespace CLI {
+class App;
+}
+
+namespace smelt {
+
+struct EngineFlags {
+  std::string model;  // empty: the embedded model
+  int threads = 0;
+  int64_t context = 0;
+  std::string cache_type = "f32";
+  std::string activations = "f32";
+};
+
+void declare_model_flag(CLI::App& app, std::string& model);
+void declare_engine_flags(CLI::App& app, EngineFlags& flags);
+
+// The file of `-m`, or the embedded model where `path` is empty.
+Result<GgufFile> open_model(const std::string& path);
+
+// Members are destroyed last to first, and each one uses those before it.
+struct Engine {
+  std::unique_ptr<GgufFile> file;
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::unique_ptr<Session> session;
+};
+
+// Opens the model; compiling shows its progress on stderr.
+Result<Engine> open_engine(const EngineFlags& flags);
+
+}  // namespace smelt

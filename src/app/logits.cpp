@@ -1,0 +1,98 @@
+// `smelt logits`: the model's raw output, for comparison with other programs.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+
+#include "app/command.h"
+#include "app/engine_flags.h"
+#include "app/interrupt.h"
+
+namespace smelt {
+namespace {
+
+struct LogitsFlags {
+  EngineFlags engine;
+  std::vector<int32_t> ids;
+  bool all = false;
+  std::string output;
+};
+
+constexpr const char* kExamples =
+    "The file holds 32-bit floats, little-endian, without a header: one row per position, one number per token of the\n"
+    "vocabulary. Example, with numpy:\n"
+    "  smelt logits --ids 416,432,258 -o logits.bin\n"
+    "  python3 -c \"import numpy; print(numpy.fromfile('logits.bin', '<f4').argmax())\"\n";
+
+// A file of float rows. Every machine that smelt compiles for is little-endian.
+class RowFile {
+ public:
+  static Result<RowFile> create(const std::string& path) {
+    std::FILE* file = path == "-" ? stdout : std::fopen(path.c_str(), "wb");
+    if (!file) return Error{"[logits] " + path + ": cannot be written; check the folder and its permissions"};
+    return RowFile(file, path);
+  }
+
+  void write(std::span<const float> row) { std::fwrite(row.data(), sizeof(float), row.size(), file_.get()); }
+
+  Status close() {
+    const bool written = std::fflush(file_.get()) == 0 && !std::ferror(file_.get());
+    if (written) return {};
+    return Error{"[logits] " + path_ + ": writing failed; is the disk full?"};
+  }
+
+ private:
+  struct Closer {
+    void operator()(std::FILE* file) const {
+      if (file != stdout) std::fclose(file);
+    }
+  };
+  RowFile(std::FILE* file, std::string path) : file_(file), path_(std::move(path)) {}
+  std::unique_ptr<std::FILE, Closer> file_;
+  std::string path_;
+};
+
+Status check_ids(const std::vector<int32_t>& ids, const Session& session) {
+  for (int32_t id : ids) {
+    if (id >= 0 && id < session.vocabulary_size()) continue;
+    return Error{"[logits] --ids: " + std::to_string(id) + " is not in the vocabulary; it has " +
+                 std::to_string(session.vocabulary_size()) + " tokens"};
+  }
+  if (static_cast<int64_t>(ids.size()) <= session.context()) return {};
+  return Error{"[logits] --ids: " + std::to_string(ids.size()) + " tokens do not fit a context of " +
+               std::to_string(session.context()) + "; make it longer with -c"};
+}
+
+Status write_rows(Session& session, const LogitsFlags& flags, RowFile& file) {
+  if (flags.all) {
+    const auto sink = [&](int64_t, std::span<const float> logits) { file.write(logits); };
+    return session.append_all(flags.ids, sink, &interrupted());
+  }
+  SMELT_TRY(logits, session.append(flags.ids, &interrupted()));
+  file.write(logits);
+  return {};
+}
+
+Result<int> run(const LogitsFlags& flags) {
+  SMELT_TRY(engine, open_engine(flags.engine));
+  SMELT_CHECK(check_ids(flags.ids, *engine.session));
+  SMELT_TRY(file, RowFile::create(flags.output));
+  const Status written = write_rows(*engine.session, flags, file);
+  if (interrupted()) return kExitInterrupted;
+  SMELT_CHECK(written);
+  SMELT_CHECK(file.close());
+  return 0;
+}
+
+}  // namespace
+
+Action declare_logits(CLI::App& app) {
+  const auto flags = std::make_shared<LogitsFlags>();
+  app.add_option("--ids", flags->ids, "token ids, separated by commas")->type_name("N,N,...")->delimiter(',')->default_str("")->required();
+  app.add_flag("--all", flags->all, "the rows of all positions, not of the last alone");
+  app.add_option("-o,--output", flags->output, "file to write; -: standard output")->type_name("FILE")->required();
+  declare_engine_flags(app, flags->engine);
+  app.footer(kExamples);
+  return [flags] { return run(*flags); };
+}
+
+}  // namespace smelt

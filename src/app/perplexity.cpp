@@ -1,0 +1,108 @@
+// `smelt perplexity`: how well a model predicts a text. exp of the mean of -log p(token | tokens before it in its chunk).
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <cstdio>
+
+#include "app/checks.h"
+#include "app/command.h"
+#include "app/engine_flags.h"
+#include "app/interrupt.h"
+#include "base/file.h"
+#include "base/progress.h"
+
+namespace smelt {
+namespace {
+
+struct PerplexityFlags {
+  EngineFlags engine;
+  std::string text;
+  int64_t chunk = 512;
+};
+
+constexpr const char* kExplanation =
+    "The text is cut into chunks of tokens, each read from an empty context; the rest of the last one is dropped and\n"
+    "nothing is added. Two figures are printed, lower is better:\n"
+    "  all_positions  scores every token of a chunk but the first\n"
+    "  second_half    scores the tokens after the middle one, as llama-perplexity does\n";
+
+// -log softmax(logits)[token], in double precision.
+double negative_log_probability(std::span<const float> logits, int32_t token) {
+  double best = logits[0];
+  for (float x : logits) best = std::max(best, static_cast<double>(x));
+  double sum = 0;
+  for (float x : logits) sum += std::exp(static_cast<double>(x) - best);
+  return std::log(sum) + best - static_cast<double>(logits[token]);
+}
+
+struct Mean {
+  double sum = 0;
+  int64_t count = 0;
+  void add(double value) { sum += value, ++count; }
+  double perplexity() const { return std::exp(sum / static_cast<double>(count)); }
+};
+
+struct Score {
+  Mean all_positions;
+  Mean second_half;
+};
+
+// The logits at `index` predict the token at `index` + 1.
+Status score_chunk(Session& session, std::span<const int32_t> chunk, Score& score) {
+  const int64_t last = static_cast<int64_t>(chunk.size()) - 1;
+  const auto sink = [&](int64_t index, std::span<const float> logits) {
+    if (index == last) return;
+    const double loss = negative_log_probability(logits, chunk[index + 1]);
+    score.all_positions.add(loss);
+    if (index >= static_cast<int64_t>(chunk.size()) / 2) score.second_half.add(loss);
+  };
+  session.reset();
+  return session.append_all(chunk, sink, &interrupted());
+}
+
+Status check_length(int64_t tokens, int64_t chunk, const std::string& path) {
+  if (tokens >= chunk) return {};
+  return Error{"[perplexity] " + path + ": " + std::to_string(tokens) + " tokens are fewer than one chunk of " +
+               std::to_string(chunk) + "; take a longer text or a smaller --chunk"};
+}
+
+void print(const Score& score, int64_t chunks, int64_t chunk) {
+  std::printf("chunks %lld of %lld tokens\n", static_cast<long long>(chunks), static_cast<long long>(chunk));
+  std::printf("all_positions %.6f\n", score.all_positions.perplexity());
+  std::printf("second_half %.6f\n", score.second_half.perplexity());
+}
+
+Result<int> run(PerplexityFlags flags) {
+  if (flags.engine.context == 0) flags.engine.context = flags.chunk;
+  SMELT_TRY(text, read_file(flags.text));
+  SMELT_TRY(engine, open_engine(flags.engine));
+  const std::vector<int32_t> ids = engine.tokenizer->encode(text, false, false);
+  SMELT_CHECK(check_length(static_cast<int64_t>(ids.size()), flags.chunk, flags.text));
+
+  const int64_t chunks = static_cast<int64_t>(ids.size()) / flags.chunk;
+  Progress progress("perplexity", static_cast<uint64_t>(chunks));
+  Score score;
+  int64_t done = 0;
+  for (; done < chunks; ++done) {
+    const Status scored =
+        score_chunk(*engine.session, std::span(ids).subspan(done * flags.chunk, flags.chunk), score);
+    if (interrupted()) break;
+    SMELT_CHECK(scored);
+    progress.add(1);
+  }
+  progress.finish();
+  if (done > 0) print(score, done, flags.chunk);
+  return interrupted() ? kExitInterrupted : 0;
+}
+
+}  // namespace
+
+Action declare_perplexity(CLI::App& app) {
+  const auto flags = std::make_shared<PerplexityFlags>();
+  app.add_option("-f,--file", flags->text, "the text to predict")->type_name("FILE")->required();
+  app.add_option("--chunk", flags->chunk, "tokens in a chunk")->type_name("N")->check(whole_number(4, 1 << 20));
+  declare_engine_flags(app, flags->engine);
+  app.footer(kExplanation);
+  return [flags] { return run(*flags); };
+}
+
+}  // namespace smelt

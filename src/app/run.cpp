@@ -1,0 +1,203 @@
+// `smelt run`: text after a prompt, as it is made.
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <iostream>
+#include <iterator>
+#include <optional>
+#include <random>
+
+#include "app/benchmark.h"
+#include "app/checks.h"
+#include "app/command.h"
+#include "app/engine_flags.h"
+#include "app/generate.h"
+#include "app/interrupt.h"
+#include "app/statistics.h"
+#include "base/file.h"
+
+namespace smelt {
+namespace {
+
+constexpr const char* kDefaultPrompt = "Once upon a time";
+constexpr int kDefaultBenchmarkTokens = 128;
+
+constexpr const char* kExamples =
+    "Examples:\n"
+    "  smelt run -p \"The little dragon\"             go on with this text\n"
+    "  smelt run -m model.gguf -p \"Hello\" --temp 0  always the most likely token\n"
+    "  smelt run -m model.gguf < prompt.txt         the prompt from a pipe or file\n"
+    "  smelt run -m model.gguf --benchmark          how fast it is here\n"
+    "\nThe text goes to standard output, figures to standard error. Ctrl-C stops.\n";
+
+struct RunFlags {
+  EngineFlags engine;
+  std::optional<std::string> prompt;
+  std::optional<std::string> prompt_file;
+  bool echo = false;
+  bool special = false;
+  GenerateOptions generate;
+  SamplerOptions sampler;
+  std::optional<uint64_t> seed;
+  CLI::Option* benchmark = nullptr;
+  int benchmark_tokens = kDefaultBenchmarkTokens;
+};
+
+struct Prompt {
+  std::string text;
+  bool echo = false;
+};
+
+void declare_prompt(CLI::App& app, RunFlags& flags) {
+  app.add_option("-p,--prompt", flags.prompt, "the text to go on with")->type_name("TEXT");
+  app.add_option("-f,--file", flags.prompt_file, "a file with that text")->type_name("FILE");
+  app.add_flag("--echo", flags.echo, "print the prompt before the answer");
+  app.add_flag("--special", flags.special, "print control tokens such as <|user|> too");
+}
+
+void declare_sampling(CLI::App& app, RunFlags& flags) {
+  SamplerOptions& sampler = flags.sampler;
+  app.add_option("--temp", sampler.temperature, "how freely to choose; 0: always the most likely token")
+      ->type_name("X")
+      ->check(number(0, 100));
+  app.add_option("--top-k", sampler.top_k, "choose among the K most likely tokens; 0: all")
+      ->type_name("K")
+      ->check(whole_number(0, INT32_MAX));
+  app.add_option("--top-p", sampler.top_p, "choose among the tokens that make up this probability; 1: all")
+      ->type_name("P")
+      ->check(number(0, 1));
+  app.add_option("--min-p", sampler.min_p, "drop tokens less likely than P times the best; 0: none")
+      ->type_name("P")
+      ->check(number(0, 1));
+  app.add_option("--seed", flags.seed, "the same seed gives the same text; without it, a new one each time")
+      ->type_name("N")
+      ->check(whole_number(0, INT64_MAX));
+  app.add_option("--repeat-penalty", sampler.repeat_penalty, "over 1: make recent tokens less likely; 1: off")
+      ->type_name("X")
+      ->check(number(0.01, 100));
+  app.add_option("--repeat-last-n", sampler.repeat_last_n, "how many recent tokens that is; -1: all")
+      ->type_name("N")
+      ->check(whole_number(-1, INT32_MAX));
+  app.add_flag("--ignore-eos", flags.generate.ignore_stop, "never choose a token that ends the text");
+}
+
+int usage(const char* message) {
+  std::fprintf(stderr, "smelt: %s\nTry `smelt run --help`.\n", message);
+  return kExitUsage;
+}
+
+// Editors end a file with a newline that the author of the prompt did not mean.
+std::string without_last_newline(std::string text) {
+  if (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
+std::string read_stdin() {
+  return {std::istreambuf_iterator<char>(std::cin), {}};
+}
+
+// Where the prompt comes from, in order: -p, -f, stdin unless it is a terminal, the story start of the embedded model.
+Result<Prompt> find_prompt(const RunFlags& flags) {
+  if (flags.prompt) return Prompt{*flags.prompt, flags.echo};
+  if (flags.prompt_file) {
+    SMELT_TRY(text, read_file(*flags.prompt_file));
+    return Prompt{without_last_newline(std::move(text)), flags.echo};
+  }
+  std::string piped = ::isatty(STDIN_FILENO) ? "" : without_last_newline(read_stdin());
+  if (!piped.empty()) return Prompt{std::move(piped), flags.echo};
+  // Nobody asked for these words, so they belong to the answer.
+  if (flags.engine.model.empty()) return Prompt{kDefaultPrompt, true};
+  return Prompt{};
+}
+
+Status check_length(const Session& session, size_t tokens) {
+  if (tokens <= static_cast<size_t>(session.context())) return {};
+  return Error{"[run] prompt: its " + std::to_string(tokens) + " tokens do not fit a context of " +
+               std::to_string(session.context()) + "; make it shorter, or the context longer with -c"};
+}
+
+void print(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+Status check_stdout() {
+  if (!std::ferror(stdout)) return {};
+  return Error{"[run] standard output: cannot be written; is the disk full?"};
+}
+
+const char* note(StopReason reason) {
+  switch (reason) {
+    case StopReason::length: return nullptr;
+    case StopReason::stop_token: return nullptr;
+    case StopReason::context_full: return "stopped: the context is full (-c makes it longer)";
+    case StopReason::interrupted: return "stopped: interrupted";
+  }
+  return nullptr;
+}
+
+void print_statistics(const SessionStats& stats, const Generation& generation, const SamplerOptions& sampler) {
+  if (const char* text = note(generation.stopped)) std::fprintf(stderr, "%s\n", text);
+  std::fprintf(stderr, "%s\n", load_line(stats).c_str());
+  if (generation.prompt_tokens > 0) std::fprintf(stderr, "%s\n", prompt_line(generation).c_str());
+  if (generation.decode_steps > 0) std::fprintf(stderr, "%s\n", decode_line(stats, generation).c_str());
+  if (sampler.temperature > 0) {
+    std::fprintf(stderr, "seed %llu\n", static_cast<unsigned long long>(sampler.seed));
+  }
+}
+
+SamplerOptions sampler_options(const RunFlags& flags, const Tokenizer& tokenizer) {
+  SamplerOptions options = flags.sampler;
+  options.seed = flags.seed ? *flags.seed : std::random_device{}();
+  if (flags.generate.ignore_stop) options.banned = tokenizer.stop_tokens();
+  return options;
+}
+
+Result<int> write_text(const RunFlags& flags, const Prompt& prompt) {
+  SMELT_TRY(engine, open_engine(flags.engine));
+  const std::vector<int32_t> ids = engine.tokenizer->encode(prompt.text);
+  if (ids.empty()) return Error{"[run] prompt: the vocabulary of this model has no token for it; try another text"};
+  SMELT_CHECK(check_length(*engine.session, ids.size()));
+  const SamplerOptions options = sampler_options(flags, *engine.tokenizer);
+  Sampler sampler(options);
+  for (int32_t id : ids) sampler.accept(id);
+
+  if (prompt.echo) print(prompt.text);
+  StreamDecoder decoder(*engine.tokenizer, !flags.special);
+  const auto emit = [&](int32_t id) { print(decoder.push(id)); };
+  SMELT_TRY(generation,
+            generate(*engine.session, *engine.tokenizer, sampler, ids, flags.generate, emit, interrupted()));
+  print(decoder.flush() + "\n");
+  print_statistics(engine.session->stats(), generation, options);
+  SMELT_CHECK(check_stdout());
+  return generation.stopped == StopReason::interrupted ? kExitInterrupted : 0;
+}
+
+Result<int> run(const RunFlags& flags) {
+  if (flags.benchmark->count() > 0) return run_benchmark(flags.engine, flags.benchmark_tokens);
+  if (flags.prompt && flags.prompt_file) return usage("--prompt and --file are two prompts; give one of them");
+  SMELT_TRY(prompt, find_prompt(flags));
+  if (prompt.text.empty()) return usage("no prompt: give -p TEXT, -f FILE, or text on standard input");
+  return write_text(flags, prompt);
+}
+
+}  // namespace
+
+Action declare_run(CLI::App& app) {
+  const auto flags = std::make_shared<RunFlags>();
+  declare_prompt(app, *flags);
+  app.add_option("-n,--predict", flags->generate.max_tokens, "tokens to write; -1: until the text ends")
+      ->type_name("N")
+      ->check(whole_number(-1, int64_t{1} << 30));
+  declare_engine_flags(app, flags->engine);
+  declare_sampling(app, *flags);
+  flags->benchmark = app.add_option("--benchmark", flags->benchmark_tokens, "time N decode steps and write nothing")
+                         ->type_name("[N]")
+                         ->expected(0, 1)
+                         ->check(whole_number(1, 1 << 20));
+  app.footer(kExamples);
+  return [flags] { return run(*flags); };
+}
+
+}  // namespace smelt

@@ -1,0 +1,22 @@
+// The lines of figures that a run ends with.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "app/generate.h"
+#include "engine/session.h"
+
+namespace smelt {
+
+// "load 0.01 s, compile 0.84 s (31 kernels compiled, 0 from the cache)"
+std::string load_line(const SessionStats& stats);
+// "prompt 12 tokens, 850.0 tok/s"
+std::string prompt_line(const Generation& generation);
+// "decode 127 tokens, 402.3 tok/s, 98 kernels and 8.21 MB a token, 3.30 GB/s"
+std::string decode_line(const SessionStats& stats, const Generation& generation);
+
+// Of a list of step times: what --benchmark prints.
+std::string benchmark_line(const SessionStats& stats, std::vector<double> step_seconds);
+
+}  // namespace smelt

@@ -1,0 +1,189 @@
+#include "base/file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace smelt {
+namespace {
+
+// A file descriptor that closes itself.
+class Descriptor {
+ public:
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() { close(); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+  bool ok() const { return fd_ >= 0; }
+  int close() { return fd_ < 0 ? 0 : ::close(std::exchange(fd_, -1)); }
+
+ private:
+  int fd_;
+};
+
+Error file_error(const std::string& path, const char* doing) {
+  return Error{"[file] " + path + ": cannot " + doing + ": " + std::strerror(errno)};
+}
+
+std::string folder_of(const std::string& path) {
+  size_t slash = path.rfind('/');
+  if (slash == std::string::npos) return ".";
+  return slash == 0 ? "/" : path.substr(0, slash);
+}
+
+// O_NONBLOCK: a pipe given as a model must be an error, not a wait for a writer.
+Result<uint64_t> open_size(const Descriptor& file, const std::string& path) {
+  if (!file.ok()) {
+    return Error{file_error(path, "open").message + "; check the path and its permissions"};
+  }
+  struct stat info;
+  if (fstat(file.get(), &info) != 0) return file_error(path, "read its size");
+  if (S_ISDIR(info.st_mode))
+    return Error{"[file] " + path + ": this is a folder; give the path of a file"};
+  if (!S_ISREG(info.st_mode))
+    return Error{"[file] " + path + ": not a regular file; copy its contents to a file first"};
+  return static_cast<uint64_t>(info.st_size);
+}
+
+Descriptor open_to_read(const std::string& path) {
+  return Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+}
+
+int write_all(int fd, std::string_view contents) {
+  while (!contents.empty()) {
+    ssize_t written = ::write(fd, contents.data(), contents.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return -1;
+    contents.remove_prefix(static_cast<size_t>(written));
+  }
+  return 0;
+}
+
+Status sync_folder(const std::string& path) {
+  Descriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!folder.ok() || ::fsync(folder.get()) != 0) return file_error(path, "sync the folder");
+  return {};
+}
+
+// Unique among the processes and threads that publish into one folder.
+std::string temporary_beside(const std::string& path) {
+  static std::atomic<unsigned> count = 0;
+  return path + ".tmp-" + std::to_string(::getpid()) + "-" + std::to_string(count++);
+}
+
+Status write_synced(const std::string& path, std::string_view contents) {
+  Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file.ok()) return file_error(path, "create");
+  if (write_all(file.get(), contents) != 0) return file_error(path, "write");
+  if (::fsync(file.get()) != 0) return file_error(path, "sync");
+  if (file.close() != 0) return file_error(path, "close");
+  return {};
+}
+
+int advice_flag(MappedFile::Advice advice) {
+  switch (advice) {
+    case MappedFile::Advice::normal: return MADV_NORMAL;
+    case MappedFile::Advice::sequential: return MADV_SEQUENTIAL;
+    case MappedFile::Advice::random: return MADV_RANDOM;
+    case MappedFile::Advice::will_need: return MADV_WILLNEED;
+    case MappedFile::Advice::dont_need: return MADV_DONTNEED;
+  }
+  return MADV_NORMAL;
+}
+
+}  // namespace
+
+Result<MappedFile> MappedFile::open(const std::string& path) {
+  Descriptor file = open_to_read(path);
+  SMELT_TRY(size, open_size(file, path));
+  if (size == 0) return MappedFile();  // an empty mapping is not possible, an empty file is
+  void* data = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.get(), 0);
+  if (data == MAP_FAILED) return file_error(path, "map");
+  return MappedFile(static_cast<const std::byte*>(data), size);
+}
+
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+MappedFile::~MappedFile() {
+  if (data_) ::munmap(const_cast<std::byte*>(data_), size_);
+}
+
+void MappedFile::advise(Advice advice, uint64_t offset, uint64_t size) const {
+  if (!data_ || offset >= size_) return;
+  const uint64_t page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+  const uint64_t end = offset + std::min(size, size_ - offset);
+  const uint64_t start = offset / page * page;
+  ::madvise(const_cast<std::byte*>(data_) + start, end - start, advice_flag(advice));
+}
+
+Result<std::string> read_file(const std::string& path, uint64_t limit) {
+  Descriptor file = open_to_read(path);
+  SMELT_TRY(size, open_size(file, path));
+  if (size > limit) {
+    return Error{"[file] " + path + ": " + std::to_string(size) +
+                 " bytes are more than the limit of " + std::to_string(limit) +
+                 "; give a smaller file"};
+  }
+  std::string text(size, '\0');
+  size_t done = 0;
+  while (done < text.size()) {
+    ssize_t count = ::read(file.get(), text.data() + done, text.size() - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return file_error(path, "read");
+    if (count == 0) break;  // it became shorter meanwhile
+    done += static_cast<size_t>(count);
+  }
+  text.resize(done);
+  return text;
+}
+
+Status publish_file(const std::string& path, std::string_view contents) {
+  const std::string temporary = temporary_beside(path);
+  Status written = write_synced(temporary, contents);
+  if (written && ::rename(temporary.c_str(), path.c_str()) != 0)
+    written = file_error(path, "rename a file to");
+  if (!written) {
+    ::unlink(temporary.c_str());
+    return written;
+  }
+  return sync_folder(folder_of(path));
+}
+
+Status make_folders(const std::string& path) {
+  for (size_t end = path.find('/', 1);; end = path.find('/', end + 1)) {
+    const std::string part = path.substr(0, end);
+    if (::mkdir(part.c_str(), 0700) != 0 && errno != EEXIST) {
+      const int mkdir_error = errno;
+      struct stat
+          info;  // a parent may refuse mkdir with another error than EEXIST although it is there
+      if (::stat(part.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
+        errno = mkdir_error;
+        return file_error(part, "make the folder");
+      }
+    }
+    if (end == std::string::npos) break;
+  }
+  struct stat info;
+  if (::stat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
+    return Error{"[file] " + path +
+                 ": not a folder; remove what lies there or choose another path"};
+  }
+  return {};
+}
+
+}  // namespace smelt

@@ -1,0 +1,53 @@
+// Files: read-only mappings, small reads, and publishing a file so that others see it whole or not
+// at all.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace smelt {
+
+// A regular file, mapped for reading. Moves, does not copy; the mapping's address stays the same
+// when it moves.
+class MappedFile {
+ public:
+  static Result<MappedFile> open(const std::string& path);
+
+  MappedFile() = default;
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  ~MappedFile();
+
+  std::span<const std::byte> bytes() const { return {data_, size_}; }
+  uint64_t size() const { return size_; }
+
+  // How the bytes will be used; a hint to the kernel that never fails. Bounds are clipped to the
+  // file.
+  enum class Advice { normal, sequential, random, will_need, dont_need };
+  void advise(Advice advice, uint64_t offset = 0, uint64_t size = UINT64_MAX) const;
+
+ private:
+  MappedFile(const std::byte* data, uint64_t size) : data_(data), size_(size) {}
+
+  const std::byte* data_ = nullptr;
+  uint64_t size_ = 0;
+};
+
+// The whole file. Refuses files over `limit` bytes before reading them.
+Result<std::string> read_file(const std::string& path, uint64_t limit = 1 << 30);
+
+// Writes `contents` to a temporary file beside `path`, syncs it, renames it to `path` and syncs the
+// folder: a reader, or a machine that loses power, finds the old file or the whole new one. The
+// folder must exist.
+Status publish_file(const std::string& path, std::string_view contents);
+
+// Makes the folder and its parents where they are missing; new ones are for the user alone (mode
+// 0700).
+Status make_folders(const std::string& path);
+
+}  // namespace smelt

@@ -1,0 +1,44 @@
+#include "codegen/codegen.h"
+
+#include "base/ensure.h"
+#include "codegen/linearize.h"
+#include "codegen/passes.h"
+#include "graph/rules_algebra.h"
+
+namespace smelt {
+namespace {
+
+bool writes_local(Ref nest) { return nest->src[0]->src[0]->op == Op::Local; }
+
+}  // namespace
+
+Refs prepare_nest(Ref nest) {
+  Refs stores = nest->src;
+  stores = bound_masks(stores);   // first: it reads masks as the model wrote them
+  stores = split_ranges(stores);  // before options, which then see the natural axes of block formats
+  return stores;
+}
+
+CodegenResult generate(const CodegenRequest& request) {
+  const EnsureNote note("generating kernel " + request.name);
+  CodegenResult result;
+  std::vector<ExpandedNest> nests;
+  const auto step = [&](const char* pass, const Refs& stores) {
+    if (request.observe) request.observe(pass, stores);
+    return stores;
+  };
+  for (size_t i = 0; i < request.tree->src.size(); ++i) {
+    const Ref nest = request.tree->src[i];
+    const bool is_local = writes_local(nest);
+    Refs stores = step("prepare", prepare_nest(nest));
+    result.opts.push_back(request.opts.empty() ? choose_opts(stores, request.machine, is_local) : request.opts[i]);
+    stores = step("options", apply_opts(stores, result.opts.back()));
+    stores = step("hoist factors", hoist_factors(stores));  // before expand, while reductions still have their ranges
+    stores = step("expand", expand(stores));
+    nests.push_back({.stores = stores, .is_local = is_local});
+  }
+  result.program = linearize(nests, request.name, request.symbols);
+  return result;
+}
+
+}  // namespace smelt

@@ -1,0 +1,38 @@
+// Codegen: a kernel's tree becomes a linear program. codegen.cpp reads top to bottom as the list of its steps.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "codegen/heuristics.h"
+#include "codegen/program.h"
+
+namespace smelt {
+
+// Options for each nest of a kernel, in order. Empty: the heuristic chooses.
+using KernelOpts = std::vector<std::vector<Opt>>;
+
+struct CodegenResult {
+  Program program;
+  KernelOpts opts;  // what was applied
+};
+
+// Called after each pass with its name and the nest as it is now; for DEBUG output.
+using PassObserver = std::function<void(const char* pass, const Refs& stores)>;
+
+struct CodegenRequest {
+  Ref tree;                          // Sink(nests of stores), from make_schedule()
+  std::string name;                  // the entry point
+  Machine machine;
+  std::vector<std::string> symbols;  // launch values that come first, see linearize.h
+  KernelOpts opts;
+  PassObserver observe;
+};
+
+CodegenResult generate(const CodegenRequest& request);
+
+// The stores of a nest before options, as choose_opts() and why_not() expect them.
+Refs prepare_nest(Ref nest);
+
+}  // namespace smelt

@@ -1,0 +1,108 @@
+#include <functional>
+
+#include "base/ensure.h"
+#include "codegen/opt.h"
+#include "codegen/passes.h"
+#include "graph/rules_algebra.h"
+
+namespace smelt {
+namespace {
+
+// Calls f with every choice of values for the ranges, the last one fastest.
+void for_each_choice(const Refs& ranges, const std::function<void(const Replacements&)>& f) {
+  Replacements choice;
+  const std::function<void(size_t)> visit = [&](size_t i) {
+    if (i == ranges.size()) return f(choice);
+    for (int64_t v = 0; v < ranges[i]->src[0]->arg.i; ++v) {
+      choice[ranges[i]] = constant(v);
+      visit(i + 1);
+    }
+  };
+  visit(0);
+}
+
+struct Split {
+  Refs values, loops, lanes, copies;
+};
+
+Split split_sources(Ref node, size_t first) {
+  Split s;
+  for (size_t i = 0; i < node->src.size(); ++i) {
+    const Ref x = node->src[i];
+    if (i < first || x->op != Op::Range) s.values.push_back(x);
+    else if (kind_of(x) == RangeKind::Unroll) s.copies.push_back(x);
+    else if (kind_of(x) == RangeKind::Lane) s.lanes.push_back(x);
+    else s.loops.push_back(x);
+  }
+  return s;
+}
+
+Ref combine(Op reduce, Ref x, Ref y) { return binary(reduce == Op::ReduceSum ? Op::Add : Op::Max, x, y); }
+
+// An online softmax without a loop left: all terms are at hand.
+Ref softmax_of_terms(const Refs& terms) {
+  Ref top = terms[0];
+  for (size_t i = 2; i < terms.size(); i += 2) top = binary(Op::Max, top, terms[i]);
+  Ref total;
+  for (size_t i = 0; i < terms.size(); i += 2) {
+    const Ref weight = unary(Op::Exp2, (terms[i] - top) * constant_f(1.4426950408889634, top->dtype));
+    const Ref term = weight * terms[i + 1];
+    total = total ? total + term : term;
+  }
+  return total;
+}
+
+Ref expand_softmax(const Split& s, DType dtype) {
+  Refs terms;
+  for_each_choice(s.copies, [&](const Replacements& choice) {
+    for (Ref v : s.values) terms.push_back(substitute(v, choice));
+  });
+  ENSURE(s.lanes.empty(), "lanes over an online softmax");
+  if (s.loops.empty()) return softmax_of_terms(terms);
+  terms.insert(terms.end(), s.loops.begin(), s.loops.end());
+  return make(Op::SoftmaxSum, dtype, std::move(terms));
+}
+
+Ref expand_plain(Op op, const Split& s, DType dtype) {
+  Ref term;
+  for_each_choice(s.copies, [&](const Replacements& choice) {
+    const Ref one = substitute(s.values[0], choice);
+    term = term ? combine(op, term, one) : one;
+  });
+  Ref result = term;
+  if (!s.loops.empty()) {
+    Refs src{term};
+    src.insert(src.end(), s.loops.begin(), s.loops.end());
+    result = make(op, dtype, std::move(src));
+  }
+  for (Ref lane : s.lanes) result = make(Op::LaneReduce, dtype, {result, lane}, {.i = static_cast<int64_t>(op)});
+  return result;
+}
+
+Ref expand_reduction(Ref n) {
+  const Split s = split_sources(n, 1);
+  if (s.copies.empty() && s.lanes.empty()) return n;
+  if (n->op == Op::SoftmaxSum) return expand_softmax(s, n->dtype);
+  ENSURE(n->op != Op::TopK, "topk takes one element at a time");
+  return expand_plain(n->op, s, n->dtype);
+}
+
+}  // namespace
+
+Refs expand(const Refs& stores) {
+  Refs out;
+  for (Ref store : stores) {
+    const Ref expanded = rebuild(store, [](Ref, Ref n) { return is_reduce(n->op) ? expand_reduction(n) : n; });
+    const Split s = split_sources(expanded, 3);
+    for_each_choice(s.copies, [&](const Replacements& choice) {
+      Refs src;
+      for (Ref v : s.values) src.push_back(substitute(v, choice));
+      src.insert(src.end(), s.loops.begin(), s.loops.end());
+      src.insert(src.end(), s.lanes.begin(), s.lanes.end());
+      out.push_back(make(Op::Store, DType::Void, std::move(src)));
+    });
+  }
+  return out;
+}
+
+}  // namespace smelt

@@ -1,0 +1,238 @@
+#include "codegen/heuristics.h"
+
+#include <algorithm>
+
+#include "graph/rules_algebra.h"
+
+namespace smelt {
+namespace {
+
+constexpr int64_t kUnrolled = 16;       // terms of a reduction written out
+constexpr int64_t kAccumulators = 16;   // sums kept in registers
+constexpr int64_t kBody = 128;          // copies x terms in a loop body
+
+// How the loads below an expression move with a range.
+struct Walk {
+  int neighbours = 0;  // next value, next element
+  int scattered = 0;   // any other step
+};
+
+Walk walk(const Refs& roots, Ref range) {
+  Walk w;
+  for (Ref root : roots)
+    for (Ref n : toposort(root)) {
+      if (n->op != Op::Load || !depends_on(n->src[1], range)) continue;
+      (stride(n->src[1], range) == size_of(n->dtype) ? w.neighbours : w.scattered)++;
+    }
+  return w;
+}
+
+Refs reductions_of(const Refs& stores) {
+  Refs found;
+  for (Ref s : stores)
+    for (Ref n : toposort(s))
+      if (is_reduce(n->op) && std::find(found.begin(), found.end(), n) == found.end()) found.push_back(n);
+  return found;
+}
+
+Refs own_ranges(Ref reduce) {
+  Refs out;
+  for (Ref s : reduce->src)
+    if (s->op == Op::Range) out.push_back(s);
+  return out;
+}
+
+bool holds_reduction(Ref reduce) {
+  for (Ref s : reduce->src)
+    for (Ref n : toposort(s))
+      if (is_reduce(n->op)) return true;
+  return false;
+}
+
+class Chooser {
+ public:
+  Chooser(const Refs& stores, const Machine& machine) : stores_(stores), machine_(machine) {}
+
+  std::vector<Opt> run(bool is_local) {
+    choose_local();
+    choose_group();
+    choose_unroll();
+    choose_upcast();
+    if (!is_local) {
+      choose_order();
+      choose_tasks();
+    }
+    return opts_;
+  }
+
+ private:
+  bool try_opt(Opt opt) {
+    if (!why_not(stores_, opt).empty()) return false;
+    stores_ = apply_opt(stores_, opt);
+    opts_.push_back(opt);
+    return true;
+  }
+
+  int axis_of(Ref range) const {
+    const Refs axes = axes_of(stores_);
+    return static_cast<int>(std::find(axes.begin(), axes.end(), range) - axes.begin());
+  }
+
+  Refs output_axes() const {
+    Refs out;
+    for (Ref r : axes_of(stores_))
+      if (is_output_axis(stores_, r)) out.push_back(r);
+    return out;
+  }
+
+  int64_t lanes_for(Ref range) const {
+    for (int64_t w = machine_.lanes; w >= 4; w /= 2)
+      if (known_divisor(range->src[0]) % w == 0) return w;
+    return 0;
+  }
+
+  // Neighbouring outputs in lanes, when everything they read lies side by side too.
+  void choose_local() {
+    const Refs axes = output_axes();
+    if (axes.empty()) return;
+    const Ref inner = axes.back();
+    const Walk w = walk(stores_, inner);
+    const int64_t lanes = lanes_for(inner);
+    if (w.scattered > 0 || lanes == 0) return;
+    if (!try_opt({OptKind::Local, axis_of(inner), lanes})) return;
+    has_local_ = true;
+    // The columns of an online softmax stay in registers, so that the scores are computed once.
+    const bool softmax = std::any_of(stores_.begin(), stores_.end(), [](Ref s) {
+      const Refs order = toposort(s);
+      return std::any_of(order.begin(), order.end(), [](Ref n) { return n->op == Op::SoftmaxSum && holds_reduction(n); });
+    });
+    const Refs rest = output_axes();
+    if (softmax && rest.size() >= 2) {
+      const Ref outer = rest[rest.size() - 2];
+      const auto n = const_int(outer->src[0]);
+      if (n && *n <= 64 && outer->arg.i == inner->arg.i * 8) try_opt({OptKind::Upcast, axis_of(outer), *n});
+    }
+  }
+
+  // Terms of a sum in lanes, where these read neighbours.
+  void choose_group() {
+    for (bool again = true; again;) {
+      again = false;
+      for (Ref reduce : reductions_of(stores_)) {
+        Ref best;
+        int best_score = 0;
+        for (Ref r : own_ranges(reduce)) {
+          if (lanes_for(r) == 0 || !why_not(stores_, {OptKind::Group, axis_of(r), lanes_for(r)}).empty()) continue;
+          const Walk w = walk({reduce->src[0]}, r);
+          const int score = w.neighbours - 2 * w.scattered;
+          if (score > best_score) best_score = score, best = r;
+        }
+        if (best && !varies_in_lanes(reduce->src[0]) && try_opt({OptKind::Group, axis_of(best), lanes_for(best)})) {
+          again = true;
+          break;
+        }
+      }
+    }
+  }
+
+  static bool varies_in_lanes(Ref n) {
+    const Refs ranges = ranges_of(n);
+    return std::any_of(ranges.begin(), ranges.end(), [](Ref r) { return kind_of(r) == RangeKind::Lane; });
+  }
+
+  // The parts of a block are written out; a plain long loop gets a few terms an iteration.
+  void choose_unroll() {
+    for (bool again = true; again;) {
+      again = false;
+      for (Ref reduce : reductions_of(stores_)) {
+        if (holds_reduction(reduce) || reduce->op == Op::TopK || reduce->op == Op::SoftmaxSum) continue;
+        int64_t written = 1;
+        Refs loops;
+        for (Ref r : own_ranges(reduce)) {
+          if (kind_of(r) == RangeKind::Unroll) written *= r->src[0]->arg.i;
+          if (kind_of(r) == RangeKind::Reduce) loops.push_back(r);
+        }
+        if (loops.empty()) continue;
+        const Ref inner = loops.back();
+        const auto size = const_int(inner->src[0]);
+        if (size && *size > 1 && *size * written <= kUnrolled) again = try_opt({OptKind::Unroll, axis_of(inner), *size});
+        else if (written < 4)
+          for (int64_t n : {4, 2})
+            if ((again = try_opt({OptKind::Unroll, axis_of(inner), n}))) break;
+        if (again) break;
+      }
+    }
+  }
+
+  // Work saved by computing neighbours along an axis together: what does not depend on it is shared. Reading packed
+  // weights is worth more than reading floats.
+  int shared_work(Ref axis) const {
+    int work = 0;
+    for (Ref reduce : reductions_of(stores_))
+      for (Ref n : toposort(reduce))
+        if (n->op == Op::Load && !depends_on(n->src[1], axis)) work += is_float(n->dtype) && size_of(n->dtype) == 4 ? 1 : 4;
+    return work;
+  }
+
+  void choose_upcast() {
+    if (has_local_) return;
+    int64_t sums = 0, written = 1;
+    for (Ref reduce : reductions_of(stores_)) {
+      if (reduce->op == Op::TopK || reduce->op == Op::SoftmaxSum) return;
+      if (holds_reduction(reduce)) continue;
+      ++sums;
+      int64_t mine = 1;
+      for (Ref r : own_ranges(reduce))
+        if (kind_of(r) == RangeKind::Unroll) mine *= r->src[0]->arg.i;
+      written = std::max(written, mine);
+    }
+    if (sums == 0) return;
+    Refs axes = output_axes();
+    std::erase_if(axes, [&](Ref r) { return kind_of(r) != RangeKind::Loop || shared_work(r) == 0; });
+    std::stable_sort(axes.begin(), axes.end(), [&](Ref a, Ref b) { return shared_work(a) > shared_work(b); });
+    int64_t copies = 1;
+    for (Ref axis : axes)
+      for (int64_t n : {4, 2}) {
+        if (copies * n * sums > kAccumulators || copies * n * written > kBody) continue;
+        if (!try_opt({OptKind::Upcast, axis_of(axis), n})) continue;
+        copies *= n;
+        break;
+      }
+  }
+
+  // Loops over the larger tensors outside, so that the smaller ones stay in cache.
+  void choose_order() {
+    Refs axes = output_axes();
+    std::erase_if(axes, [](Ref r) { return kind_of(r) != RangeKind::Loop; });
+    const auto footprint = [&](Ref axis) {
+      int64_t bytes = 0;
+      for (Ref s : stores_)
+        for (Ref n : toposort(s))
+          if (n->op == Op::Load && depends_on(n->src[1], axis)) bytes = std::max(bytes, n->src[1]->max);
+      return bytes;
+    };
+    std::stable_sort(axes.begin(), axes.end(), [&](Ref a, Ref b) { return footprint(a) > footprint(b); });
+    for (size_t i = axes.size(); i-- > 0;) try_opt({OptKind::Front, axis_of(axes[i])});
+  }
+
+  void choose_tasks() {
+    int64_t tasks = 1;
+    while (tasks < machine_.tasks) {
+      const Refs axes = output_axes();
+      const auto next = std::find_if(axes.begin(), axes.end(), [](Ref r) { return kind_of(r) == RangeKind::Loop; });
+      if (next == axes.end() || !try_opt({OptKind::Task, axis_of(*next)})) break;
+      tasks *= const_int((*next)->src[0]).value_or(1);
+    }
+  }
+
+  Refs stores_;
+  const Machine& machine_;
+  std::vector<Opt> opts_;
+  bool has_local_ = false;
+};
+
+}  // namespace
+
+std::vector<Opt> choose_opts(const Refs& stores, const Machine& machine, bool is_local) { return Chooser(stores, machine).run(is_local); }
+
+}  // namespace smelt

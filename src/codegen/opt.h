@@ -1,0 +1,54 @@
+// Kernel options: how the loops of a nest map to a machine. Each is applied by itself and checked for legality.
+//
+//   LOCAL(output axis, n)    n neighbours of an output axis become lanes: SIMD lanes here, threads of a block on a GPU
+//   GROUP(reduce axis, n)    the same for a reduction axis; the lanes are combined at the end
+//   UPCAST(output axis, n)   n neighbours are computed in registers of one lane, sharing what does not depend on them
+//   UNROLL(reduce axis, n)   n terms of a reduction are written out
+//   SPLIT(axis, n)           one loop becomes two, the inner of n; changes nothing by itself
+//   FRONT(output axis)       the loop becomes the outermost
+//   TASK(output axis)        the iterations of an outermost loop are shared out among workers
+//
+// Axes are numbered by axes_of(): output axes, outermost first, then reduction axes. Nothing here knows the machine.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "graph/node.h"
+#include "graph/range_kind.h"
+
+namespace smelt {
+
+enum class OptKind : uint8_t { Local, Group, Upcast, Unroll, Split, Front, Task };
+
+struct Opt {
+  OptKind kind;
+  int axis = 0;
+  int64_t amount = 0;
+  bool operator==(const Opt&) const = default;
+};
+
+std::string to_string(const Opt& opt);
+std::string to_string(const std::vector<Opt>& opts);
+Result<std::vector<Opt>> parse_opts(std::string_view text);  // the form that to_string prints
+
+inline RangeKind kind_of(Ref range) { return static_cast<RangeKind>(range->arg.list[0]); }
+
+// The ranges of the stores of a nest: output ranges of the store that has most, then those of reductions, in a fixed
+// order. Ranges that options have already turned into lanes or registers are among them.
+Refs axes_of(const Refs& stores);
+bool is_output_axis(const Refs& stores, Ref range);
+
+// Why the option cannot be applied; empty if it can.
+std::string why_not(const Refs& stores, const Opt& opt);
+
+// REQUIRES: why_not(stores, opt) is empty.
+Refs apply_opt(const Refs& stores, const Opt& opt);
+Refs apply_opts(Refs stores, const std::vector<Opt>& opts);
+
+// Largest number that is known to divide the size of a range, symbolic sizes included (v * 8 gives 8).
+int64_t known_divisor(Ref size);
+
+}  // namespace smelt

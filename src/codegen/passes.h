@@ -1,0 +1,26 @@
+// The passes of codegen in running order; each is a function from the stores of a nest to the stores of a nest.
+#pragma once
+
+#include "graph/node.h"
+
+namespace smelt {
+
+// 1. A reduction whose terms are masked by `index < limit` ends at the limit instead.
+//      softmax_sum(where(c * 256 + i < n, s, lowest), v; i < 256)  ->  softmax_sum(s, v; i < clamp(n - c * 256, 0, 256))
+Refs bound_masks(const Refs& stores);
+
+// 2. Ranges that are divided or taken modulo constants become several, so that the divisions disappear.
+//      w[k / 32, k % 32], k < 4096  ->  w[b, l], b < 128, l < 32
+Refs split_ranges(const Refs& stores);
+
+// (options are applied here: opt.h)
+
+// 3. Factors that do not change in an inner reduction loop leave it.
+//      sum(d[b] * q[b, l] * x[b, l]; b, l)  ->  sum(d[b] * sum(q[b, l] * x[b, l]; l); b)
+Refs hoist_factors(const Refs& stores);
+
+// 4. Unroll ranges are written out: stores are repeated, reductions become sums of terms. Lane ranges leave the
+//    reductions, whose lanes are then combined by LaneReduce.
+Refs expand(const Refs& stores);
+
+}  // namespace smelt

@@ -1,0 +1,271 @@
+#include "codegen/program_eval.h"
+
+#include <cstring>
+
+#include "base/ensure.h"
+#include "codegen/program_text.h"
+#include "codegen/program_verify.h"
+#include "graph/scalar_math.h"
+
+namespace smelt {
+namespace {
+
+// One lane of a value. What an undefined operation made may exist as long as nothing depends on it.
+struct Lane {
+  Scalar value;
+  bool defined = true;
+};
+using Lanes = std::vector<Lane>;
+
+class Evaluator {
+ public:
+  Evaluator(const Program& program, std::span<const ByteSpan> buffers, std::span<const int64_t> symbols, int64_t part,
+            int64_t parts, const EvalOptions& options)
+      : program_(program), buffers_(buffers), symbols_(symbols), part_{part, parts}, options_(options),
+        values_(program.code.size()), nodes_(program.code.size()), ends_(program.code.size()),
+        scratch_(static_cast<size_t>(program.scratch_bytes)), scratch_written_(scratch_.size()) {
+    for (size_t i = 0; i < program.code.size(); ++i) {
+      const Instruction& x = program.code[i];
+      if (x.kind == Inst::Value) nodes_[i] = node_of(x);
+      if (x.kind == Inst::LaneReduce) nodes_[i] = combine_node(x);
+      if (x.kind == Inst::EndLoop) ends_[static_cast<size_t>(x.src[0])] = i;
+    }
+  }
+
+  Status run() {
+    for (pc_ = 0; pc_ < program_.code.size(); ++pc_) {
+      std::string problem = step(program_.code[pc_]);
+      if (!problem.empty())
+        return Error{"[eval] " + program_.name + ": " + print_instruction(program_, static_cast<int>(pc_)) + ": " +
+                     problem};
+    }
+    return {};
+  }
+
+ private:
+  // --- elementwise ops: the definitions of scalar_math.h, applied to each lane
+
+  DType working(DType dtype) const { return dtype == DType::F32 && !options_.round_f32 ? DType::F64 : dtype; }
+
+  Node node_of(const Instruction& x) const {
+    bool keeps_bits = x.op == Op::Bitcast;  // there the size of the dtype matters
+    auto type = [&](DType dtype) { return keeps_bits ? dtype : working(dtype); };
+    Node node{.op = x.op, .dtype = type(x.dtype), .arg = x.arg};
+    for (int src : x.src) {
+      DType dtype = type(program_.code[static_cast<size_t>(src)].dtype);
+      node.src.push_back(is_float(dtype) ? constant_f(0, dtype) : constant(0, dtype));
+    }
+    return node;
+  }
+
+  Node combine_node(const Instruction& x) const {
+    DType dtype = working(x.dtype);
+    Ref operand = is_float(dtype) ? constant_f(0, dtype) : constant(0, dtype);
+    return {.op = x.op == Op::ReduceMax ? Op::Max : Op::Add, .dtype = dtype, .src = {operand, operand}};
+  }
+
+  static Lane apply(const Node& node, std::span<const Lane> operands) {
+    if (node.op == Op::Where) {
+      if (!operands[0].defined) return {.defined = false};
+      return operands[0].value.i ? operands[1] : operands[2];
+    }
+    Scalar values[3];
+    for (size_t i = 0; i < operands.size(); ++i) {
+      if (!operands[i].defined) return {.defined = false};
+      values[i] = operands[i].value;
+    }
+    std::optional<Scalar> result = apply_op(node, std::span(values, operands.size()));
+    return result ? Lane{*result} : Lane{.defined = false};
+  }
+
+  static const Lane& lane_of(const Lanes& lanes, size_t i) { return lanes.size() == 1 ? lanes[0] : lanes[i]; }
+
+  std::string value(const Instruction& x) {
+    Lanes& result = fresh(x.lanes);
+    if (x.op == Op::Const) {
+      Scalar constant = is_float(x.dtype) ? Scalar{.f = round_to(x.arg.f, x.dtype)} : Scalar{.i = wrap(x.arg.i, x.dtype)};
+      result.assign(result.size(), Lane{constant});
+      return "";
+    }
+    for (size_t i = 0; i < result.size(); ++i) {
+      Lane operands[3];
+      for (size_t k = 0; k < x.src.size(); ++k) operands[k] = lane_of(operand(x, k), i);
+      // A division by zero stops the machine even where nobody uses the quotient.
+      bool divides = (x.op == Op::Div || x.op == Op::Mod) && !is_float(x.dtype);
+      if (divides && operands[1].defined && operands[1].value.i <= 0) return "divides by a number that is not positive";
+      result[i] = apply(nodes_[pc_], std::span<const Lane>(operands, x.src.size()));
+    }
+    return "";
+  }
+
+  // In the order of render/llvm_ops.h: halves, then the lanes that were left over.
+  std::string lane_reduce(const Instruction& x) {
+    Lanes rest = operand(x, 0), odd;
+    auto combine = [&](Lane a, Lane b) {
+      Lane pair[2] = {a, b};
+      return apply(nodes_[pc_], pair);
+    };
+    while (rest.size() > 1) {
+      if (rest.size() % 2) odd.push_back(rest.back());
+      size_t half = rest.size() / 2;
+      for (size_t i = 0; i < half; ++i) rest[i] = combine(rest[i], rest[half + i]);
+      rest.resize(half);
+    }
+    for (const Lane& lane : odd) rest[0] = combine(rest[0], lane);
+    values_[pc_] = rest;
+    return "";
+  }
+
+  // --- memory
+
+  struct Memory {
+    ByteSpan bytes;
+    int64_t base = 0;  // of the pointer within `bytes`
+    std::string name;
+    bool is_scratch = false;
+  };
+
+  Memory memory_of(const Instruction& x) {
+    const Instruction& pointer = program_.code[static_cast<size_t>(x.src[0])];
+    if (pointer.kind == Inst::Scratch) return {scratch_, pointer.arg.i, "scratch", true};
+    return {buffers_[static_cast<size_t>(pointer.arg.i)], 0, "buffer " + std::to_string(pointer.arg.i)};
+  }
+
+  // Where lane i of a load or store begins in `memory`; the problem if it is not all inside.
+  std::string locate(const Instruction& x, const Memory& memory, size_t i, size_t* at) {
+    const Lanes& offsets = operand(x, 1);
+    const Lane& offset = lane_of(offsets, i);
+    if (!offset.defined) return "the offset is undefined";
+    int64_t size = size_of(x.dtype), begin = memory.base + offset.value.i;
+    if (offsets.size() == 1) begin += static_cast<int64_t>(i) * size;
+    auto limit = static_cast<int64_t>(memory.bytes.size());
+    if (begin < 0 || begin > limit - size)
+      return "lane " + std::to_string(i) + " at byte " + std::to_string(begin) + " is outside of " + memory.name +
+             ", which has " + std::to_string(limit) + " bytes";
+    *at = static_cast<size_t>(begin);
+    return "";
+  }
+
+  bool was_written(size_t at, size_t size) const {
+    for (size_t i = at; i < at + size; ++i)
+      if (!scratch_written_[i]) return false;
+    return true;
+  }
+
+  std::string load(const Instruction& x) {
+    Memory memory = memory_of(x);
+    Lanes& result = fresh(x.lanes);
+    auto size = static_cast<size_t>(size_of(x.dtype));
+    for (size_t i = 0, at = 0; i < result.size(); ++i) {
+      if (std::string problem = locate(x, memory, i, &at); !problem.empty()) return problem;
+      if (memory.is_scratch && !was_written(at, size))
+        return "scratch byte " + std::to_string(at) + " is read before it is written";
+      uint64_t bits = 0;
+      std::memcpy(&bits, memory.bytes.data() + at, size);
+      result[i] = {from_bits(bits, x.dtype)};
+    }
+    return "";
+  }
+
+  std::string store(const Instruction& x) {
+    Memory memory = memory_of(x);
+    auto size = static_cast<size_t>(size_of(x.dtype));
+    for (size_t i = 0, at = 0; i < static_cast<size_t>(x.lanes); ++i) {
+      if (std::string problem = locate(x, memory, i, &at); !problem.empty()) return problem;
+      const Lane& lane = lane_of(operand(x, 2), i);
+      if (!lane.defined) return "the value of lane " + std::to_string(i) + " is undefined";
+      uint64_t bits = to_bits(lane.value, x.dtype);
+      std::memcpy(memory.bytes.data() + at, &bits, size);
+      if (memory.is_scratch) std::fill_n(scratch_written_.begin() + static_cast<std::ptrdiff_t>(at), size, true);
+    }
+    return "";
+  }
+
+  // --- loops and accumulators
+
+  std::string begin_loop(const Instruction& x) {
+    const Lane &begin = operand(x, 0)[0], &end = operand(x, 1)[0];
+    if (!begin.defined || !end.defined) return "a bound is undefined";
+    values_[pc_] = {begin};
+    if (begin.value.i >= end.value.i) pc_ = ends_[pc_];
+    return "";
+  }
+
+  std::string end_loop(const Instruction& x) {
+    auto loop = static_cast<size_t>(x.src[0]);
+    Scalar& index = values_[loop][0].value;
+    if (++index.i < operand(program_.code[loop], 1)[0].value.i) pc_ = loop;
+    return "";
+  }
+
+  std::string set(size_t acc, const Lanes& lanes) {
+    Lanes& variable = values_[acc];
+    variable.resize(static_cast<size_t>(program_.code[acc].lanes));
+    for (size_t i = 0; i < variable.size(); ++i) variable[i] = lane_of(lanes, i);
+    return "";
+  }
+
+  // --- one instruction
+
+  const Lanes& operand(const Instruction& x, size_t k) const { return values_[static_cast<size_t>(x.src[k])]; }
+
+  Lanes& fresh(int lanes) {
+    values_[pc_].assign(static_cast<size_t>(lanes), Lane{});
+    return values_[pc_];
+  }
+  std::string integer(int64_t value) {
+    values_[pc_] = {Lane{{.i = value}}};
+    return "";
+  }
+  std::string lane_index(const Instruction& x) {
+    Lanes& result = fresh(x.lanes);
+    for (size_t i = 0; i < result.size(); ++i) result[i].value.i = static_cast<int64_t>(i);
+    return "";
+  }
+
+  std::string step(const Instruction& x) {
+    switch (x.kind) {
+      case Inst::Value: return value(x);
+      case Inst::Symbol: return integer(symbols_[static_cast<size_t>(x.arg.i)]);
+      case Inst::Part: return integer(part_[x.arg.i]);
+      case Inst::LaneIndex: return lane_index(x);
+      case Inst::Buffer:
+      case Inst::Scratch: return "";
+      case Inst::Load: return load(x);
+      case Inst::Store: return store(x);
+      case Inst::LaneReduce: return lane_reduce(x);
+      case Inst::Loop: return begin_loop(x);
+      case Inst::EndLoop: return end_loop(x);
+      case Inst::Acc: return set(pc_, operand(x, 0));
+      case Inst::AccGet: values_[pc_] = operand(x, 0); return "";
+      case Inst::AccSet: return set(static_cast<size_t>(x.src[0]), operand(x, 1));
+    }
+    return "";
+  }
+
+  const Program& program_;
+  std::span<const ByteSpan> buffers_;
+  std::span<const int64_t> symbols_;
+  int64_t part_[2];
+  const EvalOptions& options_;
+
+  std::vector<Lanes> values_;  // by position; of an Acc its value now
+  std::vector<Node> nodes_;    // by position: what to apply to each lane
+  std::vector<size_t> ends_;   // by position of a loop: its EndLoop
+  std::vector<std::byte> scratch_;
+  std::vector<bool> scratch_written_;
+  size_t pc_ = 0;
+};
+
+}  // namespace
+
+Status evaluate(const Program& program, std::span<const ByteSpan> buffers, std::span<const int64_t> symbols, int64_t part,
+                int64_t parts, const EvalOptions& options) {
+  std::string problem = problem_of(program);
+  ENSURE(problem.empty(), "[eval] " + program.name + ": " + problem);
+  ENSURE(static_cast<int>(buffers.size()) == program.buffers, "[eval] " + program.name + ": number of buffers");
+  ENSURE(symbols.size() == program.symbols.size(), "[eval] " + program.name + ": number of symbols");
+  return Evaluator(program, buffers, symbols, part, parts, options).run();
+}
+
+}  // namespace smelt

@@ -1,0 +1,104 @@
+#include "codegen/program_text.h"
+
+#include <charconv>
+
+#include "graph/scalar_math.h"
+
+namespace smelt {
+namespace {
+
+std::string value_name(int position) { return "%" + std::to_string(position); }
+
+std::string_view word_of(Inst kind) {
+  switch (kind) {
+    case Inst::Value: return "value";
+    case Inst::Symbol: return "symbol";
+    case Inst::Part: return "part";
+    case Inst::LaneIndex: return "lane_index";
+    case Inst::Buffer: return "buffer";
+    case Inst::Scratch: return "scratch";
+    case Inst::Load: return "load";
+    case Inst::Store: return "store";
+    case Inst::LaneReduce: return "lanes";
+    case Inst::Loop: return "loop";
+    case Inst::EndLoop: return "end";
+    case Inst::Acc: return "acc";
+    case Inst::AccGet: return "get";
+    case Inst::AccSet: return "set";
+  }
+  return "?";
+}
+
+// The shortest digits that give the same number back.
+std::string float_text(double value, DType dtype) {
+  char text[40];
+  char* end = dtype == DType::F64 ? std::to_chars(text, text + sizeof text, value).ptr
+                                  : std::to_chars(text, text + sizeof text, static_cast<float>(value)).ptr;
+  return std::string(text, end);
+}
+
+std::string list_text(const std::vector<int64_t>& list) {
+  std::string text = "[";
+  for (size_t i = 0; i < list.size(); ++i) text += (i ? " " : "") + std::to_string(list[i]);
+  return text + "]";
+}
+
+std::string symbol_text(const Program& program, int64_t index) {
+  bool known = index >= 0 && index < static_cast<int64_t>(program.symbols.size());
+  return known ? program.symbols[static_cast<size_t>(index)] : "#" + std::to_string(index);
+}
+
+// What an instruction says besides its operands.
+std::string argument_text(const Program& program, const Instruction& x) {
+  switch (x.kind) {
+    case Inst::Symbol: return symbol_text(program, x.arg.i);
+    case Inst::Part: return x.arg.i == 0 ? "index" : "count";
+    case Inst::Buffer:
+    case Inst::Scratch: return std::to_string(x.arg.i);
+    case Inst::Value:
+      if (x.op == Op::Lut) return list_text(x.arg.list);
+      if (x.op != Op::Const) return "";
+      return is_float(x.dtype) ? float_text(x.arg.f, x.dtype) : std::to_string(x.arg.i);
+    default: return "";
+  }
+}
+
+bool has_result(Inst kind) { return kind != Inst::Store && kind != Inst::EndLoop && kind != Inst::AccSet; }
+
+std::string type_text(const Instruction& x) {
+  if (x.dtype == DType::Void) return "";
+  return " " + std::string(name_of(x.dtype)) + (x.lanes == 1 ? "" : "x" + std::to_string(x.lanes));
+}
+
+}  // namespace
+
+std::string print_instruction(const Program& program, int position) {
+  const Instruction& x = program.code[static_cast<size_t>(position)];
+  std::string text = has_result(x.kind) ? value_name(position) + " = " : "";
+  bool names_op = x.kind == Inst::Value || x.kind == Inst::LaneReduce;
+  text += names_op ? name_of(x.op) : word_of(x.kind);
+  text += type_text(x);
+  for (int src : x.src) text += " " + value_name(src);
+  std::string argument = argument_text(program, x);
+  return argument.empty() ? text : text + " " + argument;
+}
+
+std::string print(const Program& program) {
+  std::string text = "program " + program.name + " buffers=" + std::to_string(program.buffers);
+  if (!program.symbols.empty()) {
+    text += " symbols=";
+    for (size_t i = 0; i < program.symbols.size(); ++i) text += (i ? "," : "") + program.symbols[i];
+  }
+  if (program.scratch_bytes > 0) text += " scratch=" + std::to_string(program.scratch_bytes);
+  text += "\n";
+  size_t depth = 1;
+  for (size_t i = 0; i < program.code.size(); ++i) {
+    Inst kind = program.code[i].kind;
+    if (kind == Inst::EndLoop && depth > 1) --depth;
+    text += std::string(2 * depth, ' ') + print_instruction(program, static_cast<int>(i)) + "\n";
+    if (kind == Inst::Loop) ++depth;
+  }
+  return text;
+}
+
+}  // namespace smelt

@@ -1,0 +1,216 @@
+#include "codegen/program_verify.h"
+
+#include <algorithm>
+#include <cctype>
+
+#include "codegen/program_text.h"
+
+namespace smelt {
+namespace {
+
+bool has_value(Inst kind) { return kind != Inst::Store && kind != Inst::EndLoop && kind != Inst::AccSet; }
+bool is_pointer(Inst kind) { return kind == Inst::Buffer || kind == Inst::Scratch; }
+
+// Each check returns what is wrong, or "".
+class Verifier {
+ public:
+  explicit Verifier(const Program& program) : program_(program) {}
+
+  std::string run() {
+    if (!is_name(program_.name)) return "name '" + program_.name + "' is not an identifier";
+    for (size_t i = 0; i < program_.code.size(); ++i) {
+      const Instruction& x = program_.code[i];
+      std::string problem = check(static_cast<int>(i), x);
+      if (!problem.empty()) return print_instruction(program_, static_cast<int>(i)) + ": " + problem;
+      enter(static_cast<int>(i), x);
+    }
+    return open_.empty() ? "" : "loop %" + std::to_string(open_.back()) + " has no end";
+  }
+
+ private:
+  static bool is_name(const std::string& name) {
+    auto is_letter = [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '.'; };
+    return !name.empty() && !std::isdigit(static_cast<unsigned char>(name[0])) &&
+           std::all_of(name.begin(), name.end(), is_letter);
+  }
+
+  const Instruction& code(int position) const { return program_.code[static_cast<size_t>(position)]; }
+  DType dtype(const Instruction& x, size_t src) const { return code(x.src[src]).dtype; }
+  int lanes(const Instruction& x, size_t src) const { return code(x.src[src]).lanes; }
+
+  // --- where values may be used
+
+  // A value lives until the loop that it was made in ends; a loop's index lives in that loop.
+  void enter(int position, const Instruction& x) {
+    if (x.kind == Inst::EndLoop) open_.pop_back();
+    if (x.kind == Inst::Loop) open_.push_back(position);
+    scope_.push_back(open_.empty() ? -1 : open_.back());
+  }
+
+  bool in_scope(int position) const {
+    int scope = scope_[static_cast<size_t>(position)];
+    return scope < 0 || std::find(open_.begin(), open_.end(), scope) != open_.end();
+  }
+
+  std::string check_operands(int position, const Instruction& x) const {
+    for (int src : x.src) {
+      std::string name = "%" + std::to_string(src);
+      if (src < 0 || src >= position) return name + " is not an earlier instruction";
+      if (!has_value(code(src).kind)) return name + " has no value";
+      if (x.kind != Inst::EndLoop && !in_scope(src)) return name + " belongs to a loop that has ended";
+    }
+    return "";
+  }
+
+  // --- one instruction
+
+  std::string check(int position, const Instruction& x) const {
+    if (x.lanes < 1) return "lanes must be positive";
+    std::string problem = check_operands(position, x);
+    if (problem.empty()) problem = check_count(x);
+    if (problem.empty()) problem = check_kinds(x);
+    return problem.empty() ? check_kind(x) : problem;
+  }
+
+  static int operand_count(const Instruction& x) {
+    switch (x.kind) {
+      case Inst::Value: return arity_of(x.op);
+      case Inst::Symbol:
+      case Inst::Part:
+      case Inst::LaneIndex:
+      case Inst::Buffer:
+      case Inst::Scratch: return 0;
+      case Inst::LaneReduce:
+      case Inst::EndLoop:
+      case Inst::Acc:
+      case Inst::AccGet: return 1;
+      case Inst::Load:
+      case Inst::Loop:
+      case Inst::AccSet: return 2;
+      case Inst::Store: return 3;
+    }
+    return -1;
+  }
+
+  static std::string check_count(const Instruction& x) {
+    int wanted = operand_count(x);
+    if (static_cast<int>(x.src.size()) == wanted) return "";
+    return std::to_string(wanted) + " operands are wanted";
+  }
+
+  // Pointers and accumulators are not values: each has its one place.
+  std::string check_kinds(const Instruction& x) const {
+    for (size_t i = 0; i < x.src.size(); ++i) {
+      Inst kind = code(x.src[i]).kind;
+      bool wants_pointer = (x.kind == Inst::Load || x.kind == Inst::Store) && i == 0;
+      bool wants_acc = (x.kind == Inst::AccGet || x.kind == Inst::AccSet) && i == 0;
+      if (is_pointer(kind) != wants_pointer) return wants_pointer ? "no pointer" : "a pointer is not a value";
+      if ((kind == Inst::Acc) != wants_acc) return wants_acc ? "no accumulator" : "an accumulator is read by get";
+    }
+    return "";
+  }
+
+  std::string check_kind(const Instruction& x) const {
+    switch (x.kind) {
+      case Inst::Value: return check_value(x);
+      case Inst::Symbol: return within(x.arg.i, static_cast<int64_t>(program_.symbols.size()), "symbols");
+      case Inst::Part: return within(x.arg.i, 2, "part values");
+      case Inst::LaneIndex: return is_int(x.dtype) ? "" : "not an integer";
+      case Inst::Buffer: return within(x.arg.i, program_.buffers, "buffers");
+      case Inst::Scratch: return within(x.arg.i, program_.scratch_bytes, "scratch bytes");
+      case Inst::Load: return check_offset(x);
+      case Inst::Store: return check_store(x);
+      case Inst::LaneReduce: return check_lane_reduce(x);
+      case Inst::Loop: return check_loop(x);
+      case Inst::EndLoop: return !open_.empty() && x.src[0] == open_.back() ? "" : "not the innermost loop";
+      case Inst::Acc: return same(x, x, 0);
+      case Inst::AccGet: return lanes(x, 0) == x.lanes ? same(x, x, 0) : "the accumulator has other lanes";
+      case Inst::AccSet: return same(code(x.src[0]), x, 1);
+    }
+    return "";
+  }
+
+  static std::string within(int64_t index, int64_t count, const std::string& what) {
+    return index >= 0 && index < count ? "" : "there are " + std::to_string(count) + " " + what;
+  }
+
+  // Operand `src` of `user` is a value for `wanted`: its dtype, and its lanes or one.
+  std::string same(const Instruction& wanted, const Instruction& user, size_t src) const {
+    if (dtype(user, src) != wanted.dtype) return operand(user, src) + " has another dtype";
+    return fits(wanted, user, src);
+  }
+  std::string fits(const Instruction& wanted, const Instruction& user, size_t src) const {
+    int count = lanes(user, src);
+    return count == 1 || count == wanted.lanes ? "" : operand(user, src) + " has " + std::to_string(count) + " lanes";
+  }
+  static std::string operand(const Instruction& x, size_t src) { return "operand %" + std::to_string(x.src[src]); }
+
+  std::string check_offset(const Instruction& x) const {
+    if (x.dtype == DType::Void) return "no dtype";
+    return is_int(dtype(x, 1)) ? fits(x, x, 1) : operand(x, 1) + " is not an integer";
+  }
+  std::string check_store(const Instruction& x) const {
+    std::string problem = check_offset(x);
+    return problem.empty() ? same(x, x, 2) : problem;
+  }
+  std::string check_lane_reduce(const Instruction& x) const {
+    if (x.op != Op::ReduceSum && x.op != Op::ReduceMax) return "not a reduction of lanes";
+    if (x.dtype == DType::Bool) return "arithmetic on bool";
+    return dtype(x, 0) == x.dtype && x.lanes == 1 ? "" : "the result is one lane of the operand's dtype";
+  }
+  std::string check_loop(const Instruction& x) const {
+    bool is_index = x.dtype == DType::I64 && x.lanes == 1;
+    for (size_t i = 0; i < 2; ++i) is_index = is_index && dtype(x, i) == DType::I64 && lanes(x, i) == 1;
+    return is_index ? "" : "the bounds and the index of a loop are single i64";
+  }
+
+  // --- elementwise ops
+
+  std::string check_value(const Instruction& x) const {
+    for (size_t i = 0; i < x.src.size(); ++i)
+      if (std::string problem = fits(x, x, i); !problem.empty()) return problem;
+    switch (x.op) {
+      case Op::Const: return x.dtype == DType::Void ? "no dtype" : "";
+      case Op::Cast: return x.dtype == DType::Void ? "no dtype" : "";
+      case Op::Bitcast: return size_of(dtype(x, 0)) == size_of(x.dtype) ? "" : "sizes differ";
+      case Op::Lut: return is_int(dtype(x, 0)) && !x.arg.list.empty() ? "" : "a table and an integer are wanted";
+      case Op::Where: return check_where(x);
+      case Op::Lt:
+      case Op::Eq: return x.dtype == DType::Bool && dtype(x, 0) == dtype(x, 1) ? "" : "compares like with like to bool";
+      case Op::Shl:
+      case Op::Shr: return check_shift(x);
+      default: return check_arithmetic(x);
+    }
+  }
+
+  std::string check_where(const Instruction& x) const {
+    bool typed = dtype(x, 0) == DType::Bool && dtype(x, 1) == x.dtype && dtype(x, 2) == x.dtype;
+    return typed ? "" : "a bool and two values of the result's dtype are wanted";
+  }
+
+  std::string check_shift(const Instruction& x) const {
+    bool typed = is_int(x.dtype) && dtype(x, 0) == x.dtype && is_int(dtype(x, 1));
+    return typed ? "" : "integers are wanted";
+  }
+
+  std::string check_arithmetic(const Instruction& x) const {
+    if (!is_elementwise(x.op)) return "not an elementwise op";
+    for (size_t i = 0; i < x.src.size(); ++i)
+      if (dtype(x, i) != x.dtype) return operand(x, i) + " has another dtype";
+    bool bits = x.op == Op::And || x.op == Op::Or || x.op == Op::Xor || x.op == Op::Not;
+    bool floats = x.op == Op::Exp2 || x.op == Op::Log2 || x.op == Op::Sqrt || x.op == Op::Floor;
+    if (bits) return is_float(x.dtype) ? "bitwise arithmetic on floats" : "";
+    if (floats || x.op == Op::Mod) return is_float(x.dtype) == floats ? "" : "wrong dtype for this op";
+    return x.dtype == DType::Bool ? "arithmetic on bool" : "";
+  }
+
+  const Program& program_;
+  std::vector<int> scope_;  // by position: the innermost loop around it, -1 for none
+  std::vector<int> open_;   // loops that have begun and not ended
+};
+
+}  // namespace
+
+std::string problem_of(const Program& program) { return Verifier(program).run(); }
+
+}  // namespace smelt

@@ -1,0 +1,66 @@
+// Compile: segment graphs become launchable kernels. All stages of the compiler meet here, in this order:
+//
+//   segment graph -> make_schedule() -> generate() -> render_llvm() -> CpuDevice::compile()
+//
+// Equal segments are scheduled once, equal kernels are compiled once.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "codegen/codegen.h"
+#include "runtime/cpu_device.h"
+#include "schedule/schedule.h"
+
+namespace smelt {
+
+struct CompiledKernel {
+  std::string name;
+  Ref tree;
+  KernelOpts opts;
+  KernelEntry entry = nullptr;
+};
+
+struct CompiledSegment {
+  Schedule schedule;
+  std::vector<int> kernels;  // for each kernel of the schedule, its number in Compiler::kernel()
+};
+
+class Compiler {
+ public:
+  // `symbols`: names of the launch values, in the order in which plans give them.
+  Compiler(CpuDevice& device, std::vector<std::string> symbols);
+
+  // Schedules a segment and generates its kernels; returns the segment's number.
+  int add_segment(Ref root);
+
+  // Compiles what add_segment() has collected since the last call.
+  void finish(const ProgressFn& progress = {});
+
+  const CompiledSegment& segment(int number) const { return segments_[number]; }
+  const CompiledKernel& kernel(int number) const { return kernels_[number]; }
+  int kernel_count() const { return static_cast<int>(kernels_.size()); }
+
+ private:
+  int add_kernel(Ref tree);
+
+  CpuDevice& device_;
+  std::vector<std::string> symbols_;
+  Machine machine_;
+  std::vector<CompiledSegment> segments_;
+  std::unordered_map<const Node*, int> segment_of_;
+  std::vector<CompiledKernel> kernels_;
+  std::unordered_map<const Node*, int> kernel_of_;
+  std::vector<Source> pending_;
+  size_t finished_ = 0;
+};
+
+// What the heuristic should know of a CPU.
+Machine machine_of(const CpuTarget& target);
+
+// A readable name that is the same in every process: what the kernel stores, and its key.
+std::string kernel_name(Ref tree);
+
+}  // namespace smelt

@@ -1,0 +1,294 @@
+#include "engine/session.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "engine/session_memory.h"
+
+namespace smelt {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// Launch values of every kernel, in this order.
+const std::vector<std::string> kSymbols = {"tokens8", "chunks"};
+struct Symbols {
+  int64_t tokens8 = 1, chunks = 1;
+};
+
+// A pass over the layers: the segments of embed, all blocks and perhaps the head, compiled for one shape class.
+struct Pass {
+  std::vector<Segment> segments;
+  std::vector<int> compiled;
+};
+
+}  // namespace
+
+class SessionState {
+ public:
+  SessionState(const GgufFile& file, Hyperparameters model, const SessionOptions& options, int64_t context)
+      : file_(file), model_(std::move(model)), options_(options), layout_(SessionLayout::make(context, options.prefill_chunk)) {}
+
+  Status prepare(const Session::Progress& progress) {
+    const auto start = Clock::now();
+    SMELT_TRY(device, CpuDevice::open({.threads = options_.threads, .use_cache = options_.use_kernel_cache}));
+    device_ = std::move(device);
+    compiler_ = std::make_unique<Compiler>(*device_, kSymbols);
+    decode_ = add_pass(shape(1));
+    prefill_ = add_pass(shape(tokens8() * 8));
+    head_ = add_head(shape(1));
+    const auto compiling = Clock::now();
+    compiler_->finish([&](int done, int total) {
+      if (progress) progress("compiling", static_cast<double>(done) / total);
+    });
+    stats_.compile_seconds = seconds_since(start);
+    (void)compiling;
+    SMELT_TRY(memory, SessionMemory::allocate(model_, layout_, options_.cache_type, arena_bytes()));
+    memory_ = std::move(memory);
+    build_plans();
+    fill_stats(start);
+    return {};
+  }
+
+  const SessionStats& stats() const { return stats_; }
+  const Hyperparameters& model() const { return model_; }
+  int64_t context() const { return layout_.context; }
+  int64_t position() const { return position_; }
+  void reset() { position_ = 0; }
+
+  Status check(std::span<const int32_t> tokens) const {
+    if (position_ + static_cast<int64_t>(tokens.size()) > layout_.context)
+      return Error{"[context] " + std::to_string(tokens.size()) + " tokens do not fit: " + std::to_string(position_) + " of " +
+                   std::to_string(layout_.context) + " are taken; use a larger context (-c)"};
+    for (int32_t t : tokens)
+      if (t < 0 || t >= model_.vocabulary)
+        return Error{"[tokens] id " + std::to_string(t) + " is not in the vocabulary of " + std::to_string(model_.vocabulary)};
+    return {};
+  }
+
+  Result<std::span<const float>> append(std::span<const int32_t> tokens, const std::atomic<bool>* cancel) {
+    SMELT_CHECK(check(tokens));
+    while (!tokens.empty()) {
+      const auto n = std::min<size_t>(tokens.size(), static_cast<size_t>(layout_.prefill_tokens));
+      if (n == 1) {
+        SMELT_CHECK(decode(tokens[0], cancel));
+      } else {
+        SMELT_CHECK(prefill(tokens.first(n), cancel));
+        if (n == tokens.size()) SMELT_CHECK(run_head(static_cast<int32_t>(n) - 1, cancel));
+      }
+      tokens = tokens.subspan(n);
+    }
+    return std::span<const float>(memory_.logits(), static_cast<size_t>(model_.vocabulary));
+  }
+
+  Status append_all(std::span<const int32_t> tokens, const Session::LogitsSink& sink, const std::atomic<bool>* cancel) {
+    SMELT_CHECK(check(tokens));
+    int64_t index = 0;
+    while (!tokens.empty()) {
+      const auto n = std::min<size_t>(tokens.size(), static_cast<size_t>(layout_.prefill_tokens));
+      SMELT_CHECK(prefill(tokens.first(n), cancel));
+      SMELT_CHECK(report_rows(static_cast<int32_t>(n), index, sink, cancel));
+      index += static_cast<int64_t>(n);
+      tokens = tokens.subspan(n);
+    }
+    return {};
+  }
+
+ private:
+  static Ref tokens8() { return variable("tokens8", 1, 1 << 16); }
+
+  ModelShape shape(Dim tokens) const {
+    return {.tokens = tokens,
+            .chunks = variable("chunks", 1, layout_.positions / kChunkSize),
+            .rows = 1,
+            .one_sequence = true,
+            .context = layout_.positions,
+            .cache_rows = layout_.positions,
+            .page_entries = layout_.page_entries,
+            .cache_type = options_.cache_type};
+  }
+
+  Ref prefill_tokens() const { return variable("tokens8", 1, layout_.prefill_tokens / 8); }
+
+  Pass add_pass(ModelShape shape) {
+    if (!const_int(shape.tokens.ref)) shape.tokens = Dim(prefill_tokens() * 8);
+    Pass pass;
+    pass.segments.push_back(embed_segment(file_, model_, shape));
+    for (int64_t layer = 0; layer < model_.layers; ++layer) pass.segments.push_back(block_segment(file_, model_, shape, layer));
+    if (const_int(shape.tokens.ref)) pass.segments.push_back(head_segment(file_, model_, shape));
+    compile(pass);
+    return pass;
+  }
+
+  // The head over rows of a prefill chunk.
+  Pass add_head(ModelShape shape) {
+    shape.tokens = Dim(prefill_tokens() * 8);
+    shape.rows = Dim(1);
+    Pass pass;
+    pass.segments.push_back(head_segment(file_, model_, shape));
+    compile(pass);
+    return pass;
+  }
+
+  Pass add_wide_head() {
+    ModelShape wide = shape(Dim(prefill_tokens() * 8));
+    wide.rows = Dim(layout_.logit_rows);
+    Pass pass;
+    pass.segments.push_back(head_segment(file_, model_, wide));
+    compile(pass);
+    return pass;
+  }
+
+  void compile(Pass& pass) {
+    for (const Segment& s : pass.segments) pass.compiled.push_back(compiler_->add_segment(s.root));
+  }
+
+  int64_t arena_bytes() const {
+    int64_t bytes = 0;
+    for (const Pass* pass : {&decode_, &prefill_, &head_})
+      for (int s : pass->compiled) bytes = std::max(bytes, compiler_->segment(s).schedule.arena_bytes);
+    return bytes;
+  }
+
+  void build_plans() {
+    decode_plan_ = plan(decode_, 0);
+    prefill_plan_ = plan(prefill_, 0);
+    head_plan_ = plan(head_, model_.layers + 1);
+  }
+
+  // `first`: which of embed (0), blocks (1 ..), head (layers + 1) the pass begins with. Each one that writes hidden states
+  // swaps the two buffers.
+  Plan plan(const Pass& pass, int64_t first) {
+    Plan out;
+    for (size_t i = 0; i < pass.segments.size(); ++i) {
+      const int64_t stage = first + static_cast<int64_t>(i), layer = std::clamp<int64_t>(stage - 1, 0, model_.layers - 1);
+      const bool is_block = stage >= 1 && stage <= model_.layers;
+      const bool flipped = stage % 2 == 0;
+      const auto resolve = [&](const SlotBinding& slot) -> const void* {
+        if (slot.kind != Bound::Weight) return memory_.resolve(slot, layer, flipped);
+        return file_.find(is_block ? layer_prefix(layer) + slot.name : slot.name)->data;
+      };
+      out.append(*compiler_, pass.compiled[i], pass.segments[i].slots, resolve, memory_.arena());
+    }
+    return out;
+  }
+
+  Status run(const Plan& plan, int64_t tokens, const std::atomic<bool>* cancel) {
+    const int64_t last = position_ + tokens;
+    const Symbols symbols{.tokens8 = (tokens + 7) / 8, .chunks = (last + kChunkSize - 1) / kChunkSize};
+    if (!device_->workers().run(plan.launches(), &symbols.tokens8, {.cancel = cancel})) return Error{"[run] interrupted"};
+    return {};
+  }
+
+  Status decode(int32_t token, const std::atomic<bool>* cancel) {
+    memory_.tokens()[0] = token;
+    memory_.positions()[0] = static_cast<int32_t>(position_);
+    memory_.rows()[0] = 0;
+    SMELT_CHECK(run(decode_plan_, 1, cancel));
+    ++position_;
+    return {};
+  }
+
+  Status prefill(std::span<const int32_t> tokens, const std::atomic<bool>* cancel) {
+    const auto n = static_cast<int64_t>(tokens.size());
+    for (int64_t i = 0; i < (n + 7) / 8 * 8; ++i) {
+      memory_.tokens()[i] = i < n ? tokens[i] : 0;
+      memory_.positions()[i] = static_cast<int32_t>(i < n ? position_ + i : layout_.first_padding_position() + i % 8);
+    }
+    SMELT_CHECK(run(prefill_plan_, n, cancel));
+    position_ += n;
+    return {};
+  }
+
+  Status run_head(int32_t row, const std::atomic<bool>* cancel) {
+    memory_.rows()[0] = row;
+    return run(head_plan_, layout_.prefill_tokens, cancel);
+  }
+
+  Status report_rows(int32_t n, int64_t index, const Session::LogitsSink& sink, const std::atomic<bool>* cancel) {
+    if (wide_head_plan_.launches().empty()) {
+      wide_head_ = add_wide_head();
+      compiler_->finish();
+      const int64_t need = compiler_->segment(wide_head_.compiled[0]).schedule.arena_bytes;
+      SMELT_TRY(arena, Buffer::allocate(static_cast<size_t>(need) + 64));
+      wide_arena_ = std::move(arena);
+      wide_head_plan_.append(*compiler_, wide_head_.compiled[0], wide_head_.segments[0].slots,
+                             [&](const SlotBinding& slot) -> const void* {
+                               if (slot.kind != Bound::Weight) return memory_.resolve(slot, 0, (model_.layers + 1) % 2 == 0);
+                               return file_.find(slot.name)->data;
+                             },
+                             wide_arena_.data());
+    }
+    for (int32_t row = 0; row < n; row += static_cast<int32_t>(layout_.logit_rows)) {
+      const int32_t count = std::min<int32_t>(n - row, static_cast<int32_t>(layout_.logit_rows));
+      for (int32_t r = 0; r < layout_.logit_rows; ++r) memory_.rows()[r] = std::min(row + r, n - 1);
+      SMELT_CHECK(run(wide_head_plan_, layout_.prefill_tokens, cancel));
+      for (int32_t r = 0; r < count; ++r)
+        sink(index + row + r, {memory_.logits() + r * model_.vocabulary, static_cast<size_t>(model_.vocabulary)});
+    }
+    return {};
+  }
+
+  void fill_stats(Clock::time_point start) {
+    const CompileStats compiled = device_->stats();
+    stats_.kernels_compiled = compiled.compiled;
+    stats_.kernels_cached = compiled.cached;
+    stats_.kernels_per_token = static_cast<int>(decode_plan_.launches().size());
+    stats_.kernels_per_moe_layer = static_cast<int>(compiler_->segment(decode_.compiled[static_cast<size_t>(model_.layers)]).kernels.size());
+    double bytes = 0;
+    for (size_t i = 0; i < decode_.segments.size(); ++i)
+      for (const SlotBinding& slot : decode_.segments[i].slots) {
+        if (slot.kind != Bound::Weight) continue;
+        const bool is_block = i >= 1 && i <= static_cast<size_t>(model_.layers);
+        const std::string name = is_block ? layer_prefix(static_cast<int64_t>(i) - 1) + slot.name : slot.name;
+        bytes += slot.share_of_read * static_cast<double>(file_.find(name)->bytes);
+      }
+    stats_.bytes_per_token = static_cast<int64_t>(bytes);
+    stats_.memory_bytes = memory_.bytes();
+    stats_.load_seconds = seconds_since(start) - stats_.compile_seconds;
+  }
+
+  const GgufFile& file_;
+  Hyperparameters model_;
+  SessionOptions options_;
+  SessionLayout layout_;
+  std::unique_ptr<CpuDevice> device_;
+  std::unique_ptr<Compiler> compiler_;
+  SessionMemory memory_;
+  Buffer wide_arena_;
+  Pass decode_, prefill_, head_, wide_head_;
+  Plan decode_plan_, prefill_plan_, head_plan_, wide_head_plan_;
+  int64_t position_ = 0;
+  SessionStats stats_;
+};
+
+Result<std::unique_ptr<Session>> Session::open(const GgufFile& file, const SessionOptions& options, const Progress& progress) {
+  SMELT_TRY(model, read_hyperparameters(file));
+  int64_t context = options.context;
+  if (context == 0) context = std::min<int64_t>(model.context, 4096);
+  if (context < 1 || context > model.context)
+    return Error{"[context] " + std::to_string(context) + " tokens: this model was made for 1 to " + std::to_string(model.context)};
+  auto state = std::make_unique<SessionState>(file, std::move(model), options, context);
+  SMELT_CHECK(state->prepare(progress));
+  return std::unique_ptr<Session>(new Session(std::move(state)));
+}
+
+Session::Session(std::unique_ptr<SessionState> state) : state_(std::move(state)) {}
+Session::~Session() = default;
+int64_t Session::context() const { return state_->context(); }
+int64_t Session::position() const { return state_->position(); }
+int64_t Session::vocabulary_size() const { return state_->model().vocabulary; }
+void Session::reset() { state_->reset(); }
+const SessionStats& Session::stats() const { return state_->stats(); }
+
+Result<std::span<const float>> Session::append(std::span<const int32_t> tokens, const std::atomic<bool>* cancel) {
+  return state_->append(tokens, cancel);
+}
+
+Status Session::append_all(std::span<const int32_t> tokens, const LogitsSink& sink, const std::atomic<bool>* cancel) {
+  return state_->append_all(tokens, sink, cancel);
+}
+
+}  // namespace smelt

@@ -1,0 +1,71 @@
+// Session: one sequence of tokens over one model. Opening it compiles (or finds in the cache) the plans; appending tokens
+// runs them. The session owns the latent cache and the working memory; the weights stay in the mapped file.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "base/result.h"
+#include "gguf/gguf.h"
+#include "graph/dtype.h"
+
+namespace smelt {
+
+struct SessionOptions {
+  int threads = 0;                   // 0: all cores
+  int64_t context = 0;               // tokens; 0: what the model was trained for, at most 4096
+  DType cache_type = DType::F32;     // F32 or F16
+  int64_t prefill_chunk = 256;       // tokens appended by one run of the prefill plan
+  bool use_kernel_cache = true;      // look for compiled kernels on disk, and leave them there
+};
+
+struct SessionStats {
+  double load_seconds = 0;
+  double compile_seconds = 0;
+  int kernels_compiled = 0;
+  int kernels_cached = 0;            // found on disk
+  int kernels_per_token = 0;         // launches of one decode step
+  int kernels_per_moe_layer = 0;
+  int64_t bytes_per_token = 0;       // weights that one decode step reads
+  int64_t memory_bytes = 0;          // cache and working memory, without the mapped file
+};
+
+class SessionState;
+
+class Session {
+ public:
+  // What is being done ("loading", "compiling") and how much of it is done, from 0 to 1.
+  using Progress = std::function<void(const char* what, double fraction)>;
+  using LogitsSink = std::function<void(int64_t index, std::span<const float> logits)>;
+
+  // REQUIRES: `file` outlives the session. `progress` may be empty.
+  static Result<std::unique_ptr<Session>> open(const GgufFile& file, const SessionOptions& options,
+                                               const Progress& progress);
+  ~Session();
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  int64_t context() const;
+  int64_t position() const;  // tokens in the context now
+  int64_t vocabulary_size() const;
+  void reset();              // forgets the context
+
+  // Appends tokens to the context and returns the logits of the last one (valid until the next call). An Error if they
+  // do not fit, if one is not in the vocabulary, or when `cancel` became true in between. REQUIRES: not empty.
+  Result<std::span<const float>> append(std::span<const int32_t> tokens, const std::atomic<bool>* cancel = nullptr);
+
+  // The same, with `sink` called for every position of `tokens` in order.
+  Status append_all(std::span<const int32_t> tokens, const LogitsSink& sink,
+                    const std::atomic<bool>* cancel = nullptr);
+
+  const SessionStats& stats() const;
+
+ private:
+  explicit Session(std::unique_ptr<SessionState> state);
+  std::unique_ptr<SessionState> state_;
+};
+
+}  // namespace smelt

@@ -1,0 +1,367 @@
+#include "graph/rules_index.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "graph/index_sum.h"
+#include "graph/rules_algebra.h"
+#include "graph/scalar_math.h"
+
+namespace smelt {
+namespace {
+
+// --- bounds of sums with symbolic sizes
+
+// What a factor never exceeds, where that is better known as an expression than as a number: a range its size - 1.
+std::optional<IndexSum> symbolic_max(Ref factor) {
+  Ref size;
+  if (factor->op == Op::Range) size = factor->src[0];
+  if (factor->op == Op::Mod) size = factor->src[1];
+  if (!size) return std::nullopt;
+  auto sum = index_sum(size);
+  if (sum) sum->constant -= 1;
+  return sum;
+}
+
+// A negative term made as negative as it can be: -3 * S * i -> -3 * S * (N - 1), for i a range of size N.
+std::optional<IndexSum> at_its_least(const IndexTerm& term) {
+  Refs factors = factors_of(term.product);
+  for (size_t k = 0; k < factors.size(); ++k) {
+    auto most = symbolic_max(factors[k]);
+    if (!most) continue;
+    Refs others = factors;
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(k));
+    if (std::any_of(others.begin(), others.end(), [](Ref f) { return f->min < 0; })) continue;
+    IndexSum rest{.constant = term.times};
+    if (!others.empty()) rest = {.terms = {{product_of(std::move(others)), term.times}}};
+    return multiply(rest, *most);
+  }
+  return std::nullopt;
+}
+
+// A lower bound of the sum, with ranges counted down from their symbolic sizes.
+int64_t least(IndexSum sum) {
+  int64_t best = min_of(sum);
+  for (int step = 0; step < 16; ++step) {
+    bool changed = false;
+    for (const IndexTerm& t : sum.terms) {
+      if (t.times > 0) continue;
+      auto lowest = at_its_least(t);
+      if (!lowest) continue;
+      auto without = add(sum, IndexSum{.terms = {t}}, -1);
+      auto replaced = without ? add(*without, *lowest) : std::nullopt;
+      if (!replaced) return best;
+      sum = *replaced;
+      best = std::max(best, min_of(sum));
+      changed = true;
+      break;
+    }
+    if (!changed) break;
+  }
+  return best;
+}
+
+bool is_less(const IndexSum& a, const IndexSum& b) {
+  auto difference = add(b, a, -1);
+  return difference && least(*difference) >= 1;
+}
+
+// --- splitting a sum by a positive divisor
+
+struct Split {
+  IndexSum quotient, rest;  // sum = quotient * divisor + rest, term by term
+};
+
+Split split_by_number(const IndexSum& sum, int64_t divisor) {
+  Split split;
+  split.quotient.constant = floor_div(sum.constant, divisor);
+  split.rest.constant = floor_mod(sum.constant, divisor);
+  for (const IndexTerm& t : sum.terms) {
+    if (t.times % divisor == 0) {
+      split.quotient.terms.push_back({t.product, t.times / divisor});
+    } else {
+      split.rest.terms.push_back(t);
+    }
+  }
+  return split;
+}
+
+std::optional<Split> split_by(const IndexSum& sum, const IndexSum& divisor) {
+  if (divisor.is_constant()) return split_by_number(sum, divisor.constant);
+  IndexTerm factor = as_factor(divisor);
+  Split split{.rest = {.constant = sum.constant}};
+  for (const IndexTerm& t : sum.terms) {
+    auto exact = divide_exactly(t, factor);
+    if (!exact) {
+      split.rest.terms.push_back(t);
+      continue;
+    }
+    auto total = add(split.quotient, *exact);
+    if (!total) return std::nullopt;
+    split.quotient = *total;
+  }
+  return split;
+}
+
+// floor(sum / divisor) where bounds leave only one value.
+std::optional<int64_t> only_quotient(const IndexSum& sum, const IndexSum& divisor) {
+  int64_t low = min_of(sum), high = max_of(sum);
+  if (low == INT64_MIN) return std::nullopt;
+  if (divisor.is_constant()) {
+    if (high == INT64_MAX) return std::nullopt;
+    int64_t quotient = floor_div(low, divisor.constant);
+    return quotient == floor_div(high, divisor.constant) ? std::optional(quotient) : std::nullopt;
+  }
+  if (low < 0) return std::nullopt;
+  return high < min_of(divisor) || is_less(sum, divisor) ? std::optional<int64_t>(0) : std::nullopt;
+}
+
+// A divisor is positive wherever the op is defined, so only a constant can be a wrong one.
+bool may_divide(const IndexSum& sum) { return !sum.is_constant() || sum.constant >= 1; }
+
+bool is_zero(const IndexSum& sum) { return sum.is_constant() && sum.constant == 0; }
+
+// Numbers and sizes that divide the divisor and some terms of the sum: candidates for taking out a common factor.
+std::vector<IndexSum> common_factors(const IndexSum& sum, const IndexSum& divisor) {
+  std::vector<int64_t> numbers;
+  std::vector<IndexSum> result;
+  int64_t content = divisor.constant;
+  for (const IndexTerm& t : divisor.terms) content = std::gcd(content, t.times);
+  for (const IndexTerm& t : sum.terms) {
+    int64_t shared = std::gcd(content, t.times);
+    if (shared > 1 && !(divisor.is_constant() && shared == content)) numbers.push_back(shared);
+  }
+  std::sort(numbers.rbegin(), numbers.rend());
+  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+  if (!divisor.is_constant()) {
+    IndexTerm whole = as_factor(divisor);
+    Refs factors = factors_of(whole.product);
+    if (factors.size() > 1 || whole.times > 1)
+      for (Ref f : factors) result.push_back({.terms = {{f, 1}}});
+  }
+  for (int64_t n : numbers) result.push_back({.constant = n});
+  return result;
+}
+
+// sum = (outer * factor + inner) with 0 <= inner < factor: then sum / (factor * d) = outer / d and
+// sum % (factor * d) = outer % d * factor + inner.
+struct TakenOut {
+  IndexSum outer, inner, factor, divisor;  // divisor: what is left of it
+};
+
+std::optional<TakenOut> take_out_factor(const IndexSum& sum, const IndexSum& divisor) {
+  for (const IndexSum& factor : common_factors(sum, divisor)) {
+    auto split = split_by(sum, factor);
+    if (!split || is_zero(split->quotient)) continue;
+    auto carry = only_quotient(split->rest, factor);
+    auto left = split_by(divisor, factor);
+    if (!carry || !left || !is_zero(left->rest) || !may_divide(left->quotient)) continue;
+    split->quotient.constant += *carry;
+    auto inner = add(split->rest, factor, -*carry);
+    if (inner) return TakenOut{split->quotient, *inner, factor, left->quotient};
+  }
+  return std::nullopt;
+}
+
+// --- the rules
+
+struct Quotient {
+  IndexSum x, y;
+};
+
+std::optional<Quotient> operands(Ref root) {
+  auto x = index_sum(root->src[0]), y = index_sum(root->src[1]);
+  if (!x || !y || !may_divide(*y)) return std::nullopt;
+  return Quotient{*x, *y};
+}
+
+// x / y where x is one node: (z / d) / y -> z / (d * y) and (z % (y * d)) / y -> (z / y) % d.
+Ref divide_node(Ref x, const IndexSum& y) {
+  if (x->op == Op::Div) {
+    auto d = index_sum(x->src[1]);
+    auto both = d ? multiply(*d, y) : std::nullopt;
+    return both && may_divide(*d) ? x->src[0] / to_node(*both) : Ref();
+  }
+  if (x->op == Op::Mod) {
+    auto m = index_sum(x->src[1]);
+    auto left = m ? split_by(*m, y) : std::nullopt;
+    if (left && is_zero(left->rest) && may_divide(left->quotient))
+      return (x->src[0] / to_node(y)) % to_node(left->quotient);
+  }
+  return Ref();
+}
+
+Ref divide(Ref root, const Match&) {
+  auto q = operands(root);
+  auto split = q ? split_by(q->x, q->y) : std::nullopt;
+  if (!split) return Ref();
+  if (auto carry = only_quotient(split->rest, q->y)) {
+    split->quotient.constant += *carry;
+    return to_node(split->quotient);
+  }
+  if (!is_zero(split->quotient)) return to_node(split->quotient) + to_node(split->rest) / to_node(q->y);
+  if (auto out = take_out_factor(q->x, q->y)) return to_node(out->outer) / to_node(out->divisor);
+  bool one_node = split->rest.is_single() && split->rest.terms[0].times == 1;
+  return one_node ? divide_node(split->rest.terms[0].product, q->y) : Ref();
+}
+
+// In a sum that is taken modulo y, z % m may stand as z where m (times what stands before it) is a multiple of y.
+std::optional<IndexSum> without_inner_modulo(const IndexSum& sum, const IndexSum& y) {
+  for (const IndexTerm& t : sum.terms) {
+    Refs factors = factors_of(t.product);
+    for (size_t k = 0; k < factors.size(); ++k) {
+      if (factors[k]->op != Op::Mod) continue;
+      Refs others = factors;
+      others.erase(others.begin() + static_cast<std::ptrdiff_t>(k));
+      IndexSum rest{.constant = t.times};
+      if (!others.empty()) rest = {.terms = {{product_of(std::move(others)), t.times}}};
+      auto z = index_sum(factors[k]->src[0]), m = index_sum(factors[k]->src[1]);
+      auto period = m ? multiply(rest, *m) : std::nullopt;
+      auto split = period ? split_by(*period, y) : std::nullopt;
+      if (!z || !split || !is_zero(split->rest)) continue;
+      auto open = multiply(rest, *z);
+      auto removed = add(sum, IndexSum{.terms = {t}}, -1);
+      if (open && removed) return add(*removed, *open);
+    }
+  }
+  return std::nullopt;
+}
+
+Ref modulo(Ref root, const Match&) {
+  auto q = operands(root);
+  auto split = q ? split_by(q->x, q->y) : std::nullopt;
+  if (!split) return Ref();
+  IndexSum& rest = split->rest;
+  if (q->y.is_constant())
+    for (IndexTerm& t : rest.terms) t.times %= q->y.constant;
+  if (auto carry = only_quotient(rest, q->y)) {
+    auto left = add(rest, q->y, -*carry);
+    return left ? to_node(*left) : Ref();
+  }
+  if (auto open = without_inner_modulo(rest, q->y)) return to_node(*open) % to_node(q->y);
+  if (auto out = take_out_factor(rest, q->y))
+    return (to_node(out->outer) % to_node(out->divisor)) * to_node(out->factor) + to_node(out->inner);
+  return rest == q->x ? Ref() : to_node(rest) % to_node(q->y);
+}
+
+// x / c * c + x % c -> x, wherever both stand in a sum with the same factors.
+std::optional<IndexSum> join_quotient_and_rest(const IndexSum& sum) {
+  for (const IndexTerm& t : sum.terms) {
+    Refs factors = factors_of(t.product);
+    for (size_t k = 0; k < factors.size(); ++k) {
+      if (factors[k]->op != Op::Mod) continue;
+      Ref x = factors[k]->src[0], c = factors[k]->src[1];
+      Refs others = factors;
+      others.erase(others.begin() + static_cast<std::ptrdiff_t>(k));
+      IndexSum rest{.constant = t.times};
+      if (!others.empty()) rest = {.terms = {{product_of(std::move(others)), t.times}}};
+      auto whole = index_sum(x), divisor = index_sum(c), quotient = index_sum(simplify(x / c));
+      if (!whole || !divisor || !quotient) continue;
+      auto scaled = multiply(rest, *divisor);
+      auto partner = scaled ? multiply(*scaled, *quotient) : std::nullopt;
+      if (!partner || !partner->is_single()) continue;
+      if (std::find(sum.terms.begin(), sum.terms.end(), partner->terms[0]) == sum.terms.end()) continue;
+      auto joined = multiply(rest, *whole);
+      auto left = add(sum, IndexSum{.terms = {t}}, -1);
+      left = left ? add(*left, *partner, -1) : std::nullopt;
+      if (joined && left) return add(*left, *joined);
+    }
+  }
+  return std::nullopt;
+}
+
+Ref collect(Ref root, const Match&) {
+  auto sum = index_sum(root);
+  if (!sum) return Ref();
+  while (auto joined = join_quotient_and_rest(*sum)) sum = joined;
+  return to_node(*sum);
+}
+
+// `margin` >= 1, as a comparison with positive terms on both sides.
+Ref at_least_one(const IndexSum& margin) {
+  IndexSum left, right{.constant = margin.constant};
+  for (const IndexTerm& t : margin.terms) {
+    if (t.times < 0) left.terms.push_back({t.product, -t.times});
+    if (t.times > 0) right.terms.push_back(t);
+  }
+  if (left.terms.empty()) std::swap(left.constant, right.constant), left.constant = -left.constant;
+  return binary(Op::Lt, to_node(left), to_node(right));
+}
+
+// margin = g * outer + inner: margin >= 1 is outer + q + 1 >= 1 where (inner - 1) / g is always q.
+std::optional<IndexSum> coarser_margin(const IndexSum& margin) {
+  std::vector<int64_t> steps;
+  for (const IndexTerm& t : margin.terms)
+    if (t.times > 1 || t.times < -1) steps.push_back(t.times < 0 ? -t.times : t.times);
+  std::sort(steps.rbegin(), steps.rend());
+  for (int64_t g : steps) {
+    Split split = split_by_number(margin, g);
+    split.rest.constant = margin.constant - 1;
+    auto q = only_quotient(split.rest, IndexSum{.constant = g});
+    if (!q) continue;
+    split.quotient.constant = *q + 1;
+    return split.quotient;
+  }
+  return std::nullopt;
+}
+
+Ref less(Ref root, const Match&) {
+  auto x = index_sum(root->src[0]), y = index_sum(root->src[1]);
+  auto margin = x && y ? add(*y, *x, -1) : std::nullopt;
+  if (!margin) return Ref();
+  if (least(*margin) >= 1) return constant(1, DType::Bool);
+  auto reverse = add(*x, *y, -1);
+  if (reverse && least(*reverse) >= 0) return constant(0, DType::Bool);
+  if (auto coarser = coarser_margin(*margin)) return at_least_one(*coarser);
+  return at_least_one(*margin);
+}
+
+Ref equal(Ref root, const Match&) {
+  auto x = index_sum(root->src[0]), y = index_sum(root->src[1]);
+  auto forth = x && y ? add(*x, *y, -1) : std::nullopt, back = x && y ? add(*y, *x, -1) : std::nullopt;
+  if (!forth || !back) return Ref();
+  if (is_zero(*forth)) return constant(1, DType::Bool);
+  int64_t step = 0;
+  for (const IndexTerm& t : forth->terms) step = std::gcd(step, t.times);
+  bool never = least(*forth) >= 1 || least(*back) >= 1 || (step > 1 && forth->constant % step != 0);
+  return never ? constant(0, DType::Bool) : Ref();
+}
+
+// The operand that is never less than the other; null if bounds do not tell.
+Ref greater_operand(Ref root) {
+  auto x = index_sum(root->src[0]), y = index_sum(root->src[1]);
+  auto forth = x && y ? add(*x, *y, -1) : std::nullopt, back = x && y ? add(*y, *x, -1) : std::nullopt;
+  if (forth && least(*forth) >= 0) return root->src[0];
+  if (back && least(*back) >= 0) return root->src[1];
+  return Ref();
+}
+
+Ref greatest(Ref root, const Match&) { return greater_operand(root); }
+
+Ref smallest(Ref root, const Match&) {
+  Ref greater = greater_operand(root);
+  if (!greater) return Ref();
+  return greater == root->src[0] ? root->src[1] : root->src[0];
+}
+
+}  // namespace
+
+const RuleSet& index_rules() {
+  using namespace pattern;
+  static const Pat x = index("x"), y = index("y");
+  static const RuleSet rules{"index", {
+      {"collect-add", x + y,      collect},
+      {"collect-sub", x - y,      collect},
+      {"collect-mul", x * y,      collect},
+      {"collect-neg", -x,         collect},
+      {"divide",      x / y,      divide},
+      {"modulo",      x % y,      modulo},
+      {"less",        lt(x, y),   less},
+      {"equal",       eq(x, y),   equal},
+      {"greatest",    max(x, y),  greatest},
+      {"smallest",    min(x, y),  smallest},
+  }};
+  return rules;
+}
+
+}  // namespace smelt

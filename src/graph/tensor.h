@@ -1,0 +1,108 @@
+// Tensor: the lazy front end. Each function checks its arguments, works out the shape and builds one node; nothing runs.
+//
+// Shapes may hold variables (number of tokens, chunks of context). Elementwise functions broadcast as numpy does
+// (missing leading axes, axes of size 1) and want equal dtypes: write cast() where they differ. A wrong argument is a
+// bug of the caller (ENSURE).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/node.h"
+
+namespace smelt {
+
+// A dimension: an integer or an i64 scalar node.
+struct Dim {
+  Dim(int64_t value) : ref(constant(value)) {}
+  Dim(int value) : ref(constant(value)) {}
+  Dim(Ref value) : ref(value) {}
+  Ref ref;
+};
+
+class Tensor {
+ public:
+  Tensor() = default;
+  explicit Tensor(Ref node) : node_(node) {}
+  Ref ref() const { return node_; }
+  const Shape& shape() const { return node_->shape; }
+  Ref dim(int axis) const;                  // negative axes count from the end
+  int64_t size(int axis) const;             // REQUIRES: that dimension is a constant.
+  int rank() const { return static_cast<int>(node_->shape.size()); }
+  DType dtype() const { return node_->dtype; }
+  bool operator==(const Tensor&) const = default;
+
+ private:
+  Ref node_;
+};
+
+// --- sources
+Tensor param(int slot, DType dtype, std::vector<Dim> shape, std::string name);  // row-major buffer of a slot
+Tensor scalar(double value, DType dtype = DType::F32);                          // rank 0, broadcasts
+Tensor full(double value, std::vector<Dim> shape, DType dtype = DType::F32);
+Tensor iota(std::vector<Dim> shape, int axis);                                  // i64: the index along axis
+Tensor from_dim(Dim value);                                                     // an i64 rank 0 tensor of a shape scalar
+
+// --- movement: never a copy, only index arithmetic
+Tensor reshape(Tensor x, std::vector<Dim> shape);
+Tensor permute(Tensor x, std::vector<int> axes);
+Tensor expand(Tensor x, std::vector<Dim> shape);
+Tensor slice(Tensor x, int axis, int64_t begin, Dim size);
+Tensor flip(Tensor x, int axis);
+Tensor gather(Tensor x, Tensor rows);       // shape(rows) + shape(x)[1:]; rows of any integer dtype
+Tensor unsqueeze(Tensor x, int axis);       // a new axis of size 1, before `axis`
+Tensor squeeze(Tensor x, int axis);
+
+// --- elementwise
+Tensor operator+(Tensor x, Tensor y);
+Tensor operator-(Tensor x, Tensor y);
+Tensor operator*(Tensor x, Tensor y);
+Tensor operator/(Tensor x, Tensor y);       // integers: floor division by a positive number
+Tensor operator%(Tensor x, Tensor y);
+Tensor operator&(Tensor x, Tensor y);
+Tensor operator|(Tensor x, Tensor y);
+Tensor operator<<(Tensor x, Tensor y);
+Tensor operator>>(Tensor x, Tensor y);
+// A number on the right takes the dtype of the tensor.
+Tensor operator+(Tensor x, double y);
+Tensor operator-(Tensor x, double y);
+Tensor operator*(Tensor x, double y);
+Tensor operator/(Tensor x, double y);
+Tensor operator%(Tensor x, int64_t y);
+Tensor operator&(Tensor x, int64_t y);
+Tensor operator<<(Tensor x, int64_t y);
+Tensor operator>>(Tensor x, int64_t y);
+Tensor operator-(Tensor x);
+Tensor less(Tensor x, Tensor y);            // bool
+Tensor equal(Tensor x, Tensor y);           // bool
+Tensor where(Tensor condition, Tensor x, Tensor y);
+Tensor maximum(Tensor x, Tensor y);
+Tensor minimum(Tensor x, Tensor y);
+Tensor cast(Tensor x, DType dtype);
+Tensor bitcast(Tensor x, DType dtype);      // the last axis changes by the ratio of the sizes
+Tensor lut(Tensor x, std::vector<int64_t> table, DType dtype);  // table[x]
+Tensor exp2(Tensor x);
+Tensor log2(Tensor x);
+Tensor sqrt(Tensor x);
+Tensor exp(Tensor x);                       // exp2(x * log2(e))
+Tensor sigmoid(Tensor x);                   // 1 / (1 + exp(-x))
+Tensor silu(Tensor x);                      // x * sigmoid(x)
+
+// --- reductions; the axis disappears
+Tensor sum(Tensor x, int axis);
+Tensor max(Tensor x, int axis);
+Tensor top_k(Tensor x, int k);              // [..., n] -> [..., k] i32 indices, best first, ties by lower index
+// sum over axis of exp(score - max) * value and of exp(score - max): their quotient is softmax-weighted value.
+// score and value broadcast against each other; the result is value-shaped without axis.
+Tensor softmax_average(Tensor score, Tensor value, int axis);
+Tensor softmax(Tensor x, int axis);
+
+// y[..., n] = sum over k of x[..., k] * w[n, k] in f32; w [n, k].
+Tensor linear(Tensor x, Tensor w);
+
+// --- effects and roots
+Tensor write_rows(Tensor buffer, Tensor rows, int64_t column, Tensor values);  // the buffer afterwards; see Op::Write
+Ref output(int slot, Tensor x);
+Ref sink(Refs roots);                       // outputs and write_rows(...).ref() that must happen
+
+}  // namespace smelt

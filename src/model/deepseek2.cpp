@@ -1,0 +1,342 @@
+#include "model/deepseek2.h"
+
+#include <limits>
+
+#include "base/ensure.h"
+#include "model/dequant.h"
+
+namespace smelt {
+namespace {
+
+// x * factor, as a constant where x is one: shapes are compared as they stand.
+Dim times(Dim x, int64_t factor) {
+  const auto value = const_int(x.ref);
+  return value ? Dim(*value * factor) : Dim(x.ref * factor);
+}
+
+// The slots of a segment under construction, numbered in the order in which the pass asks for them.
+class Slots {
+ public:
+  int add(Bound kind, std::string name = "", double share = 1) {
+    list_.push_back({kind, std::move(name), share});
+    return static_cast<int>(list_.size()) - 1;
+  }
+  Tensor input(Bound kind, DType dtype, std::vector<Dim> shape, const char* name) {
+    return param(add(kind), dtype, std::move(shape), name);
+  }
+  Ref output(Bound kind, Tensor x) { return smelt::output(add(kind), x); }
+  Segment finish(Refs roots) && { return {sink(std::move(roots)), std::move(list_)}; }
+
+ private:
+  std::vector<SlotBinding> list_;
+};
+
+// The weights of a segment by name. Their slots come first, in the order of the list.
+class Weights {
+ public:
+  Weights(const GgufFile& file, const std::string& prefix, const std::vector<TensorShape>& shapes,
+          Slots& slots) {
+    for (const TensorShape& shape : shapes) {
+      const GgufTensor* tensor = file.find(prefix + shape.name);
+      ENSURE(tensor,
+             prefix + shape.name + " is missing: the hyper-parameters are those of another file");
+      const int slot = slots.add(Bound::Weight, shape.name, shape.share_of_read);
+      std::vector<Dim> rows(shape.rows.begin(), shape.rows.end());
+      list_.push_back({shape.name, tensor->type,
+                       raw_weight(slot, tensor->type, std::move(rows), shape.k, shape.name)});
+    }
+  }
+
+  // All values: f32 [rows..., k].
+  Tensor operator()(const std::string& name) const {
+    const Entry& w = find(name);
+    return dequantize(w.raw, w.type);
+  }
+  // Those of the chosen rows of the slowest axis, read in place: f32 shape(chosen) + [rows[1:]...,
+  // k].
+  Tensor rows(const std::string& name, Tensor chosen) const {
+    const Entry& w = find(name);
+    return dequantize(gather(w.raw, chosen), w.type);
+  }
+
+ private:
+  struct Entry {
+    std::string name;
+    GgufType type;
+    Tensor raw;
+  };
+  const Entry& find(const std::string& name) const {
+    for (const Entry& entry : list_)
+      if (entry.name == name) return entry;
+    ENSURE(false, name + " is not a tensor of this segment");
+  }
+
+  std::vector<Entry> list_;
+};
+
+// What the functions of a block share. T tokens, H heads, L = kv_lora, D = hidden, S positions of
+// the context.
+struct Block {
+  const Hyperparameters& model;
+  const ModelShape& shape;
+  Slots& slots;
+  const Weights& weights;
+};
+
+Tensor rms_norm(Tensor x, Tensor w, double epsilon) {
+  const Tensor mean = sum(x * x, -1) * (1.0 / x.size(-1));
+  return x * unsqueeze(scalar(1) / sqrt(mean + epsilon), mean.rank()) * w;
+}
+
+// --- positions
+
+struct Positions {
+  Tensor of_token;  // i64 [T]
+  Tensor row;       // i64 [T]: the cache row of each token
+  Tensor context;   // i64 [S]: 0, 1, 2 ...
+  Tensor rows;      // i64 [1, S] or [T, S]: their cache rows, in the sequence of a token
+  Tensor cos, sin;  // f32 [T, rope / 2]
+};
+
+Positions positions(Block& b) {
+  const ModelShape& s = b.shape;
+  auto i64 = [](Tensor x) { return cast(x, DType::I64); };
+  const Dim sequences = s.one_sequence ? Dim(1) : s.tokens;
+  const Tensor position = i64(b.slots.input(Bound::Positions, DType::I32, {s.tokens}, "positions"));
+  const Tensor table = i64(b.slots.input(Bound::Tables, DType::I32, {sequences}, "tables"));
+  const Tensor pages = b.slots.input(Bound::Pages, DType::I32, {s.page_entries}, "pages");
+  auto cache_row = [&](Tensor table, Tensor position) {
+    return i64(gather(pages, table + position / double(kPageSize))) * double(kPageSize) +
+           position % kPageSize;
+  };
+  const Tensor context = iota({times(s.chunks, kChunkSize)}, 0);
+  const std::vector<Dim> table_shape = {s.context, b.model.rope / 2};
+  return {
+      .of_token = position,
+      .row = cache_row(table, position),
+      .context = context,
+      .rows = cache_row(unsqueeze(table, 1), context),
+      .cos = gather(b.slots.input(Bound::RopeCos, DType::F32, table_shape, "cos"), position),
+      .sin = gather(b.slots.input(Bound::RopeSin, DType::F32, table_shape, "sin"), position),
+  };
+}
+
+// Rotates each pair (x[2i], x[2i+1]) by the angle of its position. x [T, heads, rope].
+Tensor rotate(Tensor x, const Positions& at) {
+  const Tensor pairs = reshape(x, {x.dim(0), x.dim(1), x.size(2) / 2, 2});
+  // -1, 1: the second half of a pair is subtracted from the first.
+  const Tensor sign = cast(iota({2}, 0), DType::F32) * 2.0 - 1.0;
+  // [T, rope / 2] -> [T, 1, rope / 2, 1]
+  auto per_pair = [](Tensor table) { return unsqueeze(unsqueeze(table, 1), 3); };
+  const Tensor turned = pairs * per_pair(at.cos) + flip(pairs, 3) * (per_pair(at.sin) * sign);
+  return reshape(turned, {x.dim(0), x.dim(1), x.dim(2)});
+}
+
+// --- latent attention
+
+// [T, H, nope + rope]
+Tensor queries(Block& b, Tensor x) {
+  const Hyperparameters& m = b.model;
+  Tensor q;
+  if (m.q_lora) {
+    const Tensor low = linear(x, b.weights("attn_q_a.weight"));  // [T, q_lora]
+    q = linear(rms_norm(low, b.weights("attn_q_a_norm.weight"), m.epsilon),
+               b.weights("attn_q_b.weight"));
+  } else {
+    q = linear(x, b.weights("attn_q.weight"));
+  }
+  return reshape(q, {b.shape.tokens, m.heads, m.nope + m.rope});
+}
+
+// The matrices between latents and heads, as the absorbed form wants them.
+struct Latent {
+  Tensor keys;    // [H, L, nope]
+  Tensor values;  // [H, v_head, L]
+};
+
+Latent latent_weights(Block& b) {
+  const Hyperparameters& m = b.model;
+  if (!m.fused_kv_b) return {b.weights("attn_k_b.weight"), b.weights("attn_v_b.weight")};
+  const Tensor both =
+      reshape(b.weights("attn_kv_b.weight"), {m.heads, m.nope + m.v_head, m.kv_lora});
+  return {permute(slice(both, 1, 0, m.nope), {0, 2, 1}), slice(both, 1, m.nope, m.v_head)};
+}
+
+// Leaves the row of each token in the cache: normed latent, then rotated key. The buffer
+// afterwards.
+Tensor append_to_cache(Block& b, Tensor x, const Positions& at) {
+  const Hyperparameters& m = b.model;
+  const DType type = b.shape.cache_type;
+  const Tensor cache =
+      b.slots.input(Bound::Cache, type, {b.shape.cache_rows, m.cache_width()}, "cache");
+  const Tensor row = linear(x, b.weights("attn_kv_a_mqa.weight"));  // [T, L + rope]
+  const Tensor latent =
+      rms_norm(slice(row, 1, 0, m.kv_lora), b.weights("attn_kv_a_norm.weight"), m.epsilon);
+  const Tensor key = squeeze(rotate(unsqueeze(slice(row, 1, m.kv_lora, m.rope), 1), at), 1);
+  const Tensor written = write_rows(cache, at.row, 0, cast(latent, type));
+  return write_rows(written, at.row, m.kv_lora, cast(key, type));
+}
+
+// What attention sees of the context: a view of the cache. Values are the latents of the same rows.
+struct Context {
+  Tensor latent;  // [1 or T, S, L]
+  Tensor key;     // [1 or T, S, rope], shared by all heads
+};
+
+Context read_cache(Block& b, Tensor cache, const Positions& at) {
+  const Tensor rows = cast(gather(cache, at.rows), DType::F32);
+  return {slice(rows, -1, 0, b.model.kv_lora), slice(rows, -1, b.model.kv_lora, b.model.rope)};
+}
+
+// sum over the last axis of x [T, H, n] and y [1 or T, 1 or S..., n]: [T, H, S].
+Tensor scores_of(Tensor x, Tensor y) { return sum(unsqueeze(x, 2) * y, -1); }
+
+// Positions above a token's own do not count. score [T, H, S].
+Tensor causal(Tensor score, const Positions& at) {
+  const Tensor later = less(unsqueeze(at.of_token, 1), unsqueeze(at.context, 0));  // [T, S]
+  return where(unsqueeze(later, 1), scalar(std::numeric_limits<float>::lowest()), score);
+}
+
+// Queries move into the latent space; all heads share the cache row as key and its latent as value.
+// -> [T, H, v_head]
+Tensor absorbed_attention(Block& b, Tensor q_nope, Tensor q_rope, const Context& context,
+                          const Positions& at) {
+  const Latent w = latent_weights(b);
+  const Tensor latent = unsqueeze(context.latent, 1);              // [1 or T, 1, S, L]
+  const Tensor q_latent = sum(unsqueeze(q_nope, 2) * w.keys, -1);  // [T, H, L]
+  const Tensor score =
+      scores_of(q_latent, latent) + scores_of(q_rope, unsqueeze(context.key, 1));  // [T, H, S]
+  const Tensor masked = causal(score * b.model.softmax_scale, at);
+  const Tensor average = softmax_average(unsqueeze(masked, 3), latent, 2);  // [T, H, L]
+  return sum(unsqueeze(average, 2) * w.values, -1);
+}
+
+// Every head has its own keys and values, computed from the latents. -> [T, H, v_head]
+Tensor expanded_attention(Block& b, Tensor q_nope, Tensor q_rope, const Context& context,
+                          const Positions& at) {
+  const Latent w = latent_weights(b);
+  const Tensor latent = unsqueeze(unsqueeze(context.latent, 1), 3);  // [1 or T, 1, S, 1, L]
+  const Tensor keys =
+      sum(latent * unsqueeze(permute(w.keys, {0, 2, 1}), 1), -1);  // [1 or T, H, S, nope]
+  const Tensor values = sum(latent * unsqueeze(w.values, 1), -1);  // [1 or T, H, S, v_head]
+  const Tensor score =
+      scores_of(q_nope, keys) + scores_of(q_rope, unsqueeze(context.key, 1));  // [T, H, S]
+  const Tensor masked = causal(score * b.model.softmax_scale, at);
+  return softmax_average(unsqueeze(masked, 3), values, 2);
+}
+
+struct Attended {
+  Tensor out;    // [T, D]
+  Tensor cache;  // the cache, with the rows of this step
+};
+
+Attended attention(Block& b, Tensor x) {
+  const Hyperparameters& m = b.model;
+  const Positions at = positions(b);
+  const Tensor q = queries(b, x);
+  const Tensor q_nope = slice(q, 2, 0, m.nope);
+  const Tensor q_rope = rotate(slice(q, 2, m.nope, m.rope), at);
+  const Tensor cache = append_to_cache(b, x, at);
+  const Context context = read_cache(b, cache, at);
+  const Tensor heads = b.shape.expand_attention
+                           ? expanded_attention(b, q_nope, q_rope, context, at)
+                           : absorbed_attention(b, q_nope, q_rope, context, at);
+  const Tensor row = reshape(heads, {b.shape.tokens, m.heads * m.v_head});
+  return {linear(row, b.weights("attn_output.weight")), cache};
+}
+
+// --- feed-forward
+
+// w_down (silu(w_gate x) * w_up x). x [T, D].
+Tensor gated_network(Block& b, Tensor x, const std::string& suffix) {
+  const Tensor gate = linear(x, b.weights("ffn_gate" + suffix));
+  const Tensor up = linear(x, b.weights("ffn_up" + suffix));
+  return linear(silu(gate) * up, b.weights("ffn_down" + suffix));
+}
+
+struct Choice {
+  Tensor experts;  // i32 [T, K]
+  Tensor weights;  // f32 [T, K]
+};
+
+// The bias acts on the choice only; the weights come from the scores themselves.
+Choice route(Block& b, Tensor x) {
+  const Hyperparameters& m = b.model;
+  const Tensor logits = linear(x, b.weights("ffn_gate_inp.weight"));  // [T, E]
+  const Tensor score = m.routing == Routing::Sigmoid ? sigmoid(logits) : softmax(logits, -1);
+  const Tensor chosen = top_k(m.selection_bias ? score + b.weights("exp_probs_b.bias") : score,
+                              static_cast<int>(m.experts_used));
+  const Tensor index =
+      iota({b.shape.tokens, m.experts_used}, 0) * double(m.experts) + cast(chosen, DType::I64);
+  Tensor w = gather(reshape(score, {times(b.shape.tokens, m.experts)}), index);  // [T, K]
+  if (m.normalise_weights) w = w / unsqueeze(sum(w, -1) + 1e-20, 1);
+  return {chosen, w * m.weights_scale};
+}
+
+// sum over the chosen experts e of weight_e * down_e (silu(gate_e x) * up_e x): the expert is part
+// of the load address.
+Tensor experts(Block& b, Tensor x, const Choice& choice) {
+  auto expert = [&](const char* name) { return b.weights.rows(name, choice.experts); };
+  const Tensor in = unsqueeze(unsqueeze(x, 1), 1);                   // [T, 1, 1, D]
+  const Tensor gate = sum(in * expert("ffn_gate_exps.weight"), -1);  // [T, K, width]
+  const Tensor up = sum(in * expert("ffn_up_exps.weight"), -1);
+  const Tensor inner = unsqueeze(silu(gate) * up, 2);                   // [T, K, 1, width]
+  const Tensor down = sum(inner * expert("ffn_down_exps.weight"), -1);  // [T, K, D]
+  return sum(down * unsqueeze(choice.weights, 2), 1);                   // [T, D]
+}
+
+Tensor feed_forward(Block& b, Tensor x, bool is_moe) {
+  if (!is_moe) return gated_network(b, x, ".weight");
+  const Tensor routed = experts(b, x, route(b, x));
+  return b.model.shared_width ? routed + gated_network(b, x, "_shexp.weight") : routed;
+}
+
+}  // namespace
+
+Segment embed_segment(const GgufFile& file, const Hyperparameters& model, const ModelShape& shape) {
+  Slots slots;
+  const Weights weights(file, "", {embedding_tensor(model)}, slots);
+  const Tensor tokens = slots.input(Bound::Tokens, DType::I32, {shape.tokens}, "tokens");
+  const Tensor rows = weights.rows("token_embd.weight", tokens);  // [T, D]
+  const Ref out = slots.output(Bound::HiddenOut, rows);
+  return std::move(slots).finish({out});
+}
+
+Segment block_segment(const GgufFile& file, const Hyperparameters& model, const ModelShape& shape,
+                      int64_t layer) {
+  Slots slots;
+  const Weights weights(file, layer_prefix(layer), layer_tensors(model, layer), slots);
+  Block b{model, shape, slots, weights};
+  auto norm = [&](Tensor x, const char* name) { return rms_norm(x, weights(name), model.epsilon); };
+
+  const Tensor x =
+      slots.input(Bound::HiddenIn, DType::F32, {shape.tokens, model.hidden}, "hidden");  // [T, D]
+  const Attended attended = attention(b, norm(x, "attn_norm.weight"));
+  const Tensor h = x + attended.out;
+  const Tensor y = h + feed_forward(b, norm(h, "ffn_norm.weight"), model.is_moe(layer));
+  const Ref out = slots.output(Bound::HiddenOut, y);
+  return std::move(slots).finish({out, attended.cache.ref()});
+}
+
+Segment head_segment(const GgufFile& file, const Hyperparameters& model, const ModelShape& shape) {
+  Slots slots;
+  const Weights weights(file, "", head_tensors(model), slots);
+  const Tensor hidden =
+      slots.input(Bound::HiddenIn, DType::F32, {shape.tokens, model.hidden}, "hidden");
+  const Tensor wanted = slots.input(Bound::Rows, DType::I32, {shape.rows}, "rows");
+  const Tensor x =
+      rms_norm(gather(hidden, wanted), weights("output_norm.weight"), model.epsilon);  // [R, D]
+  const Tensor logits = linear(x, weights(head_tensors(model).back().name));
+  const Ref out = slots.output(Bound::Logits, logits);
+  return std::move(slots).finish({out});
+}
+
+bool expanding_is_cheaper(const Hyperparameters& m, int64_t tokens, int64_t keys) {
+  const double absorbed = double(tokens) * double(keys) * double(2 * m.kv_lora + m.rope) +
+                          double(tokens) * double(m.kv_lora) * double(m.nope + m.v_head);
+  const double expanded = double(tokens) * double(keys) * double(m.nope + m.rope + m.v_head) +
+                          double(keys) * double(m.kv_lora) * double(m.nope + m.v_head);
+  return expanded < absorbed;
+}
+
+}  // namespace smelt

@@ -1,0 +1,81 @@
+// The forward pass of architecture deepseek2 (GLM-4.7-Flash, DeepSeek-V2-Lite): latent attention
+// and experts, as graphs.
+//
+// The pass is cut into segments: embed, one block for each layer, head. A segment is a graph over
+// slots, and each slot says what is to be bound to it. Layers of equal types and shapes give the
+// same graph (the same pointer), so they share one compiled segment, replayed with other buffers.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "gguf/gguf.h"
+#include "graph/tensor.h"
+#include "model/hyperparameters.h"
+
+namespace smelt {
+
+// What a slot holds. T is ModelShape::tokens, R is ModelShape::rows.
+enum class Bound {
+  Weight,     // the file's bytes of tensor `name`, as they are
+  Tokens,     // i32 [T]: token ids
+  Positions,  // i32 [T]: each token's position in its sequence
+  Tables,     // i32 [T], or [1] if one_sequence: where a token's sequence begins in the page table
+  Pages,      // i32 [page_entries]: the page table; page p is rows 64 p .. 64 p + 63 of the cache
+  Cache,      // cache_type [cache_rows, kv_lora + rope]: of this layer, read and written
+  RopeCos,    // f32 [context, rope / 2]
+  RopeSin,    // the same
+  HiddenIn,   // f32 [T, hidden]
+  HiddenOut,  // f32 [T, hidden]: written; another buffer than HiddenIn
+  Rows,       // i32 [R]: the tokens (indices into T) whose logits are wanted
+  Logits,     // f32 [R, vocabulary]: written
+};
+
+struct SlotBinding {
+  Bound kind;
+  std::string name;          // of a Weight: the GGUF tensor, without "blk.N." in a block
+  double share_of_read = 1;  // of a Weight: the part of its bytes that one token reads
+};
+
+struct Segment {
+  Ref root;                        // a Sink
+  std::vector<SlotBinding> slots;  // slots[i] is what slot i of root is bound to
+};
+
+constexpr int64_t kPageSize = 64;    // positions in a page of the cache
+constexpr int64_t kChunkSize = 256;  // attention reads the cache in chunks of this many positions
+
+// The sizes that a plan is made for.
+//
+// Each token has a position and (through Tables) a sequence; tokens later in T see the cache rows
+// of earlier ones.
+// - Attention reads positions 0 .. 256 * chunks - 1 and masks those above the token's own. So the
+//   page table names a valid page for each of them (any, where the sequence is shorter), and pages
+//   hold finite numbers: zero one when it is handed out.
+// - Padding tokens, which fill up T, take positions in an extra page at the end of the table that
+//   leads to scratch rows; `context` counts these positions in. Their results are finite and meant
+//   for nobody.
+struct ModelShape {
+  Dim tokens = 1;            // T: 1 (decode), or a variable times 8 (prefill)
+  Dim chunks = 1;            // a variable: ceil((greatest position + 1) / 256), padding left out
+  Dim rows = 1;              // R
+  bool one_sequence = true;  // all tokens are of one sequence, so they share one list of cache rows
+  int64_t context = 0;       // rows of the rope tables; every position is below
+  int64_t cache_rows = 0;    // pages * 64
+  int64_t page_entries = 0;  // entries of the page table
+  DType cache_type = DType::F32;  // F32 or F16
+  // Each head computes its keys and values from the latents, in place of the absorbed form.
+  bool expand_attention = false;
+};
+
+Segment embed_segment(const GgufFile& file, const Hyperparameters& model, const ModelShape& shape);
+Segment block_segment(const GgufFile& file, const Hyperparameters& model, const ModelShape& shape,
+                      int64_t layer);
+Segment head_segment(const GgufFile& file, const Hyperparameters& model, const ModelShape& shape);
+
+// Multiply-adds per layer and head for `tokens` queries over `keys` positions. The absorbed form
+// works in the latent space; the expanded one pays for each key once and is cheaper per pair, so it
+// wins for long chunks of tokens.
+bool expanding_is_cheaper(const Hyperparameters& model, int64_t tokens, int64_t keys);
+
+}  // namespace smelt

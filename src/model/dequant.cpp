@@ -1,0 +1,252 @@
+#include "model/dequant.h"
+
+#include "base/ensure.h"
+
+namespace smelt {
+namespace {
+
+// --- pieces of formulas. Shapes show the axes of one block; those in front of them, of rows and
+// blocks, stay as they are.
+
+// Replaces the last `axes` axes by those of `to`.
+Tensor with_last_axes(Tensor x, int axes, std::vector<int64_t> to) {
+  std::vector<Dim> shape;
+  for (int i = 0; i < x.rank() - axes; ++i) shape.push_back(x.dim(i));
+  shape.insert(shape.end(), to.begin(), to.end());
+  return reshape(x, std::move(shape));
+}
+
+// [n] -> [groups, n / groups]
+Tensor split(Tensor x, int64_t groups) {
+  return with_last_axes(x, 1, {groups, x.size(-1) / groups});
+}
+
+// [a, b] -> [a * b]
+Tensor join(Tensor x) { return with_last_axes(x, 2, {x.size(-2) * x.size(-1)}); }
+
+// 0, step, 2 step ... along the first of two axes, for shifting: [n, 1].
+Tensor shifts(int64_t n, int64_t step, DType dtype) {
+  return cast(iota({n, 1}, 0) * static_cast<double>(step), dtype);
+}
+
+// The fields of `bits` bits of every byte, lowest first. They go in front of the bytes, because in
+// all formats the fields of a byte are a run of bytes apart: [n] -> [8 / bits, n].
+Tensor unpack(Tensor bytes, int bits) {
+  const Tensor fields = with_last_axes(bytes, 1, {1, bytes.size(-1)});
+  return (fields >> shifts(8 / bits, bits, DType::U8)) & ((1 << bits) - 1);
+}
+
+// The same for one wide integer, of which `n` fields are used: [1] -> [n].
+Tensor unpack_word(Tensor word, int bits, int64_t n) {
+  const Tensor fields = (split(word, 1) >> shifts(n, bits, word.dtype())) & ((1 << bits) - 1);
+  return cast(join(fields), DType::U8);
+}
+
+// Low nibbles of all bytes, then their high nibbles: [n] -> [2 n].
+Tensor nibbles(Tensor bytes) { return join(unpack(bytes, 4)); }
+
+// x, then y: [n], [n] -> [2 n].
+Tensor concatenate(Tensor x, Tensor y) {
+  const Tensor first = equal(iota({2, 1}, 0), scalar(0, DType::I64));
+  return join(where(first, split(x, 1), split(y, 1)));
+}
+
+Tensor f32(Tensor x) { return cast(x, DType::F32); }
+
+// One block's fields by name.
+class Block {
+ public:
+  Block(Tensor raw, GgufType type) : raw_(raw), type_(type) {}
+
+  // [count] of the field's dtype; a scale or minimum as f32 by f().
+  Tensor operator[](std::string_view name) const {
+    if (is_plain(type_)) return raw_;
+    for (const BlockField& field : block_fields(type_))
+      if (field.name == name)
+        return bitcast(slice(raw_, -1, field.offset, field.count * size_of(field.dtype)),
+                       field.dtype);
+    ENSURE(false, "no such field in " + std::string(name_of(type_)));
+  }
+  Tensor f(std::string_view name) const { return f32((*this)[name]); }
+
+ private:
+  Tensor raw_;
+  GgufType type_;
+};
+
+// The eight 6-bit scales and minima of Q4_K and Q5_K, packed into 12 bytes as 3 x 4: the first four
+// scales, the first four minima (two bits above each belong to the last four), the low nibbles of
+// the last four of both.
+struct SixBit {
+  Tensor scales, minima;  // [8]
+};
+SixBit six_bit(Tensor packed) {
+  const Tensor a = slice(packed, -1, 0, 4);
+  const Tensor b = slice(packed, -1, 4, 4);
+  const Tensor c = slice(packed, -1, 8, 4);
+  return {concatenate(a & 63, (c & 15) | ((a >> 6) << 4)),
+          concatenate(b & 63, (c >> 4) | ((b >> 6) << 4))};
+}
+
+// d * scales[group] * q - dmin * minima[group]; q [groups, size].
+Tensor scaled_minus_minimum(const Block& b, Tensor scales, Tensor minima, Tensor q) {
+  const Tensor s = with_last_axes(b.f("d") * f32(scales), 1, {scales.size(-1), 1});
+  const Tensor m = with_last_axes(b.f("dmin") * f32(minima), 1, {minima.size(-1), 1});
+  return s * f32(q) - m;
+}
+
+// d * scales[group] * q; q [elements], of any integer or f32.
+Tensor scaled(const Block& b, Tensor scales, Tensor q) {
+  const Tensor s = with_last_axes(b.f("d") * f32(scales), 1, {scales.size(-1), 1});
+  return s * split(f32(q), scales.size(-1));
+}
+
+// Q4_K and Q5_K share the order of their nibbles: byte l of run p holds elements 64 p + l (low) and
+// 64 p + 32 + l. -> [8, 32]
+Tensor nibbles_of_runs(Tensor qs) { return with_last_axes(unpack(split(qs, 4), 4), 3, {8, 32}); }
+
+// Q2_K and Q3_K share theirs: byte l of half h holds elements 128 h + 32 c + l, c = 0..3. -> [256]
+Tensor two_bits_of_halves(Tensor qs) { return with_last_axes(unpack(split(qs, 2), 2), 3, {256}); }
+
+// --- the table of IQ4 formats, and twice the values of FP4 (E2M1; minus zero counts as zero)
+
+Tensor iq4_value(Tensor q) {
+  return f32(lut(q, {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113},
+                 DType::I8));
+}
+Tensor fp4_value_doubled(Tensor q) {
+  return f32(lut(q, {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}, DType::I8));
+}
+
+// 2^(e - 128) for a byte e, as the bits of an f32; below 2^-126 (e < 2) it is subnormal.
+Tensor power_of_two_halved(Tensor e) {
+  const Tensor x = cast(e, DType::U32);
+  const Tensor two = scalar(2, DType::U32);
+  return bitcast(where(less(x, two), (x + 1) << 21, (maximum(x, two) - 1) << 23), DType::F32);
+}
+
+// --- one formula a format: the block's fields -> f32 values, in the order of the elements
+
+namespace formula {
+
+Tensor F32(const Block& b) { return b.f("value"); }
+Tensor F16(const Block& b) { return b.f("value"); }
+Tensor BF16(const Block& b) { return b.f("value"); }
+
+Tensor Q4_0(const Block& b) { return b.f("d") * (f32(nibbles(b["qs"])) - 8.0); }
+Tensor Q4_1(const Block& b) { return b.f("d") * f32(nibbles(b["qs"])) + b.f("m"); }
+
+// The fifth bit of element i is bit i of qh.
+Tensor five_bits(const Block& b) { return nibbles(b["qs"]) | (unpack_word(b["qh"], 1, 32) << 4); }
+Tensor Q5_0(const Block& b) { return b.f("d") * (f32(five_bits(b)) - 16.0); }
+Tensor Q5_1(const Block& b) { return b.f("d") * f32(five_bits(b)) + b.f("m"); }
+
+Tensor Q8_0(const Block& b) { return b.f("d") * b.f("qs"); }
+
+Tensor Q2_K(const Block& b) {
+  const Tensor both = b["scales"];  // [16]: scale in the low nibble, minimum in the high one
+  return scaled_minus_minimum(b, both & 15, both >> 4, split(two_bits_of_halves(b["qs"]), 16));
+}
+
+Tensor Q3_K(const Block& b) {
+  const Tensor low = nibbles(slice(b["scales"], -1, 0, 8));
+  const Tensor high = join(unpack(slice(b["scales"], -1, 8, 4), 2));
+  const Tensor q = two_bits_of_halves(b["qs"]) | (join(unpack(b["hmask"], 1)) << 2);
+  return scaled(b, f32(low | (high << 4)) - 32.0, f32(q) - 4.0);
+}
+
+Tensor Q4_K(const Block& b) {
+  const auto [scales, minima] = six_bit(b["scales"]);
+  return scaled_minus_minimum(b, scales, minima, nibbles_of_runs(b["qs"]));
+}
+
+Tensor Q5_K(const Block& b) {
+  const auto [scales, minima] = six_bit(b["scales"]);
+  return scaled_minus_minimum(b, scales, minima,
+                              nibbles_of_runs(b["qs"]) | (unpack(b["qh"], 1) << 4));
+}
+
+Tensor Q6_K(const Block& b) {
+  const Tensor low = with_last_axes(unpack(split(b["ql"], 2), 4), 3, {256});
+  const Tensor high = two_bits_of_halves(b["qh"]);
+  return scaled(b, b["scales"], f32(low | (high << 4)) - 32.0);
+}
+
+Tensor IQ4_NL(const Block& b) { return b.f("d") * iq4_value(nibbles(b["qs"])); }
+
+Tensor IQ4_XS(const Block& b) {
+  const Tensor low = with_last_axes(unpack(split(b["scales_l"], 4), 4), 3, {8});
+  const Tensor high = unpack_word(b["scales_h"], 2, 8);
+  const Tensor q = with_last_axes(unpack(split(b["qs"], 8), 4), 3, {256});
+  return scaled(b, f32(low | (high << 4)) - 32.0, iq4_value(q));
+}
+
+Tensor MXFP4(const Block& b) {
+  return power_of_two_halved(b["e"]) * fp4_value_doubled(nibbles(b["qs"]));
+}
+
+}  // namespace formula
+
+Tensor apply_formula(const Block& block, GgufType type) {
+  switch (static_cast<uint32_t>(type)) {
+#define QUANT(name, fields) \
+  case static_cast<uint32_t>(GgufType::name): return formula::name(block);
+#include "gguf/quants.def"
+#undef QUANT
+  }
+  ENSURE(false, "no formula for " + std::string(name_of(type)));
+}
+
+std::vector<BlockField> with_offsets(std::vector<BlockField> fields) {
+  int offset = 0;
+  for (BlockField& field : fields) {
+    field.offset = offset;
+    offset += field.count * size_of(field.dtype);
+  }
+  return fields;
+}
+
+}  // namespace
+
+const std::vector<BlockField>& block_fields(GgufType type) {
+  switch (static_cast<uint32_t>(type)) {
+#define FIELD(dtype, name, count) BlockField{#name, DType::dtype, count, 0},
+#define QUANT(name, fields)                                             \
+  case static_cast<uint32_t>(GgufType::name): {                         \
+    static const std::vector<BlockField> list = with_offsets({fields}); \
+    return list;                                                        \
+  }
+#include "gguf/quants.def"
+#undef QUANT
+#undef FIELD
+  }
+  ENSURE(false, "no layout for " + std::string(name_of(type)));
+}
+
+bool is_plain(GgufType type) { return info_of(type).elements == 1; }
+
+Tensor raw_weight(int slot, GgufType type, std::vector<Dim> rows, int64_t k, std::string name) {
+  const GgufTypeInfo& info = info_of(type);
+  ENSURE(k > 0 && k % info.elements == 0, name + ": rows are not whole blocks");
+  std::vector<Dim> shape = std::move(rows);
+  shape.push_back(k / info.elements);
+  if (is_plain(type))
+    return param(slot, block_fields(type)[0].dtype, std::move(shape), std::move(name));
+  shape.push_back(static_cast<int64_t>(info.bytes));
+  return param(slot, DType::U8, std::move(shape), std::move(name));
+}
+
+Tensor dequantize(Tensor raw, GgufType type) {
+  const Tensor values = apply_formula(Block(raw, type), type);
+  if (is_plain(type)) return values;
+  std::vector<Dim> shape;
+  for (int i = 0; i < raw.rank() - 2; ++i) shape.push_back(raw.dim(i));
+  shape.push_back(raw.size(-2) * info_of(type).elements);
+  return reshape(values, std::move(shape));
+}
+
+Tensor weight(int slot, GgufType type, std::vector<Dim> rows, int64_t k, std::string name) {
+  return dequantize(raw_weight(slot, type, std::move(rows), k, std::move(name)), type);
+}
+
+}  // namespace smelt

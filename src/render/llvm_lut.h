@@ -1,0 +1,16 @@
+// Look-ups in constant tables.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "render/llvm.h"
+#include "render/llvm_writer.h"
+
+namespace smelt {
+
+// table[index] as dtype. Up to 16 small entries are one byte shuffle where the target has one; others are loads.
+IrValue render_lut(LlvmWriter& out, std::span<const int64_t> table, const IrValue& index, DType dtype,
+                   const LlvmOptions& options);
+
+}  // namespace smelt

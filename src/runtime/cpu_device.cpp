@@ -1,0 +1,180 @@
+#include "runtime/cpu_device.h"
+
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <utility>
+
+#include "base/dirs.h"
+#include "base/ensure.h"
+#include "runtime/kernel_cache.h"
+#include "runtime/target.h"
+
+namespace smelt {
+namespace {
+
+// Part of every cache key: raise it when compile_object() makes something else of the same input.
+constexpr std::string_view kVersion = "smelt-kernels-1";
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// Different text, different symbol: any number of kernels with one entry name can be linked into
+// one process.
+std::string symbol_of(const Source& source, const KernelKey& key) {
+  return source.entry + "." + key.hex();
+}
+
+// Calls f(0) ... f(count - 1), each once, on up to `threads` threads.
+template <class F>
+void for_each_in_parallel(size_t count, int threads, F f) {
+  std::atomic<size_t> next{0};
+  auto work = [&] {
+    for (size_t i = next++; i < count; i = next++) f(i);
+  };
+  std::vector<std::thread> others;
+  for (int i = 1; i < threads && static_cast<size_t>(i) < count; ++i) others.emplace_back(work);
+  work();
+  for (std::thread& thread : others) thread.join();
+}
+
+}  // namespace
+
+struct CpuDevice::State {
+  CodegenOptions codegen;
+  std::string compiler, pipeline;
+  std::unique_ptr<KernelCache> cache;
+  std::string cache_problem;
+  std::unique_ptr<Jit> jit;
+  std::unique_ptr<Workers> workers;
+
+  std::mutex mutex;                           // of what follows; held while a batch compiles
+  std::map<std::string, KernelEntry> linked;  // by symbol
+  CompileStats stats;
+
+  // A kernel of the batch that is not in the process yet.
+  struct Pending {
+    const Source* source;
+    KernelKey key;
+    std::string symbol;
+    std::string object;
+    bool from_cache = false;
+  };
+
+  KernelKey key_of(const Source& source) const {
+    const CpuTarget& target = host_target();
+    return make_key({.text = source.text,
+                     .entry = source.entry,
+                     .triple = target.triple,
+                     .cpu = target.cpu,
+                     .features = target.features,
+                     .compiler = compiler,
+                     .pipeline = pipeline,
+                     .version = kVersion});
+  }
+
+  void load_or_compile(Pending& kernel) {
+    if (std::optional<std::string> object = cache->load(kernel.key)) {
+      kernel.object = std::move(*object);
+      kernel.from_cache = true;
+    } else {
+      kernel.object = compile_object(*kernel.source, kernel.symbol, host_target(), codegen);
+      cache->store(kernel.key, kernel.object);
+    }
+  }
+
+  // REQUIRES: the mutex is held.
+  void link(std::vector<Pending>& batch) {
+    auto start = std::chrono::steady_clock::now();
+    std::vector<Object> objects;
+    for (const Pending& kernel : batch) objects.push_back({kernel.object, kernel.symbol});
+    std::vector<KernelEntry> entries = jit->link(objects);
+    for (size_t i = 0; i < batch.size(); ++i) {
+      ENSURE(entries[i], "[jit] kernel " + batch[i].symbol + " does not link");
+      linked[batch[i].symbol] = entries[i];
+      ++(batch[i].from_cache ? stats.cached : stats.compiled);
+    }
+    stats.link_seconds += seconds_since(start);
+  }
+};
+
+CpuDevice::CpuDevice() : state_(std::make_unique<State>()) {}
+CpuDevice::~CpuDevice() = default;
+
+Result<std::unique_ptr<CpuDevice>> CpuDevice::open(const CpuOptions& options) {
+  std::unique_ptr<CpuDevice> device(new CpuDevice);
+  State& state = *device->state_;
+  state.codegen = options.codegen;
+  state.compiler = "llvm " + llvm_version();
+  state.pipeline = options.codegen.passes + " O" + std::to_string(options.codegen.level);
+  SMELT_TRY(jit, Jit::create());
+  state.jit = std::move(jit);
+  state.workers =
+      std::make_unique<Workers>(options.threads > 0 ? options.threads : host_target().cores);
+
+  std::string folder = options.cache_dir;
+  if (options.use_cache && folder.empty()) {
+    Result<std::string> found = cache_folder();
+    if (!found) state.cache_problem = found.error().message;
+    if (found && !found->empty()) folder = *found + "/kernels";
+  }
+  state.cache = std::make_unique<KernelCache>(options.use_cache ? folder : "");
+  if (options.use_cache && !folder.empty() && !state.cache->usable())
+    state.cache_problem = "[cache] " + folder +
+                          ": not a folder that belongs to you and to nobody else; kernels are "
+                          "compiled anew each time";
+  return device;
+}
+
+const CpuTarget& CpuDevice::target() const { return host_target(); }
+Workers& CpuDevice::workers() { return *state_->workers; }
+const std::string& CpuDevice::cache_problem() const { return state_->cache_problem; }
+
+std::vector<KernelEntry> CpuDevice::compile(std::span<const Source> sources,
+                                            const ProgressFn& progress) {
+  auto start = std::chrono::steady_clock::now();
+  State& state = *state_;
+  std::lock_guard lock(state.mutex);
+
+  std::vector<std::string> symbols;
+  std::vector<State::Pending> batch;
+  std::set<std::string> in_batch;
+  for (const Source& source : sources) {
+    KernelKey key = state.key_of(source);
+    symbols.push_back(symbol_of(source, key));
+    if (state.linked.contains(symbols.back()) || !in_batch.insert(symbols.back()).second)
+      ++state.stats.shared;
+    else
+      batch.push_back({&source, std::move(key), symbols.back(), {}});
+  }
+
+  std::mutex progress_mutex;
+  int done = static_cast<int>(sources.size() - batch.size());
+  for_each_in_parallel(batch.size(), state.workers->count(), [&](size_t i) {
+    state.load_or_compile(batch[i]);
+    std::lock_guard progress_lock(progress_mutex);
+    if (progress) progress(++done, static_cast<int>(sources.size()));
+  });
+  if (!batch.empty()) state.link(batch);
+
+  std::vector<KernelEntry> entries;
+  for (const std::string& symbol : symbols) entries.push_back(state.linked.at(symbol));
+  state.stats.code_bytes = state.jit->code_bytes() + state.jit->data_bytes();
+  state.stats.seconds += seconds_since(start);
+  return entries;
+}
+
+std::string CpuDevice::assembly(const Source& source) const {
+  return smelt::assembly(source, host_target(), state_->codegen);
+}
+
+CompileStats CpuDevice::stats() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->stats;
+}
+
+}  // namespace smelt

@@ -1,0 +1,61 @@
+// CpuDevice: the CPU as the engine sees it. Compiles kernels (through the cache) and owns the
+// worker threads.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/target.h"
+#include "runtime/kernel_entry.h"
+#include "runtime/llvm_jit.h"
+#include "runtime/workers.h"
+
+namespace smelt {
+
+struct CpuOptions {
+  int threads = 0;        // 0: one for each core that this process may use
+  std::string cache_dir;  // of compiled kernels; empty: cache_folder() of base/dirs.h
+  bool use_cache = true;
+  CodegenOptions codegen;
+};
+
+struct CompileStats {
+  int compiled = 0;         // by LLVM
+  int cached = 0;           // read from the cache
+  int shared = 0;           // equal to a kernel that was there already
+  double seconds = 0;       // wall clock, all of compile()
+  double link_seconds = 0;  // of these: linking
+  size_t code_bytes = 0;    // machine code and constants in memory
+};
+
+class CpuDevice {
+ public:
+  static Result<std::unique_ptr<CpuDevice>> open(const CpuOptions& options);
+  ~CpuDevice();
+
+  const CpuTarget& target() const;
+
+  // Entries in the order of `sources`; they live as long as the device. Equal sources give equal
+  // entries, also across calls. Compiles with as many threads as there are workers. Thread-safe.
+  std::vector<KernelEntry> compile(std::span<const Source> sources,
+                                   const ProgressFn& progress = {});
+
+  // For people: what compile() would make of it.
+  std::string assembly(const Source& source) const;
+
+  Workers& workers();
+
+  // Why kernels are not cached although they should be, as a sentence for the user; else empty.
+  const std::string& cache_problem() const;
+  CompileStats stats() const;  // since open()
+
+ private:
+  CpuDevice();
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace smelt

@@ -1,0 +1,97 @@
+// Memory for plans (aligned, huge pages where the system grants them), memory for tests (guard
+// pages on both sides), and how fast memory reads.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <utility>
+
+#include "base/result.h"
+
+namespace smelt {
+
+class Workers;
+
+// A mapping of its own, zeroed, page aligned. Two megabytes and more ask for huge pages.
+class Buffer {
+ public:
+  Buffer() = default;
+  static Result<Buffer> allocate(size_t bytes);
+  ~Buffer();
+  Buffer(Buffer&& other) noexcept { swap(other); }
+  Buffer& operator=(Buffer&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+
+  std::byte* data() const { return data_; }
+  size_t size() const { return size_; }
+  std::span<std::byte> bytes() const { return {data_, size_}; }
+
+ private:
+  void swap(Buffer& other) {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    std::swap(mapped_, other.mapped_);
+  }
+  std::byte* data_ = nullptr;
+  size_t size_ = 0, mapped_ = 0;
+};
+
+// Hands out pieces of one Buffer, front to back, never back. The size is known before: plan first,
+// allocate once.
+class Arena {
+ public:
+  static constexpr size_t kAlignment = 64;  // a cache line and the widest vector
+  static size_t padded(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+  Arena() = default;
+  explicit Arena(Buffer buffer) : buffer_(std::move(buffer)) {}
+
+  // REQUIRES: padded(bytes) still fits.
+  std::byte* take(size_t bytes);
+  size_t used() const { return used_; }
+  size_t size() const { return buffer_.size(); }
+
+ private:
+  Buffer buffer_;
+  size_t used_ = 0;
+};
+
+// For tests: `bytes` of memory between two pages that nobody may touch. Generated code is invisible
+// to sanitizers, so this is how reads and writes out of bounds are found. With Flush::end the last
+// byte touches the page behind (data() is then aligned only as far as `bytes` is), with
+// Flush::begin the first one the page before.
+class GuardedBuffer {
+ public:
+  enum class Flush { begin, end };
+  explicit GuardedBuffer(size_t bytes, Flush flush = Flush::end);
+  ~GuardedBuffer();
+  GuardedBuffer(GuardedBuffer&& other) noexcept { swap(other); }
+  GuardedBuffer& operator=(GuardedBuffer&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+
+  std::byte* data() const { return data_; }
+  size_t size() const { return size_; }
+
+ private:
+  void swap(GuardedBuffer& other) {
+    std::swap(data_, other.data_);
+    std::swap(size_, other.size_);
+    std::swap(mapping_, other.mapping_);
+    std::swap(mapped_, other.mapped_);
+  }
+  std::byte* data_ = nullptr;
+  size_t size_ = 0;
+  void* mapping_ = nullptr;
+  size_t mapped_ = 0;
+};
+
+// Gigabytes (10^9) per second that all workers together read from a buffer far larger than the
+// caches: the best of a few passes, about 0.2 s in all. The roofline that statistics compare with.
+// 0 if there is no memory for the buffer.
+double read_bandwidth(Workers& workers, size_t bytes = size_t{256} << 20);
+
+}  // namespace smelt

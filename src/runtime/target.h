@@ -1,0 +1,23 @@
+// CPU targets: this machine, or another one by name to compile for without running.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "base/target.h"
+
+namespace smelt {
+
+// What this machine has and its operating system has enabled. Found out once per process.
+const CpuTarget& host_target();
+
+// The cores that this process may run on: for each the number of one of its CPUs (hardware
+// threads).
+std::vector<int> core_cpus();
+
+// "host", "x86-64-v2" (SSE), "x86-64-v3" (AVX2), "x86-64-v4" (AVX-512), "sapphirerapids", "znver4",
+// "aarch64" (NEON).
+Result<CpuTarget> named_target(std::string_view name);
+
+}  // namespace smelt

@@ -1,0 +1,285 @@
+#include "schedule/placement.h"
+
+#include <algorithm>
+#include <functional>
+#include <set>
+
+#include "base/ensure.h"
+#include "graph/tensor.h"
+
+namespace smelt {
+namespace {
+
+using Axes = std::set<int>;
+
+bool is_leaf(Ref n) { return class_of(n->op) == OpClass::leaf; }
+
+// --- how axes travel through movement
+
+// Axes of `to` that hold elements of the marked axes of `from`. Axes of equal sizes in order correspond; in a group that
+// is split or merged, one marked axis marks all.
+Axes through_reshape(const Shape& from, const Shape& to, const Axes& marked) {
+  Axes out;
+  size_t i = 0, j = 0;
+  while (i < from.size() || j < to.size()) {
+    if (i < from.size() && is_const(from[i], 1)) { ++i; continue; }
+    if (j < to.size() && is_const(to[j], 1)) { ++j; continue; }
+    if (i < from.size() && j < to.size() && from[i] == to[j]) {
+      if (marked.contains(static_cast<int>(i))) out.insert(static_cast<int>(j));
+      ++i, ++j;
+      continue;
+    }
+    bool any = false;
+    int64_t a = 1, b = 1;
+    const size_t j0 = j;
+    const auto size = [](Ref d) { return const_int(d).value_or(1 << 20); };
+    do {
+      if (i < from.size() && (a <= b || j == to.size())) {
+        any |= marked.contains(static_cast<int>(i));
+        a *= size(from[i++]);
+      } else if (j < to.size()) {
+        b *= size(to[j++]);
+      }
+    } while (a != b && (i < from.size() || j < to.size()));
+    if (any)
+      for (size_t k = j0; k < j; ++k) out.insert(static_cast<int>(k));
+  }
+  return out;
+}
+
+Axes through_move(Ref user, const Axes& marked) {
+  switch (user->op) {
+    case Op::Reshape: return through_reshape(user->src[0]->shape, user->shape, marked);
+    case Op::Permute: {
+      Axes out;
+      for (size_t k = 0; k < user->arg.list.size(); ++k)
+        if (marked.contains(static_cast<int>(user->arg.list[k]))) out.insert(static_cast<int>(k));
+      return out;
+    }
+    default: return marked;
+  }
+}
+
+Axes without_axis(const Axes& axes, int axis) {
+  Axes out;
+  for (int a : axes)
+    if (a != axis) out.insert(a > axis ? a - 1 : a);
+  return out;
+}
+
+Axes expanded_axes(Ref expand) {
+  Axes out;
+  for (size_t k = 0; k < expand->shape.size(); ++k)
+    if (expand->shape[k] != expand->src[0]->shape[k]) out.insert(static_cast<int>(k));
+  return out;
+}
+
+int64_t constant_count(const Shape& shape) {  // symbolic axes count as 1
+  int64_t n = 1;
+  for (Ref d : shape) n *= const_int(d).value_or(1);
+  return n;
+}
+
+// For ratios: an axis of unknown length counts as long.
+double typical_count(const Shape& shape) {
+  double n = 1;
+  for (Ref d : shape) n *= static_cast<double>(const_int(d).value_or(1024));
+  return n;
+}
+
+bool has_symbolic_axis(const Shape& shape) {
+  return std::any_of(shape.begin(), shape.end(), [](Ref d) { return !const_int(d); });
+}
+
+// --- the analysis
+
+class Placement {
+ public:
+  Placement(Ref root, const std::unordered_set<const Node*>& partials, const PlacementOptions& options)
+      : options_(options), order_(toposort(root)) {
+    for (Ref n : order_)
+      for (Ref s : n->src) users_[s.get()].push_back(n);
+    for (const Node* p : partials) {
+      places_[p] = Where::Memory;
+      kernel_of_[p] = without_movement(p->src[0]);
+    }
+    for (Ref n : order_)
+      if (n->op == Op::Output && can_be_placed(n->src[0])) places_[n->src[0].get()] = Where::Memory;
+  }
+
+  std::unordered_map<const Node*, Where> run() {
+    const std::unordered_set<const Node*> required = keys();
+    for (auto it = order_.rbegin(); it != order_.rend(); ++it)
+      if (!placed(*it) && can_be_placed(*it) && needs_place(*it)) places_[it->get()] = Where::Memory;
+    for (Ref n : order_)
+      if (placed(n) && !required.contains(n.get()) && fits_on_chip(n)) places_[n.get()] = Where::OnChip;
+    return places_;
+  }
+
+ private:
+  std::unordered_set<const Node*> keys() const {
+    std::unordered_set<const Node*> out;
+    for (const auto& [node, where] : places_) out.insert(node);
+    return out;
+  }
+
+  static const Node* without_movement(Ref n) {
+    while (is_move(n->op)) n = n->src[0];
+    return n.get();
+  }
+
+  bool placed(Ref n) const { return places_.contains(n.get()); }
+  static bool can_be_placed(Ref n) { return is_elementwise(n->op) ? !n->shape.empty() : is_reduce(n->op); }
+
+  bool needs_place(Ref n) {
+    const bool reduces = holds_reduction(n);
+    if (!reduces && reading_again_is_cheaper(n)) return false;
+    roots_.clear();
+    const bool spread = is_spread(n, {}, n);
+    return spread || (reduces && roots_.size() > 1);
+  }
+
+  // Would a kernel that reads `n` through its uses compute an element more than once? `marked` are the axes of
+  // `at` along which elements of `n` repeat. Collects the placed tensors in whose kernels `n` would be computed.
+  bool is_spread(Ref n, const Axes& marked, Ref at) {
+    for (Ref user : users_[at.get()]) {
+      if (user->op == Op::Sink) continue;
+      if (is_spread_in(n, marked, at, user)) return true;
+    }
+    return false;
+  }
+
+  bool is_spread_in(Ref n, const Axes& marked, Ref at, Ref user) {
+    if (user->op == Op::Output || user->op == Op::Write) return ends_spread(n, marked, at, user);
+    if (user->op == Op::Gather) {
+      if (user->src[0] == at) return holds_reduction(n) || !marked.empty();
+      Axes wider = marked;
+      for (size_t k = at->shape.size(); k < user->shape.size(); ++k) wider.insert(static_cast<int>(k));
+      return continues(n, wider, user);
+    }
+    if (user->op == Op::Expand) {
+      Axes wider = marked;
+      wider.merge(expanded_axes(user));
+      if (score_of_softmax(user)) return continues(n, marked, user);
+      return continues(n, wider, user);
+    }
+    if (is_move(user->op)) return continues(n, through_move(user, marked), user);
+    if (is_reduce(user->op)) return spreads_in_reduction(n, marked, user);
+    return continues(n, marked, user);
+  }
+
+  bool spreads_in_reduction(Ref n, const Axes& marked, Ref user) {
+    const int axis = static_cast<int>(user->arg.list[0]);
+    if (user->op == Op::TopK) return continues(n, marked, user);
+    const Axes rest = without_axis(marked, axis);
+    if (rest.empty()) return continues(n, rest, user);
+    // A contraction: all of n is read for every value of the remaining marked axes.
+    if (!marked.contains(axis)) return true;
+    return constant_count(n->shape) > 1 || has_symbolic_axis(n->shape) || work(n) > options_.on_chip_work ||
+           continues(n, rest, user);
+  }
+
+  bool continues(Ref n, const Axes& marked, Ref user) {
+    if (placed(user)) return ends_spread(n, marked, user, user);
+    return is_spread(n, marked, user);
+  }
+
+  // At the placed tensor that ends the walk, inner loops may repeat n for free: it leaves them as an invariant.
+  bool ends_spread(Ref n, const Axes& marked, Ref at, Ref root) {
+    const auto kernel = kernel_of_.find(root.get());
+    roots_.insert(kernel == kernel_of_.end() ? root.get() : kernel->second);
+    if (!holds_reduction(n)) return false;
+    int last_own = -1;
+    for (size_t k = 0; k < at->shape.size(); ++k)
+      if (!marked.contains(static_cast<int>(k)) && !is_const(at->shape[k], 1)) last_own = static_cast<int>(k);
+    return std::any_of(marked.begin(), marked.end(), [&](int a) { return a < last_own; });
+  }
+
+  // A score spread over the columns of its value: these are kept in registers side by side, so it is computed once.
+  bool score_of_softmax(Ref expand) const {
+    const auto& uses = users_.at(expand.get());
+    int64_t columns = 1;
+    for (int a : expanded_axes(expand)) columns *= const_int(expand->shape[a]).value_or(1 << 20);
+    const auto leads_to_softmax = [&](Ref u) {
+      while (u->op == Op::Reshape && users_.at(u.get()).size() == 1) u = users_.at(u.get())[0];
+      return u->op == Op::SoftmaxSum;
+    };
+    return columns <= 1024 && std::all_of(uses.begin(), uses.end(), leads_to_softmax);
+  }
+
+  bool holds_reduction(Ref n) {
+    if (is_reduce(n->op)) return true;
+    if (auto it = holds_.find(n.get()); it != holds_.end()) return it->second;
+    bool holds = false;
+    for (Ref s : n->src)
+      if (n->op != Op::Write && !placed(s)) holds |= holds_reduction(s);
+    return holds_[n.get()] = holds;
+  }
+
+  // Bytes per element read when n is recomputed, against the bytes of a stored element.
+  bool reading_again_is_cheaper(Ref n) {
+    double bytes = 0;
+    std::unordered_set<const Node*> seen;
+    int operations = 0;
+    collect_leaves(n, typical_count(n->shape), seen, bytes, operations);
+    return bytes < size_of(n->dtype) || operations == 0;
+  }
+
+  void collect_leaves(Ref n, double elements, std::unordered_set<const Node*>& seen, double& bytes, int& operations) {
+    if (!seen.insert(n.get()).second) return;
+    if (n->op == Op::Param || n->op == Op::Write || placed(n)) {
+      bytes += std::min(1.0, typical_count(n->shape) / elements) * size_of(n->dtype);
+      return;
+    }
+    if (is_elementwise(n->op) && n->op != Op::Cast && n->op != Op::Bitcast) ++operations;
+    for (Ref s : n->src) collect_leaves(s, elements, seen, bytes, operations);
+  }
+
+  // Scalar operations to compute all of n from placed tensors.
+  int64_t work(Ref n) {
+    std::unordered_set<const Node*> seen;
+    int64_t total = 0;
+    const std::function<void(Ref)> visit = [&](Ref x) {
+      if (!seen.insert(x.get()).second) return;
+      if (is_elementwise(x->op)) total += constant_count(x->shape);
+      if (is_reduce(x->op)) total += constant_count(x->src[0]->shape);
+      for (Ref s : x->src)
+        if (!placed(s) && !is_leaf(s)) visit(s);
+    };
+    visit(n);
+    return total;
+  }
+
+  bool fits_on_chip(Ref n) {
+    return !has_symbolic_axis(n->shape) && constant_count(n->shape) * size_of(n->dtype) <= options_.on_chip_bytes &&
+           work(n) <= options_.on_chip_work && !reads_symbolic(n);
+  }
+
+  bool reads_symbolic(Ref n) {
+    std::unordered_set<const Node*> seen;
+    const std::function<bool(Ref)> visit = [&](Ref x) {
+      if (!seen.insert(x.get()).second) return false;
+      if (is_reduce(x->op) && has_symbolic_axis(x->src[0]->shape)) return true;
+      return std::any_of(x->src.begin(), x->src.end(), [&](Ref s) { return !placed(s) && visit(s); });
+    };
+    return visit(n);
+  }
+
+  PlacementOptions options_;
+  Refs order_;
+  std::unordered_map<const Node*, Refs> users_;
+  std::unordered_map<const Node*, Where> places_;
+  // Partial results over one score or summand are computed side by side in one kernel, known by that tensor.
+  std::unordered_map<const Node*, const Node*> kernel_of_;
+  std::unordered_map<const Node*, bool> holds_;
+  std::unordered_set<const Node*> roots_;
+};
+
+}  // namespace
+
+std::unordered_map<const Node*, Where> choose_places(Ref root, const std::unordered_set<const Node*>& partials,
+                                                     const PlacementOptions& options) {
+  return Placement(root, partials, options).run();
+}
+
+}  // namespace smelt

@@ -1,0 +1,33 @@
+// Which tensors get memory, and where: the fusion decision.
+//
+// A tensor without a place is recomputed wherever it is used, as part of the kernel that uses it. That is free for
+// movement, cheap for elementwise work and a win for dequantisation (the packed bytes are the smaller thing to read),
+// but a reduction must not be repeated. So a tensor gets a place when
+//   - a segment output, a partial result of a split reduction or a cache write asks for it,
+//   - it holds a reduction and kernels of more than one other placed tensor would repeat it,
+//   - it is spread over an axis of a later contraction (every row of a matrix reads all of it), unless reading its
+//     sources again moves fewer bytes, as for quantised weights,
+//   - it holds a reduction and is read through a gather.
+// A place is on-chip (Local: each worker computes it for itself) when that costs less than one more stage,
+// otherwise memory (Temp).
+#pragma once
+
+#include <unordered_map>
+#include <unordered_set>
+
+#include "graph/node.h"
+
+namespace smelt {
+
+enum class Where : uint8_t { Memory, OnChip };
+
+struct PlacementOptions {
+  int64_t on_chip_bytes = 32 << 10;  // budget for one on-chip tensor
+  int64_t on_chip_work = 32 << 10;   // scalar operations a worker may repeat rather than wait for another stage
+};
+
+// Every tensor that gets a place, Output sources and partials included.
+std::unordered_map<const Node*, Where> choose_places(Ref root, const std::unordered_set<const Node*>& partials,
+                                                     const PlacementOptions& options);
+
+}  // namespace smelt

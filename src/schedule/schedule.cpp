@@ -1,0 +1,266 @@
+#include "schedule/schedule.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <set>
+#include <unordered_map>
+
+#include "base/ensure.h"
+#include "graph/rules_algebra.h"
+#include "graph/tensor.h"
+#include "schedule/lower.h"
+#include "schedule/memory_plan.h"
+#include "schedule/split_reduce.h"
+
+namespace smelt {
+namespace {
+
+// One placed tensor or cache write on its way into a kernel.
+struct Item {
+  Ref node;      // the tensor, Write, or Output that only copies
+  Ref store;     // filled in by lowering
+  int level = 0;
+  bool on_chip = false;
+  std::vector<int> needs;  // items read, in order of index
+};
+
+class Scheduler {
+ public:
+  Scheduler(Ref root, const PlacementOptions& options) {
+    SplitGraph split = split_reduce(root);
+    root_ = split.root;
+    places_ = choose_places(root_, split.partials, options);
+  }
+
+  Schedule run() {
+    collect_items();
+    assign_buffers();
+    for (Item& item : items_) find_needs(item);
+    for (Item& item : items_) assign_level(item);
+    for (Item& item : items_) item.store = lower(item);
+    build_kernels();
+    plan();
+    return std::move(schedule_);
+  }
+
+ private:
+  void collect_items() {
+    for (Ref n : toposort(root_)) {
+      const bool copies = n->op == Op::Output && !places_.contains(n->src[0].get());
+      if (!places_.contains(n.get()) && n->op != Op::Write && !copies) continue;
+      auto it = places_.find(n.get());
+      item_of_[n.get()] = static_cast<int>(items_.size());
+      items_.push_back({.node = n, .on_chip = it != places_.end() && it->second == Where::OnChip});
+    }
+  }
+
+  void assign_buffers() {
+    std::unordered_map<const Node*, Ref> output_slot;
+    for (Ref n : toposort(root_)) {
+      if (n->op != Op::Output) continue;
+      if (!output_slot.contains(n->src[0].get())) output_slot[n->src[0].get()] = output_buffer(n);
+      else copies_.push_back(n);
+    }
+    for (Item& item : items_) {
+      if (item.node->op == Op::Write) continue;
+      Ref buffer;
+      if (item.node->op == Op::Output) buffer = output_buffer(item.node);
+      else if (output_slot.contains(item.node.get())) buffer = output_slot[item.node.get()];
+      else if (item.on_chip) buffer = new_local(item.node);
+      else buffer = new_temp(item.node);
+      buffers_[item.node.get()] = buffer;
+      if (item.node->op != Op::Output) lowering_.place(item.node, buffer);
+    }
+    ENSURE(copies_.empty(), "one tensor is the output of two slots");
+  }
+
+  static Ref output_buffer(Ref output) { return make(Op::Param, output->dtype, {}, {.i = output->arg.i}, output->shape); }
+
+  static int64_t greatest_bytes(Ref n) {
+    const Ref count = element_count(n->shape);
+    return count->max * size_of(n->dtype);
+  }
+
+  Ref new_local(Ref n) {
+    return make(Op::Local, n->dtype, {}, {.i = locals_++, .list = {greatest_bytes(n)}});
+  }
+
+  Ref new_temp(Ref n) {
+    lifetimes_.push_back({.bytes = greatest_bytes(n)});
+    return make(Op::Temp, n->dtype, {}, {.i = static_cast<int64_t>(lifetimes_.size()) - 1});
+  }
+
+  // Items whose results the item reads: a walk that stops at other items.
+  void find_needs(Item& item) {
+    std::set<int> needs;
+    std::unordered_map<const Node*, bool> seen;
+    const std::function<void(Ref)> visit = [&](Ref n) {
+      if (seen[n.get()]) return;
+      seen[n.get()] = true;
+      if (n.get() != item.node.get() && item_of_.contains(n.get())) {
+        needs.insert(item_of_.at(n.get()));
+        // A chain of writes to one buffer: reading it needs all of them.
+        if (n->op == Op::Write && n->src[0]->op == Op::Write) visit(n->src[0]);
+        return;
+      }
+      for (size_t i = 0; i < n->src.size(); ++i) {
+        const bool earlier_rows = n->op == Op::Write && i == 0;  // other rows of the buffer are not read
+        if (!earlier_rows) visit(n->src[i]);
+      }
+    };
+    visit(item.node);
+    item.needs.assign(needs.begin(), needs.end());
+  }
+
+  // An on-chip item happens inside its readers: its level is that of what it reads.
+  void assign_level(Item& item) {
+    for (int i : item.needs) {
+      const Item& source = items_[i];
+      item.level = std::max(item.level, source.on_chip ? source.level : source.level + 1);
+    }
+  }
+
+  Ref lower(const Item& item) {
+    if (item.node->op == Op::Write) return lowering_.store_rows(item.node);
+    if (item.node->op == Op::Output) return lowering_.store(item.node->src[0], buffers_.at(item.node.get()));
+    return lowering_.store(item.node, buffers_.at(item.node.get()));
+  }
+
+  // All on-chip items that the item reads, directly or through others, sources first.
+  void gather_on_chip(const Item& item, std::set<int>& out) {
+    for (int i : item.needs)
+      if (items_[i].on_chip && out.insert(i).second) gather_on_chip(items_[i], out);
+  }
+
+  void build_kernels() {
+    std::map<int, std::vector<int>> by_level;
+    for (size_t i = 0; i < items_.size(); ++i)
+      if (!items_[i].on_chip) by_level[items_[i].level].push_back(static_cast<int>(i));
+    for (const auto& [level, members] : by_level) {
+      std::set<int> local;
+      for (int i : members) gather_on_chip(items_[i], local);
+      Refs nests;
+      for (int i : local) nests.push_back(sink({items_[i].store}));
+      for (const Refs& stores : group_stores(members)) nests.push_back(sink(stores));
+      add_kernel(sink(nests), level);
+    }
+  }
+
+  // Stores that repeat a reduction of each other run in one nest, where it is computed once.
+  std::vector<Refs> group_stores(const std::vector<int>& members) {
+    std::vector<Refs> groups;
+    std::vector<std::set<const Node*>> reductions;
+    for (int i : members) {
+      const Ref store = items_[i].store;
+      std::set<const Node*> mine;
+      for (Ref n : toposort(store_value(store)))
+        if (is_reduce(n->op)) mine.insert(n.get());
+      size_t g = 0;
+      for (; g < groups.size(); ++g) {
+        const bool shares = std::any_of(mine.begin(), mine.end(), [&](const Node* n) { return reductions[g].contains(n); });
+        if (shares && loops_fit(groups[g][0], store)) break;
+      }
+      if (g == groups.size()) {
+        groups.emplace_back();
+        reductions.emplace_back();
+      }
+      groups[g].push_back(store);
+      reductions[g].merge(mine);
+    }
+    return groups;
+  }
+
+  static bool loops_fit(Ref a, Ref b) {
+    const Refs ra = store_ranges(a), rb = store_ranges(b);
+    const size_t n = std::min(ra.size(), rb.size());
+    return std::equal(ra.begin(), ra.begin() + n, rb.begin());
+  }
+
+  void add_kernel(Ref tree, int level) {
+    Kernel kernel{.level = level};
+    int next_local = 0;
+    std::unordered_map<const Node*, Ref> locals;
+    kernel.tree = rebuild(tree, [&](Ref original, Ref node) {
+      if (original->op == Op::Param || original->op == Op::Temp) {
+        auto it = std::find_if(kernel.buffers.begin(), kernel.buffers.end(), [&](Ref b) { return same_buffer(b, original); });
+        const int64_t position = it - kernel.buffers.begin();
+        if (it == kernel.buffers.end()) kernel.buffers.push_back(original);
+        return make(Op::Param, DType::Void, {}, {.i = position});
+      }
+      if (original->op == Op::Local) {
+        if (!locals.contains(original.get()))
+          locals[original.get()] = make(Op::Local, DType::Void, {}, {.i = next_local++, .list = original->arg.list});
+        return locals[original.get()];
+      }
+      return node;
+    });
+    schedule_.kernels.push_back(std::move(kernel));
+  }
+
+  static bool same_buffer(Ref a, Ref b) { return a->op == b->op && a->arg.i == b->arg.i; }
+
+  void plan() {
+    for (Lifetime& l : lifetimes_) l.first = 1 << 30;
+    for (const Kernel& k : schedule_.kernels)
+      for (Ref b : k.buffers) {
+        if (b->op != Op::Temp) continue;
+        Lifetime& l = lifetimes_[b->arg.i];
+        l.first = std::min(l.first, k.level);
+        l.last = std::max(l.last, k.level);
+      }
+    MemoryPlan memory = plan_memory(lifetimes_);
+    schedule_.temps = std::move(memory.buffers);
+    schedule_.arena_bytes = memory.bytes;
+  }
+
+  Ref root_;
+  std::unordered_map<const Node*, Where> places_;
+  std::vector<Item> items_;
+  std::unordered_map<const Node*, int> item_of_;
+  std::unordered_map<const Node*, Ref> buffers_;
+  Refs copies_;
+  std::vector<Lifetime> lifetimes_;
+  int64_t locals_ = 0;
+  Lowering lowering_;
+  Schedule schedule_;
+};
+
+std::string describe_store(Ref store) {
+  std::string ops;
+  for (Ref n : toposort(store_value(store))) {
+    if (!is_reduce(n->op)) continue;
+    if (!ops.empty()) ops += "+";
+    ops += name_of(n->op);
+  }
+  if (ops.empty()) ops = name_of(store_value(store)->op);
+  std::string sizes;
+  for (Ref r : store_ranges(store)) {
+    if (!sizes.empty()) sizes += ",";
+    const auto n = const_int(r->src[0]);
+    sizes += n ? std::to_string(*n) : "?";
+  }
+  return (store_buffer(store)->op == Op::Local ? "local " : "") + ops + "[" + sizes + "]";
+}
+
+}  // namespace
+
+const Refs& nests_of(const Kernel& kernel) { return kernel.tree->src; }
+bool is_local_nest(Ref nest) { return store_buffer(nest->src[0])->op == Op::Local; }
+
+Schedule make_schedule(Ref root, const PlacementOptions& options) { return Scheduler(root, options).run(); }
+
+std::string summary(const Schedule& schedule) {
+  std::string text;
+  for (const Kernel& k : schedule.kernels) {
+    std::string line;
+    for (Ref nest : nests_of(k)) {
+      if (!line.empty()) line += " | ";
+      for (size_t i = 0; i < nest->src.size(); ++i) line += (i ? " & " : "") + describe_store(nest->src[i]);
+    }
+    text += line + "\n";
+  }
+  return text;
+}
+
+}  // namespace smelt

@@ -1,0 +1,53 @@
+// Schedule: a segment's tensor graph as a list of kernels over buffers.
+//
+//   split reductions -> choose places -> lower every placed tensor to stores -> group stores into kernels -> plan memory
+//
+// A kernel's tree is Sink(nests), a nest is Sink(stores): the stores of a nest share their outer loops and run as one
+// loop nest; nests of a kernel do not depend on each other, except that nests that write Local buffers come first and
+// are run by every worker for itself. Kernels with the same level do not depend on each other.
+//
+// Kernels do not know which buffers they run on: in a kernel's tree buffers are Params numbered in order of appearance,
+// so equal work on different layers is the same node. `buffers[i]` is what argument i is bound to.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/node.h"
+#include "schedule/placement.h"
+
+namespace smelt {
+
+struct Kernel {
+  Ref tree;                       // Sink of Sinks of Stores
+  Refs buffers;                   // argument i: a segment Param or Temp node
+  int level = 0;                  // kernels of lower levels come first
+  bool operator==(const Kernel&) const = default;
+};
+
+struct TempBuffer {
+  int64_t offset = 0;  // in the segment's arena, multiple of 64
+  int64_t bytes = 0;   // for the greatest symbolic sizes
+};
+
+struct Schedule {
+  std::vector<Kernel> kernels;    // in order
+  std::vector<TempBuffer> temps;  // by Temp number
+  int64_t arena_bytes = 0;
+};
+
+// REQUIRES: root is a Sink of Outputs and Writes (verify.h: tensor stage).
+Schedule make_schedule(Ref root, const PlacementOptions& options = {});
+
+// The nests of a kernel.
+const Refs& nests_of(const Kernel& kernel);
+inline Ref store_buffer(Ref store) { return store->src[0]; }
+inline Ref store_offset(Ref store) { return store->src[1]; }
+inline Ref store_value(Ref store) { return store->src[2]; }
+inline Refs store_ranges(Ref store) { return Refs(store->src.begin() + 3, store->src.end()); }
+bool is_local_nest(Ref nest);
+
+// One line a kernel, such as `sum[1]<-x  mul[4096]<-x,w`; for tests and DEBUG=2.
+std::string summary(const Schedule& schedule);
+
+}  // namespace smelt

@@ -1,0 +1,79 @@
+// Byte-pair encoding of one word: its bytes are symbols, and the merge of lowest rank that applies, the leftmost
+// first, is applied until none does.
+//
+//   "lower"  l o w e r -> l ow e r -> low e r -> low er -> lower
+//
+// Time is linear in the length of the word and memory constant, whatever the word: see encode_word in bpe.cpp.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+namespace smelt {
+
+// The merges of a vocabulary: pairs of ids to rank and merged id. Open addressing, as it is read for every byte.
+class MergeTable {
+ public:
+  struct Merge {
+    uint32_t rank = kNone;
+    int32_t id = -1;  // what the pair becomes
+  };
+  static constexpr uint32_t kNone = UINT32_MAX;
+
+  explicit MergeTable(size_t count = 0);
+  // The first merge of a pair stands. REQUIRES: ids >= 0, no more calls than `count`.
+  void add(int32_t left, int32_t right, Merge merge);
+  Merge find(int32_t left, int32_t right) const;  // rank kNone where the two do not merge
+
+ private:
+  struct Slot {
+    uint64_t pair = kFree;
+    Merge merge;
+  };
+  static constexpr uint64_t kFree = UINT64_MAX;
+  size_t position_of(uint64_t pair) const;
+
+  std::vector<Slot> slots_;
+  int shift_;
+};
+
+// What encoding needs besides the word; built once, then only read.
+struct BpeModel {
+  std::array<int32_t, 256> byte_ids{};  // token of each byte; -1: none, the byte is dropped
+  MergeTable merges;
+};
+
+// Reused from word to word, so that encoding does not allocate for each.
+class BpeEncoder {
+ public:
+  explicit BpeEncoder(const BpeModel& model, size_t window = kWindow) : model_(&model), window_(window) {}
+
+  // Appends the tokens of the word to `out`.
+  void encode_word(std::string_view word, std::vector<int32_t>& out);
+
+  // Words longer than this many bytes are encoded window by window.
+  static constexpr size_t kWindow = 8192;
+
+ private:
+  struct Symbol {
+    int32_t id;
+    uint32_t prev, next;
+    MergeTable::Merge merge;  // with the next symbol
+    uint32_t end;             // in the word, of its last byte
+  };
+
+  bool encode_in_windows(std::string_view word, std::vector<int32_t>& out);
+  void merge_all(std::string_view word);
+  void look_up_merge(uint32_t at);
+  void push(uint32_t rank, uint32_t at);
+  uint64_t pop();
+
+  const BpeModel* model_;
+  size_t window_;
+  std::vector<Symbol> symbols_;  // after merge_all: a list of tokens through `next`, from 0
+  std::vector<uint64_t> queue_;  // heap of rank << 32 | symbol; entries may be stale
+};
+
+}  // namespace smelt

@@ -1,0 +1,99 @@
+// Tokenizer: text to token ids and back, by byte-level BPE.
+//
+// encode runs in four steps, each in its own file:
+//   special_tokens.h   "<|user|>Hi 'you'"  ->  [<|user|>] "Hi 'you'"
+//   pretokenize.h      "Hi 'you'"          ->  "Hi" " '" "you" "'"
+//   bpe.h              " '"                ->  bytes as symbols, then the file's merges, lowest rank first
+// and everything takes time linear in the text. Decoding is a lookup: the bytes of a token are its piece.
+//
+// The data comes from the keys `tokenizer.ggml.*` of a GGUF file, read by tokenizer_gguf.cpp into TokenizerData.
+// A Tokenizer is immutable after construction: any number of threads may use one.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace smelt {
+
+class GgufFile;
+struct Vocabulary;
+
+// The numbers of tokenizer.ggml.token_type.
+enum class TokenType : uint8_t { normal = 1, unknown, control, user_defined, unused, byte };
+
+// What a file says about its vocabulary, not yet checked. Tests and fuzzers fill it by hand.
+struct TokenizerData {
+  std::string model = "gpt2";        // tokenizer.ggml.model
+  std::string pre = "default";       // tokenizer.ggml.pre
+  std::vector<std::string> tokens;   // in the byte-level alphabet ("Ġthe"); control and user-defined ones as plain text
+  std::vector<int64_t> types;        // TokenType of each token; empty: all normal
+  std::vector<std::string> merges;   // "left right", lowest rank first
+  std::optional<int64_t> bos, eos, eot, eom, unknown, padding;
+  std::vector<int64_t> more_eos;     // tokenizer.ggml.eos_token_ids of some files
+  std::optional<bool> add_bos, add_eos;  // absent: as usual for the pre-tokenizer
+};
+
+class Tokenizer {
+ public:
+  static Result<Tokenizer> from_gguf(const GgufFile& file);
+  static Result<Tokenizer> from_data(TokenizerData data);
+  Tokenizer(Tokenizer&&) noexcept;
+  Tokenizer& operator=(Tokenizer&&) noexcept;
+  ~Tokenizer();
+
+  // Any bytes are accepted. `parse_special` finds the texts of control and user-defined tokens in `text` and takes
+  // the longest; switch it off for text that a user typed. BOS and EOS are added where the file asks for it, unless
+  // `add_special` is off.
+  std::vector<int32_t> encode(std::string_view text, bool parse_special = true, bool add_special = true) const;
+
+  // The bytes of a token; half a character is possible. Empty for an id outside the vocabulary.
+  std::string_view piece(int32_t id) const;
+  // All pieces together: decode(encode(text)) == text for every string of bytes, if nothing
+  // was added and every byte has a token (smelt drops those that have none, as the models' own tokenizers do).
+  std::string decode(std::span<const int32_t> ids) const;
+
+  // True for every token that ends a turn.
+  bool is_stop(int32_t id) const;
+  const std::vector<int32_t>& stop_tokens() const;  // ascending
+  // True for control tokens such as <|user|>: not part of the text of an answer.
+  bool is_control(int32_t id) const;
+
+  int32_t size() const;
+  std::optional<int32_t> find(std::string_view piece) const;  // the token with exactly these bytes
+  std::optional<int32_t> bos() const;
+  std::optional<int32_t> eos() const;
+  bool adds_bos() const;  // with add_special
+  bool adds_eos() const;
+  const std::string& pre() const;  // name of the pre-tokenizer
+
+ private:
+  explicit Tokenizer(std::unique_ptr<const Vocabulary> vocabulary);
+  std::unique_ptr<const Vocabulary> vocabulary_;
+};
+
+// Turns a stream of tokens into text as it arrives, in whole UTF-8 characters.
+//   push(id of "\xe2\x82") == ""   push(id of "\xac!") == "€!"
+// The pieces pushed, with invalid bytes replaced by U+FFFD, equal the concatenation of all results and flush().
+class StreamDecoder {
+ public:
+  // REQUIRES: `tokenizer` outlives this.
+  explicit StreamDecoder(const Tokenizer& tokenizer, bool hide_control = false)
+      : tokenizer_(&tokenizer), hide_control_(hide_control) {}
+  std::string push(int32_t id);
+  // What was held back, as U+FFFD; then ready for another stream.
+  std::string flush();
+
+ private:
+  const Tokenizer* tokenizer_;
+  bool hide_control_;
+  std::string held_;  // the start of a character: at most 3 bytes
+};
+
+}  // namespace smelt

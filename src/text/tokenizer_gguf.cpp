@@ -1,0 +1,70 @@
+// TokenizerData from the keys of a GGUF file.
+#include "gguf/gguf.h"
+#include "text/tokenizer.h"
+
+namespace smelt {
+namespace {
+
+std::string key(const char* name) { return std::string("tokenizer.ggml.") + name; }
+
+Result<std::vector<std::string>> read_texts(const GgufFile& file, const char* name) {
+  SMELT_TRY(views, file.strings(key(name)));
+  return std::vector<std::string>(views.begin(), views.end());
+}
+
+Result<std::vector<int64_t>> read_optional_integers(const GgufFile& file, const char* name) {
+  if (!file.has(key(name))) return std::vector<int64_t>();
+  return file.integers(key(name));
+}
+
+Result<std::optional<int64_t>> read_optional_id(const GgufFile& file, const char* name) {
+  if (!file.has(key(name))) return std::optional<int64_t>();
+  SMELT_TRY(id, file.i64(key(name)));
+  return std::optional(id);
+}
+
+Result<std::optional<bool>> read_optional_flag(const GgufFile& file, const char* name) {
+  if (!file.has(key(name))) return std::optional<bool>();
+  SMELT_TRY(flag, file.boolean(key(name)));
+  return std::optional(flag);
+}
+
+Status read_ids(const GgufFile& file, TokenizerData& data) {
+  const std::pair<const char*, std::optional<int64_t>*> ids[] = {
+      {"bos_token_id", &data.bos}, {"eos_token_id", &data.eos},         {"eot_token_id", &data.eot},
+      {"eom_token_id", &data.eom}, {"unknown_token_id", &data.unknown}, {"padding_token_id", &data.padding},
+  };
+  for (auto [name, target] : ids) {
+    SMELT_TRY(id, read_optional_id(file, name));
+    *target = id;
+  }
+  SMELT_TRY(more_eos, read_optional_integers(file, "eos_token_ids"));
+  SMELT_TRY(add_bos, read_optional_flag(file, "add_bos_token"));
+  SMELT_TRY(add_eos, read_optional_flag(file, "add_eos_token"));
+  data.more_eos = std::move(more_eos);
+  data.add_bos = add_bos;
+  data.add_eos = add_eos;
+  return {};
+}
+
+}  // namespace
+
+Result<Tokenizer> Tokenizer::from_gguf(const GgufFile& file) {
+  TokenizerData data;
+  SMELT_TRY(model, file.string(key("model")));
+  SMELT_TRY(pre, file.string_or(key("pre"), "default"));
+  data.model = model;
+  data.pre = pre;
+  // Other kinds of tokenizers have no merges: that they are of another kind is what the user should hear.
+  if (data.model != "gpt2") return from_data(std::move(data));
+  SMELT_TRY(tokens, read_texts(file, "tokens"));
+  SMELT_TRY(merges, read_texts(file, "merges"));
+  SMELT_TRY(types, read_optional_integers(file, "token_type"));
+  data.tokens = std::move(tokens);
+  data.merges = std::move(merges);
+  data.types.assign(types.begin(), types.end());
+  SMELT_CHECK(read_ids(file, data));
+  return from_data(std::move(data));
+}
+
+}  // namespace smelt

@@ -1,0 +1,137 @@
+// `smelt logits`, `perplexity`, `tokenize`, `inspect` and `replay` from outside, with the embedded model.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include "app/process.h"
+
+using smelt::test::Outcome;
+using smelt::test::scratch;
+
+namespace {
+
+constexpr size_t kVocabulary = 4096;
+const std::string kModel = SMELT_SOURCE_DIR "/models/tiny-glm-Q4_K_M.gguf";
+const std::string kIds = "416,432,258,390,11,398,282,258";
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+std::string file_text(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::string logits(std::vector<std::string> more) {
+  const std::string path = scratch().file("logits.bin");
+  std::vector<std::string> arguments = {"logits", "--ids", kIds, "-o", path};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  const Outcome run = smelt::test::smelt(arguments);
+  CAPTURE(run.err);
+  CHECK(run.exit_code == 0);
+  CHECK(run.out.empty());
+  return file_text(path);
+}
+
+double value_after(const std::string& text, const std::string& name) {
+  const size_t at = text.find(name);
+  REQUIRE(at != std::string::npos);
+  return std::stod(text.substr(at + name.size()));
+}
+
+}  // namespace
+
+TEST_CASE("logits are rows of 32-bit floats: the last position, or all") {
+  const std::string last = logits({});
+  const std::string all = logits({"--all"});
+  CHECK(last.size() == kVocabulary * sizeof(float));
+  CHECK(all.size() == 8 * kVocabulary * sizeof(float));
+}
+
+TEST_CASE("logits are bit-identical for any number of threads and in every run") {
+  const std::string first = logits({"-t", "1"});
+  for (int i = 0; i < 3; ++i) {
+    CHECK(logits({"-t", "1"}) == first);
+    CHECK(logits({"-t", "2"}) == first);
+  }
+}
+
+TEST_CASE("logits refuses ids that the vocabulary or the context does not hold") {
+  const Outcome outside = smelt::test::smelt({"logits", "--ids", "1,4096", "-o", "-"});
+  CHECK(outside.exit_code == 1);
+  CHECK(contains(outside.err, "4096 is not in the vocabulary"));
+  const Outcome longer = smelt::test::smelt({"logits", "--ids", "1,2,3", "-c", "2", "-o", "-"});
+  CHECK(longer.exit_code == 1);
+  CHECK(contains(longer.err, "3 tokens do not fit a context of 2"));
+  const Outcome nowhere = smelt::test::smelt({"logits", "--ids", "1", "-o", "/nowhere/logits.bin"});
+  CHECK(nowhere.exit_code == 1);
+  CHECK(contains(nowhere.err, "/nowhere/logits.bin"));
+}
+
+TEST_CASE("perplexity is the exponential of the mean loss that the logits give") {
+  const std::string path = scratch().file("text.txt");
+  std::ofstream(path) << "Once upon a time, there was a";  // the 8 ids above
+  const Outcome ids = smelt::test::smelt({"tokenize", "Once upon a time, there was a"});
+  REQUIRE(ids.exit_code == 0);
+  std::vector<int> tokens;
+  std::istringstream lines(ids.out);
+  for (int id; lines >> id;) tokens.push_back(id);
+  REQUIRE(tokens.size() == 8);
+
+  std::string joined;
+  for (int id : tokens) joined += (joined.empty() ? "" : ",") + std::to_string(id);
+  const std::string rows_path = scratch().file("rows.bin");
+  REQUIRE(smelt::test::smelt({"logits", "--ids", joined, "--all", "-o", rows_path}).exit_code == 0);
+  const std::string bytes = file_text(rows_path);
+  std::vector<float> rows(bytes.size() / sizeof(float));
+  std::memcpy(rows.data(), bytes.data(), bytes.size());
+
+  double all = 0, second = 0;
+  for (size_t i = 0; i + 1 < tokens.size(); ++i) {
+    const float* row = &rows[i * kVocabulary];
+    double sum = 0;
+    for (size_t v = 0; v < kVocabulary; ++v) sum += std::exp(double(row[v]) - row[tokens[i + 1]]);
+    all += std::log(sum) / 7;
+    if (i >= 4) second += std::log(sum) / 3;
+  }
+  const Outcome run = smelt::test::smelt({"perplexity", "-f", path, "--chunk", "8"});
+  CHECK(run.exit_code == 0);
+  CHECK(contains(run.out, "chunks 1 of 8 tokens"));
+  CHECK(value_after(run.out, "all_positions ") == doctest::Approx(std::exp(all)).epsilon(1e-4));
+  CHECK(value_after(run.out, "second_half ") == doctest::Approx(std::exp(second)).epsilon(1e-4));
+}
+
+TEST_CASE("tokenize prints one id a line, or JSON") {
+  CHECK(smelt::test::smelt({"tokenize", "Once upon a time"}).out == "416\n432\n258\n390\n");
+  CHECK(contains(smelt::test::smelt({"tokenize", "--json", "Once"}).out, "416"));
+}
+
+TEST_CASE("inspect shows metadata, tensors and costs without running the model") {
+  const Outcome run = smelt::test::smelt({"inspect", kModel});
+  CHECK(run.exit_code == 0);
+  for (const char* part : {"deepseek2", "token_embd.weight", "Q4_K", "Q6_K"}) {
+    CAPTURE(part);
+    CHECK(contains(run.out, part));
+  }
+}
+
+TEST_CASE("every dumped kernel can be replayed and agrees with the interpreter") {
+  const std::string folder = scratch().file("dump");
+  const Outcome run =
+      smelt::test::smelt({"run", "-p", "Once", "-n", "2", "--temp", "0"}, {.environment = {"DUMP=" + folder}});
+  REQUIRE(run.exit_code == 0);
+  int replayed = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    if (entry.path().extension() != ".ir" || replayed == 3) continue;
+    const Outcome again = smelt::test::smelt({"replay", entry.path().string()});
+    CAPTURE(again.out);
+    CAPTURE(again.err);
+    CHECK(again.exit_code == 0);
+    ++replayed;
+  }
+  CHECK(replayed > 0);
+}

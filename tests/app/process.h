@@ -1,0 +1,123 @@
+// Runs the program as a user would: arguments, standard input, environment; what it prints and how it ends.
+#pragma once
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace smelt::test {
+
+struct Outcome {
+  int exit_code = -1;  // 128 + the signal, where one ended it
+  std::string out;
+  std::string err;
+};
+
+// A folder for this run of the tests, gone at the end.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string pattern = (std::filesystem::temp_directory_path() / "smelt-test-XXXXXX").string();
+    path_ = ::mkdtemp(pattern.data());
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  std::string file(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+inline const TemporaryFolder& scratch() {
+  static const TemporaryFolder folder;
+  return folder;
+}
+
+struct RunOptions {
+  std::string input;                     // on standard input
+  std::vector<std::string> environment;  // "DEBUG=1"
+  size_t interrupt_after = SIZE_MAX;     // bytes on standard output, then Ctrl-C
+};
+
+namespace detail {
+
+inline void run_child(const std::vector<std::string>& arguments, const RunOptions& options, const int in[2],
+                      const int out[2], const int err[2]) {
+  ::dup2(in[0], 0);
+  ::dup2(out[1], 1);
+  ::dup2(err[1], 2);
+  ::signal(SIGPIPE, SIG_DFL);
+  // Kernels compiled by one test serve the others, and the user's cache stays as it is.
+  ::setenv("SMELT_CACHE", scratch().file("cache").c_str(), 1);
+  for (const char* name : {"DEBUG", "DUMP", "NOOPT", "TRACE", "VERIFY"}) ::unsetenv(name);
+  for (const std::string& entry : options.environment) {
+    const size_t equals = entry.find('=');
+    ::setenv(entry.substr(0, equals).c_str(), entry.substr(equals + 1).c_str(), 1);
+  }
+  std::vector<char*> argv = {const_cast<char*>("smelt")};
+  for (const std::string& a : arguments) argv.push_back(const_cast<char*>(a.c_str()));
+  argv.push_back(nullptr);
+  ::execv(SMELT_BINARY, argv.data());
+  ::_exit(127);
+}
+
+// Feeds and reads until the child has closed both of its outputs.
+inline void talk(pid_t child, const RunOptions& options, int in, int out, int err, Outcome& outcome) {
+  size_t fed = 0;
+  bool signalled = false;
+  char buffer[65536];
+  pollfd ends[] = {{out, POLLIN, 0}, {err, POLLIN, 0}, {in, POLLOUT, 0}};
+  std::string* texts[] = {&outcome.out, &outcome.err};
+  while (ends[0].fd >= 0 || ends[1].fd >= 0) {
+    if (fed == options.input.size() && ends[2].fd >= 0) ::close(std::exchange(ends[2].fd, -1));
+    ::poll(ends, 3, -1);
+    for (int i = 0; i < 2; ++i) {
+      if (ends[i].fd < 0 || !ends[i].revents) continue;
+      const ssize_t got = ::read(ends[i].fd, buffer, sizeof buffer);
+      if (got > 0) texts[i]->append(buffer, got);
+      if (got <= 0) ::close(std::exchange(ends[i].fd, -1));
+    }
+    if (ends[2].fd >= 0 && ends[2].revents) {
+      const ssize_t put = ::write(ends[2].fd, options.input.data() + fed, options.input.size() - fed);
+      fed = put > 0 ? fed + put : options.input.size();
+    }
+    if (!signalled && outcome.out.size() > options.interrupt_after) {
+      ::kill(child, SIGINT);
+      signalled = true;
+    }
+  }
+  if (ends[2].fd >= 0) ::close(ends[2].fd);
+}
+
+}  // namespace detail
+
+inline Outcome smelt(const std::vector<std::string>& arguments, const RunOptions& options = {}) {
+  int in[2], out[2], err[2];
+  if (::pipe2(in, O_CLOEXEC) || ::pipe2(out, O_CLOEXEC) || ::pipe2(err, O_CLOEXEC)) std::abort();
+  ::signal(SIGPIPE, SIG_IGN);  // a program that refuses does not read its input
+  const pid_t child = ::fork();
+  if (child == 0) detail::run_child(arguments, options, in, out, err);
+  ::close(in[0]);
+  ::close(out[1]);
+  ::close(err[1]);
+  Outcome outcome;
+  detail::talk(child, options, in[1], out[0], err[0], outcome);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  outcome.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return outcome;
+}
+
+}  // namespace smelt::test

@@ -1,0 +1,68 @@
+#include "runtime/target.h"
+
+#include <doctest/doctest.h>
+
+#include "runtime/llvm_jit.h"
+
+using namespace smelt;
+
+TEST_CASE("the host has a vector width and registers that belong together") {
+  const CpuTarget& host = host_target();
+  CHECK(!host.triple.empty());
+  CHECK(!host.cpu.empty());
+  CHECK((host.vector_bytes == 16 || host.vector_bytes == 32 || host.vector_bytes == 64));
+  CHECK(host.avx512 == (host.vector_bytes == 64));
+  if (host.avx512) CHECK(host.vector_registers == 32);
+  if (host.avx512) CHECK(host.avx2);
+  CHECK(host.cores >= 1);
+  CHECK(host.cores <= static_cast<int>(core_cpus().size()));
+  CHECK(host.l1_bytes >= 16 << 10);
+  CHECK(host.l2_bytes >= host.l1_bytes);
+  CHECK(llvm_features(host.triple, host.cpu, host.features).has_value());
+}
+
+TEST_CASE("what a feature list takes away is not there") {
+  auto with = llvm_features("x86_64-unknown-linux-gnu", "x86-64-v4", "");
+  auto without = llvm_features("x86_64-unknown-linux-gnu", "x86-64-v4", "-avx512f");
+  REQUIRE(with);
+  REQUIRE(without);
+  CHECK(with->contains("avx512bw"));
+  CHECK_FALSE(without->contains("avx512bw"));  // it needs avx512f
+  CHECK_FALSE(llvm_features("x86_64-unknown-linux-gnu", "no-such-cpu", "").has_value());
+  CHECK_FALSE(llvm_features("no-such-arch", "generic", "").has_value());
+}
+
+TEST_CASE("targets can be named") {
+  auto v3 = named_target("x86-64-v3");
+  REQUIRE(v3);
+  CHECK(v3->vector_bytes == 32);
+  CHECK(v3->vector_registers == 16);
+  CHECK(v3->fma);
+  CHECK(v3->f16_convert);
+  CHECK_FALSE(v3->avx512);
+
+  auto v4 = named_target("x86-64-v4");
+  REQUIRE(v4);
+  CHECK(v4->avx512);
+  CHECK_FALSE(v4->avx512_vnni);
+  CHECK(named_target("znver4")->avx512_vnni);
+  CHECK(named_target("sapphirerapids")->amx_int8);
+
+  auto v2 = named_target("x86-64-v2");
+  REQUIRE(v2);
+  CHECK(v2->vector_bytes == 16);
+  CHECK_FALSE(v2->fma);
+
+  auto arm = named_target("aarch64");
+  REQUIRE(arm);
+  CHECK(arm->vector_bytes == 16);
+  CHECK(arm->vector_registers == 32);
+
+  CHECK(named_target("host")->cpu == host_target().cpu);
+  auto unknown = named_target("z80");
+  REQUIRE_FALSE(unknown);
+  CHECK(unknown.error().message ==
+        "[target] z80: not a known target; use one of host, x86-64-v2, x86-64-v3, x86-64-v4, "
+        "sapphirerapids, znver4, "
+        "aarch64");
+}

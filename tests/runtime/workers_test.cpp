@@ -1,0 +1,190 @@
+#include "runtime/workers.h"
+
+#include <doctest/doctest.h>
+#include <sched.h>
+#include <time.h>
+
+#include <cmath>
+#include <thread>
+#include <vector>
+
+#include "runtime/target.h"
+
+using namespace smelt;
+
+namespace {
+
+// out[i] = sin(a[i]) over the worker's share; symbols[0]: how many.
+void sine(const void* const* buffers, const int64_t* symbols, int64_t part, int64_t parts) {
+  float* out = static_cast<float*>(const_cast<void*>(buffers[0]));
+  const float* a = static_cast<const float*>(buffers[1]);
+  for (int64_t i = symbols[0] * part / parts; i < symbols[0] * (part + 1) / parts; ++i)
+    out[i] = std::sin(a[i]);
+}
+
+// out[i] = a[i + 1] + a[i - 1], so that a worker reads what its neighbours wrote in the launch
+// before.
+void neighbours(const void* const* buffers, const int64_t* symbols, int64_t part, int64_t parts) {
+  int64_t* out = static_cast<int64_t*>(const_cast<void*>(buffers[0]));
+  const int64_t* a = static_cast<const int64_t*>(buffers[1]);
+  int64_t n = symbols[0];
+  for (int64_t i = n * part / parts; i < n * (part + 1) / parts; ++i)
+    out[i] = (a[(i + 1) % n] + a[(i + n - 1) % n]) % 1000003;
+}
+
+void count_call(const void* const* buffers, const int64_t*, int64_t, int64_t) {
+  ++*static_cast<std::atomic<int64_t>*>(const_cast<void*>(buffers[0]));
+}
+
+// Sets buffers[1] when buffers[0] reaches symbols[0]. Worker 0 alone counts.
+void cancel_at(const void* const* buffers, const int64_t* symbols, int64_t part, int64_t) {
+  if (part != 0) return;
+  if (++*static_cast<std::atomic<int64_t>*>(const_cast<void*>(buffers[0])) == symbols[0])
+    static_cast<std::atomic<bool>*>(const_cast<void*>(buffers[1]))->store(true);
+}
+
+double cpu_seconds() {
+  timespec time;
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+}  // namespace
+
+TEST_CASE("every worker runs every launch once, with its part") {
+  for (int count : {1, 2, 3, 4, 5, 7}) {
+    Workers workers(count);
+    CHECK(workers.count() == count);
+    std::atomic<int64_t> calls{0};
+    const void* buffers[] = {&calls};
+    std::vector<Launch> launches(10, Launch{count_call, buffers});
+    CHECK(workers.run(launches, nullptr));
+    CHECK(calls == 10 * count);
+    CHECK(workers.run({}, nullptr));
+    CHECK(calls == 10 * count);
+  }
+}
+
+TEST_CASE("a launch sees all that the launch before it wrote") {
+  constexpr int64_t n = 61, steps = 200;
+  auto result = [&](int count) {
+    std::vector<int64_t> a(n), b(n);
+    for (int64_t i = 0; i < n; ++i) a[i] = i * i;
+    const void* forth[] = {b.data(), a.data()};
+    const void* back[] = {a.data(), b.data()};
+    std::vector<Launch> launches;
+    for (int i = 0; i < steps; ++i) launches.push_back({neighbours, i % 2 ? back : forth});
+    Workers workers(count);
+    int64_t symbols[] = {n};
+    for (int run = 0; run < 3; ++run) CHECK(workers.run(launches, symbols));
+    return a;
+  };
+  auto expected = result(1);
+  for (int count : {2, 3, 4, 8}) CHECK(result(count) == expected);
+}
+
+TEST_CASE("results are equal to the last bit for any number of workers") {
+  std::vector<float> a(1001);
+  for (size_t i = 0; i < a.size(); ++i) a[i] = 0.37f * static_cast<float>(i);
+  std::vector<float> expected;
+  for (int count : {1, 2, 3, 5}) {
+    std::vector<float> out(a.size());
+    const void* buffers[] = {out.data(), a.data()};
+    const Launch launches[] = {{sine, buffers}};
+    int64_t symbols[] = {1001};
+    Workers workers(count);
+    workers.run(launches, symbols);
+    if (expected.empty()) expected = out;
+    CHECK(out == expected);
+  }
+}
+
+TEST_CASE("a run ends after the launch in which it is cancelled, on all workers") {
+  for (int count : {1, 2, 4}) {
+    Workers workers(count);
+    for (int64_t at : {1, 2, 7, 19, 20}) {
+      std::atomic<int64_t> steps{0}, calls{0};
+      std::atomic<bool> cancel{false};
+      const void* cancel_buffers[] = {&steps, &cancel};
+      const void* count_buffers[] = {&calls};
+      std::vector<Launch> launches;
+      for (int i = 0; i < 20; ++i) {
+        launches.push_back({count_call, count_buffers});
+        launches.push_back({cancel_at, cancel_buffers});
+      }
+      int64_t symbols[] = {at};
+      CHECK(workers.run(launches, symbols, {.cancel = &cancel}) ==
+            (at == 20));  // the last launch completes the run
+      CHECK(calls == at * count);
+      CHECK_FALSE(workers.run(launches, symbols, {.cancel = &cancel}));
+      CHECK(calls == at * count);
+      symbols[0] = -1;
+      cancel = false;
+      CHECK(workers.run(launches, symbols, {.cancel = &cancel}));
+      CHECK(calls == (at + 20) * count);
+    }
+  }
+}
+
+TEST_CASE("cancelled runs one close after the other do not confuse slow workers") {
+  Workers workers(4);
+  std::atomic<int64_t> steps{0}, calls{0};
+  std::atomic<bool> cancel{false};
+  const void* cancel_buffers[] = {&steps, &cancel};
+  const void* count_buffers[] = {&calls};
+  std::vector<Launch> launches;
+  for (int i = 0; i < 6; ++i) {
+    launches.push_back({cancel_at, cancel_buffers});
+    launches.push_back({count_call, count_buffers});
+  }
+  int64_t expected = 0;
+  for (int64_t run = 0; run < 300; ++run) {
+    steps = 0;
+    cancel = false;
+    int64_t symbols[] = {1 + run % 3};
+    CHECK_FALSE(workers.run(launches, symbols, {.cancel = &cancel}));
+    expected += 4 * (run % 3);
+  }
+  CHECK(calls == expected);
+}
+
+TEST_CASE("launch times do not run backwards") {
+  Workers workers(2);
+  std::atomic<int64_t> calls{0};
+  const void* buffers[] = {&calls};
+  std::vector<Launch> launches(5, Launch{count_call, buffers});
+  std::vector<int64_t> times(6, -1);
+  CHECK(workers.run(launches, nullptr, {.times_ns = times}));
+  for (size_t i = 0; i < times.size(); ++i) CHECK(times[i] > 0);
+  for (size_t i = 1; i < times.size(); ++i) CHECK(times[i] >= times[i - 1]);
+}
+
+TEST_CASE("an idle pool sleeps, and wakes up for the next run") {
+  Workers workers(2);
+  std::atomic<int64_t> calls{0};
+  const void* buffers[] = {&calls};
+  const Launch launches[] = {{count_call, buffers}};
+  workers.run(launches, nullptr);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  double before = cpu_seconds();
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  CHECK(cpu_seconds() - before < 0.02);
+  CHECK(workers.run(launches, nullptr));
+  CHECK(calls == 4);
+}
+
+TEST_CASE("a run leaves the affinity of its caller as it was") {
+  cpu_set_t before, after;
+  REQUIRE(::sched_getaffinity(0, sizeof before, &before) == 0);
+  Workers workers(static_cast<int>(core_cpus().size()));
+  std::atomic<int64_t> calls{0};
+  const void* buffers[] = {&calls};
+  const Launch launches[] = {{count_call, buffers}};
+  workers.run(launches, nullptr);
+  REQUIRE(::sched_getaffinity(0, sizeof after, &after) == 0);
+  CHECK(CPU_EQUAL(&before, &after));
+}
+
+TEST_CASE("a pool that was never used ends") {
+  for (int i = 0; i < 5; ++i) Workers workers(3);
+}
