@@ -55,47 +55,55 @@ bool same_value(Scalar x, Scalar y, DType dtype) {
   return is_float(dtype) ? x.f == y.f || (std::isnan(x.f) && std::isnan(y.f)) : x.i == y.i;
 }
 
-enum class Sample { unfit, equal, different };
+enum class Outcome { unfit, equal, different };
+
+struct Sample {
+  Outcome outcome;
+  std::string text = "";  // how they differ
+};
 
 Sample try_once(const Rule& rule, const std::vector<const PatNode*>& variables, std::mt19937_64& random) {
   auto dtype = random_dtype(variables, random);
-  if (!dtype) return Sample::unfit;
+  if (!dtype) return {Outcome::unfit};
   Match match;
   for (const PatNode* v : variables)
     if (!match.at(v->id)) match.bind(v->id, random_number(v->domain == Domain::boolean ? DType::Bool : *dtype, random));
-  if (rule.condition && !(*rule.condition)(match)) return Sample::unfit;
+  if (rule.condition && !(*rule.condition)(match)) return {Outcome::unfit};
   Ref left = instantiate(rule.left, match, *dtype);
   auto expected = eval_scalar(left, {});
   Ref right = expected ? instantiate(*rule.right.pat, match, left->dtype) : Ref();
-  if (!right) return Sample::unfit;
+  if (!right) return {Outcome::unfit};
   auto found = eval_scalar(right, {});
-  if (found && right->dtype == left->dtype && same_value(*expected, *found, left->dtype)) return Sample::equal;
-  std::fprintf(stderr, "rule %s: %s is not %s at %s\n", rule.name.c_str(), to_infix(left).c_str(),
-               to_infix(right).c_str(), std::string(name_of(left->dtype)).c_str());
-  return Sample::different;
+  if (found && right->dtype == left->dtype && same_value(*expected, *found, left->dtype)) return {Outcome::equal};
+  return {Outcome::different, to_infix(left) + " is not " + to_infix(right) + " at " + std::string(name_of(left->dtype))};
 }
 
-bool agrees(const Rule& rule, int samples, std::mt19937_64& random) {
+std::string disagreement(const Rule& rule, int samples, std::mt19937_64& random) {
   std::vector<const PatNode*> variables;
   collect_variables(rule.left, variables);
   int equal = 0;
   for (int n = 0; n < samples; ++n) {
     Sample sample = try_once(rule, variables, random);
-    if (sample == Sample::different) return false;
-    equal += sample == Sample::equal;
+    if (sample.outcome == Outcome::different) return rule.name + ": " + sample.text + "\n";
+    equal += sample.outcome == Outcome::equal;
   }
-  if (equal == 0) std::fprintf(stderr, "rule %s: no random input fits it\n", rule.name.c_str());
-  return equal > 0;
+  return equal ? "" : rule.name + ": no random input fits it\n";
 }
 
 }  // namespace
 
-bool agrees_on_random_inputs(const RuleSet& rules, int samples, uint64_t seed) {
+std::string disagreement_on_random_inputs(const RuleSet& rules, int samples, uint64_t seed) {
   std::mt19937_64 random(seed);
-  bool good = true;
+  std::string text;
   for (const Rule& rule : rules.rules())
-    if (rule.right.pat) good = agrees(rule, samples, random) && good;
-  return good;
+    if (rule.right.pat) text += disagreement(rule, samples, random);
+  return text;
+}
+
+bool agrees_on_random_inputs(const RuleSet& rules, int samples, uint64_t seed) {
+  std::string text = disagreement_on_random_inputs(rules, samples, seed);
+  std::fputs(text.c_str(), stderr);
+  return text.empty();
 }
 
 }  // namespace smelt

@@ -1,0 +1,170 @@
+// Every model against its oracle: logits, greedy texts, perplexity; and the same bits for any number of threads.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "engine/session.h"
+
+using namespace smelt;
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+namespace {
+
+struct Oracle {
+  std::string name;
+  fs::path model, folder;
+  Json json;
+  std::vector<float> logits;
+};
+
+Oracle load(const fs::path& model, const fs::path& folder, const std::string& name) {
+  Oracle o{.name = name, .model = model, .folder = folder};
+  o.json = Json::parse(std::ifstream(folder / (name + ".json")));
+  std::ifstream bin(folder / (name + ".bin"), std::ios::binary);
+  std::vector<char> bytes((std::istreambuf_iterator<char>(bin)), {});
+  o.logits.resize(bytes.size() / 4);
+  std::memcpy(o.logits.data(), bytes.data(), o.logits.size() * 4);
+  return o;
+}
+
+// The model of this repository, and those beside the project where they exist.
+std::vector<Oracle> oracles() {
+  const fs::path root = SMELT_SOURCE_DIR;
+  std::vector<Oracle> list{load(root / "models/tiny-glm-Q4_K_M.gguf", root / "tests/data", "tiny-glm-Q4_K_M")};
+  const fs::path models = root / "../shared/models";
+  for (const char* family : {"tiny-glm", "tiny-ds2"}) {
+    if (!fs::exists(models / family)) {
+      MESSAGE("the models in " << (models / family).string() << " are not there; only the model of the repository is tested");
+      continue;
+    }
+    std::vector<fs::path> files;
+    for (const auto& entry : fs::directory_iterator(models / family))
+      if (entry.path().extension() == ".gguf" && entry.path().stem() != "tiny-glm-Q4_K_M") files.push_back(entry.path());
+    std::sort(files.begin(), files.end());
+    for (const fs::path& f : files)
+      if (fs::exists(f.parent_path() / "oracle" / (f.stem().string() + ".json"))) list.push_back(load(f, f.parent_path() / "oracle", f.stem()));
+  }
+  return list;
+}
+
+struct Difference {
+  double greatest = 0, relative = 0, kl = 0;
+  bool same_top = true;
+};
+
+Difference difference(std::span<const float> got, const float* expected) {
+  Difference d;
+  double dot = 0, norm = 0, mg = -1e30, me = -1e30;
+  for (size_t i = 0; i < got.size(); ++i) {
+    const double e = expected[i], x = got[i];
+    d.greatest = std::max(d.greatest, std::abs(x - e));
+    dot += (x - e) * (x - e);
+    norm += e * e;
+    mg = std::max(mg, x);
+    me = std::max(me, e);
+  }
+  d.relative = std::sqrt(dot / norm);
+  double zg = 0, ze = 0;
+  for (size_t i = 0; i < got.size(); ++i) zg += std::exp(got[i] - mg), ze += std::exp(expected[i] - me);
+  for (size_t i = 0; i < got.size(); ++i) {
+    const double le = expected[i] - me - std::log(ze), lg = got[i] - mg - std::log(zg);
+    d.kl += std::exp(le) * (le - lg);
+  }
+  d.same_top = std::max_element(got.begin(), got.end()) - got.begin() == std::max_element(expected, expected + got.size()) - expected;
+  return d;
+}
+
+std::unique_ptr<Session> open(const GgufFile& file, int threads = 2) {
+  auto session = Session::open(file, {.threads = threads, .context = 1024}, {});
+  REQUIRE_MESSAGE(session.ok(), session.error().message);
+  return session.take();
+}
+
+int32_t argmax(std::span<const float> x) { return static_cast<int32_t>(std::max_element(x.begin(), x.end()) - x.begin()); }
+
+// Greedy tokens after a prompt, up to the first place where the oracle itself was nearly undecided.
+void check_greedy(Session& session, const Json& prompt, std::span<const float> logits) {
+  std::vector<float> current(logits.begin(), logits.end());
+  for (size_t i = 0; i < prompt["greedy"].size(); ++i) {
+    if (prompt["greedy_gap"][i].get<double>() < 1e-3) break;
+    const int32_t token = argmax(current);
+    REQUIRE(token == prompt["greedy"][i].get<int32_t>());
+    if (i + 1 == prompt["greedy"].size()) break;
+    auto next = session.append(std::array{token});
+    REQUIRE(next.ok());
+    current.assign(next->begin(), next->end());
+  }
+}
+
+}  // namespace
+
+TEST_CASE("logits and greedy texts equal the oracle's") {
+  for (const Oracle& o : oracles()) {
+    CAPTURE(o.name);
+    auto file = GgufFile::open(o.model.string());
+    REQUIRE_MESSAGE(file.ok(), file.error().message);
+    const auto session = open(*file);
+    Difference worst;
+    for (const Json& prompt : o.json["prompts"]) {
+      const auto ids = prompt["ids"].get<std::vector<int32_t>>();
+      if (ids.size() + 48 > 1024) continue;
+      session->reset();
+      auto logits = session->append(ids);
+      REQUIRE_MESSAGE(logits.ok(), logits.error().message);
+      const Difference d = difference(*logits, o.logits.data() + prompt["last"]["offset"].get<size_t>() / 4);
+      worst.greatest = std::max(worst.greatest, d.greatest);
+      worst.relative = std::max(worst.relative, d.relative);
+      worst.kl = std::max(worst.kl, d.kl);
+      CHECK(d.same_top);
+      check_greedy(*session, prompt, *logits);
+    }
+    MESSAGE(o.name << ": logits differ by at most " << worst.greatest << ", relative " << worst.relative << ", KL " << worst.kl);
+    CHECK(worst.greatest <= 1e-4);
+    CHECK(worst.kl <= 1e-8);
+  }
+}
+
+TEST_CASE("the logits of all positions equal the oracle's") {
+  for (const Oracle& o : oracles())
+    for (const Json& prompt : o.json["prompts"]) {
+      if (!prompt.contains("full")) continue;
+      CAPTURE(o.name);
+      auto file = GgufFile::open(o.model.string());
+      const auto session = open(*file);
+      const size_t columns = prompt["full"]["shape"][1].get<size_t>();
+      const float* expected = o.logits.data() + prompt["full"]["offset"].get<size_t>() / 4;
+      double worst = 0;
+      const auto status = session->append_all(prompt["ids"].get<std::vector<int32_t>>(), [&](int64_t i, std::span<const float> row) {
+        worst = std::max(worst, difference(row, expected + static_cast<size_t>(i) * columns).greatest);
+      });
+      REQUIRE(status.ok());
+      CHECK(worst <= 1e-4);
+    }
+}
+
+TEST_CASE("greedy logits are the same bits for 1 to 4 threads and over 20 runs") {
+  const Oracle o = load(fs::path(SMELT_SOURCE_DIR) / "models/tiny-glm-Q4_K_M.gguf", fs::path(SMELT_SOURCE_DIR) / "tests/data", "tiny-glm-Q4_K_M");
+  auto file = GgufFile::open(o.model.string());
+  const auto ids = o.json["prompts"][0]["ids"].get<std::vector<int32_t>>();
+  std::vector<float> first;
+  for (int threads : {1, 2, 3, 4}) {
+    const auto session = open(*file, threads);
+    for (int run = 0; run < 20; ++run) {
+      session->reset();
+      auto logits = session->append(ids);
+      std::vector<float> all(logits->begin(), logits->end());
+      for (int i = 0; i < 4; ++i) {
+        auto next = session->append(std::array{argmax(std::span(all).last(logits->size()))});
+        all.insert(all.end(), next->begin(), next->end());
+      }
+      if (first.empty()) first = all;
+      REQUIRE(std::memcmp(first.data(), all.data(), first.size() * 4) == 0);
+    }
+  }
+}
