@@ -6,7 +6,7 @@
 namespace smelt {
 
 struct TokenizeOptions {
-  std::string model;          // path of a GGUF file; empty: the embedded model
+  std::string model;  // path of a GGUF file; empty: the embedded model
   std::string text;
   bool from_stdin = false;    // the text is all of the standard input
   bool json = false;          // one line "[1, 2, 3]" instead of an id per line

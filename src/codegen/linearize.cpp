@@ -431,7 +431,7 @@ class NestEmitter {
         const size_t i = sum_slot[n.get()], m = max_slot[greatest_score(terms).get()];
         slots[i].next = softmax_step(n, terms, old[i], old[m], slots[m].next);
       } else if (n->op == Op::TopK) {
-        std::vector<Value> next = topk_step(terms[0], value(cast(ranges[0], DType::I32)), n->arg.i, &old[sum_slot[n.get()]]);
+        std::vector<Value> next = topk_step(terms[0], value(cast(flat_index(ranges), DType::I32)), n->arg.i, &old[sum_slot[n.get()]]);
         for (size_t j = 0; j < next.size(); ++j) slots[sum_slot[n.get()] + j].next = next[j];
       }
     }
@@ -463,6 +463,13 @@ class NestEmitter {
       next = alu(Op::Add, n->dtype, {next, term});
     }
     return next;
+  }
+
+  // The index that a reduction's ranges stand for together, after some were split.
+  static Ref flat_index(const Refs& ranges) {
+    Ref index = ranges[0];
+    for (size_t i = 1; i < ranges.size(); ++i) index = index * ranges[i]->src[0] + ranges[i];
+    return index;
   }
 
   // One insertion into k (value, index) pairs in descending order; a later equal value goes behind.

@@ -74,6 +74,9 @@ std::string why_not_lanes(const Refs& stores, const Opt& opt, Ref range) {
   for (Ref s : stores)
     for (Ref r : ranges_of(s))
       if (kind_of(r) == RangeKind::Lane) return "the nest already has lanes";
+  for (Ref s : stores)
+    if (depends_on(s, range) && stride(s->src[1], range) != size_of(s->src[2]->dtype))
+      return "neighbours along axis " + std::to_string(opt.axis) + " are not stored side by side";
   return "";
 }
 
@@ -153,7 +156,10 @@ Refs axes_of(const Refs& stores) {
   for (Ref s : stores)
     for (Ref r : ranges_of(s))
       if (seen.insert(r.get()).second) reduce.push_back(r);
-  std::sort(reduce.begin(), reduce.end(), [](Ref a, Ref b) { return a->arg.i != b->arg.i ? a->arg.i < b->arg.i : structurally_less(a, b); });
+  std::sort(reduce.begin(), reduce.end(), [](Ref a, Ref b) {
+    const int64_t x = range_order(a->arg.i), y = range_order(b->arg.i);
+    return x != y ? x < y : structurally_less(a, b);
+  });
   axes.insert(axes.end(), reduce.begin(), reduce.end());
   return axes;
 }

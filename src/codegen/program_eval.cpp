@@ -19,11 +19,19 @@ using Lanes = std::vector<Lane>;
 
 class Evaluator {
  public:
-  Evaluator(const Program& program, std::span<const ByteSpan> buffers, std::span<const int64_t> symbols, int64_t part,
-            int64_t parts, const EvalOptions& options)
-      : program_(program), buffers_(buffers), symbols_(symbols), part_{part, parts}, options_(options),
-        values_(program.code.size()), nodes_(program.code.size()), ends_(program.code.size()),
-        scratch_(static_cast<size_t>(program.scratch_bytes)), scratch_written_(scratch_.size()) {
+  Evaluator(const Program& program, std::span<const ByteSpan> buffers,
+            std::span<const int64_t> symbols, int64_t part, int64_t parts,
+            const EvalOptions& options)
+      : program_(program),
+        buffers_(buffers),
+        symbols_(symbols),
+        part_{part, parts},
+        options_(options),
+        values_(program.code.size()),
+        nodes_(program.code.size()),
+        ends_(program.code.size()),
+        scratch_(static_cast<size_t>(program.scratch_bytes)),
+        scratch_written_(scratch_.size()) {
     for (size_t i = 0; i < program.code.size(); ++i) {
       const Instruction& x = program.code[i];
       if (x.kind == Inst::Value) nodes_[i] = node_of(x);
@@ -36,8 +44,8 @@ class Evaluator {
     for (pc_ = 0; pc_ < program_.code.size(); ++pc_) {
       std::string problem = step(program_.code[pc_]);
       if (!problem.empty())
-        return Error{"[eval] " + program_.name + ": " + print_instruction(program_, static_cast<int>(pc_)) + ": " +
-                     problem};
+        return Error{"[eval] " + program_.name + ": " +
+                     print_instruction(program_, static_cast<int>(pc_)) + ": " + problem};
     }
     return {};
   }
@@ -45,7 +53,9 @@ class Evaluator {
  private:
   // --- elementwise ops: the definitions of scalar_math.h, applied to each lane
 
-  DType working(DType dtype) const { return dtype == DType::F32 && !options_.round_f32 ? DType::F64 : dtype; }
+  DType working(DType dtype) const {
+    return dtype == DType::F32 && !options_.round_f32 ? DType::F64 : dtype;
+  }
 
   Node node_of(const Instruction& x) const {
     bool keeps_bits = x.op == Op::Bitcast;  // there the size of the dtype matters
@@ -61,7 +71,8 @@ class Evaluator {
   Node combine_node(const Instruction& x) const {
     DType dtype = working(x.dtype);
     Ref operand = is_float(dtype) ? constant_f(0, dtype) : constant(0, dtype);
-    return {.op = x.op == Op::ReduceMax ? Op::Max : Op::Add, .dtype = dtype, .src = {operand, operand}};
+    return {
+        .op = x.op == Op::ReduceMax ? Op::Max : Op::Add, .dtype = dtype, .src = {operand, operand}};
   }
 
   static Lane apply(const Node& node, std::span<const Lane> operands) {
@@ -78,12 +89,15 @@ class Evaluator {
     return result ? Lane{*result} : Lane{.defined = false};
   }
 
-  static const Lane& lane_of(const Lanes& lanes, size_t i) { return lanes.size() == 1 ? lanes[0] : lanes[i]; }
+  static const Lane& lane_of(const Lanes& lanes, size_t i) {
+    return lanes.size() == 1 ? lanes[0] : lanes[i];
+  }
 
   std::string value(const Instruction& x) {
     Lanes& result = fresh(x.lanes);
     if (x.op == Op::Const) {
-      Scalar constant = is_float(x.dtype) ? Scalar{.f = round_to(x.arg.f, x.dtype)} : Scalar{.i = wrap(x.arg.i, x.dtype)};
+      Scalar constant = is_float(x.dtype) ? Scalar{.f = round_to(x.arg.f, x.dtype)}
+                                          : Scalar{.i = wrap(x.arg.i, x.dtype)};
       result.assign(result.size(), Lane{constant});
       return "";
     }
@@ -92,7 +106,8 @@ class Evaluator {
       for (size_t k = 0; k < x.src.size(); ++k) operands[k] = lane_of(operand(x, k), i);
       // A division by zero stops the machine even where nobody uses the quotient.
       bool divides = (x.op == Op::Div || x.op == Op::Mod) && !is_float(x.dtype);
-      if (divides && operands[1].defined && operands[1].value.i <= 0) return "divides by a number that is not positive";
+      if (divides && operands[1].defined && operands[1].value.i <= 0)
+        return "divides by a number that is not positive";
       result[i] = apply(nodes_[pc_], std::span<const Lane>(operands, x.src.size()));
     }
     return "";
@@ -128,7 +143,8 @@ class Evaluator {
   Memory memory_of(const Instruction& x) {
     const Instruction& pointer = program_.code[static_cast<size_t>(x.src[0])];
     if (pointer.kind == Inst::Scratch) return {scratch_, pointer.arg.i, "scratch", true};
-    return {buffers_[static_cast<size_t>(pointer.arg.i)], 0, "buffer " + std::to_string(pointer.arg.i)};
+    return {buffers_[static_cast<size_t>(pointer.arg.i)], 0,
+            "buffer " + std::to_string(pointer.arg.i)};
   }
 
   // Where lane i of a load or store begins in `memory`; the problem if it is not all inside.
@@ -140,8 +156,8 @@ class Evaluator {
     if (offsets.size() == 1) begin += static_cast<int64_t>(i) * size;
     auto limit = static_cast<int64_t>(memory.bytes.size());
     if (begin < 0 || begin > limit - size)
-      return "lane " + std::to_string(i) + " at byte " + std::to_string(begin) + " is outside of " + memory.name +
-             ", which has " + std::to_string(limit) + " bytes";
+      return "lane " + std::to_string(i) + " at byte " + std::to_string(begin) + " is outside of " +
+             memory.name + ", which has " + std::to_string(limit) + " bytes";
     *at = static_cast<size_t>(begin);
     return "";
   }
@@ -176,7 +192,8 @@ class Evaluator {
       if (!lane.defined) return "the value of lane " + std::to_string(i) + " is undefined";
       uint64_t bits = to_bits(lane.value, x.dtype);
       std::memcpy(memory.bytes.data() + at, &bits, size);
-      if (memory.is_scratch) std::fill_n(scratch_written_.begin() + static_cast<std::ptrdiff_t>(at), size, true);
+      if (memory.is_scratch)
+        std::fill_n(scratch_written_.begin() + static_cast<std::ptrdiff_t>(at), size, true);
     }
     return "";
   }
@@ -207,7 +224,9 @@ class Evaluator {
 
   // --- one instruction
 
-  const Lanes& operand(const Instruction& x, size_t k) const { return values_[static_cast<size_t>(x.src[k])]; }
+  const Lanes& operand(const Instruction& x, size_t k) const {
+    return values_[static_cast<size_t>(x.src[k])];
+  }
 
   Lanes& fresh(int lanes) {
     values_[pc_].assign(static_cast<size_t>(lanes), Lane{});
@@ -259,12 +278,15 @@ class Evaluator {
 
 }  // namespace
 
-Status evaluate(const Program& program, std::span<const ByteSpan> buffers, std::span<const int64_t> symbols, int64_t part,
-                int64_t parts, const EvalOptions& options) {
+Status evaluate(const Program& program, std::span<const ByteSpan> buffers,
+                std::span<const int64_t> symbols, int64_t part, int64_t parts,
+                const EvalOptions& options) {
   std::string problem = problem_of(program);
   ENSURE(problem.empty(), "[eval] " + program.name + ": " + problem);
-  ENSURE(static_cast<int>(buffers.size()) == program.buffers, "[eval] " + program.name + ": number of buffers");
-  ENSURE(symbols.size() == program.symbols.size(), "[eval] " + program.name + ": number of symbols");
+  ENSURE(static_cast<int>(buffers.size()) == program.buffers,
+         "[eval] " + program.name + ": number of buffers");
+  ENSURE(symbols.size() == program.symbols.size(),
+         "[eval] " + program.name + ": number of symbols");
   return Evaluator(program, buffers, symbols, part, parts, options).run();
 }
 

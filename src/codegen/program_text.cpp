@@ -32,8 +32,9 @@ std::string_view word_of(Inst kind) {
 // The shortest digits that give the same number back.
 std::string float_text(double value, DType dtype) {
   char text[40];
-  char* end = dtype == DType::F64 ? std::to_chars(text, text + sizeof text, value).ptr
-                                  : std::to_chars(text, text + sizeof text, static_cast<float>(value)).ptr;
+  char* end = dtype == DType::F64
+                  ? std::to_chars(text, text + sizeof text, value).ptr
+                  : std::to_chars(text, text + sizeof text, static_cast<float>(value)).ptr;
   return std::string(text, end);
 }
 
@@ -63,7 +64,9 @@ std::string argument_text(const Program& program, const Instruction& x) {
   }
 }
 
-bool has_result(Inst kind) { return kind != Inst::Store && kind != Inst::EndLoop && kind != Inst::AccSet; }
+bool has_result(Inst kind) {
+  return kind != Inst::Store && kind != Inst::EndLoop && kind != Inst::AccSet;
+}
 
 std::string type_text(const Instruction& x) {
   if (x.dtype == DType::Void) return "";

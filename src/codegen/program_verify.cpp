@@ -8,7 +8,9 @@
 namespace smelt {
 namespace {
 
-bool has_value(Inst kind) { return kind != Inst::Store && kind != Inst::EndLoop && kind != Inst::AccSet; }
+bool has_value(Inst kind) {
+  return kind != Inst::Store && kind != Inst::EndLoop && kind != Inst::AccSet;
+}
 bool is_pointer(Inst kind) { return kind == Inst::Buffer || kind == Inst::Scratch; }
 
 // Each check returns what is wrong, or "".
@@ -21,7 +23,8 @@ class Verifier {
     for (size_t i = 0; i < program_.code.size(); ++i) {
       const Instruction& x = program_.code[i];
       std::string problem = check(static_cast<int>(i), x);
-      if (!problem.empty()) return print_instruction(program_, static_cast<int>(i)) + ": " + problem;
+      if (!problem.empty())
+        return print_instruction(program_, static_cast<int>(i)) + ": " + problem;
       enter(static_cast<int>(i), x);
     }
     return open_.empty() ? "" : "loop %" + std::to_string(open_.back()) + " has no end";
@@ -34,7 +37,9 @@ class Verifier {
            std::all_of(name.begin(), name.end(), is_letter);
   }
 
-  const Instruction& code(int position) const { return program_.code[static_cast<size_t>(position)]; }
+  const Instruction& code(int position) const {
+    return program_.code[static_cast<size_t>(position)];
+  }
   DType dtype(const Instruction& x, size_t src) const { return code(x.src[src]).dtype; }
   int lanes(const Instruction& x, size_t src) const { return code(x.src[src]).lanes; }
 
@@ -57,7 +62,8 @@ class Verifier {
       std::string name = "%" + std::to_string(src);
       if (src < 0 || src >= position) return name + " is not an earlier instruction";
       if (!has_value(code(src).kind)) return name + " has no value";
-      if (x.kind != Inst::EndLoop && !in_scope(src)) return name + " belongs to a loop that has ended";
+      if (x.kind != Inst::EndLoop && !in_scope(src))
+        return name + " belongs to a loop that has ended";
     }
     return "";
   }
@@ -104,8 +110,10 @@ class Verifier {
       Inst kind = code(x.src[i]).kind;
       bool wants_pointer = (x.kind == Inst::Load || x.kind == Inst::Store) && i == 0;
       bool wants_acc = (x.kind == Inst::AccGet || x.kind == Inst::AccSet) && i == 0;
-      if (is_pointer(kind) != wants_pointer) return wants_pointer ? "no pointer" : "a pointer is not a value";
-      if ((kind == Inst::Acc) != wants_acc) return wants_acc ? "no accumulator" : "an accumulator is read by get";
+      if (is_pointer(kind) != wants_pointer)
+        return wants_pointer ? "no pointer" : "a pointer is not a value";
+      if ((kind == Inst::Acc) != wants_acc)
+        return wants_acc ? "no accumulator" : "an accumulator is read by get";
     }
     return "";
   }
@@ -113,7 +121,8 @@ class Verifier {
   std::string check_kind(const Instruction& x) const {
     switch (x.kind) {
       case Inst::Value: return check_value(x);
-      case Inst::Symbol: return within(x.arg.i, static_cast<int64_t>(program_.symbols.size()), "symbols");
+      case Inst::Symbol:
+        return within(x.arg.i, static_cast<int64_t>(program_.symbols.size()), "symbols");
       case Inst::Part: return within(x.arg.i, 2, "part values");
       case Inst::LaneIndex: return is_int(x.dtype) ? "" : "not an integer";
       case Inst::Buffer: return within(x.arg.i, program_.buffers, "buffers");
@@ -122,9 +131,11 @@ class Verifier {
       case Inst::Store: return check_store(x);
       case Inst::LaneReduce: return check_lane_reduce(x);
       case Inst::Loop: return check_loop(x);
-      case Inst::EndLoop: return !open_.empty() && x.src[0] == open_.back() ? "" : "not the innermost loop";
+      case Inst::EndLoop:
+        return !open_.empty() && x.src[0] == open_.back() ? "" : "not the innermost loop";
       case Inst::Acc: return same(x, x, 0);
-      case Inst::AccGet: return lanes(x, 0) == x.lanes ? same(x, x, 0) : "the accumulator has other lanes";
+      case Inst::AccGet:
+        return lanes(x, 0) == x.lanes ? same(x, x, 0) : "the accumulator has other lanes";
       case Inst::AccSet: return same(code(x.src[0]), x, 1);
     }
     return "";
@@ -141,9 +152,13 @@ class Verifier {
   }
   std::string fits(const Instruction& wanted, const Instruction& user, size_t src) const {
     int count = lanes(user, src);
-    return count == 1 || count == wanted.lanes ? "" : operand(user, src) + " has " + std::to_string(count) + " lanes";
+    return count == 1 || count == wanted.lanes
+               ? ""
+               : operand(user, src) + " has " + std::to_string(count) + " lanes";
   }
-  static std::string operand(const Instruction& x, size_t src) { return "operand %" + std::to_string(x.src[src]); }
+  static std::string operand(const Instruction& x, size_t src) {
+    return "operand %" + std::to_string(x.src[src]);
+  }
 
   std::string check_offset(const Instruction& x) const {
     if (x.dtype == DType::Void) return "no dtype";
@@ -156,11 +171,13 @@ class Verifier {
   std::string check_lane_reduce(const Instruction& x) const {
     if (x.op != Op::ReduceSum && x.op != Op::ReduceMax) return "not a reduction of lanes";
     if (x.dtype == DType::Bool) return "arithmetic on bool";
-    return dtype(x, 0) == x.dtype && x.lanes == 1 ? "" : "the result is one lane of the operand's dtype";
+    return dtype(x, 0) == x.dtype && x.lanes == 1 ? ""
+                                                  : "the result is one lane of the operand's dtype";
   }
   std::string check_loop(const Instruction& x) const {
     bool is_index = x.dtype == DType::I64 && x.lanes == 1;
-    for (size_t i = 0; i < 2; ++i) is_index = is_index && dtype(x, i) == DType::I64 && lanes(x, i) == 1;
+    for (size_t i = 0; i < 2; ++i)
+      is_index = is_index && dtype(x, i) == DType::I64 && lanes(x, i) == 1;
     return is_index ? "" : "the bounds and the index of a loop are single i64";
   }
 
@@ -173,10 +190,15 @@ class Verifier {
       case Op::Const: return x.dtype == DType::Void ? "no dtype" : "";
       case Op::Cast: return x.dtype == DType::Void ? "no dtype" : "";
       case Op::Bitcast: return size_of(dtype(x, 0)) == size_of(x.dtype) ? "" : "sizes differ";
-      case Op::Lut: return is_int(dtype(x, 0)) && !x.arg.list.empty() ? "" : "a table and an integer are wanted";
+      case Op::Lut:
+        return is_int(dtype(x, 0)) && !x.arg.list.empty() ? ""
+                                                          : "a table and an integer are wanted";
       case Op::Where: return check_where(x);
       case Op::Lt:
-      case Op::Eq: return x.dtype == DType::Bool && dtype(x, 0) == dtype(x, 1) ? "" : "compares like with like to bool";
+      case Op::Eq:
+        return x.dtype == DType::Bool && dtype(x, 0) == dtype(x, 1)
+                   ? ""
+                   : "compares like with like to bool";
       case Op::Shl:
       case Op::Shr: return check_shift(x);
       default: return check_arithmetic(x);
@@ -200,7 +222,8 @@ class Verifier {
     bool bits = x.op == Op::And || x.op == Op::Or || x.op == Op::Xor || x.op == Op::Not;
     bool floats = x.op == Op::Exp2 || x.op == Op::Log2 || x.op == Op::Sqrt || x.op == Op::Floor;
     if (bits) return is_float(x.dtype) ? "bitwise arithmetic on floats" : "";
-    if (floats || x.op == Op::Mod) return is_float(x.dtype) == floats ? "" : "wrong dtype for this op";
+    if (floats || x.op == Op::Mod)
+      return is_float(x.dtype) == floats ? "" : "wrong dtype for this op";
     return x.dtype == DType::Bool ? "arithmetic on bool" : "";
   }
 

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 
+#include "base/options.h"
+#include "engine/prefault.h"
 #include "engine/session_memory.h"
 
 namespace smelt {
@@ -32,23 +35,27 @@ class SessionState {
       : file_(file), model_(std::move(model)), options_(options), layout_(SessionLayout::make(context, options.prefill_chunk)) {}
 
   Status prepare(const Session::Progress& progress) {
+    const auto loading = Clock::now();
+    prefault(file_, [&](double fraction) {
+      if (progress) progress("loading", fraction);
+    });
+    stats_.load_seconds = seconds_since(loading);
     const auto start = Clock::now();
     SMELT_TRY(device, CpuDevice::open({.threads = options_.threads, .use_cache = options_.use_kernel_cache}));
     device_ = std::move(device);
     compiler_ = std::make_unique<Compiler>(*device_, kSymbols);
     decode_ = add_pass(shape(1));
-    prefill_ = add_pass(shape(tokens8() * 8));
-    head_ = add_head(shape(1));
-    const auto compiling = Clock::now();
+    prefill_ = add_pass(shape(prefill_tokens() * 8));
+    head_ = add_head(1);
     compiler_->finish([&](int done, int total) {
       if (progress) progress("compiling", static_cast<double>(done) / total);
     });
     stats_.compile_seconds = seconds_since(start);
-    (void)compiling;
     SMELT_TRY(memory, SessionMemory::allocate(model_, layout_, options_.cache_type, arena_bytes()));
     memory_ = std::move(memory);
     build_plans();
-    fill_stats(start);
+    fill_stats();
+    if (debug(1)) start_profile();
     return {};
   }
 
@@ -57,6 +64,20 @@ class SessionState {
   int64_t context() const { return layout_.context; }
   int64_t position() const { return position_; }
   void reset() { position_ = 0; }
+
+  void start_profile() {
+    profiling_ = true;
+    times_.assign(static_cast<size_t>(compiler_->kernel_count()), {});
+    clocks_.resize(std::max({decode_plan_.launches().size(), prefill_plan_.launches().size(), head_plan_.launches().size()}) + 1);
+  }
+
+  std::vector<KernelTime> profile() const {
+    std::vector<KernelTime> out;
+    for (size_t i = 0; i < times_.size(); ++i)
+      if (times_[i].calls > 0) out.push_back({compiler_->kernel(static_cast<int>(i)).name, times_[i].calls, times_[i].seconds});
+    std::sort(out.begin(), out.end(), [](const KernelTime& a, const KernelTime& b) { return a.seconds > b.seconds; });
+    return out;
+  }
 
   Status check(std::span<const int32_t> tokens) const {
     if (position_ + static_cast<int64_t>(tokens.size()) > layout_.context)
@@ -97,8 +118,6 @@ class SessionState {
   }
 
  private:
-  static Ref tokens8() { return variable("tokens8", 1, 1 << 16); }
-
   ModelShape shape(Dim tokens) const {
     return {.tokens = tokens,
             .chunks = variable("chunks", 1, layout_.positions / kChunkSize),
@@ -112,8 +131,7 @@ class SessionState {
 
   Ref prefill_tokens() const { return variable("tokens8", 1, layout_.prefill_tokens / 8); }
 
-  Pass add_pass(ModelShape shape) {
-    if (!const_int(shape.tokens.ref)) shape.tokens = Dim(prefill_tokens() * 8);
+  Pass add_pass(const ModelShape& shape) {
     Pass pass;
     pass.segments.push_back(embed_segment(file_, model_, shape));
     for (int64_t layer = 0; layer < model_.layers; ++layer) pass.segments.push_back(block_segment(file_, model_, shape, layer));
@@ -122,21 +140,12 @@ class SessionState {
     return pass;
   }
 
-  // The head over rows of a prefill chunk.
-  Pass add_head(ModelShape shape) {
-    shape.tokens = Dim(prefill_tokens() * 8);
-    shape.rows = Dim(1);
+  // The head over `rows` rows of a prefill chunk.
+  Pass add_head(int64_t rows) {
+    ModelShape chunk = shape(prefill_tokens() * 8);
+    chunk.rows = Dim(rows);
     Pass pass;
-    pass.segments.push_back(head_segment(file_, model_, shape));
-    compile(pass);
-    return pass;
-  }
-
-  Pass add_wide_head() {
-    ModelShape wide = shape(Dim(prefill_tokens() * 8));
-    wide.rows = Dim(layout_.logit_rows);
-    Pass pass;
-    pass.segments.push_back(head_segment(file_, model_, wide));
+    pass.segments.push_back(head_segment(file_, model_, chunk));
     compile(pass);
     return pass;
   }
@@ -178,7 +187,14 @@ class SessionState {
   Status run(const Plan& plan, int64_t tokens, const std::atomic<bool>* cancel) {
     const int64_t last = position_ + tokens;
     const Symbols symbols{.tokens8 = (tokens + 7) / 8, .chunks = (last + kChunkSize - 1) / kChunkSize};
-    if (!device_->workers().run(plan.launches(), &symbols.tokens8, {.cancel = cancel})) return Error{"[run] interrupted"};
+    const size_t launches = plan.launches().size();
+    const std::span<int64_t> clocks = profiling_ ? std::span(clocks_).first(launches + 1) : std::span<int64_t>{};
+    if (!device_->workers().run(plan.launches(), &symbols.tokens8, {.cancel = cancel, .times_ns = clocks})) return Error{"[run] interrupted"};
+    for (size_t i = 0; i + 1 < clocks.size(); ++i) {
+      KernelTime& time = times_[static_cast<size_t>(plan.kernels()[i])];
+      ++time.calls;
+      time.seconds += static_cast<double>(clocks[i + 1] - clocks[i]) * 1e-9;
+    }
     return {};
   }
 
@@ -209,7 +225,7 @@ class SessionState {
 
   Status report_rows(int32_t n, int64_t index, const Session::LogitsSink& sink, const std::atomic<bool>* cancel) {
     if (wide_head_plan_.launches().empty()) {
-      wide_head_ = add_wide_head();
+      wide_head_ = add_head(layout_.logit_rows);
       compiler_->finish();
       const int64_t need = compiler_->segment(wide_head_.compiled[0]).schedule.arena_bytes;
       SMELT_TRY(arena, Buffer::allocate(static_cast<size_t>(need) + 64));
@@ -231,7 +247,7 @@ class SessionState {
     return {};
   }
 
-  void fill_stats(Clock::time_point start) {
+  void fill_stats() {
     const CompileStats compiled = device_->stats();
     stats_.kernels_compiled = compiled.compiled;
     stats_.kernels_cached = compiled.cached;
@@ -247,7 +263,6 @@ class SessionState {
       }
     stats_.bytes_per_token = static_cast<int64_t>(bytes);
     stats_.memory_bytes = memory_.bytes();
-    stats_.load_seconds = seconds_since(start) - stats_.compile_seconds;
   }
 
   const GgufFile& file_;
@@ -262,6 +277,9 @@ class SessionState {
   Plan decode_plan_, prefill_plan_, head_plan_, wide_head_plan_;
   int64_t position_ = 0;
   SessionStats stats_;
+  bool profiling_ = false;
+  std::vector<KernelTime> times_;  // by kernel number
+  std::vector<int64_t> clocks_;
 };
 
 Result<std::unique_ptr<Session>> Session::open(const GgufFile& file, const SessionOptions& options, const Progress& progress) {
@@ -276,12 +294,19 @@ Result<std::unique_ptr<Session>> Session::open(const GgufFile& file, const Sessi
 }
 
 Session::Session(std::unique_ptr<SessionState> state) : state_(std::move(state)) {}
-Session::~Session() = default;
+Session::~Session() {
+  if (!state_ || !debug(1)) return;
+  for (const KernelTime& t : profile())
+    std::fprintf(stderr, "%10.1f us  %6lld calls  %8.3f ms in all  %s\n", t.seconds * 1e6 / static_cast<double>(t.calls),
+                 static_cast<long long>(t.calls), t.seconds * 1e3, t.name.c_str());
+}
 int64_t Session::context() const { return state_->context(); }
 int64_t Session::position() const { return state_->position(); }
 int64_t Session::vocabulary_size() const { return state_->model().vocabulary; }
 void Session::reset() { state_->reset(); }
 const SessionStats& Session::stats() const { return state_->stats(); }
+void Session::start_profile() { state_->start_profile(); }
+std::vector<KernelTime> Session::profile() const { return state_->profile(); }
 
 Result<std::span<const float>> Session::append(std::span<const int32_t> tokens, const std::atomic<bool>* cancel) {
   return state_->append(tokens, cancel);

@@ -7,6 +7,8 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "base/result.h"
 #include "gguf/gguf.h"
@@ -31,6 +33,13 @@ struct SessionStats {
   int kernels_per_moe_layer = 0;
   int64_t bytes_per_token = 0;       // weights that one decode step reads
   int64_t memory_bytes = 0;          // cache and working memory, without the mapped file
+};
+
+// What one kernel has cost so far, over all its launches.
+struct KernelTime {
+  std::string name;
+  int64_t calls = 0;
+  double seconds = 0;
 };
 
 class SessionState;
@@ -62,6 +71,11 @@ class Session {
                     const std::atomic<bool>* cancel = nullptr);
 
   const SessionStats& stats() const;
+
+  // Times every launch from now on. A clock is read between launches, so runs become a little slower.
+  void start_profile();
+  // Since start_profile(), costliest first.
+  std::vector<KernelTime> profile() const;
 
  private:
   explicit Session(std::unique_ptr<SessionState> state);

@@ -54,7 +54,9 @@ View view_of(std::vector<double> values, std::vector<int64_t> shape) {
   return {std::move(storage), std::move(shape), std::move(strides)};
 }
 
-double as_double(Scalar value, DType dtype) { return is_float(dtype) ? value.f : static_cast<double>(value.i); }
+double as_double(Scalar value, DType dtype) {
+  return is_float(dtype) ? value.f : static_cast<double>(value.i);
+}
 Scalar as_scalar(double value, DType dtype) {
   return is_float(dtype) ? Scalar{.f = value} : Scalar{.i = static_cast<int64_t>(value)};
 }
@@ -70,7 +72,8 @@ void load_strided(const Storage& storage, int64_t at, int64_t step, int64_t coun
   if (storage.bytes.empty()) {
     for (int64_t k = 0; k < count; ++k) out[k] = storage.values[static_cast<size_t>(at + k * step)];
   } else {
-    for (int64_t k = 0; k < count; ++k) out[k] = load_element(storage.bytes, storage.dtype, at + k * step);
+    for (int64_t k = 0; k < count; ++k)
+      out[k] = load_element(storage.bytes, storage.dtype, at + k * step);
   }
 }
 
@@ -165,7 +168,8 @@ class Evaluator {
     }
     for (auto it = order.rbegin(); it != order.rend(); ++it) {
       Ref node = *it;
-      if (!is_elementwise(node->op) || node->op == Op::Bitcast || remaining_[node.get()] != 1) continue;
+      if (!is_elementwise(node->op) || node->op == Op::Bitcast || remaining_[node.get()] != 1)
+        continue;
       Ref by = user.at(node.get());
       bool streams = by->op == Op::ReduceSum || by->op == Op::ReduceMax;
       if (streams || is_piecewise(by)) piecewise_.insert({node.get(), true});
@@ -202,7 +206,8 @@ class Evaluator {
 
   // Elements begin .. begin + count - 1 in row-major order.
   void read(Ref node, int64_t begin, int64_t count, double* out) const {
-    if (auto it = views_.find(node.get()); it != views_.end()) return read_view(it->second, begin, count, out);
+    if (auto it = views_.find(node.get()); it != views_.end())
+      return read_view(it->second, begin, count, out);
     elementwise_run(node, begin, count, out);
   }
 
@@ -214,13 +219,15 @@ class Evaluator {
       read(node->src[k], begin, count, to);
       src[k] = to;
     }
-    apply_to_run(*node, std::span(src, node->src.size()), static_cast<size_t>(count), inputs_.round_f32, out);
+    apply_to_run(*node, std::span(src, node->src.size()), static_cast<size_t>(count),
+                 inputs_.round_f32, out);
   }
 
   std::vector<double> read_all(Ref node) const {
     std::vector<double> values(static_cast<size_t>(count_of(shape_of(node))));
     auto total = static_cast<int64_t>(values.size());
-    for (int64_t at = 0; at < total; at += kRun) read(node, at, std::min(kRun, total - at), values.data() + at);
+    for (int64_t at = 0; at < total; at += kRun)
+      read(node, at, std::min(kRun, total - at), values.data() + at);
     return values;
   }
 
@@ -267,7 +274,9 @@ class Evaluator {
       case Op::Var: return repeated(static_cast<double>(variable_value(node)), shape_of(node));
       case Op::Iota: return counting(node);
       case Op::Param: return buffer(node);
-      default: ENSURE(false, "eval: " + std::string(name_of(node->op)) + " is not a leaf of tensor graphs");
+      default:
+        ENSURE(false,
+               "eval: " + std::string(name_of(node->op)) + " is not a leaf of tensor graphs");
     }
     return {};
   }
@@ -289,8 +298,9 @@ class Evaluator {
     ENSURE(it != inputs_.buffers.end(), "eval: no buffer for slot " + std::to_string(node->arg.i));
     std::vector<int64_t> shape = shape_of(node);
     auto needed = static_cast<size_t>(count_of(shape) * size_of(node->dtype));
-    ENSURE(it->second.size() >= needed, "eval: slot " + std::to_string(node->arg.i) + " (" + node->arg.name + ") has " +
-                                            std::to_string(it->second.size()) + " bytes of " + std::to_string(needed));
+    ENSURE(it->second.size() >= needed,
+           "eval: slot " + std::to_string(node->arg.i) + " (" + node->arg.name + ") has " +
+               std::to_string(it->second.size()) + " bytes of " + std::to_string(needed));
     auto storage = std::make_shared<Storage>(Storage{.bytes = it->second, .dtype = node->dtype});
     Strides strides = row_major(shape);
     return {std::move(storage), std::move(shape), std::move(strides)};
@@ -300,7 +310,8 @@ class Evaluator {
     Array source = array_of(node->src[0]);
     std::vector<std::byte> bytes = to_bytes(source);
     std::vector<double> values(static_cast<size_t>(count_of(shape_of(node))));
-    for (size_t k = 0; k < values.size(); ++k) values[k] = load_element(bytes, node->dtype, static_cast<int64_t>(k));
+    for (size_t k = 0; k < values.size(); ++k)
+      values[k] = load_element(bytes, node->dtype, static_cast<int64_t>(k));
     return view_of(std::move(values), shape_of(node));
   }
 
@@ -326,7 +337,8 @@ class Evaluator {
           if (shape[k] != view.shape[k]) view.strides[k] = 0;
         break;
       case Op::Shrink:
-        for (size_t k = 0; k < shape.size(); ++k) view.offset += node->arg.list[k] * view.strides[k];
+        for (size_t k = 0; k < shape.size(); ++k)
+          view.offset += node->arg.list[k] * view.strides[k];
         break;
       case Op::Flip: {
         auto axis = static_cast<size_t>(node->arg.i);
@@ -347,16 +359,18 @@ class Evaluator {
     std::vector<double> values(rows.size() * static_cast<size_t>(row_size));
     for (size_t k = 0; k < rows.size(); ++k) {
       auto row = static_cast<int64_t>(rows[k]);
-      ENSURE(row >= 0 && row < source_shape[0], "eval: gather of row " + std::to_string(row) + " of " +
-                                                    std::to_string(source_shape[0]));
-      read(node->src[0], row * row_size, row_size, values.data() + k * static_cast<size_t>(row_size));
+      ENSURE(row >= 0 && row < source_shape[0], "eval: gather of row " + std::to_string(row) +
+                                                    " of " + std::to_string(source_shape[0]));
+      read(node->src[0], row * row_size, row_size,
+           values.data() + k * static_cast<size_t>(row_size));
     }
     return view_of(std::move(values), shape_of(node));
   }
 
   // --- reductions
 
-  // Calls f(where in the result, value of src...) for every element, in row-major order of the sources.
+  // Calls f(where in the result, value of src...) for every element, in row-major order of the
+  // sources.
   template <class F>
   void for_each_reduced(Ref node, F f) const {
     std::vector<int64_t> shape = shape_of(node->src[0]);
@@ -373,7 +387,8 @@ class Evaluator {
       read(node->src[0], at, part, x.data());
       if (node->src.size() > 1) read(node->src[1], at, part, y.data());
       for (int64_t k = 0; k < part; ++k)
-        f(static_cast<size_t>(walker.at() + k * walker.step()), x[static_cast<size_t>(k)], y[static_cast<size_t>(k)]);
+        f(static_cast<size_t>(walker.at() + k * walker.step()), x[static_cast<size_t>(k)],
+          y[static_cast<size_t>(k)]);
       walker.advance(part);
       at += part;
     }
@@ -415,13 +430,15 @@ class Evaluator {
 
   std::vector<double> maximum(Ref node, size_t count) const {
     std::vector<double> highest(count, lowest_of(node->dtype));
-    for_each_reduced(node, [&](size_t at, double x, double) { highest[at] = std::max(highest[at], x); });
+    for_each_reduced(node,
+                     [&](size_t at, double x, double) { highest[at] = std::max(highest[at], x); });
     return highest;
   }
 
   std::vector<double> softmax_sum(Ref node, size_t count) const {
     std::vector<double> highest(count, lowest_of(node->src[0]->dtype)), total(count, 0);
-    for_each_reduced(node, [&](size_t at, double score, double) { highest[at] = std::max(highest[at], score); });
+    for_each_reduced(
+        node, [&](size_t at, double score, double) { highest[at] = std::max(highest[at], score); });
     for_each_reduced(node, [&](size_t at, double score, double value) {
       total[at] += std::exp(score - highest[at]) * value;
     });
@@ -437,7 +454,8 @@ class Evaluator {
     std::vector<int64_t> order(static_cast<size_t>(length));
     for (const double* row = values.data(); row < values.data() + values.size(); row += length) {
       std::iota(order.begin(), order.end(), int64_t{0});
-      std::stable_sort(order.begin(), order.end(), [row](int64_t a, int64_t b) { return row[a] > row[b]; });
+      std::stable_sort(order.begin(), order.end(),
+                       [row](int64_t a, int64_t b) { return row[a] > row[b]; });
       result.insert(result.end(), order.begin(), order.begin() + k);
     }
     return result;
@@ -458,11 +476,11 @@ class Evaluator {
     int64_t columns = shape_of(node->src[2]).back();
     for (size_t k = 0; k < rows.size(); ++k) {
       auto row = static_cast<int64_t>(rows[k]);
-      ENSURE(row >= 0 && row < buffer.shape[0], "eval: write of row " + std::to_string(row) + " of " +
-                                                    std::to_string(buffer.shape[0]));
+      ENSURE(row >= 0 && row < buffer.shape[0], "eval: write of row " + std::to_string(row) +
+                                                    " of " + std::to_string(buffer.shape[0]));
       for (int64_t c = 0; c < columns; ++c)
-        buffer.values[static_cast<size_t>(row * buffer.shape[1] + node->arg.i + c)] =
-            round_to(values[k * static_cast<size_t>(columns) + static_cast<size_t>(c)], node->dtype);
+        buffer.values[static_cast<size_t>(row * buffer.shape[1] + node->arg.i + c)] = round_to(
+            values[k * static_cast<size_t>(columns) + static_cast<size_t>(c)], node->dtype);
     }
     Ref param = node;
     while (param->op == Op::Write) param = param->src[0];

@@ -25,7 +25,8 @@ RangeMemory& range_memory(Ref node) {
 }
 
 int64_t depth_of(Ref range) {
-  auto kind = range->arg.list.empty() ? RangeKind::Loop : static_cast<RangeKind>(range->arg.list[0]);
+  auto kind =
+      range->arg.list.empty() ? RangeKind::Loop : static_cast<RangeKind>(range->arg.list[0]);
   int64_t order = 0;
   switch (kind) {
     case RangeKind::Task:
@@ -34,7 +35,7 @@ int64_t depth_of(Ref range) {
     case RangeKind::Unroll:
     case RangeKind::Lane: order = 2; break;
   }
-  return (order << 48) + (range->arg.i & ((int64_t{1} << 48) - 1));
+  return (order << 48) + range_order(range->arg.i);
 }
 
 std::optional<int64_t> known_innermost(Ref node) {
@@ -49,7 +50,8 @@ std::optional<int64_t> known_innermost(Ref node) {
 
 bool add_to(int64_t& total, int64_t value, int64_t times) {
   int64_t product;
-  return !__builtin_mul_overflow(value, times, &product) && !__builtin_add_overflow(total, product, &total);
+  return !__builtin_mul_overflow(value, times, &product) &&
+         !__builtin_add_overflow(total, product, &total);
 }
 
 int64_t saturate(__int128 value) {
@@ -93,7 +95,8 @@ std::optional<IndexTerm> multiply_terms(const IndexTerm& a, const IndexTerm& b) 
 
 bool add_multiplied_out(IndexSum& total, const IndexSum& sum, const IndexTerm& factor) {
   int64_t scaled = 0;
-  if (sum.constant && (!add_to(scaled, sum.constant, factor.times) || !add_term(total, factor.product, scaled)))
+  if (sum.constant &&
+      (!add_to(scaled, sum.constant, factor.times) || !add_term(total, factor.product, scaled)))
     return false;
   for (const IndexTerm& t : sum.terms) {
     auto product = multiply_terms(t, factor);
@@ -217,7 +220,8 @@ std::optional<IndexSum> multiply(const IndexSum& a, const IndexSum& b) {
   IndexSum total;
   if (a.is_constant()) return add_sum(total, b, a.constant) ? std::optional(total) : std::nullopt;
   if (b.is_constant()) return add_sum(total, a, b.constant) ? std::optional(total) : std::nullopt;
-  // A sum that depends on ranges is multiplied out with a single product or a size; the rest are plain factors.
+  // A sum that depends on ranges is multiplied out with a single product or a size; the rest are
+  // plain factors.
   bool open_a = !is_size(a) && (b.is_single() || is_size(b));
   bool open_b = !open_a && !is_size(b) && (a.is_single() || is_size(a));
   bool done;

@@ -1,6 +1,6 @@
-#include "graph/text.h"
-
 #include <cstdio>
+
+#include "graph/text.h"
 
 namespace smelt {
 namespace {
@@ -64,7 +64,8 @@ std::string call(Ref node, int depth) {
   std::string text(name_of(node->op));
   if (node->op == Op::Cast || node->op == Op::Bitcast) text = name_of(node->dtype);
   text += "(";
-  for (size_t i = 0; i < node->src.size(); ++i) text += (i ? ", " : "") + infix(node->src[i], depth);
+  for (size_t i = 0; i < node->src.size(); ++i)
+    text += (i ? ", " : "") + infix(node->src[i], depth);
   return text + ")";
 }
 

@@ -1,6 +1,8 @@
 // What a Range node's loop becomes. The kind is arg.list[0] of the node.
 #pragma once
 
+#include <algorithm>
+#include <bit>
 #include <cstdint>
 
 namespace smelt {
@@ -12,5 +14,16 @@ enum class RangeKind : uint8_t {
   Unroll,  // all values in registers of one lane (options UPCAST and UNROLL)
   Reduce,  // a serial loop of a reduction
 };
+
+// Numbers of ranges. Those that lowering makes have 7 bits; splitting range n makes 8 n (the outer part) and 8 n + 1, so
+// no two ranges of a kernel ever share a number.
+constexpr int64_t kFirstOutputRange = 64;
+constexpr int64_t kFirstReduceRange = 96;
+
+// Orders numbers so that the parts of a range stand where it stood, the outer one first.
+inline int64_t range_order(int64_t number) {
+  const int bits = std::max(7, static_cast<int>(std::bit_width(static_cast<uint64_t>(number))));
+  return bits <= 48 ? number << (48 - bits) : number >> (bits - 48);
+}
 
 }  // namespace smelt

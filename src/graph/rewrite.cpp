@@ -1,8 +1,11 @@
 #include "graph/rewrite.h"
 
 #include <array>
+#include <cstdio>
 
 #include "base/ensure.h"
+#include "base/options.h"
+#include "graph/text.h"
 
 namespace smelt {
 
@@ -13,7 +16,8 @@ RuleSet::RuleSet(std::string name, std::vector<Rule> rules)
   for (size_t i = 0; i < rules_.size(); ++i) {
     const pattern::PatNode& left = *rules_[i].left.get();
     for (size_t op = 0; op < by_op_.size(); ++op)
-      if (left.kind != Kind::op || static_cast<size_t>(left.op) == op) by_op_[op].push_back(static_cast<uint16_t>(i));
+      if (left.kind != Kind::op || static_cast<size_t>(left.op) == op)
+        by_op_[op].push_back(static_cast<uint16_t>(i));
   }
 }
 
@@ -40,7 +44,8 @@ Ref apply_rule(const Rule& rule, Ref node) {
   Match match;
   if (!matches(rule.left, node, match)) return Ref();
   if (rule.condition && !(*rule.condition)(match)) return Ref();
-  Ref result = rule.right.pat ? instantiate(*rule.right.pat, match, node->dtype) : rule.right.code(node, match);
+  Ref result = rule.right.pat ? instantiate(*rule.right.pat, match, node->dtype)
+                              : rule.right.code(node, match);
   if (!result || result == node) return Ref();
   ENSURE(result->dtype == node->dtype, "rule " + rule.name + " changed the dtype");
   return result;
@@ -49,22 +54,29 @@ Ref apply_rule(const Rule& rule, Ref node) {
 namespace {
 
 // Counts steps and remembers the last rules that fired, for the message about a loop.
+// Shows each with DEBUG=6.
 class Budget {
  public:
-  Budget(const RuleSet& rules, std::string_view name) : rules_(rules), name_(name) {}
+  Budget(const RuleSet& rules, std::string_view name)
+      : rules_(rules), name_(name), shows_rules_(debug(6)) {}
 
-  void spend(const Rule& rule) {
+  void spend(const Rule& rule, Ref before, Ref after) {
+    if (shows_rules_)
+      std::fprintf(stderr, "%s: %s: %s -> %s\n", std::string(name_).c_str(), rule.name.c_str(),
+                   to_infix(before).c_str(), to_infix(after).c_str());
     recent_[fired_++ % recent_.size()] = &rule;
     if (fired_ < kSteps) return;
     std::string last;
     for (const Rule* r : recent_) last += " " + r->name;
-    ENSURE(false, std::string(name_) + ": rules of " + rules_.name() + " do not come to an end; the last were" + last);
+    ENSURE(false, std::string(name_) + ": rules of " + rules_.name() +
+                      " do not come to an end; the last were" + last);
   }
 
  private:
   static constexpr size_t kSteps = 5'000'000;
   const RuleSet& rules_;
   std::string_view name_;
+  bool shows_rules_;
   size_t fired_ = 0;
   std::array<const Rule*, 8> recent_{};
 };
@@ -74,7 +86,7 @@ Ref apply_first(const RuleSet& rules, Ref node, Budget& budget) {
   for (uint16_t i : rules.for_op(node->op)) {
     const Rule& rule = rules.rules()[i];
     if (Ref result = apply_rule(rule, node)) {
-      budget.spend(rule);
+      budget.spend(rule, node, result);
       return result;
     }
   }

@@ -5,11 +5,12 @@
 //       {"add-zero",  x + 0,          x},
 //       {"add-const", (x + c0) + c1,  x + fold(c0 + c1)},
 //       {"div-div",   (x / c0) / c1,  x / fold(c0 * c1),  c0 > 0 && c1 > 0 && fits(c0 * c1)},
-//       {"fold",      x,              fold_constants},        // right side is code: Ref(Ref root, const Match&)
+//       {"fold",      x,              fold_constants},   // code: Ref(Ref root, const Match&)
 //   }};
 //   g = rewrite(g, rules, "simplify");
 //
-// A pattern matches scalars only: a node with a shape is rebuilt with its new sources and otherwise left alone.
+// A pattern matches scalars only: a node with a shape is rebuilt with its new sources and otherwise
+// left alone.
 #pragma once
 
 #include <concepts>
@@ -65,7 +66,8 @@ class RuleSet {
   std::vector<std::vector<uint16_t>> by_op_;
 };
 
-// Results of earlier rewrites with one rule set; may be kept for the life of the process. Thread-safe.
+// Results of earlier rewrites with one rule set; may be kept for the life of the process.
+// Thread-safe.
 class RewriteMemory {
  public:
   Ref find(Ref node) const;  // null if unknown
@@ -80,8 +82,9 @@ class RewriteMemory {
   Shard shards_[kShards];
 };
 
-// Applies the rules everywhere below root, sources first, until none applies; ranges and their sizes stay as they are.
-// REQUIRES: the rules come to an end. Past a budget of steps it stops the process and names the last rules that fired.
+// Applies the rules everywhere below root, sources first, until none applies; ranges and their
+// sizes stay as they are. REQUIRES: the rules come to an end. Past a budget of steps it stops the
+// process and names the last rules that fired.
 Ref rewrite(Ref root, const RuleSet& rules, std::string_view name);
 Ref rewrite(Ref root, const RuleSet& rules, std::string_view name, RewriteMemory& memory);
 

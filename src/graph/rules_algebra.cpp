@@ -65,7 +65,8 @@ Ref same_type(Ref root, const Match&) {
 
 Ref bitcast_of_bitcast(Ref root, const Match&) {
   Ref inner = root->src[0];
-  if (inner->op != Op::Bitcast || size_of(inner->src[0]->dtype) != size_of(root->dtype)) return Ref();
+  if (inner->op != Op::Bitcast || size_of(inner->src[0]->dtype) != size_of(root->dtype))
+    return Ref();
   return bitcast(inner->src[0], root->dtype);
 }
 
@@ -89,7 +90,8 @@ Ref modulo_by_bounds(Ref root, const Match&) {
   return has_bounds(x) && x->min >= 0 && x->max < y->min ? x : Ref();
 }
 
-// i64 shifts and masks are index arithmetic: written as products and quotients they meet the rules of sums.
+// i64 shifts and masks are index arithmetic: written as products and quotients they meet the rules
+// of sums.
 Ref shift_as_product(Ref root, const Match&) {
   auto places = const_int(root->src[1]);
   if (!places || *places < 0 || *places > 62) return Ref();
@@ -119,9 +121,11 @@ const RuleSet& algebra() {
   using namespace pattern;
   static const Pat x = any("x"), y = any("y"), z = any("z");
   static const Pat i = integer("i"), j = integer("j"), w = narrow("w"), n = index("n");
-  static const Pat b = boolean("b"), f = floating("f"), c = boolean("c");
+  static const Pat b = boolean("b"), c = boolean("c");
   static const Pat c0 = constant("c0"), c1 = constant("c1");
-  static const Pat any_cast = op(Op::Cast, {x}), any_bitcast = op(Op::Bitcast, {x}), any_lut = op(Op::Lut, {x});
+  static const Pat any_cast = op(Op::Cast, {x}), any_bitcast = op(Op::Bitcast, {x}),
+                   any_lut = op(Op::Lut, {x});
+  // clang-format off
   static const RuleSet rules{"algebra", {
       // Constants and values that bounds pin down.
       {"fold-neg",       -x,                      fold_constants},
@@ -182,12 +186,13 @@ const RuleSet& algebra() {
       {"max-same",       max(x, x),               x},
       {"min-same",       min(x, x),               x},
 
-      // Integers of every width, wrapping included. Sums of i64 are collected by the rules of rules_index.h.
+      // Integers of every width, wrapping included. Sums of i64 are collected by the rules of
+      // rules_index.h.
       {"mul-zero",       i * 0,                   0},
       {"sub-self",       i - i,                   0},
       {"mod-one",        i % 1,                   0},
       {"add-const",      (w + c0) + c1,           w + fold(c0 + c1)},
-      {"sub-const",      w - c0,                  w + fold(0 - c0)},
+      {"sub-const",      w - c0,                  w + fold(0 - c0),   fits(0 - c0)},
       {"mul-const",      (w * c0) * c1,           w * fold(c0 * c1)},
       {"div-div",        (i / c0) / c1,           i / fold(c0 * c1),  c0 > 0 && c1 > 0 && fits(c0 * c1)},
       {"mod-mod",        (i % c0) % c1,           i % c1,             c0 > 0 && c1 > 0 && c0 % c1 == 0},
@@ -240,6 +245,7 @@ const RuleSet& algebra() {
       {"bitcast-same",   any_bitcast,             same_type},
       {"bitcast-twice",  any_bitcast,             bitcast_of_bitcast},
   }};
+  // clang-format on
   return rules;
 }
 
@@ -248,7 +254,7 @@ const RuleSet& algebra() {
 namespace {
 
 const RuleSet& all_rules() {
-  static const RuleSet rules = algebra() + index_rules();
+  static const RuleSet rules = index_rules() + algebra();  // a sum is collected in one step
   return rules;
 }
 
@@ -261,7 +267,8 @@ Ref simplify(Ref root) {
 
 namespace {
 
-// A node below the root of a substitution: what it has become, and whether anything in it was replaced.
+// A node below the root of a substitution: what it has become, and whether anything in it was
+// replaced.
 struct Replaced {
   Ref node;
   bool changed;
@@ -303,14 +310,18 @@ Ref substitute(Ref root, const Replacements& replacements) {
 }
 
 std::optional<int64_t> stride(Ref expr, Ref range) {
-  while (expr->op == Op::Cast && has_bounds(expr->src[0]) && keeps_value(expr->src[0], expr->dtype)) expr = expr->src[0];
-  if (expr->dtype != DType::I64) return depends_on(expr, range) ? std::nullopt : std::optional<int64_t>(0);
+  while (expr->op == Op::Cast && has_bounds(expr->src[0]) && keeps_value(expr->src[0], expr->dtype))
+    expr = expr->src[0];
+  if (expr->dtype != DType::I64)
+    return depends_on(expr, range) ? std::nullopt : std::optional<int64_t>(0);
   auto sum = index_sum(expr);
   if (!sum) return std::nullopt;
   int64_t step = 0;
   for (const IndexTerm& t : sum->terms) {
-    if (t.product == range) step = t.times;
-    else if (depends_on(t.product, range)) return std::nullopt;
+    if (t.product == range)
+      step = t.times;
+    else if (depends_on(t.product, range))
+      return std::nullopt;
   }
   return step;
 }

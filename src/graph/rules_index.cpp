@@ -10,10 +10,46 @@
 namespace smelt {
 namespace {
 
+// --- a product with one factor taken out
+
+struct FactorOut {
+  Ref factor;
+  IndexSum rest;  // the other factors, times the term's number
+  bool rest_may_be_negative;
+};
+
+// Every way to see `term` as a factor and the rest.
+std::vector<FactorOut> factors_out(const IndexTerm& term) {
+  Refs factors = factors_of(term.product);
+  std::vector<FactorOut> ways;
+  for (size_t k = 0; k < factors.size(); ++k) {
+    Refs others = factors;
+    others.erase(others.begin() + static_cast<std::ptrdiff_t>(k));
+    bool negative = std::any_of(others.begin(), others.end(), [](Ref f) { return f->min < 0; });
+    IndexSum rest{.constant = term.times};
+    if (!others.empty()) rest = {.terms = {{product_of(std::move(others)), term.times}}};
+    ways.push_back({factors[k], std::move(rest), negative});
+  }
+  return ways;
+}
+
+bool is_zero(const IndexSum& sum) { return sum.is_constant() && sum.constant == 0; }
+
 // --- bounds of sums with symbolic sizes
 
-// What a factor never exceeds, where that is better known as an expression than as a number: a range its size - 1.
-std::optional<IndexSum> symbolic_max(Ref factor) {
+constexpr int kDepth = 4;  // quotients within quotients that bounds look into
+
+std::optional<IndexSum> greatest(const IndexSum& sum, int depth);
+std::optional<IndexSum> greatest_quotient(const IndexSum& x, const IndexSum& divisor);
+
+// What a factor never exceeds, as an expression of sizes: a range its size - 1.
+std::optional<IndexSum> symbolic_max(Ref factor, int depth) {
+  if (depth == 0) return std::nullopt;
+  if (factor->op == Op::Div) {
+    auto x = index_sum(factor->src[0]), divisor = index_sum(factor->src[1]);
+    auto most = x ? greatest(*x, depth - 1) : std::nullopt;
+    return most && divisor ? greatest_quotient(*most, *divisor) : std::nullopt;
+  }
   Ref size;
   if (factor->op == Op::Range) size = factor->src[0];
   if (factor->op == Op::Mod) size = factor->src[1];
@@ -23,20 +59,34 @@ std::optional<IndexSum> symbolic_max(Ref factor) {
   return sum;
 }
 
-// A negative term made as negative as it can be: -3 * S * i -> -3 * S * (N - 1), for i a range of size N.
-std::optional<IndexSum> at_its_least(const IndexTerm& term) {
-  Refs factors = factors_of(term.product);
-  for (size_t k = 0; k < factors.size(); ++k) {
-    auto most = symbolic_max(factors[k]);
-    if (!most) continue;
-    Refs others = factors;
-    others.erase(others.begin() + static_cast<std::ptrdiff_t>(k));
-    if (std::any_of(others.begin(), others.end(), [](Ref f) { return f->min < 0; })) continue;
-    IndexSum rest{.constant = term.times};
-    if (!others.empty()) rest = {.terms = {{product_of(std::move(others)), term.times}}};
-    return multiply(rest, *most);
+// A term with one factor at its symbolic maximum: 3 * S * i -> 3 * S * (N - 1), for i a range of
+// size N.
+std::optional<IndexSum> at_its_most(const IndexTerm& term, int depth) {
+  for (const FactorOut& way : factors_out(term)) {
+    auto most = way.rest_may_be_negative ? std::nullopt : symbolic_max(way.factor, depth);
+    // The bounds of the node itself say a constant as well, unless sizes cancelled on the way to
+    // it.
+    bool says_more = most && (!most->is_constant() || !way.rest.is_constant() ||
+                              most->constant < way.factor->max);
+    if (says_more) return multiply(way.rest, *most);
   }
   return std::nullopt;
+}
+
+// An upper bound of the sum as an expression of sizes.
+std::optional<IndexSum> greatest(const IndexSum& sum, int depth) {
+  std::optional<IndexSum> total = IndexSum{.constant = sum.constant};
+  for (const IndexTerm& t : sum.terms) {
+    auto most = t.times > 0 ? at_its_most(t, depth) : std::nullopt;
+    if (!most) {
+      int64_t end = t.times > 0 ? t.product->max : t.product->min;
+      if (end == INT64_MIN || end == INT64_MAX) return std::nullopt;
+      most = multiply(IndexSum{.constant = t.times}, IndexSum{.constant = end});
+    }
+    total = most ? add(*total, *most) : std::nullopt;
+    if (!total) return std::nullopt;
+  }
+  return total;
 }
 
 // A lower bound of the sum, with ranges counted down from their symbolic sizes.
@@ -46,7 +96,7 @@ int64_t least(IndexSum sum) {
     bool changed = false;
     for (const IndexTerm& t : sum.terms) {
       if (t.times > 0) continue;
-      auto lowest = at_its_least(t);
+      auto lowest = at_its_most(t, kDepth);
       if (!lowest) continue;
       auto without = add(sum, IndexSum{.terms = {t}}, -1);
       auto replaced = without ? add(*without, *lowest) : std::nullopt;
@@ -67,6 +117,9 @@ bool is_less(const IndexSum& a, const IndexSum& b) {
 }
 
 // --- splitting a sum by a positive divisor
+
+// A divisor is positive wherever the op is defined, so only a constant can be a wrong one.
+bool may_divide(const IndexSum& sum) { return !sum.is_constant() || sum.constant >= 1; }
 
 struct Split {
   IndexSum quotient, rest;  // sum = quotient * divisor + rest, term by term
@@ -106,22 +159,28 @@ std::optional<Split> split_by(const IndexSum& sum, const IndexSum& divisor) {
 // floor(sum / divisor) where bounds leave only one value.
 std::optional<int64_t> only_quotient(const IndexSum& sum, const IndexSum& divisor) {
   int64_t low = min_of(sum), high = max_of(sum);
-  if (low == INT64_MIN) return std::nullopt;
-  if (divisor.is_constant()) {
-    if (high == INT64_MAX) return std::nullopt;
+  if (divisor.is_constant() && low != INT64_MIN && high != INT64_MAX) {
     int64_t quotient = floor_div(low, divisor.constant);
-    return quotient == floor_div(high, divisor.constant) ? std::optional(quotient) : std::nullopt;
+    if (quotient == floor_div(high, divisor.constant)) return quotient;
   }
-  if (low < 0) return std::nullopt;
-  return high < min_of(divisor) || is_less(sum, divisor) ? std::optional<int64_t>(0) : std::nullopt;
+  if (is_zero(sum) || (low >= 0 && is_less(sum, divisor))) return 0;
+  if (high >= 0 || low == INT64_MIN) return std::nullopt;
+  auto negated = multiply(sum, IndexSum{.constant = -1});
+  if (negated) negated->constant -= 1;  // -divisor <= sum < 0
+  return negated && is_less(*negated, divisor) ? std::optional<int64_t>(-1) : std::nullopt;
 }
 
-// A divisor is positive wherever the op is defined, so only a constant can be a wrong one.
-bool may_divide(const IndexSum& sum) { return !sum.is_constant() || sum.constant >= 1; }
+// floor(x / divisor) for sizes that divide well; x may be an upper bound.
+std::optional<IndexSum> greatest_quotient(const IndexSum& x, const IndexSum& divisor) {
+  auto split = may_divide(divisor) ? split_by(x, divisor) : std::nullopt;
+  auto carry = split ? only_quotient(split->rest, divisor) : std::nullopt;
+  if (!carry) return std::nullopt;
+  split->quotient.constant += *carry;
+  return split->quotient;
+}
 
-bool is_zero(const IndexSum& sum) { return sum.is_constant() && sum.constant == 0; }
-
-// Numbers and sizes that divide the divisor and some terms of the sum: candidates for taking out a common factor.
+// Numbers and sizes that divide the divisor and some terms of the sum: candidates for taking out a
+// common factor.
 std::vector<IndexSum> common_factors(const IndexSum& sum, const IndexSum& divisor) {
   std::vector<int64_t> numbers;
   std::vector<IndexSum> result;
@@ -137,7 +196,8 @@ std::vector<IndexSum> common_factors(const IndexSum& sum, const IndexSum& diviso
     IndexTerm whole = as_factor(divisor);
     Refs factors = factors_of(whole.product);
     if (factors.size() > 1 || whole.times > 1)
-      for (Ref f : factors) result.push_back({.terms = {{f, 1}}});
+      for (Ref f : factors)
+        if (f->min >= 0) result.push_back({.terms = {{f, 1}}});  // so that both parts are positive
   }
   for (int64_t n : numbers) result.push_back({.constant = n});
   return result;
@@ -199,27 +259,24 @@ Ref divide(Ref root, const Match&) {
     split->quotient.constant += *carry;
     return to_node(split->quotient);
   }
-  if (!is_zero(split->quotient)) return to_node(split->quotient) + to_node(split->rest) / to_node(q->y);
+  if (!is_zero(split->quotient))
+    return to_node(split->quotient) + to_node(split->rest) / to_node(q->y);
   if (auto out = take_out_factor(q->x, q->y)) return to_node(out->outer) / to_node(out->divisor);
   bool one_node = split->rest.is_single() && split->rest.terms[0].times == 1;
   return one_node ? divide_node(split->rest.terms[0].product, q->y) : Ref();
 }
 
-// In a sum that is taken modulo y, z % m may stand as z where m (times what stands before it) is a multiple of y.
+// In a sum that is taken modulo y, z % m may stand as z where m (times what stands before it) is a
+// multiple of y.
 std::optional<IndexSum> without_inner_modulo(const IndexSum& sum, const IndexSum& y) {
   for (const IndexTerm& t : sum.terms) {
-    Refs factors = factors_of(t.product);
-    for (size_t k = 0; k < factors.size(); ++k) {
-      if (factors[k]->op != Op::Mod) continue;
-      Refs others = factors;
-      others.erase(others.begin() + static_cast<std::ptrdiff_t>(k));
-      IndexSum rest{.constant = t.times};
-      if (!others.empty()) rest = {.terms = {{product_of(std::move(others)), t.times}}};
-      auto z = index_sum(factors[k]->src[0]), m = index_sum(factors[k]->src[1]);
-      auto period = m ? multiply(rest, *m) : std::nullopt;
+    for (const FactorOut& way : factors_out(t)) {
+      if (way.factor->op != Op::Mod) continue;
+      auto z = index_sum(way.factor->src[0]), m = index_sum(way.factor->src[1]);
+      auto period = m ? multiply(way.rest, *m) : std::nullopt;
       auto split = period ? split_by(*period, y) : std::nullopt;
       if (!z || !split || !is_zero(split->rest)) continue;
-      auto open = multiply(rest, *z);
+      auto open = multiply(way.rest, *z);
       auto removed = add(sum, IndexSum{.terms = {t}}, -1);
       if (open && removed) return add(*removed, *open);
     }
@@ -240,30 +297,49 @@ Ref modulo(Ref root, const Match&) {
   }
   if (auto open = without_inner_modulo(rest, q->y)) return to_node(*open) % to_node(q->y);
   if (auto out = take_out_factor(rest, q->y))
-    return (to_node(out->outer) % to_node(out->divisor)) * to_node(out->factor) + to_node(out->inner);
+    return (to_node(out->outer) % to_node(out->divisor)) * to_node(out->factor) +
+           to_node(out->inner);
   return rest == q->x ? Ref() : to_node(rest) % to_node(q->y);
+}
+
+// The term of `sum` that is rest * c * (y / c), for some y that equals x modulo c, and that y.
+struct Partner {
+  IndexTerm term;
+  IndexSum whole;
+};
+
+std::optional<Partner> partner_of(const IndexSum& sum, const IndexSum& rest, Ref x, Ref c) {
+  auto plain = index_sum(x), divisor = index_sum(c);
+  auto scaled = plain && divisor ? multiply(rest, *divisor) : std::nullopt;
+  if (!scaled) return std::nullopt;
+  auto quotient = index_sum(simplify(x / c));
+  auto expected = quotient ? multiply(*scaled, *quotient) : std::nullopt;
+  if (expected && expected->is_single())
+    for (const IndexTerm& t : sum.terms)
+      if (t == expected->terms[0]) return Partner{t, *plain};
+  for (const IndexTerm& t : sum.terms) {
+    for (const FactorOut& way : factors_out(t)) {
+      if (way.factor->op != Op::Div || !(way.factor->src[1] == c) || !(way.rest == *scaled))
+        continue;
+      auto y = index_sum(way.factor->src[0]);
+      auto difference = y ? add(*y, *plain, -1) : std::nullopt;
+      auto split = difference ? split_by(*difference, *divisor) : std::nullopt;
+      if (split && is_zero(split->rest)) return Partner{t, *y};
+    }
+  }
+  return std::nullopt;
 }
 
 // x / c * c + x % c -> x, wherever both stand in a sum with the same factors.
 std::optional<IndexSum> join_quotient_and_rest(const IndexSum& sum) {
   for (const IndexTerm& t : sum.terms) {
-    Refs factors = factors_of(t.product);
-    for (size_t k = 0; k < factors.size(); ++k) {
-      if (factors[k]->op != Op::Mod) continue;
-      Ref x = factors[k]->src[0], c = factors[k]->src[1];
-      Refs others = factors;
-      others.erase(others.begin() + static_cast<std::ptrdiff_t>(k));
-      IndexSum rest{.constant = t.times};
-      if (!others.empty()) rest = {.terms = {{product_of(std::move(others)), t.times}}};
-      auto whole = index_sum(x), divisor = index_sum(c), quotient = index_sum(simplify(x / c));
-      if (!whole || !divisor || !quotient) continue;
-      auto scaled = multiply(rest, *divisor);
-      auto partner = scaled ? multiply(*scaled, *quotient) : std::nullopt;
-      if (!partner || !partner->is_single()) continue;
-      if (std::find(sum.terms.begin(), sum.terms.end(), partner->terms[0]) == sum.terms.end()) continue;
-      auto joined = multiply(rest, *whole);
+    for (const FactorOut& way : factors_out(t)) {
+      if (way.factor->op != Op::Mod) continue;
+      auto partner = partner_of(sum, way.rest, way.factor->src[0], way.factor->src[1]);
+      if (!partner) continue;
+      auto joined = multiply(way.rest, partner->whole);
       auto left = add(sum, IndexSum{.terms = {t}}, -1);
-      left = left ? add(*left, *partner, -1) : std::nullopt;
+      left = left ? add(*left, IndexSum{.terms = {partner->term}}, -1) : std::nullopt;
       if (joined && left) return add(*left, *joined);
     }
   }
@@ -284,7 +360,10 @@ Ref at_least_one(const IndexSum& margin) {
     if (t.times < 0) left.terms.push_back({t.product, -t.times});
     if (t.times > 0) right.terms.push_back(t);
   }
-  if (left.terms.empty()) std::swap(left.constant, right.constant), left.constant = -left.constant;
+  if (left.terms.empty()) {
+    left.constant = -right.constant;
+    right.constant = 0;
+  }
   return binary(Op::Lt, to_node(left), to_node(right));
 }
 
@@ -318,7 +397,8 @@ Ref less(Ref root, const Match&) {
 
 Ref equal(Ref root, const Match&) {
   auto x = index_sum(root->src[0]), y = index_sum(root->src[1]);
-  auto forth = x && y ? add(*x, *y, -1) : std::nullopt, back = x && y ? add(*y, *x, -1) : std::nullopt;
+  auto forth = x && y ? add(*x, *y, -1) : std::nullopt;
+  auto back = x && y ? add(*y, *x, -1) : std::nullopt;
   if (!forth || !back) return Ref();
   if (is_zero(*forth)) return constant(1, DType::Bool);
   int64_t step = 0;
@@ -330,15 +410,16 @@ Ref equal(Ref root, const Match&) {
 // The operand that is never less than the other; null if bounds do not tell.
 Ref greater_operand(Ref root) {
   auto x = index_sum(root->src[0]), y = index_sum(root->src[1]);
-  auto forth = x && y ? add(*x, *y, -1) : std::nullopt, back = x && y ? add(*y, *x, -1) : std::nullopt;
+  auto forth = x && y ? add(*x, *y, -1) : std::nullopt;
+  auto back = x && y ? add(*y, *x, -1) : std::nullopt;
   if (forth && least(*forth) >= 0) return root->src[0];
   if (back && least(*back) >= 0) return root->src[1];
   return Ref();
 }
 
-Ref greatest(Ref root, const Match&) { return greater_operand(root); }
+Ref maximum(Ref root, const Match&) { return greater_operand(root); }
 
-Ref smallest(Ref root, const Match&) {
+Ref minimum(Ref root, const Match&) {
   Ref greater = greater_operand(root);
   if (!greater) return Ref();
   return greater == root->src[0] ? root->src[1] : root->src[0];
@@ -349,6 +430,7 @@ Ref smallest(Ref root, const Match&) {
 const RuleSet& index_rules() {
   using namespace pattern;
   static const Pat x = index("x"), y = index("y");
+  // clang-format off
   static const RuleSet rules{"index", {
       {"collect-add", x + y,      collect},
       {"collect-sub", x - y,      collect},
@@ -358,9 +440,10 @@ const RuleSet& index_rules() {
       {"modulo",      x % y,      modulo},
       {"less",        lt(x, y),   less},
       {"equal",       eq(x, y),   equal},
-      {"greatest",    max(x, y),  greatest},
-      {"smallest",    min(x, y),  smallest},
+      {"maximum",     max(x, y),  maximum},
+      {"minimum",     min(x, y),  minimum},
   }};
+  // clang-format on
   return rules;
 }
 

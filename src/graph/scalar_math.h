@@ -1,5 +1,6 @@
-// What each elementwise op does to single numbers, at the width and precision of the dtype. Constant folding, the
-// tests of rules and the interpreter share these definitions, so there is one meaning of every op.
+// What each elementwise op does to single numbers, at the width and precision of the dtype.
+// Constant folding, the tests of rules and the interpreter share these definitions, so there is one
+// meaning of every op.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,8 @@ int64_t highest_int(DType dtype);
 int64_t floor_div(int64_t x, int64_t y);  // REQUIRES: y > 0.
 int64_t floor_mod(int64_t x, int64_t y);  // REQUIRES: y > 0.
 
-double round_to(double value, DType dtype);  // nearest value of a float dtype, ties to even; overflow is infinite
+// The nearest value of a float dtype, ties to even; overflow is infinite.
+double round_to(double value, DType dtype);
 
 // The bits of a number as it lies in memory (little-endian, in the low bytes), and back.
 uint64_t to_bits(Scalar value, DType dtype);
@@ -32,9 +34,10 @@ Scalar from_bits(uint64_t bits, DType dtype);
 Ref constant_of(Scalar value, DType dtype);
 std::optional<Scalar> scalar_of(Ref node);
 
-// The value of elementwise `node` (its op, dtype, arg and the dtypes of its sources) when its sources have `values`.
-// Floats are rounded to the dtype. nullopt where the op is undefined: division by zero or a negative integer, shifts by
-// the width or more, i64 overflow (index arithmetic is assumed not to overflow), a look-up beyond the table.
+// The value of elementwise `node` (its op, dtype, arg and the dtypes of its sources) when its
+// sources have `values`. Floats are rounded to the dtype. nullopt where the op is undefined:
+// division by zero or a negative integer, shifts by the width or more, i64 overflow (index
+// arithmetic is assumed not to overflow), a look-up beyond the table.
 std::optional<Scalar> apply_op(const Node& node, std::span<const Scalar> values);
 std::optional<Scalar> apply_binary(Op op, DType operands, Scalar x, Scalar y);
 

@@ -33,7 +33,9 @@ std::string node_problem(Ref node, Stage stage) {
 using FreeRanges = std::vector<const Node*>;
 
 Ref outermost(const FreeRanges& ranges) {
-  auto less = [](const Node* a, const Node* b) { return a->arg.i != b->arg.i ? a->arg.i < b->arg.i : a->key < b->key; };
+  auto less = [](const Node* a, const Node* b) {
+    return a->arg.i != b->arg.i ? a->arg.i < b->arg.i : a->key < b->key;
+  };
   return Ref(*std::min_element(ranges.begin(), ranges.end(), less));
 }
 
@@ -43,7 +45,8 @@ void join(FreeRanges& all, const FreeRanges& more) {
   all = std::move(both);
 }
 
-// Where the ranges that the node itself loops over begin among its sources; past the end if it has none.
+// Where the ranges that the node itself loops over begin among its sources; past the end if it has
+// none.
 size_t first_bound(Ref node) {
   if (node->op == Op::Store) return 3;
   if (node->op == Op::LaneReduce) return 1;
@@ -55,7 +58,8 @@ size_t first_bound(Ref node) {
 
 class Scopes {
  public:
-  // Visits nodes in the order of toposort(); the free ranges of a store are ranges outside of any loop.
+  // Visits nodes in the order of toposort(); the free ranges of a store are ranges outside of any
+  // loop.
   const FreeRanges& visit(Ref node) {
     FreeRanges free;
     size_t bound = first_bound(node);
@@ -81,7 +85,8 @@ class Scopes {
 Status verify(Ref root, Stage stage) {
   Refs order = toposort(root);
   for (Ref node : order)
-    if (std::string problem = node_problem(node, stage); !problem.empty()) return error_at(stage, node, problem);
+    if (std::string problem = node_problem(node, stage); !problem.empty())
+      return error_at(stage, node, problem);
   if (root->op != Op::Sink) return error_at(stage, root, "the root is not a sink");
   if (stage == Stage::Tensor) return {};
   Scopes scopes;

@@ -6,9 +6,13 @@
 namespace smelt {
 namespace {
 
-std::string wants(bool holds, const char* what) { return holds ? "" : std::string("it wants ") + what; }
+std::string wants(bool holds, const char* what) {
+  return holds ? "" : std::string("it wants ") + what;
+}
 
-bool is_buffer(Ref node) { return node->op == Op::Param || node->op == Op::Temp || node->op == Op::Local; }
+bool is_buffer(Ref node) {
+  return node->op == Op::Param || node->op == Op::Temp || node->op == Op::Local;
+}
 
 RangeKind kind_of(Ref range) { return static_cast<RangeKind>(range->arg.list[0]); }
 
@@ -16,7 +20,8 @@ RangeKind kind_of(Ref range) { return static_cast<RangeKind>(range->arg.list[0])
 std::string ranges_from(Ref node, size_t first) {
   for (size_t k = first; k < node->src.size(); ++k) {
     if (node->src[k]->op != Op::Range) return "it wants ranges after its values";
-    if (std::find(node->src.begin() + static_cast<std::ptrdiff_t>(first), node->src.begin() + static_cast<std::ptrdiff_t>(k),
+    if (std::find(node->src.begin() + static_cast<std::ptrdiff_t>(first),
+                  node->src.begin() + static_cast<std::ptrdiff_t>(k),
                   node->src[k]) != node->src.begin() + static_cast<std::ptrdiff_t>(k))
       return "it has a range twice";
   }
@@ -26,12 +31,15 @@ std::string ranges_from(Ref node, size_t first) {
 std::string reduction(Ref node, Stage stage) {
   size_t values = 0;
   while (values < node->src.size() && node->src[values]->op != Op::Range) ++values;
-  bool pairs = node->op == Op::SoftmaxSum && stage == Stage::Expanded;  // unrolled: several scores and values
+  bool pairs = node->op == Op::SoftmaxSum &&
+               stage == Stage::Expanded;  // unrolled: several scores and values
   size_t wanted = node->op == Op::SoftmaxSum ? 2 : 1;
-  if (values != wanted && !(pairs && values >= 2 && values % 2 == 0)) return "it has a wrong number of values";
+  if (values != wanted && !(pairs && values >= 2 && values % 2 == 0))
+    return "it has a wrong number of values";
   if (values == node->src.size()) return "it has no ranges";
   for (size_t k = 0; k < values; ++k)
-    if (node->op == Op::SoftmaxSum && node->src[k]->dtype != node->src[k % 2]->dtype) return "its pairs differ in dtype";
+    if (node->op == Op::SoftmaxSum && node->src[k]->dtype != node->src[k % 2]->dtype)
+      return "its pairs differ in dtype";
   if (stage == Stage::Expanded)
     for (size_t k = values; k < node->src.size(); ++k)
       if (node->src[k]->op == Op::Range && kind_of(node->src[k]) == RangeKind::Lane)
@@ -42,24 +50,30 @@ std::string reduction(Ref node, Stage stage) {
 std::string lanes(Ref node, Stage stage) {
   if (stage != Stage::Expanded) return "it belongs to expanded kernels";
   auto op = static_cast<Op>(node->arg.i);
-  if (node->arg.i < 0 || node->arg.i > 255 || (op != Op::ReduceSum && op != Op::ReduceMax)) return "it wants a sum or a maximum";
-  if (node->src[1]->op != Op::Range || kind_of(node->src[1]) != RangeKind::Lane) return "it wants a lane range";
+  if (node->arg.i < 0 || node->arg.i > 255 || (op != Op::ReduceSum && op != Op::ReduceMax))
+    return "it wants a sum or a maximum";
+  if (node->src[1]->op != Op::Range || kind_of(node->src[1]) != RangeKind::Lane)
+    return "it wants a lane range";
   return wants(node->src[0]->dtype == node->dtype, "a value of its dtype");
 }
 
 std::string memory(Ref node, Stage stage) {
   switch (node->op) {
     case Op::Load:
-      if (!is_buffer(node->src[0]) || node->src[1]->dtype != DType::I64) return "it wants a buffer and an i64 offset";
+      if (!is_buffer(node->src[0]) || node->src[1]->dtype != DType::I64)
+        return "it wants a buffer and an i64 offset";
       return wants(node->dtype != DType::Void, "a dtype");
     case Op::Store:
       if (node->src.size() < 3) return "it wants a buffer, an offset and a value";
-      if (!is_buffer(node->src[0]) || node->src[1]->dtype != DType::I64) return "it wants a buffer and an i64 offset";
-      if (node->src[2]->dtype == DType::Void || node->dtype != DType::Void) return "it wants a value, and is none";
+      if (!is_buffer(node->src[0]) || node->src[1]->dtype != DType::I64)
+        return "it wants a buffer and an i64 offset";
+      if (node->src[2]->dtype == DType::Void || node->dtype != DType::Void)
+        return "it wants a value, and is none";
       return ranges_from(node, 3);
     case Op::LaneReduce: return lanes(node, stage);
     case Op::TopKLane:
-      if (node->src[0]->op != Op::TopK || node->dtype != DType::I32) return "it wants a topk, and dtype i32";
+      if (node->src[0]->op != Op::TopK || node->dtype != DType::I32)
+        return "it wants a topk, and dtype i32";
       return wants(node->arg.i >= 0 && node->arg.i < node->src[0]->arg.i, "an entry of the topk");
     default: return "";
   }
@@ -73,7 +87,8 @@ std::string sources(Ref node) {
     if (s->op == Op::Store && node->op != Op::Sink) return "it uses a store";
     if (s->op == Op::Sink && node->op != Op::Sink) return "it uses a sink";
     if (s->op == Op::TopK && node->op != Op::TopKLane) return "a topk is read by topk_item";
-    if (node->op == Op::Sink && s->op != Op::Store && s->op != Op::Sink) return "it wants stores, or sinks of stores";
+    if (node->op == Op::Sink && s->op != Op::Store && s->op != Op::Sink)
+      return "it wants stores, or sinks of stores";
   }
   return "";
 }
@@ -86,7 +101,8 @@ std::string kernel_problem(Ref node, Stage stage) {
   switch (class_of(node->op)) {
     case OpClass::leaf:
       if (node->op == Op::Iota) return "it belongs to tensor graphs";
-      if (node->op == Op::Range && stage == Stage::Expanded && kind_of(node) == RangeKind::Unroll) return "unrolled ranges are written out";
+      if (node->op == Op::Range && stage == Stage::Expanded && kind_of(node) == RangeKind::Unroll)
+        return "unrolled ranges are written out";
       return "";
     case OpClass::unary:
     case OpClass::binary:

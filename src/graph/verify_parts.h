@@ -1,4 +1,5 @@
-// The parts of verify(): each says in words what is wrong with one node, or nothing. Private to verify*.cpp.
+// The parts of verify(): each says in words what is wrong with one node, or nothing. Private to
+// verify*.cpp.
 #pragma once
 
 #include <string>
@@ -8,7 +9,8 @@
 
 namespace smelt {
 
-// Dtypes of a node and its sources; the same at every stage. Memory, movement and roots are not asked.
+// Dtypes of a node and its sources; the same at every stage. Memory, movement and roots are not
+// asked.
 std::string typing_problem(Ref node);
 
 // Shapes, arguments and sources of a node in a tensor graph. REQUIRES: no typing_problem.

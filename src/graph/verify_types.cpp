@@ -1,6 +1,5 @@
-#include "graph/verify_parts.h"
-
 #include "graph/range_kind.h"
+#include "graph/verify_parts.h"
 
 namespace smelt {
 namespace {
@@ -13,7 +12,9 @@ std::string same_dtype(Ref node) {
   return "";
 }
 
-std::string wants(bool holds, const char* what) { return holds ? "" : std::string("it wants ") + what; }
+std::string wants(bool holds, const char* what) {
+  return holds ? "" : std::string("it wants ") + what;
+}
 
 std::string either(std::string first, std::string second) { return first.empty() ? second : first; }
 
@@ -22,14 +23,18 @@ std::string leaf(Ref node) {
     case Op::Const:
     case Op::Param:
     case Op::Temp: return "";
-    case Op::Local: return wants(node->arg.list.size() == 1 && node->arg.list[0] >= 0, "its size as list=[bytes]");
+    case Op::Local:
+      return wants(node->arg.list.size() == 1 && node->arg.list[0] >= 0,
+                   "its size as list=[bytes]");
     case Op::Var:
-      return either(wants(node->dtype == DType::I64, "dtype i64"), wants(!node->arg.name.empty(), "a name"));
+      return either(wants(node->dtype == DType::I64, "dtype i64"),
+                    wants(!node->arg.name.empty(), "a name"));
     case Op::Iota: return wants(node->dtype == DType::I64, "dtype i64");
     case Op::Range: {
       bool kind = node->arg.list.size() == 1 && node->arg.list[0] >= 0 &&
                   node->arg.list[0] <= static_cast<int64_t>(RangeKind::Reduce);
-      return either(wants(node->dtype == DType::I64 && node->src[0]->dtype == DType::I64, "dtype i64 and an i64 size"),
+      return either(wants(node->dtype == DType::I64 && node->src[0]->dtype == DType::I64,
+                          "dtype i64 and an i64 size"),
                     wants(kind, "its kind as list=[kind]"));
     }
     default: return "";
@@ -40,11 +45,15 @@ std::string unary(Ref node) {
   DType from = node->src[0]->dtype;
   switch (node->op) {
     case Op::Neg: return either(wants(is_number(from), "a number"), same_dtype(node));
-    case Op::Not: return either(wants(is_int(from) || from == DType::Bool, "an integer or bool"), same_dtype(node));
+    case Op::Not:
+      return either(wants(is_int(from) || from == DType::Bool, "an integer or bool"),
+                    same_dtype(node));
     case Op::Cast: return wants(from != DType::Void && node->dtype != DType::Void, "a value");
     case Op::Bitcast:
-      if (from == DType::Void || from == DType::Bool || node->dtype == DType::Bool) return "it wants numbers";
-      return wants(!node->shape.empty() || size_of(from) == size_of(node->dtype), "a dtype of the same size");
+      if (from == DType::Void || from == DType::Bool || node->dtype == DType::Bool)
+        return "it wants numbers";
+      return wants(!node->shape.empty() || size_of(from) == size_of(node->dtype),
+                   "a dtype of the same size");
     case Op::Lut:
       return either(wants(is_int(from) && !is_signed_int(from), "an unsigned index"),
                     wants(!node->arg.list.empty() && is_number(node->dtype), "a table of numbers"));
@@ -54,13 +63,19 @@ std::string unary(Ref node) {
 
 std::string binary(Ref node) {
   DType x = node->src[0]->dtype, y = node->src[1]->dtype;
-  if (x != y) return "its sources have dtypes " + std::string(name_of(x)) + " and " + std::string(name_of(y));
+  if (x != y)
+    return "its sources have dtypes " + std::string(name_of(x)) + " and " + std::string(name_of(y));
   switch (node->op) {
-    case Op::Lt: return either(wants(is_number(x), "numbers"), wants(node->dtype == DType::Bool, "dtype bool"));
-    case Op::Eq: return either(wants(x != DType::Void, "values"), wants(node->dtype == DType::Bool, "dtype bool"));
+    case Op::Lt:
+      return either(wants(is_number(x), "numbers"),
+                    wants(node->dtype == DType::Bool, "dtype bool"));
+    case Op::Eq:
+      return either(wants(x != DType::Void, "values"),
+                    wants(node->dtype == DType::Bool, "dtype bool"));
     case Op::And:
     case Op::Or:
-    case Op::Xor: return either(wants(is_int(x) || x == DType::Bool, "integers or bools"), same_dtype(node));
+    case Op::Xor:
+      return either(wants(is_int(x) || x == DType::Bool, "integers or bools"), same_dtype(node));
     case Op::Shl:
     case Op::Shr:
     case Op::Mod: return either(wants(is_int(x), "integers"), same_dtype(node));
@@ -80,9 +95,12 @@ std::string reduction(Ref node) {
   DType x = node->src[0]->dtype;
   switch (node->op) {
     case Op::SoftmaxSum:
-      return wants(node->src.size() >= 2 && is_float(x) && node->src[1]->dtype == node->dtype && is_float(node->dtype),
+      return wants(node->src.size() >= 2 && is_float(x) && node->src[1]->dtype == node->dtype &&
+                       is_float(node->dtype),
                    "float scores, and values of its dtype");
-    case Op::TopK: return wants(is_number(x) && node->dtype == DType::I32 && node->arg.i >= 1, "numbers, k >= 1, dtype i32");
+    case Op::TopK:
+      return wants(is_number(x) && node->dtype == DType::I32 && node->arg.i >= 1,
+                   "numbers, k >= 1, dtype i32");
     default: return wants(is_number(x) && x == node->dtype, "numbers of its dtype");
   }
 }

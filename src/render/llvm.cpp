@@ -10,15 +10,19 @@
 namespace smelt {
 namespace {
 
-// Numbered metadata at the end of the module: !0 is empty, !1 the domain of the alias scopes, then one scope a buffer.
+// Numbered metadata at the end of the module: !0 is empty, !1 the domain of the alias scopes, then
+// one scope a buffer.
 class Metadata {
  public:
   explicit Metadata(int buffers) : buffers_(buffers) {
     add("!{}");
     add("distinct !{!1}");
-    for (int buffer = 0; buffer < buffers; ++buffer) add("distinct !{!" + std::to_string(2 + buffer) + ", !1}");
-    for (int buffer = 0; buffer < buffers; ++buffer) only_.push_back(add(scopes([&](int b) { return b == buffer; })));
-    for (int buffer = 0; buffer < buffers; ++buffer) others_.push_back(add(scopes([&](int b) { return b != buffer; })));
+    for (int buffer = 0; buffer < buffers; ++buffer)
+      add("distinct !{!" + std::to_string(2 + buffer) + ", !1}");
+    for (int buffer = 0; buffer < buffers; ++buffer)
+      only_.push_back(add(scopes([&](int b) { return b == buffer; })));
+    for (int buffer = 0; buffer < buffers; ++buffer)
+      others_.push_back(add(scopes([&](int b) { return b != buffer; })));
   }
 
   // What to append to a load or store of this buffer.
@@ -27,11 +31,13 @@ class Metadata {
            others_[static_cast<size_t>(buffer)];
   }
 
-  // What to append to the backward branch of a loop: the loop has been unrolled and vectorised as wanted.
+  // What to append to the backward branch of a loop: the loop has been unrolled and vectorised as
+  // wanted.
   std::string loop() {
     if (hints_.empty())
-      for (const char* hint : {"!{!\"llvm.loop.unroll.disable\"}", "!{!\"llvm.loop.vectorize.enable\", i1 false}",
-                               "!{!\"llvm.loop.mustprogress\"}"})
+      for (const char* hint :
+           {"!{!\"llvm.loop.unroll.disable\"}", "!{!\"llvm.loop.vectorize.enable\", i1 false}",
+            "!{!\"llvm.loop.mustprogress\"}"})
         hints_ += ", " + add(hint);
     std::string self = "!" + std::to_string(lines_.size());
     add("distinct !{" + self + hints_ + "}");
@@ -40,7 +46,8 @@ class Metadata {
 
   std::string text() const {
     std::string text;
-    for (size_t i = 0; i < lines_.size(); ++i) text += "!" + std::to_string(i) + " = " + lines_[i] + "\n";
+    for (size_t i = 0; i < lines_.size(); ++i)
+      text += "!" + std::to_string(i) + " = " + lines_[i] + "\n";
     return text;
   }
 
@@ -67,7 +74,10 @@ std::string number(int64_t value) { return std::to_string(value); }
 class Renderer {
  public:
   Renderer(const Program& program, const LlvmOptions& options)
-      : program_(program), options_(options), metadata_(program.buffers), values_(program.code.size()) {
+      : program_(program),
+        options_(options),
+        metadata_(program.buffers),
+        values_(program.code.size()) {
     for (const Instruction& instruction : program.code)
       if (instruction.kind == Inst::Store) stored_.insert(buffer_of(instruction));
   }
@@ -96,7 +106,9 @@ class Renderer {
       case Inst::Scratch: result.text = scratch(x.arg.i); break;
       case Inst::Load: result = load(x); break;
       case Inst::Store: store(x); break;
-      case Inst::LaneReduce: result = render_lane_reduce(out_, x.op, value(x.src[0]), options_); break;
+      case Inst::LaneReduce:
+        result = render_lane_reduce(out_, x.op, value(x.src[0]), options_);
+        break;
       case Inst::Loop: result = begin_loop(position, x); break;
       case Inst::EndLoop: end_loop(x.src[0]); break;
       case Inst::Acc: result = accumulator(position, x); break;
@@ -106,7 +118,9 @@ class Renderer {
   }
 
   const IrValue& value(int position) const { return values_[static_cast<size_t>(position)]; }
-  const Instruction& code(int position) const { return program_.code[static_cast<size_t>(position)]; }
+  const Instruction& code(int position) const {
+    return program_.code[static_cast<size_t>(position)];
+  }
 
   std::vector<IrValue> operands(const Instruction& x) const {
     std::vector<IrValue> result;
@@ -116,18 +130,24 @@ class Renderer {
 
   // --- arguments: loaded once, at the start of the function
 
-  std::string argument(const std::string& name, const std::string& array, const std::string& type, int64_t index) {
+  std::string argument(const std::string& name, const std::string& array, const std::string& type,
+                       int64_t index) {
     if (loaded_.insert(name).second) {
-      out_.entry_line(name + ".at = getelementptr inbounds " + type + ", ptr %" + array + ", i64 " + number(index));
-      out_.entry_line(name + " = load " + type + ", ptr " + name + ".at, align 8, !invariant.load !0");
+      out_.entry_line(name + ".at = getelementptr inbounds " + type + ", ptr %" + array + ", i64 " +
+                      number(index));
+      out_.entry_line(name + " = load " + type + ", ptr " + name +
+                      ".at, align 8, !invariant.load !0");
     }
     return name;
   }
 
   IrValue symbol(int64_t index) {
-    return {.text = argument("%symbol." + number(index), "symbols", "i64", index), .dtype = DType::I64};
+    return {.text = argument("%symbol." + number(index), "symbols", "i64", index),
+            .dtype = DType::I64};
   }
-  std::string buffer(int64_t index) { return argument("%buffer." + number(index), "buffers", "ptr", index); }
+  std::string buffer(int64_t index) {
+    return argument("%buffer." + number(index), "buffers", "ptr", index);
+  }
 
   static IrValue part(int64_t which) {
     return {.text = which == 0 ? "%part" : "%parts", .dtype = DType::I64, .non_negative = true};
@@ -141,8 +161,13 @@ class Renderer {
   IrValue lane_index(const Instruction& x) {
     if (x.lanes == 1) return ir_int(0, x.dtype);
     std::string element = ir_type(x.dtype, 1), text = "<";
-    for (int lane = 0; lane < x.lanes; ++lane) text += (lane ? ", " : "") + element + " " + number(lane);
-    return {.text = text + ">", .dtype = x.dtype, .lanes = x.lanes, .is_constant = true, .non_negative = true};
+    for (int lane = 0; lane < x.lanes; ++lane)
+      text += (lane ? ", " : "") + element + " " + number(lane);
+    return {.text = text + ">",
+            .dtype = x.dtype,
+            .lanes = x.lanes,
+            .is_constant = true,
+            .non_negative = true};
   }
 
   // --- memory
@@ -166,7 +191,8 @@ class Renderer {
   }
 
   std::string lane_of(const IrValue& x, int lane) {
-    return out_.emit("extractelement " + ir_type(x.dtype, x.lanes) + " " + x.text + ", i64 " + number(lane));
+    return out_.emit("extractelement " + ir_type(x.dtype, x.lanes) + " " + x.text + ", i64 " +
+                     number(lane));
   }
 
   IrValue from_memory(const Instruction& x, const std::string& loaded) {
@@ -180,17 +206,19 @@ class Renderer {
     IrValue offset = render_cast(out_, value(x.src[1]), DType::I64, options_);
     if (offset.lanes > 1) return gather(x, offset);
     std::string at = address(value(x.src[0]).text, offset.text);
-    return from_memory(x, out_.emit("load " + ir_memory_type(x.dtype, x.lanes) + ", ptr " + at + access(x)));
+    return from_memory(
+        x, out_.emit("load " + ir_memory_type(x.dtype, x.lanes) + ", ptr " + at + access(x)));
   }
 
   // One load a lane: hardware gathers are no faster, and this serves every width.
   IrValue gather(const Instruction& x, const IrValue& offset) {
-    std::string type = ir_memory_type(x.dtype, x.lanes), element = ir_memory_type(x.dtype, 1), result = "poison";
+    std::string type = ir_memory_type(x.dtype, x.lanes), element = ir_memory_type(x.dtype, 1),
+                result = "poison";
     for (int lane = 0; lane < x.lanes; ++lane) {
       std::string at = address(value(x.src[0]).text, lane_of(offset, lane));
       std::string loaded = out_.emit("load " + element + ", ptr " + at + access(x));
-      result = out_.emit("insertelement " + type + " " + result + ", " + element + " " + loaded + ", i64 " +
-                         number(lane));
+      result = out_.emit("insertelement " + type + " " + result + ", " + element + " " + loaded +
+                         ", i64 " + number(lane));
     }
     return from_memory(x, result);
   }
@@ -201,20 +229,24 @@ class Renderer {
     if (x.dtype == DType::Bool) stored = render_cast(out_, stored, DType::U8, options_);
     if (offset.lanes > 1) return scatter(x, offset, stored);
     std::string at = address(value(x.src[0]).text, offset.text);
-    out_.line("store " + ir_memory_type(x.dtype, x.lanes) + " " + stored.text + ", ptr " + at + access(x));
+    out_.line("store " + ir_memory_type(x.dtype, x.lanes) + " " + stored.text + ", ptr " + at +
+              access(x));
   }
 
   void scatter(const Instruction& x, const IrValue& offset, const IrValue& stored) {
     for (int lane = 0; lane < x.lanes; ++lane) {
       std::string at = address(value(x.src[0]).text, lane_of(offset, lane));
-      out_.line("store " + ir_memory_type(x.dtype, 1) + " " + lane_of(stored, lane) + ", ptr " + at + access(x));
+      out_.line("store " + ir_memory_type(x.dtype, 1) + " " + lane_of(stored, lane) + ", ptr " +
+                at + access(x));
     }
   }
 
-  // --- loops: the test stands at the end, where the optimiser wants it, and once before the first round
+  // --- loops: the test stands at the end, where the optimiser wants it, and once before the first
+  // round
 
   IrValue begin_loop(int position, const Instruction& x) {
-    std::string name = "loop." + number(position), begin = value(x.src[0]).text, end = value(x.src[1]).text;
+    std::string name = "loop." + number(position), begin = value(x.src[0]).text,
+                end = value(x.src[1]).text;
     if (always_runs(x)) {
       out_.line("br label %" + name + ".enter");
     } else {
@@ -224,9 +256,11 @@ class Renderer {
     out_.label(name + ".enter");
     out_.line("br label %" + name);
     out_.label(name);
-    out_.line("%i" + number(position) + " = phi i64 [ " + begin + ", %" + name + ".enter ], [ %i" + number(position) +
-              ".next, %" + name + ".latch ]");
-    return {.text = "%i" + number(position), .dtype = DType::I64, .non_negative = value(x.src[0]).non_negative};
+    out_.line("%i" + number(position) + " = phi i64 [ " + begin + ", %" + name + ".enter ], [ %i" +
+              number(position) + ".next, %" + name + ".latch ]");
+    return {.text = "%i" + number(position),
+            .dtype = DType::I64,
+            .non_negative = value(x.src[0]).non_negative};
   }
 
   bool always_runs(const Instruction& x) const {
@@ -239,8 +273,10 @@ class Renderer {
     out_.line("br label %" + name + ".latch");
     out_.label(name + ".latch");
     out_.line(index + ".next = add nsw i64 " + index + ", 1");
-    std::string more = out_.emit("icmp slt i64 " + index + ".next, " + value(code(position).src[1]).text);
-    out_.line("br i1 " + more + ", label %" + name + ", label %" + name + ".exit" + metadata_.loop());
+    std::string more =
+        out_.emit("icmp slt i64 " + index + ".next, " + value(code(position).src[1]).text);
+    out_.line("br i1 " + more + ", label %" + name + ", label %" + name + ".exit" +
+              metadata_.loop());
     out_.label(name + ".exit");
   }
 
@@ -255,7 +291,8 @@ class Renderer {
 
   IrValue get(const Instruction& x) {
     const IrValue& acc = value(x.src[0]);
-    return out_.emit(acc.dtype, acc.lanes, "load " + ir_type(acc.dtype, acc.lanes) + ", ptr " + acc.text);
+    return out_.emit(acc.dtype, acc.lanes,
+                     "load " + ir_type(acc.dtype, acc.lanes) + ", ptr " + acc.text);
   }
 
   void set(const Instruction& x) { write(value(x.src[0]), value(x.src[1])); }
@@ -270,15 +307,18 @@ class Renderer {
   std::string module() const {
     std::string text;
     for (size_t i = 0; i < out_.constants().size(); ++i)
-      text += "@table." + number(static_cast<int64_t>(i)) + " = private unnamed_addr constant " + out_.constants()[i] +
-              ", align 64\n";
+      text += "@table." + number(static_cast<int64_t>(i)) + " = private unnamed_addr constant " +
+              out_.constants()[i] + ", align 64\n";
     for (const std::string& declaration : out_.declarations()) text += declaration + "\n";
     text += "define void @" + program_.name +
-            "(ptr noalias nocapture readonly %buffers, ptr noalias nocapture readonly %symbols, i64 %part, i64 %parts) "
+            "(ptr noalias nocapture readonly %buffers, ptr noalias nocapture readonly %symbols, "
+            "i64 %part, i64 %parts) "
             "#0 {\n";
     text += out_.entry() + "  br label %body\nbody:\n" + out_.body() + "  ret void\n}\n";
-    text += "attributes #0 = { mustprogress nounwind \"no-trapping-math\"=\"true\" \"prefer-vector-width\"=\"" +
-            number(options_.vector_bits) + "\" }\n";
+    text +=
+        "attributes #0 = { mustprogress nounwind \"no-trapping-math\"=\"true\" "
+        "\"prefer-vector-width\"=\"" +
+        number(options_.vector_bits) + "\" }\n";
     return text + metadata_.text();
   }
 
@@ -286,9 +326,9 @@ class Renderer {
   const LlvmOptions& options_;
   Metadata metadata_;
   LlvmWriter out_;
-  std::vector<IrValue> values_;     // by position
-  std::set<int> stored_;            // buffers that are written to
-  std::set<std::string> loaded_;    // arguments that the entry already loads
+  std::vector<IrValue> values_;   // by position
+  std::set<int> stored_;          // buffers that are written to
+  std::set<std::string> loaded_;  // arguments that the entry already loads
 };
 
 }  // namespace
@@ -296,7 +336,10 @@ class Renderer {
 LlvmOptions llvm_options(const CpuTarget& target) {
   bool is_x86 = target.triple.starts_with("x86_64");
   bool is_arm = target.triple.starts_with("aarch64") || target.triple.starts_with("arm64");
-  return {.pshufb_bytes = !is_x86 ? 0 : target.avx512 ? 64 : target.avx2 ? 32 : 16,
+  return {.pshufb_bytes = !is_x86         ? 0
+                          : target.avx512 ? 64
+                          : target.avx2   ? 32
+                                          : 16,
           .neon = is_arm,
           .f16_convert = target.f16_convert,
           .vector_bits = 8 * target.vector_bytes};

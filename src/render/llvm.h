@@ -1,15 +1,21 @@
-// render_llvm: Program -> LLVM 19 IR as text, for the CPUs. Pure text and deterministic; LLVM itself is not used here.
+// render_llvm: Program -> LLVM 19 IR as text, for the CPUs. Pure text and deterministic; LLVM
+// itself is not used here.
 //
-//   define void @NAME(ptr %buffers, ptr %symbols, i64 %part, i64 %parts)      (runtime/kernel_entry.h)
+//   define void @NAME(ptr %buffers, ptr %symbols, i64 %part, i64 %parts)
+//
+// the entry of runtime/kernel_entry.h.
 //
 // What the text assumes of its callers:
-//   - a buffer that the program stores to is passed under one argument only (loads and stores of different arguments
-//     carry alias scopes; loads of a buffer that is never stored to are invariant);
-//   - scratch memory is the kernel's own: it lies on the stack, so `scratch_bytes` must fit a worker's stack.
+//   - a buffer that the program stores to is passed under one argument only (loads and stores of
+//     different arguments carry alias scopes; loads of a buffer that is never stored to are
+//     invariant);
+//   - scratch memory is the kernel's own: it lies on the stack, so `scratch_bytes` must fit a
+//     worker's stack.
 //
-// What floats mean: single operations are IEEE; a multiplication whose result is added may be fused (`contract`), nothing
-// is reassociated. Max(x, y) is `x > y ? x : y` and Min `x < y ? x : y`: y where one of them is NaN. Exp2 is within
-// 1.25 ulps and may flush subnormal results to 0, Log2 is within 2.5 ulps and takes subnormal arguments.
+// What floats mean: single operations are IEEE; a multiplication whose result is added may be fused
+// (`contract`), nothing is reassociated. Max(x, y) is `x > y ? x : y` and Min `x < y ? x : y`: y
+// where one of them is NaN. Exp2 is within 1.25 ulps and may flush subnormal results to 0, Log2 is
+// within 2.5 ulps and takes subnormal arguments.
 #pragma once
 
 #include <string>
@@ -20,7 +26,8 @@
 namespace smelt {
 
 struct LlvmOptions {
-  int pshufb_bytes = 64;    // x86: widest register that has a byte shuffle (16 SSSE3, 32 AVX2, 64 AVX-512BW); 0: none
+  // x86: the widest register that has a byte shuffle (16 SSSE3, 32 AVX2, 64 AVX-512BW); 0: none.
+  int pshufb_bytes = 64;
   bool neon = false;        // AArch64: has a byte shuffle of 16 bytes
   bool f16_convert = true;  // half <-> float in hardware, else in integer instructions
   int vector_bits = 512;    // width of a register that is worth using

@@ -9,8 +9,9 @@
 
 namespace smelt {
 
-// table[index] as dtype. Up to 16 small entries are one byte shuffle where the target has one; others are loads.
-IrValue render_lut(LlvmWriter& out, std::span<const int64_t> table, const IrValue& index, DType dtype,
-                   const LlvmOptions& options);
+// table[index] as dtype. Up to 16 small entries are one byte shuffle where the target has one;
+// others are loads.
+IrValue render_lut(LlvmWriter& out, std::span<const int64_t> table, const IrValue& index,
+                   DType dtype, const LlvmOptions& options);
 
 }  // namespace smelt

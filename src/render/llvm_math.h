@@ -1,4 +1,5 @@
-// Functions of one float argument that no instruction computes, as IR that vectorises: no library is called.
+// Functions of one float argument that no instruction computes, as IR that vectorises: no library
+// is called.
 #pragma once
 
 #include "render/llvm_writer.h"
@@ -14,7 +15,8 @@ IrValue render_f32_to_bf16(LlvmWriter& out, const IrValue& x);
 IrValue render_f16_to_f32(LlvmWriter& out, const IrValue& x, bool in_hardware);
 IrValue render_f32_to_f16(LlvmWriter& out, const IrValue& x, bool in_hardware);
 
-// F64 to F32 such that rounding the result once more, to a small float, is as good as rounding once.
+// F64 to F32 such that rounding the result once more, to a small float, is as good as rounding
+// once.
 IrValue render_f64_to_f32_odd(LlvmWriter& out, const IrValue& x);
 
 }  // namespace smelt

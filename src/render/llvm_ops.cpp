@@ -36,12 +36,13 @@ IrValue compare(LlvmWriter& out, const std::string& name, const IrValue& x, cons
 
 IrValue select(LlvmWriter& out, const IrValue& condition, const IrValue& x, const IrValue& y) {
   return out.emit(x.dtype, x.lanes,
-                  "select " + type_of(condition) + " " + condition.text + ", " + type_of(x) + " " + x.text + ", " +
-                      type_of(y) + " " + y.text);
+                  "select " + type_of(condition) + " " + condition.text + ", " + type_of(x) + " " +
+                      x.text + ", " + type_of(y) + " " + y.text);
 }
 
 IrValue convert(LlvmWriter& out, const std::string& name, const IrValue& x, DType dtype) {
-  return out.emit(dtype, x.lanes, name + " " + type_of(x) + " " + x.text + " to " + ir_type(dtype, x.lanes));
+  return out.emit(dtype, x.lanes,
+                  name + " " + type_of(x) + " " + x.text + " to " + ir_type(dtype, x.lanes));
 }
 
 IrValue intrinsic(LlvmWriter& out, const std::string& name, const IrValue& x) {
@@ -49,14 +50,16 @@ IrValue intrinsic(LlvmWriter& out, const std::string& name, const IrValue& x) {
   if (x.lanes > 1) suffix = "v" + std::to_string(x.lanes) + suffix;
   std::string function = "@llvm." + name + "." + suffix;
   out.declare("declare " + type_of(x) + " " + function + "(" + type_of(x) + ")");
-  return out.emit(x.dtype, x.lanes, "call " + type_of(x) + " " + function + "(" + type_of(x) + " " + x.text + ")");
+  return out.emit(x.dtype, x.lanes,
+                  "call " + type_of(x) + " " + function + "(" + type_of(x) + " " + x.text + ")");
 }
 
 // --- floats: F32 and F64
 
 IrValue float_op(LlvmWriter& out, Op op, std::span<const IrValue> x) {
   switch (op) {
-    case Op::Neg: return out.emit(x[0].dtype, x[0].lanes, "fneg " + type_of(x[0]) + " " + x[0].text);
+    case Op::Neg:
+      return out.emit(x[0].dtype, x[0].lanes, "fneg " + type_of(x[0]) + " " + x[0].text);
     case Op::Exp2: return render_exp2(out, x[0]);
     case Op::Log2: return render_log2(out, x[0]);
     case Op::Sqrt: return intrinsic(out, "sqrt", x[0]);
@@ -95,7 +98,8 @@ IrValue divide(LlvmWriter& out, const IrValue& x, const IrValue& y) {
 }
 
 IrValue remainder(LlvmWriter& out, const IrValue& x, const IrValue& y) {
-  if (is_power_of_two(y.integer)) return two(out, "and", x, ir_int(*y.integer - 1, x.dtype, x.lanes));
+  if (is_power_of_two(y.integer))
+    return two(out, "and", x, ir_int(*y.integer - 1, x.dtype, x.lanes));
   if (!is_signed(x.dtype)) return two(out, "urem", x, y);
   IrValue rest = two(out, "srem", x, y);
   if (x.non_negative) return rest;
@@ -104,9 +108,12 @@ IrValue remainder(LlvmWriter& out, const IrValue& x, const IrValue& y) {
 }
 
 IrValue shift(LlvmWriter& out, const std::string& name, const IrValue& x, IrValue amount) {
-  if (amount.integer) amount = ir_int(*amount.integer, x.dtype, x.lanes);
-  else if (size_of(amount.dtype) < size_of(x.dtype)) amount = convert(out, "zext", amount, x.dtype);
-  else if (size_of(amount.dtype) > size_of(x.dtype)) amount = convert(out, "trunc", amount, x.dtype);
+  if (amount.integer)
+    amount = ir_int(*amount.integer, x.dtype, x.lanes);
+  else if (size_of(amount.dtype) < size_of(x.dtype))
+    amount = convert(out, "zext", amount, x.dtype);
+  else if (size_of(amount.dtype) > size_of(x.dtype))
+    amount = convert(out, "trunc", amount, x.dtype);
   return two(out, name, x, amount);
 }
 
@@ -156,7 +163,9 @@ bool is_non_negative(Op op, DType dtype, std::span<const IrValue> x) {
 
 // --- casts
 
-std::string float_cast(DType from, DType to) { return size_of(from) < size_of(to) ? "fpext" : "fptrunc"; }
+std::string float_cast(DType from, DType to) {
+  return size_of(from) < size_of(to) ? "fpext" : "fptrunc";
+}
 
 IrValue cast_from_float(LlvmWriter& out, const IrValue& x, DType dtype) {
   if (is_float(dtype)) return convert(out, float_cast(x.dtype, dtype), x, dtype);
@@ -177,7 +186,8 @@ IrValue cast_from_int(LlvmWriter& out, const IrValue& x, DType dtype) {
   return result;
 }
 
-// F64 and integers beyond 24 bits have more digits than F32, and rounding twice is not rounding once.
+// F64 and integers beyond 24 bits have more digits than F32, and rounding twice is not rounding
+// once.
 IrValue cast_to_small_float(LlvmWriter& out, IrValue x, DType dtype, const LlvmOptions& options) {
   if (!is_float(x.dtype) && size_of(x.dtype) > 2) x = cast_from_int(out, x, DType::F64);
   if (!is_float(x.dtype)) x = cast_from_int(out, x, DType::F32);
@@ -191,7 +201,9 @@ IrValue render_bitcast(LlvmWriter& out, const IrValue& x, DType dtype) {
   IrValue result = x;
   result.dtype = dtype;
   result.non_negative = false;
-  if (x.integer) result = is_float(dtype) ? IrValue{x.text, dtype, x.lanes, true} : ir_int(*x.integer, dtype, x.lanes);
+  if (x.integer)
+    result = is_float(dtype) ? IrValue{x.text, dtype, x.lanes, true}
+                             : ir_int(*x.integer, dtype, x.lanes);
   return result;
 }
 
@@ -208,15 +220,18 @@ IrValue render_const(const Instruction& instruction) {
                          : ir_int(instruction.arg.i, dtype, instruction.lanes);
 }
 
-// The ops whose operands are all of one dtype, in which the work is done (F32 for the small floats).
+// The ops whose operands are all of one dtype, in which the work is done (F32 for the small
+// floats).
 IrValue render_arithmetic(LlvmWriter& out, const Instruction& instruction, std::vector<IrValue> x,
                           const LlvmOptions& options) {
   bool small = is_small_float(x[0].dtype);
   if (small)
     for (IrValue& operand : x) operand = to_f32(out, operand, options);
-  IrValue result = is_float(x[0].dtype) ? float_op(out, instruction.op, x) : int_op(out, instruction.op, x);
+  IrValue result =
+      is_float(x[0].dtype) ? float_op(out, instruction.op, x) : int_op(out, instruction.op, x);
   result.non_negative = is_non_negative(instruction.op, instruction.dtype, x);
-  if (small && result.dtype == DType::F32) result = from_f32(out, result, instruction.dtype, options);
+  if (small && result.dtype == DType::F32)
+    result = from_f32(out, result, instruction.dtype, options);
   return result;
 }
 
@@ -229,8 +244,8 @@ IrValue render_cast(LlvmWriter& out, const IrValue& x, DType dtype, const LlvmOp
   return is_float(x.dtype) ? cast_from_float(out, x, dtype) : cast_from_int(out, x, dtype);
 }
 
-IrValue render_value(LlvmWriter& out, const Instruction& instruction, std::span<const IrValue> operands,
-                     const LlvmOptions& options) {
+IrValue render_value(LlvmWriter& out, const Instruction& instruction,
+                     std::span<const IrValue> operands, const LlvmOptions& options) {
   if (instruction.op == Op::Const) return render_const(instruction);
   if (instruction.op == Op::Where) {
     bool one_bit = operands[0].lanes == 1;
@@ -252,17 +267,21 @@ namespace {
 
 IrValue take_lanes(LlvmWriter& out, const IrValue& x, int begin, int count) {
   if (count == 1)
-    return out.emit(x.dtype, 1, "extractelement " + type_of(x) + " " + x.text + ", i64 " + std::to_string(begin));
+    return out.emit(
+        x.dtype, 1,
+        "extractelement " + type_of(x) + " " + x.text + ", i64 " + std::to_string(begin));
   std::vector<int> lanes;
   for (int i = 0; i < count; ++i) lanes.push_back(begin + i);
-  return out.emit(x.dtype, count, "shufflevector " + type_of(x) + " " + x.text + ", " + type_of(x) + " poison, " +
-                                      shuffle_mask(lanes));
+  return out.emit(x.dtype, count,
+                  "shufflevector " + type_of(x) + " " + x.text + ", " + type_of(x) + " poison, " +
+                      shuffle_mask(lanes));
 }
 
 }  // namespace
 
 IrValue render_lane_reduce(LlvmWriter& out, Op op, const IrValue& x, const LlvmOptions& options) {
-  Instruction combine{.kind = Inst::Value, .op = op == Op::ReduceMax ? Op::Max : Op::Add, .dtype = x.dtype};
+  Instruction combine{
+      .kind = Inst::Value, .op = op == Op::ReduceMax ? Op::Max : Op::Add, .dtype = x.dtype};
   IrValue rest = x;
   std::vector<IrValue> odd;
   while (rest.lanes > 1) {

@@ -72,7 +72,8 @@ IrValue ir_float(double value, DType dtype, int lanes) {
   std::string literal = dtype == DType::F32 || dtype == DType::F64
                             ? float_literal(value, dtype)
                             : std::to_string(to_bits({.f = value}, dtype));
-  return {.text = repeated(literal, dtype, lanes), .dtype = dtype, .lanes = lanes, .is_constant = true};
+  return {
+      .text = repeated(literal, dtype, lanes), .dtype = dtype, .lanes = lanes, .is_constant = true};
 }
 
 void LlvmWriter::set_position(int position) {

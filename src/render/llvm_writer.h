@@ -1,4 +1,5 @@
-// LlvmWriter: the lines of one LLVM function. It knows names, types and lanes; what an op means is in llvm_ops.h.
+// LlvmWriter: the lines of one LLVM function. It knows names, types and lanes; what an op means is
+// in llvm_ops.h.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +13,8 @@
 
 namespace smelt {
 
-// An operand as it is written: "%v3.1", "7", "0x3FF0000000000000". A constant with lanes is "splat (float ...)".
+// An operand as it is written: "%v3.1", "7", "0x3FF0000000000000". A constant with lanes
+// is "splat (float ...)".
 struct IrValue {
   std::string text;
   DType dtype = DType::Void;
@@ -22,7 +24,8 @@ struct IrValue {
   bool non_negative = false;            // known of an integer
 };
 
-// The type of a value in a register: Bool is i1; F16 and BF16 are their bits (i16), all arithmetic on them is in F32.
+// The type of a value in a register: Bool is i1; F16 and BF16 are their bits (i16), all arithmetic
+// on them is in F32.
 std::string ir_type(DType dtype, int lanes);
 // The type of an element in memory: as above, but Bool is i8.
 std::string ir_memory_type(DType dtype, int lanes);
@@ -38,12 +41,12 @@ class LlvmWriter {
   // One line that makes a value.
   std::string emit(const std::string& expression);
   IrValue emit(DType dtype, int lanes, const std::string& expression);
-  void line(const std::string& text);     // any other line of the body
+  void line(const std::string& text);  // any other line of the body
   void label(const std::string& name);
 
   // Places outside of the body.
-  void entry_line(const std::string& text);        // at the start of the function
-  void declare(const std::string& declaration);    // each text once
+  void entry_line(const std::string& text);      // at the start of the function
+  void declare(const std::string& declaration);  // each text once
   // The name of a private constant array of this initialiser, "[2 x i8] [i8 1, i8 2]".
   std::string constant_array(const std::string& initializer);
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/ensure.h"
+#include "runtime/target.h"
 #include "runtime/workers.h"
 
 namespace smelt {
@@ -98,11 +99,12 @@ using Line = uint64_t __attribute__((vector_size(64)));
 // A kernel like any other, so that the same pinned threads read as they will later. symbols[0]:
 // bytes of buffers[0]. buffers[1] takes one sum per worker, which keeps the reads from being
 // optimised away.
-void read_kernel(const void* const* buffers, const int64_t* symbols, int64_t part, int64_t parts) {
+[[gnu::always_inline]] inline void sum_part(const void* const* buffers, const int64_t* symbols,
+                                            int64_t part, int64_t parts) {
   const Line* lines = static_cast<const Line*>(buffers[0]);
   int64_t pairs = symbols[0] / (2 * static_cast<int64_t>(sizeof(Line)));
   Line even = {}, odd = {};
-  for (int64_t i = pairs * part / parts; i < pairs * (part + 1) / parts; ++i) {
+  for (int64_t i = pairs * part / parts, end = pairs * (part + 1) / parts; i < end; ++i) {
     even += lines[2 * i];
     odd += lines[2 * i + 1];
   }
@@ -111,6 +113,22 @@ void read_kernel(const void* const* buffers, const int64_t* symbols, int64_t par
   for (int i = 0; i < 8; ++i) total += even[i];
   static_cast<uint64_t*>(const_cast<void*>(buffers[1]))[part * 8] = total;
 }
+
+void read_kernel(const void* const* buffers, const int64_t* symbols, int64_t part, int64_t parts) {
+  sum_part(buffers, symbols, part, parts);
+}
+
+#if defined(__x86_64__)
+// The same in registers of a whole line: one core reads about 15 % more with it.
+[[gnu::target("avx512f")]] void read_kernel_avx512(const void* const* buffers,
+                                                   const int64_t* symbols, int64_t part,
+                                                   int64_t parts) {
+  sum_part(buffers, symbols, part, parts);
+}
+KernelEntry best_read_kernel() { return host_target().avx512 ? read_kernel_avx512 : read_kernel; }
+#else
+KernelEntry best_read_kernel() { return read_kernel; }
+#endif
 
 // Each worker touches its own part first, so that on several sockets the pages lie near their
 // reader.
@@ -130,7 +148,7 @@ double read_bandwidth(Workers& workers, size_t bytes) {
   const void* buffers[] = {buffer->data(), sums.data()};
   const int64_t symbols[] = {static_cast<int64_t>(bytes)};
   const Launch touch[] = {{touch_kernel, buffers}};
-  const Launch read[] = {{read_kernel, buffers}};
+  const Launch read[] = {{best_read_kernel(), buffers}};
   workers.run(touch, symbols);
   double best = 0;
   for (int pass = 0; pass < 5; ++pass) {

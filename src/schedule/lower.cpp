@@ -7,10 +7,6 @@
 namespace smelt {
 namespace {
 
-// Ranges of reductions are numbered by how many reductions lie below them. Two reductions of equal height never nest,
-// so they may share a range: sibling sums over one axis become one loop, and common subexpressions meet.
-constexpr int kFirstReduceRange = 64;
-
 Ref make_range(int64_t id, Ref size, RangeKind kind) {
   return make(Op::Range, DType::I64, {size}, {.i = id, .list = {static_cast<int64_t>(kind)}});
 }
@@ -60,7 +56,7 @@ OutputLoops output_loops(const Shape& shape) {
   OutputLoops loops;
   for (size_t axis = 0; axis < shape.size(); ++axis) {
     const bool single = is_const(shape[axis], 1);
-    loops.index.push_back(single ? constant(0) : make_range(static_cast<int64_t>(axis), shape[axis], RangeKind::Loop));
+    loops.index.push_back(single ? constant(0) : make_range(kFirstOutputRange + static_cast<int64_t>(axis), shape[axis], RangeKind::Loop));
     if (!single) loops.ranges.push_back(loops.index.back());
   }
   return loops;
@@ -159,6 +155,8 @@ Ref Lowering::reinterpret(Ref t, const Refs& index) {
 Ref Lowering::reduction(Ref t, const Refs& index) {
   const int64_t axis = t->arg.list[0];
   const Ref size = t->src[0]->shape[axis];
+  // Numbered by how many reductions lie below. Two reductions of equal height never nest, so they may share a range:
+  // sibling sums over one axis become one loop, and common subexpressions meet.
   const Ref range = make_range(kFirstReduceRange + height(t), size, RangeKind::Reduce);
   Refs inner = index;
   if (t->op == Op::TopK) inner[axis] = range;

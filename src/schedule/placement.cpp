@@ -135,8 +135,16 @@ class Placement {
     const bool reduces = holds_reduction(n);
     if (!reduces && reading_again_is_cheaper(n)) return false;
     roots_.clear();
+    direct_roots_.clear();
+    summed_roots_.clear();
+    summed_ = false;
     const bool spread = is_spread(n, {}, n);
-    return spread || (reduces && roots_.size() > 1);
+    return spread || (reduces && (roots_.size() > 1 || is_needed_twice()));
+  }
+
+  // A root that reads n element by element and also a reduction over n, as a norm does, would compute each element twice.
+  bool is_needed_twice() const {
+    return std::any_of(roots_.begin(), roots_.end(), [&](const Node* r) { return direct_roots_.contains(r) && summed_roots_.contains(r); });
   }
 
   // Would a kernel that reads `n` through its uses compute an element more than once? `marked` are the axes of
@@ -165,6 +173,9 @@ class Placement {
     }
     if (is_move(user->op)) return continues(n, through_move(user, marked), user);
     if (is_reduce(user->op)) return spreads_in_reduction(n, marked, user);
+    // Without a reduction in it, only the last tensor before the axes it is spread over is worth a place: what that one is
+    // made of is inside it.
+    if (marked.empty() && !holds_reduction(n)) return false;
     return continues(n, marked, user);
   }
 
@@ -172,7 +183,13 @@ class Placement {
     const int axis = static_cast<int>(user->arg.list[0]);
     if (user->op == Op::TopK) return continues(n, marked, user);
     const Axes rest = without_axis(marked, axis);
-    if (rest.empty()) return continues(n, rest, user);
+    if (rest.empty()) {
+      const bool outer = summed_;
+      summed_ |= !marked.contains(axis);
+      const bool spread = continues(n, rest, user);
+      summed_ = outer;
+      return spread;
+    }
     // A contraction: all of n is read for every value of the remaining marked axes.
     if (!marked.contains(axis)) return true;
     return constant_count(n->shape) > 1 || has_symbolic_axis(n->shape) || work(n) > options_.on_chip_work ||
@@ -187,7 +204,9 @@ class Placement {
   // At the placed tensor that ends the walk, inner loops may repeat n for free: it leaves them as an invariant.
   bool ends_spread(Ref n, const Axes& marked, Ref at, Ref root) {
     const auto kernel = kernel_of_.find(root.get());
-    roots_.insert(kernel == kernel_of_.end() ? root.get() : kernel->second);
+    const Node* known_as = kernel == kernel_of_.end() ? root.get() : kernel->second;
+    roots_.insert(known_as);
+    (summed_ ? summed_roots_ : direct_roots_).insert(known_as);
     if (!holds_reduction(n)) return false;
     int last_own = -1;
     for (size_t k = 0; k < at->shape.size(); ++k)
@@ -222,7 +241,9 @@ class Placement {
     std::unordered_set<const Node*> seen;
     int operations = 0;
     collect_leaves(n, typical_count(n->shape), seen, bytes, operations);
-    return bytes < size_of(n->dtype) || operations == 0;
+    // Bit arithmetic on what was read is nearly free; float work is worth saving at equal bytes.
+    const bool is_cheap = operations == 0 || (!is_float(n->dtype) && bytes <= size_of(n->dtype));
+    return is_cheap || bytes < size_of(n->dtype);
   }
 
   void collect_leaves(Ref n, double elements, std::unordered_set<const Node*>& seen, double& bytes, int& operations) {
@@ -272,7 +293,10 @@ class Placement {
   // Partial results over one score or summand are computed side by side in one kernel, known by that tensor.
   std::unordered_map<const Node*, const Node*> kernel_of_;
   std::unordered_map<const Node*, bool> holds_;
-  std::unordered_set<const Node*> roots_;
+  std::unordered_set<const Node*> roots_;         // of the walk under way
+  std::unordered_set<const Node*> direct_roots_;  // those reached without a reduction over an axis of the tensor
+  std::unordered_set<const Node*> summed_roots_;  // and those reached through one
+  bool summed_ = false;                           // whether the walk has passed such a reduction
 };
 
 }  // namespace

@@ -8,6 +8,7 @@ namespace smelt {
 namespace {
 
 constexpr uint32_t kEnd = UINT32_MAX;  // no symbol
+constexpr size_t kLongestWhole = size_t{1} << 31;
 
 uint64_t pair_key(int32_t left, int32_t right) {
   return uint64_t{static_cast<uint32_t>(left)} << 32 | static_cast<uint32_t>(right);
@@ -21,7 +22,8 @@ MergeTable::MergeTable(size_t count) : slots_(std::bit_ceil(count + count / 2 + 
 
 size_t MergeTable::position_of(uint64_t pair) const {
   size_t pos = (pair * 0x9E3779B97F4A7C15ull) >> shift_;
-  while (slots_[pos].pair != kFree && slots_[pos].pair != pair) pos = (pos + 1) & (slots_.size() - 1);
+  while (slots_[pos].pair != kFree && slots_[pos].pair != pair)
+    pos = (pos + 1) & (slots_.size() - 1);
   return pos;
 }
 
@@ -34,27 +36,33 @@ MergeTable::Merge MergeTable::find(int32_t left, int32_t right) const {
   return slots_[position_of(pair_key(left, right))].merge;
 }
 
-// A long word is encoded in windows, so that a run of 64 MiB of one character takes 64 times as long as one of 1 MiB
-// and no more memory. The result is the same as that of the whole word, because of this:
+// A long word is encoded in windows, so that a run of 64 MiB of one character takes 64 times as
+// long as one of 1 MiB and no more memory. The result is the same as that of the whole word,
+// because of this:
 //
-//   Let A and B be words whose encodings are a1..am and b1..bn. If am b1 is the encoding of their bytes together, then
-//   that of AB is a1..am b1..bn.
-//   Proof: otherwise take the first merge across the border. Before it, the bytes of am and of b1 changed only among
-//   themselves, by the same steps in the same order as if these bytes stood alone; so it would also occur there. But
-//   there no merge crosses the border.
+//   Let A and B be words whose encodings are a1..am and b1..bn. If am b1 is the encoding of their
+//   bytes together, then that of AB is a1..am b1..bn.
+//   Proof: otherwise take the first merge across the border. Before it, the bytes of am and of b1
+//   changed only among themselves, by the same steps in the same order as if these bytes stood
+//   alone; so it would also occur there. But there no merge crosses the border.
 //
-// And two neighbours in any encoding are the encoding of their bytes together, by the same argument. So a window may
-// be cut at any border between tokens, if the next window, which begins at this border, begins with the very token
-// that followed it before. It practically always does: a border depends on what is far to the right only in made-up
-// vocabularies. There the word is encoded as a whole, with the queue's logarithm.
+// And two neighbours in any encoding are the encoding of their bytes together, by the same
+// argument. So a window may be cut at any border between tokens, if the next window, which begins
+// at this border, begins with the very token that followed it before. It practically always does: a
+// border depends on what is far to the right only in made-up vocabularies. There the word is
+// encoded as a whole, with the queue's logarithm.
 void BpeEncoder::encode_word(std::string_view word, std::vector<int32_t>& out) {
   if (word.size() > window_) {
     size_t begin = out.size();
     if (encode_in_windows(word, out)) return;
     out.resize(begin);
   }
-  merge_all(word);
-  for (uint32_t at = symbols_.empty() ? kEnd : 0; at != kEnd; at = symbols_[at].next) out.push_back(symbols_[at].id);
+  // In parts, as positions have 32 bits; no machine gets that far.
+  for (; !word.empty(); word.remove_prefix(std::min(word.size(), kLongestWhole))) {
+    merge_all(word.substr(0, kLongestWhole));
+    for (uint32_t at = symbols_.empty() ? kEnd : 0; at != kEnd; at = symbols_[at].next)
+      out.push_back(symbols_[at].id);
+  }
 }
 
 bool BpeEncoder::encode_in_windows(std::string_view word, std::vector<int32_t>& out) {

@@ -1,9 +1,10 @@
-// Byte-pair encoding of one word: its bytes are symbols, and the merge of lowest rank that applies, the leftmost
-// first, is applied until none does.
+// Byte-pair encoding of one word: its bytes are symbols, and the merge of lowest rank that applies,
+// the leftmost first, is applied until none does.
 //
 //   "lower"  l o w e r -> l ow e r -> low e r -> low er -> lower
 //
-// Time is linear in the length of the word and memory constant, whatever the word: see encode_word in bpe.cpp.
+// Time is linear in the length of the word and memory constant, whatever the word: see encode_word
+// in bpe.cpp.
 #pragma once
 
 #include <array>
@@ -13,7 +14,8 @@
 
 namespace smelt {
 
-// The merges of a vocabulary: pairs of ids to rank and merged id. Open addressing, as it is read for every byte.
+// The merges of a vocabulary: pairs of ids to rank and merged id. Open addressing, as it is read
+// for every byte.
 class MergeTable {
  public:
   struct Merge {
@@ -48,7 +50,8 @@ struct BpeModel {
 // Reused from word to word, so that encoding does not allocate for each.
 class BpeEncoder {
  public:
-  explicit BpeEncoder(const BpeModel& model, size_t window = kWindow) : model_(&model), window_(window) {}
+  explicit BpeEncoder(const BpeModel& model, size_t window = kWindow)
+      : model_(&model), window_(window) {}
 
   // Appends the tokens of the word to `out`.
   void encode_word(std::string_view word, std::vector<int32_t>& out);

@@ -1,7 +1,8 @@
-// The byte-level alphabet: how token texts in files spell bytes with printable characters, " the" as "Ġthe".
+// The byte-level alphabet: how token texts in files spell bytes with printable characters, " the"
+// as "Ġthe".
 //
-// The 188 printable characters of Latin-1 stand for the byte of their code; the other 68 bytes, in order, have the
-// characters from U+0100 on.
+// The 188 printable characters of Latin-1 stand for the byte of their code; the other 68 bytes, in
+// order, have the characters from U+0100 on.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Classes of characters that pre-tokenizers ask for, as bits: general categories of Unicode (from utf8proc), white
-// space, and the few hand-picked sets in published pre-tokenizer expressions.
+// Classes of characters that pre-tokenizers ask for, as bits: general categories of Unicode (from
+// utf8proc), white space, and the few hand-picked sets in published pre-tokenizer expressions.
 #pragma once
 
 #include <cstdint>
@@ -9,22 +9,22 @@ namespace smelt {
 using ClassBits = uint16_t;
 
 namespace char_class {
-inline constexpr ClassBits letter = 1 << 0;        // \p{L}
-inline constexpr ClassBits mark = 1 << 1;          // \p{M}
-inline constexpr ClassBits number = 1 << 2;        // \p{N}
-inline constexpr ClassBits punctuation = 1 << 3;   // \p{P}
-inline constexpr ClassBits symbol = 1 << 4;        // \p{S}
-inline constexpr ClassBits space = 1 << 5;         // \s: the property White_Space
-inline constexpr ClassBits newline = 1 << 6;       // [\r\n]
-inline constexpr ClassBits blank = 1 << 7;         // the character U+0020
-inline constexpr ClassBits latin = 1 << 8;         // [A-Za-z]
-inline constexpr ClassBits digit = 1 << 9;         // [0-9]
-inline constexpr ClassBits ascii_mark = 1 << 10;   // [!-/:-@[-`{-~], the 32 of ASCII
-inline constexpr ClassBits math_sign = 1 << 11;    // [$+<=>^~|]
-inline constexpr ClassBits han_kana = 1 << 12;     // [一-龥぀-ゟ゠-ヿ]
-inline constexpr ClassBits east_asian = 1 << 13;   // [一-龥ࠀ-一가-퟿]
-inline constexpr ClassBits cased = 1 << 14;        // the letters that deepseek-llm lists
-inline constexpr ClassBits wide_mark = 1 << 15;    // [!-/:-~！-／：-～‘-‟　-。]
+inline constexpr ClassBits letter = 1 << 0;       // \p{L}
+inline constexpr ClassBits mark = 1 << 1;         // \p{M}
+inline constexpr ClassBits number = 1 << 2;       // \p{N}
+inline constexpr ClassBits punctuation = 1 << 3;  // \p{P}
+inline constexpr ClassBits symbol = 1 << 4;       // \p{S}
+inline constexpr ClassBits space = 1 << 5;        // \s: the property White_Space
+inline constexpr ClassBits newline = 1 << 6;      // [\r\n]
+inline constexpr ClassBits blank = 1 << 7;        // the character U+0020
+inline constexpr ClassBits latin = 1 << 8;        // [A-Za-z]
+inline constexpr ClassBits digit = 1 << 9;        // [0-9]
+inline constexpr ClassBits ascii_mark = 1 << 10;  // [!-/:-@[-`{-~], the 32 of ASCII
+inline constexpr ClassBits math_sign = 1 << 11;   // [$+<=>^~|]
+inline constexpr ClassBits han_kana = 1 << 12;    // [一-龥぀-ゟ゠-ヿ]
+inline constexpr ClassBits east_asian = 1 << 13;  // [一-龥ࠀ-一가-퟿]
+inline constexpr ClassBits cased = 1 << 14;       // the letters that deepseek-llm lists
+inline constexpr ClassBits wide_mark = 1 << 15;   // [!-/:-~！-／：-～‘-‟　-。]
 }  // namespace char_class
 
 // The classes of each codepoint, of size kCodepoints. Computed on first use (some milliseconds).

@@ -19,7 +19,7 @@ Char char_at(std::string_view text, size_t pos) {
 }
 
 // The end of at most `most` characters of the set; `count` says how many there were.
-size_t skip(std::string_view text, size_t pos, CharSet set, int most, int& count) {
+size_t skip(std::string_view text, size_t pos, CharSet set, int64_t most, int64_t& count) {
   for (count = 0; pos < text.size() && count < most; ++count) {
     Char c = char_at(text, pos);
     if (!set.contains(c.bits)) break;
@@ -30,8 +30,8 @@ size_t skip(std::string_view text, size_t pos, CharSet set, int most, int& count
 
 // lead? body{least,most} tail*; the position itself where it does not match.
 size_t match_run(const Alternative& alternative, std::string_view text, size_t pos) {
-  // Greedy, as in the expressions: the lead is taken if the body still matches after it. The body has one character
-  // at least, so one look is enough for that.
+  // Greedy, as in the expressions: the lead is taken if the body still matches after it. The body
+  // has one character at least, so one look is enough for that.
   size_t begin = pos;
   if (alternative.lead != Alternative::Lead::none) {
     Char first = char_at(text, pos);
@@ -41,10 +41,12 @@ size_t match_run(const Alternative& alternative, std::string_view text, size_t p
     if (takes) begin = after;
     if (!takes && alternative.lead == Alternative::Lead::required) return pos;
   }
-  int count = 0;
+  int64_t count = 0;
   size_t end = skip(text, begin, alternative.body, alternative.most, count);
   if (count < alternative.least) return pos;
-  return alternative.tail.classes ? skip(text, end, alternative.tail, 1 << 30, count) : end;
+  return alternative.tail.classes
+             ? skip(text, end, alternative.tail, Alternative::kUnlimited, count)
+             : end;
 }
 
 size_t match_contraction(bool any_case, std::string_view text, size_t pos) {
@@ -87,7 +89,8 @@ size_t StageScanner::match(const Alternative& alternative, size_t pos) {
   if (!(char_at(text_, pos).bits & char_class::space)) return pos;
   scan_spaces(pos);
   bool at_end = spaces_end_ == text_.size();
-  if (alternative.form == Alternative::Form::lines) return newlines_end_ > pos ? newlines_end_ : pos;
+  if (alternative.form == Alternative::Form::lines)
+    return newlines_end_ > pos ? newlines_end_ : pos;
   if (alternative.form == Alternative::Form::trailing_spaces) return at_end ? spaces_end_ : pos;
   return at_end || last_space_ == pos ? spaces_end_ : last_space_;
 }

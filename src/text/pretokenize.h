@@ -2,12 +2,14 @@
 //
 //   llama-bpe:  "I'll be 12345!"  ->  "I" "'ll" " be" " " "123" "45" "!"
 //
-// Published pre-tokenizers are regular expressions. All of them are made of a few forms, so each is data here (the
-// table is in pretokenizers.cpp): a list of stages; a stage is one expression, an ordered list of alternatives. A
-// stage cuts the pieces of the stage before it, so that each match and each gap between matches is a piece.
-// Matching needs no backtracking and takes time linear in the text.
+// Published pre-tokenizers are regular expressions. All of them are made of a few forms, so each is
+// data here (the table is in pretokenizers.cpp): a list of stages; a stage is one expression, an
+// ordered list of alternatives. A stage cuts the pieces of the stage before it, so that each match
+// and each gap between matches is a piece. Matching needs no backtracking and takes time linear in
+// the text.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -19,21 +21,22 @@ namespace smelt {
 // One alternative of an expression.
 struct Alternative {
   enum class Form {
-    run,              // lead? body{least,most} tail*          " ?[^\s\p{L}\p{N}]+[\r\n]*"
-    contraction,      // 's 't 're 've 'm 'll 'd                "'(?:s|t|re|ve|m|ll|d)", see any_case
-    lines,            // white space that ends in newlines      "\s*[\r\n]+"
-    spaces,           // white space; before a word, all but    "\s+(?!\S)|\s+"
-                      // the last one
-    trailing_spaces,  // white space at the end of the piece    "\s+$"
+    run,              // lead? body{least,most} tail*   " ?[^\s\p{L}\p{N}]+[\r\n]*"
+    contraction,      // see any_case                   "'s|'t|'re|'ve|'m|'ll|'d"
+    lines,            // all that ends in newlines      "\s*[\r\n]+"
+    spaces,           // the last of several stays      "\s+(?!\S)|\s+"
+                      // with the word that follows
+    trailing_spaces,  // at the end of the piece        "\s+$"
   };
   enum class Lead { none, optional, required };
+  static constexpr int64_t kUnlimited = INT64_MAX;
 
   Form form = Form::run;
   bool any_case = false;
   Lead lead = Lead::none;
   CharSet lead_set = {};
   CharSet body = {};
-  int least = 1, most = 1 << 30;
+  int64_t least = 1, most = kUnlimited;
   CharSet tail = {};  // the empty set unless given
 };
 
@@ -43,7 +46,7 @@ struct Pretokenizer {
   std::vector<std::string_view> names;  // values of tokenizer.ggml.pre
   std::vector<Stage> stages;
   // How tokenizers of this family behave unless their files say otherwise.
-  bool whole_words = false;  // a word that is a token stays whole, whatever the merges say ("ignore_merges")
+  bool whole_words = false;  // a word that is a token stays so without merges ("ignore_merges")
   bool add_bos = false;
   bool is_glm = false;  // the mark of the next speaker ends a turn
 };
@@ -66,9 +69,11 @@ class StageScanner {
 
   const Stage* stage_;
   std::string_view text_;
-  size_t done_ = 0;       // pieces up to here have been handed out
-  size_t match_end_ = 0;  // of a match that begins at done_ and has not been handed out; done_ if there is none
-  // The run of white space around the last position asked for: read once, however many positions in it are tried.
+  size_t done_ = 0;  // pieces up to here have been handed out
+  size_t match_end_ =
+      0;  // of a match that begins at done_ and has not been handed out; done_ if there is none
+  // The run of white space around the last position asked for: read once, however many positions in
+  // it are tried.
   size_t spaces_end_ = 0;    // 0: nothing known
   size_t newlines_end_ = 0;  // after the last newline in it; 0: it has none
   size_t last_space_ = 0;    // where its last character begins

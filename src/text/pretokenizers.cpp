@@ -1,5 +1,5 @@
-// The table of pre-tokenizers. The expression of each alternative stands beside it; they are those of the models'
-// own tokenizer files.
+// The table of pre-tokenizers. The expression of each alternative stands beside it; they are those
+// of the models' own tokenizer files.
 #include "text/pretokenize.h"
 
 namespace smelt {
@@ -9,8 +9,10 @@ using namespace char_class;
 using Form = Alternative::Form;
 using Lead = Alternative::Lead;
 
-Alternative contractions(bool any_case) { return {.form = Form::contraction, .any_case = any_case}; }
-Alternative run(CharSet body, int least = 1, int most = 1 << 30) {
+Alternative contractions(bool any_case) {
+  return {.form = Form::contraction, .any_case = any_case};
+}
+Alternative run(CharSet body, int64_t least = 1, int64_t most = Alternative::kUnlimited) {
   return {.body = body, .least = least, .most = most};
 }
 Alternative run_after(Lead lead, CharSet lead_set, CharSet body, CharSet tail = {}) {
@@ -36,13 +38,14 @@ Stage gpt2_words() {
 }
 
 // GPT-4's and its many descendants', which differ in how many digits make a word.
-Stage gpt4_words(int digits) {
+Stage gpt4_words(int64_t digits) {
   return {
       contractions(true),
       // [^\r\n\p{L}\p{N}]?\p{L}+
       run_after(Lead::optional, none_of(newline | letter | number), one_of(letter)),
-      run(one_of(number), 1, digits),                                      // \p{N}{1,digits}
-      run_after_blank(none_of(space | letter | number), one_of(newline)),  //  ?[^\s\p{L}\p{N}]+[\r\n]*
+      run(one_of(number), 1, digits),  // \p{N}{1,digits}
+      run_after_blank(none_of(space | letter | number),
+                      one_of(newline)),  //  ?[^\s\p{L}\p{N}]+[\r\n]*
       kLines,
       kSpaces,
   };
@@ -53,7 +56,8 @@ Stage deepseek_v3_words() {
       // [!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+
       run_after(Lead::required, one_of(ascii_mark), one_of(latin)),
       // [^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+
-      run_after(Lead::optional, none_of(newline | letter | punctuation | symbol), one_of(letter | mark)),
+      run_after(Lead::optional, none_of(newline | letter | punctuation | symbol),
+                one_of(letter | mark)),
       run_after_blank(one_of(punctuation | symbol), one_of(newline)),  //  ?[\p{P}\p{S}]+[\r\n]*
       kLines,
       kSpaces,
@@ -71,18 +75,18 @@ std::vector<Pretokenizer> make_table() {
       {.names = {"gpt-2"}, .stages = {gpt2_words()}},
       {.names = {"starcoder"}, .stages = {{run(one_of(number), 1, 1)}, gpt2_words()}},
       {.names = {"deepseek-llm"},
-       .stages = {{run(one_of(newline), 1, 1)},           // [\r\n]
-                  {run_after_space(one_of(cased))},       // \s?[letters, listed]+
-                  {run_after_space(one_of(wide_mark))},   // \s?[!-/:-~！-／：-～‘-‟　-。]+
-                  {kTrailingSpaces},                      // \s+$
-                  {run(one_of(east_asian))},              // [一-龥ࠀ-一가-퟿]+
-                  {run(one_of(number))}}},                // \p{N}+
+       .stages = {{run(one_of(newline), 1, 1)},          // [\r\n]
+                  {run_after_space(one_of(cased))},      // \s?[letters, listed]+
+                  {run_after_space(one_of(wide_mark))},  // \s?[!-/:-~！-／：-～‘-‟　-。]+
+                  {kTrailingSpaces},                     // \s+$
+                  {run(one_of(east_asian))},             // [一-龥ࠀ-一가-퟿]+
+                  {run(one_of(number))}}},               // \p{N}+
       {.names = {"deepseek-coder"},
-       .stages = {{run(one_of(newline), 1, 1)},             // [\r\n]
-                  {run_after_space(one_of(letter))},        // \s?\p{L}+
-                  {run_after_space(one_of(punctuation))},   // \s?\p{P}+
-                  {run(one_of(east_asian))},                // [一-龥ࠀ-一가-퟿]+
-                  {run(one_of(number), 1, 1)}}},            // \p{N}
+       .stages = {{run(one_of(newline), 1, 1)},            // [\r\n]
+                  {run_after_space(one_of(letter))},       // \s?\p{L}+
+                  {run_after_space(one_of(punctuation))},  // \s?\p{P}+
+                  {run(one_of(east_asian))},               // [一-龥ࠀ-一가-퟿]+
+                  {run(one_of(number), 1, 1)}}},           // \p{N}
       {.names = {"deepseek-v3", "deepseek-r1"},
        .stages = {{run(one_of(number), 1, 3)},  // \p{N}{1,3}
                   {run(one_of(han_kana))},      // [一-龥぀-ゟ゠-ヿ]+
@@ -91,8 +95,8 @@ std::vector<Pretokenizer> make_table() {
       {.names = {"default"},
        .stages = {{run(one_of(punctuation | math_sign))},  // [\p{P}\$\+<=>\^~\|]+
                   gpt2_words(),
-                  {run(one_of(number))},          // \p{N}+
-                  {run(one_of(digit), 3, 3)}}},   // [0-9][0-9][0-9]
+                  {run(one_of(number))},         // \p{N}+
+                  {run(one_of(digit), 3, 3)}}},  // [0-9][0-9][0-9]
   };
 }
 

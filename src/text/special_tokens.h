@@ -1,4 +1,5 @@
-// SpecialTokens: finds the texts of special tokens in a text, the leftmost and of these the longest.
+// SpecialTokens: finds the texts of special tokens in a text, the leftmost and of these the
+// longest.
 #pragma once
 
 #include <array>
@@ -30,7 +31,7 @@ class SpecialTokens {
  private:
   std::optional<Hit> longest_at(std::string_view text, size_t begin) const;
 
-  std::vector<Token> tokens_;                   // sorted by text
+  std::vector<Token> tokens_;                  // sorted by text
   std::array<uint32_t, 257> first_byte_at_{};  // tokens_ from [b] to [b + 1] begin with byte b
 };
 

@@ -19,7 +19,8 @@ void append_words(const Vocabulary& vocabulary, BpeEncoder& encoder, std::string
 
 }  // namespace
 
-Tokenizer::Tokenizer(std::unique_ptr<const Vocabulary> vocabulary) : vocabulary_(std::move(vocabulary)) {}
+Tokenizer::Tokenizer(std::unique_ptr<const Vocabulary> vocabulary)
+    : vocabulary_(std::move(vocabulary)) {}
 Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
 Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
 Tokenizer::~Tokenizer() = default;
@@ -29,7 +30,8 @@ Result<Tokenizer> Tokenizer::from_data(TokenizerData data) {
   return Tokenizer(std::move(vocabulary));
 }
 
-std::vector<int32_t> Tokenizer::encode(std::string_view text, bool parse_special, bool add_special) const {
+std::vector<int32_t> Tokenizer::encode(std::string_view text, bool parse_special,
+                                       bool add_special) const {
   const SpecialTokens& special = parse_special ? vocabulary_->special : vocabulary_->letters;
   BpeEncoder encoder(vocabulary_->bpe, vocabulary_->window);
   std::vector<int32_t> ids;
@@ -63,7 +65,9 @@ bool Tokenizer::is_control(int32_t id) const {
   return vocabulary_->has(id) && vocabulary_->types[id] == TokenType::control;
 }
 int32_t Tokenizer::size() const { return static_cast<int32_t>(vocabulary_->pieces.size()); }
-std::optional<int32_t> Tokenizer::find(std::string_view piece) const { return vocabulary_->find(piece); }
+std::optional<int32_t> Tokenizer::find(std::string_view piece) const {
+  return vocabulary_->find(piece);
+}
 std::optional<int32_t> Tokenizer::bos() const { return vocabulary_->bos; }
 std::optional<int32_t> Tokenizer::eos() const { return vocabulary_->eos; }
 bool Tokenizer::adds_bos() const { return vocabulary_->add_bos; }

@@ -1,13 +1,13 @@
 // Tokenizer: text to token ids and back, by byte-level BPE.
 //
-// encode runs in four steps, each in its own file:
+// encode runs in three steps, each in its own file:
 //   special_tokens.h   "<|user|>Hi 'you'"  ->  [<|user|>] "Hi 'you'"
 //   pretokenize.h      "Hi 'you'"          ->  "Hi" " '" "you" "'"
-//   bpe.h              " '"                ->  bytes as symbols, then the file's merges, lowest rank first
-// and everything takes time linear in the text. Decoding is a lookup: the bytes of a token are its piece.
+//   bpe.h              " '"                ->  its bytes, merged by the file's rules
+// and everything takes time linear in the text. Decoding is a lookup: a token's piece is its bytes.
 //
-// The data comes from the keys `tokenizer.ggml.*` of a GGUF file, read by tokenizer_gguf.cpp into TokenizerData.
-// A Tokenizer is immutable after construction: any number of threads may use one.
+// The data comes from the keys `tokenizer.ggml.*` of a GGUF file, read by tokenizer_gguf.cpp into
+// TokenizerData. A Tokenizer is immutable after construction: any number of threads may use one.
 #pragma once
 
 #include <cstdint>
@@ -30,13 +30,14 @@ enum class TokenType : uint8_t { normal = 1, unknown, control, user_defined, unu
 
 // What a file says about its vocabulary, not yet checked. Tests and fuzzers fill it by hand.
 struct TokenizerData {
-  std::string model = "gpt2";        // tokenizer.ggml.model
-  std::string pre = "default";       // tokenizer.ggml.pre
-  std::vector<std::string> tokens;   // in the byte-level alphabet ("Ġthe"); control and user-defined ones as plain text
-  std::vector<int64_t> types;        // TokenType of each token; empty: all normal
-  std::vector<std::string> merges;   // "left right", lowest rank first
+  std::string model = "gpt2";   // tokenizer.ggml.model
+  std::string pre = "default";  // tokenizer.ggml.pre
+  // In the byte-level alphabet ("Ġthe"), but control and user-defined ones as plain text.
+  std::vector<std::string> tokens;
+  std::vector<int64_t> types;       // TokenType of each token; empty: all normal
+  std::vector<std::string> merges;  // "left right", lowest rank first
   std::optional<int64_t> bos, eos, eot, eom, unknown, padding;
-  std::vector<int64_t> more_eos;     // tokenizer.ggml.eos_token_ids of some files
+  std::vector<int64_t> more_eos;         // tokenizer.ggml.eos_token_ids of some files
   std::optional<bool> add_bos, add_eos;  // absent: as usual for the pre-tokenizer
 };
 
@@ -48,15 +49,17 @@ class Tokenizer {
   Tokenizer& operator=(Tokenizer&&) noexcept;
   ~Tokenizer();
 
-  // Any bytes are accepted. `parse_special` finds the texts of control and user-defined tokens in `text` and takes
-  // the longest; switch it off for text that a user typed. BOS and EOS are added where the file asks for it, unless
-  // `add_special` is off.
-  std::vector<int32_t> encode(std::string_view text, bool parse_special = true, bool add_special = true) const;
+  // Any bytes are accepted. `parse_special` finds the texts of control and user-defined tokens in
+  // `text` and takes the longest; switch it off for text that a user typed. BOS and EOS are added
+  // where the file asks for it, unless `add_special` is off.
+  std::vector<int32_t> encode(std::string_view text, bool parse_special = true,
+                              bool add_special = true) const;
 
   // The bytes of a token; half a character is possible. Empty for an id outside the vocabulary.
   std::string_view piece(int32_t id) const;
-  // All pieces together: decode(encode(text)) == text for every string of bytes, if nothing
-  // was added and every byte has a token (smelt drops those that have none, as the models' own tokenizers do).
+  // All pieces together: decode(encode(text)) == text for every string of bytes, if nothing was
+  // added and every byte has a token (smelt drops those that have none, as the models' own
+  // tokenizers do).
   std::string decode(std::span<const int32_t> ids) const;
 
   // True for every token that ends a turn.
@@ -80,7 +83,8 @@ class Tokenizer {
 
 // Turns a stream of tokens into text as it arrives, in whole UTF-8 characters.
 //   push(id of "\xe2\x82") == ""   push(id of "\xac!") == "€!"
-// The pieces pushed, with invalid bytes replaced by U+FFFD, equal the concatenation of all results and flush().
+// The pieces pushed, with invalid bytes replaced by U+FFFD, equal the concatenation of all results
+// and flush().
 class StreamDecoder {
  public:
   // REQUIRES: `tokenizer` outlives this.

@@ -31,8 +31,9 @@ Result<std::optional<bool>> read_optional_flag(const GgufFile& file, const char*
 
 Status read_ids(const GgufFile& file, TokenizerData& data) {
   const std::pair<const char*, std::optional<int64_t>*> ids[] = {
-      {"bos_token_id", &data.bos}, {"eos_token_id", &data.eos},         {"eot_token_id", &data.eot},
-      {"eom_token_id", &data.eom}, {"unknown_token_id", &data.unknown}, {"padding_token_id", &data.padding},
+      {"bos_token_id", &data.bos},         {"eos_token_id", &data.eos},
+      {"eot_token_id", &data.eot},         {"eom_token_id", &data.eom},
+      {"unknown_token_id", &data.unknown}, {"padding_token_id", &data.padding},
   };
   for (auto [name, target] : ids) {
     SMELT_TRY(id, read_optional_id(file, name));
@@ -55,7 +56,8 @@ Result<Tokenizer> Tokenizer::from_gguf(const GgufFile& file) {
   SMELT_TRY(pre, file.string_or(key("pre"), "default"));
   data.model = model;
   data.pre = pre;
-  // Other kinds of tokenizers have no merges: that they are of another kind is what the user should hear.
+  // Other kinds of tokenizers have no merges: that they are of another kind is what the user should
+  // hear.
   if (data.model != "gpt2") return from_data(std::move(data));
   SMELT_TRY(tokens, read_texts(file, "tokens"));
   SMELT_TRY(merges, read_texts(file, "merges"));

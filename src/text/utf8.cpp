@@ -3,8 +3,8 @@
 namespace smelt {
 namespace {
 
-// How many bytes follow a lead byte and what the first of them may be: that one excludes overlong forms, surrogates
-// and too large values (table 3-7 of the Unicode standard).
+// How many bytes follow a lead byte and what the first of them may be: that one excludes overlong
+// forms, surrogates and too large values (table 3-7 of the Unicode standard).
 struct Lead {
   int more;
   uint8_t low = 0x80, high = 0xBF;

@@ -14,8 +14,8 @@ constexpr std::string_view kPrefix = "tokenizer.ggml.";
 
 // Tokens that end a turn, whatever the file's ids say: many files list only one of several.
 constexpr std::string_view kStopTexts[] = {
-    "<|endoftext|>", "<|eot_id|>",  "<|eom_id|>", "<|im_end|>",
-    "<|end_of_text|>", "<|end|>", "<|EOT|>", "<｜end▁of▁sentence｜>",
+    "<|endoftext|>",   "<|eot_id|>", "<|eom_id|>", "<|im_end|>",
+    "<|end_of_text|>", "<|end|>",    "<|EOT|>",    "<｜end▁of▁sentence｜>",
 };
 // In GLM's format the next speaker's mark ends a turn.
 constexpr std::string_view kGlmStopTexts[] = {"<|user|>", "<|observation|>"};
@@ -26,10 +26,13 @@ Error bad(std::string_view key, const std::string& what) {
   return {"[tokenizer] " + std::string(kPrefix) + std::string(key) + ": " + what};
 }
 
-std::string in_vocabulary(size_t count) { return "the vocabulary of " + std::to_string(count) + " tokens"; }
+std::string in_vocabulary(size_t count) {
+  return "the vocabulary of " + std::to_string(count) + " tokens";
+}
 
 Status check_sizes(const TokenizerData& data) {
-  if (data.tokens.empty()) return bad("tokens", "the list is empty; a vocabulary is needed to read and write text");
+  if (data.tokens.empty())
+    return bad("tokens", "the list is empty; a vocabulary is needed to read and write text");
   if (data.tokens.size() > INT32_MAX) return bad("tokens", "the list is too long");
   if (!data.types.empty() && data.types.size() != data.tokens.size())
     return bad("token_type", std::to_string(data.types.size()) + " entries do not fit " +
@@ -54,14 +57,15 @@ Result<TextTable> number_texts(const std::vector<std::string>& tokens) {
   for (size_t i = 0; i < tokens.size(); ++i) {
     auto earlier = table.add(tokens[i], static_cast<int32_t>(i));
     if (earlier)
-      return bad("tokens", "entries " + std::to_string(*earlier) + " and " + std::to_string(i) + " are both " +
-                               quoted(tokens[i]) + "; convert the model again");
+      return bad("tokens", "entries " + std::to_string(*earlier) + " and " + std::to_string(i) +
+                               " are both " + quoted(tokens[i]) + "; convert the model again");
   }
   return table;
 }
 
 // The bytes that each token stands for. A text outside the byte-level alphabet stands for itself.
-std::vector<std::string> make_pieces(std::vector<std::string> tokens, const std::vector<TokenType>& types) {
+std::vector<std::string> make_pieces(std::vector<std::string> tokens,
+                                     const std::vector<TokenType>& types) {
   for (size_t i = 0; i < tokens.size(); ++i) {
     if (types[i] != TokenType::normal) continue;
     if (auto bytes = bytes_of_token_text(tokens[i])) tokens[i] = std::move(*bytes);
@@ -74,12 +78,13 @@ Result<MergeTable> read_merges(const std::vector<std::string>& merges, const Tex
   std::string joined;
   for (size_t rank = 0; rank < merges.size(); ++rank) {
     auto wrong = [&](const std::string& why) {
-      return bad("merges", "entry " + std::to_string(rank) + " " + quoted(merges[rank]) + " " + why +
-                               "; convert the model again");
+      return bad("merges", "entry " + std::to_string(rank) + " " + quoted(merges[rank]) + " " +
+                               why + "; convert the model again");
     };
     std::string_view merge = merges[rank];
     size_t space = merge.find(' ', 1);
-    if (space == std::string_view::npos || space + 1 == merge.size()) return wrong("is not two tokens");
+    if (space == std::string_view::npos || space + 1 == merge.size())
+      return wrong("is not two tokens");
     std::string_view left = merge.substr(0, space), right = merge.substr(space + 1);
     joined.assign(left).append(right);
     auto left_id = ids.find(left), right_id = ids.find(right), joined_id = ids.find(joined);
@@ -91,8 +96,9 @@ Result<MergeTable> read_merges(const std::vector<std::string>& merges, const Tex
   return table;
 }
 
-// A byte may lack a token: vocabularies leave out some that hardly occur, and those are dropped from texts, as the
-// models' own tokenizers do it. Without the everyday ones it is not a byte-level vocabulary at all.
+// A byte may lack a token: vocabularies leave out some that hardly occur, and those are dropped
+// from texts, as the models' own tokenizers do it. Without the everyday ones it is not a byte-level
+// vocabulary at all.
 Result<std::array<int32_t, 256>> find_byte_tokens(const TextTable& words) {
   std::array<int32_t, 256> ids{};
   for (int byte = 0; byte < 256; ++byte) {
@@ -106,15 +112,17 @@ Result<std::array<int32_t, 256>> find_byte_tokens(const TextTable& words) {
   return ids;
 }
 
-Result<std::optional<int32_t>> check_id(std::string_view key, std::optional<int64_t> id, size_t count) {
+Result<std::optional<int32_t>> check_id(std::string_view key, std::optional<int64_t> id,
+                                        size_t count) {
   if (!id) return std::optional<int32_t>();
   if (*id < 0 || *id >= static_cast<int64_t>(count))
-    return bad(key, std::to_string(*id) + " is outside " + in_vocabulary(count) + "; convert the model again");
+    return bad(key, std::to_string(*id) + " is outside " + in_vocabulary(count) +
+                        "; convert the model again");
   return std::optional(static_cast<int32_t>(*id));
 }
 
-// Characters that an older vocabulary lacked and that were added to it ("ü" in DeepSeek-LLM) are ordinary text, as
-// are runs of spaces; markup such as <think> is not.
+// Characters that an older vocabulary lacked and that were added to it ("ü" in DeepSeek-LLM) are
+// ordinary text, as are runs of spaces; markup such as <think> is not.
 bool is_plain_text(std::string_view text) {
   if (text.find_first_not_of(" \t\n") == std::string_view::npos) return true;
   Utf8Char c = utf8_at(text, 0);
@@ -175,8 +183,10 @@ Status set_ends(Vocabulary& vocabulary, const TokenizerData& data) {
   vocabulary.eos = eos;
   vocabulary.add_bos = data.add_bos.value_or(vocabulary.pre->add_bos && bos);
   vocabulary.add_eos = data.add_eos.value_or(false);
-  if (vocabulary.add_bos && !bos) return bad("add_bos_token", "is true, but bos_token_id is missing");
-  if (vocabulary.add_eos && !eos) return bad("add_eos_token", "is true, but eos_token_id is missing");
+  if (vocabulary.add_bos && !bos)
+    return bad("add_bos_token", "is true, but bos_token_id is missing");
+  if (vocabulary.add_eos && !eos)
+    return bad("add_eos_token", "is true, but eos_token_id is missing");
   return {};
 }
 
@@ -197,7 +207,8 @@ std::optional<int32_t> Vocabulary::find(std::string_view piece) const {
 Result<std::unique_ptr<const Vocabulary>> make_vocabulary(TokenizerData data) {
   auto vocabulary = std::make_unique<Vocabulary>();
   if (data.model != "gpt2")
-    return bad("model", quoted(data.model) + " is not supported; smelt reads byte-level BPE, \"gpt2\"");
+    return bad("model",
+               quoted(data.model) + " is not supported; smelt reads byte-level BPE, \"gpt2\"");
   vocabulary->pre = find_pretokenizer(data.pre);
   if (!vocabulary->pre)
     return bad("pre", quoted(data.pre) + " is not supported; smelt knows " + pretokenizer_names());
@@ -207,7 +218,8 @@ Result<std::unique_ptr<const Vocabulary>> make_vocabulary(TokenizerData data) {
   SMELT_TRY(ids, number_texts(data.tokens));
   SMELT_TRY(merges, read_merges(data.merges, ids));
   vocabulary->types = std::move(types);
-  vocabulary->pieces = make_pieces(std::move(data.tokens), vocabulary->types);  // `ids` is of no use from here on
+  vocabulary->pieces =
+      make_pieces(std::move(data.tokens), vocabulary->types);  // `ids` is of no use from here on
   SMELT_CHECK(index_pieces(*vocabulary));
   SMELT_TRY(byte_ids, find_byte_tokens(vocabulary->words));
   vocabulary->bpe = {byte_ids, std::move(merges)};

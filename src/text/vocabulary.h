@@ -1,4 +1,5 @@
-// Vocabulary: what encoding and decoding read, made from TokenizerData and checked on the way. Inside of Tokenizer.
+// Vocabulary: what encoding and decoding read, made from TokenizerData and checked on the way.
+// Inside of Tokenizer.
 #pragma once
 
 #include <memory>

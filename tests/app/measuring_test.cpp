@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "app/process.h"
@@ -103,6 +104,17 @@ TEST_CASE("perplexity is the exponential of the mean loss that the logits give")
   CHECK(contains(run.out, "chunks 1 of 8 tokens"));
   CHECK(value_after(run.out, "all_positions ") == doctest::Approx(std::exp(all)).epsilon(1e-4));
   CHECK(value_after(run.out, "second_half ") == doctest::Approx(std::exp(second)).epsilon(1e-4));
+}
+
+TEST_CASE("perplexity of the held-out stories is the reference's") {
+  const auto oracle = nlohmann::json::parse(file_text(SMELT_SOURCE_DIR "/tests/data/tiny-glm-Q4_K_M.json"))["perplexity"];
+  const Outcome run = smelt::test::smelt({"perplexity", "-f", SMELT_SOURCE_DIR "/tests/data/heldout_a.txt"});
+  CHECK(run.exit_code == 0);
+  CHECK(value_after(run.out, "chunks ") == oracle["chunks"]);
+  for (const char* name : {"all_positions", "second_half"}) {
+    const double expected = oracle[name];
+    CHECK(std::abs(value_after(run.out, std::string(name) + " ") - expected) < 5e-5 * expected);
+  }
 }
 
 TEST_CASE("tokenize prints one id a line, or JSON") {

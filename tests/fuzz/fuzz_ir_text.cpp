@@ -1,4 +1,5 @@
-// IR text: any bytes parse to a node or to an error, and what parses prints and parses back to the same node.
+// IR text: any bytes parse to a node or to an error, and what parses prints and parses back to the
+// same node.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -1,7 +1,9 @@
-// libFuzzer target: any vocabulary. It is refused with an error of one line, or it can encode and decode.
+// libFuzzer target: any vocabulary. It is refused with an error of one line, or it can encode and
+// decode.
 //
-// The input is either a GGUF file or, so that more inputs get past the container, lines: a byte of choices, tokens
-// that follow the 256 bytes, an empty line, merges. A token's last character tells its type where it is a digit.
+// The input is either a GGUF file or, so that more inputs get past the container, lines: a byte of
+// choices, tokens that follow the 256 bytes, an empty line, merges. A token's last character tells
+// its type where it is a digit.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -53,7 +55,8 @@ TokenizerData data_from(uint8_t choices, std::string_view text) {
 void check(const Result<Tokenizer>& tokenizer, std::string_view text) {
   if (!tokenizer) {
     const std::string& message = tokenizer.error().message;
-    require(message.starts_with('[') && message.find('\n') == std::string::npos && message.size() < 4096);
+    require(message.starts_with('[') && message.find('\n') == std::string::npos &&
+            message.size() < 4096);
     return;
   }
   // The tokens' own texts are what is most likely to meet a merge or a special token.

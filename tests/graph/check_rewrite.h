@@ -8,7 +8,7 @@
 #include "graph/text.h"
 
 // `rules` turn `before` into `after`.
-#define CHECK_REWRITE(rules, before, after) \
+#define CHECK_REWRITE(rules, before, after)                                                    \
   CHECK(smelt::to_infix(smelt::rewrite((before), (rules), "test")) == smelt::to_infix(after)); \
   CHECK(smelt::rewrite((before), (rules), "test") == (after))
 
@@ -16,7 +16,7 @@
 #define CHECK_UNCHANGED(rules, expr) CHECK(smelt::rewrite((expr), (rules), "test") == (expr))
 
 // simplify() turns `before` into what it makes of `after`.
-#define CHECK_SIMPLIFY(before, after) \
+#define CHECK_SIMPLIFY(before, after)                                                         \
   CHECK(smelt::to_infix(smelt::simplify(before)) == smelt::to_infix(smelt::simplify(after))); \
   CHECK(smelt::simplify(before) == smelt::simplify(after))
 
@@ -24,7 +24,9 @@
 #define CHECK_SIMPLE(expr, text) CHECK(smelt::to_infix(smelt::simplify(expr)) == (text))
 
 namespace smelt {
-inline Ref range(int64_t id, Ref size) { return make(Op::Range, DType::I64, {size}, {.i = id, .list = {0}}); }
+inline Ref range(int64_t id, Ref size) {
+  return make(Op::Range, DType::I64, {size}, {.i = id, .list = {0}});
+}
 inline Ref range(int64_t id, int64_t size) { return range(id, constant(size)); }
 inline Ref less(Ref x, Ref y) { return binary(Op::Lt, x, y); }
 inline Ref less(Ref x, int64_t y) { return less(x, constant(y, x->dtype)); }

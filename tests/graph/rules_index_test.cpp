@@ -1,11 +1,12 @@
-#include "graph/index_sum.h"
 #include "graph/check_rewrite.h"
+#include "graph/index_sum.h"
 
 using namespace smelt;
 
 namespace {
 const Ref i = range(0, 10), j = range(1, 256), k = range(2, 32), l = range(3, 4);
-const Ref S = variable("S", 1, 4096), T = variable("T", 1, 4096), v = variable("v", -100, 100), n = variable("n", 0, 4096);
+const Ref S = variable("S", 1, 4096), T = variable("T", 1, 4096), v = variable("v", -100, 100),
+          n = variable("n", 0, 4096);
 const Ref s = range(4, S), t = range(5, T);
 }  // namespace
 

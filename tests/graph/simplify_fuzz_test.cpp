@@ -1,7 +1,9 @@
-// simplify() against direct evaluation: random expressions over ranges, variables and constants, at random points.
+// simplify() against direct evaluation: random expressions over ranges, variables and constants, at
+// random points.
 #include <doctest/doctest.h>
 
 #include <random>
+#include <thread>
 
 #include "graph/eval.h"
 #include "graph/rules_algebra.h"
@@ -69,7 +71,8 @@ class Generator {
   }
 
   DType any_int() {
-    static const DType all[] = {DType::I8, DType::U8, DType::I16, DType::U16, DType::I32, DType::U32, DType::I64};
+    static const DType all[] = {DType::I8,  DType::U8,  DType::I16, DType::U16,
+                                DType::I32, DType::U32, DType::I64};
     return all[below(7)];
   }
 
@@ -119,7 +122,9 @@ void check_many(uint64_t seed, int expressions, bool index_only) {
   int compared = 0, wrong = 0;
   for (int n = 0; n < expressions && wrong < 3; ++n) {
     if (n % 20 == 0) generator.new_leaves();
-    DType dtype = index_only ? DType::I64 : generator.below(6) == 0 ? DType::Bool : generator.any_int();
+    DType dtype = index_only                ? DType::I64
+                  : generator.below(6) == 0 ? DType::Bool
+                                            : generator.any_int();
     Ref expr = generator.expression(dtype, 2 + static_cast<int>(generator.below(4)));
     Ref simple = simplify(expr);
     if (simplify(simple) != simple) ++wrong;
@@ -133,9 +138,11 @@ void check_many(uint64_t seed, int expressions, bool index_only) {
       if (found && found->i == expected->i && inside) continue;
       ++wrong;
       std::string point;
-      for (auto [leaf, value] : values) point += to_infix(leaf) + "=" + std::to_string(value.i) + " ";
-      FAIL_CHECK(to_infix(expr) << " became " << to_infix(simple) << " at " << point << ": " << expected->i
-                                << " became " << (found ? std::to_string(found->i) : "undefined"));
+      for (auto [leaf, value] : values)
+        point += to_infix(leaf) + "=" + std::to_string(value.i) + " ";
+      FAIL_CHECK(to_infix(expr) << " became " << to_infix(simple) << " at " << point << ": "
+                                << expected->i << " became "
+                                << (found ? std::to_string(found->i) : "undefined"));
       break;
     }
   }
@@ -145,5 +152,21 @@ void check_many(uint64_t seed, int expressions, bool index_only) {
 
 }  // namespace
 
-TEST_CASE("simplified index expressions keep their value") { check_many(std::getenv("SEED")?atoi(std::getenv("SEED")):1, std::getenv("N")?atoi(std::getenv("N")):20000, true); }
-TEST_CASE("simplified expressions of all widths keep their value") { check_many(std::getenv("SEED")?atoi(std::getenv("SEED")):2, std::getenv("N")?atoi(std::getenv("N")):20000, false); }
+TEST_CASE("simplified index expressions keep their value") { check_many(1, 20000, true); }
+TEST_CASE("simplified expressions of all widths keep their value") { check_many(2, 20000, false); }
+
+TEST_CASE("threads may simplify at the same time") {
+  constexpr int kThreads = 4, kExpressions = 500;
+  std::vector<std::vector<Ref>> results(kThreads);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t)
+    threads.emplace_back([&results, t] {
+      Generator generator(99);
+      for (int n = 0; n < kExpressions; ++n) {
+        if (n % 20 == 0) generator.new_leaves();
+        results[static_cast<size_t>(t)].push_back(simplify(generator.expression(DType::I64, 4)));
+      }
+    });
+  for (std::thread& t : threads) t.join();
+  for (int t = 1; t < kThreads; ++t) CHECK(results[static_cast<size_t>(t)] == results[0]);
+}

@@ -17,9 +17,11 @@ Ref loop(int64_t id, Ref size, RangeKind kind = RangeKind::Loop) {
   return make(Op::Range, DType::I64, {size}, {.i = id, .list = {static_cast<int64_t>(kind)}});
 }
 
-const Ref x = make(Op::Param, DType::F32, {}, {.i = 0}), y = make(Op::Param, DType::F32, {}, {.i = 1});
+const Ref x = make(Op::Param, DType::F32, {}, {.i = 0}),
+          y = make(Op::Param, DType::F32, {}, {.i = 1});
 const Ref i = loop(0, constant(8)), k = loop(64, constant(16), RangeKind::Reduce);
-const Ref lane = loop(65, constant(16), RangeKind::Lane), copies = loop(66, constant(2), RangeKind::Unroll);
+const Ref lane = loop(65, constant(16), RangeKind::Lane),
+          copies = loop(66, constant(2), RangeKind::Unroll);
 
 Ref load(Ref index) { return make(Op::Load, DType::F32, {x, index * 4}); }
 Ref store(Ref index, Ref value, Refs ranges) {
@@ -34,28 +36,39 @@ Ref total(Ref value, Ref over) { return make(Op::ReduceSum, DType::F32, {value, 
 TEST_CASE("good tensor graphs pass") {
   Ref n = variable("n", 1, 64);
   Tensor a = param(0, DType::F32, {n, 256}, "a"), w = param(1, DType::U8, {64, 16, 18}, "w");
-  Tensor d = cast(bitcast(slice(w, -1, 0, 2), DType::F16), DType::F32) * cast(slice(w, -1, 2, 16), DType::F32);
+  Tensor d = cast(bitcast(slice(w, -1, 0, 2), DType::F16), DType::F32) *
+             cast(slice(w, -1, 2, 16), DType::F32);
   Tensor product = linear(a, reshape(d, {64, 256}));
-  Tensor written = write_rows(param(2, DType::F32, {128, 64}, "cache"), iota({Dim(n)}, 0), 0, product);
-  CHECK(problem(sink({output(3, softmax(product, 1)), written.ref(), output(4, top_k(product, 4))}), Stage::Tensor) == "");
-  CHECK(problem(sink({output(3, softmax_average(product, permute(product, {0, 1}), 1))}), Stage::Tensor) == "");
+  Tensor written =
+      write_rows(param(2, DType::F32, {128, 64}, "cache"), iota({Dim(n)}, 0), 0, product);
+  CHECK(problem(sink({output(3, softmax(product, 1)), written.ref(), output(4, top_k(product, 4))}),
+                Stage::Tensor) == "");
+  CHECK(problem(sink({output(3, softmax_average(product, permute(product, {0, 1}), 1))}),
+                Stage::Tensor) == "");
   CHECK(problem(sink({output(5, gather(written, top_k(product, 4)))}), Stage::Tensor) == "");
 }
 
 TEST_CASE("bad tensor graphs are named") {
   Shape four{constant(4)}, five{constant(5)};
-  Ref a = make(Op::Param, DType::F32, {}, {.i = 0}, four), b = make(Op::Param, DType::I32, {}, {.i = 0}, four);
+  Ref a = make(Op::Param, DType::F32, {}, {.i = 0}, four),
+      b = make(Op::Param, DType::I32, {}, {.i = 0}, four);
   auto in_sink = [](Ref node) { return problem(sink({output(0, Tensor(node))}), Stage::Tensor); };
   CHECK(in_sink(make(Op::Add, DType::F32, {a, b}, {}, four)) ==
         "[verify] tensor: add f32 in param0 + param0: its sources have dtypes f32 and i32");
-  CHECK(in_sink(make(Op::Neg, DType::F32, {a}, {}, five)) == "[verify] tensor: neg f32 in neg(param0): its sources are not of its shape");
-  CHECK(in_sink(make(Op::Reshape, DType::F32, {a}, {}, five)) == "[verify] tensor: reshape f32: it wants as many elements as its source");
-  CHECK(in_sink(make(Op::Shrink, DType::F32, {a}, {.list = {2}}, four)) == "[verify] tensor: shrink f32: it reaches outside its source");
-  CHECK(in_sink(make(Op::ReduceSum, DType::F32, {a}, {.list = {1}})) == "[verify] tensor: reduce_sum f32: it wants its axes as list=[axis]");
-  CHECK(in_sink(make(Op::Exp2, DType::I32, {b}, {}, four)) == "[verify] tensor: exp2 i32 in exp2(param0): it wants a float");
+  CHECK(in_sink(make(Op::Neg, DType::F32, {a}, {}, five)) ==
+        "[verify] tensor: neg f32 in neg(param0): its sources are not of its shape");
+  CHECK(in_sink(make(Op::Reshape, DType::F32, {a}, {}, five)) ==
+        "[verify] tensor: reshape f32: it wants as many elements as its source");
+  CHECK(in_sink(make(Op::Shrink, DType::F32, {a}, {.list = {2}}, four)) ==
+        "[verify] tensor: shrink f32: it reaches outside its source");
+  CHECK(in_sink(make(Op::ReduceSum, DType::F32, {a}, {.list = {1}})) ==
+        "[verify] tensor: reduce_sum f32: it wants its axes as list=[axis]");
+  CHECK(in_sink(make(Op::Exp2, DType::I32, {b}, {}, four)) ==
+        "[verify] tensor: exp2 i32 in exp2(param0): it wants a float");
   CHECK(in_sink(load(constant(0))) == "[verify] tensor: load f32: it belongs to kernels");
   CHECK(problem(a, Stage::Tensor) == "[verify] tensor: param f32: the root is not a sink");
-  CHECK(problem(sink({a}), Stage::Tensor) == "[verify] tensor: sink void: it wants outputs and writes");
+  CHECK(problem(sink({a}), Stage::Tensor) ==
+        "[verify] tensor: sink void: it wants outputs and writes");
 }
 
 TEST_CASE("good kernels pass") {
@@ -63,22 +76,28 @@ TEST_CASE("good kernels pass") {
   CHECK(problem(rows, Stage::Kernel) == "");
   CHECK(problem(rows, Stage::Expanded) == "");
   CHECK(problem(sink({rows, rows}), Stage::Kernel) == "");
-  Ref lanes = make(Op::LaneReduce, DType::F32, {load(i * 16 + lane), lane}, {.i = static_cast<int64_t>(Op::ReduceSum)});
+  Ref lanes = make(Op::LaneReduce, DType::F32, {load(i * 16 + lane), lane},
+                   {.i = static_cast<int64_t>(Op::ReduceSum)});
   CHECK(problem(sink({store(i, lanes, {i})}), Stage::Expanded) == "");
   Ref best = make(Op::TopK, DType::I32, {load(k), k}, {.i = 2});
-  CHECK(problem(sink({store(constant(0), make(Op::TopKLane, DType::I32, {best}, {.i = 1}), {})}), Stage::Kernel) == "");
+  CHECK(problem(sink({store(constant(0), make(Op::TopKLane, DType::I32, {best}, {.i = 1}), {})}),
+                Stage::Kernel) == "");
   Ref triangle = loop(67, i, RangeKind::Reduce);
   CHECK(problem(sink({store(i, total(load(triangle), triangle), {i})}), Stage::Kernel) == "");
 }
 
 TEST_CASE("bad kernels are named") {
   auto in_sink = [](Ref s, Stage stage = Stage::Kernel) { return problem(sink({s}), stage); };
-  CHECK(in_sink(store(i, load(k), {i})) == "[verify] kernel: store void: it uses r64 outside of its loop");
-  CHECK(in_sink(store(i, total(load(k), k) + load(k), {i})) == "[verify] kernel: store void: it uses r64 outside of its loop");
+  CHECK(in_sink(store(i, load(k), {i})) ==
+        "[verify] kernel: store void: it uses r64 outside of its loop");
+  CHECK(in_sink(store(i, total(load(k), k) + load(k), {i})) ==
+        "[verify] kernel: store void: it uses r64 outside of its loop");
   CHECK(in_sink(store(i, load(i), {i, i})) == "[verify] kernel: store void: it has a range twice");
-  CHECK(in_sink(store(i, load(i), {i, constant(3)})) == "[verify] kernel: store void: it wants ranges after its values");
+  CHECK(in_sink(store(i, load(i), {i, constant(3)})) ==
+        "[verify] kernel: store void: it wants ranges after its values");
   CHECK(in_sink(store(i, x, {i})) == "[verify] kernel: store void: it uses a buffer as a value");
-  CHECK(in_sink(store(i, make(Op::ReduceSum, DType::F32, {load(i)}), {i})) == "[verify] kernel: reduce_sum f32: it has no ranges");
+  CHECK(in_sink(store(i, make(Op::ReduceSum, DType::F32, {load(i)}), {i})) ==
+        "[verify] kernel: reduce_sum f32: it has no ranges");
   CHECK(in_sink(store(i, total(load(copies), copies), {i}), Stage::Expanded) ==
         "[verify] expanded: range i64: unrolled ranges are written out");
   CHECK(in_sink(store(i, total(load(lane), lane), {i}), Stage::Expanded) ==

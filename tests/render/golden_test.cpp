@@ -1,9 +1,10 @@
 // The text of one small kernel, for people to read.
+#include "support/golden.h"
+
 #include <doctest/doctest.h>
 
-#include "support/golden.h"
-#include "support/program_builder.h"
 #include "render/llvm.h"
+#include "support/program_builder.h"
 
 using namespace smelt;
 using namespace smelt::test;
@@ -30,12 +31,14 @@ Program half_matvec() {
 Program formulas() {
   ProgramBuilder p("formulas", 2);
   int in = p.buffer(0), out = p.buffer(1), zero = p.integer(0);
-  int x = p.load(DType::F32, 4, in, zero), half = p.cast(p.load(DType::F16, 4, in, zero), DType::F32);
+  int x = p.load(DType::F32, 4, in, zero),
+      half = p.cast(p.load(DType::F16, 4, in, zero), DType::F32);
   int e = p.op(Op::Exp2, {x}), l = p.op(Op::Log2, {e}), limit = p.real(3);
   int mixed = p.op(Op::Where, {p.op(Op::Lt, {x, limit}), limit, p.op(Op::Max, {l, half})});
   p.store(out, zero, p.cast(mixed, DType::BF16));
   p.store(out, zero, p.cast(p.cast(mixed, DType::F64), DType::F16));
-  int index = p.load(DType::I64, 4, in, zero), three = p.integer(3), rest = p.op(Op::Mod, {index, three});
+  int index = p.load(DType::I64, 4, in, zero), three = p.integer(3),
+      rest = p.op(Op::Mod, {index, three});
   int quotient = p.op(Op::Div, {index, three});
   p.store(out, quotient, p.lut(p.cast(rest, DType::U8), {1, -2, 3}, DType::F32));
   return p.program();
@@ -48,7 +51,9 @@ TEST_CASE("a matrix times a vector, as program and as LLVM IR") {
   CHECK_GOLDEN(render_llvm(half_matvec(), {}), "render/half_matvec.ll");
 }
 
-TEST_CASE("what has no instruction is written out, for machines with and without half floats and byte shuffles") {
+TEST_CASE(
+    "what has no instruction is written out, for machines with and without half floats and byte "
+    "shuffles") {
   CHECK_GOLDEN(render_llvm(formulas(), {}), "render/formulas.ll");
   LlvmOptions plain{.pshufb_bytes = 0, .neon = false, .f16_convert = false, .vector_bits = 128};
   CHECK_GOLDEN(render_llvm(formulas(), plain), "render/formulas_plain.ll");

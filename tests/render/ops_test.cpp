@@ -1,4 +1,5 @@
-// Every op at every dtype: compiled code gives the bits of the evaluator, on this machine's vectors and on narrower ones.
+// Every op at every dtype: compiled code gives the bits of the evaluator, on this machine's vectors
+// and on narrower ones.
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -16,12 +17,15 @@ namespace {
 constexpr int kCount = 64;  // operands of each test
 constexpr EvalOptions kExact{.round_f32 = true};
 
-constexpr DType kNumbers[] = {DType::I8,  DType::U8,  DType::I16, DType::U16,  DType::I32, DType::U32,
-                              DType::I64, DType::F16, DType::BF16, DType::F32, DType::F64};
+constexpr DType kNumbers[] = {DType::I8,   DType::U8,  DType::I16, DType::U16,
+                              DType::I32,  DType::U32, DType::I64, DType::F16,
+                              DType::BF16, DType::F32, DType::F64};
 
 Scalar random_scalar(std::mt19937_64& random, DType dtype) {
-  if (is_float(dtype)) return {.f = round_to(std::uniform_real_distribution(-100.0, 100.0)(random), dtype)};
-  if (dtype == DType::I64) return {.i = static_cast<int64_t>(random()) >> 34};  // products do not overflow
+  if (is_float(dtype))
+    return {.f = round_to(std::uniform_real_distribution(-100.0, 100.0)(random), dtype)};
+  if (dtype == DType::I64)
+    return {.i = static_cast<int64_t>(random()) >> 34};  // products do not overflow
   return {.i = wrap(static_cast<int64_t>(random()), dtype)};
 }
 
@@ -55,7 +59,8 @@ Bytes small_positive(DType dtype, uint64_t seed, int64_t lowest, int64_t limit) 
 // out[i] = op(a[i], b[i]), `lanes` at a time.
 Program elementwise(Op op, DType dtype, int lanes, int operands) {
   ProgramBuilder p("elementwise", operands + 1);
-  int out = p.buffer(operands), loop = p.loop(kCount / lanes), first = p.mul(loop, p.integer(lanes));
+  int out = p.buffer(operands), loop = p.loop(kCount / lanes),
+      first = p.mul(loop, p.integer(lanes));
   int offset = p.mul(first, p.integer(size_of(dtype)));
   std::vector<int> values;
   for (int i = 0; i < operands; ++i) values.push_back(p.load(dtype, lanes, p.buffer(i), offset));
@@ -67,14 +72,15 @@ Program elementwise(Op op, DType dtype, int lanes, int operands) {
 }
 
 bool is_integer_only(Op op) {
-  return op == Op::Mod || op == Op::And || op == Op::Or || op == Op::Xor || op == Op::Shl || op == Op::Shr ||
-         op == Op::Not;
+  return op == Op::Mod || op == Op::And || op == Op::Or || op == Op::Xor || op == Op::Shl ||
+         op == Op::Shr || op == Op::Not;
 }
 bool is_float_only(Op op) { return op == Op::Sqrt || op == Op::Floor; }
 
 Bytes second_operand(Op op, DType dtype) {
   if (op == Op::Div || op == Op::Mod) return small_positive(dtype, 2, 1, 100);
-  if (op == Op::Shl || op == Op::Shr) return small_positive(dtype, 2, 0, dtype == DType::I64 ? 30 : 8 * size_of(dtype));
+  if (op == Op::Shl || op == Op::Shr)
+    return small_positive(dtype, 2, 0, dtype == DType::I64 ? 30 : 8 * size_of(dtype));
   return random_bytes(dtype, 3);
 }
 
@@ -85,8 +91,9 @@ Bytes first_operand(Op op, DType dtype) {
 // The same operands without their order: b equals a in every third element.
 void make_some_equal(const Bytes& a, Bytes& b, DType dtype) {
   auto size = static_cast<size_t>(size_of(dtype));
-  for (size_t i = 0; i < kCount; i += 3) std::copy_n(a.begin() + static_cast<std::ptrdiff_t>(i * size), size,
-                                                     b.begin() + static_cast<std::ptrdiff_t>(i * size));
+  for (size_t i = 0; i < kCount; i += 3)
+    std::copy_n(a.begin() + static_cast<std::ptrdiff_t>(i * size), size,
+                b.begin() + static_cast<std::ptrdiff_t>(i * size));
 }
 
 void check_op(Op op, DType dtype, int lanes, const CpuTarget& target) {
@@ -107,8 +114,9 @@ void check_op(Op op, DType dtype, int lanes, const CpuTarget& target) {
 }  // namespace
 
 TEST_CASE("every op gives the evaluator's bits at every dtype") {
-  constexpr Op kOps[] = {Op::Neg, Op::Not, Op::Sqrt, Op::Floor, Op::Add, Op::Sub, Op::Mul, Op::Div, Op::Mod, Op::Max,
-                         Op::Min, Op::And, Op::Or,   Op::Xor,   Op::Shl, Op::Shr, Op::Lt,  Op::Eq};
+  constexpr Op kOps[] = {Op::Neg, Op::Not, Op::Sqrt, Op::Floor, Op::Add, Op::Sub,
+                         Op::Mul, Op::Div, Op::Mod,  Op::Max,   Op::Min, Op::And,
+                         Op::Or,  Op::Xor, Op::Shl,  Op::Shr,   Op::Lt,  Op::Eq};
   for (Op op : kOps)
     for (DType dtype : kNumbers) {
       if (is_float(dtype) ? is_integer_only(op) : is_float_only(op)) continue;
@@ -138,7 +146,8 @@ TEST_CASE("every cast gives the evaluator's bits") {
     p.end(loop);
     CAPTURE(name_of(from));
     for (const CpuTarget& target : runnable_targets())
-      CHECK((compiled(p.program(), buffers, {}, 1, target) == evaluated(p.program(), buffers, {}, 1, kExact)));
+      CHECK((compiled(p.program(), buffers, {}, 1, target) ==
+             evaluated(p.program(), buffers, {}, 1, kExact)));
   }
 }
 
@@ -176,12 +185,13 @@ TEST_CASE("division of negative numbers rounds down, for constants and for varia
 
 TEST_CASE("bool lies in memory as a byte, and any byte but zero is true") {
   ProgramBuilder p("bools", 4);
-  int a = p.load(DType::Bool, 8, p.buffer(0), p.integer(0)), b = p.load(DType::Bool, 8, p.buffer(1), p.integer(0));
+  int a = p.load(DType::Bool, 8, p.buffer(0), p.integer(0)),
+      b = p.load(DType::Bool, 8, p.buffer(1), p.integer(0));
   int both = p.op(Op::And, {a, p.op(Op::Not, {b})});
   p.store(p.buffer(2), p.integer(0), both);
   p.store(p.buffer(3), p.integer(0), p.op(Op::Where, {both, p.real(2), p.cast(a, DType::F32)}));
-  Buffers buffers{bytes_of<uint8_t>({0, 1, 0, 1, 2, 255, 0, 1}), bytes_of<uint8_t>({0, 0, 1, 1, 0, 1, 7, 0}), Bytes(8),
-                  Bytes(32)};
+  Buffers buffers{bytes_of<uint8_t>({0, 1, 0, 1, 2, 255, 0, 1}),
+                  bytes_of<uint8_t>({0, 0, 1, 1, 0, 1, 7, 0}), Bytes(8), Bytes(32)};
   for (const CpuTarget& target : runnable_targets()) {
     Buffers after = compiled(p.program(), buffers, {}, 1, target);
     CHECK((values_of<uint8_t>(after[2]) == std::vector<uint8_t>{0, 1, 0, 0, 1, 0, 0, 1}));
@@ -193,10 +203,12 @@ TEST_CASE("bool lies in memory as a byte, and any byte but zero is true") {
 TEST_CASE("a maximum with NaN is the second operand") {
   float nan = std::nanf("");
   ProgramBuilder p("maximum", 4);
-  int x = p.load(DType::F32, 4, p.buffer(0), p.integer(0)), y = p.load(DType::F32, 4, p.buffer(1), p.integer(0));
+  int x = p.load(DType::F32, 4, p.buffer(0), p.integer(0)),
+      y = p.load(DType::F32, 4, p.buffer(1), p.integer(0));
   p.store(p.buffer(2), p.integer(0), p.op(Op::Max, {x, y}));
   p.store(p.buffer(3), p.integer(0), p.op(Op::Min, {x, y}));
-  Buffers buffers{bytes_of<float>({nan, 1, -1, 5}), bytes_of<float>({2, nan, -2, 7}), Bytes(16), Bytes(16)};
+  Buffers buffers{bytes_of<float>({nan, 1, -1, 5}), bytes_of<float>({2, nan, -2, 7}), Bytes(16),
+                  Bytes(16)};
   Buffers after = compiled(p.program(), buffers);
   CHECK(values_of<float>(after[2])[0] == 2);
   CHECK(std::isnan(values_of<float>(after[2])[1]));
@@ -210,7 +222,8 @@ TEST_CASE("bits are reinterpreted between dtypes of one size") {
   int sign = p.op(Op::Shr, {p.bitcast(x, DType::U32), p.integer(31, DType::U32)});
   int one = p.bitcast(p.add2(p.integer(0x3f800000, DType::U32), sign), DType::F32);
   p.store(p.buffer(1), p.integer(0), one);
-  p.store(p.buffer(2), p.integer(0), p.bitcast(p.bitcast(p.cast(x, DType::F16), DType::U16), DType::F16));
+  p.store(p.buffer(2), p.integer(0),
+          p.bitcast(p.bitcast(p.cast(x, DType::F16), DType::U16), DType::F16));
   Buffers buffers{bytes_of<float>({1, -1, 0, -0.0F, 3.5F, -2, 1e9F, -1e-9F}), Bytes(32), Bytes(16)};
   CHECK((compiled(p.program(), buffers) == evaluated(p.program(), buffers, {}, 1, kExact)));
 }

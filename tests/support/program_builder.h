@@ -9,8 +9,8 @@
 
 namespace smelt::test {
 
-// Every function appends one instruction and returns its position. C++ does not say in which order arguments are
-// evaluated, so where the text is compared at most one argument may append something.
+// Every function appends one instruction and returns its position. C++ does not say in which order
+// arguments are evaluated, so where the text is compared at most one argument may append something.
 class ProgramBuilder {
  public:
   ProgramBuilder(std::string name, int buffers, int64_t scratch_bytes = 0)
@@ -39,25 +39,36 @@ class ProgramBuilder {
   int real(double value, DType dtype = DType::F32) {
     return add({.kind = Inst::Value, .op = Op::Const, .dtype = dtype, .arg = {.f = value}});
   }
-  int lane_index(DType dtype, int lanes) { return add({.kind = Inst::LaneIndex, .dtype = dtype, .lanes = lanes}); }
+  int lane_index(DType dtype, int lanes) {
+    return add({.kind = Inst::LaneIndex, .dtype = dtype, .lanes = lanes});
+  }
 
-  // --- values; the dtype is that of the operands (Lt, Eq: bool), the lanes are the most that an operand has
+  // --- values; the dtype is that of the operands (Lt, Eq: bool), the lanes are the most that an
+  // operand has
   int op(Op op, std::vector<int> src) {
     int lanes = 1;
     for (int x : src) lanes = std::max(lanes, at(x).lanes);
-    DType dtype = op == Op::Lt || op == Op::Eq ? DType::Bool : at(op == Op::Where ? src[1] : src[0]).dtype;
-    return add({.kind = Inst::Value, .op = op, .dtype = dtype, .lanes = lanes, .src = std::move(src)});
+    DType dtype =
+        op == Op::Lt || op == Op::Eq ? DType::Bool : at(op == Op::Where ? src[1] : src[0]).dtype;
+    return add(
+        {.kind = Inst::Value, .op = op, .dtype = dtype, .lanes = lanes, .src = std::move(src)});
   }
   int add2(int x, int y) { return op(Op::Add, {x, y}); }
   int mul(int x, int y) { return op(Op::Mul, {x, y}); }
   int cast(int x, DType dtype) {
-    return add({.kind = Inst::Value, .op = Op::Cast, .dtype = dtype, .lanes = at(x).lanes, .src = {x}});
+    return add(
+        {.kind = Inst::Value, .op = Op::Cast, .dtype = dtype, .lanes = at(x).lanes, .src = {x}});
   }
   int bitcast(int x, DType dtype) {
-    return add({.kind = Inst::Value, .op = Op::Bitcast, .dtype = dtype, .lanes = at(x).lanes, .src = {x}});
+    return add(
+        {.kind = Inst::Value, .op = Op::Bitcast, .dtype = dtype, .lanes = at(x).lanes, .src = {x}});
   }
   int lut(int x, std::vector<int64_t> table, DType dtype) {
-    return add({.kind = Inst::Value, .op = Op::Lut, .dtype = dtype, .lanes = at(x).lanes, .src = {x},
+    return add({.kind = Inst::Value,
+                .op = Op::Lut,
+                .dtype = dtype,
+                .lanes = at(x).lanes,
+                .src = {x},
                 .arg = {.list = std::move(table)}});
   }
   int lane_reduce(Op op, int x) {
@@ -69,12 +80,16 @@ class ProgramBuilder {
     return add({.kind = Inst::Load, .dtype = dtype, .lanes = lanes, .src = {pointer, offset}});
   }
   int store(int pointer, int offset, int value) {
-    return add({.kind = Inst::Store, .dtype = at(value).dtype, .lanes = std::max(at(value).lanes, at(offset).lanes),
+    return add({.kind = Inst::Store,
+                .dtype = at(value).dtype,
+                .lanes = std::max(at(value).lanes, at(offset).lanes),
                 .src = {pointer, offset, value}});
   }
 
   // --- loops and accumulators
-  int loop(int begin, int end) { return add({.kind = Inst::Loop, .dtype = DType::I64, .src = {begin, end}}); }
+  int loop(int begin, int end) {
+    return add({.kind = Inst::Loop, .dtype = DType::I64, .src = {begin, end}});
+  }
   int loop(int64_t count) {
     int begin = integer(0);
     return loop(begin, integer(count));
@@ -83,9 +98,15 @@ class ProgramBuilder {
   int acc(int initial, int lanes) {
     return add({.kind = Inst::Acc, .dtype = at(initial).dtype, .lanes = lanes, .src = {initial}});
   }
-  int get(int acc) { return add({.kind = Inst::AccGet, .dtype = at(acc).dtype, .lanes = at(acc).lanes, .src = {acc}}); }
+  int get(int acc) {
+    return add(
+        {.kind = Inst::AccGet, .dtype = at(acc).dtype, .lanes = at(acc).lanes, .src = {acc}});
+  }
   void set(int acc, int value) {
-    add({.kind = Inst::AccSet, .dtype = at(acc).dtype, .lanes = at(acc).lanes, .src = {acc, value}});
+    add({.kind = Inst::AccSet,
+         .dtype = at(acc).dtype,
+         .lanes = at(acc).lanes,
+         .src = {acc, value}});
   }
 
  private:

@@ -62,13 +62,15 @@ struct SmallModel {
   }
 };
 
-// Merges of tokens that there are at that point, in any order of usefulness: worse than real vocabularies.
+// Merges of tokens that there are at that point, in any order of usefulness: worse than real
+// vocabularies.
 Merges random_merges(std::mt19937& random, int count) {
   Tokens tokens = {"a", "b", "c"};
   std::set<std::pair<std::string, std::string>> seen;
   Merges merges;
   for (int i = 0; i < count; ++i) {
-    std::pair<std::string, std::string> merge(tokens[random() % tokens.size()], tokens[random() % tokens.size()]);
+    std::pair<std::string, std::string> merge(tokens[random() % tokens.size()],
+                                              tokens[random() % tokens.size()]);
     if (merge.first.size() + merge.second.size() > 8 || !seen.insert(merge).second) continue;
     tokens.push_back(merge.first + merge.second);
     merges.push_back(merge);
@@ -87,7 +89,8 @@ double seconds_for(const Tokenizer& tokenizer, const std::string& text) {
   for (int i = 0; i < 3; ++i) {
     auto start = std::chrono::steady_clock::now();
     CHECK(tokenizer.encode(text).size() > 0);
-    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    best = std::min(
+        best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
   }
   return best;
 }
@@ -113,10 +116,13 @@ TEST_CASE("the queue gives what the definition gives, also when ranks are in no 
   for (int round = 0; round < 150; ++round) {
     Merges merges = random_merges(random, 20);
     if (round % 2) std::shuffle(merges.begin(), merges.end(), random);
-    // A shuffled list may use a token before the merge that makes it; SmallModel wants both parts to exist.
-    if (round % 2) std::stable_sort(merges.begin(), merges.end(), [](auto& a, auto& b) {
-      return std::max(a.first.size(), a.second.size()) < std::max(b.first.size(), b.second.size());
-    });
+    // A shuffled list may use a token before the merge that makes it; SmallModel wants both parts
+    // to exist.
+    if (round % 2)
+      std::stable_sort(merges.begin(), merges.end(), [](auto& a, auto& b) {
+        return std::max(a.first.size(), a.second.size()) <
+               std::max(b.first.size(), b.second.size());
+      });
     SmallModel model(merges);
     std::string word = random_word(random, 60);
     CHECK(model.encode(word) == encode_slowly(merges, word));
@@ -134,7 +140,8 @@ TEST_CASE("windows give the same tokens as whole words") {
 }
 
 TEST_CASE("a border that depends on the far right is found by encoding the word as a whole") {
-  // Pairs form from the right end: "ax" first, which leaves the next a without its neighbour, and so on.
+  // Pairs form from the right end: "ax" first, which leaves the next a without its neighbour, and
+  // so on.
   Merges merges = {{"a", "x"}};
   std::string left = "a", text = "ax";
   for (int i = 0; i < 12; ++i) {
@@ -144,7 +151,8 @@ TEST_CASE("a border that depends on the far right is found by encoding the word 
   merges.emplace_back("a", "a");
   SmallModel model(merges);
   const std::string word = std::string(40, 'a') + "x";
-  for (size_t window : {8, 13, 32}) CHECK(model.encode(word, window) == encode_slowly(merges, word));
+  for (size_t window : {8, 13, 32})
+    CHECK(model.encode(word, window) == encode_slowly(merges, word));
 }
 
 TEST_CASE("bytes without a token are left out") {
@@ -160,7 +168,8 @@ TEST_CASE("time is linear in the length of one word") {
   for (std::string run : {"a", " ", "\n", "!"})
     for (int i = 0; i < 8; ++i, run += run) test::add_merge(data, run, run);
   Tokenizer tokenizer = test::make(std::move(data));
-  for (const char* unit : {"a", " ", "\n", "!", "7", "ab", "\n ", " \t", "\xE4\xB8\x80", "\xFF", "'"}) {
+  for (const char* unit :
+       {"a", " ", "\n", "!", "7", "ab", "\n ", " \t", "\xE4\xB8\x80", "\xFF", "'"}) {
     std::string small, large;
     while (small.size() < (32 << 10)) small += unit;
     while (large.size() < (512 << 10)) large += unit;

@@ -13,7 +13,8 @@ std::vector<std::string> words(const char* pre, std::string_view text) {
   const Pretokenizer* pretokenizer = find_pretokenizer(pre);
   REQUIRE(pretokenizer);
   std::vector<std::string> out;
-  split_words(std::span(pretokenizer->stages), text, [&](std::string_view word) { out.emplace_back(word); });
+  split_words(std::span(pretokenizer->stages), text,
+              [&](std::string_view word) { out.emplace_back(word); });
   return out;
 }
 
@@ -25,7 +26,9 @@ std::string joined(const char* pre, std::string_view text) {
 
 }  // namespace
 
-TEST_CASE("glm4 and llama-bpe take up to three digits, any one sign before letters, contractions in any case") {
+TEST_CASE(
+    "glm4 and llama-bpe take up to three digits, any one sign before letters, contractions in any "
+    "case") {
   for (const char* pre : {"glm4", "llama-bpe", "llama3"}) {
     CHECK(joined(pre, "I'll pay 12345!") == "I|'ll| pay| |123|45|!");
     CHECK(joined(pre, "WE'VE (ok)") == "WE|'VE| (|ok|)");
@@ -47,7 +50,8 @@ TEST_CASE("gpt-2 keeps a space before numbers and knows contractions in lower ca
 
 TEST_CASE("starcoder cuts digits out first") { CHECK(joined("starcoder", "x 42y") == "x| |4|2|y"); }
 
-TEST_CASE("deepseek-v3 joins a sign to letters, keeps marks with letters, sets Chinese and kana apart") {
+TEST_CASE(
+    "deepseek-v3 joins a sign to letters, keeps marks with letters, sets Chinese and kana apart") {
   CHECK(joined("deepseek-v3", "a_b e\u0301x") == "a|_b| e\u0301x");
   CHECK(joined("deepseek-v3", "see你好ok 12345") == "see|你好|ok| |123|45");
   CHECK(joined("deepseek-v3", "'tis \"quoted\"") == "'tis| \"|quoted|\"");
@@ -80,7 +84,8 @@ TEST_CASE("words are the text again, whatever the bytes") {
     for (int i = 0; i < round; ++i) {
       state = state * 6364136223846793005u + 1442695040888963407u;
       // Half of the bytes from a few that make interesting neighbours.
-      text += state >> 63 ? static_cast<char>(state >> 50) : " \n\r'sL1\xE2\x82\xAC\xF0\x9F\x80\xE3\x80\x80."[state >> 40 & 15];
+      text += state >> 63 ? static_cast<char>(state >> 50)
+                          : " \n\r'sL1\xE2\x82\xAC\xF0\x9F\x80\xE3\x80\x80."[state >> 40 & 15];
     }
     for (const Pretokenizer& pre : all_pretokenizers()) {
       std::string again;

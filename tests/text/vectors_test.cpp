@@ -1,5 +1,5 @@
-// Token ids that other implementations computed: the tokenizer of the small model in the repository, and, where the
-// folder shared/ lies beside the repository, real vocabularies.
+// Token ids that other implementations computed: the tokenizer of the small model in the
+// repository, and, where the folder shared/ lies beside the repository, real vocabularies.
 #include <doctest/doctest.h>
 
 #include <fstream>
@@ -92,7 +92,8 @@ TEST_CASE("prompts of the oracles encode, and their greedy tokens decode, as sto
   for (const char* name : {"tiny-glm/oracle/tiny-glm-F16", "tiny-ds2/oracle/tiny-ds2-F16"}) {
     auto text = read_if_there(kShared + "/models/" + name + ".json");
     if (!text) continue;
-    for (const auto& prompt : nlohmann::json::parse(*text)["prompts"]) {
+    const auto oracle = nlohmann::json::parse(*text);
+    for (const auto& prompt : oracle["prompts"]) {
       const std::vector<int32_t> ids = prompt["ids"], greedy = prompt["greedy"];
       CHECK(tiny_glm().encode(prompt["text"].get<std::string>()) == ids);
       CHECK(to_valid_utf8(tiny_glm().decode(greedy)) == prompt["greedy_text"].get<std::string>());

@@ -1,0 +1,315 @@
+#include "codegen/kernel_eval.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <functional>
+#include <unordered_map>
+
+#include "base/ensure.h"
+#include "graph/text.h"
+
+namespace smelt {
+namespace {
+
+constexpr double kLowest = -3.4028234663852886e38;
+
+struct Value {
+  Scalar scalar;
+  bool defined = true;  // what an undefined operation made may exist as long as nothing depends on it
+};
+
+DType working(DType dtype) { return dtype == DType::F32 ? DType::F64 : dtype; }
+
+// The node with f32 taken as f64, for apply_op(). A bitcast keeps its types: there their sizes matter.
+Node in_double(const Node& node) {
+  if (node.op == Op::Bitcast) return node;
+  Node out{.op = node.op, .dtype = working(node.dtype), .arg = node.arg};
+  for (Ref s : node.src) {
+    const DType dtype = working(s->dtype);
+    out.src.push_back(is_float(dtype) ? constant_f(0, dtype) : constant(0, dtype));
+  }
+  return out;
+}
+
+size_t value_count(Ref reduce) {
+  size_t count = reduce->op == Op::SoftmaxSum ? 2 : 1;
+  if (reduce->op == Op::SoftmaxSum)
+    while (count + 1 < reduce->src.size() && reduce->src[count]->op != Op::Range) count += 2;
+  return count;
+}
+
+Scalar read(std::span<const std::byte> memory, int64_t at, DType dtype) {
+  uint64_t bits = 0;
+  std::memcpy(&bits, memory.data() + at, static_cast<size_t>(size_of(dtype)));
+  return from_bits(bits, dtype);
+}
+
+double precision_loss(DType dtype) { return dtype == DType::F16 ? 0x1p-13 : dtype == DType::BF16 ? 0x1p-16 : 1; }
+
+double distance(const KernelElement& expected, Scalar got, double scale) {
+  constexpr double kInfinite = std::numeric_limits<double>::infinity();
+  if (!is_float(expected.dtype)) return got.i == wrap(expected.value.i, expected.dtype) ? 0 : kInfinite;
+  const double e = expected.value.f;
+  if (got.f == e || (got.f < kMaskedScore && e < kMaskedScore) || (std::isnan(got.f) && std::isnan(e))) return 0;
+  const double d = std::abs(got.f - e) / scale * precision_loss(expected.dtype);
+  return std::isnan(d) ? kInfinite : d;
+}
+
+// One node of a nest. A value stays good until a range that it depends on moves.
+struct Cell {
+  Ref node;
+  Node op;                   // for elementwise nodes: in_double()
+  std::vector<int> src;
+  std::vector<int> values, ranges;  // of a reduction: its sources
+  std::vector<int> depends;  // ranges that it depends on and does not run over itself
+  Value value;
+  std::vector<int64_t> best;  // of a TopK: indices
+  uint64_t computed = 0, moved = 0;  // when; for ranges when they moved
+};
+
+class NestEvaluator {
+ public:
+  NestEvaluator(const KernelEvalRequest& request, std::map<int64_t, std::vector<std::byte>>& locals)
+      : request_(request), locals_(locals) {}
+
+  Status run(const Refs& stores, std::vector<KernelElement>& out) {
+    for (Ref store : stores) {
+      for (Ref s : store->src) cell_of(s);
+      run_store(store, out);
+      if (!problem_.empty()) return Error{problem_};
+    }
+    return {};
+  }
+
+ private:
+  int cell_of(Ref n) {
+    if (auto it = index_.find(n.get()); it != index_.end()) return it->second;
+    Cell cell{.node = n};
+    for (Ref s : n->src) cell.src.push_back(cell_of(s));
+    for (int s : cell.src) merge(cell.depends, cells_[s].depends);
+    if (is_elementwise(n->op)) cell.op = in_double(*n);
+    if (is_reduce(n->op) || n->op == Op::LaneReduce) {
+      const size_t values = is_reduce(n->op) ? value_count(n) : 1;
+      cell.values.assign(cell.src.begin(), cell.src.begin() + values);
+      cell.ranges.assign(cell.src.begin() + values, cell.src.end());
+      std::erase_if(cell.depends, [&](int r) { return std::find(cell.ranges.begin(), cell.ranges.end(), r) != cell.ranges.end(); });
+    }
+    const int id = static_cast<int>(cells_.size());
+    if (n->op == Op::Range) cell.depends = {id};
+    if (n->op == Op::Var) cell.value.scalar.i = request_.variables.at(n->arg.name);
+    if (n->op == Op::Const) cell.value.scalar = *scalar_of(n);
+    cells_.push_back(std::move(cell));
+    index_[n.get()] = id;
+    return id;
+  }
+
+  static void merge(std::vector<int>& into, const std::vector<int>& more) {
+    for (int x : more)
+      if (std::find(into.begin(), into.end(), x) == into.end()) into.push_back(x);
+  }
+
+  // --- loops
+
+  void move(int range, int64_t to) {
+    cells_[range].value.scalar.i = to;
+    cells_[range].moved = ++clock_;
+  }
+
+  int64_t size_of_range(int range) { return value(cells_[range].src[0]).scalar.i; }
+
+  // Calls f for every choice of values of the ranges, the last one fastest.
+  void for_each(const std::vector<int>& ranges, const std::function<void()>& f, size_t first = 0) {
+    if (!problem_.empty()) return;
+    if (first == ranges.size()) return f();
+    const int64_t size = size_of_range(ranges[first]);
+    for (int64_t i = 0; i < size; ++i) {
+      move(ranges[first], i);
+      for_each(ranges, f, first + 1);
+    }
+  }
+
+  void run_store(Ref store, std::vector<KernelElement>& out) {
+    std::vector<int> ranges;
+    for (size_t i = 3; i < store->src.size(); ++i) ranges.push_back(cell_of(store->src[i]));
+    const bool local = store->src[0]->op == Op::Local;
+    int64_t count = 1;
+    for (int r : ranges) count *= size_of_range(r);
+    const int64_t wanted = local ? count : std::min(count, request_.elements_per_store);
+    for (int64_t k = 0; k < wanted && problem_.empty(); ++k) {
+      // Evenly from the first to the last, whatever the count.
+      int64_t rest = wanted == count ? k : static_cast<int64_t>(static_cast<__int128>(count - 1) * k / std::max<int64_t>(wanted - 1, 1));
+      for (size_t i = ranges.size(); i-- > 0;) {
+        const int64_t size = size_of_range(ranges[i]);
+        move(ranges[i], rest % size);
+        rest /= size;
+      }
+      store_element(store, local, out);
+    }
+  }
+
+  void store_element(Ref store, bool local, std::vector<KernelElement>& out) {
+    const Value offset = value(cell_of(store->src[1])), v = value(cell_of(store->src[2]));
+    if (!problem_.empty()) return;
+    if (!offset.defined || !v.defined) return fail(store, "an undefined value is stored");
+    const KernelElement element{store->src[0]->arg.i, offset.scalar.i, store->src[2]->dtype, v.scalar};
+    if (!local) {
+      out.push_back(element);
+      return;
+    }
+    std::vector<std::byte>& memory = locals_[element.buffer];
+    memory.resize(static_cast<size_t>(store->src[0]->arg.list[0]));
+    const auto size = static_cast<size_t>(size_of(element.dtype)), at = static_cast<size_t>(element.offset);
+    if (element.offset < 0 || at + size > memory.size()) return fail(store, "byte " + std::to_string(element.offset) + " is outside of its local buffer");
+    const uint64_t bits = to_bits(element.value, element.dtype);
+    std::memcpy(memory.data() + at, &bits, size);
+  }
+
+  // --- values
+
+  void fail(Ref node, const std::string& what) {
+    if (problem_.empty()) problem_ = "[kernel eval] " + std::string(name_of(node->op)) + " at " + to_infix(node->src[1]) + ": " + what;
+  }
+
+  bool is_current(const Cell& cell) const {
+    if (cell.computed == 0) return false;
+    return std::all_of(cell.depends.begin(), cell.depends.end(), [&](int r) { return cells_[r].moved <= cell.computed; });
+  }
+
+  Value value(int id) {
+    const Op op = cells_[id].node->op;
+    if (op == Op::Const || op == Op::Var || op == Op::Range) return cells_[id].value;
+    if (is_current(cells_[id])) return cells_[id].value;
+    const Value v = compute(id);
+    cells_[id].value = v;
+    cells_[id].computed = ++clock_;
+    return v;
+  }
+
+  Value compute(int id) {
+    const Ref node = cells_[id].node;
+    switch (node->op) {
+      case Op::Load: return load(id);
+      case Op::ReduceSum: case Op::ReduceMax: return reduce(id, node->op);
+      case Op::LaneReduce: return reduce(id, static_cast<Op>(node->arg.i));
+      case Op::SoftmaxSum: return softmax_sum(id);
+      case Op::TopK: return top_k(id);
+      case Op::TopKLane: {
+        value(cells_[id].src[0]);
+        return {{.i = cells_[cells_[id].src[0]].best[static_cast<size_t>(node->arg.i)]}};
+      }
+      default: break;
+    }
+    ENSURE(is_elementwise(node->op), "cannot evaluate " + std::string(name_of(node->op)));
+    Value src[3];
+    for (size_t i = 0; i < node->src.size(); ++i) src[i] = value(cells_[id].src[i]);  // both sides of a where: they must be safe
+    return apply(cells_[id].op, std::span<const Value>(src, node->src.size()));
+  }
+
+  static Value apply(const Node& op, std::span<const Value> src) {
+    if (op.op == Op::Where) return !src[0].defined ? src[0] : src[0].scalar.i ? src[1] : src[2];
+    Scalar scalars[3];
+    for (size_t i = 0; i < src.size(); ++i) {
+      if (!src[i].defined) return {.defined = false};
+      scalars[i] = src[i].scalar;
+    }
+    const auto result = apply_op(op, std::span<const Scalar>(scalars, src.size()));
+    return result ? Value{*result} : Value{.defined = false};
+  }
+
+  Value load(int id) {
+    const Ref node = cells_[id].node, buffer = node->src[0];
+    const Value offset = value(cells_[id].src[1]);
+    std::span<const std::byte> memory;
+    if (buffer->op == Op::Local) memory = locals_[buffer->arg.i];
+    else memory = request_.buffers.at(static_cast<size_t>(buffer->arg.i));
+    const int64_t at = offset.scalar.i, size = size_of(node->dtype);
+    if (!offset.defined || at < 0 || at > static_cast<int64_t>(memory.size()) - size) {
+      fail(node, "byte " + std::to_string(at) + " is outside of " + std::string(name_of(buffer->op)) + " " + std::to_string(buffer->arg.i) +
+                     ", which has " + std::to_string(memory.size()) + " bytes");
+      return {.defined = false};
+    }
+    return {read(memory, at, node->dtype)};
+  }
+
+  Value reduce(int id, Op op) {
+    const DType dtype = working(cells_[id].node->dtype);
+    const bool is_max = op == Op::ReduceMax;
+    Value total;
+    if (is_max) total.scalar = is_float(dtype) ? Scalar{.f = kLowest} : Scalar{.i = lowest_int(dtype)};
+    for_each(cells_[id].ranges, [&] {
+      const Value term = value(cells_[id].values[0]);
+      total.defined &= term.defined;
+      if (total.defined) total.scalar = *apply_binary(is_max ? Op::Max : Op::Add, dtype, total.scalar, term.scalar);
+    });
+    return total;
+  }
+
+  // In two passes, as it is defined: the greatest score, then the sum.
+  Value softmax_sum(int id) {
+    const size_t values = cells_[id].values.size();
+    Value total;
+    double top = kLowest;
+    for_each(cells_[id].ranges, [&] {
+      for (size_t i = 0; i < values; i += 2) top = std::max(top, value(cells_[id].values[i]).scalar.f);
+    });
+    for_each(cells_[id].ranges, [&] {
+      for (size_t i = 0; i < values; i += 2) {
+        const Value score = value(cells_[id].values[i]), v = value(cells_[id].values[i + 1]);
+        total.defined &= score.defined && v.defined;
+        if (score.scalar.f > kMaskedScore) total.scalar.f += std::exp(score.scalar.f - top) * v.scalar.f;
+      }
+    });
+    return total;
+  }
+
+  Value top_k(int id) {
+    std::vector<Scalar> all;
+    const bool floats = is_float(cells_[id].node->src[0]->dtype);
+    for_each(cells_[id].ranges, [&] { all.push_back(value(cells_[id].values[0]).scalar); });
+    std::vector<int64_t> order(all.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int64_t>(i);
+    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return floats ? all[a].f > all[b].f : all[a].i > all[b].i; });
+    order.resize(static_cast<size_t>(cells_[id].node->arg.i), 0);
+    cells_[id].best = std::move(order);
+    return {};
+  }
+
+  const KernelEvalRequest& request_;
+  std::map<int64_t, std::vector<std::byte>>& locals_;
+  std::unordered_map<const Node*, int> index_;
+  std::vector<Cell> cells_;
+  uint64_t clock_ = 0;
+  std::string problem_;
+};
+
+}  // namespace
+
+Result<std::vector<KernelElement>> evaluate_kernel(const KernelEvalRequest& request) {
+  std::vector<KernelElement> elements;
+  std::map<int64_t, std::vector<std::byte>> locals;
+  for (Ref nest : request.tree->src) {
+    const Refs stores = nest->op == Op::Sink ? nest->src : Refs{nest};
+    NestEvaluator nest_evaluator(request, locals);  // a new one: locals of earlier nests have changed
+    SMELT_CHECK(nest_evaluator.run(stores, elements));
+  }
+  return elements;
+}
+
+KernelDifference difference(const std::vector<KernelElement>& expected, const std::vector<std::span<const std::byte>>& buffers) {
+  std::map<int64_t, double> greatest;
+  for (const KernelElement& e : expected)
+    if (is_float(e.dtype) && e.value.f > kMaskedScore) greatest[e.buffer] = std::max(greatest[e.buffer], std::abs(e.value.f));
+  KernelDifference worst;
+  for (const KernelElement& e : expected) {
+    const Scalar got = read(buffers[static_cast<size_t>(e.buffer)], e.offset, e.dtype);
+    const double d = distance(e, got, 1 + greatest[e.buffer]);
+    if (d <= worst.worst) continue;
+    const std::string values = is_float(e.dtype) ? std::to_string(got.f) + " instead of " + std::to_string(e.value.f)
+                                                 : std::to_string(got.i) + " instead of " + std::to_string(e.value.i);
+    worst = {d, "buffer " + std::to_string(e.buffer) + " byte " + std::to_string(e.offset) + ": " + values};
+  }
+  return worst;
+}
+
+}  // namespace smelt

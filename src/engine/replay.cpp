@@ -1,0 +1,261 @@
+#include "engine/replay.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <random>
+#include <set>
+#include <unordered_map>
+
+#include "base/file.h"
+#include "codegen/kernel_eval.h"
+#include "engine/compile.h"
+#include "graph/rules_algebra.h"
+#include "graph/text.h"
+#include "graph/verify.h"
+#include "render/llvm.h"
+
+namespace smelt {
+namespace {
+
+constexpr int64_t kGreatestVariable = 4;     // symbolic sizes stay small
+constexpr int64_t kGreatestIndex = 63;       // so do row numbers: 0, 1, .. 63, 0, ..
+constexpr int64_t kGreatestMemory = int64_t{16} << 30;
+constexpr int64_t kTermsJudged = 400'000;    // what the interpreter does in a few seconds
+constexpr double kAgreement = 2e-5;          // of sums in f32 against double
+constexpr size_t kSpare = 64;                // bytes behind a buffer that a vector may touch
+
+Error bad(const std::string& path, const std::string& what) {
+  return Error{"[replay] " + path + ": " + what + "; give a NAME.ir that DUMP=dir wrote"};
+}
+
+struct Dump {
+  std::string name;
+  Ref tree;
+  KernelOpts opts;  // empty: chosen anew
+};
+
+Result<KernelOpts> read_opts(const std::string& path, Ref tree) {
+  SMELT_TRY(text, read_file(path));
+  KernelOpts opts;
+  size_t begin = 0;
+  for (Ref nest : tree->src) {
+    const size_t end = std::min(text.find('\n', begin), text.size());
+    SMELT_TRY(mine, parse_opts(std::string_view(text).substr(std::min(begin, end), end - std::min(begin, end))));
+    Refs stores = prepare_nest(nest);
+    for (const Opt& opt : mine) {
+      if (const std::string reason = why_not(stores, opt); !reason.empty())
+        return Error{"[replay] " + path + ": " + reason + "; correct that option or remove the file"};
+      stores = apply_opt(stores, opt);
+    }
+    opts.push_back(std::move(mine));
+    begin = end + 1;
+  }
+  return opts;
+}
+
+bool is_nests_of_stores(Ref tree) {
+  return tree->op == Op::Sink && !tree->src.empty() && std::all_of(tree->src.begin(), tree->src.end(), [](Ref nest) {
+    return nest->op == Op::Sink && !nest->src.empty() &&
+           std::all_of(nest->src.begin(), nest->src.end(), [](Ref store) { return store->op == Op::Store; });
+  });
+}
+
+Result<Dump> read_dump(const std::string& path) {
+  const std::filesystem::path file(path);
+  if (file.extension() != ".ir") return bad(path, "it does not end in .ir");
+  SMELT_TRY(text, read_file(path));
+  SMELT_TRY(tree, parse(text));
+  if (Status s = verify(tree, Stage::Kernel); !s) return bad(path, s.error().message);
+  if (!is_nests_of_stores(tree)) return bad(path, "it is not a kernel");
+  Dump dump{.name = file.stem().string(), .tree = tree};
+  const std::string beside = std::filesystem::path(file).replace_extension(".opts").string();
+  if (std::filesystem::exists(beside)) {
+    SMELT_TRY(opts, read_opts(beside, tree));
+    dump.opts = std::move(opts);
+  }
+  return dump;
+}
+
+// --- inputs
+
+Refs loads_below(Ref n) {
+  Refs loads;
+  for (Ref x : toposort(n))
+    if (x->op == Op::Load) loads.push_back(x);
+  return loads;
+}
+
+// What a kernel's inputs must be like for every load to lie inside.
+class Inputs {
+ public:
+  explicit Inputs(Ref tree) : tree_(tree) {
+    for (Ref n : toposort(tree)) {
+      if (n->op == Op::Var) variables_[n->arg.name] = std::clamp(kGreatestVariable, n->min, n->max), replaced_[n] = constant(variables_[n->arg.name]);
+      if (n->op == Op::Load) types_[buffer_of(n)].insert(n->dtype);
+      if (n->op == Op::Store && n->src[0]->op == Op::Local) local_stores_.push_back(n);
+      if (n->op == Op::Load || n->op == Op::Store) mark_indices(n->src[1]);
+      if (n->op == Op::Range) mark_indices(n->src[0]);
+    }
+    for (Ref n : toposort(tree))
+      if ((n->op == Op::Load || n->op == Op::Store) && n->src[0]->op == Op::Param) {
+        const DType dtype = n->op == Op::Load ? n->dtype : n->src[2]->dtype;
+        int64_t& bytes = bytes_[n->src[0]->arg.i];
+        bytes = std::max(bytes, greatest(n->src[1]) + size_of(dtype));
+      }
+  }
+
+  const std::map<std::string, int64_t>& variables() const { return variables_; }
+
+  int64_t total_bytes() const {
+    int64_t total = 0;
+    for (const auto& [i, bytes] : bytes_) total += bytes > kGreatestMemory ? kGreatestMemory : bytes;
+    return total;
+  }
+
+  // By Param number, each followed by kSpare bytes.
+  std::vector<std::vector<std::byte>> random(uint64_t seed) const {
+    std::vector<std::vector<std::byte>> buffers(bytes_.empty() ? 0 : static_cast<size_t>(bytes_.rbegin()->first) + 1);
+    std::mt19937_64 rng(seed);
+    for (const auto& [i, bytes] : bytes_) {
+      buffers[static_cast<size_t>(i)].resize(static_cast<size_t>(bytes) + kSpare);
+      fill(buffers[static_cast<size_t>(i)], i, rng);
+    }
+    return buffers;
+  }
+
+  // Terms that one value is made of, those of reductions in reductions included.
+  int64_t terms_of(Ref n) {
+    if (auto it = terms_.find(n); it != terms_.end()) return it->second;
+    int64_t terms = 1;
+    for (Ref s : n->src) terms = std::max(terms, terms_of(s));
+    if (is_reduce(n->op))
+      for (Ref s : n->src)
+        if (s->op == Op::Range) terms *= std::clamp<int64_t>(greatest(s->src[0]), 1, kTermsJudged);
+    return terms_[n] = std::min(terms, kTermsJudged);
+  }
+
+ private:
+  static std::pair<Op, int64_t> buffer_of(Ref load) { return {load->src[0]->op, load->src[0]->arg.i}; }
+
+  void mark_indices(Ref expr) {
+    for (Ref load : loads_below(expr)) indices_.insert(buffer_of(load));
+  }
+
+  // The greatest value of an index expression with such numbers. What a kernel computed itself (ids of a top-k) may be
+  // as large as that allows.
+  int64_t greatest(Ref expr) {
+    Replacements by = replaced_;
+    for (Ref n : toposort(expr)) {
+      if (n->op == Op::TopKLane) by[n] = constant(greatest(n->src[0]->src[1]->src[0]) - 1, n->dtype);
+      if (n->op == Op::Load) by[n] = is_float(n->dtype) ? constant_f(0, n->dtype) : constant(n->src[0]->op == Op::Local ? greatest_local(n) : kGreatestIndex, n->dtype);
+    }
+    return substitute(expr, by)->max;
+  }
+
+  int64_t greatest_local(Ref load) {
+    int64_t most = 0;
+    for (Ref store : local_stores_)
+      if (store->src[0] == load->src[0]) most = std::max(most, greatest(store->src[2]));
+    return most;
+  }
+
+  void fill(std::vector<std::byte>& buffer, int64_t i, std::mt19937_64& rng) const {
+    const auto it = types_.find({Op::Param, i});
+    if (it == types_.end()) return;
+    const std::set<DType>& types = it->second;
+    if (indices_.contains({Op::Param, i})) {
+      const auto size = static_cast<size_t>(size_of(*types.begin()));
+      for (size_t at = 0; at < buffer.size(); at += size) buffer[at] = std::byte(at / size % (kGreatestIndex + 1));
+      return;
+    }
+    if (types.size() == 1 && *types.begin() == DType::F32)
+      for (size_t at = 0; at + 4 <= buffer.size(); at += 4) {
+        const auto x = static_cast<float>(static_cast<double>(rng() >> 11) * 0x1p-52 - 1);
+        std::memcpy(buffer.data() + at, &x, 4);
+      }
+    else if (types.size() == 1 && (*types.begin() == DType::I32 || *types.begin() == DType::I64))
+      for (size_t at = 0; at < buffer.size(); at += static_cast<size_t>(size_of(*types.begin()))) buffer[at] = std::byte(rng() & 255);
+    else  // raw blocks: without this bit their scales are below 2, whatever float they are
+      for (std::byte& b : buffer) b = std::byte(rng() & 0xbf);
+  }
+
+  Ref tree_;
+  std::map<std::string, int64_t> variables_;
+  Replacements replaced_;
+  std::map<std::pair<Op, int64_t>, std::set<DType>> types_;
+  std::set<std::pair<Op, int64_t>> indices_;
+  Refs local_stores_;
+  std::unordered_map<Ref, int64_t, RefHash> terms_;
+  std::map<int64_t, int64_t> bytes_;
+};
+
+std::vector<std::span<const std::byte>> without_spare(const std::vector<std::vector<std::byte>>& buffers) {
+  std::vector<std::span<const std::byte>> out;
+  for (const auto& b : buffers) out.push_back(std::span(b).first(b.empty() ? 0 : b.size() - kSpare));
+  return out;
+}
+
+// --- running
+
+// Seconds of one run: the best of as many as fit a fifth of a second.
+double best_seconds(const std::function<void()>& run) {
+  using Clock = std::chrono::steady_clock;
+  double best = 1e9, total = 0;
+  for (int i = 0; i < 1000 && (i < 2 || total < 0.2); ++i) {
+    const auto start = Clock::now();
+    run();
+    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    best = std::min(best, seconds), total += seconds;
+  }
+  return best;
+}
+
+std::string line(const char* format, auto... values) {
+  char text[240];
+  std::snprintf(text, sizeof text, format, values...);
+  return text;
+}
+
+}  // namespace
+
+Result<ReplayReport> replay_kernel(const std::string& path) {
+  SMELT_TRY(dump, read_dump(path));
+  Inputs inputs(dump.tree);
+  if (inputs.total_bytes() >= kGreatestMemory) return bad(path, "its buffers would take more than 16 GiB");
+  SMELT_TRY(device, CpuDevice::open({.threads = 1, .use_cache = false}));
+
+  std::vector<std::string> names;
+  std::vector<int64_t> symbols;
+  for (const auto& [name, value] : inputs.variables()) names.push_back(name), symbols.push_back(value);
+  const CodegenResult code = generate({.tree = dump.tree, .name = dump.name, .machine = machine_of(device->target()), .symbols = names, .opts = dump.opts});
+  const Source source{render_llvm(code.program, llvm_options(device->target())), dump.name};
+  const KernelEntry entry = device->compile(std::span(&source, 1))[0];
+
+  std::vector<std::vector<std::byte>> before = inputs.random(1), after = before;
+  std::vector<const void*> pointers;
+  for (auto& b : after) pointers.push_back(b.data());
+  const auto run = [&] { entry(pointers.data(), symbols.data(), 0, 1); };
+  run();
+  int64_t elements = kTermsJudged;
+  for (Ref nest : dump.tree->src)
+    for (Ref store : nest->src) elements = std::min(elements, std::max<int64_t>(16, kTermsJudged / inputs.terms_of(store->src[2])));
+  SMELT_TRY(expected, evaluate_kernel({.tree = dump.tree, .buffers = without_spare(before), .variables = inputs.variables(), .elements_per_store = elements}));
+  const KernelDifference worst = difference(expected, without_spare(after));
+
+  const double seconds = best_seconds(run);
+  const auto bytes = static_cast<double>(inputs.total_bytes());
+  ReplayReport report{.agrees = worst.worst <= kAgreement};
+  report.text = "kernel   " + dump.name + "\n";
+  for (size_t i = 0; i < code.opts.size(); ++i) report.text += line("nest %-4zu", i) + (code.opts[i].empty() ? "no options" : to_string(code.opts[i])) + "\n";
+  for (const auto& [name, value] : inputs.variables()) report.text += "symbol   " + name + " = " + std::to_string(value) + "\n";
+  report.text += line("time     %.2f us on one thread, %.2f MB of buffers, %.2f GB/s\n", seconds * 1e6, bytes * 1e-6, bytes / seconds * 1e-9);
+  report.text += line("judged   %zu elements, largest difference %.2g: %s\n", expected.size(), worst.worst, report.agrees ? "agrees" : "differs");
+  if (!report.agrees) report.text += "worst    " + worst.where + "\n";
+  return report;
+}
+
+}  // namespace smelt

@@ -1,0 +1,130 @@
+// Kernel options: each changes how a kernel runs and never what it computes.
+#include "codegen/opt.h"
+
+#include <doctest/doctest.h>
+
+#include "support/judge.h"
+#include "support/small_graphs.h"
+
+using namespace smelt;
+using namespace smelt::testing;
+
+namespace {
+
+// out [8, 16] = x [8, 64] times w [16, 64]: axes 0 (rows of x), 1 (rows of w), 2 (reduction)
+Ref matmul() { return sink({output(2, linear(input(0, {8, 64}), input(1, {16, 64})))}); }
+
+void check_opts(Ref root, std::vector<Opt> opts, const Variables& variables = {}) {
+  const JudgedKernel kernel = kernel_of(root, variables);
+  KernelOpts all(kernel.tree->src.size());
+  all.back() = std::move(opts);
+  CHECK_MESSAGE(problem_with(kernel, all) == "", to_text(all));
+}
+
+std::string why_not(Ref root, std::vector<Opt> opts, const Variables& variables = {}) {
+  return why_not_last(prepared(kernel_of(root, variables).tree), std::move(opts));
+}
+
+}  // namespace
+
+TEST_CASE("every option by itself keeps the result of a matrix product") {
+  check_opts(matmul(), {});
+  check_opts(matmul(), {local(1, 8)});
+  check_opts(matmul(), {upcast(0, 4)});
+  check_opts(matmul(), {upcast(1, 16)});
+  check_opts(matmul(), {group(2, 16)});
+  check_opts(matmul(), {unroll(2, 4)});
+  check_opts(matmul(), {split(2, 8)});
+  check_opts(matmul(), {front(1)});
+  check_opts(matmul(), {task(0)});
+}
+
+TEST_CASE("options add up") {
+  check_opts(matmul(), {group(2, 8), unroll(2, 2), upcast(0, 4), task(0)});
+  check_opts(matmul(), {local(1, 16), unroll(2, 8), upcast(0, 8)});
+  check_opts(matmul(), {split(2, 32), group(3, 16), unroll(3, 2), upcast(1, 2), front(1), task(0)});
+}
+
+TEST_CASE("an option can take a whole axis") {
+  check_opts(matmul(), {group(2, 64)});
+  check_opts(matmul(), {unroll(2, 64)});
+  check_opts(matmul(), {upcast(0, 8), upcast(1, 16)});
+  check_opts(matmul(), {upcast(0, 2), upcast(0, 2)});
+}
+
+TEST_CASE("symbolic sizes can be split by what is known to divide them") {
+  const Ref n = variable("n", 1, 8);
+  const Ref root = sink({output(2, linear(input(0, {Dim(n * 4), 64}), input(1, {16, 64})))});
+  check_opts(root, {group(2, 16), upcast(0, 4), task(0)}, {{"n", 3}});
+  CHECK(why_not(root, {upcast(0, 8)}, {{"n", 3}}) == "upcast: 8 does not divide axis 0 of symbolic size");
+}
+
+TEST_CASE("an option that does not fit says why") {
+  CHECK(why_not(matmul(), {upcast(0, 4)}) == "");
+  CHECK(why_not(matmul(), {upcast(0, 7)}) == "upcast: 7 does not divide axis 0 of 8");
+  CHECK(why_not(matmul(), {upcast(0, 1)}) == "upcast: the amount must be 2 or more");
+  CHECK(why_not(matmul(), {upcast(3, 2)}) == "upcast: there is no axis 3");
+  CHECK(why_not(matmul(), {upcast(2, 4)}) == "upcast: axis 2 is not an output axis");
+  CHECK(why_not(matmul(), {group(1, 4)}) == "group: axis 1 is not a reduction axis");
+  CHECK(why_not(matmul(), {upcast(0, 8), upcast(0, 2)}) == "upcast: axis 0 is already taken");
+  CHECK(why_not(matmul(), {task(1)}) == "task: axis 1 is inside a serial loop");
+  CHECK(why_not(matmul(), {front(1), task(0)}) == "");
+}
+
+TEST_CASE("a nest has lanes along one axis only") {
+  CHECK(why_not(matmul(), {local(1, 8), local(0, 4)}) != "");
+  CHECK(why_not(matmul(), {local(1, 16), group(2, 8)}) == "group: the reduction already has lanes");
+  CHECK(why_not(matmul(), {group(2, 8), local(1, 8)}) == "local: the nest already has lanes");
+}
+
+TEST_CASE("lanes are neighbours in memory") {
+  CHECK(why_not(matmul(), {local(0, 8)}) == "local: neighbours along axis 0 are not stored side by side");
+}
+
+TEST_CASE("reductions that are no sums keep to what they can") {
+  const Ref best = sink({output(1, top_k(input(0, {4, 32}), 2))});
+  CHECK(why_not(best, {unroll(2, 4)}) == "unroll: a topk takes one element at a time");
+  CHECK(why_not(best, {group(2, 4)}) == "group: lanes of a topk are not combined");
+  check_opts(best, {upcast(0, 4)});
+  check_opts(best, {split(2, 8)});
+  check_opts(best, {upcast(1, 2), task(0)});
+
+  const Ref soft = sink({output(2, softmax_average(input(0, {1, 32}), input(1, {16, 32}), 1))});
+  CHECK(why_not(soft, {group(1, 4)}) == "group: lanes of a softmax_sum are not combined");
+  check_opts(soft, {unroll(1, 4)});
+  check_opts(soft, {unroll(1, 2), upcast(0, 4)});
+}
+
+TEST_CASE("a norm has a reduction and an epilogue in one nest") {
+  const Ref norm = sink({output(2, rms_norm(input(0, {4, 32}), input(1, {32})))});
+  check_opts(norm, {local(1, 16)});
+  check_opts(norm, {group(2, 16), upcast(1, 4)});
+  check_opts(norm, {unroll(2, 8), task(0)});
+}
+
+TEST_CASE("blocks of a format have their natural axes") {
+  const Ref root = sink({output(2, linear(input(0, {1, 128}), q4_0(input(1, {8, 4, 18}, DType::U8))))});
+  std::string sizes;
+  for (Ref axis : axes_of(prepared(kernel_of(root).tree))) sizes += to_infix(axis->src[0]) + " ";
+  CHECK(sizes == "8 4 2 16 ");  // rows; blocks, nibbles of a byte, bytes
+  check_opts(root, {group(3, 16), unroll(2, 2)});
+  check_opts(root, {group(3, 16), unroll(2, 2), unroll(1, 2), upcast(0, 4), task(0)});
+}
+
+TEST_CASE("options are text") {
+  const std::vector<Opt> opts{local(1, 8), front(0), unroll(2, 4)};
+  CHECK(to_string(opts) == "local(1,8) front(0) unroll(2,4)");
+  CHECK(*parse_opts(to_string(opts)) == opts);
+  CHECK(parse_opts("")->empty());
+  CHECK(!parse_opts("stretch(1,8)").ok());
+  CHECK(!parse_opts("local(1,8").ok());
+  CHECK(!parse_opts("local(1,8x)").ok());
+}
+
+TEST_CASE("what is known to divide a size") {
+  const Ref n = variable("n", 1, 100);
+  CHECK(known_divisor(constant(12)) == 12);
+  CHECK(known_divisor(n) == 1);
+  CHECK(known_divisor(n * 8) == 8);
+  CHECK(known_divisor(n * 8 + constant(12)) == 4);
+}

@@ -1,0 +1,191 @@
+// The passes of codegen, each by itself: what it makes of a small kernel, and that the kernel still computes the same.
+#include "codegen/passes.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <regex>
+
+#include "codegen/opt.h"
+#include "graph/rules_algebra.h"
+#include "support/judge.h"
+#include "support/small_graphs.h"
+
+using namespace smelt;
+using namespace smelt::testing;
+
+namespace {
+
+using Pass = Refs (*)(const Refs&);
+
+// The stored values with ranges named a, b, c, .. from the outermost on: "reduce_sum(load(x0, a*256 + b*4), b); a<16 b<64".
+std::string values_of(const Refs& stores) {
+  Refs ranges;
+  std::string text;
+  for (Ref store : stores) {
+    for (Ref r : ranges_of(store))
+      if (std::find(ranges.begin(), ranges.end(), r) == ranges.end()) ranges.push_back(r);
+    text += (text.empty() ? "" : "\n") + to_infix(store->src[2]);
+  }
+  std::stable_sort(ranges.begin(), ranges.end(), [](Ref x, Ref y) { return range_order(x->arg.i) < range_order(y->arg.i); });
+  std::string sizes;
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    const std::string name(1, static_cast<char>('a' + i));
+    const std::regex number("\\br" + std::to_string(ranges[i]->arg.i) + "\\b");
+    text = std::regex_replace(text, number, name);
+    sizes += (i ? " " : "") + name + "<" + std::regex_replace(to_infix(ranges[i]->src[0]), number, name);
+  }
+  text = std::regex_replace(text, std::regex("param"), "x");
+  return text + "; " + sizes;
+}
+
+// The last nest of the first kernel, after some passes. CHECKs that they change nothing that can be seen.
+struct PassTest {
+  JudgedKernel kernel;
+  Refs stores;
+
+  explicit PassTest(Ref root, const Variables& variables = {}) : kernel(kernel_of(root, variables)), stores(kernel.tree->src.back()->src) {}
+
+  PassTest& apply(Pass pass) { return become(pass(stores)); }
+  PassTest& apply(const std::vector<Opt>& opts) { return become(apply_opts(stores, opts)); }
+
+ private:
+  PassTest& become(Refs changed) {
+    stores = std::move(changed);
+    Refs nests = kernel.tree->src;
+    nests.back() = sink(stores);
+    const auto before = evaluate_kernel({.tree = kernel.tree, .buffers = views(kernel.buffers), .variables = kernel.variables});
+    const auto after = evaluate_kernel({.tree = sink(nests), .buffers = views(kernel.buffers), .variables = kernel.variables});
+    REQUIRE(before.ok());
+    REQUIRE_MESSAGE(after.ok(), after.error().message);
+    CHECK(before->size() == after->size());
+    std::vector<Bytes> memory = kernel.buffers;
+    for (const KernelElement& e : *after) {
+      const uint64_t bits = to_bits(e.value, e.dtype);
+      std::memcpy(memory[static_cast<size_t>(e.buffer)].data() + e.offset, &bits, static_cast<size_t>(size_of(e.dtype)));
+    }
+    CHECK(difference(*before, views(memory)).worst < 1e-7);
+    return *this;
+  }
+};
+
+PassTest of(Tensor x, const Variables& variables = {}) { return PassTest(sink({output(9, x)}), variables); }
+
+}  // namespace
+
+TEST_SUITE("bound masks") {
+  const Tensor x = input(0, {4, 64}), limit = input(1, {4, 1}, DType::I32);
+  const Tensor index = cast(iota({1, 64}, 1), DType::I32);
+
+  TEST_CASE("a sum of masked terms ends at the limit") {
+    const Tensor masked = where(less(index, limit), x, scalar(0));
+    CHECK(values_of(of(sum(masked, 1)).apply(bound_masks).stores) ==
+          "reduce_sum(load(x1, a*256 + b*4), b); a<4 b<max(min(i64(load(x2, a*4)), 64), 0)");
+  }
+
+  TEST_CASE("a mask that drops what is above keeps the limit itself") {
+    const Tensor masked = where(less(limit, index), scalar(-1e30), x);
+    CHECK(values_of(of(max(masked, 1)).apply(bound_masks).stores) ==
+          "reduce_max(load(x1, a*256 + b*4), b); a<4 b<max(min(i64(load(x2, a*4)) + 1, 64), 0)");
+  }
+
+  TEST_CASE("a mask at the other end stays") {
+    const Tensor masked = where(less(limit, index), x, scalar(0));
+    PassTest test = of(sum(masked, 1));
+    const Refs before = test.stores;
+    CHECK(test.apply(bound_masks).stores == before);
+  }
+
+  TEST_CASE("a mask by values stays") {
+    PassTest test = of(sum(where(less(x, scalar(0.5)), x, scalar(0)), 1));
+    const Refs before = test.stores;
+    CHECK(test.apply(bound_masks).stores == before);
+  }
+}
+
+TEST_SUITE("split ranges") {
+  TEST_CASE("a range that is divided becomes two") {
+    const Tensor scales = input(0, {4}), x = input(1, {128});
+    const Tensor product = reshape(unsqueeze(scales, 1) * reshape(x, {4, 32}), {128});
+    CHECK(values_of(of(sum(product, 0)).apply(split_ranges).stores) ==
+          "reduce_sum(load(x1, a*4)*load(x2, a*128 + b*4), a, b); a<4 b<32");
+  }
+
+  TEST_CASE("output ranges are split too") {
+    const Tensor scales = input(0, {4}), x = input(1, {128});
+    const Tensor product = reshape(unsqueeze(scales, 1) * reshape(x, {4, 32}), {128});
+    CHECK(values_of(of(product).apply(split_ranges).stores) == "load(x1, a*4)*load(x2, a*128 + b*4); a<4 b<32");
+  }
+
+  TEST_CASE("no division is left in the index of a block format") {
+    const Tensor w = q4_0(input(0, {2, 4, 18}, DType::U8));
+    const std::string text = values_of(of(sum(w, 1)).apply(split_ranges).stores);
+    CHECK(text == "reduce_sum(f32(load(x1, a*72 + b*18))*(f32((load(x1, a*72 + b*18 + d + 2) >> u8(c*4)) & 15) - 8), b, c, d); "
+                  "a<2 b<4 c<2 d<16");
+  }
+}
+
+TEST_SUITE("hoist factors") {
+  const Tensor scales = input(0, {2, 4}), q = input(1, {2, 4, 32});
+
+  TEST_CASE("a block's scale leaves the sum over the block") {
+    const Tensor w = reshape(unsqueeze(scales, 2) * q, {2, 128});
+    CHECK(values_of(of(sum(w, 1)).apply(split_ranges).apply(hoist_factors).stores) ==
+          "reduce_sum(load(x1, a*16 + b*4)*reduce_sum(load(x2, a*512 + b*128 + c*4), c), b); a<2 b<4 c<32");
+  }
+
+  TEST_CASE("a minimum leaves it too, with a sum of its own") {
+    const Tensor minima = input(2, {2, 4});
+    const Tensor w = reshape(unsqueeze(scales, 2) * q - unsqueeze(minima, 2), {2, 128});
+    const std::string text = values_of(of(sum(w * reshape(input(3, {128}), {1, 128}), 1)).apply(split_ranges).apply(hoist_factors).stores);
+    CHECK(std::count(text.begin(), text.end(), 'r') > 0);
+    // Two inner sums over c: of scaled values, and of what the minimum is multiplied with.
+    CHECK(std::regex_search(text, std::regex("\\*reduce_sum\\([^;]*, c\\) - load\\(x[0-9], a\\*16 \\+ b\\*4\\)\\*reduce_sum\\([^;]*, c\\)")));
+  }
+
+  TEST_CASE("a factor of the whole sum is multiplied once") {
+    const Tensor x = input(0, {2, 8}), gain = input(1, {2, 1});
+    CHECK(values_of(of(sum(gain * x, 1)).apply(hoist_factors).stores) ==
+          "load(x1, a*4)*reduce_sum(load(x2, a*32 + b*4), b); a<2 b<8");
+  }
+
+  TEST_CASE("copies of UPCAST share the product with a factor that they have in common") {
+    // Both rows of x would multiply their sums by the same scale of w: the weight is scaled once instead.
+    const Tensor x = input(2, {2, 64}), w = reshape(unsqueeze(input(0, {4, 2}), 2) * input(1, {4, 2, 32}), {4, 64});
+    PassTest test = of(linear(x, w)).apply(split_ranges);
+    PassTest copied = test;
+    CHECK(values_of(test.apply(hoist_factors).stores).find("reduce_sum(load") == std::string::npos + 0);
+    copied.apply({upcast(0, 2)}).apply(hoist_factors);
+    CHECK(values_of(copied.stores).find(", d); ") == std::string::npos);
+  }
+}
+
+TEST_SUITE("expand") {
+  const Tensor x = input(0, {4, 8});
+
+  TEST_CASE("UNROLL writes out the terms of a sum") {
+    CHECK(values_of(of(sum(x, 1)).apply({unroll(1, 2)}).apply(expand).stores) ==
+          "reduce_sum(load(x1, a*32 + b*8) + load(x1, a*32 + b*8 + 4), b); a<4 b<4");
+  }
+
+  TEST_CASE("a sum that is written out in full is no loop") {
+    CHECK(values_of(of(sum(slice(x, 1, 0, 2), 1)).apply({unroll(1, 2)}).apply(expand).stores) ==
+          "load(x1, a*32) + load(x1, a*32 + 4); a<4");
+  }
+
+  TEST_CASE("UPCAST repeats the store") {
+    CHECK(values_of(of(x * 2.0).apply({upcast(0, 4)}).apply(expand).stores) ==
+          "load(x1, a*4)*2\nload(x1, a*4 + 32)*2\nload(x1, a*4 + 64)*2\nload(x1, a*4 + 96)*2; a<8");
+  }
+
+  TEST_CASE("GROUP combines its lanes after the loop") {
+    CHECK(values_of(of(sum(x, 1)).apply({group(1, 4)}).apply(expand).stores) ==
+          "lane_reduce(reduce_sum(load(x1, a*32 + b*16 + c*4), b), c); a<4 b<2 c<4");
+  }
+
+  TEST_CASE("an online softmax takes several terms a step") {
+    const Tensor average = softmax_average(input(0, {1, 8}), input(1, {2, 8}), 1);
+    const std::string text = values_of(of(average).apply({unroll(1, 2)}).apply(expand).stores);
+    CHECK(text.find("softmax_sum(load(x1, b*8), load(x2, a*32 + b*8), load(x1, b*8 + 4), load(x2, a*32 + b*8 + 4), b)") != std::string::npos);
+  }
+}

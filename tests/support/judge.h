@@ -1,0 +1,158 @@
+// Kernels of small tensor graphs, run with any options by the program evaluator and judged by kernel_eval.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <map>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "codegen/codegen.h"
+#include "codegen/kernel_eval.h"
+#include "codegen/program_eval.h"
+#include "codegen/program_verify.h"
+#include "graph/eval.h"
+#include "graph/tensor.h"
+#include "graph/text.h"
+#include "graph/verify.h"
+#include "schedule/schedule.h"
+
+namespace smelt::testing {
+
+using Bytes = std::vector<std::byte>;
+using Variables = std::map<std::string, int64_t>;
+
+constexpr double kAgreement = 1e-5;  // of f32 sums in any order with sums in double
+
+inline int64_t value_of(Ref size, const Variables& variables) {
+  ScalarValues leaves;
+  for (Ref v : toposort(size))
+    if (v->op == Op::Var) leaves[v] = Scalar{.i = variables.at(v->arg.name)};
+  return eval_scalar(size, leaves)->i;
+}
+
+// Floats in [-1, 1); integers 0, 1, .. `rows` - 1, 0, .. in a random order of rounds; raw bytes without the bit that would
+// make a half beside them large.
+inline Bytes random_bytes(size_t bytes, DType dtype, std::mt19937_64& rng, int64_t rows = 64) {
+  Bytes out(bytes);
+  const auto size = static_cast<size_t>(size_of(dtype));
+  const auto first = static_cast<int64_t>(rng() % 64);
+  for (size_t at = 0; at + size <= bytes; at += size) {
+    const Scalar x = is_float(dtype) ? Scalar{.f = static_cast<double>(rng() >> 11) * 0x1p-52 - 1}
+                     : size >= 4     ? Scalar{.i = (first + static_cast<int64_t>(at / size)) % rows}
+                                     : Scalar{.i = static_cast<int64_t>(rng() & (size == 1 ? 0xbf : 0xbfbf))};
+    const uint64_t bits = to_bits(x, dtype);
+    std::memcpy(out.data() + at, &bits, size);
+  }
+  return out;
+}
+
+// One kernel of a graph, on buffers of exactly the size that it needs.
+struct JudgedKernel {
+  Ref tree;
+  std::vector<Bytes> buffers;
+  Variables variables;
+};
+
+inline JudgedKernel kernel_of(Ref root, const Variables& variables = {}, size_t number = 0) {
+  REQUIRE(verify(root, Stage::Tensor).ok());
+  const Schedule schedule = make_schedule(root);
+  REQUIRE(number < schedule.kernels.size());
+  const Kernel& kernel = schedule.kernels[number];
+  JudgedKernel out{.tree = kernel.tree, .variables = variables};
+  REQUIRE_MESSAGE(verify(out.tree, Stage::Kernel).ok(), verify(out.tree, Stage::Kernel).error().message);
+  std::mt19937_64 rng(out.tree->key);
+  for (Ref b : kernel.buffers) {
+    int64_t bytes = 0;
+    if (b->op == Op::Temp) {
+      bytes = schedule.temps[static_cast<size_t>(b->arg.i)].bytes;
+    } else {
+      bytes = size_of(b->dtype);
+      for (Ref d : b->shape) bytes *= value_of(d, variables);
+    }
+    out.buffers.push_back(random_bytes(static_cast<size_t>(bytes), b->dtype, rng));
+  }
+  return out;
+}
+
+// The stores that options of nest `nest` are applied to.
+inline Refs prepared(Ref tree, size_t nest = 0) { return prepare_nest(tree->src.at(nest)); }
+
+inline std::vector<std::span<const std::byte>> views(const std::vector<Bytes>& buffers) {
+  return {buffers.begin(), buffers.end()};
+}
+
+inline Program program_of(const JudgedKernel& k, const KernelOpts& opts) {
+  std::vector<std::string> names;
+  for (const auto& [name, value] : k.variables) names.push_back(name);
+  return generate({.tree = k.tree, .name = "kernel", .symbols = names, .opts = opts}).program;
+}
+
+// What goes wrong when the kernel runs with these options for each nest, as two workers; empty if nothing does.
+inline std::string problem_with(const JudgedKernel& k, const KernelOpts& opts) {
+  const Program program = program_of(k, opts);
+  if (std::string problem = problem_of(program); !problem.empty()) return problem;
+  std::vector<Bytes> after = k.buffers;
+  std::vector<ByteSpan> spans(after.begin(), after.end());
+  spans.resize(static_cast<size_t>(program.buffers));
+  std::vector<int64_t> symbols;
+  for (const auto& [name, value] : k.variables) symbols.push_back(value);
+  for (int64_t part = 0; part < 2; ++part)
+    if (Status s = evaluate(program, spans, symbols, part, 2); !s) return s.error().message;
+  const auto expected = evaluate_kernel({.tree = k.tree, .buffers = views(k.buffers), .variables = k.variables});
+  if (!expected) return expected.error().message;
+  const KernelDifference d = difference(*expected, views(after));
+  return d.worst <= kAgreement ? "" : d.where;
+}
+
+// --- options in words
+
+inline Opt local(int axis, int64_t n) { return {OptKind::Local, axis, n}; }
+inline Opt group(int axis, int64_t n) { return {OptKind::Group, axis, n}; }
+inline Opt upcast(int axis, int64_t n) { return {OptKind::Upcast, axis, n}; }
+inline Opt unroll(int axis, int64_t n) { return {OptKind::Unroll, axis, n}; }
+inline Opt split(int axis, int64_t n) { return {OptKind::Split, axis, n}; }
+inline Opt front(int axis) { return {OptKind::Front, axis, 0}; }
+inline Opt task(int axis) { return {OptKind::Task, axis, 0}; }
+
+// Why the last option does not fit after the ones before it. REQUIRES: those fit.
+inline std::string why_not_last(Refs stores, std::vector<Opt> opts) {
+  const Opt last = opts.back();
+  opts.pop_back();
+  return why_not(apply_opts(std::move(stores), opts), last);
+}
+
+// A list of options that fit one after the other.
+inline std::vector<Opt> random_opts(Refs stores, std::mt19937_64& rng, int tries, bool is_local = false) {
+  std::vector<Opt> opts;
+  for (int i = 0; i < tries; ++i) {
+    const size_t axes = axes_of(stores).size();
+    if (axes == 0) break;
+    const auto kind = static_cast<OptKind>(rng() % 7);
+    if (is_local && kind == OptKind::Task) continue;  // every worker runs all of a local nest
+    const bool counts = kind != OptKind::Front && kind != OptKind::Task;
+    static constexpr int64_t kAmounts[] = {2, 4, 8, 16, 3};
+    const Opt opt{kind, static_cast<int>(rng() % axes), counts ? kAmounts[rng() % 5] : 0};
+    if (!why_not(stores, opt).empty()) continue;
+    stores = apply_opt(stores, opt);
+    opts.push_back(opt);
+  }
+  return opts;
+}
+
+inline KernelOpts random_opts_of(Ref tree, std::mt19937_64& rng, int tries) {
+  KernelOpts opts;
+  for (Ref nest : tree->src) opts.push_back(random_opts(prepare_nest(nest), rng, tries, is_local_nest(nest)));
+  return opts;
+}
+
+inline std::string to_text(const KernelOpts& opts) {
+  std::string text;
+  for (const auto& nest : opts) text += "options: " + to_string(nest) + "\n";
+  return text;
+}
+
+}  // namespace smelt::testing
