@@ -30,21 +30,6 @@ class StageProgress {
   std::optional<Progress> bar_;
 };
 
-SessionOptions session_options(const EngineFlags& flags) {
-  SessionOptions options;
-  options.threads = flags.threads;
-  options.context = flags.context;
-  options.cache_type = flags.cache_type == "f16" ? DType::F16 : DType::F32;
-  return options;
-}
-
-// Elsewhere than on a terminal, the figures at the end say how long it took.
-Result<std::unique_ptr<Session>> open_session(const GgufFile& file, const EngineFlags& flags) {
-  if (!stderr_is_terminal()) return Session::open(file, session_options(flags), {});
-  StageProgress progress;
-  return Session::open(file, session_options(flags), std::ref(progress));
-}
-
 }  // namespace
 
 void declare_model_flag(CLI::App& app, std::string& model) {
@@ -73,13 +58,28 @@ Result<GgufFile> open_model(const std::string& path) {
   return GgufFile::open_memory(embedded_model(), "embedded model");
 }
 
+SessionOptions session_options(const EngineFlags& flags) {
+  SessionOptions options;
+  options.threads = flags.threads;
+  options.context = flags.context;
+  options.cache_type = flags.cache_type == "f16" ? DType::F16 : DType::F32;
+  return options;
+}
+
+// Elsewhere than on a terminal, the figures at the end say how long it took.
+Result<std::unique_ptr<Session>> open_session(const GgufFile& file, const SessionOptions& options) {
+  if (!stderr_is_terminal()) return Session::open(file, options, {});
+  StageProgress progress;
+  return Session::open(file, options, std::ref(progress));
+}
+
 Result<Engine> open_engine(const EngineFlags& flags) {
   Engine engine;
   SMELT_TRY(file, open_model(flags.model));
   engine.file = std::make_unique<GgufFile>(std::move(file));
   SMELT_TRY(tokenizer, Tokenizer::from_gguf(*engine.file));
   engine.tokenizer = std::make_unique<Tokenizer>(std::move(tokenizer));
-  SMELT_TRY(session, open_session(*engine.file, flags));
+  SMELT_TRY(session, open_session(*engine.file, session_options(flags)));
   engine.session = std::move(session);
   // Until here Ctrl-C just ends the program; from here on it is asked for between tokens.
   (void)interrupted();

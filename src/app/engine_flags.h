@@ -29,6 +29,11 @@ void declare_engine_flags(CLI::App& app, EngineFlags& flags);
 // The file of `-m`, or the embedded model where `path` is empty.
 Result<GgufFile> open_model(const std::string& path);
 
+SessionOptions session_options(const EngineFlags& flags);
+
+// Session::open; on a terminal its progress is seen on stderr.
+Result<std::unique_ptr<Session>> open_session(const GgufFile& file, const SessionOptions& options);
+
 // Members are destroyed last to first, and each one uses those before it.
 struct Engine {
   std::unique_ptr<GgufFile> file;

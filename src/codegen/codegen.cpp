@@ -21,6 +21,7 @@ Refs prepare_nest(Ref nest) {
 
 CodegenResult generate(const CodegenRequest& request) {
   const EnsureNote note("generating kernel " + request.name);
+  ENSURE(request.opts.empty() || request.opts.size() == request.tree->src.size(), "options for another number of nests");
   CodegenResult result;
   std::vector<ExpandedNest> nests;
   const auto step = [&](const char* pass, const Refs& stores) {
@@ -35,6 +36,7 @@ CodegenResult generate(const CodegenRequest& request) {
     stores = step("options", apply_opts(stores, result.opts.back()));
     stores = step("hoist factors", hoist_factors(stores));  // before expand, while reductions still have their ranges
     stores = step("expand", expand(stores));
+    stores = step("coalesce loads", coalesce_loads(stores));  // after expand, when the byte of a word is known
     nests.push_back({.stores = stores, .is_local = is_local});
   }
   result.program = linearize(nests, request.name, request.symbols);

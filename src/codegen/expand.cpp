@@ -8,6 +8,8 @@
 namespace smelt {
 namespace {
 
+constexpr size_t kChains = 4;  // additions in flight: latency over throughput of an fma
+
 // Calls f with every choice of values for the ranges, the last one fastest.
 void for_each_choice(const Refs& ranges, const std::function<void(const Replacements&)>& f) {
   Replacements choice;
@@ -64,11 +66,17 @@ Ref expand_softmax(const Split& s, DType dtype) {
 }
 
 Ref expand_plain(Op op, const Split& s, DType dtype) {
-  Ref term;
+  // A few chains side by side, so that an addition need not wait for the one before.
+  std::vector<Ref> chains;
+  size_t terms = 0;
   for_each_choice(s.copies, [&](const Replacements& choice) {
     const Ref one = substitute(s.values[0], choice);
-    term = term ? combine(op, term, one) : one;
+    if (chains.size() < kChains) chains.push_back(one);
+    else chains[terms % kChains] = combine(op, chains[terms % kChains], one);
+    ++terms;
   });
+  Ref term = chains[0];
+  for (size_t i = 1; i < chains.size(); ++i) term = combine(op, term, chains[i]);
   Ref result = term;
   if (!s.loops.empty()) {
     Refs src{term};

@@ -13,7 +13,7 @@ constexpr int64_t kBody = 128;          // copies x terms in a loop body
 
 // How the loads below an expression move with a range.
 struct Walk {
-  int neighbours = 0;  // next value, next element
+  int neighbours = 0;  // next value, next element (or the next word, for bytes: see coalesce_loads.cpp)
   int scattered = 0;   // any other step
 };
 
@@ -22,7 +22,9 @@ Walk walk(const Refs& roots, Ref range) {
   for (Ref root : roots)
     for (Ref n : toposort(root)) {
       if (n->op != Op::Load || !depends_on(n->src[1], range)) continue;
-      (stride(n->src[1], range) == size_of(n->dtype) ? w.neighbours : w.scattered)++;
+      const auto step = stride(n->src[1], range);
+      const bool near = step == size_of(n->dtype) || (step == 4 && size_of(n->dtype) == 1);
+      (near ? w.neighbours : w.scattered)++;
     }
   return w;
 }
@@ -110,7 +112,7 @@ class Chooser {
     if (softmax && rest.size() >= 2) {
       const Ref outer = rest[rest.size() - 2];
       const auto n = const_int(outer->src[0]);
-      if (n && *n <= 64 && outer->arg.i == inner->arg.i * 8) try_opt({OptKind::Upcast, axis_of(outer), *n});
+      if (n && *n <= 64 && outer->arg.i == 2 * inner->arg.i) try_opt({OptKind::Upcast, axis_of(outer), *n});
     }
   }
 

@@ -207,11 +207,11 @@ Refs apply_opt(const Refs& stores, const Opt& opt) {
   const RangeKind plain = kind_of(range);
   const Ref amount = constant(opt.amount);
   const Ref rest = simplify(range->src[0] / amount);
-  const Ref inner = make_range(range->arg.i * 8 + 1, amount, inner_kind(opt.kind, plain));
+  const Ref inner = make_range(2 * range->arg.i + 1, amount, inner_kind(opt.kind, plain));
   Refs by;
   Ref index = inner;
   if (!is_const(rest, 1)) {
-    const Ref outer = make_range(range->arg.i * 8, rest, plain);
+    const Ref outer = make_range(2 * range->arg.i, rest, plain);
     by.push_back(outer);
     index = outer * amount + inner;
   }

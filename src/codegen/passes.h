@@ -23,4 +23,7 @@ Refs hoist_factors(const Refs& stores);
 //    reductions, whose lanes are then combined by LaneReduce.
 Refs expand(const Refs& stores);
 
+// 5. Byte loads that lie a word apart in neighbouring lanes share word loads.
+Refs coalesce_loads(const Refs& stores);
+
 }  // namespace smelt

@@ -16,14 +16,14 @@ constexpr uintptr_t kPiece = 64 << 20;  // between two reports
 #define MADV_POPULATE_READ 22
 #endif
 
+}  // namespace
+
 uint64_t available_memory() {
   std::ifstream info("/proc/meminfo");
   for (std::string line; std::getline(info, line);)
     if (line.starts_with("MemAvailable:")) return std::stoull(line.substr(13)) << 10;
   return 0;
 }
-
-}  // namespace
 
 void prefault(const GgufFile& file, const std::function<void(double)>& progress) {
   if (file.file_bytes() > available_memory()) return;

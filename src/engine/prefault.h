@@ -11,4 +11,7 @@ namespace smelt {
 // cannot do it, or the file is larger than the memory that is free for it, pages come in as they are touched.
 void prefault(const GgufFile& file, const std::function<void(double fraction)>& progress);
 
+// Bytes that this machine could still hand out without swapping, page cache included.
+uint64_t available_memory();
+
 }  // namespace smelt

@@ -4,7 +4,9 @@
 #include <chrono>
 #include <cstdio>
 
+#include "base/ensure.h"
 #include "base/options.h"
+#include "engine/packed_weights.h"
 #include "engine/prefault.h"
 #include "engine/session_memory.h"
 
@@ -23,6 +25,7 @@ struct Symbols {
 
 // A pass over the layers: the segments of embed, all blocks and perhaps the head, compiled for one shape class.
 struct Pass {
+  int64_t first = 0;  // stage of the first segment: 0 embed, 1 .. layers the blocks, layers + 1 the head
   std::vector<Segment> segments;
   std::vector<int> compiled;
 };
@@ -35,15 +38,11 @@ class SessionState {
       : file_(file), model_(std::move(model)), options_(options), layout_(SessionLayout::make(context, options.prefill_chunk)) {}
 
   Status prepare(const Session::Progress& progress) {
-    const auto loading = Clock::now();
-    prefault(file_, [&](double fraction) {
-      if (progress) progress("loading", fraction);
-    });
-    stats_.load_seconds = seconds_since(loading);
     const auto start = Clock::now();
     SMELT_TRY(device, CpuDevice::open({.threads = options_.threads, .use_cache = options_.use_kernel_cache}));
     device_ = std::move(device);
     compiler_ = std::make_unique<Compiler>(*device_, kSymbols);
+    if (options_.repack) interleave_ = machine_of(device_->target()).lanes;
     decode_ = add_pass(shape(1));
     prefill_ = add_pass(shape(prefill_tokens() * 8));
     head_ = add_head(1);
@@ -51,6 +50,7 @@ class SessionState {
       if (progress) progress("compiling", static_cast<double>(done) / total);
     });
     stats_.compile_seconds = seconds_since(start);
+    SMELT_CHECK(load(progress));
     SMELT_TRY(memory, SessionMemory::allocate(model_, layout_, options_.cache_type, arena_bytes()));
     memory_ = std::move(memory);
     build_plans();
@@ -59,11 +59,33 @@ class SessionState {
     return {};
   }
 
+  // Weights into memory: packed, or, for what is read in place, the pages of the file.
+  Status load(const Session::Progress& progress) {
+    const auto start = Clock::now();
+    const auto report = [&](double fraction) {
+      if (progress) progress("loading", fraction);
+    };
+    std::map<std::string, WeightLayout> layouts;
+    for (const Pass* pass : {&decode_, &prefill_, &head_})
+      for (size_t i = 0; i < pass->segments.size(); ++i)
+        for (const SlotBinding& slot : pass->segments[i].slots)
+          if (slot.kind == Bound::Weight && slot.layout.interleave > 1) layouts[weight_name(*pass, i, slot)] = slot.layout;
+    SMELT_TRY(packed, PackedWeights::pack(file_, layouts, device_->workers().count(), report));
+    packed_ = std::move(packed);
+    if (layouts.empty()) prefault(file_, report);
+    stats_.load_seconds = seconds_since(start);
+    return {};
+  }
+
   const SessionStats& stats() const { return stats_; }
   const Hyperparameters& model() const { return model_; }
   int64_t context() const { return layout_.context; }
   int64_t position() const { return position_; }
   void reset() { position_ = 0; }
+  void rewind(int64_t position) {
+    ENSURE(position >= 0 && position <= position_, "a position that is not in the context");
+    position_ = position;  // what lies behind is masked, and written over
+  }
 
   void start_profile() {
     profiling_ = true;
@@ -126,7 +148,8 @@ class SessionState {
             .context = layout_.positions,
             .cache_rows = layout_.positions,
             .page_entries = layout_.page_entries,
-            .cache_type = options_.cache_type};
+            .cache_type = options_.cache_type,
+            .interleave = interleave_};
   }
 
   Ref prefill_tokens() const { return variable("tokens8", 1, layout_.prefill_tokens / 8); }
@@ -144,7 +167,7 @@ class SessionState {
   Pass add_head(int64_t rows) {
     ModelShape chunk = shape(prefill_tokens() * 8);
     chunk.rows = Dim(rows);
-    Pass pass;
+    Pass pass{.first = model_.layers + 1};
     pass.segments.push_back(head_segment(file_, model_, chunk));
     compile(pass);
     return pass;
@@ -162,24 +185,31 @@ class SessionState {
   }
 
   void build_plans() {
-    decode_plan_ = plan(decode_, 0);
-    prefill_plan_ = plan(prefill_, 0);
-    head_plan_ = plan(head_, model_.layers + 1);
+    decode_plan_ = plan(decode_, memory_.arena());
+    prefill_plan_ = plan(prefill_, memory_.arena());
+    head_plan_ = plan(head_, memory_.arena());
   }
 
-  // `first`: which of embed (0), blocks (1 ..), head (layers + 1) the pass begins with. Each one that writes hidden states
-  // swaps the two buffers.
-  Plan plan(const Pass& pass, int64_t first) {
+  // The name in the file of a weight of segment `i` of a pass.
+  std::string weight_name(const Pass& pass, size_t i, const SlotBinding& slot) const {
+    const int64_t stage = pass.first + static_cast<int64_t>(i);
+    return stage >= 1 && stage <= model_.layers ? layer_prefix(stage - 1) + slot.name : slot.name;
+  }
+
+  const void* weight(const std::string& name, WeightLayout layout) const {
+    return layout.interleave > 1 ? packed_.find(name) : file_.find(name)->data;
+  }
+
+  // Each segment that writes hidden states swaps the two buffers.
+  Plan plan(const Pass& pass, void* arena) {
     Plan out;
     for (size_t i = 0; i < pass.segments.size(); ++i) {
-      const int64_t stage = first + static_cast<int64_t>(i), layer = std::clamp<int64_t>(stage - 1, 0, model_.layers - 1);
-      const bool is_block = stage >= 1 && stage <= model_.layers;
-      const bool flipped = stage % 2 == 0;
+      const int64_t stage = pass.first + static_cast<int64_t>(i), layer = std::clamp<int64_t>(stage - 1, 0, model_.layers - 1);
       const auto resolve = [&](const SlotBinding& slot) -> const void* {
-        if (slot.kind != Bound::Weight) return memory_.resolve(slot, layer, flipped);
-        return file_.find(is_block ? layer_prefix(layer) + slot.name : slot.name)->data;
+        if (slot.kind == Bound::Weight) return weight(weight_name(pass, i, slot), slot.layout);
+        return memory_.resolve(slot, layer, stage % 2 == 0);
       };
-      out.append(*compiler_, pass.compiled[i], pass.segments[i].slots, resolve, memory_.arena());
+      out.append(*compiler_, pass.compiled[i], pass.segments[i].slots, resolve, arena);
     }
     return out;
   }
@@ -230,12 +260,7 @@ class SessionState {
       const int64_t need = compiler_->segment(wide_head_.compiled[0]).schedule.arena_bytes;
       SMELT_TRY(arena, Buffer::allocate(static_cast<size_t>(need) + 64));
       wide_arena_ = std::move(arena);
-      wide_head_plan_.append(*compiler_, wide_head_.compiled[0], wide_head_.segments[0].slots,
-                             [&](const SlotBinding& slot) -> const void* {
-                               if (slot.kind != Bound::Weight) return memory_.resolve(slot, 0, (model_.layers + 1) % 2 == 0);
-                               return file_.find(slot.name)->data;
-                             },
-                             wide_arena_.data());
+      wide_head_plan_ = plan(wide_head_, wide_arena_.data());
     }
     for (int32_t row = 0; row < n; row += static_cast<int32_t>(layout_.logit_rows)) {
       const int32_t count = std::min<int32_t>(n - row, static_cast<int32_t>(layout_.logit_rows));
@@ -255,12 +280,8 @@ class SessionState {
     stats_.kernels_per_moe_layer = static_cast<int>(compiler_->segment(decode_.compiled[static_cast<size_t>(model_.layers)]).kernels.size());
     double bytes = 0;
     for (size_t i = 0; i < decode_.segments.size(); ++i)
-      for (const SlotBinding& slot : decode_.segments[i].slots) {
-        if (slot.kind != Bound::Weight) continue;
-        const bool is_block = i >= 1 && i <= static_cast<size_t>(model_.layers);
-        const std::string name = is_block ? layer_prefix(static_cast<int64_t>(i) - 1) + slot.name : slot.name;
-        bytes += slot.share_of_read * static_cast<double>(file_.find(name)->bytes);
-      }
+      for (const SlotBinding& slot : decode_.segments[i].slots)
+        if (slot.kind == Bound::Weight) bytes += slot.share_of_read * static_cast<double>(file_.find(weight_name(decode_, i, slot))->bytes);
     stats_.bytes_per_token = static_cast<int64_t>(bytes);
     stats_.memory_bytes = memory_.bytes();
   }
@@ -271,6 +292,8 @@ class SessionState {
   SessionLayout layout_;
   std::unique_ptr<CpuDevice> device_;
   std::unique_ptr<Compiler> compiler_;
+  int interleave_ = 1;
+  PackedWeights packed_;
   SessionMemory memory_;
   Buffer wide_arena_;
   Pass decode_, prefill_, head_, wide_head_;
@@ -304,6 +327,7 @@ int64_t Session::context() const { return state_->context(); }
 int64_t Session::position() const { return state_->position(); }
 int64_t Session::vocabulary_size() const { return state_->model().vocabulary; }
 void Session::reset() { state_->reset(); }
+void Session::rewind(int64_t position) { state_->rewind(position); }
 const SessionStats& Session::stats() const { return state_->stats(); }
 void Session::start_profile() { state_->start_profile(); }
 std::vector<KernelTime> Session::profile() const { return state_->profile(); }

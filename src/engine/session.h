@@ -21,6 +21,7 @@ struct SessionOptions {
   int64_t context = 0;               // tokens; 0: what the model was trained for, at most 4096
   DType cache_type = DType::F32;     // F32 or F16
   int64_t prefill_chunk = 256;       // tokens appended by one run of the prefill plan
+  bool repack = true;                // copy quantised weights into the layout that kernels read fastest; else read the file in place
   bool use_kernel_cache = true;      // look for compiled kernels on disk, and leave them there
 };
 
@@ -32,7 +33,7 @@ struct SessionStats {
   int kernels_per_token = 0;         // launches of one decode step
   int kernels_per_moe_layer = 0;
   int64_t bytes_per_token = 0;       // weights that one decode step reads
-  int64_t memory_bytes = 0;          // cache and working memory, without the mapped file
+  int64_t memory_bytes = 0;          // cache and working memory, without the weights
 };
 
 // What one kernel has cost so far, over all its launches.
@@ -61,6 +62,7 @@ class Session {
   int64_t position() const;  // tokens in the context now
   int64_t vocabulary_size() const;
   void reset();              // forgets the context
+  void rewind(int64_t position);  // forgets what came after. REQUIRES: position <= position().
 
   // Appends tokens to the context and returns the logits of the last one (valid until the next call). An Error if they
   // do not fit, if one is not in the vocabulary, or when `cancel` became true in between. REQUIRES: not empty.

@@ -8,131 +8,20 @@
 
 #include "base/ensure.h"
 #include "graph/eval_ops.h"
+#include "graph/eval_view.h"
 
 namespace smelt {
 namespace {
 
+using namespace interpreter;
+
 constexpr int64_t kRun = 1024;  // elements computed at a time
-
-// --- storage and views
-
-// Numbers in memory: computed doubles, or the bytes of a caller's buffer.
-struct Storage {
-  std::vector<double> values;
-  std::span<const std::byte> bytes;
-  DType dtype = DType::F64;  // of bytes
-};
-
-using Strides = std::vector<int64_t>;
-
-// Elements of a storage, addressed by an index per axis.
-struct View {
-  std::shared_ptr<const Storage> storage;
-  std::vector<int64_t> shape;
-  Strides strides;  // in elements
-  int64_t offset = 0;
-};
-
-int64_t count_of(const std::vector<int64_t>& shape) {
-  return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
-}
-
-Strides row_major(const std::vector<int64_t>& shape) {
-  Strides strides(shape.size());
-  int64_t step = 1;
-  for (size_t k = shape.size(); k-- > 0;) {
-    strides[k] = step;
-    step *= shape[k];
-  }
-  return strides;
-}
-
-View view_of(std::vector<double> values, std::vector<int64_t> shape) {
-  auto storage = std::make_shared<Storage>();
-  storage->values = std::move(values);
-  Strides strides = row_major(shape);
-  return {std::move(storage), std::move(shape), std::move(strides)};
-}
 
 double as_double(Scalar value, DType dtype) {
   return is_float(dtype) ? value.f : static_cast<double>(value.i);
 }
 Scalar as_scalar(double value, DType dtype) {
   return is_float(dtype) ? Scalar{.f = value} : Scalar{.i = static_cast<int64_t>(value)};
-}
-
-double load_element(std::span<const std::byte> bytes, DType dtype, int64_t index) {
-  uint64_t bits = 0;
-  auto size = static_cast<size_t>(size_of(dtype));
-  std::memcpy(&bits, bytes.data() + static_cast<size_t>(index) * size, size);
-  return as_double(from_bits(bits, dtype), dtype);
-}
-
-void load_strided(const Storage& storage, int64_t at, int64_t step, int64_t count, double* out) {
-  if (storage.bytes.empty()) {
-    for (int64_t k = 0; k < count; ++k) out[k] = storage.values[static_cast<size_t>(at + k * step)];
-  } else {
-    for (int64_t k = 0; k < count; ++k)
-      out[k] = load_element(storage.bytes, storage.dtype, at + k * step);
-  }
-}
-
-// Walks indices of a shape in row-major order and keeps a linear function of them.
-class Walker {
- public:
-  Walker(const std::vector<int64_t>& shape, const Strides& strides, int64_t begin, int64_t offset)
-      : shape_(shape), strides_(strides), index_(shape.size()), at_(offset) {
-    for (size_t k = shape.size(); k-- > 0;) {
-      index_[k] = begin % shape[k];
-      begin /= shape[k];
-      at_ += index_[k] * strides[k];
-    }
-  }
-
-  int64_t at() const { return at_; }
-  int64_t step() const { return shape_.empty() ? 0 : strides_.back(); }
-  // Elements from here to the end of the last axis.
-  int64_t left_in_row() const { return shape_.empty() ? 1 : shape_.back() - index_.back(); }
-
-  // REQUIRES: count <= left_in_row().
-  void advance(int64_t count) {
-    if (shape_.empty()) return;
-    size_t k = shape_.size() - 1;
-    index_[k] += count;
-    at_ += count * strides_[k];
-    while (index_[k] == shape_[k] && k > 0) {
-      at_ -= index_[k] * strides_[k];
-      index_[k] = 0;
-      --k;
-      index_[k] += 1;
-      at_ += strides_[k];
-    }
-  }
-
- private:
-  const std::vector<int64_t>& shape_;
-  const Strides& strides_;
-  std::vector<int64_t> index_;
-  int64_t at_;
-};
-
-void read_view(const View& view, int64_t begin, int64_t count, double* out) {
-  if (count == 0) return;
-  Walker walker(view.shape, view.strides, begin, view.offset);
-  while (count > 0) {
-    int64_t part = std::min(count, walker.left_in_row());
-    load_strided(*view.storage, walker.at(), walker.step(), part, out);
-    walker.advance(part);
-    out += part;
-    count -= part;
-  }
-}
-
-bool is_row_major(const View& view) {
-  Strides wanted = row_major(view.shape);
-  for (size_t k = 0; k < view.shape.size(); ++k)
-    if (view.shape[k] != 1 && view.strides[k] != wanted[k]) return false;
-  return true;
 }
 
 // --- the evaluator

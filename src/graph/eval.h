@@ -39,7 +39,7 @@ struct EvalInputs {
 };
 
 struct EvalResult {
-  Array value;                       // of a tensor root; of a sink: that of its last source
+  Array value;                       // of a tensor or output as root; empty for a sink
   std::map<int64_t, Array> outputs;  // per slot of the Output nodes
   std::map<int64_t, std::vector<std::byte>> written;  // per slot: the whole buffer after the Writes
 };

@@ -5,6 +5,7 @@
 // Which ops are legal at which stage is checked by graph/verify.h; ops are listed in ops.def.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
@@ -43,7 +44,10 @@ struct Arg {
   double f = 0;
   std::vector<int64_t> list;
   std::string name;
-  bool operator==(const Arg&) const = default;
+  // Floats are compared by their bits, so that a NaN is itself and -0 is not 0.
+  bool operator==(const Arg& o) const {
+    return i == o.i && std::bit_cast<uint64_t>(f) == std::bit_cast<uint64_t>(o.f) && list == o.list && name == o.name;
+  }
 };
 
 struct Node;

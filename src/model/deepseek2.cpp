@@ -17,8 +17,8 @@ Dim times(Dim x, int64_t factor) {
 // The slots of a segment under construction, numbered in the order in which the pass asks for them.
 class Slots {
  public:
-  int add(Bound kind, std::string name = "", double share = 1) {
-    list_.push_back({kind, std::move(name), share});
+  int add(Bound kind, std::string name = "", double share = 1, WeightLayout layout = {}) {
+    list_.push_back({kind, std::move(name), share, layout});
     return static_cast<int>(list_.size()) - 1;
   }
   Tensor input(Bound kind, DType dtype, std::vector<Dim> shape, const char* name) {
@@ -35,34 +35,37 @@ class Slots {
 class Weights {
  public:
   Weights(const GgufFile& file, const std::string& prefix, const std::vector<TensorShape>& shapes,
-          Slots& slots) {
+          Slots& slots, int interleave) {
     for (const TensorShape& shape : shapes) {
       const GgufTensor* tensor = file.find(prefix + shape.name);
       ENSURE(tensor,
              prefix + shape.name + " is missing: the hyper-parameters are those of another file");
-      const int slot = slots.add(Bound::Weight, shape.name, shape.share_of_read);
+      const bool fits = !shape.rows.empty() && can_interleave(tensor->type, shape.rows.back(), interleave);
+      const WeightLayout layout{fits ? interleave : 1};
+      const int slot = slots.add(Bound::Weight, shape.name, shape.share_of_read, layout);
       std::vector<Dim> rows(shape.rows.begin(), shape.rows.end());
-      list_.push_back({shape.name, tensor->type,
-                       raw_weight(slot, tensor->type, std::move(rows), shape.k, shape.name)});
+      list_.push_back({shape.name, tensor->type, layout,
+                       raw_weight(slot, tensor->type, std::move(rows), shape.k, shape.name, layout)});
     }
   }
 
   // All values: f32 [rows..., k].
   Tensor operator()(const std::string& name) const {
     const Entry& w = find(name);
-    return dequantize(w.raw, w.type);
+    return dequantize(w.raw, w.type, w.layout);
   }
   // Those of the chosen rows of the slowest axis, read in place: f32 shape(chosen) + [rows[1:]...,
   // k].
   Tensor rows(const std::string& name, Tensor chosen) const {
     const Entry& w = find(name);
-    return dequantize(gather(w.raw, chosen), w.type);
+    return dequantize(gather(w.raw, chosen), w.type, w.layout);
   }
 
  private:
   struct Entry {
     std::string name;
     GgufType type;
+    WeightLayout layout;
     Tensor raw;
   };
   const Entry& find(const std::string& name) const {
@@ -295,7 +298,7 @@ Tensor feed_forward(Block& b, Tensor x, bool is_moe) {
 
 Segment embed_segment(const GgufFile& file, const Hyperparameters& model, const ModelShape& shape) {
   Slots slots;
-  const Weights weights(file, "", {embedding_tensor(model)}, slots);
+  const Weights weights(file, "", {embedding_tensor(model)}, slots, 1);  // rows are looked up
   const Tensor tokens = slots.input(Bound::Tokens, DType::I32, {shape.tokens}, "tokens");
   const Tensor rows = weights.rows("token_embd.weight", tokens);  // [T, D]
   const Ref out = slots.output(Bound::HiddenOut, rows);
@@ -305,7 +308,7 @@ Segment embed_segment(const GgufFile& file, const Hyperparameters& model, const 
 Segment block_segment(const GgufFile& file, const Hyperparameters& model, const ModelShape& shape,
                       int64_t layer) {
   Slots slots;
-  const Weights weights(file, layer_prefix(layer), layer_tensors(model, layer), slots);
+  const Weights weights(file, layer_prefix(layer), layer_tensors(model, layer), slots, shape.interleave);
   Block b{model, shape, slots, weights};
   auto norm = [&](Tensor x, const char* name) { return rms_norm(x, weights(name), model.epsilon); };
 
@@ -320,7 +323,7 @@ Segment block_segment(const GgufFile& file, const Hyperparameters& model, const 
 
 Segment head_segment(const GgufFile& file, const Hyperparameters& model, const ModelShape& shape) {
   Slots slots;
-  const Weights weights(file, "", head_tensors(model), slots);
+  const Weights weights(file, "", head_tensors(model), slots, shape.interleave);
   const Tensor hidden =
       slots.input(Bound::HiddenIn, DType::F32, {shape.tokens, model.hidden}, "hidden");
   const Tensor wanted = slots.input(Bound::Rows, DType::I32, {shape.rows}, "rows");

@@ -11,13 +11,14 @@
 
 #include "gguf/gguf.h"
 #include "graph/tensor.h"
+#include "model/dequant.h"
 #include "model/hyperparameters.h"
 
 namespace smelt {
 
 // What a slot holds. T is ModelShape::tokens, R is ModelShape::rows.
 enum class Bound {
-  Weight,     // the file's bytes of tensor `name`, as they are
+  Weight,     // the bytes of tensor `name`, in the slot's layout
   Tokens,     // i32 [T]: token ids
   Positions,  // i32 [T]: each token's position in its sequence
   Tables,     // i32 [T], or [1] if one_sequence: where a token's sequence begins in the page table
@@ -35,6 +36,7 @@ struct SlotBinding {
   Bound kind;
   std::string name;          // of a Weight: the GGUF tensor, without "blk.N." in a block
   double share_of_read = 1;  // of a Weight: the part of its bytes that one token reads
+  WeightLayout layout = {};  // of a Weight: how its bytes must lie
 };
 
 struct Segment {
@@ -65,6 +67,7 @@ struct ModelShape {
   int64_t page_entries = 0;  // entries of the page table
   DType cache_type = DType::F32;  // F32 or F16
   // Each head computes its keys and values from the latents, in place of the absorbed form.
+  int interleave = 1;              // rows of quantised matrices in a group, see WeightLayout; 1: the file's bytes
   bool expand_attention = false;
 };
 

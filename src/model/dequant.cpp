@@ -1,5 +1,7 @@
 #include "model/dequant.h"
 
+#include <cstring>
+
 #include "base/ensure.h"
 
 namespace smelt {
@@ -56,22 +58,36 @@ Tensor f32(Tensor x) { return cast(x, DType::F32); }
 // One block's fields by name.
 class Block {
  public:
-  Block(Tensor raw, GgufType type) : raw_(raw), type_(type) {}
+  Block(Tensor raw, GgufType type, WeightLayout layout) : raw_(raw), type_(type), layout_(layout) {}
 
   // [count] of the field's dtype; a scale or minimum as f32 by f().
   Tensor operator[](std::string_view name) const {
     if (is_plain(type_)) return raw_;
     for (const BlockField& field : block_fields(type_))
-      if (field.name == name)
-        return bitcast(slice(raw_, -1, field.offset, field.count * size_of(field.dtype)),
-                       field.dtype);
+      if (field.name == name) return bitcast(bytes_of(field), field.dtype);
     ENSURE(false, "no such field in " + std::string(name_of(type_)));
   }
   Tensor f(std::string_view name) const { return f32((*this)[name]); }
 
  private:
+  // u8 [rows, blocks, bytes of the field], wherever they lie.
+  Tensor bytes_of(const BlockField& field) const {
+    const int64_t n = layout_.interleave, bytes = field.count * size_of(field.dtype);
+    const Tensor field_bytes = slice(raw_, -1, field.offset * n, bytes * n);
+    if (n == 1) return field_bytes;
+    const int64_t piece = piece_bytes(field);
+    const Tensor pieces = with_last_axes(field_bytes, 1, {bytes / piece, n, piece});
+    const int r = pieces.rank();  // [..., groups, blocks, pieces, n, piece]
+    std::vector<int> axes;
+    for (int i = 0; i < r - 4; ++i) axes.push_back(i);
+    axes.insert(axes.end(), {r - 2, r - 4, r - 3, r - 1});
+    const Tensor by_row = permute(pieces, axes);  // [..., groups, n, blocks, pieces, piece]
+    return with_last_axes(by_row, 5, {by_row.size(-5) * n, by_row.size(-3), bytes});
+  }
+
   Tensor raw_;
   GgufType type_;
+  WeightLayout layout_;
 };
 
 // The eight 6-bit scales and minima of Q4_K and Q5_K, packed into 12 bytes as 3 x 4: the first four
@@ -225,28 +241,53 @@ const std::vector<BlockField>& block_fields(GgufType type) {
 
 bool is_plain(GgufType type) { return info_of(type).elements == 1; }
 
-Tensor raw_weight(int slot, GgufType type, std::vector<Dim> rows, int64_t k, std::string name) {
+int piece_bytes(const BlockField& field) {
+  const int bytes = field.count * size_of(field.dtype);
+  return bytes % 4 == 0 ? 4 : bytes % 2 == 0 ? 2 : 1;
+}
+
+bool can_interleave(GgufType type, int64_t rows, int interleave) { return !is_plain(type) && rows % interleave == 0; }
+
+void interleave_rows(GgufType type, int interleave, int64_t rows, int64_t blocks, const std::byte* from, std::byte* to) {
+  const auto block_bytes = static_cast<int64_t>(info_of(type).bytes), row_bytes = blocks * block_bytes;
+  for (int64_t group = 0; group < rows; group += interleave)
+    for (int64_t b = 0; b < blocks; ++b)
+      for (const BlockField& field : block_fields(type)) {
+        const int64_t piece = piece_bytes(field), bytes = field.count * size_of(field.dtype);
+        for (int64_t at = 0; at < bytes; at += piece)
+          for (int64_t r = 0; r < interleave; ++r, to += piece)
+            std::memcpy(to, from + (group + r) * row_bytes + b * block_bytes + field.offset + at, static_cast<size_t>(piece));
+      }
+}
+
+Tensor raw_weight(int slot, GgufType type, std::vector<Dim> rows, int64_t k, std::string name, WeightLayout layout) {
   const GgufTypeInfo& info = info_of(type);
   ENSURE(k > 0 && k % info.elements == 0, name + ": rows are not whole blocks");
   std::vector<Dim> shape = std::move(rows);
+  if (layout.interleave > 1) {
+    const int64_t n = *const_int(shape.back().ref);
+    ENSURE(can_interleave(type, n, layout.interleave), name + ": rows cannot be interleaved");
+    shape.back() = Dim(n / layout.interleave);
+  }
   shape.push_back(k / info.elements);
   if (is_plain(type))
     return param(slot, block_fields(type)[0].dtype, std::move(shape), std::move(name));
-  shape.push_back(static_cast<int64_t>(info.bytes));
+  shape.push_back(static_cast<int64_t>(info.bytes) * layout.interleave);
   return param(slot, DType::U8, std::move(shape), std::move(name));
 }
 
-Tensor dequantize(Tensor raw, GgufType type) {
-  const Tensor values = apply_formula(Block(raw, type), type);
+Tensor dequantize(Tensor raw, GgufType type, WeightLayout layout) {
+  const Tensor values = apply_formula(Block(raw, type, layout), type);
   if (is_plain(type)) return values;
   std::vector<Dim> shape;
   for (int i = 0; i < raw.rank() - 2; ++i) shape.push_back(raw.dim(i));
+  if (layout.interleave > 1) shape.back() = Dim(raw.size(-3) * layout.interleave);
   shape.push_back(raw.size(-2) * info_of(type).elements);
   return reshape(values, std::move(shape));
 }
 
-Tensor weight(int slot, GgufType type, std::vector<Dim> rows, int64_t k, std::string name) {
-  return dequantize(raw_weight(slot, type, std::move(rows), k, std::move(name)), type);
+Tensor weight(int slot, GgufType type, std::vector<Dim> rows, int64_t k, std::string name, WeightLayout layout) {
+  return dequantize(raw_weight(slot, type, std::move(rows), k, std::move(name), layout), type, layout);
 }
 
 }  // namespace smelt

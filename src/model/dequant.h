@@ -29,14 +29,32 @@ const std::vector<BlockField>& block_fields(GgufType type);
 // that dtype.
 bool is_plain(GgufType type);
 
-// The bytes of a weight as they lie in the file: u8 [rows..., k / elements, block bytes], or
-// [rows..., k] of the dtype of a plain type. REQUIRES: k is whole blocks.
-Tensor raw_weight(int slot, GgufType type, std::vector<Dim> rows, int64_t k, std::string name);
+// How the blocks of a weight lie in memory. As in the file: row by row. Interleaved by n: groups of n rows, and in a group
+// block b of all its rows together, each field in turn, cut into pieces of piece_bytes(field) that alternate between the
+// rows. So n lanes that hold n rows load neighbouring bytes.
+//
+//   [rows / n, blocks, field, bytes of field / piece, n, piece]
+struct WeightLayout {
+  int interleave = 1;  // n; 1: as in the file
+  bool operator==(const WeightLayout&) const = default;
+};
+int piece_bytes(const BlockField& field);
+
+// Whether a weight of this type with this many rows can be interleaved.
+bool can_interleave(GgufType type, int64_t rows, int interleave);
+
+// Rewrites `rows` x `blocks` blocks from the file's layout to another one. `to` and `from` do not overlap.
+void interleave_rows(GgufType type, int interleave, int64_t rows, int64_t blocks, const std::byte* from, std::byte* to);
+
+// The bytes of a weight as they lie in memory: in the file's layout u8 [rows..., k / elements, block bytes], or
+// [rows..., k] of the dtype of a plain type; interleaved u8 [rows... / n, k / elements, n * block bytes].
+// REQUIRES: k is whole blocks; can_interleave() of the last axis of rows.
+Tensor raw_weight(int slot, GgufType type, std::vector<Dim> rows, int64_t k, std::string name, WeightLayout layout = {});
 
 // The f32 values [..., k] of what raw_weight made, or of a gather or slice along its leading axes.
-Tensor dequantize(Tensor raw, GgufType type);
+Tensor dequantize(Tensor raw, GgufType type, WeightLayout layout = {});
 
 // dequantize(raw_weight(...)): f32 [rows..., k].
-Tensor weight(int slot, GgufType type, std::vector<Dim> rows, int64_t k, std::string name);
+Tensor weight(int slot, GgufType type, std::vector<Dim> rows, int64_t k, std::string name, WeightLayout layout = {});
 
 }  // namespace smelt

@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "app/process.h"
@@ -107,14 +106,12 @@ TEST_CASE("perplexity is the exponential of the mean loss that the logits give")
 }
 
 TEST_CASE("perplexity of the held-out stories is the reference's") {
-  const auto oracle = nlohmann::json::parse(file_text(SMELT_SOURCE_DIR "/tests/data/tiny-glm-Q4_K_M.json"))["perplexity"];
   const Outcome run = smelt::test::smelt({"perplexity", "-f", SMELT_SOURCE_DIR "/tests/data/heldout_a.txt"});
   CHECK(run.exit_code == 0);
-  CHECK(value_after(run.out, "chunks ") == oracle["chunks"]);
-  for (const char* name : {"all_positions", "second_half"}) {
-    const double expected = oracle[name];
-    CHECK(std::abs(value_after(run.out, std::string(name) + " ") - expected) < 5e-5 * expected);
-  }
+  CHECK(contains(run.out, "chunks 23 of 512 tokens"));
+  // "perplexity" in tests/data/tiny-glm-Q4_K_M.json, to four digits and a little more.
+  CHECK(std::abs(value_after(run.out, "all_positions ") - 27.389891) < 0.001);
+  CHECK(std::abs(value_after(run.out, "second_half ") - 26.249688) < 0.001);
 }
 
 TEST_CASE("tokenize prints one id a line, or JSON") {

@@ -1,0 +1,111 @@
+// Byte loads that lie 4 apart in neighbouring lanes become one wide load that all four bytes of a word share.
+//
+//   cast(and(load u8 [base + lane * 4 + 1], 15), f32)
+//   -> cast(and(shr(load i32 [base + lane * 4], 8), 15), f32)
+//
+// The arithmetic on the bytes is carried on in i32 lanes, where the value of each byte is the same number.
+#include <unordered_map>
+
+#include "codegen/opt.h"
+#include "codegen/passes.h"
+#include "graph/rules_algebra.h"
+
+namespace smelt {
+namespace {
+
+constexpr int64_t kWord = 4;
+
+// The lane range along which an offset steps by a word, if there is one.
+Ref word_lane(Ref offset) {
+  for (Ref r : ranges_of(offset))
+    if (kind_of(r) == RangeKind::Lane && stride(offset, r) == kWord) return r;
+  return Ref();
+}
+
+bool is_byte(DType dtype) { return dtype == DType::U8 || dtype == DType::I8; }
+
+class Widen {
+ public:
+  // The value of a byte expression as i32, or nothing if that does not pay or is not the same number.
+  Ref wide(Ref n) {
+    if (auto it = done_.find(n.get()); it != done_.end()) return it->second;
+    return done_[n.get()] = compute(n);
+  }
+
+ private:
+  Ref compute(Ref n) {
+    if (n->op == Op::Load) return load(n);
+    if (n->op == Op::Const) return constant(n->arg.i, DType::I32);
+    if (!is_byte(n->dtype)) return Ref();
+    switch (n->op) {
+      case Op::And: case Op::Or: return both(n);
+      case Op::Shr: return shift_right(n);
+      case Op::Shl: return shift_left(n);
+      case Op::Cast: return is_byte(n->src[0]->dtype) && n->src[0]->min >= n->min && n->src[0]->max <= n->max ? wide(n->src[0]) : Ref();
+      default: return Ref();
+    }
+  }
+
+  Ref load(Ref n) {
+    const Ref lane = is_byte(n->dtype) ? word_lane(n->src[1]) : Ref();
+    if (!lane) return Ref();
+    const auto byte = const_int(simplify(n->src[1] % kWord));
+    if (!byte) return Ref();
+    const Ref word = make(Op::Load, DType::I32, {n->src[0], simplify(n->src[1] - *byte)});
+    const auto shifted = [](Op op, Ref x, int64_t by) { return by == 0 ? x : binary(op, x, constant(by, DType::I32)); };
+    if (n->dtype == DType::I8) return shifted(Op::Shr, shifted(Op::Shl, word, 24 - 8 * *byte), 24);
+    return binary(Op::And, shifted(Op::Shr, word, 8 * *byte), constant(255, DType::I32));
+  }
+
+  Ref both(Ref n) {
+    const Ref x = wide(n->src[0]), y = wide(n->src[1]);
+    if (!x || !y) return Ref();
+    // Masks of masks are one mask.
+    if (n->op == Op::And && x->op == Op::And && is_const(x->src[1]) && is_const(y))
+      return binary(Op::And, x->src[0], constant(x->src[1]->arg.i & y->arg.i, DType::I32));
+    return binary(n->op, x, y);
+  }
+
+  Ref shift_right(Ref n) {
+    const Ref x = wide(n->src[0]);
+    const auto by = const_int(n->src[1]);
+    if (!x || !by) return Ref();
+    if (*by == 0) return x;
+    if (x->op != Op::And || !is_const(x->src[1])) return binary(Op::Shr, x, constant(*by, DType::I32));
+    // and(shr(w, a), m) >> b  ->  and(shr(w, a + b), m >> b)
+    const Ref inner = x->src[0];
+    const bool shifted = inner->op == Op::Shr && is_const(inner->src[1]);
+    const int64_t total = *by + (shifted ? inner->src[1]->arg.i : 0);
+    return binary(Op::And, binary(Op::Shr, shifted ? inner->src[0] : inner, constant(total, DType::I32)),
+                  constant(x->src[1]->arg.i >> *by, DType::I32));
+  }
+
+  // A byte drops the bits that leave it.
+  Ref shift_left(Ref n) {
+    const Ref x = wide(n->src[0]);
+    const auto by = const_int(n->src[1]);
+    if (!x || !by || n->dtype != DType::U8) return Ref();
+    if (*by == 0) return x;
+    const Ref y = binary(Op::Shl, x, constant(*by, DType::I32));
+    const bool fits = n->src[0]->max << *by <= 255;
+    return fits ? y : binary(Op::And, y, constant(255, DType::I32));
+  }
+
+  std::unordered_map<const Node*, Ref> done_;
+};
+
+}  // namespace
+
+Refs coalesce_loads(const Refs& stores) {
+  Widen widen;
+  Refs out;
+  for (Ref s : stores)
+    out.push_back(rebuild(s, [&](Ref, Ref n) {
+      if (n->op != Op::Cast || !is_byte(n->src[0]->dtype) || is_byte(n->dtype)) return n;
+      const Ref wide = widen.wide(n->src[0]);
+      return wide && !is_const(wide) ? cast(wide, n->dtype) : n;
+    }));
+  return out;
+}
+
+}  // namespace smelt

@@ -1,0 +1,60 @@
+// The schedule of a whole layer of GLM-4.7-Flash, at full size.
+#include <doctest/doctest.h>
+
+#include <map>
+
+#include "model/deepseek2.h"
+#include "schedule/schedule.h"
+#include "support/full_size_glm.h"
+
+using namespace smelt;
+using namespace smelt::test;
+
+namespace {
+
+Schedule decode_schedule(const FullSizeGlm& glm, int64_t layer) {
+  ModelShape shape;
+  shape.chunks = variable("chunks", 1, 16);
+  shape.context = 4096 + 64;
+  shape.cache_rows = 4096 + 64;
+  shape.page_entries = 65;
+  return make_schedule(block_segment(glm.file(), glm.hyperparameters(), shape, layer).root);
+}
+
+}  // namespace
+
+TEST_CASE("a layer of experts decodes a token in at most 14 kernels") {
+  for (GgufType type : {GgufType::Q4_0, GgufType::Q4_K}) {
+    const FullSizeGlm glm(type);
+    const Schedule schedule = decode_schedule(glm, 1);
+    MESSAGE(name_of(type) << ", " << schedule.kernels.size() << " kernels:\n" << summary(schedule));
+    CHECK(schedule.kernels.size() <= 14);
+    CHECK(decode_schedule(glm, 0).kernels.size() <= 14);
+  }
+}
+
+TEST_CASE("temporaries of a token are small: no weight is ever stored as floats") {
+  const FullSizeGlm glm(GgufType::Q4_0);
+  const Schedule schedule = decode_schedule(glm, 1);
+  CHECK(schedule.arena_bytes < 4 << 20);
+  for (const Kernel& k : schedule.kernels)
+    for (Ref n : toposort(k.tree))
+      if (n->op == Op::Local) CHECK(n->arg.list[0] <= 32 << 10);
+}
+
+TEST_CASE("every temporary is written by one level and only read by later ones") {
+  const Schedule schedule = decode_schedule(FullSizeGlm(GgufType::Q4_0), 1);
+  std::map<int64_t, int> written;
+  for (const Kernel& k : schedule.kernels)
+    for (Ref n : toposort(k.tree))
+      if (n->op == Op::Store && n->src[0]->op == Op::Param) {
+        const Ref buffer = k.buffers[static_cast<size_t>(n->src[0]->arg.i)];
+        if (buffer->op == Op::Temp) CHECK(written.emplace(buffer->arg.i, k.level).second);
+      }
+  for (const Kernel& k : schedule.kernels)
+    for (Ref n : toposort(k.tree))
+      if (n->op == Op::Load && n->src[0]->op == Op::Param) {
+        const Ref buffer = k.buffers[static_cast<size_t>(n->src[0]->arg.i)];
+        if (buffer->op == Op::Temp) CHECK(written.at(buffer->arg.i) < k.level);
+      }
+}

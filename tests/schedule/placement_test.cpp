@@ -1,0 +1,59 @@
+// Which tensors get memory.
+#include "schedule/placement.h"
+
+#include <doctest/doctest.h>
+
+#include "support/small_graphs.h"
+
+using namespace smelt;
+using namespace smelt::testing;
+
+namespace {
+
+enum class Place { None, Memory, OnChip };
+
+Place place_of(Tensor tensor, Tensor result, const PlacementOptions& options = {}) {
+  const auto places = choose_places(sink({output(9, result)}), {}, options);
+  const auto it = places.find(tensor.ref().get());
+  if (it == places.end()) return Place::None;
+  return it->second == Where::OnChip ? Place::OnChip : Place::Memory;
+}
+
+}  // namespace
+
+TEST_CASE("movement and elementwise work are computed where they are used") {
+  const Tensor x = input(0, {64, 64}), y = x * 2.0, z = permute(y, {1, 0});
+  CHECK(place_of(y, z + 1.0) == Place::None);
+  CHECK(place_of(z, z + 1.0) == Place::None);
+}
+
+TEST_CASE("an output is in memory") {
+  const Tensor x = input(0, {64, 64}), y = silu(x);
+  CHECK(place_of(y, y) == Place::Memory);
+}
+
+TEST_CASE("a dequantised weight is computed again rather than stored") {
+  const Tensor w = q4_0(input(1, {64, 4, 18}, DType::U8));
+  CHECK(place_of(w, linear(input(0, {1, 128}), w)) == Place::None);
+  CHECK(place_of(w, linear(input(0, {64, 128}), w)) == Place::None);
+}
+
+TEST_CASE("an input of a product that is a reduction itself is stored: on chip if it is small") {
+  const Tensor w = input(1, {256, 128});
+  const Tensor one = linear(input(0, {1, 128}), input(2, {128, 128}));
+  CHECK(place_of(one, linear(one, w)) == Place::OnChip);
+  const Tensor many = linear(input(0, {256, 128}), input(2, {128, 128}));
+  CHECK(place_of(many, linear(many, w)) == Place::Memory);
+}
+
+TEST_CASE("how much is small enough is an option") {
+  const Tensor one = linear(input(0, {1, 128}), input(2, {128, 128})), w = input(1, {256, 128});
+  CHECK(place_of(one, linear(one, w), {.on_chip_bytes = 256}) == Place::Memory);
+  CHECK(place_of(one, linear(one, w), {.on_chip_work = 1000}) == Place::Memory);
+}
+
+TEST_CASE("a sum that is used once per element of its row is no tensor of its own") {
+  const Tensor x = input(0, {64, 256});
+  const Tensor mean = mean_square(x);
+  CHECK(place_of(mean, x * unsqueeze(mean, 1)) == Place::None);
+}
