@@ -21,6 +21,7 @@ constexpr Command kCommands[] = {
     {"tokenize", "turn text into token ids", declare_tokenize},
     {"logits", "write the logits after a list of token ids", declare_logits},
     {"perplexity", "measure how well a model predicts a text", declare_perplexity},
+    {"bench", "measure the speed of prompts and of decoding", declare_bench},
     {"replay", "repeat one kernel dumped with DUMP=dir", declare_replay},
 };
 
@@ -35,6 +36,14 @@ constexpr const char* kExamples =
     "  smelt run -m model.gguf -f prompt.txt       another model, the prompt from a file\n"
     "  smelt inspect model.gguf                    what is in a file and what it will cost to run\n"
     "\n`smelt COMMAND --help` shows the options of a command.\n";
+
+// llama-bench's spelling, which would be read as `-p g`.
+void spell_out_pg(int argc, char** argv) {
+  static char spelled_out[] = "--pg";
+  if (argc < 2 || std::string_view(argv[1]) != "bench") return;
+  for (int i = 2; i < argc; ++i)
+    if (std::string_view(argv[i]) == "-pg") argv[i] = spelled_out;
+}
 
 int usage_error(const CLI::App& app, const std::string& message) {
   const auto used = app.get_subcommands();
@@ -69,6 +78,7 @@ int run_command_line(int argc, char** argv) {
     sub->option_defaults()->always_capture_default();
     commands.emplace_back(sub, command.declare(*sub));
   }
+  spell_out_pg(argc, argv);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& help_or_version) {

@@ -69,7 +69,8 @@ class Widen {
   Ref shift_right(Ref n) {
     const Ref x = wide(n->src[0]);
     const auto by = const_int(n->src[1]);
-    if (!x || !by) return Ref();
+    if (!x) return Ref();
+    if (!by) return n->dtype == DType::U8 ? binary(Op::Shr, x, cast(n->src[1], DType::I32)) : Ref();
     if (*by == 0) return x;
     if (x->op != Op::And || !is_const(x->src[1])) return binary(Op::Shr, x, constant(*by, DType::I32));
     // and(shr(w, a), m) >> b  ->  and(shr(w, a + b), m >> b)
@@ -84,7 +85,8 @@ class Widen {
   Ref shift_left(Ref n) {
     const Ref x = wide(n->src[0]);
     const auto by = const_int(n->src[1]);
-    if (!x || !by || n->dtype != DType::U8) return Ref();
+    if (!x || n->dtype != DType::U8) return Ref();
+    if (!by) return binary(Op::And, binary(Op::Shl, x, cast(n->src[1], DType::I32)), constant(255, DType::I32));
     if (*by == 0) return x;
     const Ref y = binary(Op::Shl, x, constant(*by, DType::I32));
     const bool fits = n->src[0]->max << *by <= 255;

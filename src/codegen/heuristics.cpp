@@ -7,9 +7,10 @@
 namespace smelt {
 namespace {
 
-constexpr int64_t kUnrolled = 16;       // terms of a reduction written out
+constexpr int64_t kUnrolled = 16;       // terms of a reduction written out when they are vectors,
+constexpr int64_t kUnrolledScalar = 64;  // and when lanes hold outputs: then a block has more terms
 constexpr int64_t kAccumulators = 16;   // sums kept in registers
-constexpr int64_t kBody = 128;          // copies x terms in a loop body
+constexpr int64_t kBody = 256;          // copies x terms in a loop body
 
 // How the loads below an expression move with a range.
 struct Walk {
@@ -157,7 +158,7 @@ class Chooser {
         if (loops.empty()) continue;
         const Ref inner = loops.back();
         const auto size = const_int(inner->src[0]);
-        if (size && *size > 1 && *size * written <= kUnrolled) again = try_opt({OptKind::Unroll, axis_of(inner), *size});
+        if (size && *size > 1 && *size * written <= (has_local_ ? kUnrolledScalar : kUnrolled)) again = try_opt({OptKind::Unroll, axis_of(inner), *size});
         else if (written < 2)
           for (int64_t n : {4, 2})
             if ((again = try_opt({OptKind::Unroll, axis_of(inner), n}))) break;
@@ -176,14 +177,13 @@ class Chooser {
       for (Ref n : toposort(reduce)) {
         if (n->op != Op::Load || depends_on(n->src[1], axis)) continue;
         const bool is_term = std::any_of(ranges.begin(), ranges.end(), [&](Ref r) { return depends_on(n->src[1], r); });
-        if (is_term) work += is_float(n->dtype) && size_of(n->dtype) == 4 ? 1 : 4;
+        if (is_term) work += size_of(n->dtype) < 4 ? 4 : is_float(n->dtype) ? 1 : 0;
       }
     }
     return work;
   }
 
   void choose_upcast() {
-    if (has_local_) return;
     int64_t sums = 0, written = 1;
     for (Ref reduce : reductions_of(stores_)) {
       if (reduce->op == Op::TopK || reduce->op == Op::SoftmaxSum) return;

@@ -70,6 +70,11 @@ std::string why_not_lanes(const Refs& stores, const Opt& opt, Ref range) {
     for (Ref r : ranges_of(n))
       if (kind_of(r) == RangeKind::Lane && depends_on(n, r)) return "the reduction already has lanes";
   }
+  for (Ref s : stores)
+    for (Ref n : toposort(s)) {
+      if (n->op == Op::TopK && depends_on(n, range)) return "a topk takes one element at a time";
+      if (n->op == Op::Range && depends_on(n->src[0], range)) return "a loop inside has another length for each lane";
+    }
   if (opt.kind != OptKind::Local) return "";
   for (Ref s : stores)
     for (Ref r : ranges_of(s))

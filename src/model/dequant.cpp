@@ -213,6 +213,14 @@ Tensor apply_formula(const Block& block, GgufType type) {
   ENSURE(false, "no formula for " + std::string(name_of(type)));
 }
 
+// One field of one block of `n` rows, `row_bytes` apart; returns where the next field goes.
+template <int piece>
+std::byte* interleave_field(const std::byte* from, int64_t row_bytes, int n, int bytes, std::byte* to) {
+  for (int at = 0; at < bytes; at += piece)
+    for (int r = 0; r < n; ++r, to += piece) std::memcpy(to, from + r * row_bytes + at, piece);
+  return to;
+}
+
 std::vector<BlockField> with_offsets(std::vector<BlockField> fields) {
   int offset = 0;
   for (BlockField& field : fields) {
@@ -250,13 +258,16 @@ bool can_interleave(GgufType type, int64_t rows, int interleave) { return !is_pl
 
 void interleave_rows(GgufType type, int interleave, int64_t rows, int64_t blocks, const std::byte* from, std::byte* to) {
   const auto block_bytes = static_cast<int64_t>(info_of(type).bytes), row_bytes = blocks * block_bytes;
-  for (int64_t group = 0; group < rows; group += interleave)
+  for (int64_t group = 0; group < rows; group += interleave, from += interleave * row_bytes)
     for (int64_t b = 0; b < blocks; ++b)
       for (const BlockField& field : block_fields(type)) {
-        const int64_t piece = piece_bytes(field), bytes = field.count * size_of(field.dtype);
-        for (int64_t at = 0; at < bytes; at += piece)
-          for (int64_t r = 0; r < interleave; ++r, to += piece)
-            std::memcpy(to, from + (group + r) * row_bytes + b * block_bytes + field.offset + at, static_cast<size_t>(piece));
+        const std::byte* source = from + b * block_bytes + field.offset;
+        const int bytes = field.count * size_of(field.dtype);
+        switch (piece_bytes(field)) {
+          case 4: to = interleave_field<4>(source, row_bytes, interleave, bytes, to); break;
+          case 2: to = interleave_field<2>(source, row_bytes, interleave, bytes, to); break;
+          default: to = interleave_field<1>(source, row_bytes, interleave, bytes, to); break;
+        }
       }
 }
 

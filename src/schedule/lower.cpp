@@ -143,11 +143,11 @@ Ref Lowering::compute(Ref t, const Refs& index) {
 Ref Lowering::reinterpret(Ref t, const Refs& index) {
   const Ref from = t->src[0];
   const int ratio = size_of(t->dtype) / size_of(from->dtype);
-  if (ratio == 1) return bitcast(at(from, index), t->dtype);
-  ENSURE(ratio > 1, "bitcast to a smaller type of a tensor");
+  ENSURE(ratio >= 1, "bitcast to a smaller type of a tensor");
   Refs inner = index;
   inner.back() = simplify(index.back() * ratio);
   const Ref byte = at(from, inner);
+  if (ratio == 1 && byte->op != Op::Load) return bitcast(byte, t->dtype);
   ENSURE(byte->op == Op::Load, "bitcast of computed bytes");
   return make(Op::Load, t->dtype, byte->src);
 }

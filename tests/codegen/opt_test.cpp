@@ -85,6 +85,7 @@ TEST_CASE("reductions that are no sums keep to what they can") {
   const Ref best = sink({output(1, top_k(input(0, {4, 32}), 2))});
   CHECK(why_not(best, {unroll(2, 4)}) == "unroll: a topk takes one element at a time");
   CHECK(why_not(best, {group(2, 4)}) == "group: lanes of a topk are not combined");
+  CHECK(why_not(best, {local(1, 2)}) == "");
   check_opts(best, {upcast(0, 4)});
   check_opts(best, {split(2, 8)});
   check_opts(best, {upcast(1, 2), task(0)});
@@ -93,6 +94,15 @@ TEST_CASE("reductions that are no sums keep to what they can") {
   CHECK(why_not(soft, {group(1, 4)}) == "group: lanes of a softmax_sum are not combined");
   check_opts(soft, {unroll(1, 4)});
   check_opts(soft, {unroll(1, 2), upcast(0, 4)});
+}
+
+TEST_CASE("lanes do the same work") {
+  const Ref best = sink({output(1, reshape(top_k(input(0, {16, 8}), 1), {16}))});
+  CHECK(why_not(best, {local(0, 4)}) == "local: a topk takes one element at a time");
+  const Tensor limit = input(1, {16, 1}, DType::I32), index = cast(iota({1, 8}, 1), DType::I32);
+  const Ref masked = sink({output(2, sum(where(less(index, limit), input(0, {16, 8}), scalar(0)), 1))});
+  CHECK(why_not(masked, {local(0, 4)}) == "local: a loop inside has another length for each lane");
+  check_opts(masked, {upcast(0, 4)});
 }
 
 TEST_CASE("a norm has a reduction and an epilogue in one nest") {

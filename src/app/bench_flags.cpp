@@ -1,0 +1,132 @@
+#include "app/bench_flags.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
+#include "app/checks.h"
+
+namespace smelt {
+namespace {
+
+constexpr int64_t kMostTokens = int64_t{1} << 24;
+
+// One argument of comma-separated values; the flag may also be given several times.
+template <class T>
+CLI::Option* add_list(CLI::App& app, const char* names, std::vector<T>& values, const char* type, const char* help) {
+  return app.add_option(names, values, help)->type_name(type)->delimiter(',')->allow_extra_args(false);
+}
+
+std::vector<std::string> words_of(const std::string& text) {
+  std::vector<std::string> words;
+  std::string word;
+  for (char c : text + " ") {
+    if (c != ' ') {
+      word += c;
+    } else if (!word.empty()) {
+      words.push_back(word == "-pg" ? "--pg" : word);
+      word.clear();
+    }
+  }
+  return words;
+}
+
+}  // namespace
+
+void declare_bench_flags(CLI::App& app, BenchFlags& flags) {
+  add_list(app, "-m,--model", flags.models, "FILE,...", "GGUF files; without it, the model inside the program")
+      ->default_str("");
+  add_list(app, "-p,--n-prompt", flags.prompt, "N,...", "tests ppN: tokens of a prompt, read in chunks; 0: none")
+      ->check(whole_number(0, kMostTokens));
+  add_list(app, "-n,--n-gen", flags.tokens, "N,...", "tests tgN: tokens generated one after the other; 0: none")
+      ->check(whole_number(0, kMostTokens));
+  add_list(app, "--pg", flags.both, "P,N,...", "tests ppP+tgN: a prompt, then tokens after it (also spelled -pg)")
+      ->check(whole_number(1, kMostTokens))
+      ->default_str("");
+  add_list(app, "-d,--n-depth", flags.depth, "N,...", "tokens in the context before a test begins")
+      ->check(whole_number(0, kMostTokens));
+  add_list(app, "-t,--threads", flags.threads, "N,...", "processor cores to use; 0: all")->check(whole_number(0, 4096));
+  add_list(app, "-b,--batch-size", flags.batch, "N,...", "tokens of a prompt that are computed together")
+      ->check(whole_number(8, 1 << 16));
+  add_list(app, "--cache-type", flags.cache_types, "KIND,...", "numbers of the attention cache: f32 or f16")
+      ->check(one_of({"f32", "f16"}));
+  add_list(app, "--activations", flags.activations, "KIND,...", "numbers that weights are multiplied with")
+      ->check(one_of({"f32"}));
+  app.add_flag("--no-kernel-cache", flags.no_kernel_cache, "compile everything anew and leave nothing on disk");
+}
+
+std::string name_of(const BenchTest& test) {
+  std::string name;
+  if (test.prompt) name = "pp" + std::to_string(test.prompt);
+  if (test.tokens) name += (name.empty() ? "tg" : "+tg") + std::to_string(test.tokens);
+  if (test.depth) name += " @ d" + std::to_string(test.depth);
+  return name;
+}
+
+Result<BenchFlags> with_versus(const BenchFlags& base) {
+  BenchFlags given;
+  CLI::App app;
+  app.set_help_flag();
+  declare_bench_flags(app, given);
+  std::vector<std::string> words = words_of(base.versus);
+  std::reverse(words.begin(), words.end());  // the order that CLI11 wants them in
+  try {
+    app.parse(words);
+  } catch (const CLI::ParseError& error) {
+    return Error{"--vs \"" + base.versus + "\": " + error.what()};
+  }
+  BenchFlags out = base;
+  const auto take = [&](const char* name, auto& to, const auto& from) {
+    if (app.get_option(name)->count() > 0) to = from;
+  };
+  take("--model", out.models, given.models);
+  take("--n-prompt", out.prompt, given.prompt);
+  take("--n-gen", out.tokens, given.tokens);
+  take("--pg", out.both, given.both);
+  take("--n-depth", out.depth, given.depth);
+  take("--threads", out.threads, given.threads);
+  take("--batch-size", out.batch, given.batch);
+  take("--cache-type", out.cache_types, given.cache_types);
+  take("--activations", out.activations, given.activations);
+  take("--no-kernel-cache", out.no_kernel_cache, given.no_kernel_cache);
+  return out;
+}
+
+std::vector<BenchConfig> configs_of(const BenchFlags& flags) {
+  std::vector<BenchConfig> configs;
+  const std::vector<std::string> models = flags.models.empty() ? std::vector<std::string>{""} : flags.models;
+  for (const std::string& model : models)
+    for (const std::string& activations : flags.activations)
+      for (const std::string& cache_type : flags.cache_types)
+        for (int64_t batch : flags.batch)
+          for (int64_t threads : flags.threads)
+            configs.push_back({.engine = {.model = model,
+                                          .threads = static_cast<int>(threads),
+                                          .cache_type = cache_type,
+                                          .activations = activations},
+                               .batch = batch,
+                               .use_kernel_cache = !flags.no_kernel_cache});
+  return configs;
+}
+
+Result<std::vector<BenchTest>> tests_of(const BenchFlags& flags) {
+  if (flags.both.size() % 2) return Error{"-pg: it takes pairs, such as 512,128: a prompt and the tokens after it"};
+  std::vector<BenchTest> tests;
+  for (int64_t depth : flags.depth) {
+    for (int64_t prompt : flags.prompt)
+      if (prompt > 0) tests.push_back({.prompt = prompt, .depth = depth});
+    for (int64_t tokens : flags.tokens)
+      if (tokens > 0) tests.push_back({.tokens = tokens, .depth = depth});
+    for (size_t i = 0; i < flags.both.size(); i += 2)
+      tests.push_back({.prompt = flags.both[i], .tokens = flags.both[i + 1], .depth = depth});
+  }
+  if (tests.empty()) return Error{"nothing to measure: -p and -n are 0 and there is no -pg"};
+  return tests;
+}
+
+int64_t context_for(const std::vector<BenchTest>& tests) {
+  int64_t context = 1;
+  for (const BenchTest& test : tests) context = std::max(context, test.depth + test.total());
+  return context;
+}
+
+}  // namespace smelt

@@ -1,0 +1,61 @@
+// What `smelt bench` is asked to measure: the flags, and the sessions and tests that they stand for.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "app/engine_flags.h"
+#include "base/result.h"
+
+namespace CLI {
+class App;
+}
+
+namespace smelt {
+
+// Lists: one value or several, in which case every combination is measured.
+struct BenchFlags {
+  std::vector<std::string> models;  // paths; none: the embedded model
+  std::vector<int64_t> prompt = {512};
+  std::vector<int64_t> tokens = {128};
+  std::vector<int64_t> both;  // prompt and tokens in turn: p1, n1, p2, n2 ...
+  std::vector<int64_t> depth = {0};
+  std::vector<int64_t> threads = {0};
+  std::vector<int64_t> batch = {256};
+  std::vector<std::string> cache_types = {"f32"};
+  std::vector<std::string> activations = {"f32"};
+  int64_t repetitions = 5;
+  std::string output = "md";
+  bool no_kernel_cache = false;
+  bool no_warmup = false;
+  std::string versus;  // flags of a second configuration, as one text
+};
+
+// What a session is opened for.
+struct BenchConfig {
+  EngineFlags engine;       // but for the context, which follows from the tests
+  int64_t batch = 256;
+  bool use_kernel_cache = true;
+  std::string label;        // "" or the flags of --vs
+};
+
+// `prompt` tokens at once and then `tokens` one at a time, with `depth` tokens in the context already.
+struct BenchTest {
+  int64_t prompt = 0, tokens = 0, depth = 0;
+  int64_t total() const { return prompt + tokens; }
+  bool operator==(const BenchTest&) const = default;
+};
+
+std::string name_of(const BenchTest& test);  // "pp512", "tg128 @ d2048", "pp512+tg128"
+
+void declare_bench_flags(CLI::App& app, BenchFlags& flags);
+
+// The flags of --vs on top of `base`. An Error if they do not parse.
+Result<BenchFlags> with_versus(const BenchFlags& base);
+
+std::vector<BenchConfig> configs_of(const BenchFlags& flags);
+Result<std::vector<BenchTest>> tests_of(const BenchFlags& flags);  // an Error if there are none
+int64_t context_for(const std::vector<BenchTest>& tests);
+
+}  // namespace smelt

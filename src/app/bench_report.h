@@ -1,0 +1,51 @@
+// Rows of figures that a benchmark ends with, as a table for people or as data for programs.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/bench_flags.h"
+#include "app/bench_sample.h"
+#include "engine/session.h"
+
+namespace smelt {
+
+struct BenchRow {
+  BenchConfig config;
+  BenchTest test;
+  std::string model;
+  uint64_t file_bytes = 0;
+  int threads = 0;
+  std::vector<double> rates;      // tokens per second, in the order of running
+  std::vector<double> ratios;     // with --vs, of the second configuration: its rate over that of the first, run by run
+  double bytes_per_token = 0;     // that decoding reads
+  double bandwidth = 0;           // bytes per second that this machine read in this run; 0: unknown
+  SessionStats stats;
+  int64_t peak_memory = 0;
+
+  // Of decoding; a prompt reads each weight for many tokens.
+  std::optional<double> bytes_per_second() const;
+  std::optional<double> share_of_roofline() const;
+};
+
+// The text of rows in one of the forms md, csv, json, jsonl. Rows may be printed as they come: begin() once, row() for each,
+// end() once.
+class BenchReport {
+ public:
+  BenchReport(std::string form, bool versus, size_t model_width);
+  std::string begin() const;
+  std::string row(const BenchRow& row);
+  std::string end() const;
+
+ private:
+  std::string form_;
+  bool versus_;
+  size_t model_width_;
+  bool first_ = true;
+};
+
+// What a table leaves out of a configuration: bandwidth, compilation, kernels, memory. One line.
+std::string configuration_line(const BenchRow& row);
+
+}  // namespace smelt

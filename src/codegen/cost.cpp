@@ -1,0 +1,245 @@
+#include "codegen/cost.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "base/ensure.h"
+#include "codegen/footprint.h"
+#include "codegen/passes.h"
+#include "graph/rules_algebra.h"
+
+namespace smelt {
+namespace {
+
+constexpr double kSoftmaxOps = 4;  // a term of an online softmax: max, exp, multiply, add
+
+Ref with_symbols(Ref tree, const SymbolValues& symbols) {
+  Replacements values;
+  for (Ref n : toposort(tree)) {
+    if (n->op != Op::Var) continue;
+    const auto given = symbols.find(n->arg.name);
+    values[n] = constant(given != symbols.end() ? given->second : n->max);
+  }
+  return values.empty() ? tree : substitute(tree, values);
+}
+
+double size_of_range(Ref range) { return static_cast<double>(const_int(range->src[0]).value_or(std::max<int64_t>(range->src[0]->max, 0))); }
+
+// How often a value is computed: the ranges that it depends on, those of finished reductions left out.
+class Multiplicity {
+ public:
+  using Ranges = std::vector<Ref>;
+
+  const Ranges& ranges(Ref n) {
+    if (const auto it = memo_.find(n.get()); it != memo_.end()) return it->second;
+    Ranges out;
+    if (n->op == Op::Range) {
+      out = {n};
+    } else {
+      for (Ref s : n->src)
+        for (Ref r : Ranges(ranges(s)))
+          if (std::find(out.begin(), out.end(), r) == out.end()) out.push_back(r);
+      if (is_reduce(n->op))
+        std::erase_if(out, [&](Ref r) { return std::find(n->src.begin(), n->src.end(), r) != n->src.end(); });
+    }
+    return memo_[n.get()] = std::move(out);
+  }
+
+  double of(Ref n) {
+    double times = 1;
+    for (Ref r : ranges(n)) times *= size_of_range(r);
+    return times;
+  }
+
+  // Of the terms of a reduction.
+  double terms(Ref reduce) {
+    double times = of(reduce);
+    for (Ref s : reduce->src)
+      if (s->op == Op::Range) times *= size_of_range(s);
+    return times;
+  }
+
+ private:
+  std::unordered_map<const Node*, Ranges> memo_;
+};
+
+// Nodes whose values are data: what is stored and what that is computed from, without addresses.
+void collect_data(Ref n, std::unordered_set<const Node*>& seen, Refs& out) {
+  if (n->op == Op::Range || !seen.insert(n.get()).second) return;
+  if (n->op != Op::Load)
+    for (Ref s : n->src) collect_data(s, seen, out);
+  out.push_back(n);
+}
+
+Refs data_of(const Refs& stores) {
+  std::unordered_set<const Node*> seen;
+  Refs out;
+  for (Ref s : stores) collect_data(s->src[2], seen, out);
+  return out;
+}
+
+bool is_free(Op op) { return op == Op::Bitcast || !(is_elementwise(op) || is_reduce(op)); }
+
+bool is_float_op(Ref n) {
+  if (n->op == Op::Cast) return false;
+  return is_float(n->op == Op::Lt || n->op == Op::Eq || n->op == Op::TopK ? n->src[0]->dtype : n->dtype);
+}
+
+void add_operations(const Refs& stores, KernelCost& cost) {
+  Multiplicity multiplicity;
+  for (Ref n : data_of(stores)) {
+    if (is_free(n->op)) continue;
+    double ops = is_reduce(n->op) ? multiplicity.terms(n) : multiplicity.of(n);
+    if (n->op == Op::SoftmaxSum) ops *= kSoftmaxOps;
+    (is_float_op(n) ? cost.float_ops : cost.int_ops) += ops;
+  }
+}
+
+using Patterns = std::map<int64_t, std::vector<Pattern>>;  // by Param number
+
+void add_patterns(const Refs& stores, Patterns& reads, Patterns& writes) {
+  std::unordered_set<const Node*> seen;
+  for (Ref store : stores) {
+    for (Ref n : toposort(store)) {
+      if (n->op == Op::Load && n->src[0]->op == Op::Param && seen.insert(n.get()).second)
+        reads[n->src[0]->arg.i].push_back(pattern_of(n->src[1], size_of(n->dtype)));
+    }
+    if (store->src[0]->op == Op::Param) writes[store->src[0]->arg.i].push_back(pattern_of(store->src[1], size_of(store->src[2]->dtype)));
+  }
+}
+
+// A nest with natural axes, so that addresses are sums of ranges.
+Refs plain_stores(Ref nest) { return split_ranges(nest->op == Op::Sink ? nest->src : Refs{nest}); }
+
+double operations_of(const Refs& stores) {
+  KernelCost cost;
+  add_operations(stores, cost);
+  return cost.operations();
+}
+
+int64_t trip_count(const Program& program, const Instruction& loop) {
+  const Instruction &begin = program.code[static_cast<size_t>(loop.src[0])], &end = program.code[static_cast<size_t>(loop.src[1])];
+  const auto is_number = [](const Instruction& i) { return i.kind == Inst::Value && i.op == Op::Const; };
+  return is_number(begin) && is_number(end) ? std::max<int64_t>(end.arg.i - begin.arg.i, 0) : 1;
+}
+
+std::string size_text(Ref size) {
+  if (const auto n = const_int(size)) return std::to_string(*n);
+  if (size->op == Op::Var) return size->arg.name;
+  if (size->op == Op::Mul) return size_text(size->src[0]) + "*" + size_text(size->src[1]);
+  return "n";
+}
+
+// The product of the sizes of ranges: constants multiplied, others written out.
+std::string sizes_text(const Refs& ranges) {
+  int64_t product = 1;
+  std::string rest;
+  for (Ref r : ranges) {
+    if (const auto n = const_int(r->src[0])) product *= *n;
+    else rest += "*" + size_text(r->src[0]);
+  }
+  if (product == 1 && !rest.empty()) return rest.substr(1);
+  return std::to_string(product) + rest;
+}
+
+std::string reduction_in_words(Ref reduce, Multiplicity& multiplicity) {
+  Refs over;
+  for (Ref s : reduce->src)
+    if (s->op == Op::Range) over.push_back(s);
+  const Refs& outer = multiplicity.ranges(reduce);
+  const std::string times = outer.empty() ? "" : sizes_text(outer) + " ";
+  switch (reduce->op) {
+    case Op::ReduceSum: return times + (outer.empty() ? "sum of " : "sums of ") + sizes_text(over);
+    case Op::ReduceMax: return times + "max of " + sizes_text(over);
+    case Op::SoftmaxSum: return times + "softmax of " + sizes_text(over);
+    default: return times + "top " + std::to_string(reduce->arg.i) + " of " + sizes_text(over);
+  }
+}
+
+}  // namespace
+
+KernelCost cost_of(Ref tree, const SymbolValues& symbols) {
+  KernelCost cost;
+  Patterns reads, writes;
+  const Ref bound = with_symbols(tree, symbols);
+  for (Ref nest : bound->src) {
+    const Refs stores = plain_stores(nest);
+    add_patterns(stores, reads, writes);
+    add_operations(hoist_factors(stores), cost);
+  }
+  int64_t buffers = 0;
+  for (const Patterns* all : {&reads, &writes})
+    if (!all->empty()) buffers = std::max(buffers, all->rbegin()->first + 1);
+  cost.buffers.resize(static_cast<size_t>(buffers));
+  for (auto& [buffer, patterns] : reads) {
+    BufferCost& b = cost.buffers[static_cast<size_t>(buffer)];
+    b.gathered = std::any_of(patterns.begin(), patterns.end(), [](const Pattern& p) { return p.gathered; });
+    cost.read += b.read = distinct_bytes(std::move(patterns));
+  }
+  for (auto& [buffer, patterns] : writes) cost.written += cost.buffers[static_cast<size_t>(buffer)].written = distinct_bytes(std::move(patterns));
+  return cost;
+}
+
+KernelShape shape_of(Ref tree, const KernelOpts& opts, const SymbolValues& symbols) {
+  ENSURE(opts.size() == tree->src.size(), "options for another number of nests");
+  KernelShape shape;
+  double most = -1, all = 0, scalar = 0;
+  for (size_t i = 0; i < opts.size(); ++i) {
+    const Refs stores = apply_opts(prepare_nest(tree->src[i]), opts[i]);
+    const Ref bound = with_symbols(make(Op::Sink, DType::Void, stores), symbols);
+    double tasks = 1;
+    bool lanes = false;
+    std::unordered_set<const Node*> seen;
+    for (Ref store : bound->src)
+      for (Ref r : ranges_of(store)) {
+        if (!seen.insert(r.get()).second) continue;
+        if (kind_of(r) == RangeKind::Task) tasks *= size_of_range(r);
+        lanes |= kind_of(r) == RangeKind::Lane;
+      }
+    const double operations = operations_of(bound->src);
+    all += operations;
+    if (!lanes) scalar += operations;
+    const bool is_local = tree->src[i]->src[0]->src[0]->op == Op::Local;
+    if (is_local || operations <= most) continue;
+    most = operations;
+    shape.tasks = static_cast<int64_t>(tasks);
+  }
+  shape.scalar_share = all > 0 ? scalar / all : 0;
+  return shape;
+}
+
+MemoryAccess memory_access(const Program& program) {
+  MemoryAccess access;
+  std::vector<double> times = {1};
+  for (const Instruction& i : program.code) {
+    if (i.kind == Inst::Loop) times.push_back(times.back() * static_cast<double>(trip_count(program, i)));
+    if (i.kind == Inst::EndLoop) times.pop_back();
+    if (i.kind != Inst::Load) continue;
+    const bool gathers = program.code[static_cast<size_t>(i.src[1])].lanes > 1;
+    (i.lanes == 1 ? access.scalars : gathers ? access.gathers : access.vectors) += times.back();
+  }
+  return access;
+}
+
+std::string operations_in_words(Ref tree) {
+  std::vector<std::string> words;
+  const auto add = [&](const std::string& text) {
+    if (std::find(words.begin(), words.end(), text) == words.end()) words.push_back(text);
+  };
+  for (Ref nest : tree->src) {
+    Multiplicity multiplicity;
+    const Refs stores = nest->op == Op::Sink ? nest->src : Refs{nest};
+    for (Ref n : data_of(stores)) {
+      if (is_reduce(n->op)) add(reduction_in_words(n, multiplicity));
+      if (n->op == Op::Sqrt) add("rms norm");
+      if (n->op == Op::Exp2) add("exp");
+    }
+  }
+  if (words.empty()) add("elementwise");
+  std::string text;
+  for (const std::string& w : words) text += (text.empty() ? "" : ", ") + w;
+  return text;
+}
+
+}  // namespace smelt

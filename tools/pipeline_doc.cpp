@@ -1,0 +1,156 @@
+// Fills docs/pipeline.md: one small quantised matrix-vector product after every stage of the compiler.
+//
+//   pipeline_doc FILE            writes the stages into the file
+//   pipeline_doc --check FILE    exits with 1 if that would change it
+//
+// The file holds the prose. A line `<!-- stage: NAME -->` says what the code block behind it shows. The target is a fixed
+// one, so the result is the same on every machine.
+#include <cstdio>
+#include <map>
+#include <sstream>
+#include <string>
+
+#include "base/file.h"
+#include "codegen/codegen.h"
+#include "engine/compile.h"
+#include "graph/rules_algebra.h"
+#include "graph/tensor.h"
+#include "graph/text.h"
+#include "model/dequant.h"
+#include "render/llvm.h"
+#include "runtime/llvm_jit.h"
+#include "runtime/target.h"
+#include "schedule/schedule.h"
+
+namespace smelt {
+namespace {
+
+using Stages = std::map<std::string, std::string>;  // name to text
+
+constexpr const char* kTarget = "x86-64-v3";
+constexpr const char* kOptions = "group(3,8) unroll(2,2) task(0)";
+
+// out [1, 32] = x [1, 64] times w [32, 64], w of 64 blocks Q4_0
+Ref example() {
+  const Tensor x = param(0, DType::F32, {1, 64}, "x");
+  const Tensor w = weight(1, GgufType::Q4_0, {32}, 64, "w");
+  return sink({output(2, linear(x, w))});
+}
+
+std::string_view word_of(RangeKind kind) {
+  switch (kind) {
+    case RangeKind::Loop: return "loop";
+    case RangeKind::Task: return "task";
+    case RangeKind::Lane: return "lanes";
+    case RangeKind::Unroll: return "unroll";
+    case RangeKind::Reduce: return "reduce";
+  }
+  return "";
+}
+
+// Stores as people write them: ranges with their sizes, then `buffer[offset] = value`.
+std::string readable(const Refs& stores) {
+  std::string text;
+  for (Ref r : ranges_of(make(Op::Sink, DType::Void, stores)))
+    text += to_infix(r) + " < " + to_infix(r->src[0]) + " " + std::string(word_of(kind_of(r))) + "\n";
+  for (Ref s : stores) text += to_infix(s->src[0]) + "[" + to_infix(s->src[1]) + "] = " + to_infix(s->src[2]) + "\n";
+  return text;
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+std::string joined(const std::vector<std::string>& lines, size_t begin, size_t end) {
+  std::string text;
+  for (size_t i = begin; i < end; ++i) text += lines[i] + "\n";
+  return text;
+}
+
+// The function alone: attributes and declarations are the same for all kernels.
+std::string function_of(const std::string& ir) {
+  const std::vector<std::string> lines = lines_of(ir);
+  size_t begin = 0;
+  while (begin < lines.size() && !lines[begin].starts_with("define")) ++begin;
+  size_t end = begin;
+  while (end < lines.size() && lines[end] != "}") ++end;
+  return joined(lines, begin, std::min(end + 1, lines.size()));
+}
+
+// The innermost loop with a fused multiplication and addition: from its label to its jump.
+std::string hot_loop(const std::string& assembly) {
+  const std::vector<std::string> lines = lines_of(assembly);
+  size_t fused = 0;
+  while (fused < lines.size() && lines[fused].find("vfmadd") == std::string::npos) ++fused;
+  size_t begin = fused, end = fused;
+  while (begin > 0 && !lines[begin].starts_with(".L")) --begin;
+  while (end < lines.size() && lines[end].find("\tj") == std::string::npos) ++end;
+  return joined(lines, begin, std::min(end + 1, lines.size()));
+}
+
+Stages make_stages() {
+  Stages stages;
+  const Ref root = example();
+  stages["graph"] = print(root);
+  const Schedule schedule = make_schedule(root);
+  stages["schedule"] = summary(schedule);
+  const Ref tree = schedule.kernels[0].tree;
+  stages["kernel"] = print(tree);
+  stages["kernel, readable"] = readable(tree->src[0]->src);
+
+  const CpuTarget target = named_target(kTarget).take();
+  const std::vector<Opt> opts = parse_opts(kOptions).take();
+  stages["options"] = to_string(opts) + "\n";
+  CodegenRequest request{.tree = tree, .name = "matvec", .machine = machine_of(target), .opts = {opts}};
+  request.observe = [&](const char* pass, const Refs& stores) { stages[std::string("after ") + pass] = readable(stores); };
+  const Program program = generate(request).program;
+  stages["program"] = print(program);
+  const Source source{render_llvm(program, llvm_options(target)), program.name};
+  stages["llvm"] = function_of(source.text);
+  stages["assembly"] = hot_loop(assembly(source, target));
+  return stages;
+}
+
+// The document with the code block behind each marker replaced.
+Result<std::string> filled(const std::string& document, const Stages& stages) {
+  std::string out;
+  const std::vector<std::string> lines = lines_of(document);
+  for (size_t i = 0; i < lines.size(); ++i) {
+    out += lines[i] + "\n";
+    constexpr std::string_view kBegin = "<!-- stage: ", kEnd = " -->";
+    if (!lines[i].starts_with(kBegin) || !lines[i].ends_with(kEnd)) continue;
+    const std::string name = lines[i].substr(kBegin.size(), lines[i].size() - kBegin.size() - kEnd.size());
+    const auto stage = stages.find(name);
+    if (stage == stages.end()) return Error{"[pipeline_doc] stage " + name + ": there is none of that name"};
+    if (i + 1 >= lines.size() || !lines[i + 1].starts_with("```")) return Error{"[pipeline_doc] stage " + name + ": a code block must follow"};
+    out += lines[++i] + "\n" + stage->second + "```\n";
+    while (++i < lines.size() && lines[i] != "```") {}
+  }
+  return out;
+}
+
+Result<int> run(const std::string& path, bool check) {
+  SMELT_TRY(document, read_file(path));
+  SMELT_TRY(text, filled(document, make_stages()));
+  if (text == document) return 0;
+  if (check) return Error{"[pipeline_doc] " + path + ": the compiler's output has changed; run build/pipeline_doc docs/pipeline.md and review it"};
+  SMELT_CHECK(publish_file(path, text));
+  return 0;
+}
+
+}  // namespace
+}  // namespace smelt
+
+int main(int argc, char** argv) {
+  const bool check = argc == 3 && std::string(argv[1]) == "--check";
+  if (argc != 2 && !check) {
+    std::fprintf(stderr, "usage: pipeline_doc [--check] FILE\n");
+    return 2;
+  }
+  const auto result = smelt::run(argv[argc - 1], check);
+  if (!result) std::fprintf(stderr, "%s\n", result.error().message.c_str());
+  return result ? *result : 1;
+}
