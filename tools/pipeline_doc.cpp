@@ -5,6 +5,7 @@
 //
 // The file holds the prose. A line `<!-- stage: NAME -->` says what the code block behind it shows. The target is a fixed
 // one, so the result is the same on every machine.
+#include <algorithm>
 #include <cstdio>
 #include <map>
 #include <sstream>
@@ -28,7 +29,7 @@ namespace {
 using Stages = std::map<std::string, std::string>;  // name to text
 
 constexpr const char* kTarget = "x86-64-v3";
-constexpr const char* kOptions = "group(3,8) unroll(2,2) task(0)";
+constexpr const char* kOptions = "group(3,8) unroll(2,2) task(0)";  // what the heuristic chooses is larger, and changes
 
 // out [1, 32] = x [1, 64] times w [32, 64], w of 64 blocks Q4_0
 Ref example() {
@@ -48,12 +49,26 @@ std::string_view word_of(RangeKind kind) {
   return "";
 }
 
+// Breaks a line between words, so that it fits a page.
+std::string wrapped(std::string line) {
+  constexpr size_t kWidth = 110;
+  std::string text;
+  while (line.size() > kWidth) {
+    const size_t space = line.rfind(' ', kWidth);
+    if (space == std::string::npos || space < kWidth / 2) break;
+    text += line.substr(0, space) + "\n";
+    line = "    " + line.substr(space + 1);
+  }
+  return text + line + "\n";
+}
+
 // Stores as people write them: ranges with their sizes, then `buffer[offset] = value`.
 std::string readable(const Refs& stores) {
+  Refs ranges = ranges_of(make(Op::Sink, DType::Void, stores));
+  std::stable_sort(ranges.begin(), ranges.end(), [](Ref a, Ref b) { return range_order(a->arg.i) < range_order(b->arg.i); });
   std::string text;
-  for (Ref r : ranges_of(make(Op::Sink, DType::Void, stores)))
-    text += to_infix(r) + " < " + to_infix(r->src[0]) + " " + std::string(word_of(kind_of(r))) + "\n";
-  for (Ref s : stores) text += to_infix(s->src[0]) + "[" + to_infix(s->src[1]) + "] = " + to_infix(s->src[2]) + "\n";
+  for (Ref r : ranges) text += std::string(word_of(kind_of(r))) + " " + to_infix(r) + " < " + to_infix(r->src[0]) + "\n";
+  for (Ref s : stores) text += wrapped(to_infix(s->src[0]) + "[" + to_infix(s->src[1]) + "] = " + to_infix(s->src[2]));
   return text;
 }
 
@@ -70,25 +85,17 @@ std::string joined(const std::vector<std::string>& lines, size_t begin, size_t e
   return text;
 }
 
-// The function alone: attributes and declarations are the same for all kernels.
-std::string function_of(const std::string& ir) {
-  const std::vector<std::string> lines = lines_of(ir);
-  size_t begin = 0;
-  while (begin < lines.size() && !lines[begin].starts_with("define")) ++begin;
-  size_t end = begin;
-  while (end < lines.size() && lines[end] != "}") ++end;
-  return joined(lines, begin, std::min(end + 1, lines.size()));
-}
-
-// The innermost loop with a fused multiplication and addition: from its label to its jump.
-std::string hot_loop(const std::string& assembly) {
-  const std::vector<std::string> lines = lines_of(assembly);
-  size_t fused = 0;
-  while (fused < lines.size() && lines[fused].find("vfmadd") == std::string::npos) ++fused;
-  size_t begin = fused, end = fused;
-  while (begin > 0 && !lines[begin].starts_with(".L")) --begin;
-  while (end < lines.size() && lines[end].find("\tj") == std::string::npos) ++end;
-  return joined(lines, begin, std::min(end + 1, lines.size()));
+// The lines around the first one that has `what`: from the label before it to the jump after it.
+std::string block_with(const std::string& code, std::string_view what, std::string_view jump) {
+  const std::vector<std::string> lines = lines_of(code);
+  size_t found = 0;
+  while (found < lines.size() && lines[found].find(what) == std::string::npos) ++found;
+  size_t begin = found, end = found;
+  while (begin > 0 && (lines[begin].empty() || lines[begin].back() != ':')) --begin;
+  while (end < lines.size() && !lines[end].starts_with(jump)) ++end;
+  std::string text;
+  for (size_t i = begin; i <= end && i < lines.size(); ++i) text += lines[i] + "\n";
+  return text;
 }
 
 Stages make_stages() {
@@ -109,8 +116,8 @@ Stages make_stages() {
   const Program program = generate(request).program;
   stages["program"] = print(program);
   const Source source{render_llvm(program, llvm_options(target)), program.name};
-  stages["llvm"] = function_of(source.text);
-  stages["assembly"] = hot_loop(assembly(source, target));
+  stages["llvm"] = block_with(source.text, "fmul", "  br ");
+  stages["assembly"] = block_with(assembly(source, target), "vfmadd", "\tj");
   return stages;
 }
 

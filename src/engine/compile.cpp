@@ -3,11 +3,34 @@
 #include <cinttypes>
 #include <cstdio>
 
+#include "base/ensure.h"
 #include "base/options.h"
 #include "engine/dump.h"
+#include "graph/tensor.h"
+#include "graph/verify.h"
 #include "render/llvm.h"
 
 namespace smelt {
+
+namespace {
+
+void check(Ref root, Stage stage, const std::string& where) {
+  if (!options().verify) return;
+  const Status status = verify(root, stage);
+  ENSURE(status.ok(), where + ": " + (status ? "" : status.error().message));
+}
+
+// After each pass: VERIFY=1 checks the legal forms of the stage, DEBUG=5 prints.
+PassObserver observer(const std::string& kernel) {
+  return [kernel, print = debug_passes(kernel)](const char* pass, const Refs& stores) {
+    const std::string name = pass;
+    const bool expanded = name == "expand" || name == "coalesce loads";
+    check(sink(stores), expanded ? Stage::Expanded : Stage::Kernel, kernel + " after " + name);
+    if (print) print(pass, stores);
+  };
+}
+
+}  // namespace
 
 Machine machine_of(const CpuTarget& target) {
   return {.lanes = target.vector_bytes / 4, .registers = target.vector_registers};
@@ -30,6 +53,7 @@ Compiler::Compiler(CpuDevice& device, std::vector<std::string> symbols)
 
 int Compiler::add_segment(Ref root) {
   if (auto it = segment_of_.find(root.get()); it != segment_of_.end()) return it->second;
+  check(root, Stage::Tensor, "segment");
   CompiledSegment segment{.schedule = make_schedule(root)};
   debug_schedule(segment.schedule);
   for (const Kernel& k : segment.schedule.kernels) segment.kernels.push_back(add_kernel(k.tree));
@@ -37,15 +61,30 @@ int Compiler::add_segment(Ref root) {
   return segment_of_[root.get()] = static_cast<int>(segments_.size()) - 1;
 }
 
+CodegenRequest Compiler::request_for(Ref tree) const {
+  return {.tree = tree, .name = kernel_name(tree), .machine = machine_, .symbols = symbols_};
+}
+
+Program Compiler::program(int kernel) const {
+  CodegenRequest request = request_for(kernels_[kernel].tree);
+  request.opts = kernels_[kernel].opts;
+  return generate(request).program;
+}
+
+Source Compiler::source(const Program& program) const {
+  return {.text = render_llvm(program, llvm_options(device_.target())), .entry = program.name};
+}
+
 int Compiler::add_kernel(Ref tree) {
   if (auto it = kernel_of_.find(tree.get()); it != kernel_of_.end()) return it->second;
   CodegenRequest request{.tree = tree, .name = kernel_name(tree), .machine = machine_, .symbols = symbols_};
-  request.observe = debug_passes(request.name);
+  if (options().noopt) request.opts.resize(tree->src.size());
+  request.observe = observer(request.name);
   CodegenResult result = generate(request);
   debug_kernel(tree, result);
-  Source source{.text = render_llvm(result.program, llvm_options(device_.target())), .entry = request.name};
-  debug_source(request.name, source.text);
-  pending_.push_back(std::move(source));
+  Source rendered = source(result.program);
+  debug_source(request.name, rendered.text);
+  pending_.push_back(std::move(rendered));
   kernels_.push_back({.name = request.name, .tree = tree, .opts = std::move(result.opts)});
   return kernel_of_[tree.get()] = static_cast<int>(kernels_.size()) - 1;
 }

@@ -43,8 +43,13 @@ class Compiler {
   const CompiledKernel& kernel(int number) const { return kernels_[number]; }
   int kernel_count() const { return static_cast<int>(kernels_.size()); }
 
+  // For people: what a kernel has become on its way, made again.
+  Program program(int kernel) const;
+  Source source(const Program& program) const;
+
  private:
   int add_kernel(Ref tree);
+  CodegenRequest request_for(Ref tree) const;
 
   CpuDevice& device_;
   std::vector<std::string> symbols_;

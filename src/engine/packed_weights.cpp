@@ -17,12 +17,12 @@ constexpr int64_t kPieceBytes = 1 << 20;  // of work that a thread takes at a ti
 
 int64_t padded(uint64_t bytes) { return (static_cast<int64_t>(bytes) + 63) / 64 * 64; }
 
-// The pages of a tensor in the mapping are not needed again: they go back to the page cache.
-void give_back(const GgufTensor& tensor) {
+// Hints about the whole pages of a tensor in the mapping; none for a model that is in memory already.
+void advise(const GgufTensor& tensor, bool mapped, int advice) {
   const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const uintptr_t begin = (reinterpret_cast<uintptr_t>(tensor.data) + page - 1) / page * page;
   const uintptr_t end = (reinterpret_cast<uintptr_t>(tensor.data) + tensor.bytes) / page * page;
-  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  if (mapped && begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, advice);
 }
 
 void pack_tensor(const GgufTensor& tensor, WeightLayout layout, std::byte* to, int threads) {
@@ -62,9 +62,12 @@ Result<PackedWeights> PackedWeights::pack(const GgufFile& file, const std::map<s
   std::sort(list.begin(), list.end(), [](const auto& a, const auto& b) { return a.first->data < b.first->data; });
   std::byte* to = packed.buffer_.data();
   int64_t done = 0;
-  for (const auto& [tensor, layout] : list) {
+  const bool mapped = reinterpret_cast<uintptr_t>(file.shards()[0].bytes.data()) % static_cast<uintptr_t>(sysconf(_SC_PAGESIZE)) == 0;
+  for (size_t i = 0; i < list.size(); ++i) {
+    const auto& [tensor, layout] = list[i];
+    if (i + 1 < list.size()) advise(*list[i + 1].first, mapped, MADV_WILLNEED);  // read while this one is rewritten
     pack_tensor(*tensor, layout, to, threads);
-    give_back(*tensor);
+    advise(*tensor, mapped, MADV_DONTNEED);  // not needed again: the pages go back to the page cache
     packed.places_[std::string(tensor->name)] = to;
     to += padded(tensor->bytes);
     progress(static_cast<double>(done += padded(tensor->bytes)) / static_cast<double>(total));

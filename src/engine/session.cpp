@@ -8,6 +8,7 @@
 #include "base/options.h"
 #include "engine/packed_weights.h"
 #include "engine/prefault.h"
+#include "engine/profile.h"
 #include "engine/session_memory.h"
 
 namespace smelt {
@@ -29,6 +30,25 @@ struct Pass {
   std::vector<Segment> segments;
   std::vector<int> compiled;
 };
+
+// For people. A Weight goes by its own name.
+const char* name_of(Bound kind) {
+  switch (kind) {
+    case Bound::Weight: return "weight";
+    case Bound::Tokens: return "tokens";
+    case Bound::Positions: return "positions";
+    case Bound::Tables: return "tables";
+    case Bound::Pages: return "pages";
+    case Bound::Cache: return "cache";
+    case Bound::RopeCos: return "cos";
+    case Bound::RopeSin: return "sin";
+    case Bound::HiddenIn: return "hidden";
+    case Bound::HiddenOut: return "next hidden";
+    case Bound::Rows: return "rows";
+    case Bound::Logits: return "logits";
+  }
+  return "";
+}
 
 }  // namespace
 
@@ -101,6 +121,40 @@ class SessionState {
     return out;
   }
 
+  void observe(std::function<void(const RunTimes&)> observer) {
+    observer_ = std::move(observer);
+    if (!profiling_) start_profile();
+  }
+
+  std::vector<PlanLaunch> launches(PlanKind kind) const {
+    const Pass& pass = kind == PlanKind::Decode ? decode_ : kind == PlanKind::Prefill ? prefill_ : head_;
+    std::vector<PlanLaunch> out;
+    for (size_t i = 0; i < pass.segments.size(); ++i) {
+      const CompiledSegment& segment = compiler_->segment(pass.compiled[i]);
+      const int64_t stage = pass.first + static_cast<int64_t>(i);
+      const bool is_block = stage >= 1 && stage <= model_.layers;
+      for (size_t k = 0; k < segment.kernels.size(); ++k) {
+        PlanLaunch launch{.kernel = segment.kernels[k], .stage = is_block ? "block" : stage == 0 ? "embed" : "head"};
+        if (is_block) launch.layer = stage - 1;
+        for (Ref buffer : segment.schedule.kernels[k].buffers) launch.buffers.push_back(describe(buffer, pass.segments[i].slots));
+        out.push_back(std::move(launch));
+      }
+    }
+    return out;
+  }
+
+  int kernel_count() const { return compiler_->kernel_count(); }
+  KernelDescription kernel(int number) const {
+    const CompiledKernel& k = compiler_->kernel(number);
+    return {k.name, k.tree, k.opts};
+  }
+  KernelListing listing(int kernel, bool with_assembly) const {
+    KernelListing out{.program = compiler_->program(kernel)};
+    out.source = compiler_->source(out.program);
+    if (with_assembly) out.assembly = device_->assembly(out.source);
+    return out;
+  }
+
   Status check(std::span<const int32_t> tokens) const {
     if (position_ + static_cast<int64_t>(tokens.size()) > layout_.context)
       return Error{"[context] " + std::to_string(tokens.size()) + " tokens do not fit: " + std::to_string(position_) + " of " +
@@ -141,6 +195,7 @@ class SessionState {
 
  private:
   ModelShape shape(Dim tokens) const {
+    const bool chunk = !const_int(tokens.ref);
     return {.tokens = tokens,
             .chunks = variable("chunks", 1, layout_.positions / kChunkSize),
             .rows = 1,
@@ -149,7 +204,8 @@ class SessionState {
             .cache_rows = layout_.positions,
             .page_entries = layout_.page_entries,
             .cache_type = options_.cache_type,
-            .interleave = interleave_};
+            .interleave = interleave_,
+            .expand_attention = chunk && expanding_is_cheaper(model_, layout_.prefill_tokens, layout_.prefill_tokens)};
   }
 
   Ref prefill_tokens() const { return variable("tokens8", 1, layout_.prefill_tokens / 8); }
@@ -225,7 +281,18 @@ class SessionState {
       ++time.calls;
       time.seconds += static_cast<double>(clocks[i + 1] - clocks[i]) * 1e-9;
     }
+    if (observer_) {
+      const PlanKind kind = &plan == &decode_plan_ ? PlanKind::Decode : &plan == &prefill_plan_ ? PlanKind::Prefill : PlanKind::Head;
+      observer_({kind, tokens, position_, {{kSymbols[0], symbols.tokens8}, {kSymbols[1], symbols.chunks}}, clocks});
+    }
     return {};
+  }
+
+  static LaunchBuffer describe(Ref buffer, const std::vector<SlotBinding>& slots) {
+    if (buffer->op == Op::Temp) return {"temp " + std::to_string(buffer->arg.i), false};
+    const SlotBinding& slot = slots[static_cast<size_t>(buffer->arg.i)];
+    const bool is_weight = slot.kind == Bound::Weight;
+    return {is_weight ? slot.name : name_of(slot.kind), is_weight};
   }
 
   Status decode(int32_t token, const std::atomic<bool>* cancel) {
@@ -303,6 +370,7 @@ class SessionState {
   bool profiling_ = false;
   std::vector<KernelTime> times_;  // by kernel number
   std::vector<int64_t> clocks_;
+  std::function<void(const RunTimes&)> observer_;
 };
 
 Result<std::unique_ptr<Session>> Session::open(const GgufFile& file, const SessionOptions& options, const Progress& progress) {
@@ -331,6 +399,11 @@ void Session::rewind(int64_t position) { state_->rewind(position); }
 const SessionStats& Session::stats() const { return state_->stats(); }
 void Session::start_profile() { state_->start_profile(); }
 std::vector<KernelTime> Session::profile() const { return state_->profile(); }
+void Session::observe(std::function<void(const RunTimes&)> observer) { state_->observe(std::move(observer)); }
+std::vector<PlanLaunch> Session::launches(PlanKind plan) const { return state_->launches(plan); }
+int Session::kernel_count() const { return state_->kernel_count(); }
+KernelDescription Session::kernel(int number) const { return state_->kernel(number); }
+KernelListing Session::listing(int kernel, bool with_assembly) const { return state_->listing(kernel, with_assembly); }
 
 Result<std::span<const float>> Session::append(std::span<const int32_t> tokens, const std::atomic<bool>* cancel) {
   return state_->append(tokens, cancel);

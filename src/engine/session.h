@@ -44,6 +44,11 @@ struct KernelTime {
 };
 
 class SessionState;
+enum class PlanKind;  // engine/profile.h
+struct KernelDescription;
+struct KernelListing;
+struct PlanLaunch;
+struct RunTimes;
 
 class Session {
  public:
@@ -78,6 +83,13 @@ class Session {
   void start_profile();
   // Since start_profile(), costliest first.
   std::vector<KernelTime> profile() const;
+
+  // Calls `observer` after each replay of a plan, with the time of every launch; see engine/profile.h.
+  void observe(std::function<void(const RunTimes&)> observer);
+  std::vector<PlanLaunch> launches(PlanKind plan) const;
+  int kernel_count() const;
+  KernelDescription kernel(int number) const;
+  KernelListing listing(int kernel, bool with_assembly) const;
 
  private:
   explicit Session(std::unique_ptr<SessionState> state);

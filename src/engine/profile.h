@@ -1,0 +1,56 @@
+// What a session tells of its plans and their runs: the raw material of `smelt profile`.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "codegen/codegen.h"
+#include "runtime/kernel_entry.h"
+
+namespace smelt {
+
+enum class PlanKind {
+  Decode,   // one token
+  Prefill,  // a chunk of a prompt, without logits
+  Head,     // the logits of the last token of a prompt
+};
+
+// What an argument of a launch is bound to.
+struct LaunchBuffer {
+  std::string name;        // of a weight: its tensor without "blk.N."; else what it is for: "hidden", "cache", "temp 3"
+  bool is_weight = false;
+};
+
+struct PlanLaunch {
+  int kernel = 0;          // see Session::kernel()
+  std::string stage;       // "embed", "block", "head"
+  int64_t layer = -1;      // of a block
+  std::vector<LaunchBuffer> buffers;  // by Param number of the kernel's tree
+};
+
+struct KernelDescription {
+  std::string name;
+  Ref tree;
+  KernelOpts opts;
+};
+
+// A kernel in its later forms.
+struct KernelListing {
+  Program program;
+  Source source;
+  std::string assembly;
+};
+
+// One replay of a plan. Valid during the call that it is handed to.
+struct RunTimes {
+  PlanKind plan = PlanKind::Decode;
+  int64_t tokens = 0;                   // appended
+  int64_t position = 0;                 // of the first one
+  std::map<std::string, int64_t> symbols;
+  std::span<const int64_t> times_ns;    // launches + 1: the start, then the end of each launch
+};
+
+}  // namespace smelt
