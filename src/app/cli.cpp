@@ -22,6 +22,7 @@ constexpr Command kCommands[] = {
     {"logits", "write the logits after a list of token ids", declare_logits},
     {"perplexity", "measure how well a model predicts a text", declare_perplexity},
     {"bench", "measure the speed of prompts and of decoding", declare_bench},
+    {"profile", "show where the time goes, kernel by kernel", declare_profile},
     {"replay", "repeat one kernel dumped with DUMP=dir", declare_replay},
 };
 
@@ -66,7 +67,7 @@ int run_command_line(int argc, char** argv) {
     return kExitUsage;
   }
   CLI::App app{kDescription, "smelt"};
-  app.footer(kExamples);
+  app.footer(kExamples + ("\nEnvironment variables:\n" + options_help()));
   app.set_version_flag("--version", "smelt " SMELT_VERSION);
   app.require_subcommand(0, 1);  // none: our own message
   app.get_formatter()->label("SUBCOMMAND", "COMMAND");

@@ -41,6 +41,7 @@ class Widen {
       case Op::And: case Op::Or: return both(n);
       case Op::Shr: return shift_right(n);
       case Op::Shl: return shift_left(n);
+      case Op::Where: return choice(n);
       case Op::Cast: return is_byte(n->src[0]->dtype) && n->src[0]->min >= n->min && n->src[0]->max <= n->max ? wide(n->src[0]) : Ref();
       default: return Ref();
     }
@@ -64,6 +65,11 @@ class Widen {
     if (n->op == Op::And && x->op == Op::And && is_const(x->src[1]) && is_const(y))
       return binary(Op::And, x->src[0], constant(x->src[1]->arg.i & y->arg.i, DType::I32));
     return binary(n->op, x, y);
+  }
+
+  Ref choice(Ref n) {
+    const Ref x = wide(n->src[1]), y = wide(n->src[2]);
+    return x && y ? where(n->src[0], x, y) : Ref();
   }
 
   Ref shift_right(Ref n) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "codegen/codegen.h"
+#include "codegen/program.h"
 #include "graph/node.h"
 
 namespace smelt {
@@ -44,14 +45,16 @@ struct KernelShape {
 // REQUIRES: opts as generate() returned them for this tree.
 KernelShape shape_of(Ref tree, const KernelOpts& opts, const SymbolValues& symbols = {});
 
-// How a program reaches memory: loads, counted as often as loops with known bounds repeat them.
+// How a program reaches memory: loads, as often as its loops repeat them with these symbols, of all workers together.
+// Loops whose bounds follow from values in memory count as one round.
 struct MemoryAccess {
-  double vectors = 0;  // neighbouring elements at once
+  double vectors = 0;  // of neighbouring elements at once
   double gathers = 0;  // each lane from its own address
   double scalars = 0;
+  std::vector<double> bytes;  // by argument
   double total() const { return vectors + gathers + scalars; }
 };
-MemoryAccess memory_access(const Program& program);
+MemoryAccess memory_access(const Program& program, const SymbolValues& symbols = {});
 
 // What a kernel does, in a few words: "rms norm, 768 sums of 2048, top 4 of 64". Symbols stand as their names.
 std::string operations_in_words(Ref tree);

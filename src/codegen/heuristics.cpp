@@ -10,7 +10,7 @@ namespace {
 constexpr int64_t kUnrolled = 16;       // terms of a reduction written out when they are vectors,
 constexpr int64_t kUnrolledScalar = 64;  // and when lanes hold outputs: then a block has more terms
 constexpr int64_t kAccumulators = 16;   // sums kept in registers
-constexpr int64_t kBody = 256;          // copies x terms in a loop body
+constexpr int64_t kBody = 512;          // copies x terms in a loop body
 
 // How the loads below an expression move with a range.
 struct Walk {
@@ -60,6 +60,7 @@ class Chooser {
     choose_local();
     choose_group();
     choose_unroll();
+    if (has_local_) choose_unroll_of_bytes();
     choose_upcast();
     if (!is_local) {
       choose_order();
@@ -167,19 +168,36 @@ class Chooser {
     }
   }
 
+  // Loops around other sums are written out where that tells which byte of a word is read: see coalesce_loads.cpp.
+  void choose_unroll_of_bytes() {
+    for (bool again = true; again;) {
+      again = false;
+      for (Ref reduce : reductions_of(stores_))
+        for (Ref r : own_ranges(reduce)) {
+          const auto size = const_int(r->src[0]);
+          if (kind_of(r) != RangeKind::Reduce || !size || !moves_in_word(reduce, r)) continue;
+          if ((again = try_opt({OptKind::Unroll, axis_of(r), *size % 4 == 0 ? 4 : *size}))) break;
+        }
+    }
+  }
+
+  static bool moves_in_word(Ref reduce, Ref range) {
+    for (Ref n : toposort(reduce)) {
+      if (n->op != Op::Load || size_of(n->dtype) != 1 || !depends_on(n->src[1], range)) continue;
+      const auto step = stride(n->src[1], range);
+      if (!step || *step % 4 != 0) return true;
+    }
+    return false;
+  }
+
   // Work saved by computing neighbours along an axis together: what does not depend on it is shared. Unpacking weights is
   // worth it; reading the same floats again is not, as they come from the first-level cache, while several rows of a
   // matrix streamed side by side confuse the prefetchers (measured: 2-3 times slower from memory).
   int shared_work(Ref axis) const {
     int work = 0;
-    for (Ref reduce : reductions_of(stores_)) {
-      const Refs ranges = own_ranges(reduce);
-      for (Ref n : toposort(reduce)) {
-        if (n->op != Op::Load || depends_on(n->src[1], axis)) continue;
-        const bool is_term = std::any_of(ranges.begin(), ranges.end(), [&](Ref r) { return depends_on(n->src[1], r); });
-        if (is_term) work += size_of(n->dtype) < 4 ? 4 : is_float(n->dtype) ? 1 : 0;
-      }
-    }
+    for (Ref reduce : reductions_of(stores_))
+      for (Ref n : toposort(reduce))
+        if (n->op == Op::Load && size_of(n->dtype) < 4 && varies_in_lanes(n->src[1]) && !depends_on(n->src[1], axis)) ++work;
     return work;
   }
 
@@ -187,18 +205,14 @@ class Chooser {
     int64_t sums = 0, written = 1;
     for (Ref reduce : reductions_of(stores_)) {
       if (reduce->op == Op::TopK || reduce->op == Op::SoftmaxSum) return;
-      if (holds_reduction(reduce)) continue;
-      ++sums;
-      int64_t mine = 1;
-      for (Ref r : own_ranges(reduce))
-        if (kind_of(r) == RangeKind::Unroll) mine *= r->src[0]->arg.i;
-      written = std::max(written, mine);
+      if (!holds_reduction(reduce)) ++sums;
     }
+    for (Ref r : axes_of(stores_))
+      if (!is_output_axis(stores_, r) && kind_of(r) == RangeKind::Unroll) written *= r->src[0]->arg.i;
     if (sums == 0) return;
     Refs axes = output_axes();
     std::erase_if(axes, [&](Ref r) { return kind_of(r) != RangeKind::Loop || shared_work(r) == 0; });
     std::stable_sort(axes.begin(), axes.end(), [&](Ref a, Ref b) { return shared_work(a) > shared_work(b); });
-    if (axes.empty() || shared_work(axes[0]) < 4) return;
     int64_t copies = 1;
     for (Ref axis : axes)
       for (int64_t n : {4, 2}) {

@@ -16,12 +16,14 @@ constexpr double kLowest = -3.4028234663852886e38;
 
 struct Value {
   Scalar scalar;
-  bool defined = true;  // what an undefined operation made may exist as long as nothing depends on it
+  bool defined =
+      true;  // what an undefined operation made may exist as long as nothing depends on it
 };
 
 DType working(DType dtype) { return dtype == DType::F32 ? DType::F64 : dtype; }
 
-// The node with f32 taken as f64, for apply_op(). A bitcast keeps its types: there their sizes matter.
+// The node with f32 taken as f64, for apply_op(). A bitcast keeps its types: there their sizes
+// matter.
 Node in_double(const Node& node) {
   if (node.op == Op::Bitcast) return node;
   Node out{.op = node.op, .dtype = working(node.dtype), .arg = node.arg};
@@ -45,13 +47,18 @@ Scalar read(std::span<const std::byte> memory, int64_t at, DType dtype) {
   return from_bits(bits, dtype);
 }
 
-double precision_loss(DType dtype) { return dtype == DType::F16 ? 0x1p-13 : dtype == DType::BF16 ? 0x1p-16 : 1; }
+double precision_loss(DType dtype) {
+  return dtype == DType::F16 ? 0x1p-13 : dtype == DType::BF16 ? 0x1p-16 : 1;
+}
 
 double distance(const KernelElement& expected, Scalar got, double scale) {
   constexpr double kInfinite = std::numeric_limits<double>::infinity();
-  if (!is_float(expected.dtype)) return got.i == wrap(expected.value.i, expected.dtype) ? 0 : kInfinite;
+  if (!is_float(expected.dtype))
+    return got.i == wrap(expected.value.i, expected.dtype) ? 0 : kInfinite;
   const double e = expected.value.f;
-  if (got.f == e || (got.f < kMaskedScore && e < kMaskedScore) || (std::isnan(got.f) && std::isnan(e))) return 0;
+  if (got.f == e || (got.f < kMaskedScore && e < kMaskedScore) ||
+      (std::isnan(got.f) && std::isnan(e)))
+    return 0;
   const double d = std::abs(got.f - e) / scale * precision_loss(expected.dtype);
   return std::isnan(d) ? kInfinite : d;
 }
@@ -59,12 +66,12 @@ double distance(const KernelElement& expected, Scalar got, double scale) {
 // One node of a nest. A value stays good until a range that it depends on moves.
 struct Cell {
   Ref node;
-  Node op;                   // for elementwise nodes: in_double()
+  Node op;  // for elementwise nodes: in_double()
   std::vector<int> src;
   std::vector<int> values, ranges;  // of a reduction: its sources
-  std::vector<int> depends;  // ranges that it depends on and does not run over itself
+  std::vector<int> depends;         // ranges that it depends on and does not run over itself
   Value value;
-  std::vector<int64_t> best;  // of a TopK: indices
+  std::vector<int64_t> best;         // of a TopK: indices
   uint64_t computed = 0, moved = 0;  // when; for ranges when they moved
 };
 
@@ -93,7 +100,9 @@ class NestEvaluator {
       const size_t values = is_reduce(n->op) ? value_count(n) : 1;
       cell.values.assign(cell.src.begin(), cell.src.begin() + values);
       cell.ranges.assign(cell.src.begin() + values, cell.src.end());
-      std::erase_if(cell.depends, [&](int r) { return std::find(cell.ranges.begin(), cell.ranges.end(), r) != cell.ranges.end(); });
+      std::erase_if(cell.depends, [&](int r) {
+        return std::find(cell.ranges.begin(), cell.ranges.end(), r) != cell.ranges.end();
+      });
     }
     const int id = static_cast<int>(cells_.size());
     if (n->op == Op::Range) cell.depends = {id};
@@ -138,7 +147,9 @@ class NestEvaluator {
     const int64_t wanted = local ? count : std::min(count, request_.elements_per_store);
     for (int64_t k = 0; k < wanted && problem_.empty(); ++k) {
       // Evenly from the first to the last, whatever the count.
-      int64_t rest = wanted == count ? k : static_cast<int64_t>(static_cast<__int128>(count - 1) * k / std::max<int64_t>(wanted - 1, 1));
+      int64_t rest = wanted == count ? k
+                                     : static_cast<int64_t>(static_cast<__int128>(count - 1) * k /
+                                                            std::max<int64_t>(wanted - 1, 1));
       for (size_t i = ranges.size(); i-- > 0;) {
         const int64_t size = size_of_range(ranges[i]);
         move(ranges[i], rest % size);
@@ -152,15 +163,19 @@ class NestEvaluator {
     const Value offset = value(cell_of(store->src[1])), v = value(cell_of(store->src[2]));
     if (!problem_.empty()) return;
     if (!offset.defined || !v.defined) return fail(store, "an undefined value is stored");
-    const KernelElement element{store->src[0]->arg.i, offset.scalar.i, store->src[2]->dtype, v.scalar};
+    const KernelElement element{store->src[0]->arg.i, offset.scalar.i, store->src[2]->dtype,
+                                v.scalar};
     if (!local) {
       out.push_back(element);
       return;
     }
     std::vector<std::byte>& memory = locals_[element.buffer];
     memory.resize(static_cast<size_t>(store->src[0]->arg.list[0]));
-    const auto size = static_cast<size_t>(size_of(element.dtype)), at = static_cast<size_t>(element.offset);
-    if (element.offset < 0 || at + size > memory.size()) return fail(store, "byte " + std::to_string(element.offset) + " is outside of its local buffer");
+    const auto size = static_cast<size_t>(size_of(element.dtype)),
+               at = static_cast<size_t>(element.offset);
+    if (element.offset < 0 || at + size > memory.size())
+      return fail(store,
+                  "byte " + std::to_string(element.offset) + " is outside of its local buffer");
     const uint64_t bits = to_bits(element.value, element.dtype);
     std::memcpy(memory.data() + at, &bits, size);
   }
@@ -168,12 +183,15 @@ class NestEvaluator {
   // --- values
 
   void fail(Ref node, const std::string& what) {
-    if (problem_.empty()) problem_ = "[kernel eval] " + std::string(name_of(node->op)) + " at " + to_infix(node->src[1]) + ": " + what;
+    if (problem_.empty())
+      problem_ = "[kernel eval] " + std::string(name_of(node->op)) + " at " +
+                 to_infix(node->src[1]) + ": " + what;
   }
 
   bool is_current(const Cell& cell) const {
     if (cell.computed == 0) return false;
-    return std::all_of(cell.depends.begin(), cell.depends.end(), [&](int r) { return cells_[r].moved <= cell.computed; });
+    return std::all_of(cell.depends.begin(), cell.depends.end(),
+                       [&](int r) { return cells_[r].moved <= cell.computed; });
   }
 
   Value value(int id) {
@@ -190,7 +208,8 @@ class NestEvaluator {
     const Ref node = cells_[id].node;
     switch (node->op) {
       case Op::Load: return load(id);
-      case Op::ReduceSum: case Op::ReduceMax: return reduce(id, node->op);
+      case Op::ReduceSum:
+      case Op::ReduceMax: return reduce(id, node->op);
       case Op::LaneReduce: return reduce(id, static_cast<Op>(node->arg.i));
       case Op::SoftmaxSum: return softmax_sum(id);
       case Op::TopK: return top_k(id);
@@ -202,7 +221,8 @@ class NestEvaluator {
     }
     ENSURE(is_elementwise(node->op), "cannot evaluate " + std::string(name_of(node->op)));
     Value src[3];
-    for (size_t i = 0; i < node->src.size(); ++i) src[i] = value(cells_[id].src[i]);  // both sides of a where: they must be safe
+    for (size_t i = 0; i < node->src.size(); ++i)
+      src[i] = value(cells_[id].src[i]);  // both sides of a where: they must be safe
     return apply(cells_[id].op, std::span<const Value>(src, node->src.size()));
   }
 
@@ -221,11 +241,14 @@ class NestEvaluator {
     const Ref node = cells_[id].node, buffer = node->src[0];
     const Value offset = value(cells_[id].src[1]);
     std::span<const std::byte> memory;
-    if (buffer->op == Op::Local) memory = locals_[buffer->arg.i];
-    else memory = request_.buffers.at(static_cast<size_t>(buffer->arg.i));
+    if (buffer->op == Op::Local)
+      memory = locals_[buffer->arg.i];
+    else
+      memory = request_.buffers.at(static_cast<size_t>(buffer->arg.i));
     const int64_t at = offset.scalar.i, size = size_of(node->dtype);
     if (!offset.defined || at < 0 || at > static_cast<int64_t>(memory.size()) - size) {
-      fail(node, "byte " + std::to_string(at) + " is outside of " + std::string(name_of(buffer->op)) + " " + std::to_string(buffer->arg.i) +
+      fail(node, "byte " + std::to_string(at) + " is outside of " +
+                     std::string(name_of(buffer->op)) + " " + std::to_string(buffer->arg.i) +
                      ", which has " + std::to_string(memory.size()) + " bytes");
       return {.defined = false};
     }
@@ -236,11 +259,13 @@ class NestEvaluator {
     const DType dtype = working(cells_[id].node->dtype);
     const bool is_max = op == Op::ReduceMax;
     Value total;
-    if (is_max) total.scalar = is_float(dtype) ? Scalar{.f = kLowest} : Scalar{.i = lowest_int(dtype)};
+    if (is_max)
+      total.scalar = is_float(dtype) ? Scalar{.f = kLowest} : Scalar{.i = lowest_int(dtype)};
     for_each(cells_[id].ranges, [&] {
       const Value term = value(cells_[id].values[0]);
       total.defined &= term.defined;
-      if (total.defined) total.scalar = *apply_binary(is_max ? Op::Max : Op::Add, dtype, total.scalar, term.scalar);
+      if (total.defined)
+        total.scalar = *apply_binary(is_max ? Op::Max : Op::Add, dtype, total.scalar, term.scalar);
     });
     return total;
   }
@@ -251,13 +276,15 @@ class NestEvaluator {
     Value total;
     double top = kLowest;
     for_each(cells_[id].ranges, [&] {
-      for (size_t i = 0; i < values; i += 2) top = std::max(top, value(cells_[id].values[i]).scalar.f);
+      for (size_t i = 0; i < values; i += 2)
+        top = std::max(top, value(cells_[id].values[i]).scalar.f);
     });
     for_each(cells_[id].ranges, [&] {
       for (size_t i = 0; i < values; i += 2) {
         const Value score = value(cells_[id].values[i]), v = value(cells_[id].values[i + 1]);
         total.defined &= score.defined && v.defined;
-        if (score.scalar.f > kMaskedScore) total.scalar.f += std::exp(score.scalar.f - top) * v.scalar.f;
+        if (score.scalar.f > kMaskedScore)
+          total.scalar.f += std::exp(score.scalar.f - top) * v.scalar.f;
       }
     });
     return total;
@@ -269,7 +296,9 @@ class NestEvaluator {
     for_each(cells_[id].ranges, [&] { all.push_back(value(cells_[id].values[0]).scalar); });
     std::vector<int64_t> order(all.size());
     for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int64_t>(i);
-    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return floats ? all[a].f > all[b].f : all[a].i > all[b].i; });
+    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+      return floats ? all[a].f > all[b].f : all[a].i > all[b].i;
+    });
     order.resize(static_cast<size_t>(cells_[id].node->arg.i), 0);
     cells_[id].best = std::move(order);
     return {};
@@ -290,24 +319,29 @@ Result<std::vector<KernelElement>> evaluate_kernel(const KernelEvalRequest& requ
   std::map<int64_t, std::vector<std::byte>> locals;
   for (Ref nest : request.tree->src) {
     const Refs stores = nest->op == Op::Sink ? nest->src : Refs{nest};
-    NestEvaluator nest_evaluator(request, locals);  // a new one: locals of earlier nests have changed
+    NestEvaluator nest_evaluator(request,
+                                 locals);  // a new one: locals of earlier nests have changed
     SMELT_CHECK(nest_evaluator.run(stores, elements));
   }
   return elements;
 }
 
-KernelDifference difference(const std::vector<KernelElement>& expected, const std::vector<std::span<const std::byte>>& buffers) {
+KernelDifference difference(const std::vector<KernelElement>& expected,
+                            const std::vector<std::span<const std::byte>>& buffers) {
   std::map<int64_t, double> greatest;
   for (const KernelElement& e : expected)
-    if (is_float(e.dtype) && e.value.f > kMaskedScore) greatest[e.buffer] = std::max(greatest[e.buffer], std::abs(e.value.f));
+    if (is_float(e.dtype) && e.value.f > kMaskedScore)
+      greatest[e.buffer] = std::max(greatest[e.buffer], std::abs(e.value.f));
   KernelDifference worst;
   for (const KernelElement& e : expected) {
     const Scalar got = read(buffers[static_cast<size_t>(e.buffer)], e.offset, e.dtype);
     const double d = distance(e, got, 1 + greatest[e.buffer]);
     if (d <= worst.worst) continue;
-    const std::string values = is_float(e.dtype) ? std::to_string(got.f) + " instead of " + std::to_string(e.value.f)
-                                                 : std::to_string(got.i) + " instead of " + std::to_string(e.value.i);
-    worst = {d, "buffer " + std::to_string(e.buffer) + " byte " + std::to_string(e.offset) + ": " + values};
+    const std::string values =
+        is_float(e.dtype) ? std::to_string(got.f) + " instead of " + std::to_string(e.value.f)
+                          : std::to_string(got.i) + " instead of " + std::to_string(e.value.i);
+    worst = {d, "buffer " + std::to_string(e.buffer) + " byte " + std::to_string(e.offset) + ": " +
+                    values};
   }
   return worst;
 }

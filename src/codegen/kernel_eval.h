@@ -1,8 +1,9 @@
-// Runs a kernel's tree as it is written, without programs or machines: the judge of options and passes.
+// Runs a kernel's tree as it is written, without programs or machines: the judge of options and
+// passes.
 //
-// It takes kernels as make_schedule() leaves them, and every later form up to expand(): each range is just a loop,
-// whatever its kind. Arithmetic on f32 is done in double; memory holds floats. A score of an online softmax that is masked
-// (see bound_masks) does not count, even where all are.
+// It takes kernels as make_schedule() leaves them, and every later form up to expand(): each range
+// is just a loop, whatever its kind. Arithmetic on f32 is done in double; memory holds floats. A
+// score of an online softmax that is masked (see bound_masks) does not count, even where all are.
 #pragma once
 
 #include <cstddef>
@@ -22,8 +23,8 @@ namespace smelt {
 constexpr double kMaskedScore = -1e29;  // lower ones stand for "not there"
 
 struct KernelEvalRequest {
-  Ref tree;                                           // Sink of stores, or of Sinks of stores
-  std::vector<std::span<const std::byte>> buffers;    // by Param number; only read
+  Ref tree;                                         // Sink of stores, or of Sinks of stores
+  std::vector<std::span<const std::byte>> buffers;  // by Param number; only read
   std::map<std::string, int64_t> variables;
   // At most so many elements of each store, spread evenly; those of Local buffers are all computed.
   int64_t elements_per_store = std::numeric_limits<int64_t>::max();
@@ -34,21 +35,24 @@ struct KernelElement {
   int64_t buffer = 0;
   int64_t offset = 0;  // in bytes
   DType dtype = DType::Void;
-  Scalar value;        // of a float: not rounded to the dtype
+  Scalar value;  // of a float: not rounded to the dtype
 };
 
-// The elements of all stores but those to Local buffers, in order. An Error names the load that is outside of its buffer.
-// REQUIRES: the tree passes verify() as a kernel, and every variable has a value.
+// The elements of all stores but those to Local buffers, in order. An Error names the load that is
+// outside of its buffer. REQUIRES: the tree passes verify() as a kernel, and every variable has a
+// value.
 Result<std::vector<KernelElement>> evaluate_kernel(const KernelEvalRequest& request);
 
 // How far buffers are from what they should hold.
 struct KernelDifference {
-  double worst = 0;    // |got - expected| / (1 + greatest |expected| of the buffer), in units that f32 reaches: f16 and bf16
-                       // count by their precision; infinite where integers differ or one is NaN
-  std::string where;   // that element, with both values
+  // |got - expected| / (1 + greatest |expected| of the buffer), in units that f32 reaches: f16 and
+  // bf16 count by their precision. Infinite where integers differ or one value is NaN.
+  double worst = 0;
+  std::string where;  // that element, with both values
 };
 
 // REQUIRES: the elements lie inside of the buffers.
-KernelDifference difference(const std::vector<KernelElement>& expected, const std::vector<std::span<const std::byte>>& buffers);
+KernelDifference difference(const std::vector<KernelElement>& expected,
+                            const std::vector<std::span<const std::byte>>& buffers);
 
 }  // namespace smelt

@@ -21,12 +21,12 @@
 namespace smelt {
 namespace {
 
-constexpr int64_t kGreatestVariable = 4;     // symbolic sizes stay small
-constexpr int64_t kGreatestIndex = 63;       // so do row numbers: 0, 1, .. 63, 0, ..
+constexpr int64_t kGreatestVariable = 4;  // symbolic sizes stay small
+constexpr int64_t kGreatestIndex = 63;    // so do row numbers: 0, 1, .. 63, 0, ..
 constexpr int64_t kGreatestMemory = int64_t{16} << 30;
-constexpr int64_t kTermsJudged = 400'000;    // what the interpreter does in a few seconds
-constexpr double kAgreement = 2e-5;          // of sums in f32 against double
-constexpr size_t kSpare = 64;                // bytes behind a buffer that a vector may touch
+constexpr int64_t kTermsJudged = 400'000;  // what the interpreter does in a few seconds
+constexpr double kAgreement = 2e-5;        // of sums in f32 against double
+constexpr size_t kSpare = 64;              // bytes behind a buffer that a vector may touch
 
 Error bad(const std::string& path, const std::string& what) {
   return Error{"[replay] " + path + ": " + what + "; give a NAME.ir that DUMP=dir wrote"};
@@ -44,11 +44,13 @@ Result<KernelOpts> read_opts(const std::string& path, Ref tree) {
   size_t begin = 0;
   for (Ref nest : tree->src) {
     const size_t end = std::min(text.find('\n', begin), text.size());
-    SMELT_TRY(mine, parse_opts(std::string_view(text).substr(std::min(begin, end), end - std::min(begin, end))));
+    SMELT_TRY(mine, parse_opts(std::string_view(text).substr(std::min(begin, end),
+                                                             end - std::min(begin, end))));
     Refs stores = prepare_nest(nest);
     for (const Opt& opt : mine) {
       if (const std::string reason = why_not(stores, opt); !reason.empty())
-        return Error{"[replay] " + path + ": " + reason + "; correct that option or remove the file"};
+        return Error{"[replay] " + path + ": " + reason +
+                     "; correct that option or remove the file"};
       stores = apply_opt(stores, opt);
     }
     opts.push_back(std::move(mine));
@@ -58,10 +60,12 @@ Result<KernelOpts> read_opts(const std::string& path, Ref tree) {
 }
 
 bool is_nests_of_stores(Ref tree) {
-  return tree->op == Op::Sink && !tree->src.empty() && std::all_of(tree->src.begin(), tree->src.end(), [](Ref nest) {
-    return nest->op == Op::Sink && !nest->src.empty() &&
-           std::all_of(nest->src.begin(), nest->src.end(), [](Ref store) { return store->op == Op::Store; });
-  });
+  return tree->op == Op::Sink && !tree->src.empty() &&
+         std::all_of(tree->src.begin(), tree->src.end(), [](Ref nest) {
+           return nest->op == Op::Sink && !nest->src.empty() &&
+                  std::all_of(nest->src.begin(), nest->src.end(),
+                              [](Ref store) { return store->op == Op::Store; });
+         });
 }
 
 Result<Dump> read_dump(const std::string& path) {
@@ -94,7 +98,9 @@ class Inputs {
  public:
   explicit Inputs(Ref tree) : tree_(tree) {
     for (Ref n : toposort(tree)) {
-      if (n->op == Op::Var) variables_[n->arg.name] = std::clamp(kGreatestVariable, n->min, n->max), replaced_[n] = constant(variables_[n->arg.name]);
+      if (n->op == Op::Var)
+        variables_[n->arg.name] = std::clamp(kGreatestVariable, n->min, n->max),
+        replaced_[n] = constant(variables_[n->arg.name]);
       if (n->op == Op::Load) types_[buffer_of(n)].insert(n->dtype);
       if (n->op == Op::Store && n->src[0]->op == Op::Local) local_stores_.push_back(n);
       if (n->op == Op::Load || n->op == Op::Store) mark_indices(n->src[1]);
@@ -112,13 +118,15 @@ class Inputs {
 
   int64_t total_bytes() const {
     int64_t total = 0;
-    for (const auto& [i, bytes] : bytes_) total += bytes > kGreatestMemory ? kGreatestMemory : bytes;
+    for (const auto& [i, bytes] : bytes_)
+      total += bytes > kGreatestMemory ? kGreatestMemory : bytes;
     return total;
   }
 
   // By Param number, each followed by kSpare bytes.
   std::vector<std::vector<std::byte>> random(uint64_t seed) const {
-    std::vector<std::vector<std::byte>> buffers(bytes_.empty() ? 0 : static_cast<size_t>(bytes_.rbegin()->first) + 1);
+    std::vector<std::vector<std::byte>> buffers(
+        bytes_.empty() ? 0 : static_cast<size_t>(bytes_.rbegin()->first) + 1);
     std::mt19937_64 rng(seed);
     for (const auto& [i, bytes] : bytes_) {
       buffers[static_cast<size_t>(i)].resize(static_cast<size_t>(bytes) + kSpare);
@@ -139,19 +147,26 @@ class Inputs {
   }
 
  private:
-  static std::pair<Op, int64_t> buffer_of(Ref load) { return {load->src[0]->op, load->src[0]->arg.i}; }
+  static std::pair<Op, int64_t> buffer_of(Ref load) {
+    return {load->src[0]->op, load->src[0]->arg.i};
+  }
 
   void mark_indices(Ref expr) {
     for (Ref load : loads_below(expr)) indices_.insert(buffer_of(load));
   }
 
-  // The greatest value of an index expression with such numbers. What a kernel computed itself (ids of a top-k) may be
-  // as large as that allows.
+  // The greatest value of an index expression with such numbers. What a kernel computed itself (ids
+  // of a top-k) may be as large as that allows.
   int64_t greatest(Ref expr) {
     Replacements by = replaced_;
     for (Ref n : toposort(expr)) {
-      if (n->op == Op::TopKLane) by[n] = constant(greatest(n->src[0]->src[1]->src[0]) - 1, n->dtype);
-      if (n->op == Op::Load) by[n] = is_float(n->dtype) ? constant_f(0, n->dtype) : constant(n->src[0]->op == Op::Local ? greatest_local(n) : kGreatestIndex, n->dtype);
+      if (n->op == Op::TopKLane)
+        by[n] = constant(greatest(n->src[0]->src[1]->src[0]) - 1, n->dtype);
+      if (n->op == Op::Load)
+        by[n] = is_float(n->dtype)
+                    ? constant_f(0, n->dtype)
+                    : constant(n->src[0]->op == Op::Local ? greatest_local(n) : kGreatestIndex,
+                               n->dtype);
     }
     return substitute(expr, by)->max;
   }
@@ -169,7 +184,8 @@ class Inputs {
     const std::set<DType>& types = it->second;
     if (indices_.contains({Op::Param, i})) {
       const auto size = static_cast<size_t>(size_of(*types.begin()));
-      for (size_t at = 0; at < buffer.size(); at += size) buffer[at] = std::byte(at / size % (kGreatestIndex + 1));
+      for (size_t at = 0; at < buffer.size(); at += size)
+        buffer[at] = std::byte(at / size % (kGreatestIndex + 1));
       return;
     }
     if (types.size() == 1 && *types.begin() == DType::F32)
@@ -178,7 +194,8 @@ class Inputs {
         std::memcpy(buffer.data() + at, &x, 4);
       }
     else if (types.size() == 1 && (*types.begin() == DType::I32 || *types.begin() == DType::I64))
-      for (size_t at = 0; at < buffer.size(); at += static_cast<size_t>(size_of(*types.begin()))) buffer[at] = std::byte(rng() & 255);
+      for (size_t at = 0; at < buffer.size(); at += static_cast<size_t>(size_of(*types.begin())))
+        buffer[at] = std::byte(rng() & 255);
     else  // raw blocks: without this bit their scales are below 2, whatever float they are
       for (std::byte& b : buffer) b = std::byte(rng() & 0xbf);
   }
@@ -193,9 +210,11 @@ class Inputs {
   std::map<int64_t, int64_t> bytes_;
 };
 
-std::vector<std::span<const std::byte>> without_spare(const std::vector<std::vector<std::byte>>& buffers) {
+std::vector<std::span<const std::byte>> without_spare(
+    const std::vector<std::vector<std::byte>>& buffers) {
   std::vector<std::span<const std::byte>> out;
-  for (const auto& b : buffers) out.push_back(std::span(b).first(b.empty() ? 0 : b.size() - kSpare));
+  for (const auto& b : buffers)
+    out.push_back(std::span(b).first(b.empty() ? 0 : b.size() - kSpare));
   return out;
 }
 
@@ -225,13 +244,19 @@ std::string line(const char* format, auto... values) {
 Result<ReplayReport> replay_kernel(const std::string& path) {
   SMELT_TRY(dump, read_dump(path));
   Inputs inputs(dump.tree);
-  if (inputs.total_bytes() >= kGreatestMemory) return bad(path, "its buffers would take more than 16 GiB");
+  if (inputs.total_bytes() >= kGreatestMemory)
+    return bad(path, "its buffers would take more than 16 GiB");
   SMELT_TRY(device, CpuDevice::open({.threads = 1, .use_cache = false}));
 
   std::vector<std::string> names;
   std::vector<int64_t> symbols;
-  for (const auto& [name, value] : inputs.variables()) names.push_back(name), symbols.push_back(value);
-  const CodegenResult code = generate({.tree = dump.tree, .name = dump.name, .machine = machine_of(device->target()), .symbols = names, .opts = dump.opts});
+  for (const auto& [name, value] : inputs.variables())
+    names.push_back(name), symbols.push_back(value);
+  const CodegenResult code = generate({.tree = dump.tree,
+                                       .name = dump.name,
+                                       .machine = machine_of(device->target()),
+                                       .symbols = names,
+                                       .opts = dump.opts});
   const Source source{render_llvm(code.program, llvm_options(device->target())), dump.name};
   const KernelEntry entry = device->compile(std::span(&source, 1))[0];
 
@@ -242,18 +267,28 @@ Result<ReplayReport> replay_kernel(const std::string& path) {
   run();
   int64_t elements = kTermsJudged;
   for (Ref nest : dump.tree->src)
-    for (Ref store : nest->src) elements = std::min(elements, std::max<int64_t>(16, kTermsJudged / inputs.terms_of(store->src[2])));
-  SMELT_TRY(expected, evaluate_kernel({.tree = dump.tree, .buffers = without_spare(before), .variables = inputs.variables(), .elements_per_store = elements}));
+    for (Ref store : nest->src)
+      elements =
+          std::min(elements, std::max<int64_t>(16, kTermsJudged / inputs.terms_of(store->src[2])));
+  SMELT_TRY(expected, evaluate_kernel({.tree = dump.tree,
+                                       .buffers = without_spare(before),
+                                       .variables = inputs.variables(),
+                                       .elements_per_store = elements}));
   const KernelDifference worst = difference(expected, without_spare(after));
 
   const double seconds = best_seconds(run);
   const auto bytes = static_cast<double>(inputs.total_bytes());
   ReplayReport report{.agrees = worst.worst <= kAgreement};
   report.text = "kernel   " + dump.name + "\n";
-  for (size_t i = 0; i < code.opts.size(); ++i) report.text += line("nest %-4zu", i) + (code.opts[i].empty() ? "no options" : to_string(code.opts[i])) + "\n";
-  for (const auto& [name, value] : inputs.variables()) report.text += "symbol   " + name + " = " + std::to_string(value) + "\n";
-  report.text += line("time     %.2f us on one thread, %.2f MB of buffers, %.2f GB/s\n", seconds * 1e6, bytes * 1e-6, bytes / seconds * 1e-9);
-  report.text += line("judged   %zu elements, largest difference %.2g: %s\n", expected.size(), worst.worst, report.agrees ? "agrees" : "differs");
+  for (size_t i = 0; i < code.opts.size(); ++i)
+    report.text += line("nest %-4zu", i) +
+                   (code.opts[i].empty() ? "no options" : to_string(code.opts[i])) + "\n";
+  for (const auto& [name, value] : inputs.variables())
+    report.text += "symbol   " + name + " = " + std::to_string(value) + "\n";
+  report.text += line("time     %.2f us on one thread, %.2f MB of buffers, %.2f GB/s\n",
+                      seconds * 1e6, bytes * 1e-6, bytes / seconds * 1e-9);
+  report.text += line("judged   %zu elements, largest difference %.2g: %s\n", expected.size(),
+                      worst.worst, report.agrees ? "agrees" : "differs");
   if (!report.agrees) report.text += "worst    " + worst.where + "\n";
   return report;
 }

@@ -1,5 +1,5 @@
-// Repeats one kernel that DUMP=dir left behind: parses it, compiles it, runs it and the interpreter on the same random
-// inputs, and says how they compare.
+// Repeats one kernel that DUMP=dir left behind: parses it, compiles it, runs it and the interpreter
+// on the same random inputs, and says how they compare.
 #pragma once
 
 #include <string>

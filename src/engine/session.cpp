@@ -195,7 +195,8 @@ class SessionState {
 
  private:
   ModelShape shape(Dim tokens) const {
-    const bool chunk = !const_int(tokens.ref);
+    // Judged for a short prompt, where the expanded form is at its worst and the wait is felt most.
+    const bool expand = !const_int(tokens.ref) && expanding_is_cheaper(model_, 32, kChunkSize);
     return {.tokens = tokens,
             .chunks = variable("chunks", 1, layout_.positions / kChunkSize),
             .rows = 1,
@@ -205,7 +206,7 @@ class SessionState {
             .page_entries = layout_.page_entries,
             .cache_type = options_.cache_type,
             .interleave = interleave_,
-            .expand_attention = chunk && expanding_is_cheaper(model_, layout_.prefill_tokens, layout_.prefill_tokens)};
+            .expand_attention = expand};
   }
 
   Ref prefill_tokens() const { return variable("tokens8", 1, layout_.prefill_tokens / 8); }

@@ -112,6 +112,7 @@ void negate(const Run& run) {
 
 void apply(const Run& run) {
   switch (run.node.op) {
+    case Op::Place: return run.each([](double x) { return x; });
     case Op::Neg: return negate(run);
     case Op::Not: return complement(run);
     case Op::Exp2: return run.each([](double x) { return std::exp2(x); });

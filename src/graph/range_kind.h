@@ -15,7 +15,7 @@ enum class RangeKind : uint8_t {
   Reduce,  // a serial loop of a reduction
 };
 
-// Numbers of ranges. Those that lowering makes have 7 bits; splitting range n makes 8 n (the outer part) and 8 n + 1, so
+// Numbers of ranges. Those that lowering makes have 7 bits; splitting range n makes 2 n (the outer part) and 2 n + 1, so
 // no two ranges of a kernel ever share a number.
 constexpr int64_t kFirstOutputRange = 64;
 constexpr int64_t kFirstReduceRange = 96;

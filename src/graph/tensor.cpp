@@ -224,6 +224,8 @@ Tensor lut(Tensor x, std::vector<int64_t> table, DType dtype) {
 Tensor exp2(Tensor x) { return Tensor(unary(Op::Exp2, x.ref())); }
 Tensor log2(Tensor x) { return Tensor(unary(Op::Log2, x.ref())); }
 Tensor sqrt(Tensor x) { return Tensor(unary(Op::Sqrt, x.ref())); }
+Tensor floor(Tensor x) { return Tensor(unary(Op::Floor, x.ref())); }
+Tensor place(Tensor x) { return Tensor(unary(Op::Place, x.ref())); }
 Tensor exp(Tensor x) { return exp2(x * M_LOG2E); }
 Tensor sigmoid(Tensor x) { return scalar(1, x.dtype()) / (exp(-x) + 1.0); }
 Tensor silu(Tensor x) { return x * sigmoid(x); }

@@ -84,6 +84,8 @@ Tensor lut(Tensor x, std::vector<int64_t> table, DType dtype);  // table[x]
 Tensor exp2(Tensor x);
 Tensor log2(Tensor x);
 Tensor sqrt(Tensor x);
+Tensor floor(Tensor x);
+Tensor place(Tensor x);                     // x, computed once: everything that reads it reads a buffer
 Tensor exp(Tensor x);                       // exp2(x * log2(e))
 Tensor sigmoid(Tensor x);                   // 1 / (1 + exp(-x))
 Tensor silu(Tensor x);                      // x * sigmoid(x)

@@ -49,6 +49,16 @@ class Weights {
     }
   }
 
+  // x [..., k] times the transposed matrix, and the same with the chosen of a stack of matrices: see product().
+  Tensor product(const Activations& x, const std::string& name) const {
+    const Entry& w = find(name);
+    return smelt::product(x, w.raw, w.type, w.layout);
+  }
+  Tensor product(const Activations& x, const std::string& name, Tensor chosen) const {
+    const Entry& w = find(name);
+    return smelt::product(x, gather(w.raw, chosen), w.type, w.layout);
+  }
+
   // All values: f32 [rows..., k].
   Tensor operator()(const std::string& name) const {
     const Entry& w = find(name);
@@ -84,6 +94,9 @@ struct Block {
   const ModelShape& shape;
   Slots& slots;
   const Weights& weights;
+
+  // What products multiply weights with, under the policy of the plan.
+  Activations activations(Tensor x) const { return shape.quantise ? quantise_activations(x) : Activations{x, {}, {}}; }
 };
 
 Tensor rms_norm(Tensor x, Tensor w, double epsilon) {
@@ -138,15 +151,15 @@ Tensor rotate(Tensor x, const Positions& at) {
 // --- latent attention
 
 // [T, H, nope + rope]
-Tensor queries(Block& b, Tensor x) {
+Tensor queries(Block& b, const Activations& x) {
   const Hyperparameters& m = b.model;
   Tensor q;
   if (m.q_lora) {
-    const Tensor low = linear(x, b.weights("attn_q_a.weight"));  // [T, q_lora]
-    q = linear(rms_norm(low, b.weights("attn_q_a_norm.weight"), m.epsilon),
-               b.weights("attn_q_b.weight"));
+    const Tensor low = b.weights.product(x, "attn_q_a.weight");  // [T, q_lora]
+    const Tensor normed = rms_norm(low, b.weights("attn_q_a_norm.weight"), m.epsilon);
+    q = b.weights.product(b.activations(normed), "attn_q_b.weight");
   } else {
-    q = linear(x, b.weights("attn_q.weight"));
+    q = b.weights.product(x, "attn_q.weight");
   }
   return reshape(q, {b.shape.tokens, m.heads, m.nope + m.rope});
 }
@@ -165,14 +178,24 @@ Latent latent_weights(Block& b) {
   return {permute(slice(both, 1, 0, m.nope), {0, 2, 1}), slice(both, 1, m.nope, m.v_head)};
 }
 
+// [T, H, nope] -> [T, H, L] and [T, H, L] -> [T, H, v_head], each head by its own matrix.
+Tensor times_keys(Block& b, Tensor x) {
+  if (!b.model.fused_kv_b) return b.weights.product(b.activations(x), "attn_k_b.weight");
+  return sum(unsqueeze(x, 2) * latent_weights(b).keys, -1);
+}
+Tensor times_values(Block& b, Tensor x) {
+  if (!b.model.fused_kv_b) return b.weights.product(b.activations(x), "attn_v_b.weight");
+  return sum(unsqueeze(x, 2) * latent_weights(b).values, -1);
+}
+
 // Leaves the row of each token in the cache: normed latent, then rotated key. The buffer
 // afterwards.
-Tensor append_to_cache(Block& b, Tensor x, const Positions& at) {
+Tensor append_to_cache(Block& b, const Activations& x, const Positions& at) {
   const Hyperparameters& m = b.model;
   const DType type = b.shape.cache_type;
   const Tensor cache =
       b.slots.input(Bound::Cache, type, {b.shape.cache_rows, m.cache_width()}, "cache");
-  const Tensor row = linear(x, b.weights("attn_kv_a_mqa.weight"));  // [T, L + rope]
+  const Tensor row = b.weights.product(x, "attn_kv_a_mqa.weight");  // [T, L + rope]
   const Tensor latent =
       rms_norm(slice(row, 1, 0, m.kv_lora), b.weights("attn_kv_a_norm.weight"), m.epsilon);
   const Tensor key = squeeze(rotate(unsqueeze(slice(row, 1, m.kv_lora, m.rope), 1), at), 1);
@@ -204,14 +227,12 @@ Tensor causal(Tensor score, const Positions& at) {
 // -> [T, H, v_head]
 Tensor absorbed_attention(Block& b, Tensor q_nope, Tensor q_rope, const Context& context,
                           const Positions& at) {
-  const Latent w = latent_weights(b);
-  const Tensor latent = unsqueeze(context.latent, 1);              // [1 or T, 1, S, L]
-  const Tensor q_latent = sum(unsqueeze(q_nope, 2) * w.keys, -1);  // [T, H, L]
+  const Tensor latent = unsqueeze(context.latent, 1);  // [1 or T, 1, S, L]
+  const Tensor q_latent = times_keys(b, q_nope);       // [T, H, L]
   const Tensor score =
       scores_of(q_latent, latent) + scores_of(q_rope, unsqueeze(context.key, 1));  // [T, H, S]
   const Tensor masked = causal(score * b.model.softmax_scale, at);
-  const Tensor average = softmax_average(unsqueeze(masked, 3), latent, 2);  // [T, H, L]
-  return sum(unsqueeze(average, 2) * w.values, -1);
+  return times_values(b, softmax_average(unsqueeze(masked, 3), latent, 2));
 }
 
 // Every head has its own keys and values, computed from the latents. -> [T, H, v_head]
@@ -233,8 +254,9 @@ struct Attended {
   Tensor cache;  // the cache, with the rows of this step
 };
 
-Attended attention(Block& b, Tensor x) {
+Attended attention(Block& b, Tensor normed) {
   const Hyperparameters& m = b.model;
+  const Activations x = b.activations(normed);
   const Positions at = positions(b);
   const Tensor q = queries(b, x);
   const Tensor q_nope = slice(q, 2, 0, m.nope);
@@ -245,16 +267,16 @@ Attended attention(Block& b, Tensor x) {
                            ? expanded_attention(b, q_nope, q_rope, context, at)
                            : absorbed_attention(b, q_nope, q_rope, context, at);
   const Tensor row = reshape(heads, {b.shape.tokens, m.heads * m.v_head});
-  return {linear(row, b.weights("attn_output.weight")), cache};
+  return {b.weights.product(b.activations(row), "attn_output.weight"), cache};
 }
 
 // --- feed-forward
 
 // w_down (silu(w_gate x) * w_up x). x [T, D].
-Tensor gated_network(Block& b, Tensor x, const std::string& suffix) {
-  const Tensor gate = linear(x, b.weights("ffn_gate" + suffix));
-  const Tensor up = linear(x, b.weights("ffn_up" + suffix));
-  return linear(silu(gate) * up, b.weights("ffn_down" + suffix));
+Tensor gated_network(Block& b, const Activations& x, const std::string& suffix) {
+  const Tensor gate = b.weights.product(x, "ffn_gate" + suffix);
+  const Tensor up = b.weights.product(x, "ffn_up" + suffix);
+  return b.weights.product(b.activations(silu(gate) * up), "ffn_down" + suffix);
 }
 
 struct Choice {
@@ -278,19 +300,20 @@ Choice route(Block& b, Tensor x) {
 
 // sum over the chosen experts e of weight_e * down_e (silu(gate_e x) * up_e x): the expert is part
 // of the load address.
-Tensor experts(Block& b, Tensor x, const Choice& choice) {
-  auto expert = [&](const char* name) { return b.weights.rows(name, choice.experts); };
-  const Tensor in = unsqueeze(unsqueeze(x, 1), 1);                   // [T, 1, 1, D]
-  const Tensor gate = sum(in * expert("ffn_gate_exps.weight"), -1);  // [T, K, width]
-  const Tensor up = sum(in * expert("ffn_up_exps.weight"), -1);
-  const Tensor inner = unsqueeze(silu(gate) * up, 2);                   // [T, K, 1, width]
-  const Tensor down = sum(inner * expert("ffn_down_exps.weight"), -1);  // [T, K, D]
-  return sum(down * unsqueeze(choice.weights, 2), 1);                   // [T, D]
+Tensor experts(Block& b, const Activations& x, const Choice& choice) {
+  const auto per_expert = [](Tensor v) { return v.ref() ? unsqueeze(v, 1) : v; };  // [T, 1, ...]
+  const Activations in{per_expert(x.x), per_expert(x.q), per_expert(x.scale)};
+  const Tensor gate = b.weights.product(in, "ffn_gate_exps.weight", choice.experts);  // [T, K, width]
+  const Tensor up = b.weights.product(in, "ffn_up_exps.weight", choice.experts);
+  const Activations inner = b.activations(silu(gate) * up);
+  const Tensor down = b.weights.product(inner, "ffn_down_exps.weight", choice.experts);  // [T, K, D]
+  return sum(down * unsqueeze(choice.weights, 2), 1);                                    // [T, D]
 }
 
-Tensor feed_forward(Block& b, Tensor x, bool is_moe) {
+Tensor feed_forward(Block& b, Tensor normed, bool is_moe) {
+  const Activations x = b.activations(normed);
   if (!is_moe) return gated_network(b, x, ".weight");
-  const Tensor routed = experts(b, x, route(b, x));
+  const Tensor routed = experts(b, x, route(b, normed));
   return b.model.shared_width ? routed + gated_network(b, x, "_shexp.weight") : routed;
 }
 
@@ -329,7 +352,8 @@ Segment head_segment(const GgufFile& file, const Hyperparameters& model, const M
   const Tensor wanted = slots.input(Bound::Rows, DType::I32, {shape.rows}, "rows");
   const Tensor x =
       rms_norm(gather(hidden, wanted), weights("output_norm.weight"), model.epsilon);  // [R, D]
-  const Tensor logits = linear(x, weights(head_tensors(model).back().name));
+  const Activations in = shape.quantise ? quantise_activations(x) : Activations{x, {}, {}};
+  const Tensor logits = weights.product(in, head_tensors(model).back().name);
   const Ref out = slots.output(Bound::Logits, logits);
   return std::move(slots).finish({out});
 }

@@ -104,18 +104,18 @@ SixBit six_bit(Tensor packed) {
           concatenate(b & 63, (c >> 4) | ((b >> 6) << 4))};
 }
 
-// d * scales[group] * q - dmin * minima[group]; q [groups, size].
-Tensor scaled_minus_minimum(const Block& b, Tensor scales, Tensor minima, Tensor q) {
-  const Tensor s = with_last_axes(b.f("d") * f32(scales), 1, {scales.size(-1), 1});
-  const Tensor m = with_last_axes(b.f("dmin") * f32(minima), 1, {minima.size(-1), 1});
-  return s * f32(q) - m;
-}
+// What every format comes down to: groups of elements that share a scale,
+//   value = scale[g] * (q[g, e] - zero) - minimum[g]
+// with small integers q (or, for the plain types, the values themselves).
+struct Grouped {
+  Tensor q;        // [groups, elements], U8, I8 or a float
+  Tensor scale;    // f32 [groups]
+  int zero = 0;
+  Tensor minimum;  // f32 [groups]; none: zero
+};
 
-// d * scales[group] * q; q [elements], of any integer or f32.
-Tensor scaled(const Block& b, Tensor scales, Tensor q) {
-  const Tensor s = with_last_axes(b.f("d") * f32(scales), 1, {scales.size(-1), 1});
-  return s * split(f32(q), scales.size(-1));
-}
+// All elements of the block share a scale; q [elements].
+Grouped one_group(const Block& b, Tensor q, int zero = 0) { return {split(q, 1), b.f("d"), zero, {}}; }
 
 // Q4_K and Q5_K share the order of their nibbles: byte l of run p holds elements 64 p + l (low) and
 // 64 p + 32 + l. -> [8, 32]
@@ -127,11 +127,11 @@ Tensor two_bits_of_halves(Tensor qs) { return with_last_axes(unpack(split(qs, 2)
 // --- the table of IQ4 formats, and twice the values of FP4 (E2M1; minus zero counts as zero)
 
 Tensor iq4_value(Tensor q) {
-  return f32(lut(q, {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113},
-                 DType::I8));
+  return lut(q, {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113},
+                 DType::I8);
 }
 Tensor fp4_value_doubled(Tensor q) {
-  return f32(lut(q, {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}, DType::I8));
+  return lut(q, {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}, DType::I8);
 }
 
 // 2^(e - 128) for a byte e, as the bits of an f32; below 2^-126 (e < 2) it is subnormal.
@@ -141,69 +141,66 @@ Tensor power_of_two_halved(Tensor e) {
   return bitcast(where(less(x, two), (x + 1) << 21, (maximum(x, two) - 1) << 23), DType::F32);
 }
 
-// --- one formula a format: the block's fields -> f32 values, in the order of the elements
+// --- one formula a format: the block's fields -> its groups, elements in order
 
 namespace formula {
 
-Tensor F32(const Block& b) { return b.f("value"); }
-Tensor F16(const Block& b) { return b.f("value"); }
-Tensor BF16(const Block& b) { return b.f("value"); }
+Grouped F32(const Block& b) { return {split(b.f("value"), 1), {}, 0, {}}; }
+Grouped F16(const Block& b) { return F32(b); }
+Grouped BF16(const Block& b) { return F32(b); }
 
-Tensor Q4_0(const Block& b) { return b.f("d") * (f32(nibbles(b["qs"])) - 8.0); }
-Tensor Q4_1(const Block& b) { return b.f("d") * f32(nibbles(b["qs"])) + b.f("m"); }
+Grouped Q4_0(const Block& b) { return one_group(b, nibbles(b["qs"]), 8); }
+Grouped Q4_1(const Block& b) { return {split(nibbles(b["qs"]), 1), b.f("d"), 0, -b.f("m")}; }
 
 // The fifth bit of element i is bit i of qh.
 Tensor five_bits(const Block& b) { return nibbles(b["qs"]) | (unpack_word(b["qh"], 1, 32) << 4); }
-Tensor Q5_0(const Block& b) { return b.f("d") * (f32(five_bits(b)) - 16.0); }
-Tensor Q5_1(const Block& b) { return b.f("d") * f32(five_bits(b)) + b.f("m"); }
+Grouped Q5_0(const Block& b) { return one_group(b, five_bits(b), 16); }
+Grouped Q5_1(const Block& b) { return {split(five_bits(b), 1), b.f("d"), 0, -b.f("m")}; }
 
-Tensor Q8_0(const Block& b) { return b.f("d") * b.f("qs"); }
+Grouped Q8_0(const Block& b) { return one_group(b, b["qs"]); }
 
-Tensor Q2_K(const Block& b) {
+Grouped Q2_K(const Block& b) {
   const Tensor both = b["scales"];  // [16]: scale in the low nibble, minimum in the high one
-  return scaled_minus_minimum(b, both & 15, both >> 4, split(two_bits_of_halves(b["qs"]), 16));
+  return {split(two_bits_of_halves(b["qs"]), 16), b.f("d") * f32(both & 15), 0, b.f("dmin") * f32(both >> 4)};
 }
 
-Tensor Q3_K(const Block& b) {
+Grouped Q3_K(const Block& b) {
   const Tensor low = nibbles(slice(b["scales"], -1, 0, 8));
   const Tensor high = join(unpack(slice(b["scales"], -1, 8, 4), 2));
   const Tensor q = two_bits_of_halves(b["qs"]) | (join(unpack(b["hmask"], 1)) << 2);
-  return scaled(b, f32(low | (high << 4)) - 32.0, f32(q) - 4.0);
+  return {split(q, 16), b.f("d") * (f32(low | (high << 4)) - 32.0), 4, {}};
 }
 
-Tensor Q4_K(const Block& b) {
+Grouped Q4_K(const Block& b) {
   const auto [scales, minima] = six_bit(b["scales"]);
-  return scaled_minus_minimum(b, scales, minima, nibbles_of_runs(b["qs"]));
+  return {nibbles_of_runs(b["qs"]), b.f("d") * f32(scales), 0, b.f("dmin") * f32(minima)};
 }
 
-Tensor Q5_K(const Block& b) {
+Grouped Q5_K(const Block& b) {
   const auto [scales, minima] = six_bit(b["scales"]);
-  return scaled_minus_minimum(b, scales, minima,
-                              nibbles_of_runs(b["qs"]) | (unpack(b["qh"], 1) << 4));
+  return {nibbles_of_runs(b["qs"]) | (unpack(b["qh"], 1) << 4), b.f("d") * f32(scales), 0, b.f("dmin") * f32(minima)};
 }
 
-Tensor Q6_K(const Block& b) {
+Grouped Q6_K(const Block& b) {
   const Tensor low = with_last_axes(unpack(split(b["ql"], 2), 4), 3, {256});
   const Tensor high = two_bits_of_halves(b["qh"]);
-  return scaled(b, b["scales"], f32(low | (high << 4)) - 32.0);
+  return {split(low | (high << 4), 16), b.f("d") * f32(b["scales"]), 32, {}};
 }
 
-Tensor IQ4_NL(const Block& b) { return b.f("d") * iq4_value(nibbles(b["qs"])); }
+Grouped IQ4_NL(const Block& b) { return one_group(b, iq4_value(nibbles(b["qs"]))); }
 
-Tensor IQ4_XS(const Block& b) {
+Grouped IQ4_XS(const Block& b) {
   const Tensor low = with_last_axes(unpack(split(b["scales_l"], 4), 4), 3, {8});
   const Tensor high = unpack_word(b["scales_h"], 2, 8);
   const Tensor q = with_last_axes(unpack(split(b["qs"], 8), 4), 3, {256});
-  return scaled(b, f32(low | (high << 4)) - 32.0, iq4_value(q));
+  return {split(iq4_value(q), 8), b.f("d") * (f32(low | (high << 4)) - 32.0), 0, {}};
 }
 
-Tensor MXFP4(const Block& b) {
-  return power_of_two_halved(b["e"]) * fp4_value_doubled(nibbles(b["qs"]));
-}
+Grouped MXFP4(const Block& b) { return {split(fp4_value_doubled(nibbles(b["qs"])), 1), power_of_two_halved(b["e"]), 0, {}}; }
 
 }  // namespace formula
 
-Tensor apply_formula(const Block& block, GgufType type) {
+Grouped apply_formula(const Block& block, GgufType type) {
   switch (static_cast<uint32_t>(type)) {
 #define QUANT(name, fields) \
   case static_cast<uint32_t>(GgufType::name): return formula::name(block);
@@ -212,6 +209,9 @@ Tensor apply_formula(const Block& block, GgufType type) {
   }
   ENSURE(false, "no formula for " + std::string(name_of(type)));
 }
+
+// A number for each group, against its elements.
+Tensor per_group(Tensor x) { return unsqueeze(x, x.rank()); }
 
 // One field of one block of `n` rows, `row_bytes` apart; returns where the next field goes.
 template <int piece>
@@ -288,13 +288,57 @@ Tensor raw_weight(int slot, GgufType type, std::vector<Dim> rows, int64_t k, std
 }
 
 Tensor dequantize(Tensor raw, GgufType type, WeightLayout layout) {
-  const Tensor values = apply_formula(Block(raw, type, layout), type);
-  if (is_plain(type)) return values;
-  std::vector<Dim> shape;
-  for (int i = 0; i < raw.rank() - 2; ++i) shape.push_back(raw.dim(i));
-  if (layout.interleave > 1) shape.back() = Dim(raw.size(-3) * layout.interleave);
-  shape.push_back(raw.size(-2) * info_of(type).elements);
-  return reshape(values, std::move(shape));
+  const Grouped w = apply_formula(Block(raw, type, layout), type);
+  if (is_plain(type)) return with_last_axes(w.q, 2, {w.q.size(-1)});
+  Tensor values = f32(w.q);
+  if (w.zero) values = values - static_cast<double>(w.zero);
+  values = per_group(w.scale) * values;
+  if (w.minimum.ref()) values = values - per_group(w.minimum);
+  return with_last_axes(values, 3, {values.size(-3) * values.size(-2) * values.size(-1)});
+}
+
+Activations quantise_activations(Tensor x) {
+  const int64_t k = x.size(-1);
+  if (k % kActivationBlock != 0) return {x, {}, {}};
+  const Tensor blocks = split(x, k / kActivationBlock);
+  const Tensor greatest = max(maximum(blocks, -blocks), -1);
+  const Tensor scale = place(greatest * (1.0 / 127));
+  const Tensor inverse = where(less(scalar(0), scale), scalar(1) / maximum(scale, scalar(1e-30)), scalar(0));
+  const Tensor q = place(cast(floor(blocks * per_group(inverse) + 0.5), DType::I8));
+  return {x, with_last_axes(q, 2, {k}), scale};
+}
+
+// Within a group the sum is one of integers when the activations are; scales, minima and the sums of the activations stay
+// outside, where there is one of each per group:
+//   y[n] = sum over g of scale[n, g] * dot(q[n, g], x[g]) - (minimum[n, g] + zero * scale[n, g]) * sum(x[g])
+Tensor product(const Activations& x, Tensor raw, GgufType type, WeightLayout layout) {
+  const Grouped w = apply_formula(Block(raw, type, layout), type);
+  if (is_plain(type)) return sum(unsqueeze(x.x, x.x.rank() - 1) * with_last_axes(w.q, 2, {w.q.size(-1)}), -1);
+  const int64_t blocks = w.q.size(-3), groups = w.q.size(-2), elements = w.q.size(-1);
+  const auto grouped = [&](Tensor v) { return with_last_axes(v, 1, {1, blocks, groups, elements}); };
+  const bool integer = x.q.ref() && kActivationBlock % elements == 0;
+  const Tensor in = grouped(integer ? cast(x.q, DType::I32) : x.x);
+  const Tensor q = cast(w.q, integer ? DType::I32 : DType::F32);
+  Tensor dot = f32(sum(q * in, -1));  // [..., rows, blocks, groups]
+  Tensor total = f32(sum(in, -1));    // [..., 1, blocks, groups]
+  if (integer) {
+    // The scale of a group's activations is that of the block it lies in.
+    const int64_t repeat = kActivationBlock / elements;
+    const Tensor scale = unsqueeze(x.scale, x.scale.rank());  // [..., k / 32, 1]
+    std::vector<Dim> wide(scale.shape().begin(), scale.shape().end());
+    wide.back() = Dim(repeat);
+    const Tensor per = with_last_axes(expand(scale, wide), 2, {1, blocks, groups});
+    dot = dot * per;
+    total = total * per;
+  }
+  Tensor term = w.scale * dot;
+  Tensor offset = w.minimum;
+  if (w.zero) {
+    const Tensor shift = w.scale * static_cast<double>(w.zero);
+    offset = offset.ref() ? offset + shift : shift;
+  }
+  if (offset.ref()) term = term - offset * place(total);
+  return sum(with_last_axes(term, 2, {blocks * groups}), -1);
 }
 
 Tensor weight(int slot, GgufType type, std::vector<Dim> rows, int64_t k, std::string name, WeightLayout layout) {

@@ -54,6 +54,20 @@ Tensor raw_weight(int slot, GgufType type, std::vector<Dim> rows, int64_t k, std
 // The f32 values [..., k] of what raw_weight made, or of a gather or slice along its leading axes.
 Tensor dequantize(Tensor raw, GgufType type, WeightLayout layout = {});
 
+// The left side of products: values, and, where the policy says so, the 8-bit integers that stand for them.
+//   x[k] = scale[k / 32] * q[k] + e, |e| <= scale / 2 = max |x| of the block / 254
+constexpr int64_t kActivationBlock = 32;
+struct Activations {
+  Tensor x;      // f32 [..., k]
+  Tensor q;      // i8 [..., k]; none: products are made of floats
+  Tensor scale;  // f32 [..., k / 32]
+};
+Activations quantise_activations(Tensor x);  // x alone where k is not whole blocks
+
+// y[..., n] = sum over k of x[..., k] * w[..., n, k] for the weight w that `raw` holds (as for dequantize); leading axes
+// broadcast.
+Tensor product(const Activations& x, Tensor raw, GgufType type, WeightLayout layout = {});
+
 // dequantize(raw_weight(...)): f32 [rows..., k].
 Tensor weight(int slot, GgufType type, std::vector<Dim> rows, int64_t k, std::string name, WeightLayout layout = {});
 

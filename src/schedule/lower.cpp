@@ -98,6 +98,7 @@ Ref Lowering::compute(Ref t, const Refs& index) {
   switch (t->op) {
     case Op::Const: case Op::Var: return t;
     case Op::Param: return make(Op::Load, t->dtype, {t, byte_offset(t->shape, index, t->dtype)});
+    case Op::Place: return at(source(0), index);
     case Op::Iota: return index[t->arg.i];
     case Op::Write: return make(Op::Load, t->dtype, {written_buffer(t), byte_offset(t->shape, index, t->dtype)});
     case Op::Reshape: return at(source(0), reshape_index(source(0)->shape, t->shape, index));

@@ -109,6 +109,8 @@ class Placement {
 
   std::unordered_map<const Node*, Where> run() {
     const std::unordered_set<const Node*> required = keys();
+    for (Ref n : order_)
+      if (n->op == Op::Place) places_[n.get()] = Where::Memory;
     for (auto it = order_.rbegin(); it != order_.rend(); ++it)
       if (!placed(*it) && can_be_placed(*it) && needs_place(*it)) places_[it->get()] = Where::Memory;
     for (Ref n : order_)

@@ -3,7 +3,7 @@
 // A tensor without a place is recomputed wherever it is used, as part of the kernel that uses it. That is free for
 // movement, cheap for elementwise work and a win for dequantisation (the packed bytes are the smaller thing to read),
 // but a reduction must not be repeated. So a tensor gets a place when
-//   - a segment output, a partial result of a split reduction or a cache write asks for it,
+//   - a segment output, a partial result of a split reduction, a cache write or the model (place) asks for it,
 //   - it holds a reduction and kernels of more than one other placed tensor would repeat it,
 //   - it is spread over an axis of a later contraction (every row of a matrix reads all of it), unless reading its
 //     sources again moves fewer bytes, as for quantised weights,

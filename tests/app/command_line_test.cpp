@@ -84,7 +84,8 @@ TEST_CASE("help explains every command with examples, on standard output") {
   const Outcome help = smelt::test::smelt({"--help"});
   CHECK(help.exit_code == 0);
   CHECK(contains(help.out, "Examples:"));
-  for (const char* command : {"run", "inspect", "tokenize", "logits", "perplexity", "replay"}) {
+  CHECK(contains(help.out, "DEBUG_KERNEL"));
+  for (const char* command : {"run", "inspect", "tokenize", "logits", "perplexity", "bench", "replay"}) {
     CAPTURE(command);
     CHECK(contains(help.out, command));
     const Outcome own = smelt::test::smelt({command, "--help"});

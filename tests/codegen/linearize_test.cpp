@@ -31,7 +31,8 @@ int count(const std::string& text, const std::string& what) {
 }  // namespace
 
 TEST_CASE("an elementwise kernel is one loop that workers share") {
-  CHECK_GOLDEN(program_text(sink({output(1, input(0, {64}) * 2.0)}), {task(0)}), "codegen/scale.program");
+  CHECK_GOLDEN(program_text(sink({output(1, input(0, {64}) * 2.0)}), {task(0)}),
+               "codegen/scale.program");
 }
 
 TEST_CASE("a matrix-vector product with lanes") {
@@ -40,11 +41,13 @@ TEST_CASE("a matrix-vector product with lanes") {
 }
 
 TEST_CASE("a softmax reads its input twice") {
-  CHECK_GOLDEN(program_text(sink({output(1, softmax(input(0, {4, 16}), 1))}), {task(0)}), "codegen/softmax.program");
+  CHECK_GOLDEN(program_text(sink({output(1, softmax(input(0, {4, 16}), 1))}), {task(0)}),
+               "codegen/softmax.program");
 }
 
 TEST_CASE("a top-k of two") {
-  CHECK_GOLDEN(program_text(sink({output(1, top_k(input(0, {3, 8}), 2))}), {task(0), upcast(1, 2)}), "codegen/top_2.program");
+  CHECK_GOLDEN(program_text(sink({output(1, top_k(input(0, {3, 8}), 2))}), {task(0), upcast(1, 2)}),
+               "codegen/top_2.program");
 }
 
 TEST_CASE("what does not change in a loop is computed before it") {
@@ -78,10 +81,12 @@ TEST_CASE("neighbouring lanes are one load, others are gathered") {
 }
 
 TEST_CASE("every worker runs a local nest in full") {
-  const Ref root = sink({output(3, linear(rms_norm(input(0, {1, 32}), input(1, {32})), input(2, {8, 32})))});
+  const Ref root =
+      sink({output(3, linear(rms_norm(input(0, {1, 32}), input(1, {32})), input(2, {8, 32})))});
   const JudgedKernel kernel = kernel_of(root);
   REQUIRE(kernel.tree->src.size() == 2);
   const std::string text = print(program_of(kernel, {{}, {task(0)}}));
   CHECK(count(text, "scratch i64") + count(text, "= scratch") >= 1);
-  CHECK(text.find("part i64 index") > text.find("store"));  // the local nest does not ask which worker it is
+  CHECK(text.find("part i64 index") >
+        text.find("store"));  // the local nest does not ask which worker it is
 }

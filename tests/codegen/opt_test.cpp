@@ -56,7 +56,8 @@ TEST_CASE("symbolic sizes can be split by what is known to divide them") {
   const Ref n = variable("n", 1, 8);
   const Ref root = sink({output(2, linear(input(0, {Dim(n * 4), 64}), input(1, {16, 64})))});
   check_opts(root, {group(2, 16), upcast(0, 4), task(0)}, {{"n", 3}});
-  CHECK(why_not(root, {upcast(0, 8)}, {{"n", 3}}) == "upcast: 8 does not divide axis 0 of symbolic size");
+  CHECK(why_not(root, {upcast(0, 8)}, {{"n", 3}}) ==
+        "upcast: 8 does not divide axis 0 of symbolic size");
 }
 
 TEST_CASE("an option that does not fit says why") {
@@ -78,7 +79,8 @@ TEST_CASE("a nest has lanes along one axis only") {
 }
 
 TEST_CASE("lanes are neighbours in memory") {
-  CHECK(why_not(matmul(), {local(0, 8)}) == "local: neighbours along axis 0 are not stored side by side");
+  CHECK(why_not(matmul(), {local(0, 8)}) ==
+        "local: neighbours along axis 0 are not stored side by side");
 }
 
 TEST_CASE("reductions that are no sums keep to what they can") {
@@ -100,7 +102,8 @@ TEST_CASE("lanes do the same work") {
   const Ref best = sink({output(1, reshape(top_k(input(0, {16, 8}), 1), {16}))});
   CHECK(why_not(best, {local(0, 4)}) == "local: a topk takes one element at a time");
   const Tensor limit = input(1, {16, 1}, DType::I32), index = cast(iota({1, 8}, 1), DType::I32);
-  const Ref masked = sink({output(2, sum(where(less(index, limit), input(0, {16, 8}), scalar(0)), 1))});
+  const Ref masked =
+      sink({output(2, sum(where(less(index, limit), input(0, {16, 8}), scalar(0)), 1))});
   CHECK(why_not(masked, {local(0, 4)}) == "local: a loop inside has another length for each lane");
   check_opts(masked, {upcast(0, 4)});
 }
@@ -113,7 +116,8 @@ TEST_CASE("a norm has a reduction and an epilogue in one nest") {
 }
 
 TEST_CASE("blocks of a format have their natural axes") {
-  const Ref root = sink({output(2, linear(input(0, {1, 128}), q4_0(input(1, {8, 4, 18}, DType::U8))))});
+  const Ref root =
+      sink({output(2, linear(input(0, {1, 128}), q4_0(input(1, {8, 4, 18}, DType::U8))))});
   std::string sizes;
   for (Ref axis : axes_of(prepared(kernel_of(root).tree))) sizes += to_infix(axis->src[0]) + " ";
   CHECK(sizes == "8 4 2 16 ");  // rows; blocks, nibbles of a byte, bytes

@@ -1,4 +1,5 @@
-// The passes of codegen, each by itself: what it makes of a small kernel, and that the kernel still computes the same.
+// The passes of codegen, each by itself: what it makes of a small kernel, and that the kernel still
+// computes the same.
 #include "codegen/passes.h"
 
 #include <doctest/doctest.h>
@@ -18,7 +19,8 @@ namespace {
 
 using Pass = Refs (*)(const Refs&);
 
-// The stored values with ranges named a, b, c, .. from the outermost on: "reduce_sum(load(x0, a*256 + b*4), b); a<16 b<64".
+// The stored values with ranges named a, b, c, .. from the outermost on: "reduce_sum(load(x0, a*256
+// + b*4), b); a<16 b<64".
 std::string values_of(const Refs& stores) {
   Refs ranges;
   std::string text;
@@ -27,25 +29,36 @@ std::string values_of(const Refs& stores) {
       if (std::find(ranges.begin(), ranges.end(), r) == ranges.end()) ranges.push_back(r);
     text += (text.empty() ? "" : "\n") + to_infix(store->src[2]);
   }
-  std::stable_sort(ranges.begin(), ranges.end(), [](Ref x, Ref y) { return range_order(x->arg.i) < range_order(y->arg.i); });
+  std::stable_sort(ranges.begin(), ranges.end(),
+                   [](Ref x, Ref y) { return range_order(x->arg.i) < range_order(y->arg.i); });
   text += ";";
   for (Ref r : ranges) text += " " + to_infix(r) + "<" + to_infix(r->src[0]);
   for (size_t i = 0; i < ranges.size(); ++i)
-    text = std::regex_replace(text, std::regex("\\br" + std::to_string(ranges[i]->arg.i) + "\\b"), std::string(1, static_cast<char>('a' + i)));
+    text = std::regex_replace(text, std::regex("\\br" + std::to_string(ranges[i]->arg.i) + "\\b"),
+                              std::string(1, static_cast<char>('a' + i)));
   return std::regex_replace(text, std::regex("param"), "x");
 }
 
 size_t sums_in(const Refs& stores) {
   const Refs nodes = toposort(sink(stores));
-  return static_cast<size_t>(std::count_if(nodes.begin(), nodes.end(), [](Ref n) { return n->op == Op::ReduceSum; }));
+  return static_cast<size_t>(
+      std::count_if(nodes.begin(), nodes.end(), [](Ref n) { return n->op == Op::ReduceSum; }));
 }
 
-// The last nest of the first kernel, after some passes. CHECKs that they change nothing that can be seen.
+size_t loads_in(const Refs& stores, DType dtype) {
+  const Refs nodes = toposort(sink(stores));
+  return static_cast<size_t>(std::count_if(
+      nodes.begin(), nodes.end(), [&](Ref n) { return n->op == Op::Load && n->dtype == dtype; }));
+}
+
+// The last nest of the first kernel, after some passes. CHECKs that they change nothing that can be
+// seen.
 struct PassTest {
   JudgedKernel kernel;
   Refs stores;
 
-  explicit PassTest(Ref root, const Variables& variables = {}) : kernel(kernel_of(root, variables)), stores(kernel.tree->src.back()->src) {}
+  explicit PassTest(Ref root, const Variables& variables = {})
+      : kernel(kernel_of(root, variables)), stores(kernel.tree->src.back()->src) {}
 
   PassTest& apply(Pass pass) { return become(pass(stores)); }
   PassTest& apply(const std::vector<Opt>& opts) { return become(apply_opts(stores, opts)); }
@@ -55,22 +68,27 @@ struct PassTest {
     stores = std::move(changed);
     Refs nests = kernel.tree->src;
     nests.back() = sink(stores);
-    const auto before = evaluate_kernel({.tree = kernel.tree, .buffers = views(kernel.buffers), .variables = kernel.variables});
-    const auto after = evaluate_kernel({.tree = sink(nests), .buffers = views(kernel.buffers), .variables = kernel.variables});
+    const auto before = evaluate_kernel(
+        {.tree = kernel.tree, .buffers = views(kernel.buffers), .variables = kernel.variables});
+    const auto after = evaluate_kernel(
+        {.tree = sink(nests), .buffers = views(kernel.buffers), .variables = kernel.variables});
     REQUIRE(before.ok());
     REQUIRE_MESSAGE(after.ok(), after.error().message);
     CHECK(before->size() == after->size());
     std::vector<Bytes> memory = kernel.buffers;
     for (const KernelElement& e : *after) {
       const uint64_t bits = to_bits(e.value, e.dtype);
-      std::memcpy(memory[static_cast<size_t>(e.buffer)].data() + e.offset, &bits, static_cast<size_t>(size_of(e.dtype)));
+      std::memcpy(memory[static_cast<size_t>(e.buffer)].data() + e.offset, &bits,
+                  static_cast<size_t>(size_of(e.dtype)));
     }
     CHECK(difference(*before, views(memory)).worst < 1e-7);
     return *this;
   }
 };
 
-PassTest of(Tensor x, const Variables& variables = {}) { return PassTest(sink({output(9, x)}), variables); }
+PassTest of(Tensor x, const Variables& variables = {}) {
+  return PassTest(sink({output(9, x)}), variables);
+}
 
 }  // namespace
 
@@ -115,14 +133,17 @@ TEST_SUITE("split ranges") {
   TEST_CASE("output ranges are split too") {
     const Tensor scales = input(0, {4}), x = input(1, {128});
     const Tensor product = reshape(unsqueeze(scales, 1) * reshape(x, {4, 32}), {128});
-    CHECK(values_of(of(product).apply(split_ranges).stores) == "load(x1, a*4)*load(x2, a*128 + b*4); a<4 b<32");
+    CHECK(values_of(of(product).apply(split_ranges).stores) ==
+          "load(x1, a*4)*load(x2, a*128 + b*4); a<4 b<32");
   }
 
   TEST_CASE("no division is left in the index of a block format") {
     const Tensor w = q4_0(input(0, {2, 4, 18}, DType::U8));
     const std::string text = values_of(of(sum(w, 1)).apply(split_ranges).stores);
-    CHECK(text == "reduce_sum(f32(load(x1, a*72 + b*18))*(f32((load(x1, a*72 + b*18 + d + 2) >> u8(c*4)) & 15) - 8), b, c, d); "
-                  "a<2 b<4 c<2 d<16");
+    CHECK(text ==
+          "reduce_sum(f32(load(x1, a*72 + b*18))*(f32((load(x1, a*72 + b*18 + d + 2) >> u8(c*4)) & "
+          "15) - 8), b, c, d); "
+          "a<2 b<4 c<2 d<16");
   }
 }
 
@@ -132,7 +153,8 @@ TEST_SUITE("hoist factors") {
   TEST_CASE("a block's scale leaves the sum over the block") {
     const Tensor w = reshape(unsqueeze(scales, 2) * q, {2, 128});
     CHECK(values_of(of(sum(w, 1)).apply(split_ranges).apply(hoist_factors).stores) ==
-          "reduce_sum(load(x1, a*16 + b*4)*reduce_sum(load(x2, a*512 + b*128 + c*4), c), b); a<2 b<4 c<32");
+          "reduce_sum(load(x1, a*16 + b*4)*reduce_sum(load(x2, a*512 + b*128 + c*4), c), b); a<2 "
+          "b<4 c<32");
   }
 
   TEST_CASE("a minimum leaves it too, with a sum of its own") {
@@ -140,7 +162,8 @@ TEST_SUITE("hoist factors") {
     const Tensor w = reshape(unsqueeze(scales, 2) * q - unsqueeze(minima, 2), {2, 128});
     PassTest test = of(sum(w * reshape(input(3, {128}), {1, 128}), 1)).apply(split_ranges);
     CHECK(sums_in(test.stores) == 1);
-    CHECK(sums_in(test.apply(hoist_factors).stores) == 3);  // over blocks; of scaled values and of the minimum's factors
+    CHECK(sums_in(test.apply(hoist_factors).stores) ==
+          3);  // over blocks; of scaled values and of the minimum's factors
   }
 
   TEST_CASE("a factor of the whole sum is multiplied once") {
@@ -151,7 +174,8 @@ TEST_SUITE("hoist factors") {
 
   TEST_CASE("a factor that all copies of UPCAST have in common stays inside") {
     // Outside, each copy's sum would be multiplied by it; inside, the weight is, once for all.
-    PassTest one = of(linear(input(0, {2, 64}), q4_0(input(1, {4, 2, 18}, DType::U8)))).apply(split_ranges);
+    PassTest one =
+        of(linear(input(0, {2, 64}), q4_0(input(1, {4, 2, 18}, DType::U8)))).apply(split_ranges);
     PassTest two = one;
     CHECK(sums_in(one.apply(hoist_factors).stores) == 3);  // over blocks, nibbles, bytes
     CHECK(sums_in(two.apply({upcast(0, 2)}).apply(hoist_factors).stores) == 1);
@@ -184,6 +208,28 @@ TEST_SUITE("expand") {
   TEST_CASE("an online softmax takes several terms a step") {
     const Tensor average = softmax_average(input(0, {1, 8}), input(1, {2, 8}), 1);
     const std::string text = values_of(of(average).apply({unroll(1, 2)}).apply(expand).stores);
-    CHECK(text.find("softmax_sum(load(x1, b*8), load(x2, a*32 + b*8), load(x1, b*8 + 4), load(x2, a*32 + b*8 + 4), b)") != std::string::npos);
+    CHECK(text.find("softmax_sum(load(x1, b*8), load(x2, a*32 + b*8), load(x1, b*8 + 4), load(x2, "
+                    "a*32 + b*8 + 4), b)") != std::string::npos);
+  }
+}
+
+TEST_SUITE("coalesce loads") {
+  // Row r has the bytes 4 r .. 4 r + 3; rows are lanes.
+  PassTest rows_of_words() {
+    return of(sum(cast(input(0, {16, 4}, DType::U8) & 15, DType::F32), 1));
+  }
+
+  TEST_CASE("bytes a word apart in neighbouring lanes are one load of words") {
+    PassTest test = rows_of_words().apply({local(0, 8), unroll(2, 4)}).apply(expand);
+    CHECK(loads_in(test.stores, DType::U8) == 4);
+    test.apply(coalesce_loads);
+    CHECK(loads_in(test.stores, DType::U8) == 0);
+    CHECK(loads_in(test.stores, DType::I32) == 1);
+  }
+
+  TEST_CASE("without such lanes nothing changes") {
+    PassTest test = rows_of_words().apply({unroll(1, 4)}).apply(expand);
+    const Refs before = test.stores;
+    CHECK(test.apply(coalesce_loads).stores == before);
   }
 }

@@ -1,4 +1,5 @@
-// Random lists of options, each legal after the ones before it, on the kernels that models are made of.
+// Random lists of options, each legal after the ones before it, on the kernels that models are made
+// of.
 #include <doctest/doctest.h>
 
 #include "support/judge.h"
@@ -23,28 +24,36 @@ void check_random_opts(Ref root, const Variables& variables = {}, int lists = 25
 
 }  // namespace
 
-TEST_CASE("a matrix product") { check_random_opts(sink({output(2, linear(input(0, {4, 32}), input(1, {16, 32})))})); }
+TEST_CASE("a matrix product") {
+  check_random_opts(sink({output(2, linear(input(0, {4, 32}), input(1, {16, 32})))}));
+}
 
 TEST_CASE("a quantised matrix times a vector") {
-  check_random_opts(sink({output(2, linear(input(0, {1, 64}), q4_0(input(1, {16, 2, 18}, DType::U8))))}));
+  check_random_opts(
+      sink({output(2, linear(input(0, {1, 64}), q4_0(input(1, {16, 2, 18}, DType::U8))))}));
 }
 
 TEST_CASE("a gated product with a residual") {
-  const Tensor x = input(0, {1, 64}), gate = q4_0(input(1, {8, 2, 18}, DType::U8)), up = q4_0(input(2, {8, 2, 18}, DType::U8));
+  const Tensor x = input(0, {1, 64}), gate = q4_0(input(1, {8, 2, 18}, DType::U8)),
+               up = q4_0(input(2, {8, 2, 18}, DType::U8));
   check_random_opts(sink({output(4, input(3, {1, 8}) + silu(linear(x, gate)) * linear(x, up))}));
 }
 
 TEST_CASE("experts chosen by index") {
-  const Tensor x = input(0, {1, 64}), raw = input(1, {4, 8, 2, 18}, DType::U8), ids = input(2, {4}, DType::I32);
+  const Tensor x = input(0, {1, 64}), raw = input(1, {4, 8, 2, 18}, DType::U8),
+               ids = input(2, {4}, DType::I32);
   const Tensor chosen = gather(raw, ids % 4);  // [4, 8, 2, 18]
   const Tensor w = q4_0(reshape(chosen, {32, 2, 18}));
   check_random_opts(sink({output(3, reshape(linear(x, w), {4, 8}))}));
 }
 
-TEST_CASE("norms") { check_random_opts(sink({output(2, rms_norm(input(0, {3, 32}), input(1, {32})))})); }
+TEST_CASE("norms") {
+  check_random_opts(sink({output(2, rms_norm(input(0, {3, 32}), input(1, {32})))}));
+}
 
 TEST_CASE("a norm before a product") {
-  check_random_opts(sink({output(3, linear(rms_norm(input(0, {1, 32}), input(1, {32})), input(2, {16, 32})))}));
+  check_random_opts(
+      sink({output(3, linear(rms_norm(input(0, {1, 32}), input(1, {32})), input(2, {16, 32})))}));
 }
 
 TEST_CASE("softmax") { check_random_opts(sink({output(1, softmax(input(0, {4, 24}), 1))})); }
@@ -56,7 +65,8 @@ TEST_CASE("routes") {
 
 TEST_CASE("attention over chunks") {
   const Ref chunks = variable("chunks", 1, 4);
-  const Tensor o = attention(input(0, {2, 24}), input(1, {256, 24}), input(2, {1}, DType::I32), Dim(chunks * 64), 16);
+  const Tensor o = attention(input(0, {2, 24}), input(1, {256, 24}), input(2, {1}, DType::I32),
+                             Dim(chunks * 64), 16);
   check_random_opts(sink({output(3, o)}), {{"chunks", 2}}, 12);
 }
 

@@ -1,5 +1,6 @@
-// Random graphs with random legal options through the whole compiler, against the interpreter: 1,000 in each run. Most run
-// in the program evaluator, which checks every byte that is touched; the rest as machine code between guard pages.
+// Random graphs with random legal options through the whole compiler, against the interpreter:
+// 1,000 in each run. Most run in the program evaluator, which checks every byte that is touched;
+// the rest as machine code between guard pages.
 //
 // A failure prints seed, graph and options. The constants below choose other seeds.
 #include <doctest/doctest.h>
@@ -45,9 +46,14 @@ Compiled generate_kernels(const RandomGraph& g, std::mt19937_64& rng) {
   Compiled out{.schedule = make_schedule(g.root)};
   for (size_t k = 0; k < out.schedule.kernels.size(); ++k) {
     const Ref tree = out.schedule.kernels[k].tree;
-    CodegenRequest request{.tree = tree, .name = "g" + std::to_string(g.seed) + "_" + std::to_string(k), .symbols = names_of(g.variables)};
-    if (rng() % 2) request.opts = random_opts_of(tree, rng, 1 + static_cast<int>(rng() % 14));
-    else request.machine = {.lanes = 4 << (rng() % 3), .registers = 16 << (rng() % 2), .tasks = 1 << (rng() % 7)};
+    CodegenRequest request{.tree = tree,
+                           .name = "g" + std::to_string(g.seed) + "_" + std::to_string(k),
+                           .symbols = names_of(g.variables)};
+    if (rng() % 2)
+      request.opts = random_opts_of(tree, rng, 1 + static_cast<int>(rng() % 14));
+    else
+      request.machine = {
+          .lanes = 4 << (rng() % 3), .registers = 16 << (rng() % 2), .tasks = 1 << (rng() % 7)};
     CodegenResult result = generate(request);
     out.opts += "kernel " + std::to_string(k) + "\n" + to_text(result.opts);
     out.programs.push_back(std::move(result.program));
@@ -74,26 +80,35 @@ size_t bytes_of(Ref tensor, const Variables& variables) {
   return static_cast<size_t>(bytes);
 }
 
-// Memory of a run: slots, and the arena of temporaries. Nothing is known of outputs and temporaries before.
+// Memory of a run: slots, and the arena of temporaries. Nothing is known of outputs and temporaries
+// before.
 class Memory {
  public:
   Memory(const RandomGraph& g, const Schedule& schedule) : schedule_(schedule) {
-    for (const auto& [slot, bytes] : g.buffers) std::memcpy(slot_memory(slot, bytes.size()), bytes.data(), bytes.size());
+    for (const auto& [slot, bytes] : g.buffers)
+      std::memcpy(slot_memory(slot, bytes.size()), bytes.data(), bytes.size());
     for (const auto& [slot, tensor] : written_slots(g.root))
-      if (!slots_.contains(slot)) std::memset(slot_memory(slot, bytes_of(tensor, g.variables)), 0xff, bytes_of(tensor, g.variables));
+      if (!slots_.contains(slot))
+        std::memset(slot_memory(slot, bytes_of(tensor, g.variables)), 0xff,
+                    bytes_of(tensor, g.variables));
     arena_.resize(static_cast<size_t>(schedule.arena_bytes) + 64, std::byte{0xff});
   }
 
   ByteSpan of(Ref buffer) {
-    if (buffer->op != Op::Temp) return {slots_.at(buffer->arg.i).data(), slots_.at(buffer->arg.i).size()};
+    if (buffer->op != Op::Temp)
+      return {slots_.at(buffer->arg.i).data(), slots_.at(buffer->arg.i).size()};
     const TempBuffer& t = schedule_.temps[static_cast<size_t>(buffer->arg.i)];
     const size_t aligned = (64 - reinterpret_cast<uintptr_t>(arena_.data()) % 64) % 64;
     return {arena_.data() + aligned + t.offset, static_cast<size_t>(t.bytes)};
   }
-  std::span<const std::byte> slot(int64_t slot) const { return {slots_.at(slot).data(), slots_.at(slot).size()}; }
+  std::span<const std::byte> slot(int64_t slot) const {
+    return {slots_.at(slot).data(), slots_.at(slot).size()};
+  }
 
  private:
-  std::byte* slot_memory(int64_t slot, size_t bytes) { return slots_.emplace(slot, GuardedBuffer(bytes)).first->second.data(); }
+  std::byte* slot_memory(int64_t slot, size_t bytes) {
+    return slots_.emplace(slot, GuardedBuffer(bytes)).first->second.data();
+  }
 
   const Schedule& schedule_;
   std::map<int64_t, GuardedBuffer> slots_;
@@ -106,13 +121,15 @@ std::string judge(const RandomGraph& g, const Memory& memory) {
   for (const auto& [slot, bytes] : g.buffers) inputs.buffers[slot] = bytes;
   EvalResult judged = eval(g.root, inputs);
   for (const auto& [slot, tensor] : written_slots(g.root)) {
-    const Bytes expected = judged.outputs.contains(slot) ? to_bytes(judged.outputs.at(slot)) : judged.written.at(slot);
+    const Bytes expected =
+        judged.outputs.contains(slot) ? to_bytes(judged.outputs.at(slot)) : judged.written.at(slot);
     std::vector<KernelElement> elements;
     const auto size = static_cast<size_t>(size_of(tensor->dtype));
     for (size_t at = 0; at + size <= expected.size(); at += size) {
       uint64_t bits = 0;
       std::memcpy(&bits, expected.data() + at, size);
-      elements.push_back({0, static_cast<int64_t>(at), tensor->dtype, from_bits(bits, tensor->dtype)});
+      elements.push_back(
+          {0, static_cast<int64_t>(at), tensor->dtype, from_bits(bits, tensor->dtype)});
     }
     const KernelDifference d = difference(elements, {memory.slot(slot)});
     if (d.worst > kGraphAgreement) return "slot " + std::to_string(slot) + ", " + d.where;
@@ -131,16 +148,19 @@ std::string evaluated_problem(const RandomGraph& g, std::mt19937_64& rng, std::s
     for (Ref b : c.schedule.kernels[k].buffers) spans.push_back(memory.of(b));
     spans.resize(static_cast<size_t>(c.programs[k].buffers));
     for (int64_t part = 0; part < parts; ++part)
-      if (Status s = evaluate(c.programs[k], spans, values_of(g.variables), part, parts); !s) return s.error().message;
+      if (Status s = evaluate(c.programs[k], spans, values_of(g.variables), part, parts); !s)
+        return s.error().message;
   }
   return judge(g, memory);
 }
 
-std::string compiled_problem(const RandomGraph& g, std::mt19937_64& rng, CpuDevice& device, std::string& opts) {
+std::string compiled_problem(const RandomGraph& g, std::mt19937_64& rng, CpuDevice& device,
+                             std::string& opts) {
   const Compiled c = generate_kernels(g, rng);
   opts = c.opts;
   std::vector<Source> sources;
-  for (const Program& p : c.programs) sources.push_back({render_llvm(p, llvm_options(device.target())), p.name});
+  for (const Program& p : c.programs)
+    sources.push_back({render_llvm(p, llvm_options(device.target())), p.name});
   const std::vector<KernelEntry> entries = device.compile(sources);
   Memory memory(g, c.schedule);
   const std::vector<int64_t> symbols = values_of(g.variables);
@@ -148,7 +168,8 @@ std::string compiled_problem(const RandomGraph& g, std::mt19937_64& rng, CpuDevi
   for (size_t k = 0; k < entries.size(); ++k) {
     std::vector<const void*> pointers;
     for (Ref b : c.schedule.kernels[k].buffers) pointers.push_back(memory.of(b).data());
-    for (int64_t part = 0; part < parts; ++part) entries[k](pointers.data(), symbols.data(), part, parts);
+    for (int64_t part = 0; part < parts; ++part)
+      entries[k](pointers.data(), symbols.data(), part, parts);
   }
   return judge(g, memory);
 }
@@ -159,7 +180,8 @@ TEST_CASE("random graphs with random options agree with the interpreter, every b
   MESSAGE("seeds from " << kFirstSeed);
   for (uint64_t seed = kFirstSeed; seed < kFirstSeed + kEvaluated; ++seed) {
     const RandomGraph g = random_graph(seed);
-    REQUIRE_MESSAGE(verify(g.root, Stage::Tensor).ok(), verify(g.root, Stage::Tensor).error().message, to_text(g));
+    REQUIRE_MESSAGE(verify(g.root, Stage::Tensor).ok(),
+                    verify(g.root, Stage::Tensor).error().message, to_text(g));
     std::mt19937_64 rng(seed);
     std::string opts;
     const std::string problem = evaluated_problem(g, rng, opts);
@@ -169,7 +191,8 @@ TEST_CASE("random graphs with random options agree with the interpreter, every b
 
 TEST_CASE("random graphs as machine code agree with the interpreter, between guard pages") {
   const auto device = CpuDevice::open({.threads = 2, .use_cache = false}).take();
-  for (uint64_t seed = kFirstSeed + kEvaluated; seed < kFirstSeed + kEvaluated + kCompiled; ++seed) {
+  for (uint64_t seed = kFirstSeed + kEvaluated; seed < kFirstSeed + kEvaluated + kCompiled;
+       ++seed) {
     const RandomGraph g = random_graph(seed);
     std::mt19937_64 rng(seed);
     std::string opts;

@@ -1,4 +1,5 @@
-// Kernels of small tensor graphs, run with any options by the program evaluator and judged by kernel_eval.
+// Kernels of small tensor graphs, run with any options by the program evaluator and judged by
+// kernel_eval.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -34,16 +35,17 @@ inline int64_t value_of(Ref size, const Variables& variables) {
   return eval_scalar(size, leaves)->i;
 }
 
-// Floats in [-1, 1); integers 0, 1, .. `rows` - 1, 0, .. in a random order of rounds; raw bytes without the bit that would
-// make a half beside them large.
+// Floats in [-1, 1); integers 0, 1, .. `rows` - 1, 0, .. in a random order of rounds; raw bytes
+// without the bit that would make a half beside them large.
 inline Bytes random_bytes(size_t bytes, DType dtype, std::mt19937_64& rng, int64_t rows = 64) {
   Bytes out(bytes);
   const auto size = static_cast<size_t>(size_of(dtype));
   const auto first = static_cast<int64_t>(rng() % 64);
   for (size_t at = 0; at + size <= bytes; at += size) {
     const Scalar x = is_float(dtype) ? Scalar{.f = static_cast<double>(rng() >> 11) * 0x1p-52 - 1}
-                     : size >= 4     ? Scalar{.i = (first + static_cast<int64_t>(at / size)) % rows}
-                                     : Scalar{.i = static_cast<int64_t>(rng() & (size == 1 ? 0xbf : 0xbfbf))};
+                     : size >= 4
+                         ? Scalar{.i = (first + static_cast<int64_t>(at / size)) % rows}
+                         : Scalar{.i = static_cast<int64_t>(rng() & (size == 1 ? 0xbf : 0xbfbf))};
     const uint64_t bits = to_bits(x, dtype);
     std::memcpy(out.data() + at, &bits, size);
   }
@@ -63,7 +65,8 @@ inline JudgedKernel kernel_of(Ref root, const Variables& variables = {}, size_t 
   REQUIRE(number < schedule.kernels.size());
   const Kernel& kernel = schedule.kernels[number];
   JudgedKernel out{.tree = kernel.tree, .variables = variables};
-  REQUIRE_MESSAGE(verify(out.tree, Stage::Kernel).ok(), verify(out.tree, Stage::Kernel).error().message);
+  REQUIRE_MESSAGE(verify(out.tree, Stage::Kernel).ok(),
+                  verify(out.tree, Stage::Kernel).error().message);
   std::mt19937_64 rng(out.tree->key);
   for (Ref b : kernel.buffers) {
     int64_t bytes = 0;
@@ -91,7 +94,8 @@ inline Program program_of(const JudgedKernel& k, const KernelOpts& opts) {
   return generate({.tree = k.tree, .name = "kernel", .symbols = names, .opts = opts}).program;
 }
 
-// What goes wrong when the kernel runs with these options for each nest, as two workers; empty if nothing does.
+// What goes wrong when the kernel runs with these options for each nest, as two workers; empty if
+// nothing does.
 inline std::string problem_with(const JudgedKernel& k, const KernelOpts& opts) {
   const Program program = program_of(k, opts);
   if (std::string problem = problem_of(program); !problem.empty()) return problem;
@@ -102,7 +106,8 @@ inline std::string problem_with(const JudgedKernel& k, const KernelOpts& opts) {
   for (const auto& [name, value] : k.variables) symbols.push_back(value);
   for (int64_t part = 0; part < 2; ++part)
     if (Status s = evaluate(program, spans, symbols, part, 2); !s) return s.error().message;
-  const auto expected = evaluate_kernel({.tree = k.tree, .buffers = views(k.buffers), .variables = k.variables});
+  const auto expected =
+      evaluate_kernel({.tree = k.tree, .buffers = views(k.buffers), .variables = k.variables});
   if (!expected) return expected.error().message;
   const KernelDifference d = difference(*expected, views(after));
   return d.worst <= kAgreement ? "" : d.where;
@@ -126,7 +131,8 @@ inline std::string why_not_last(Refs stores, std::vector<Opt> opts) {
 }
 
 // A list of options that fit one after the other.
-inline std::vector<Opt> random_opts(Refs stores, std::mt19937_64& rng, int tries, bool is_local = false) {
+inline std::vector<Opt> random_opts(Refs stores, std::mt19937_64& rng, int tries,
+                                    bool is_local = false) {
   std::vector<Opt> opts;
   for (int i = 0; i < tries; ++i) {
     const size_t axes = axes_of(stores).size();
@@ -145,7 +151,8 @@ inline std::vector<Opt> random_opts(Refs stores, std::mt19937_64& rng, int tries
 
 inline KernelOpts random_opts_of(Ref tree, std::mt19937_64& rng, int tries) {
   KernelOpts opts;
-  for (Ref nest : tree->src) opts.push_back(random_opts(prepare_nest(nest), rng, tries, is_local_nest(nest)));
+  for (Ref nest : tree->src)
+    opts.push_back(random_opts(prepare_nest(nest), rng, tries, is_local_nest(nest)));
   return opts;
 }
 

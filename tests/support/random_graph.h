@@ -1,8 +1,8 @@
 // Random tensor graphs of everything that models are made of, with inputs for them.
 //
-// What is computed in f32 differs in its last bits from the interpreter's doubles. So steps that turn a small difference
-// into a large one (comparisons, rows by rank, rounding to halves) are applied to exact values only: those that movement,
-// negation and maxima make of inputs.
+// What is computed in f32 differs in its last bits from the interpreter's doubles. So steps that
+// turn a small difference into a large one (comparisons, rows by rank, rounding to halves) are
+// applied to exact values only: those that movement, negation and maxima make of inputs.
 #pragma once
 
 #include <algorithm>
@@ -49,7 +49,8 @@ class GraphMaker {
     bool exact = false;
   };
   static constexpr int64_t kMostElements = 3000;
-  static constexpr int64_t kMostTerms = 40'000;  // in all reductions and elementwise steps of one tensor
+  static constexpr int64_t kMostTerms =
+      40'000;  // in all reductions and elementwise steps of one tensor
 
   // --- choices
 
@@ -57,7 +58,11 @@ class GraphMaker {
   bool chance(int percent) { return below(100) < percent; }
   double number() { return static_cast<double>(below(2000) - 1000) / 500; }
 
-  const Item& pick() { return values_[values_.size() - 1 - static_cast<size_t>(std::min(below(static_cast<int64_t>(values_.size())), below(4)))]; }
+  const Item& pick() {
+    return values_[values_.size() - 1 -
+                   static_cast<size_t>(
+                       std::min(below(static_cast<int64_t>(values_.size())), below(4)))];
+  }
   std::optional<Item> pick_exact() {
     std::vector<Item> exact;
     for (const Item& v : values_)
@@ -85,7 +90,8 @@ class GraphMaker {
 
   Tensor input(std::vector<Dim> shape, DType dtype = DType::F32, int64_t rows = 64) {
     const int slot = next_slot_++;
-    graph_.buffers[slot] = random_bytes(static_cast<size_t>(count(shape) * size_of(dtype)), dtype, rng_, rows);
+    graph_.buffers[slot] =
+        random_bytes(static_cast<size_t>(count(shape) * size_of(dtype)), dtype, rng_, rows);
     return param(slot, dtype, std::move(shape), "x" + std::to_string(slot));
   }
 
@@ -132,8 +138,9 @@ class GraphMaker {
 
   void unary() {
     const auto [x, exact] = pick();
-    switch (below(8)) {
+    switch (below(9)) {
       case 0: return add(-x, exact);
+      case 8: return add(place(x), exact);
       case 1: return add(silu(x), false);
       case 2: return add(sigmoid(x) * number(), false);
       case 3: return add(sqrt(x * x + 0.01), false);
@@ -203,7 +210,9 @@ class GraphMaker {
     const auto x = pick_exact();
     if (!x) return;
     const Tensor y = input(dims(x->tensor));
-    const Tensor condition = chance(50) ? less(x->tensor, y) : equal(cast(iota(dims(y), any_axis(y)) % 2, DType::F32), scalar(0));
+    const Tensor condition =
+        chance(50) ? less(x->tensor, y)
+                   : equal(cast(iota(dims(y), any_axis(y)) % 2, DType::F32), scalar(0));
     add(where(condition, y, x->tensor), true);
   }
 
@@ -217,7 +226,9 @@ class GraphMaker {
       case 2: return add(sum(x, axis) * (1 / std::sqrt(size)), false);
       default: {  // a matrix product
         if (!const_int(x.dim(-1)) || count(x) * 8 > kMostTerms) return;
-        return add(linear(x, input({Dim(1 + below(12)), x.dim(-1)})) * (1 / std::sqrt(static_cast<double>(x.size(-1)))), false);
+        return add(linear(x, input({Dim(1 + below(12)), x.dim(-1)})) *
+                       (1 / std::sqrt(static_cast<double>(x.size(-1)))),
+                   false);
       }
     }
   }
@@ -234,22 +245,27 @@ class GraphMaker {
   Tensor weighted_average(Tensor score, int axis) {
     const Tensor value = chance(50) ? input(dims(score)) : partner(score);
     const std::vector<Dim> shape = dims(score);
-    const Tensor wide = value.rank() == score.rank() ? value : reshape(expand_to(value, score), shape);
-    return softmax_average(score, wide, axis) / softmax_average(score, full(1, shape), axis);
+    const Tensor wide =
+        value.rank() == score.rank() ? value : reshape(expand_to(value, score), shape);
+    return softmax_average(score, wide, axis);
   }
   Tensor expand_to(Tensor x, Tensor like) { return x + full(0, dims(like)); }
 
   void quantised_product() {
-    static constexpr GgufType kTypes[] = {GgufType::Q4_0, GgufType::Q4_0, GgufType::Q8_0, GgufType::Q4_1, GgufType::Q5_0,
-                                          GgufType::Q5_1, GgufType::Q4_K, GgufType::Q5_K, GgufType::Q6_K, GgufType::Q2_K,
-                                          GgufType::Q3_K, GgufType::IQ4_NL, GgufType::F16, GgufType::BF16};
+    static constexpr GgufType kTypes[] = {
+        GgufType::Q4_0, GgufType::Q4_0,   GgufType::Q8_0, GgufType::Q4_1, GgufType::Q5_0,
+        GgufType::Q5_1, GgufType::Q4_K,   GgufType::Q5_K, GgufType::Q6_K, GgufType::Q2_K,
+        GgufType::Q3_K, GgufType::IQ4_NL, GgufType::F16,  GgufType::BF16};
     const GgufType type = kTypes[below(14)];
     const int64_t block = info_of(type).elements, k = std::max<int64_t>(block * (1 + below(2)), 32);
     const int64_t rows = 4 * (1 + below(4)), experts = chance(40) ? 3 : 1;
     const int interleave = chance(40) && can_interleave(type, rows, 4) ? 4 : 1;
-    const Tensor raw = raw_weight(next_slot_++, type, experts > 1 ? std::vector<Dim>{experts, rows} : std::vector<Dim>{rows}, k, "w", {interleave});
+    const Tensor raw = raw_weight(
+        next_slot_++, type, experts > 1 ? std::vector<Dim>{experts, rows} : std::vector<Dim>{rows},
+        k, "w", {interleave});
     const int64_t slot = next_slot_ - 1;
-    graph_.buffers[slot] = random_bytes(static_cast<size_t>(count(raw) * size_of(raw.dtype())), raw.dtype(), rng_);
+    graph_.buffers[slot] =
+        random_bytes(static_cast<size_t>(count(raw) * size_of(raw.dtype())), raw.dtype(), rng_);
     // Activations: what is there already where it fits, else an input.
     std::vector<Dim> shape{Dim(chance(30) ? any_size() : Dim(1 + below(3))), Dim(k)};
     Tensor x = input(shape);
@@ -288,7 +304,9 @@ class GraphMaker {
   // Rows of a buffer change, and the whole is read again.
   void written() {
     const auto [x, exact] = pick();
-    if (x.rank() != 2 || !const_int(x.dim(1)) || count(Dim(x.dim(0))) > 16 || x.dtype() != DType::F32) return;
+    if (x.rank() != 2 || !const_int(x.dim(1)) || count(Dim(x.dim(0))) > 16 ||
+        x.dtype() != DType::F32)
+      return;
     const int64_t column = below(3);
     const Tensor buffer = input({Dim(64), Dim(x.size(1) + column)});
     const Tensor after = write_rows(buffer, input({x.dim(0)}, DType::I32, 64), column, x);
@@ -310,7 +328,9 @@ class GraphMaker {
     const Tensor index = cast(iota(along, axis), DType::I32);
     const bool below_limit = chance(50);
     const Tensor seen = below_limit ? less(index, limit + 1.0) : less(limit, index);
-    const auto keep = [&](Tensor value, double other) { return below_limit ? where(seen, value, scalar(other)) : where(seen, scalar(other), value); };
+    const auto keep = [&](Tensor value, double other) {
+      return below_limit ? where(seen, value, scalar(other)) : where(seen, scalar(other), value);
+    };
     switch (below(3)) {
       case 0: return add(sum(keep(x, 0), axis) * (1 / std::sqrt(static_cast<double>(n))), false);
       case 1: return add(max(keep(x, -1e30), axis), exact);
@@ -326,12 +346,13 @@ class GraphMaker {
     if (chance(30)) return add(sum(unsqueeze(score, 2) * unsqueeze(value, 0), 1) * 0.2, false);
     const Tensor wide = unsqueeze(value, 0), narrow = unsqueeze(score, 2);
     const Tensor all = expand(narrow, {score.dim(0), length, Dim(width)});
-    const Tensor total = softmax_average(score, full(1, dims(score)), 1);
-    add(softmax_average(chance(50) ? narrow : all, wide + full(0, dims(all)), 1) / unsqueeze(total, 1), false);
+    add(softmax_average(chance(50) ? narrow : all, wide + full(0, dims(all)), 1), false);
   }
 
   void add_output(Refs& roots, Tensor x) {
-    if (std::find(outputs_.begin(), outputs_.end(), x) != outputs_.end() || x.ref()->op == Op::Write) return;
+    if (std::find(outputs_.begin(), outputs_.end(), x) != outputs_.end() ||
+        x.ref()->op == Op::Write)
+      return;
     outputs_.push_back(x);
     roots.push_back(output(next_slot_++, x));
   }

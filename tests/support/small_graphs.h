@@ -9,7 +9,9 @@ inline Tensor input(int slot, std::vector<Dim> shape, DType dtype = DType::F32) 
   return param(slot, dtype, std::move(shape), "x" + std::to_string(slot));
 }
 
-inline Tensor mean_square(Tensor x) { return sum(x * x, -1) * (1.0 / static_cast<double>(x.size(-1))); }
+inline Tensor mean_square(Tensor x) {
+  return sum(x * x, -1) * (1.0 / static_cast<double>(x.size(-1)));
+}
 
 inline Tensor rms_norm(Tensor x, Tensor weight) {
   return x * unsqueeze(scalar(1) / sqrt(mean_square(x) + 1e-5), x.rank() - 1) * weight;
@@ -19,7 +21,8 @@ inline Tensor rms_norm(Tensor x, Tensor weight) {
 inline Tensor q4_0(Tensor raw) {
   const Dim rows = raw.dim(0);
   const int64_t blocks = raw.size(1);
-  const Tensor d = cast(bitcast(slice(raw, -1, 0, 2), DType::F16), DType::F32);        // [rows, blocks, 1]
+  const Tensor d =
+      cast(bitcast(slice(raw, -1, 0, 2), DType::F16), DType::F32);  // [rows, blocks, 1]
   const Tensor bytes = reshape(slice(raw, -1, 2, 16), {rows, blocks, 1, 16});
   const Tensor shift = cast(iota({2, 1}, 0) * 4.0, DType::U8);
   const Tensor q = reshape((bytes >> shift) & 15, {rows, blocks, 32});
@@ -35,18 +38,20 @@ inline Routes route(Tensor x, Tensor router, Tensor bias, int used) {
   const Tensor chosen = top_k(scores + bias, used);
   const int64_t tokens = x.size(0), experts = router.size(0);
   // The score of a chosen expert, by comparing its number with all.
-  const Tensor is_it = equal(reshape(cast(chosen, DType::I64), {tokens, used, 1}), reshape(iota({experts}, 0), {1, 1, experts}));
+  const Tensor is_it = equal(reshape(cast(chosen, DType::I64), {tokens, used, 1}),
+                             reshape(iota({experts}, 0), {1, 1, experts}));
   const Tensor picked = sum(where(is_it, reshape(scores, {tokens, 1, experts}), scalar(0)), -1);
   return {chosen, picked / unsqueeze(sum(picked, -1), 1)};
 }
 
-// Attention of one query token over `chunks` * 64 rows of a cache [rows, width], of which the first `value` columns are the
-// values too. Keys above `position` are masked.
+// Attention of one query token over `chunks` * 64 rows of a cache [rows, width], of which the first
+// `value` columns are the values too. Keys above `position` are masked.
 inline Tensor attention(Tensor q, Tensor cache, Tensor position, Dim length, int64_t value) {
   const int64_t heads = q.size(0), width = q.size(1);
   const Tensor rows = slice(cache, 0, 0, length);  // [length, width]
   const Tensor score = sum(reshape(q, {heads, 1, width}) * unsqueeze(rows, 0), -1) * 0.25;
-  const Tensor above = less(reshape(cast(position, DType::I64), {1, 1}), reshape(iota({length}, 0), {1, length}));
+  const Tensor above =
+      less(reshape(cast(position, DType::I64), {1, 1}), reshape(iota({length}, 0), {1, length}));
   const Tensor masked = where(above, scalar(-1e30), score);
   return softmax_average(unsqueeze(masked, 2), unsqueeze(slice(rows, 1, 0, value), 0), 1);
 }

@@ -1,0 +1,149 @@
+#include "app/profile.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <random>
+
+#include "app/checks.h"
+#include "app/command.h"
+#include "app/interrupt.h"
+#include "app/profile_collect.h"
+#include "app/profile_kernel.h"
+#include "app/profile_report.h"
+#include "app/profile_trace.h"
+#include "base/file.h"
+#include "base/progress.h"
+
+namespace smelt {
+namespace {
+
+constexpr int64_t kWarmUpTokens = 3;
+
+constexpr const char* kExplanation =
+    "Times every kernel of a token (decode) and of a prompt (prefill). `share`: of the time; `GB/s`: bytes that the kernel\n"
+    "must move, each counted once; `memory`, `arith.`: that as part of what this machine reached in the same run. A line\n"
+    "with `!` names what slows a kernel down. Cheap kernels are left out, see --all.\n"
+    "\nExamples:\n"
+    "  smelt profile                              the model inside the program\n"
+    "  smelt profile -m model.gguf -n 50 -d 2000  decoding with 2000 tokens in the context\n"
+    "  smelt profile -m model.gguf --trace t.json a timeline for https://ui.perfetto.dev\n"
+    "  smelt profile --json before.json           save, change something, save again, then:\n"
+    "  smelt profile --compare before.json after.json\n"
+    "  smelt profile --kernel reduce_sum_768      a kernel's IR, options, program, LLVM IR and assembly\n"
+    "\ndocs/profiling.md explains every figure.\n";
+
+std::vector<int32_t> random_tokens(const Session& session, int64_t count) {
+  std::mt19937_64 random;  // the same in every run
+  std::vector<int32_t> tokens(static_cast<size_t>(count));
+  for (int32_t& t : tokens) t = static_cast<int32_t>(random() % static_cast<uint64_t>(session.vocabulary_size()));
+  return tokens;
+}
+
+Status append(Session& session, std::span<const int32_t> tokens) {
+  SMELT_TRY(logits, session.append(tokens, &interrupted()));
+  (void)logits;
+  return {};
+}
+
+// Prompt and decoding, one after the other; each with a warm-up that is not counted.
+class ProfileRun {
+ public:
+  ProfileRun(const ProfileFlags& flags, Engine& engine)
+      : flags_(flags), session_(*engine.session), collector_(session_), prompt_(prompt_of(flags, engine)),
+        progress_("profiling", static_cast<uint64_t>(flags.repetitions + flags.tokens + 1)) {}
+
+  Status run() {
+    const int64_t needed = std::max<int64_t>(static_cast<int64_t>(prompt_.size()), flags_.depth + kWarmUpTokens + flags_.tokens);
+    if (needed > session_.context())
+      return Error{"[profile] " + std::to_string(needed) + " tokens do not fit a context of " + std::to_string(session_.context()) +
+                   "; make it longer with -c, or -n, -d and the prompt shorter"};
+    const std::vector<int32_t> tokens = random_tokens(session_, flags_.depth + kWarmUpTokens + flags_.tokens);
+    const auto counted = std::span(tokens).last(static_cast<size_t>(flags_.tokens));
+    if (!prompt_.empty()) SMELT_CHECK(append(session_, prompt_));
+    session_.reset();
+    if (flags_.depth > 0) SMELT_CHECK(append(session_, std::span(tokens).first(static_cast<size_t>(flags_.depth))));
+    for (int64_t i = 0; i < kWarmUpTokens; ++i) SMELT_CHECK(append(session_, {&tokens[static_cast<size_t>(flags_.depth + i)], 1}));
+    collector_.forget();
+    progress_.add(1);
+    for (const int32_t& token : counted) {
+      SMELT_CHECK(append(session_, {&token, 1}));
+      progress_.add(1);
+    }
+    for (int i = 0; i < prompts(); ++i) {
+      session_.reset();
+      SMELT_CHECK(append(session_, prompt_));
+      progress_.add(1);
+    }
+    progress_.finish();
+    return {};
+  }
+
+  // A prompt of one token is decoded, not prefilled.
+  int prompts() const { return prompt_.size() > 1 ? flags_.repetitions : 0; }
+  const ProfileCollector& collector() const { return collector_; }
+
+ private:
+  static std::vector<int32_t> prompt_of(const ProfileFlags& flags, const Engine& engine) {
+    if (flags.prompt) return engine.tokenizer->encode(*flags.prompt);
+    return random_tokens(*engine.session, std::min(flags.prompt_tokens, engine.session->context()));
+  }
+
+  const ProfileFlags& flags_;
+  Session& session_;
+  ProfileCollector collector_;
+  std::vector<int32_t> prompt_;
+  Progress progress_;
+};
+
+Result<int> compare(const ProfileFlags& flags) {
+  SMELT_TRY(before, load_profile(flags.compare[0]));
+  SMELT_TRY(after, load_profile(flags.compare[1]));
+  std::fputs(comparison(before, after).c_str(), stdout);
+  return 0;
+}
+
+Result<int> show_kernel(const ProfileFlags& flags) {
+  SMELT_TRY(engine, open_engine(flags.engine));
+  SMELT_TRY(text, kernel_text(*engine.session, flags.kernel));
+  std::fputs(text.c_str(), stdout);
+  return 0;
+}
+
+}  // namespace
+
+Result<int> run_profile(const ProfileFlags& flags) {
+  if (!flags.compare.empty()) return compare(flags);
+  if (!flags.kernel.empty()) return show_kernel(flags);
+  SMELT_TRY(machine, measure_machine(flags.engine.threads));
+  SMELT_TRY(engine, open_engine(flags.engine));
+  ProfileRun run(flags, engine);
+  const Status done = run.run();
+  if (interrupted()) return kExitInterrupted;
+  SMELT_CHECK(done);
+  const std::string path = engine.file->path();
+  const Profile profile = run.collector().result(path.substr(path.find_last_of('/') + 1), machine, run.prompts());
+  if (!flags.json.empty()) SMELT_CHECK(save_profile(profile, flags.json));
+  if (!flags.trace.empty()) SMELT_CHECK(publish_file(flags.trace, chrome_trace(run.collector(), *engine.session)));
+  std::fputs(report(profile, {.kernels = flags.all ? 0 : ReportOptions{}.kernels}).c_str(), stdout);
+  return 0;
+}
+
+Action declare_profile(CLI::App& app) {
+  const auto flags = std::make_shared<ProfileFlags>();
+  declare_engine_flags(app, flags->engine);
+  app.add_option("-n,--predict", flags->tokens, "tokens to decode and time")->type_name("N")->check(whole_number(1, 1 << 20));
+  app.add_option("-p,--prompt", flags->prompt, "the prompt to time; without it, random tokens")->type_name("TEXT");
+  app.add_option("--prompt-tokens", flags->prompt_tokens, "how many random ones; 0: no prompt")->type_name("N")->check(whole_number(0, 1 << 20));
+  app.add_option("-d,--n-depth", flags->depth, "tokens in the context before decoding is timed")->type_name("N")->check(whole_number(0, 1 << 24));
+  app.add_option("-r,--repetitions", flags->repetitions, "how often the prompt is read")->type_name("N")->check(whole_number(1, 1000));
+  app.add_flag("--all", flags->all, "show every kernel");
+  app.add_option("--kernel", flags->kernel, "show this kernel in all its forms, and time nothing")->type_name("NAME");
+  app.add_option("--trace", flags->trace, "write a timeline for Perfetto")->type_name("FILE");
+  app.add_option("--json", flags->json, "save the profile")->type_name("FILE");
+  app.add_option("--compare", flags->compare, "compare two saved profiles")->type_name("A B")->expected(2);
+  app.footer(kExplanation);
+  return [flags] { return run_profile(*flags); };
+}
+
+}  // namespace smelt

@@ -1,0 +1,170 @@
+#include "app/profile_collect.h"
+
+#include <algorithm>
+
+#include "app/bench_sample.h"
+#include "app/profile_advice.h"
+#include "app/profile_words.h"
+
+namespace smelt {
+namespace {
+
+std::string options_text(const KernelOpts& opts) {
+  std::string text;
+  for (const auto& nest : opts) text += (&nest == &opts.front() ? "" : " | ") + (nest.empty() ? "none" : to_string(nest));
+  return text;
+}
+
+// How often the code loads each byte that the kernel needs of its weights.
+double weight_passes(const PlanLaunch& launch, const KernelCost& cost, const MemoryAccess& access) {
+  double loaded = 0, needed = 0;
+  for (size_t i = 0; i < launch.buffers.size() && i < cost.buffers.size() && i < access.bytes.size(); ++i) {
+    if (!launch.buffers[i].is_weight) continue;
+    loaded += access.bytes[i];
+    needed += cost.buffers[i].read;
+  }
+  return needed > 0 ? loaded / needed : 0;
+}
+
+ProfiledPart& part_named(std::vector<ProfiledPart>& parts, const std::string& name) {
+  const auto found = std::find_if(parts.begin(), parts.end(), [&](const ProfiledPart& p) { return p.name == name; });
+  return found != parts.end() ? *found : parts.emplace_back(ProfiledPart{.name = name});
+}
+
+}  // namespace
+
+// Sums over all replays, before they are divided by their number.
+struct ProfileCollector::Totals {
+  std::map<int, ProfiledKernel> kernels;                  // by kernel number
+  std::map<int, std::map<std::string, double>> stage_of;  // of each kernel: seconds by stage
+  std::map<int, double> most_operations;                  // of the group whose shape is told
+  std::vector<ProfiledPart> stages, layers;
+};
+
+ProfileCollector::ProfileCollector(Session& session) : session_(session) {
+  for (PlanKind kind : {PlanKind::Decode, PlanKind::Prefill, PlanKind::Head}) {
+    PlanSamples& samples = plans_[kind];
+    samples.launches = session.launches(kind);
+    std::string stage;
+    for (const PlanLaunch& launch : samples.launches) samples.stages.push_back(stage = stage_of(launch, stage));
+  }
+  session.observe([this](const RunTimes& run) { listen(run); });
+}
+
+ProfileCollector::~ProfileCollector() { session_.observe({}); }
+
+void ProfileCollector::forget() {
+  runs_.clear();
+  for (auto& [kind, samples] : plans_) {
+    samples.groups.clear();
+    samples.replays = 0;
+    samples.tokens = 0;
+  }
+}
+
+void ProfileCollector::listen(const RunTimes& run) {
+  PlanSamples& samples = plans_.at(run.plan);
+  if (run.times_ns.size() != samples.launches.size() + 1) return;  // the head of several rows, which nobody profiles
+  runs_.push_back({run.plan, run.tokens, run.position, {run.times_ns.begin(), run.times_ns.end()}});
+  Group& group = samples.groups[run.symbols];
+  group.seconds.resize(samples.launches.size());
+  for (size_t i = 0; i < samples.launches.size(); ++i)
+    group.seconds[i].push_back(static_cast<double>(run.times_ns[i + 1] - run.times_ns[i]) * 1e-9);
+  ++group.replays;
+  ++samples.replays;
+  samples.tokens += run.tokens;
+}
+
+std::string ProfileCollector::words(PlanKind plan, size_t launch) const {
+  const PlanLaunch& l = plans_.at(plan).launches[launch];
+  const Ref tree = session_.kernel(l.kernel).tree;
+  return launch_in_words(l, tree, cost_of(tree));
+}
+
+std::string ProfileCollector::stage(PlanKind plan, size_t launch) const { return plans_.at(plan).stages[launch]; }
+
+void ProfileCollector::add(const PlanSamples& samples, Totals& totals) const {
+  for (const auto& [symbols, group] : samples.groups) {
+    struct Facts {
+      KernelCost cost;
+      KernelShape shape;
+      MemoryAccess access;
+    };
+    std::map<int, Facts> facts;
+    for (size_t i = 0; i < samples.launches.size(); ++i) {
+      const PlanLaunch& launch = samples.launches[i];
+      if (!facts.contains(launch.kernel)) {
+        const KernelDescription k = session_.kernel(launch.kernel);
+        facts[launch.kernel] = {cost_of(k.tree, symbols), shape_of(k.tree, k.opts, symbols),
+                                memory_access(session_.listing(launch.kernel, false).program, symbols)};
+      }
+      const Facts& f = facts[launch.kernel];
+      const double seconds = sample_of(group.seconds[i]).median * group.replays, times = group.replays;
+      ProfiledKernel& k = totals.kernels[launch.kernel];
+      if (k.name.empty()) {
+        const KernelDescription description = session_.kernel(launch.kernel);
+        k.name = description.name;
+        k.options = options_text(description.opts);
+        k.what = launch_in_words(launch, description.tree, f.cost);
+      }
+      k.calls += times;
+      k.seconds += seconds;
+      k.read += f.cost.read * times;
+      k.written += f.cost.written * times;
+      k.float_ops += f.cost.float_ops * times;
+      k.int_ops += f.cost.int_ops * times;
+      totals.stage_of[launch.kernel][samples.stages[i]] += seconds;
+      if (double& most = totals.most_operations[launch.kernel]; f.cost.operations() >= most) {
+        most = f.cost.operations();
+        k.tasks = f.shape.tasks;
+        k.scalar_share = f.shape.scalar_share;
+        k.gather_share = f.access.total() > 0 ? f.access.gathers / f.access.total() : 0;
+        k.weight_passes = weight_passes(launch, f.cost, f.access);
+      }
+      std::vector<ProfiledPart*> parts = {&part_named(totals.stages, samples.stages[i])};
+      if (launch.layer >= 0) parts.push_back(&part_named(totals.layers, "layer " + std::to_string(launch.layer)));
+      for (ProfiledPart* part : parts) {
+        part->seconds += seconds;
+        part->bytes += f.cost.bytes() * times;
+        part->calls += times;
+      }
+    }
+  }
+}
+
+ProfiledPlan ProfileCollector::plan_of(const std::string& name, std::initializer_list<PlanKind> kinds, int replays,
+                                       const MachineRates& machine) const {
+  Totals totals;
+  ProfiledPlan plan{.name = name, .runs = replays};
+  const double share = replays > 0 ? 1.0 / replays : 0;
+  for (PlanKind kind : kinds) {
+    add(plans_.at(kind), totals);
+    if (kind != PlanKind::Head) plan.tokens += static_cast<double>(plans_.at(kind).tokens) * share;
+  }
+  for (auto& [number, k] : totals.kernels) {
+    const auto& stages = totals.stage_of[number];
+    k.stage = std::max_element(stages.begin(), stages.end(), [](const auto& a, const auto& b) { return a.second < b.second; })->first;
+    for (double* value : {&k.calls, &k.seconds, &k.read, &k.written, &k.float_ops, &k.int_ops}) *value *= share;
+    plan.kernels.push_back(k);
+  }
+  for (std::vector<ProfiledPart>* parts : {&totals.stages, &totals.layers})
+    for (ProfiledPart& p : *parts)
+      for (double* value : {&p.seconds, &p.bytes, &p.calls}) *value *= share;
+  plan.stages = std::move(totals.stages);
+  plan.layers = std::move(totals.layers);
+  std::stable_sort(plan.kernels.begin(), plan.kernels.end(), [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
+  const double seconds = plan.seconds();
+  for (ProfiledKernel& k : plan.kernels) k.advice = advice_on(k, machine, seconds);
+  return plan;
+}
+
+Profile ProfileCollector::result(const std::string& model, const MachineRates& machine, int prompts) const {
+  Profile profile{.model = model, .machine = machine};
+  if (const int replays = plans_.at(PlanKind::Decode).replays; replays > 0)
+    profile.plans.push_back(plan_of("decode", {PlanKind::Decode}, replays, machine));
+  if (prompts > 0 && plans_.at(PlanKind::Prefill).replays > 0)
+    profile.plans.push_back(plan_of("prefill", {PlanKind::Prefill, PlanKind::Head}, prompts, machine));
+  return profile;
+}
+
+}  // namespace smelt

@@ -1,0 +1,145 @@
+#include "app/profile_data.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/file.h"
+
+namespace smelt {
+namespace {
+
+using Json = nlohmann::ordered_json;
+constexpr int kFormat = 1;  // of saved profiles
+
+// One list of fields for both directions.
+template <class Kernel, class Visit>
+void visit_fields(Kernel& k, Visit visit) {
+  visit("name", k.name);
+  visit("what", k.what);
+  visit("stage", k.stage);
+  visit("options", k.options);
+  visit("calls", k.calls);
+  visit("seconds", k.seconds);
+  visit("bytes_read", k.read);
+  visit("bytes_written", k.written);
+  visit("float_ops", k.float_ops);
+  visit("int_ops", k.int_ops);
+  visit("tasks", k.tasks);
+  visit("scalar_share", k.scalar_share);
+  visit("gather_share", k.gather_share);
+  visit("weight_passes", k.weight_passes);
+  visit("advice", k.advice);
+}
+
+template <class Part, class Visit>
+void visit_part(Part& p, Visit visit) {
+  visit("name", p.name);
+  visit("seconds", p.seconds);
+  visit("bytes", p.bytes);
+  visit("calls", p.calls);
+}
+
+Json json_of(const ProfiledKernel& kernel) {
+  Json out;
+  visit_fields(kernel, [&](const char* name, const auto& value) { out[name] = value; });
+  return out;
+}
+
+Json json_of(const std::vector<ProfiledPart>& parts) {
+  Json out = Json::array();
+  for (const ProfiledPart& part : parts) {
+    Json item;
+    visit_part(part, [&](const char* name, const auto& value) { item[name] = value; });
+    out.push_back(std::move(item));
+  }
+  return out;
+}
+
+// These throw where a field is missing or of another type; load_profile() catches it.
+std::vector<ProfiledPart> parts_from(const Json& json) {
+  std::vector<ProfiledPart> out;
+  for (const Json& item : json) {
+    ProfiledPart& part = out.emplace_back();
+    visit_part(part, [&](const char* name, auto& value) { item.at(name).get_to(value); });
+  }
+  return out;
+}
+
+ProfiledPlan plan_from(const Json& json) {
+  ProfiledPlan plan{.name = json.at("name"), .tokens = json.at("tokens"), .runs = json.at("runs")};
+  for (const Json& item : json.at("kernels")) {
+    ProfiledKernel& kernel = plan.kernels.emplace_back();
+    visit_fields(kernel, [&](const char* name, auto& value) { item.at(name).get_to(value); });
+  }
+  plan.stages = parts_from(json.at("stages"));
+  plan.layers = parts_from(json.at("layers"));
+  return plan;
+}
+
+Profile profile_from(const Json& json) {
+  Profile profile{.model = json.at("model")};
+  const Json& machine = json.at("machine");
+  profile.machine = {machine.at("threads"), machine.at("bytes_per_second"), machine.at("float_ops_per_second"), machine.at("barrier_seconds")};
+  for (const Json& plan : json.at("plans")) profile.plans.push_back(plan_from(plan));
+  return profile;
+}
+
+template <class Field>
+double total(const std::vector<ProfiledKernel>& kernels, Field field) {
+  double sum = 0;
+  for (const ProfiledKernel& k : kernels) sum += field(k);
+  return sum;
+}
+
+}  // namespace
+
+double ProfiledPlan::seconds() const {
+  return total(kernels, [](const ProfiledKernel& k) { return k.seconds; });
+}
+double ProfiledPlan::calls() const {
+  return total(kernels, [](const ProfiledKernel& k) { return k.calls; });
+}
+double ProfiledPlan::bytes() const {
+  return total(kernels, [](const ProfiledKernel& k) { return k.bytes(); });
+}
+
+Json json_of(const Profile& profile) {
+  Json out = {{"smelt_profile", kFormat},
+              {"model", profile.model},
+              {"machine",
+               {{"threads", profile.machine.threads},
+                {"bytes_per_second", profile.machine.bytes_per_second},
+                {"float_ops_per_second", profile.machine.float_ops_per_second},
+                {"barrier_seconds", profile.machine.barrier_seconds}}},
+              {"plans", Json::array()}};
+  for (const ProfiledPlan& plan : profile.plans) {
+    Json kernels = Json::array();
+    for (const ProfiledKernel& kernel : plan.kernels) kernels.push_back(json_of(kernel));
+    out["plans"].push_back({{"name", plan.name},
+                            {"tokens", plan.tokens},
+                            {"runs", plan.runs},
+                            {"seconds", plan.seconds()},
+                            {"kernels", std::move(kernels)},
+                            {"stages", json_of(plan.stages)},
+                            {"layers", json_of(plan.layers)}});
+  }
+  return out;
+}
+
+Status save_profile(const Profile& profile, const std::string& path) {
+  return publish_file(path, json_of(profile).dump(1) + "\n");
+}
+
+Result<Profile> load_profile(const std::string& path) {
+  SMELT_TRY(text, read_file(path));
+  const auto wrong = [&] { return Error{"[profile] " + path + ": is not a profile; make one with `smelt profile --json FILE`"}; };
+  const Json json = Json::parse(text, nullptr, false);
+  if (!json.is_object() || !json.contains("smelt_profile")) return wrong();
+  if (json["smelt_profile"] != kFormat) return Error{"[profile] " + path + ": was saved by another version of smelt; make it again"};
+  try {
+    return profile_from(json);
+  } catch (const Json::exception&) {
+    return wrong();
+  }
+}
+
+}  // namespace smelt

@@ -1,0 +1,63 @@
+// A profile: what each kernel, stage and layer of a model has cost. Saved as JSON and read again for comparisons.
+#pragma once
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "app/profile_machine.h"
+#include "base/result.h"
+
+namespace smelt {
+
+// Of one replay of the plan, on average over those that were measured.
+struct ProfiledKernel {
+  std::string name;       // of the code; the same in every process
+  std::string what;       // what it computes, in words
+  std::string stage;      // where most of its time goes: "experts"
+  std::string options;
+  double calls = 0;
+  double seconds = 0;     // of all calls
+  double read = 0, written = 0, float_ops = 0, int_ops = 0;  // of all calls
+  int64_t tasks = 0;         // of one call
+  double scalar_share = 0;   // of the operations: outside of SIMD lanes
+  double gather_share = 0;   // of the loads: one address a lane
+  double weight_passes = 0;  // how often the code loads each byte of its weights; 0: it has none
+  std::vector<std::string> advice;
+
+  double seconds_per_call() const { return calls > 0 ? seconds / calls : 0; }
+  double bytes() const { return read + written; }
+  double operations() const { return float_ops + int_ops; }
+};
+
+struct ProfiledPart {
+  std::string name;  // "attention", "layer 3"
+  double seconds = 0;
+  double bytes = 0;
+  double calls = 0;
+};
+
+struct ProfiledPlan {
+  std::string name;     // "decode", "prefill"
+  double tokens = 0;    // of one replay
+  int runs = 0;         // replays that were measured
+  std::vector<ProfiledKernel> kernels;  // costliest first
+  std::vector<ProfiledPart> stages;     // in the order in which a token meets them
+  std::vector<ProfiledPart> layers;
+
+  double seconds() const;
+  double calls() const;
+  double bytes() const;
+};
+
+struct Profile {
+  std::string model;
+  MachineRates machine;
+  std::vector<ProfiledPlan> plans;
+};
+
+nlohmann::ordered_json json_of(const Profile& profile);
+Status save_profile(const Profile& profile, const std::string& path);
+Result<Profile> load_profile(const std::string& path);  // an Error names the file
+
+}  // namespace smelt

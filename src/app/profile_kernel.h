@@ -1,0 +1,14 @@
+// One kernel of a session in all its forms, for `smelt profile --kernel`.
+#pragma once
+
+#include <string>
+
+#include "base/result.h"
+#include "engine/session.h"
+
+namespace smelt {
+
+// The kernel of that name, or the only one whose name contains it. An Error lists names where there is none or several.
+Result<std::string> kernel_text(const Session& session, const std::string& name);
+
+}  // namespace smelt
