@@ -42,7 +42,7 @@ class Widen {
       case Op::Shr: return shift_right(n);
       case Op::Shl: return shift_left(n);
       case Op::Where: return choice(n);
-      case Op::Cast: return is_byte(n->src[0]->dtype) && n->src[0]->min >= n->min && n->src[0]->max <= n->max ? wide(n->src[0]) : Ref();
+      case Op::Cast: return narrowed(n);
       default: return Ref();
     }
   }
@@ -65,6 +65,13 @@ class Widen {
     if (n->op == Op::And && x->op == Op::And && is_const(x->src[1]) && is_const(y))
       return binary(Op::And, x->src[0], constant(x->src[1]->arg.i & y->arg.i, DType::I32));
     return binary(n->op, x, y);
+  }
+
+  // A cast that keeps the number.
+  Ref narrowed(Ref n) {
+    const Ref x = n->src[0];
+    if (!is_int(x->dtype) || x->min < n->min || x->max > n->max) return Ref();
+    return is_byte(x->dtype) ? wide(x) : cast(x, DType::I32);
   }
 
   Ref choice(Ref n) {
