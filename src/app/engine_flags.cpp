@@ -45,6 +45,8 @@ void declare_engine_flags(CLI::App& app, EngineFlags& flags) {
   app.add_option("-t,--threads", flags.threads, "processor cores to use; 0: all")
       ->type_name("N")
       ->check(whole_number(0, 4096));
+  app.add_flag("--no-repack", flags.no_repack,
+               "read the weights in place, from the mapped file, instead of copying them into a faster layout");
   app.add_option("--cache-type", flags.cache_type, "numbers of the attention cache: f32, or f16 in half the memory")
       ->type_name("KIND")
       ->check(one_of({"f32", "f16"}));
@@ -62,6 +64,7 @@ SessionOptions session_options(const EngineFlags& flags) {
   SessionOptions options;
   options.threads = flags.threads;
   options.context = flags.context;
+  options.repack = !flags.no_repack;
   options.cache_type = flags.cache_type == "f16" ? DType::F16 : DType::F32;
   return options;
 }

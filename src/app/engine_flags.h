@@ -19,6 +19,7 @@ struct EngineFlags {
   std::string model;  // empty: the embedded model
   int threads = 0;
   int64_t context = 0;
+  bool no_repack = false;
   std::string cache_type = "f32";
   std::string activations = "f32";
 };

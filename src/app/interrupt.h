@@ -1,4 +1,5 @@
-// Ctrl-C: the first asks the work to stop, so that what was done is still reported; the second ends the program at once.
+// Ctrl-C: the first asks the work to stop, so that what was done is still reported; the second ends
+// the program at once.
 #pragma once
 
 #include <atomic>

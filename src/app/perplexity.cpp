@@ -1,4 +1,5 @@
-// `smelt perplexity`: how well a model predicts a text. exp of the mean of -log p(token | tokens before it in its chunk).
+// `smelt perplexity`: how well a model predicts a text: exp of the mean of
+// -log p(token | tokens before it in its chunk).
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdio>

@@ -26,9 +26,35 @@ double weight_passes(const PlanLaunch& launch, const KernelCost& cost, const Mem
   return needed > 0 ? loaded / needed : 0;
 }
 
+// The middle of the positions that a replay's tokens have, for every buffer that holds positions.
+BufferContents positions_of(const PlanLaunch& launch, int64_t position) {
+  BufferContents out;
+  for (size_t i = 0; i < launch.buffers.size(); ++i)
+    if (launch.buffers[i].name == "positions") out[static_cast<int64_t>(i)] = position;
+  return out;
+}
+
+// Many tokens choose among the same experts: no more than all of a weight is read.
+KernelCost within_weights(KernelCost cost, const PlanLaunch& launch) {
+  for (size_t i = 0; i < std::min(cost.buffers.size(), launch.buffers.size()); ++i) {
+    double& read = cost.buffers[i].read;
+    const double all = static_cast<double>(launch.buffers[i].bytes);
+    if (!launch.buffers[i].is_weight || read <= all) continue;
+    cost.read += all - read;
+    read = all;
+  }
+  return cost;
+}
+
 ProfiledPart& part_named(std::vector<ProfiledPart>& parts, const std::string& name) {
   const auto found = std::find_if(parts.begin(), parts.end(), [&](const ProfiledPart& p) { return p.name == name; });
   return found != parts.end() ? *found : parts.emplace_back(ProfiledPart{.name = name});
+}
+
+void add_part(ProfiledPart& part, const KernelCost& cost, double times, double seconds) {
+  part.seconds += seconds;
+  part.bytes += cost.bytes() * times;
+  part.calls += times;
 }
 
 }  // namespace
@@ -70,6 +96,7 @@ void ProfileCollector::listen(const RunTimes& run) {
   group.seconds.resize(samples.launches.size());
   for (size_t i = 0; i < samples.launches.size(); ++i)
     group.seconds[i].push_back(static_cast<double>(run.times_ns[i + 1] - run.times_ns[i]) * 1e-9);
+  group.positions += static_cast<double>(run.position) + static_cast<double>(run.tokens - 1) / 2;
   ++group.replays;
   ++samples.replays;
   samples.tokens += run.tokens;
@@ -83,51 +110,47 @@ std::string ProfileCollector::words(PlanKind plan, size_t launch) const {
 
 std::string ProfileCollector::stage(PlanKind plan, size_t launch) const { return plans_.at(plan).stages[launch]; }
 
+ProfileCollector::Facts ProfileCollector::facts_of(const PlanLaunch& launch, const SymbolValues& symbols, int64_t position) const {
+  const KernelDescription k = session_.kernel(launch.kernel);
+  return {within_weights(cost_of(k.tree, symbols, positions_of(launch, position)), launch), shape_of(k.tree, k.opts, symbols),
+          memory_access(session_.listing(launch.kernel, false).program, symbols)};
+}
+
+void ProfileCollector::add_kernel(const PlanLaunch& launch, const Facts& facts, double times, double seconds, Totals& totals) const {
+  ProfiledKernel& k = totals.kernels[launch.kernel];
+  if (k.name.empty()) {
+    const KernelDescription description = session_.kernel(launch.kernel);
+    k.name = description.name;
+    k.options = options_text(description.opts);
+    k.what = launch_in_words(launch, description.tree, facts.cost);
+  }
+  k.calls += times;
+  k.seconds += seconds;
+  k.read += facts.cost.read * times;
+  k.written += facts.cost.written * times;
+  k.float_ops += facts.cost.float_ops * times;
+  k.int_ops += facts.cost.int_ops * times;
+  double& most = totals.most_operations[launch.kernel];
+  if (facts.cost.operations() < most) return;
+  most = facts.cost.operations();
+  k.tasks = facts.shape.tasks;
+  k.scalar_share = facts.shape.scalar_share;
+  k.gather_share = facts.access.total() > 0 ? facts.access.gathers / facts.access.total() : 0;
+  k.weight_passes = weight_passes(launch, facts.cost, facts.access);
+}
+
 void ProfileCollector::add(const PlanSamples& samples, Totals& totals) const {
   for (const auto& [symbols, group] : samples.groups) {
-    struct Facts {
-      KernelCost cost;
-      KernelShape shape;
-      MemoryAccess access;
-    };
-    std::map<int, Facts> facts;
+    std::map<int, Facts> facts;  // by kernel
     for (size_t i = 0; i < samples.launches.size(); ++i) {
       const PlanLaunch& launch = samples.launches[i];
-      if (!facts.contains(launch.kernel)) {
-        const KernelDescription k = session_.kernel(launch.kernel);
-        facts[launch.kernel] = {cost_of(k.tree, symbols), shape_of(k.tree, k.opts, symbols),
-                                memory_access(session_.listing(launch.kernel, false).program, symbols)};
-      }
+      if (!facts.contains(launch.kernel)) facts[launch.kernel] = facts_of(launch, symbols, group.middle_position());
       const Facts& f = facts[launch.kernel];
-      const double seconds = sample_of(group.seconds[i]).median * group.replays, times = group.replays;
-      ProfiledKernel& k = totals.kernels[launch.kernel];
-      if (k.name.empty()) {
-        const KernelDescription description = session_.kernel(launch.kernel);
-        k.name = description.name;
-        k.options = options_text(description.opts);
-        k.what = launch_in_words(launch, description.tree, f.cost);
-      }
-      k.calls += times;
-      k.seconds += seconds;
-      k.read += f.cost.read * times;
-      k.written += f.cost.written * times;
-      k.float_ops += f.cost.float_ops * times;
-      k.int_ops += f.cost.int_ops * times;
+      const double times = group.replays, seconds = sample_of(group.seconds[i]).median * times;
+      add_kernel(launch, f, times, seconds, totals);
       totals.stage_of[launch.kernel][samples.stages[i]] += seconds;
-      if (double& most = totals.most_operations[launch.kernel]; f.cost.operations() >= most) {
-        most = f.cost.operations();
-        k.tasks = f.shape.tasks;
-        k.scalar_share = f.shape.scalar_share;
-        k.gather_share = f.access.total() > 0 ? f.access.gathers / f.access.total() : 0;
-        k.weight_passes = weight_passes(launch, f.cost, f.access);
-      }
-      std::vector<ProfiledPart*> parts = {&part_named(totals.stages, samples.stages[i])};
-      if (launch.layer >= 0) parts.push_back(&part_named(totals.layers, "layer " + std::to_string(launch.layer)));
-      for (ProfiledPart* part : parts) {
-        part->seconds += seconds;
-        part->bytes += f.cost.bytes() * times;
-        part->calls += times;
-      }
+      add_part(part_named(totals.stages, samples.stages[i]), f.cost, times, seconds);
+      if (launch.layer >= 0) add_part(part_named(totals.layers, "layer " + std::to_string(launch.layer)), f.cost, times, seconds);
     }
   }
 }

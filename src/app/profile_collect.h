@@ -1,6 +1,7 @@
 // Runs a session and adds up what its launches cost.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <span>
 #include <vector>
@@ -41,7 +42,9 @@ class ProfileCollector {
   // Replays with the same symbols do the same work; the median of each launch is taken over them.
   struct Group {
     int replays = 0;
+    double positions = 0;                      // of the middle token, added up
     std::vector<std::vector<double>> seconds;  // by launch
+    int64_t middle_position() const { return static_cast<int64_t>(positions / std::max(replays, 1)); }
   };
   struct PlanSamples {
     std::vector<PlanLaunch> launches;
@@ -52,7 +55,16 @@ class ProfileCollector {
   };
   struct Totals;
 
+  // Of one launch of a kernel.
+  struct Facts {
+    KernelCost cost;
+    KernelShape shape;
+    MemoryAccess access;
+  };
+
   void listen(const RunTimes& run);
+  Facts facts_of(const PlanLaunch& launch, const SymbolValues& symbols, int64_t position) const;
+  void add_kernel(const PlanLaunch& launch, const Facts& facts, double times, double seconds, Totals& totals) const;
   void add(const PlanSamples& samples, Totals& totals) const;
   ProfiledPlan plan_of(const std::string& name, std::initializer_list<PlanKind> kinds, int replays, const MachineRates& machine) const;
 

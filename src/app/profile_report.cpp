@@ -1,6 +1,7 @@
 #include "app/profile_report.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 #include "app/bench_sample.h"
@@ -54,14 +55,16 @@ std::string part_line(const std::string& name, double seconds, double bytes, dou
               rate(bytes, seconds) / 1e9, 100 * rate(bytes, seconds) / m.bytes_per_second, name.c_str());
 }
 
-// Neighbouring layers of the same number of launches are one line: their median and their extremes.
+bool alike(const ProfiledPart& a, const ProfiledPart& b) { return a.calls == b.calls && std::abs(a.bytes - b.bytes) < 1; }
+
+// Neighbouring layers that do the same are one line: their median and their extremes.
 std::string layer_lines(const ProfiledPlan& plan, const MachineRates& m, double plan_seconds) {
   std::string out;
   for (size_t first = 0; first < plan.layers.size();) {
     size_t end = first;
     std::vector<double> seconds;
     double bytes = 0;
-    for (; end < plan.layers.size() && plan.layers[end].calls == plan.layers[first].calls; ++end) {
+    for (; end < plan.layers.size() && alike(plan.layers[end], plan.layers[first]); ++end) {
       seconds.push_back(plan.layers[end].seconds);
       bytes += plan.layers[end].bytes;
     }

@@ -26,6 +26,15 @@ Ref with_symbols(Ref tree, const SymbolValues& symbols) {
   return values.empty() ? tree : substitute(tree, values);
 }
 
+Ref with_contents(Ref tree, const BufferContents& contents) {
+  Replacements values;
+  for (Ref n : toposort(tree)) {
+    if (n->op != Op::Load || n->src[0]->op != Op::Param || !is_int(n->dtype)) continue;
+    if (const auto known = contents.find(n->src[0]->arg.i); known != contents.end()) values[n] = constant(known->second, n->dtype);
+  }
+  return values.empty() ? tree : substitute(tree, values);
+}
+
 double size_of_range(Ref range) { return static_cast<double>(const_int(range->src[0]).value_or(std::max<int64_t>(range->src[0]->max, 0))); }
 
 // How often a value is computed: the ranges that it depends on, those of finished reductions left out.
@@ -111,8 +120,8 @@ void add_patterns(const Refs& stores, Patterns& reads, Patterns& writes) {
   }
 }
 
-// A nest with natural axes, so that addresses are sums of ranges.
-Refs plain_stores(Ref nest) { return split_ranges(nest->op == Op::Sink ? nest->src : Refs{nest}); }
+// A nest without masks and with natural axes, so that addresses are sums of ranges.
+Refs plain_stores(Ref nest) { return split_ranges(bound_masks(nest->src)); }
 
 double operations_of(const Refs& stores) {
   KernelCost cost;
@@ -193,12 +202,13 @@ std::string reduction_in_words(Ref reduce, Multiplicity& multiplicity) {
 
 }  // namespace
 
-KernelCost cost_of(Ref tree, const SymbolValues& symbols) {
+KernelCost cost_of(Ref tree, const SymbolValues& symbols, const BufferContents& contents) {
   KernelCost cost;
   Patterns reads, writes;
   const Ref bound = with_symbols(tree, symbols);
   for (Ref nest : bound->src) {
-    const Refs stores = plain_stores(nest);
+    // Masks become bounds while they are as the model wrote them; then what bounds them is known.
+    const Refs stores = with_contents(make(Op::Sink, DType::Void, plain_stores(nest)), contents)->src;
     add_patterns(stores, reads, writes);
     add_operations(hoist_factors(stores), cost);
   }
@@ -260,20 +270,33 @@ MemoryAccess memory_access(const Program& program, const SymbolValues& symbols) 
 }
 
 std::string operations_in_words(Ref tree) {
-  std::vector<std::string> words;
-  const auto add = [&](const std::string& text) {
-    if (std::find(words.begin(), words.end(), text) == words.end()) words.push_back(text);
+  constexpr size_t kMostReductions = 4;
+  struct Reduction {
+    double terms;
+    std::string words;
   };
+  std::vector<Reduction> reductions;
+  bool has_norm = false, has_exp = false;
   for (Ref nest : tree->src) {
     Multiplicity multiplicity;
-    const Refs stores = nest->op == Op::Sink ? nest->src : Refs{nest};
-    for (Ref n : data_of(stores)) {
-      if (is_reduce(n->op)) add(reduction_in_words(n, multiplicity));
-      if (n->op == Op::Sqrt) add("rms norm");
-      if (n->op == Op::Exp2) add("exp");
+    for (Ref n : data_of(nest->src)) {
+      if (is_reduce(n->op)) reductions.push_back({multiplicity.terms(n), reduction_in_words(n, multiplicity)});
+      has_norm |= n->op == Op::Sqrt;
+      has_exp |= n->op == Op::Exp2;
     }
   }
-  if (words.empty()) add("elementwise");
+  std::stable_sort(reductions.begin(), reductions.end(), [](const Reduction& a, const Reduction& b) { return a.terms > b.terms; });
+  std::vector<std::string> words;
+  size_t left_out = 0;
+  for (const Reduction& r : reductions) {
+    if (std::find(words.begin(), words.end(), r.words) != words.end()) continue;
+    if (words.size() < kMostReductions || r.words.find("top ") != std::string::npos) words.push_back(r.words);
+    else ++left_out;
+  }
+  if (left_out > 0) words.push_back(std::to_string(left_out) + " smaller");
+  if (has_norm) words.push_back("rms norm");
+  if (has_exp) words.push_back("exp");
+  if (words.empty()) words.push_back("elementwise");
   std::string text;
   for (const std::string& w : words) text += (text.empty() ? "" : ", ") + w;
   return text;

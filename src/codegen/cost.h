@@ -34,8 +34,11 @@ struct KernelCost {
 // Values of the symbols that the tree names, such as {"chunks", 1}. One that is not given counts with its maximum.
 using SymbolValues = std::map<std::string, int64_t>;
 
+// Numbers that stand for all elements of a buffer, by Param number: positions, which say how far attention reads.
+using BufferContents = std::map<int64_t, int64_t>;
+
 // REQUIRES: `tree` is a kernel as make_schedule() leaves it.
-KernelCost cost_of(Ref tree, const SymbolValues& symbols = {});
+KernelCost cost_of(Ref tree, const SymbolValues& symbols = {}, const BufferContents& contents = {});
 
 // What options have made of a kernel.
 struct KernelShape {

@@ -33,12 +33,19 @@ void add_step(Pattern& pattern, int64_t stride, int64_t count) {
   if (count != 1 && stride != 0) pattern.steps.push_back({stride, count});
 }
 
-void add_term(Pattern& pattern, const IndexTerm& term) {
+void add_term(Pattern& pattern, const IndexTerm& term, Refs& gathered_over) {
   const Ref x = term.product;
   if (x->op == Op::Range) return add_step(pattern, term.times, size_of_range(x));
   if (has_load(x)) {
+    // Two terms with indices from memory, as of a page and a row in it, move together when the same ranges move them.
+    int64_t count = 1;
+    for (Ref r : ranges_of(x)) {
+      if (std::find(gathered_over.begin(), gathered_over.end(), r) != gathered_over.end()) continue;
+      gathered_over.push_back(r);
+      count *= size_of_range(r);
+    }
     pattern.gathered = true;
-    return add_step(pattern, term.times, count_of(x));
+    return add_step(pattern, term.times, count);
   }
   // A division or a remainder: takes all values between its bounds.
   pattern.first += term.times * x->min;
@@ -127,7 +134,8 @@ Pattern pattern_of(Ref offset, int64_t bytes) {
     return pattern;
   }
   pattern.first = sum->constant;
-  for (const IndexTerm& term : sum->terms) add_term(pattern, term);
+  Refs gathered_over;
+  for (const IndexTerm& term : sum->terms) add_term(pattern, term, gathered_over);
   merge_steps(pattern.steps);
   return pattern;
 }

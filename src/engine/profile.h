@@ -22,6 +22,7 @@ enum class PlanKind {
 struct LaunchBuffer {
   std::string name;        // of a weight: its tensor without "blk.N."; else what it is for: "hidden", "cache", "temp 3"
   bool is_weight = false;
+  int64_t bytes = 0;       // of a weight: all of its tensor
 };
 
 struct PlanLaunch {

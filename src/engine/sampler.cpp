@@ -4,8 +4,6 @@
 #include <cmath>
 #include <string>
 
-#include "base/ensure.h"
-
 namespace smelt {
 namespace {
 
@@ -93,7 +91,6 @@ void Sampler::drop_banned() {
     return std::binary_search(options_.banned.begin(), options_.banned.end(), c.token);
   };
   candidates_.erase(std::remove_if(candidates_.begin(), candidates_.end(), is_banned), candidates_.end());
-  ENSURE(!candidates_.empty(), "every token is banned");
 }
 
 Result<int32_t> Sampler::sample(std::span<const float> logits) {
@@ -105,6 +102,7 @@ Result<int32_t> Sampler::sample(std::span<const float> logits) {
   for (size_t i = 0; i < logits.size(); ++i) candidates_[i] = {static_cast<int32_t>(i), logits[i]};
   if (penalise) apply_repeat_penalty();
   if (!options_.banned.empty()) drop_banned();
+  if (candidates_.empty()) return Error{"[sampler] every token of the vocabulary ends the text; run without --ignore-eos"};
   if (options_.temperature <= 0) return std::min_element(candidates_.begin(), candidates_.end(), is_better)->token;
 
   keep_top_k(candidates_, options_.top_k);

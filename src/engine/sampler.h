@@ -1,5 +1,6 @@
-// Sampler: from logits to the next token. The filters and their order are those of llama.cpp, so that the same flags mean
-// the same here: banned tokens, repetition penalty, top-k, top-p, min-p, temperature, draw.
+// Sampler: from logits to the next token. The filters and their order are those of llama.cpp, so
+// that the same flags mean the same here: banned tokens, repetition penalty, top-k, top-p, min-p,
+// temperature, draw.
 #pragma once
 
 #include <cstdint>
@@ -35,8 +36,8 @@ class Sampler {
   // Tells of a token in the context (of the prompt, or sampled), for the repetition penalty.
   void accept(int32_t token);
 
-  // The next token. An Error names the entry if a logit is not a finite number. Does not accept() by itself.
-  // REQUIRES: at least one token is not banned.
+  // The next token. An Error names the entry if a logit is not a finite number, or says that every
+  // token is banned. Does not accept() by itself.
   Result<int32_t> sample(std::span<const float> logits);
 
  private:

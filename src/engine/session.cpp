@@ -136,7 +136,7 @@ class SessionState {
       for (size_t k = 0; k < segment.kernels.size(); ++k) {
         PlanLaunch launch{.kernel = segment.kernels[k], .stage = is_block ? "block" : stage == 0 ? "embed" : "head"};
         if (is_block) launch.layer = stage - 1;
-        for (Ref buffer : segment.schedule.kernels[k].buffers) launch.buffers.push_back(describe(buffer, pass.segments[i].slots));
+        for (Ref buffer : segment.schedule.kernels[k].buffers) launch.buffers.push_back(describe(buffer, pass, i));
         out.push_back(std::move(launch));
       }
     }
@@ -289,11 +289,12 @@ class SessionState {
     return {};
   }
 
-  static LaunchBuffer describe(Ref buffer, const std::vector<SlotBinding>& slots) {
-    if (buffer->op == Op::Temp) return {"temp " + std::to_string(buffer->arg.i), false};
-    const SlotBinding& slot = slots[static_cast<size_t>(buffer->arg.i)];
-    const bool is_weight = slot.kind == Bound::Weight;
-    return {is_weight ? slot.name : name_of(slot.kind), is_weight};
+  // A buffer of segment `i` of a pass.
+  LaunchBuffer describe(Ref buffer, const Pass& pass, size_t i) const {
+    if (buffer->op == Op::Temp) return {.name = "temp " + std::to_string(buffer->arg.i)};
+    const SlotBinding& slot = pass.segments[i].slots[static_cast<size_t>(buffer->arg.i)];
+    if (slot.kind != Bound::Weight) return {.name = name_of(slot.kind)};
+    return {slot.name, true, static_cast<int64_t>(file_.find(weight_name(pass, i, slot))->bytes)};
   }
 
   Status decode(int32_t token, const std::atomic<bool>* cancel) {

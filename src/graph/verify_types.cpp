@@ -49,6 +49,7 @@ std::string unary(Ref node) {
       return either(wants(is_int(from) || from == DType::Bool, "an integer or bool"),
                     same_dtype(node));
     case Op::Cast: return wants(from != DType::Void && node->dtype != DType::Void, "a value");
+    case Op::Place: return either(wants(from != DType::Void, "a value"), same_dtype(node));
     case Op::Bitcast:
       if (from == DType::Void || from == DType::Bool || node->dtype == DType::Bool)
         return "it wants numbers";

@@ -117,3 +117,30 @@ TEST_CASE("memory access of a program counts loads as often as loops repeat them
   CHECK(serial.scalars == serial.total());
   CHECK(serial.scalars >= 2 * 512 * 256);
 }
+
+TEST_CASE("attention counts the rows of the cache up to the position, where that is known") {
+  const Dim length = Dim(Dim(variable("chunks", 1, 8)).ref * 64);
+  const Tensor q = input(0, {4, 32}), cache = input(1, {512, 32}), position = input(2, {1}, DType::I32);
+  const Schedule schedule = make_schedule(sink({output(9, attention(q, cache, position, length, 16))}));
+  double known = 0, unknown = 0;
+  for (const Kernel& k : schedule.kernels) {
+    for (size_t i = 0; i < k.buffers.size(); ++i) {
+      if (k.buffers[i]->op != Op::Param || k.buffers[i]->arg.i != 1) continue;
+      BufferContents contents;
+      for (size_t j = 0; j < k.buffers.size(); ++j)
+        if (k.buffers[j]->op == Op::Param && k.buffers[j]->arg.i == 2) contents[static_cast<int64_t>(j)] = 9;
+      known = std::max(known, cost_of(k.tree, {{"chunks", 1}}, contents).buffers[i].read);
+      unknown = std::max(unknown, cost_of(k.tree, {{"chunks", 1}}).buffers[i].read);
+    }
+  }
+  CHECK(known == 10 * 32 * 4);
+  CHECK(unknown == 64 * 32 * 4);
+}
+
+TEST_CASE("a row whose page is looked up is one row") {
+  const Ref token = range(1, 8), pages = make(Op::Param, DType::I32, {}, {.i = 0});
+  const Ref position = cast(make(Op::Load, DType::I32, {pages, token * 4}), DType::I64);
+  const Pattern p = pattern_of((position / 64) * 64 * 100 + (position % 64) * 100, 4);
+  CHECK(p.gathered);
+  CHECK(distinct_bytes({p}) == 8 * 4);
+}

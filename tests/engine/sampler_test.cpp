@@ -174,6 +174,12 @@ TEST_CASE("banned tokens are never chosen, and the others keep their proportions
   CHECK(*Sampler(options).sample(std::vector<float>{1, 9, 2, 9}) == 2);
 }
 
+TEST_CASE("a vocabulary of banned tokens only is an error, not a crash") {
+  SamplerOptions options = plain();
+  options.banned = {0, 1};
+  CHECK(Sampler(options).sample(std::vector<float>{1, 2}).error().message.find("every token") != std::string::npos);
+}
+
 TEST_CASE("accepted tokens outside the vocabulary are no candidates") {
   SamplerOptions options = plain(0);
   options.repeat_penalty = 2;

@@ -267,18 +267,32 @@ class GraphMaker {
     graph_.buffers[slot] =
         random_bytes(static_cast<size_t>(count(raw) * size_of(raw.dtype())), raw.dtype(), rng_);
     // Activations: what is there already where it fits, else an input.
-    std::vector<Dim> shape{Dim(chance(30) ? any_size() : Dim(1 + below(3))), Dim(k)};
-    Tensor x = input(shape);
+    const bool integers = chance(30);
+    Tensor x = input({Dim(chance(30) ? any_size() : Dim(1 + below(3))), Dim(k)});
+    if (integers) make_multiples(graph_.buffers.at(next_slot_ - 1));
     for (const Item& v : values_)
-      if (v.tensor.rank() == 2 && const_int(v.tensor.dim(1)) == k) x = v.tensor;
-    if (count(x) * rows * experts > kMostTerms) return;
-    const double scale = 0.02 / std::sqrt(static_cast<double>(k));
-    if (experts == 1) return add(linear(x, dequantize(raw, type, {interleave})) * scale, false);
-    // Each token's experts, by index: [tokens, 2, rows].
-    const Tensor ids = input({x.dim(0), 2}, DType::I32, experts);
-    const Tensor w = dequantize(gather(raw, ids), type, {interleave});  // [tokens, 2, rows, k]
+      if (!integers && v.tensor.rank() == 2 && const_int(v.tensor.dim(1)) == k) x = v.tensor;
     if (count(x) * rows * 2 > kMostTerms) return;
-    add(sum(reshape(x, {x.dim(0), 1, 1, k}) * w, -1) * scale, false);
+    const double scale = 0.02 / std::sqrt(static_cast<double>(k));
+    const auto activations = [&](Tensor t) {
+      return integers ? quantise_activations(t) : Activations{t, {}, {}};
+    };
+    if (experts == 1 && !integers && chance(50))
+      return add(linear(x, dequantize(raw, type, {interleave})) * scale, false);
+    if (experts == 1) return add(product(activations(x), raw, type, {interleave}) * scale, false);
+    // Each token's experts, by index: [tokens, 2, rows].
+    const Tensor chosen = gather(raw, input({x.dim(0), 2}, DType::I32, experts));
+    add(product(activations(unsqueeze(x, 1)), chosen, type, {interleave}) * scale, false);
+  }
+
+  // Multiples of 1/64 whose greatest in a block is 127/64: what 8-bit activations hold exactly, so
+  // that rounding to them is the same in every precision.
+  void make_multiples(Bytes& floats) {
+    for (size_t i = 0; 4 * i < floats.size(); ++i) {
+      const int64_t m = i % kActivationBlock == 0 ? 127 : below(255) - 127;
+      const float x = static_cast<float>(m) / 64;
+      std::memcpy(floats.data() + 4 * i, &x, 4);
+    }
   }
 
   void gathered() {

@@ -1,0 +1,213 @@
+// `smelt profile`: words and advice, saved profiles, timelines, and short runs of the program.
+#include "app/profile.h"
+
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "app/process.h"
+#include "app/profile_advice.h"
+#include "app/profile_report.h"
+#include "app/profile_words.h"
+#include "graph/tensor.h"
+#include "schedule/schedule.h"
+
+using namespace smelt;
+using smelt::test::Outcome;
+using smelt::test::scratch;
+
+namespace {
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+std::string file_text(const std::string& path) {
+  std::ifstream in(path);
+  std::stringstream out;
+  out << in.rdbuf();
+  return out.str();
+}
+
+constexpr MachineRates kMachine{.threads = 4, .bytes_per_second = 1e10, .float_ops_per_second = 1e11, .barrier_seconds = 1e-6};
+
+// A millisecond in which memory and arithmetic are nearly idle.
+ProfiledKernel slow_kernel() {
+  return {.name = "sum_8", .what = "attn_q of hidden (8 sums of 8)", .stage = "attention", .calls = 1, .seconds = 1e-3, .read = 1e5, .tasks = 64};
+}
+
+std::string advice(const ProfiledKernel& kernel) {
+  std::string text;
+  for (const std::string& line : advice_on(kernel, kMachine, 2e-3)) text += line + "\n";
+  return text;
+}
+
+Profile small_profile(double seconds) {
+  ProfiledKernel kernel = slow_kernel();
+  kernel.seconds = seconds;
+  kernel.advice = {"because"};
+  ProfiledPlan plan{.name = "decode", .tokens = 1, .runs = 3, .kernels = {kernel}};
+  plan.stages = {{"attention", seconds, 1e5, 1}};
+  plan.layers = {{"layer 0", seconds / 2, 1e5, 1}, {"layer 1", seconds / 2, 1e5, 1}};
+  return {.model = "m.gguf", .machine = kMachine, .plans = {plan}};
+}
+
+PlanLaunch launch_of(std::vector<LaunchBuffer> buffers) { return {.stage = "block", .layer = 3, .buffers = std::move(buffers)}; }
+
+}  // namespace
+
+TEST_CASE("the advisor names the cause with its evidence") {
+  ProfiledKernel k = slow_kernel();
+  CHECK(contains(advice(k), "far below both rooflines: 1 % of the memory bandwidth"));
+  k.tasks = 5;
+  CHECK(contains(advice(k), "too little parallelism: 5 tasks for 4 workers leave them idle for 38 %"));
+  CHECK(!contains(advice(k), "far below"));
+  k = slow_kernel();
+  k.scalar_share = 0.9;
+  CHECK(contains(advice(k), "not vectorised: 90 %"));
+  k = slow_kernel();
+  k.gather_share = 0.5;
+  CHECK(contains(advice(k), "scattered loads: 50 %"));
+  k = slow_kernel();
+  k.weight_passes = 8;
+  CHECK(contains(advice(k), "loads each byte of its weights 8.0 times"));
+  k = slow_kernel();
+  k.calls = 500;
+  CHECK(contains(advice(k), "barrier-bound: 2.00 us a call"));
+}
+
+TEST_CASE("the advisor is silent about kernels that are fast or do not matter") {
+  ProfiledKernel fast = slow_kernel();
+  fast.read = 0.8e7;  // 80 % of what memory gives in a millisecond
+  fast.tasks = 5;
+  CHECK(advice(fast).empty());
+  ProfiledKernel cheap = slow_kernel();
+  cheap.seconds = 1e-6;
+  CHECK(advice(cheap).empty());
+}
+
+TEST_CASE("words name weights, inputs, outputs and operations") {
+  const Tensor x = param(0, DType::F32, {1, 64}, "x"), w = param(1, DType::F32, {32, 64}, "w");
+  const Schedule schedule = make_schedule(sink({output(2, linear(x, w))}));
+  REQUIRE(schedule.kernels.size() == 1);
+  PlanLaunch launch = launch_of({});
+  for (Ref b : schedule.kernels[0].buffers) {
+    const char* const names[] = {"hidden", "attn_q_a.weight", "temp 0"};
+    launch.buffers.push_back({names[b->arg.i], b->arg.i == 1});
+  }
+  const Ref tree = schedule.kernels[0].tree;
+  CHECK(launch_in_words(launch, tree, cost_of(tree)) == "attn_q_a of hidden -> temp 0 (32 sums of 64)");
+}
+
+TEST_CASE("a launch belongs to the part of the model whose weights it reads") {
+  CHECK(stage_of(launch_of({{"attn_q_a.weight", true}}), "embed") == "attention");
+  CHECK(stage_of(launch_of({{"attn_output.weight", true}, {"ffn_norm.weight", true}}), "") == "attention");
+  CHECK(stage_of(launch_of({{"ffn_norm.weight", true}, {"ffn_gate_inp.weight", true}}), "attention") == "router");
+  CHECK(stage_of(launch_of({{"ffn_gate_exps.weight", true}, {"ffn_gate_shexp.weight", true}}), "router") == "experts");
+  CHECK(stage_of(launch_of({{"ffn_down_shexp.weight", true}}), "experts") == "shared expert");
+  CHECK(stage_of(launch_of({{"ffn_down.weight", true}}), "attention") == "dense ffn");
+  CHECK(stage_of(launch_of({{"temp 1", false}}), "experts") == "experts");
+  CHECK(stage_of(launch_of({{"temp 1", false}}), "embed") == "attention");
+  CHECK(stage_of({.stage = "head"}, "experts") == "head");
+}
+
+TEST_CASE("a saved profile reads back the same, other files are refused by name") {
+  const std::string path = scratch().file("profile.json");
+  const Profile profile = small_profile(1e-3);
+  REQUIRE(save_profile(profile, path).ok());
+  const auto loaded = load_profile(path);
+  REQUIRE(loaded.ok());
+  CHECK(json_of(*loaded) == json_of(profile));
+  for (const char* text : {"", "{}", "[1]", "{\"smelt_profile\":1}", "{\"smelt_profile\":99}", "{\"smelt_profile\":1,\"model\":3}"}) {
+    std::ofstream(path) << text;
+    const auto refused = load_profile(path);
+    REQUIRE(!refused.ok());
+    CHECK(contains(refused.error().message, path));
+  }
+  CHECK(!load_profile("/nowhere/profile.json").ok());
+}
+
+TEST_CASE("a comparison shows what became of kernels and stages") {
+  Profile after = small_profile(0.5e-3);
+  CHECK(contains(comparison(small_profile(1e-3), after), "0.50x  attention: attn_q of hidden"));
+  after.plans[0].kernels[0].name = "other_code";  // the same work is still the same line
+  CHECK(contains(comparison(small_profile(1e-3), after), "0.50x  attention: attn_q of hidden"));
+  after.plans[0].kernels[0].what = "other work";
+  const std::string text = comparison(small_profile(1e-3), after);
+  CHECK(contains(text, "new"));
+  CHECK(contains(text, "gone"));
+}
+
+TEST_CASE("a report has kernels with advice, stages and layers") {
+  const std::string text = report(small_profile(1e-3));
+  for (const char* part : {"sum_8", "attn_q of hidden", "! because", "attention", "layers 0 to 1", "memory reads 10.00 GB/s"}) {
+    CAPTURE(part);
+    CHECK(contains(text, part));
+  }
+}
+
+TEST_CASE("profile shows decode and prefill of the embedded model, saves them and a timeline") {
+  const std::string trace = scratch().file("trace.json"), saved = scratch().file("saved.json");
+  const Outcome run = smelt::test::smelt({"profile", "-n", "4", "-r", "2", "--prompt-tokens", "20", "-d", "8", "--trace", trace, "--json", saved});
+  CAPTURE(run.err);
+  REQUIRE(run.exit_code == 0);
+  for (const char* part : {"decode: ", "prefill: ", "a prompt of 20 tokens", "attn_q_a", "experts", "layer", "head"}) {
+    CAPTURE(part);
+    CHECK(contains(run.out, part));
+  }
+
+  const auto events = nlohmann::json::parse(file_text(trace))["traceEvents"];
+  int launches = 0, replays = 0;
+  double end_of_last = 0;
+  for (const auto& e : events) {
+    if (e["ph"] != "X") continue;
+    CHECK(e["dur"] >= 0);
+    CHECK(e["ts"] >= 0);
+    CHECK(!e["name"].get<std::string>().empty());
+    if (e["cat"] == "replay") {
+      ++replays;
+      continue;
+    }
+    ++launches;
+    CHECK(e["ts"].get<double>() >= end_of_last - 0.002);  // one after the other
+    end_of_last = e["ts"].get<double>() + e["dur"].get<double>();
+    CHECK(e["args"].contains("kernel"));
+  }
+  CHECK(replays == 4 + 2 * 2);  // tokens; prompts and their logits
+  CHECK(launches > replays);
+
+  const auto profile = load_profile(saved);
+  REQUIRE(profile.ok());
+  REQUIRE(profile->plans.size() == 2);
+  CHECK(profile->plans[0].bytes() > 6e6);  // the weights of a token, at least
+  CHECK(profile->plans[0].bytes() < 20e6);
+  CHECK(profile->plans[0].seconds() > 0);
+  const Outcome compared = smelt::test::smelt({"profile", "--compare", saved, saved});
+  CHECK(compared.exit_code == 0);
+  CHECK(contains(compared.out, "1.00x  everything"));
+
+  const std::string name = profile->plans[0].kernels[0].name;
+  const Outcome kernel = smelt::test::smelt({"profile", "--kernel", name});
+  CHECK(kernel.exit_code == 0);
+  for (const char* part : {"--- formulas", "--- tree", "--- options", "--- program", "--- LLVM IR", "--- assembly", "decode, "}) {
+    CAPTURE(part);
+    CHECK(contains(kernel.out, part));
+  }
+}
+
+TEST_CASE("what profile cannot do is said in one line") {
+  const std::pair<std::vector<std::string>, std::string> cases[] = {
+      {{"profile", "--kernel", "no_such_kernel"}, "no kernel has this in its name"},
+      {{"profile", "-c", "16", "-n", "100"}, "do not fit a context of 16"},
+      {{"profile", "--compare", "/nowhere/a.json", "/nowhere/b.json"}, "/nowhere/a.json"},
+  };
+  for (const auto& [arguments, part] : cases) {
+    const Outcome run = smelt::test::smelt(arguments);
+    CAPTURE(run.err);
+    CHECK(run.exit_code == 1);
+    CHECK(contains(run.err, "smelt: ["));
+    CHECK(contains(run.err, part));
+  }
+  CHECK(smelt::test::smelt({"profile", "-n", "0"}).exit_code == 2);
+  CHECK(smelt::test::smelt({"profile", "--compare", "one.json"}).exit_code == 2);
+}
