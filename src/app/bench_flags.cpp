@@ -12,8 +12,12 @@ constexpr int64_t kMostTokens = int64_t{1} << 24;
 
 // One argument of comma-separated values; the flag may also be given several times.
 template <class T>
-CLI::Option* add_list(CLI::App& app, const char* names, std::vector<T>& values, const char* type, const char* help) {
-  return app.add_option(names, values, help)->type_name(type)->delimiter(',')->allow_extra_args(false);
+CLI::Option* add_list(CLI::App& app, const char* names, std::vector<T>& values, const char* type,
+                      const char* help) {
+  return app.add_option(names, values, help)
+      ->type_name(type)
+      ->delimiter(',')
+      ->allow_extra_args(false);
 }
 
 std::vector<std::string> words_of(const std::string& text) {
@@ -33,25 +37,34 @@ std::vector<std::string> words_of(const std::string& text) {
 }  // namespace
 
 void declare_bench_flags(CLI::App& app, BenchFlags& flags) {
-  add_list(app, "-m,--model", flags.models, "FILE,...", "GGUF files; without it, the model inside the program")
+  add_list(app, "-m,--model", flags.models, "FILE,...",
+           "GGUF files; without it, the model inside the program")
       ->default_str("");
-  add_list(app, "-p,--n-prompt", flags.prompt, "N,...", "tests ppN: tokens of a prompt, read in chunks; 0: none")
+  add_list(app, "-p,--n-prompt", flags.prompt, "N,...",
+           "tests ppN: tokens of a prompt, read in chunks; 0: none")
       ->check(whole_number(0, kMostTokens));
-  add_list(app, "-n,--n-gen", flags.tokens, "N,...", "tests tgN: tokens generated one after the other; 0: none")
+  add_list(app, "-n,--n-gen", flags.tokens, "N,...",
+           "tests tgN: tokens generated one after the other; 0: none")
       ->check(whole_number(0, kMostTokens));
-  add_list(app, "--pg", flags.both, "P,N,...", "tests ppP+tgN: a prompt, then tokens after it (also spelled -pg)")
+  add_list(app, "--pg", flags.both, "P,N,...",
+           "tests ppP+tgN: a prompt, then tokens after it (also spelled -pg)")
       ->check(whole_number(1, kMostTokens))
       ->default_str("");
   add_list(app, "-d,--n-depth", flags.depth, "N,...", "tokens in the context before a test begins")
       ->check(whole_number(0, kMostTokens));
-  add_list(app, "-t,--threads", flags.threads, "N,...", "processor cores to use; 0: all")->check(whole_number(0, 4096));
-  add_list(app, "-b,--batch-size", flags.batch, "N,...", "tokens of a prompt that are computed together")
+  add_list(app, "-t,--threads", flags.threads, "N,...", "processor cores to use; 0: all")
+      ->check(whole_number(0, 4096));
+  add_list(app, "-b,--batch-size", flags.batch, "N,...",
+           "tokens of a prompt that are computed together")
       ->check(whole_number(8, 1 << 16));
-  add_list(app, "--cache-type", flags.cache_types, "KIND,...", "numbers of the attention cache: f32 or f16")
+  add_list(app, "--cache-type", flags.cache_types, "KIND,...",
+           "numbers of the attention cache: f32 or f16")
       ->check(one_of({"f32", "f16"}));
-  add_list(app, "--activations", flags.activations, "KIND,...", "numbers that weights are multiplied with")
+  add_list(app, "--activations", flags.activations, "KIND,...",
+           "numbers that weights are multiplied with")
       ->check(one_of({"f32"}));
-  app.add_flag("--no-kernel-cache", flags.no_kernel_cache, "compile everything anew and leave nothing on disk");
+  app.add_flag("--no-kernel-cache", flags.no_kernel_cache,
+               "compile everything anew and leave nothing on disk");
 }
 
 std::string name_of(const BenchTest& test) {
@@ -93,7 +106,8 @@ Result<BenchFlags> with_versus(const BenchFlags& base) {
 
 std::vector<BenchConfig> configs_of(const BenchFlags& flags) {
   std::vector<BenchConfig> configs;
-  const std::vector<std::string> models = flags.models.empty() ? std::vector<std::string>{""} : flags.models;
+  const std::vector<std::string> models =
+      flags.models.empty() ? std::vector<std::string>{""} : flags.models;
   for (const std::string& model : models)
     for (const std::string& activations : flags.activations)
       for (const std::string& cache_type : flags.cache_types)
@@ -109,7 +123,8 @@ std::vector<BenchConfig> configs_of(const BenchFlags& flags) {
 }
 
 Result<std::vector<BenchTest>> tests_of(const BenchFlags& flags) {
-  if (flags.both.size() % 2) return Error{"-pg: it takes pairs, such as 512,128: a prompt and the tokens after it"};
+  if (flags.both.size() % 2)
+    return Error{"-pg: it takes pairs, such as 512,128: a prompt and the tokens after it"};
   std::vector<BenchTest> tests;
   for (int64_t depth : flags.depth) {
     for (int64_t prompt : flags.prompt)

@@ -34,10 +34,10 @@ struct BenchFlags {
 
 // What a session is opened for.
 struct BenchConfig {
-  EngineFlags engine;       // but for the context, which follows from the tests
+  EngineFlags engine;  // but for the context, which follows from the tests
   int64_t batch = 256;
   bool use_kernel_cache = true;
-  std::string label;        // "" or the flags of --vs
+  std::string label;  // "" or the flags of --vs
 };
 
 // `prompt` tokens at once and then `tokens` one at a time, with `depth` tokens in the context already.

@@ -19,10 +19,16 @@ std::string text(const char* format, Values... values) {
 }
 
 Json json_of(const Sample& sample) {
-  return {{"mean", sample.mean}, {"stddev", sample.deviation}, {"median", sample.median}, {"min", sample.min}, {"max", sample.max}};
+  return {{"mean", sample.mean},
+          {"stddev", sample.deviation},
+          {"median", sample.median},
+          {"min", sample.min},
+          {"max", sample.max}};
 }
 
-Json optional_json(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
+Json optional_json(const std::optional<double>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
 
 Json json_of(const BenchRow& row) {
   Json out = {
@@ -55,15 +61,19 @@ Json json_of(const BenchRow& row) {
 }
 
 // Nested values become columns such as tokens_per_second.mean; lists become one field with spaces.
-void flatten(const Json& value, const std::string& name, std::vector<std::pair<std::string, std::string>>& fields) {
+void flatten(const Json& value, const std::string& name,
+             std::vector<std::pair<std::string, std::string>>& fields) {
   if (value.is_object()) {
-    for (const auto& [key, inner] : value.items()) flatten(inner, name.empty() ? key : name + "." + key, fields);
+    for (const auto& [key, inner] : value.items())
+      flatten(inner, name.empty() ? key : name + "." + key, fields);
   } else if (value.is_array()) {
     std::string list;
     for (const Json& item : value) list += (list.empty() ? "" : " ") + item.dump();
     fields.emplace_back(name, list);
   } else {
-    fields.emplace_back(name, value.is_null() ? "" : value.is_string() ? value.get<std::string>() : value.dump());
+    fields.emplace_back(name, value.is_null()     ? ""
+                              : value.is_string() ? value.get<std::string>()
+                                                  : value.dump());
   }
 }
 
@@ -80,12 +90,14 @@ std::string csv_line(BenchRow row, bool versus, bool header) {
   std::vector<std::pair<std::string, std::string>> fields;
   flatten(json_of(row), "", fields);
   std::string line;
-  for (const auto& [name, value] : fields) line += (line.empty() ? "" : ",") + quoted(header ? name : value);
+  for (const auto& [name, value] : fields)
+    line += (line.empty() ? "" : ",") + quoted(header ? name : value);
   return line + "\n";
 }
 
 std::string padded(std::string cell, size_t width, bool right = false) {
-  const size_t shown = static_cast<size_t>(std::count_if(cell.begin(), cell.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+  const size_t shown = static_cast<size_t>(
+      std::count_if(cell.begin(), cell.end(), [](char c) { return (c & 0xC0) != 0x80; }));
   const std::string space(width > shown ? width - shown : 0, ' ');
   return right ? space + cell : cell + space;
 }
@@ -136,7 +148,8 @@ std::vector<Column> columns(size_t model_width, bool versus) {
 
 std::string line_of(const std::vector<std::string>& cells, const std::vector<Column>& columns) {
   std::string line = "|";
-  for (size_t i = 0; i < columns.size(); ++i) line += " " + padded(cells[i], columns[i].width, columns[i].right) + " |";
+  for (size_t i = 0; i < columns.size(); ++i)
+    line += " " + padded(cells[i], columns[i].width, columns[i].right) + " |";
   return line + "\n";
 }
 
@@ -171,7 +184,8 @@ std::string BenchReport::row(const BenchRow& row) {
   const bool first = std::exchange(first_, false);
   if (form_ == "json") return (first ? "" : ",\n") + json_of(row).dump(2);
   if (form_ == "jsonl") return json_of(row).dump() + "\n";
-  if (form_ == "csv") return (first ? csv_line(row, versus_, true) : "") + csv_line(row, versus_, false);
+  if (form_ == "csv")
+    return (first ? csv_line(row, versus_, true) : "") + csv_line(row, versus_, false);
   std::vector<std::string> cells = cells_of(row);
   if (versus_) {
     cells.push_back(ratio_text(row.ratios));
@@ -184,13 +198,17 @@ std::string BenchReport::end() const { return form_ == "json" ? (first_ ? "]\n" 
 
 std::string configuration_line(const BenchRow& row) {
   const SessionStats& s = row.stats;
-  const char* kind = s.kernels_compiled == 0 ? "warm" : s.kernels_cached == 0 ? "cold" : "partly warm";
-  return row.model + ", " + std::to_string(row.threads) + (row.threads == 1 ? " thread" : " threads") +
+  const char* kind = s.kernels_compiled == 0 ? "warm"
+                     : s.kernels_cached == 0 ? "cold"
+                                             : "partly warm";
+  return row.model + ", " + std::to_string(row.threads) +
+         (row.threads == 1 ? " thread" : " threads") +
          (row.config.label.empty() ? "" : " (" + row.config.label + ")") +
-         text(": memory reads %.2f GB/s, %d kernels and ", row.bandwidth / 1e9, s.kernels_per_token) +
+         text(": memory reads %.2f GB/s, %d kernels and ", row.bandwidth / 1e9,
+              s.kernels_per_token) +
          bytes_text(static_cast<uint64_t>(s.bytes_per_token)) + " of weights a token, " +
-         text("load %.2f s, compile %.2f s (%s: %d compiled, %d from the cache), ", s.load_seconds, s.compile_seconds, kind,
-              s.kernels_compiled, s.kernels_cached) +
+         text("load %.2f s, compile %.2f s (%s: %d compiled, %d from the cache), ", s.load_seconds,
+              s.compile_seconds, kind, s.kernels_compiled, s.kernels_cached) +
          "peak memory " + bytes_text(static_cast<uint64_t>(row.peak_memory)) + "\n";
 }
 

@@ -17,10 +17,11 @@ struct BenchRow {
   std::string model;
   uint64_t file_bytes = 0;
   int threads = 0;
-  std::vector<double> rates;      // tokens per second, in the order of running
-  std::vector<double> ratios;     // with --vs, of the second configuration: its rate over that of the first, run by run
-  double bytes_per_token = 0;     // that decoding reads
-  double bandwidth = 0;           // bytes per second that this machine read in this run; 0: unknown
+  std::vector<double> rates;  // tokens per second, in the order of running
+  std::vector<double>
+      ratios;  // with --vs, of the second configuration: its rate over that of the first, run by run
+  double bytes_per_token = 0;  // that decoding reads
+  double bandwidth = 0;        // bytes per second that this machine read in this run; 0: unknown
   SessionStats stats;
   int64_t peak_memory = 0;
 

@@ -18,7 +18,9 @@ Status append(Session& session, std::span<const int32_t> tokens) {
   return {};
 }
 
-std::string file_name_of(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
+std::string file_name_of(const std::string& path) {
+  return path.substr(path.find_last_of('/') + 1);
+}
 
 }  // namespace
 
@@ -42,14 +44,17 @@ Result<BenchSession> BenchSession::open(const BenchConfig& config, int64_t conte
 std::string BenchSession::model_name() const { return file_name_of(file_->path()); }
 
 double BenchSession::bytes_per_token(const BenchTest& test) const {
-  const double behind = static_cast<double>(test.depth + test.prompt) + static_cast<double>(test.tokens + 1) / 2;
-  return static_cast<double>(stats().bytes_per_token) + behind * static_cast<double>(cache_row_bytes_);
+  const double behind =
+      static_cast<double>(test.depth + test.prompt) + static_cast<double>(test.tokens + 1) / 2;
+  return static_cast<double>(stats().bytes_per_token) +
+         behind * static_cast<double>(cache_row_bytes_);
 }
 
 // Random tokens: a model that talks to itself falls into a loop, keeps choosing the same experts and looks faster than it is.
 std::vector<int32_t> BenchSession::random_tokens(int64_t count) {
   std::vector<int32_t> tokens(static_cast<size_t>(count));
-  for (int32_t& t : tokens) t = static_cast<int32_t>(random_() % static_cast<uint64_t>(session_->vocabulary_size()));
+  for (int32_t& t : tokens)
+    t = static_cast<int32_t>(random_() % static_cast<uint64_t>(session_->vocabulary_size()));
   return tokens;
 }
 
@@ -63,14 +68,17 @@ Status BenchSession::fill(int64_t depth) {
 Result<double> BenchSession::time(const BenchTest& test) {
   SMELT_CHECK(fill(test.depth));
   filled_ = test.depth;  // the test writes behind it
-  const std::vector<int32_t> prompt = random_tokens(test.prompt), tokens = random_tokens(test.tokens);
+  const std::vector<int32_t> prompt = random_tokens(test.prompt),
+                             tokens = random_tokens(test.tokens);
   Stopwatch watch;
   if (!prompt.empty()) SMELT_CHECK(append(*session_, prompt));
   for (const int32_t& token : tokens) SMELT_CHECK(append(*session_, {&token, 1}));
   return watch.lap();
 }
 
-int thread_count(int threads) { return threads > 0 ? threads : static_cast<int>(core_cpus().size()); }
+int thread_count(int threads) {
+  return threads > 0 ? threads : static_cast<int>(core_cpus().size());
+}
 
 int64_t peak_memory() {
   std::ifstream status("/proc/self/status");

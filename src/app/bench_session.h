@@ -32,7 +32,7 @@ class BenchSession {
   std::unique_ptr<Session> session_;
   std::mt19937_64 random_;  // the same tokens in every run of the program
   int threads_ = 0;
-  int64_t filled_ = 0;      // the first so many positions hold what fill() put there
+  int64_t filled_ = 0;           // the first so many positions hold what fill() put there
   int64_t cache_row_bytes_ = 0;  // of all layers
 };
 

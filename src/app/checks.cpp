@@ -14,7 +14,8 @@ Check whole_number(int64_t min, int64_t max) {
     const long long value = std::strtoll(text.c_str(), &end, 10);
     const bool is_number = !text.empty() && *end == '\0' && errno == 0;
     if (is_number && value >= min && value <= max) return {};
-    return "'" + text + "' is not a whole number from " + std::to_string(min) + " to " + std::to_string(max);
+    return "'" + text + "' is not a whole number from " + std::to_string(min) + " to " +
+           std::to_string(max);
   };
 }
 
@@ -30,7 +31,8 @@ Check number(double min, double max) {
 }
 
 Check one_of(std::initializer_list<const char*> names) {
-  return [list = std::vector<std::string>(names.begin(), names.end())](const std::string& text) -> std::string {
+  return [list = std::vector<std::string>(names.begin(), names.end())](
+             const std::string& text) -> std::string {
     std::string known;
     for (const std::string& name : list) {
       if (text == name) return {};

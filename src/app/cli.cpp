@@ -17,7 +17,8 @@ struct Command {
 
 constexpr Command kCommands[] = {
     {"run", "write text after a prompt", declare_run},
-    {"inspect", "show what is in a model file: metadata, tensors, bytes per token, memory", declare_inspect},
+    {"inspect", "show what is in a model file: metadata, tensors, bytes per token, memory",
+     declare_inspect},
     {"tokenize", "turn text into token ids", declare_tokenize},
     {"logits", "write the logits after a list of token ids", declare_logits},
     {"perplexity", "measure how well a model predicts a text", declare_perplexity},

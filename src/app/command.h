@@ -25,8 +25,8 @@ Action declare_bench(CLI::App& app);
 Action declare_profile(CLI::App& app);
 Action declare_replay(CLI::App& app);
 
-constexpr int kExitWorld = 1;        // a file, a model, a device is not as it should be
-constexpr int kExitUsage = 2;        // the command line is wrong
+constexpr int kExitWorld = 1;          // a file, a model, a device is not as it should be
+constexpr int kExitUsage = 2;          // the command line is wrong
 constexpr int kExitInterrupted = 130;  // Ctrl-C
 
 }  // namespace smelt

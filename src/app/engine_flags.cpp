@@ -33,24 +33,29 @@ class StageProgress {
 }  // namespace
 
 void declare_model_flag(CLI::App& app, std::string& model) {
-  app.add_option("-m,--model", model, "GGUF file, or the first shard of one; without it, the model inside the program")
+  app.add_option("-m,--model", model,
+                 "GGUF file, or the first shard of one; without it, the model inside the program")
       ->type_name("FILE");
 }
 
 void declare_engine_flags(CLI::App& app, EngineFlags& flags) {
   declare_model_flag(app, flags.model);
-  app.add_option("-c,--ctx-size", flags.context, "tokens of context; 0: what the model was made for, at most 4096")
+  app.add_option("-c,--ctx-size", flags.context,
+                 "tokens of context; 0: what the model was made for, at most 4096")
       ->type_name("N")
       ->check(whole_number(0, int64_t{1} << 30));
   app.add_option("-t,--threads", flags.threads, "processor cores to use; 0: all")
       ->type_name("N")
       ->check(whole_number(0, 4096));
   app.add_flag("--no-repack", flags.no_repack,
-               "read the weights in place, from the mapped file, instead of copying them into a faster layout");
-  app.add_option("--cache-type", flags.cache_type, "numbers of the attention cache: f32, or f16 in half the memory")
+               "read the weights in place, from the mapped file, instead of copying them into a "
+               "faster layout");
+  app.add_option("--cache-type", flags.cache_type,
+                 "numbers of the attention cache: f32, or f16 in half the memory")
       ->type_name("KIND")
       ->check(one_of({"f32", "f16"}));
-  app.add_option("--activations", flags.activations, "numbers that weights are multiplied with; f32 is the only kind so far")
+  app.add_option("--activations", flags.activations,
+                 "numbers that weights are multiplied with; f32 is the only kind so far")
       ->type_name("KIND")
       ->check(one_of({"f32"}));
 }

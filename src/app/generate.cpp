@@ -14,7 +14,8 @@ Generation ended(Generation generation, StopReason reason) {
 
 Result<Generation> generate(Session& session, const Tokenizer& tokenizer, Sampler& sampler,
                             std::span<const int32_t> prompt, const GenerateOptions& options,
-                            const std::function<void(int32_t)>& emit, const std::atomic<bool>& cancel) {
+                            const std::function<void(int32_t)>& emit,
+                            const std::atomic<bool>& cancel) {
   Generation generation;
   Stopwatch watch;
   auto logits = session.append(prompt, &cancel);
@@ -26,7 +27,8 @@ Result<Generation> generate(Session& session, const Tokenizer& tokenizer, Sample
   while (generation.tokens != options.max_tokens) {
     SMELT_TRY(token, sampler.sample(*logits));
     sampler.accept(token);
-    if (!options.ignore_stop && tokenizer.is_stop(token)) return ended(generation, StopReason::stop_token);
+    if (!options.ignore_stop && tokenizer.is_stop(token))
+      return ended(generation, StopReason::stop_token);
     emit(token);
     ++generation.tokens;
     if (generation.tokens == options.max_tokens) break;  // nobody would look at the next logits

@@ -19,9 +19,9 @@ struct Generation {
   StopReason stopped = StopReason::length;
   int64_t prompt_tokens = 0;
   double prompt_seconds = 0;
-  int64_t tokens = 0;          // given out
-  int64_t decode_steps = 0;    // tokens appended one at a time
-  double decode_seconds = 0;   // of those steps, sampling included
+  int64_t tokens = 0;         // given out
+  int64_t decode_steps = 0;   // tokens appended one at a time
+  double decode_seconds = 0;  // of those steps, sampling included
 };
 
 struct GenerateOptions {
@@ -33,6 +33,7 @@ struct GenerateOptions {
 // REQUIRES: the prompt is not empty and fits the context; `sampler` has seen it.
 Result<Generation> generate(Session& session, const Tokenizer& tokenizer, Sampler& sampler,
                             std::span<const int32_t> prompt, const GenerateOptions& options,
-                            const std::function<void(int32_t)>& emit, const std::atomic<bool>& cancel);
+                            const std::function<void(int32_t)>& emit,
+                            const std::atomic<bool>& cancel);
 
 }  // namespace smelt

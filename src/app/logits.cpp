@@ -18,7 +18,8 @@ struct LogitsFlags {
 };
 
 constexpr const char* kExamples =
-    "The file holds 32-bit floats, little-endian, without a header: one row per position, one number per token of the\n"
+    "The file holds 32-bit floats, little-endian, without a header: one row per position, one "
+    "number per token of the\n"
     "vocabulary. Example, with numpy:\n"
     "  smelt logits --ids 416,432,258 -o logits.bin\n"
     "  python3 -c \"import numpy; print(numpy.fromfile('logits.bin', '<f4').argmax())\"\n";
@@ -28,11 +29,15 @@ class RowFile {
  public:
   static Result<RowFile> create(const std::string& path) {
     std::FILE* file = path == "-" ? stdout : std::fopen(path.c_str(), "wb");
-    if (!file) return Error{"[logits] " + path + ": cannot be written; check the folder and its permissions"};
+    if (!file)
+      return Error{"[logits] " + path +
+                   ": cannot be written; check the folder and its permissions"};
     return RowFile(file, path);
   }
 
-  void write(std::span<const float> row) { std::fwrite(row.data(), sizeof(float), row.size(), file_.get()); }
+  void write(std::span<const float> row) {
+    std::fwrite(row.data(), sizeof(float), row.size(), file_.get());
+  }
 
   Status close() {
     const bool written = std::fflush(file_.get()) == 0 && !std::ferror(file_.get());
@@ -58,8 +63,9 @@ Status check_ids(const std::vector<int32_t>& ids, const Session& session) {
                  std::to_string(session.vocabulary_size()) + " tokens"};
   }
   if (static_cast<int64_t>(ids.size()) <= session.context()) return {};
-  return Error{"[logits] --ids: " + std::to_string(ids.size()) + " tokens do not fit a context of " +
-               std::to_string(session.context()) + "; make it longer with -c"};
+  return Error{"[logits] --ids: " + std::to_string(ids.size()) +
+               " tokens do not fit a context of " + std::to_string(session.context()) +
+               "; make it longer with -c"};
 }
 
 Status write_rows(Session& session, const LogitsFlags& flags, RowFile& file) {
@@ -87,9 +93,15 @@ Result<int> run(const LogitsFlags& flags) {
 
 Action declare_logits(CLI::App& app) {
   const auto flags = std::make_shared<LogitsFlags>();
-  app.add_option("--ids", flags->ids, "token ids, separated by commas")->type_name("N,N,...")->delimiter(',')->default_str("")->required();
+  app.add_option("--ids", flags->ids, "token ids, separated by commas")
+      ->type_name("N,N,...")
+      ->delimiter(',')
+      ->default_str("")
+      ->required();
   app.add_flag("--all", flags->all, "the rows of all positions, not of the last alone");
-  app.add_option("-o,--output", flags->output, "file to write; -: standard output")->type_name("FILE")->required();
+  app.add_option("-o,--output", flags->output, "file to write; -: standard output")
+      ->type_name("FILE")
+      ->required();
   declare_engine_flags(app, flags->engine);
   app.footer(kExamples);
   return [flags] { return run(*flags); };

@@ -21,7 +21,8 @@ struct PerplexityFlags {
 };
 
 constexpr const char* kExplanation =
-    "The text is cut into chunks of tokens, each read from an empty context; the rest of the last one is dropped and\n"
+    "The text is cut into chunks of tokens, each read from an empty context; the rest of the last "
+    "one is dropped and\n"
     "nothing is added. Two figures are printed, lower is better:\n"
     "  all_positions  scores every token of a chunk but the first\n"
     "  second_half    scores the tokens after the middle one, as llama-perplexity does\n";
@@ -62,12 +63,14 @@ Status score_chunk(Session& session, std::span<const int32_t> chunk, Score& scor
 
 Status check_length(int64_t tokens, int64_t chunk, const std::string& path) {
   if (tokens >= chunk) return {};
-  return Error{"[perplexity] " + path + ": " + std::to_string(tokens) + " tokens are fewer than one chunk of " +
-               std::to_string(chunk) + "; take a longer text or a smaller --chunk"};
+  return Error{"[perplexity] " + path + ": " + std::to_string(tokens) +
+               " tokens are fewer than one chunk of " + std::to_string(chunk) +
+               "; take a longer text or a smaller --chunk"};
 }
 
 void print(const Score& score, int64_t chunks, int64_t chunk) {
-  std::printf("chunks %lld of %lld tokens\n", static_cast<long long>(chunks), static_cast<long long>(chunk));
+  std::printf("chunks %lld of %lld tokens\n", static_cast<long long>(chunks),
+              static_cast<long long>(chunk));
   std::printf("all_positions %.6f\n", score.all_positions.perplexity());
   std::printf("second_half %.6f\n", score.second_half.perplexity());
 }
@@ -84,8 +87,8 @@ Result<int> run(PerplexityFlags flags) {
   Score score;
   int64_t done = 0;
   for (; done < chunks; ++done) {
-    const Status scored =
-        score_chunk(*engine.session, std::span(ids).subspan(done * flags.chunk, flags.chunk), score);
+    const Status scored = score_chunk(
+        *engine.session, std::span(ids).subspan(done * flags.chunk, flags.chunk), score);
     if (interrupted()) break;
     SMELT_CHECK(scored);
     progress.add(1);
@@ -100,7 +103,9 @@ Result<int> run(PerplexityFlags flags) {
 Action declare_perplexity(CLI::App& app) {
   const auto flags = std::make_shared<PerplexityFlags>();
   app.add_option("-f,--file", flags->text, "the text to predict")->type_name("FILE")->required();
-  app.add_option("--chunk", flags->chunk, "tokens in a chunk")->type_name("N")->check(whole_number(4, 1 << 20));
+  app.add_option("--chunk", flags->chunk, "tokens in a chunk")
+      ->type_name("N")
+      ->check(whole_number(4, 1 << 20));
   declare_engine_flags(app, flags->engine);
   app.footer(kExplanation);
   return [flags] { return run(*flags); };

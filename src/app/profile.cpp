@@ -21,8 +21,10 @@ namespace {
 constexpr int64_t kWarmUpTokens = 3;
 
 constexpr const char* kExplanation =
-    "Times every kernel of a token (decode) and of a prompt (prefill). `share`: of the time; `GB/s`: bytes that the kernel\n"
-    "must move, each counted once; `memory`, `arith.`: that as part of what this machine reached in the same run. A line\n"
+    "Times every kernel of a token (decode) and of a prompt (prefill). `share`: of the time; "
+    "`GB/s`: bytes that the kernel\n"
+    "must move, each counted once; `memory`, `arith.`: that as part of what this machine reached "
+    "in the same run. A line\n"
     "with `!` names what slows a kernel down. Cheap kernels are left out, see --all.\n"
     "\nExamples:\n"
     "  smelt profile                              the model inside the program\n"
@@ -30,13 +32,15 @@ constexpr const char* kExplanation =
     "  smelt profile -m model.gguf --trace t.json a timeline for https://ui.perfetto.dev\n"
     "  smelt profile --json before.json           save, change something, save again, then:\n"
     "  smelt profile --compare before.json after.json\n"
-    "  smelt profile --kernel reduce_sum_768      a kernel's IR, options, program, LLVM IR and assembly\n"
+    "  smelt profile --kernel reduce_sum_768      a kernel's IR, options, program, LLVM IR and "
+    "assembly\n"
     "\ndocs/profiling.md explains every figure.\n";
 
 std::vector<int32_t> random_tokens(const Session& session, int64_t count) {
   std::mt19937_64 random;  // the same in every run
   std::vector<int32_t> tokens(static_cast<size_t>(count));
-  for (int32_t& t : tokens) t = static_cast<int32_t>(random() % static_cast<uint64_t>(session.vocabulary_size()));
+  for (int32_t& t : tokens)
+    t = static_cast<int32_t>(random() % static_cast<uint64_t>(session.vocabulary_size()));
   return tokens;
 }
 
@@ -50,20 +54,28 @@ Status append(Session& session, std::span<const int32_t> tokens) {
 class ProfileRun {
  public:
   ProfileRun(const ProfileFlags& flags, Engine& engine)
-      : flags_(flags), session_(*engine.session), collector_(session_), prompt_(prompt_of(flags, engine)),
+      : flags_(flags),
+        session_(*engine.session),
+        collector_(session_),
+        prompt_(prompt_of(flags, engine)),
         progress_("profiling", static_cast<uint64_t>(flags.repetitions + flags.tokens + 1)) {}
 
   Status run() {
-    const int64_t needed = std::max<int64_t>(static_cast<int64_t>(prompt_.size()), flags_.depth + kWarmUpTokens + flags_.tokens);
+    const int64_t needed = std::max<int64_t>(static_cast<int64_t>(prompt_.size()),
+                                             flags_.depth + kWarmUpTokens + flags_.tokens);
     if (needed > session_.context())
-      return Error{"[profile] " + std::to_string(needed) + " tokens do not fit a context of " + std::to_string(session_.context()) +
+      return Error{"[profile] " + std::to_string(needed) + " tokens do not fit a context of " +
+                   std::to_string(session_.context()) +
                    "; make it longer with -c, or -n, -d and the prompt shorter"};
-    const std::vector<int32_t> tokens = random_tokens(session_, flags_.depth + kWarmUpTokens + flags_.tokens);
+    const std::vector<int32_t> tokens =
+        random_tokens(session_, flags_.depth + kWarmUpTokens + flags_.tokens);
     const auto counted = std::span(tokens).last(static_cast<size_t>(flags_.tokens));
     if (!prompt_.empty()) SMELT_CHECK(append(session_, prompt_));
     session_.reset();
-    if (flags_.depth > 0) SMELT_CHECK(append(session_, std::span(tokens).first(static_cast<size_t>(flags_.depth))));
-    for (int64_t i = 0; i < kWarmUpTokens; ++i) SMELT_CHECK(append(session_, {&tokens[static_cast<size_t>(flags_.depth + i)], 1}));
+    if (flags_.depth > 0)
+      SMELT_CHECK(append(session_, std::span(tokens).first(static_cast<size_t>(flags_.depth))));
+    for (int64_t i = 0; i < kWarmUpTokens; ++i)
+      SMELT_CHECK(append(session_, {&tokens[static_cast<size_t>(flags_.depth + i)], 1}));
     collector_.forget();
     progress_.add(1);
     for (const int32_t& token : counted) {
@@ -122,9 +134,11 @@ Result<int> run_profile(const ProfileFlags& flags) {
   if (interrupted()) return kExitInterrupted;
   SMELT_CHECK(done);
   const std::string path = engine.file->path();
-  const Profile profile = run.collector().result(path.substr(path.find_last_of('/') + 1), machine, run.prompts());
+  const Profile profile =
+      run.collector().result(path.substr(path.find_last_of('/') + 1), machine, run.prompts());
   if (!flags.json.empty()) SMELT_CHECK(save_profile(profile, flags.json));
-  if (!flags.trace.empty()) SMELT_CHECK(publish_file(flags.trace, chrome_trace(run.collector(), *engine.session)));
+  if (!flags.trace.empty())
+    SMELT_CHECK(publish_file(flags.trace, chrome_trace(run.collector(), *engine.session)));
   std::fputs(report(profile, {.kernels = flags.all ? 0 : ReportOptions{}.kernels}).c_str(), stdout);
   return 0;
 }
@@ -132,16 +146,28 @@ Result<int> run_profile(const ProfileFlags& flags) {
 Action declare_profile(CLI::App& app) {
   const auto flags = std::make_shared<ProfileFlags>();
   declare_engine_flags(app, flags->engine);
-  app.add_option("-n,--predict", flags->tokens, "tokens to decode and time")->type_name("N")->check(whole_number(1, 1 << 20));
-  app.add_option("-p,--prompt", flags->prompt, "the prompt to time; without it, random tokens")->type_name("TEXT");
-  app.add_option("--prompt-tokens", flags->prompt_tokens, "how many random ones; 0: no prompt")->type_name("N")->check(whole_number(0, 1 << 20));
-  app.add_option("-d,--n-depth", flags->depth, "tokens in the context before decoding is timed")->type_name("N")->check(whole_number(0, 1 << 24));
-  app.add_option("-r,--repetitions", flags->repetitions, "how often the prompt is read")->type_name("N")->check(whole_number(1, 1000));
+  app.add_option("-n,--predict", flags->tokens, "tokens to decode and time")
+      ->type_name("N")
+      ->check(whole_number(1, 1 << 20));
+  app.add_option("-p,--prompt", flags->prompt, "the prompt to time; without it, random tokens")
+      ->type_name("TEXT");
+  app.add_option("--prompt-tokens", flags->prompt_tokens, "how many random ones; 0: no prompt")
+      ->type_name("N")
+      ->check(whole_number(0, 1 << 20));
+  app.add_option("-d,--n-depth", flags->depth, "tokens in the context before decoding is timed")
+      ->type_name("N")
+      ->check(whole_number(0, 1 << 24));
+  app.add_option("-r,--repetitions", flags->repetitions, "how often the prompt is read")
+      ->type_name("N")
+      ->check(whole_number(1, 1000));
   app.add_flag("--all", flags->all, "show every kernel");
-  app.add_option("--kernel", flags->kernel, "show this kernel in all its forms, and time nothing")->type_name("NAME");
+  app.add_option("--kernel", flags->kernel, "show this kernel in all its forms, and time nothing")
+      ->type_name("NAME");
   app.add_option("--trace", flags->trace, "write a timeline for Perfetto")->type_name("FILE");
   app.add_option("--json", flags->json, "save the profile")->type_name("FILE");
-  app.add_option("--compare", flags->compare, "compare two saved profiles")->type_name("A B")->expected(2);
+  app.add_option("--compare", flags->compare, "compare two saved profiles")
+      ->type_name("A B")
+      ->expected(2);
   app.footer(kExplanation);
   return [flags] { return run_profile(*flags); };
 }

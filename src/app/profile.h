@@ -20,7 +20,7 @@ struct ProfileFlags {
   std::string kernel;                 // show this one in all its forms instead of timing
   std::string trace;                  // paths; empty: none
   std::string json;
-  std::vector<std::string> compare;   // two saved profiles
+  std::vector<std::string> compare;  // two saved profiles
 };
 
 Result<int> run_profile(const ProfileFlags& flags);

@@ -6,14 +6,14 @@
 namespace smelt {
 namespace {
 
-constexpr double kMatters = 0.01;       // of the plan's time
-constexpr double kGoodEnough = 0.7;     // of what memory or arithmetic allows
-constexpr double kNearBarrier = 5;      // barriers
-constexpr double kIdle = 0.15;          // of the workers' time
-constexpr double kManyGathers = 0.1;    // of the loads
-constexpr double kManyScalars = 0.3;    // of the operations
-constexpr double kManyPasses = 1.5;     // over the weights
-constexpr double kFarBelow = 0.35;      // of both rooflines
+constexpr double kMatters = 0.01;     // of the plan's time
+constexpr double kGoodEnough = 0.7;   // of what memory or arithmetic allows
+constexpr double kNearBarrier = 5;    // barriers
+constexpr double kIdle = 0.15;        // of the workers' time
+constexpr double kManyGathers = 0.1;  // of the loads
+constexpr double kManyScalars = 0.3;  // of the operations
+constexpr double kManyPasses = 1.5;   // over the weights
+constexpr double kFarBelow = 0.35;    // of both rooflines
 
 template <class... Values>
 std::string text(const char* format, Values... values) {
@@ -31,7 +31,8 @@ double idle_share(int64_t tasks, int threads) {
 
 }  // namespace
 
-std::vector<std::string> advice_on(const ProfiledKernel& k, const MachineRates& machine, double plan_seconds) {
+std::vector<std::string> advice_on(const ProfiledKernel& k, const MachineRates& machine,
+                                   double plan_seconds) {
   std::vector<std::string> out;
   if (k.seconds < kMatters * plan_seconds || k.seconds <= 0) return out;
   const double memory = k.bytes() / machine.bytes_per_second / k.seconds;
@@ -39,21 +40,33 @@ std::vector<std::string> advice_on(const ProfiledKernel& k, const MachineRates& 
   if (std::max(memory, arithmetic) > kGoodEnough) return out;
 
   if (k.seconds_per_call() < kNearBarrier * machine.barrier_seconds)
-    out.push_back(text("barrier-bound: %.2f us a call, an empty launch takes %.2f us; fuse it with a neighbour", k.seconds_per_call() * 1e6,
-                       machine.barrier_seconds * 1e6));
+    out.push_back(text(
+        "barrier-bound: %.2f us a call, an empty launch takes %.2f us; fuse it with a neighbour",
+        k.seconds_per_call() * 1e6, machine.barrier_seconds * 1e6));
   if (const double idle = idle_share(k.tasks, machine.threads); idle > kIdle)
-    out.push_back(text("too little parallelism: %lld %s for %d workers leave them idle for %.0f %%; split another axis or the reduction",
-                       static_cast<long long>(k.tasks), k.tasks == 1 ? "task" : "tasks", machine.threads, idle * 100));
+    out.push_back(
+        text("too little parallelism: %lld %s for %d workers leave them idle for %.0f %%; split "
+             "another axis or the reduction",
+             static_cast<long long>(k.tasks), k.tasks == 1 ? "task" : "tasks", machine.threads,
+             idle * 100));
   if (k.scalar_share > kManyScalars)
-    out.push_back(text("not vectorised: %.0f %% of the operations are in nests without SIMD lanes", k.scalar_share * 100));
+    out.push_back(text("not vectorised: %.0f %% of the operations are in nests without SIMD lanes",
+                       k.scalar_share * 100));
   if (k.gather_share > kManyGathers)
-    out.push_back(text("scattered loads: %.0f %% of the loads take each lane from an address of its own; another layout or axis for the lanes",
-                       k.gather_share * 100));
+    out.push_back(
+        text("scattered loads: %.0f %% of the loads take each lane from an address of its own; "
+             "another layout or axis for the lanes",
+             k.gather_share * 100));
   if (k.weight_passes > kManyPasses)
-    out.push_back(text("more bytes than needed: the code loads each byte of its weights %.1f times; larger tiles in registers", k.weight_passes));
+    out.push_back(
+        text("more bytes than needed: the code loads each byte of its weights %.1f times; larger "
+             "tiles in registers",
+             k.weight_passes));
   if (out.empty() && std::max(memory, arithmetic) < kFarBelow)
-    out.push_back(text("far below both rooflines: %.0f %% of the memory bandwidth, %.0f %% of the arithmetic; look at its assembly with --kernel",
-                       memory * 100, arithmetic * 100));
+    out.push_back(
+        text("far below both rooflines: %.0f %% of the memory bandwidth, %.0f %% of the "
+             "arithmetic; look at its assembly with --kernel",
+             memory * 100, arithmetic * 100));
   return out;
 }
 

@@ -11,14 +11,16 @@ namespace {
 
 std::string options_text(const KernelOpts& opts) {
   std::string text;
-  for (const auto& nest : opts) text += (&nest == &opts.front() ? "" : " | ") + (nest.empty() ? "none" : to_string(nest));
+  for (const auto& nest : opts)
+    text += (&nest == &opts.front() ? "" : " | ") + (nest.empty() ? "none" : to_string(nest));
   return text;
 }
 
 // How often the code loads each byte that the kernel needs of its weights.
 double weight_passes(const PlanLaunch& launch, const KernelCost& cost, const MemoryAccess& access) {
   double loaded = 0, needed = 0;
-  for (size_t i = 0; i < launch.buffers.size() && i < cost.buffers.size() && i < access.bytes.size(); ++i) {
+  for (size_t i = 0;
+       i < launch.buffers.size() && i < cost.buffers.size() && i < access.bytes.size(); ++i) {
     if (!launch.buffers[i].is_weight) continue;
     loaded += access.bytes[i];
     needed += cost.buffers[i].read;
@@ -47,7 +49,8 @@ KernelCost within_weights(KernelCost cost, const PlanLaunch& launch) {
 }
 
 ProfiledPart& part_named(std::vector<ProfiledPart>& parts, const std::string& name) {
-  const auto found = std::find_if(parts.begin(), parts.end(), [&](const ProfiledPart& p) { return p.name == name; });
+  const auto found = std::find_if(parts.begin(), parts.end(),
+                                  [&](const ProfiledPart& p) { return p.name == name; });
   return found != parts.end() ? *found : parts.emplace_back(ProfiledPart{.name = name});
 }
 
@@ -72,7 +75,8 @@ ProfileCollector::ProfileCollector(Session& session) : session_(session) {
     PlanSamples& samples = plans_[kind];
     samples.launches = session.launches(kind);
     std::string stage;
-    for (const PlanLaunch& launch : samples.launches) samples.stages.push_back(stage = stage_of(launch, stage));
+    for (const PlanLaunch& launch : samples.launches)
+      samples.stages.push_back(stage = stage_of(launch, stage));
   }
   session.observe([this](const RunTimes& run) { listen(run); });
 }
@@ -90,7 +94,8 @@ void ProfileCollector::forget() {
 
 void ProfileCollector::listen(const RunTimes& run) {
   PlanSamples& samples = plans_.at(run.plan);
-  if (run.times_ns.size() != samples.launches.size() + 1) return;  // the head of several rows, which nobody profiles
+  if (run.times_ns.size() != samples.launches.size() + 1)
+    return;  // the head of several rows, which nobody profiles
   runs_.push_back({run.plan, run.tokens, run.position, {run.times_ns.begin(), run.times_ns.end()}});
   Group& group = samples.groups[run.symbols];
   group.seconds.resize(samples.launches.size());
@@ -108,15 +113,21 @@ std::string ProfileCollector::words(PlanKind plan, size_t launch) const {
   return launch_in_words(l, tree, cost_of(tree));
 }
 
-std::string ProfileCollector::stage(PlanKind plan, size_t launch) const { return plans_.at(plan).stages[launch]; }
+std::string ProfileCollector::stage(PlanKind plan, size_t launch) const {
+  return plans_.at(plan).stages[launch];
+}
 
-ProfileCollector::Facts ProfileCollector::facts_of(const PlanLaunch& launch, const SymbolValues& symbols, int64_t position) const {
+ProfileCollector::Facts ProfileCollector::facts_of(const PlanLaunch& launch,
+                                                   const SymbolValues& symbols,
+                                                   int64_t position) const {
   const KernelDescription k = session_.kernel(launch.kernel);
-  return {within_weights(cost_of(k.tree, symbols, positions_of(launch, position)), launch), shape_of(k.tree, k.opts, symbols),
+  return {within_weights(cost_of(k.tree, symbols, positions_of(launch, position)), launch),
+          shape_of(k.tree, k.opts, symbols),
           memory_access(session_.listing(launch.kernel, false).program, symbols)};
 }
 
-void ProfileCollector::add_kernel(const PlanLaunch& launch, const Facts& facts, double times, double seconds, Totals& totals) const {
+void ProfileCollector::add_kernel(const PlanLaunch& launch, const Facts& facts, double times,
+                                  double seconds, Totals& totals) const {
   ProfiledKernel& k = totals.kernels[launch.kernel];
   if (k.name.empty()) {
     const KernelDescription description = session_.kernel(launch.kernel);
@@ -144,18 +155,22 @@ void ProfileCollector::add(const PlanSamples& samples, Totals& totals) const {
     std::map<int, Facts> facts;  // by kernel
     for (size_t i = 0; i < samples.launches.size(); ++i) {
       const PlanLaunch& launch = samples.launches[i];
-      if (!facts.contains(launch.kernel)) facts[launch.kernel] = facts_of(launch, symbols, group.middle_position());
+      if (!facts.contains(launch.kernel))
+        facts[launch.kernel] = facts_of(launch, symbols, group.middle_position());
       const Facts& f = facts[launch.kernel];
       const double times = group.replays, seconds = sample_of(group.seconds[i]).median * times;
       add_kernel(launch, f, times, seconds, totals);
       totals.stage_of[launch.kernel][samples.stages[i]] += seconds;
       add_part(part_named(totals.stages, samples.stages[i]), f.cost, times, seconds);
-      if (launch.layer >= 0) add_part(part_named(totals.layers, "layer " + std::to_string(launch.layer)), f.cost, times, seconds);
+      if (launch.layer >= 0)
+        add_part(part_named(totals.layers, "layer " + std::to_string(launch.layer)), f.cost, times,
+                 seconds);
     }
   }
 }
 
-ProfiledPlan ProfileCollector::plan_of(const std::string& name, std::initializer_list<PlanKind> kinds, int replays,
+ProfiledPlan ProfileCollector::plan_of(const std::string& name,
+                                       std::initializer_list<PlanKind> kinds, int replays,
                                        const MachineRates& machine) const {
   Totals totals;
   ProfiledPlan plan{.name = name, .runs = replays};
@@ -166,8 +181,11 @@ ProfiledPlan ProfileCollector::plan_of(const std::string& name, std::initializer
   }
   for (auto& [number, k] : totals.kernels) {
     const auto& stages = totals.stage_of[number];
-    k.stage = std::max_element(stages.begin(), stages.end(), [](const auto& a, const auto& b) { return a.second < b.second; })->first;
-    for (double* value : {&k.calls, &k.seconds, &k.read, &k.written, &k.float_ops, &k.int_ops}) *value *= share;
+    k.stage = std::max_element(stages.begin(), stages.end(), [](const auto& a, const auto& b) {
+                return a.second < b.second;
+              })->first;
+    for (double* value : {&k.calls, &k.seconds, &k.read, &k.written, &k.float_ops, &k.int_ops})
+      *value *= share;
     plan.kernels.push_back(k);
   }
   for (std::vector<ProfiledPart>* parts : {&totals.stages, &totals.layers})
@@ -175,18 +193,21 @@ ProfiledPlan ProfileCollector::plan_of(const std::string& name, std::initializer
       for (double* value : {&p.seconds, &p.bytes, &p.calls}) *value *= share;
   plan.stages = std::move(totals.stages);
   plan.layers = std::move(totals.layers);
-  std::stable_sort(plan.kernels.begin(), plan.kernels.end(), [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
+  std::stable_sort(plan.kernels.begin(), plan.kernels.end(),
+                   [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
   const double seconds = plan.seconds();
   for (ProfiledKernel& k : plan.kernels) k.advice = advice_on(k, machine, seconds);
   return plan;
 }
 
-Profile ProfileCollector::result(const std::string& model, const MachineRates& machine, int prompts) const {
+Profile ProfileCollector::result(const std::string& model, const MachineRates& machine,
+                                 int prompts) const {
   Profile profile{.model = model, .machine = machine};
   if (const int replays = plans_.at(PlanKind::Decode).replays; replays > 0)
     profile.plans.push_back(plan_of("decode", {PlanKind::Decode}, replays, machine));
   if (prompts > 0 && plans_.at(PlanKind::Prefill).replays > 0)
-    profile.plans.push_back(plan_of("prefill", {PlanKind::Prefill, PlanKind::Head}, prompts, machine));
+    profile.plans.push_back(
+        plan_of("prefill", {PlanKind::Prefill, PlanKind::Head}, prompts, machine));
   return profile;
 }
 

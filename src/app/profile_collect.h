@@ -44,7 +44,9 @@ class ProfileCollector {
     int replays = 0;
     double positions = 0;                      // of the middle token, added up
     std::vector<std::vector<double>> seconds;  // by launch
-    int64_t middle_position() const { return static_cast<int64_t>(positions / std::max(replays, 1)); }
+    int64_t middle_position() const {
+      return static_cast<int64_t>(positions / std::max(replays, 1));
+    }
   };
   struct PlanSamples {
     std::vector<PlanLaunch> launches;
@@ -64,9 +66,11 @@ class ProfileCollector {
 
   void listen(const RunTimes& run);
   Facts facts_of(const PlanLaunch& launch, const SymbolValues& symbols, int64_t position) const;
-  void add_kernel(const PlanLaunch& launch, const Facts& facts, double times, double seconds, Totals& totals) const;
+  void add_kernel(const PlanLaunch& launch, const Facts& facts, double times, double seconds,
+                  Totals& totals) const;
   void add(const PlanSamples& samples, Totals& totals) const;
-  ProfiledPlan plan_of(const std::string& name, std::initializer_list<PlanKind> kinds, int replays, const MachineRates& machine) const;
+  ProfiledPlan plan_of(const std::string& name, std::initializer_list<PlanKind> kinds, int replays,
+                       const MachineRates& machine) const;
 
   Session& session_;
   std::map<PlanKind, PlanSamples> plans_;

@@ -78,7 +78,8 @@ ProfiledPlan plan_from(const Json& json) {
 Profile profile_from(const Json& json) {
   Profile profile{.model = json.at("model")};
   const Json& machine = json.at("machine");
-  profile.machine = {machine.at("threads"), machine.at("bytes_per_second"), machine.at("float_ops_per_second"), machine.at("barrier_seconds")};
+  profile.machine = {machine.at("threads"), machine.at("bytes_per_second"),
+                     machine.at("float_ops_per_second"), machine.at("barrier_seconds")};
   for (const Json& plan : json.at("plans")) profile.plans.push_back(plan_from(plan));
   return profile;
 }
@@ -131,10 +132,14 @@ Status save_profile(const Profile& profile, const std::string& path) {
 
 Result<Profile> load_profile(const std::string& path) {
   SMELT_TRY(text, read_file(path));
-  const auto wrong = [&] { return Error{"[profile] " + path + ": is not a profile; make one with `smelt profile --json FILE`"}; };
+  const auto wrong = [&] {
+    return Error{"[profile] " + path +
+                 ": is not a profile; make one with `smelt profile --json FILE`"};
+  };
   const Json json = Json::parse(text, nullptr, false);
   if (!json.is_object() || !json.contains("smelt_profile")) return wrong();
-  if (json["smelt_profile"] != kFormat) return Error{"[profile] " + path + ": was saved by another version of smelt; make it again"};
+  if (json["smelt_profile"] != kFormat)
+    return Error{"[profile] " + path + ": was saved by another version of smelt; make it again"};
   try {
     return profile_from(json);
   } catch (const Json::exception&) {

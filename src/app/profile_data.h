@@ -12,14 +12,14 @@ namespace smelt {
 
 // Of one replay of the plan, on average over those that were measured.
 struct ProfiledKernel {
-  std::string name;       // of the code; the same in every process
-  std::string what;       // what it computes, in words
-  std::string stage;      // where most of its time goes: "experts"
+  std::string name;   // of the code; the same in every process
+  std::string what;   // what it computes, in words
+  std::string stage;  // where most of its time goes: "experts"
   std::string options;
   double calls = 0;
-  double seconds = 0;     // of all calls
+  double seconds = 0;                                        // of all calls
   double read = 0, written = 0, float_ops = 0, int_ops = 0;  // of all calls
-  int64_t tasks = 0;         // of one call
+  int64_t tasks = 0;                                         // of one call
   double scalar_share = 0;   // of the operations: outside of SIMD lanes
   double gather_share = 0;   // of the loads: one address a lane
   double weight_passes = 0;  // how often the code loads each byte of its weights; 0: it has none
@@ -38,9 +38,9 @@ struct ProfiledPart {
 };
 
 struct ProfiledPlan {
-  std::string name;     // "decode", "prefill"
-  double tokens = 0;    // of one replay
-  int runs = 0;         // replays that were measured
+  std::string name;                     // "decode", "prefill"
+  double tokens = 0;                    // of one replay
+  int runs = 0;                         // replays that were measured
   std::vector<ProfiledKernel> kernels;  // costliest first
   std::vector<ProfiledPart> stages;     // in the order in which a token meets them
   std::vector<ProfiledPart> layers;

@@ -23,22 +23,32 @@ std::string multiply_add_text(int lanes) {
   const auto chain = [](const char* name, int i) { return std::string(name) + std::to_string(i); };
   std::string phis, steps, sums;
   for (int i = 0; i < kChains; ++i) {
-    phis += "  " + chain("%a", i) + " = phi " + vector + " [ %x, %entry ], [ " + chain("%b", i) + ", %loop ]\n";
-    steps += "  " + chain("%b", i) + " = call " + vector + " @" + fma + "(" + vector + " " + chain("%a", i) + ", " + vector + " %x, " + vector + " %x)\n";
-    sums += "  " + chain("%s", i) + " = fadd " + vector + " " + (i ? chain("%s", i - 1) : std::string("%x")) + ", " + chain("%b", i) + "\n";
+    phis += "  " + chain("%a", i) + " = phi " + vector + " [ %x, %entry ], [ " + chain("%b", i) +
+            ", %loop ]\n";
+    steps += "  " + chain("%b", i) + " = call " + vector + " @" + fma + "(" + vector + " " +
+             chain("%a", i) + ", " + vector + " %x, " + vector + " %x)\n";
+    sums += "  " + chain("%s", i) + " = fadd " + vector + " " +
+            (i ? chain("%s", i - 1) : std::string("%x")) + ", " + chain("%b", i) + "\n";
   }
   return "define void @multiply_add(ptr %buffers, ptr %symbols, i64 %part, i64 %parts) {\nentry:\n"
          "  %out = load ptr, ptr %buffers\n"
          "  %offset = mul i64 %part, 64\n"
          "  %mine = getelementptr i8, ptr %out, i64 %offset\n"
-         "  %x = load " + vector + ", ptr %mine, align 4\n"
+         "  %x = load " +
+         vector +
+         ", ptr %mine, align 4\n"
          "  br label %loop\nloop:\n"
-         "  %i = phi i64 [ 0, %entry ], [ %next, %loop ]\n" + phis + steps +
+         "  %i = phi i64 [ 0, %entry ], [ %next, %loop ]\n" +
+         phis + steps +
          "  %next = add i64 %i, 1\n"
-         "  %more = icmp slt i64 %next, " + std::to_string(kRounds) + "\n"
-         "  br i1 %more, label %loop, label %done\ndone:\n" + sums +
-         "  store " + vector + " " + chain("%s", kChains - 1) + ", ptr %mine, align 4\n  ret void\n}\n"
-         "declare " + vector + " @" + fma + "(" + vector + ", " + vector + ", " + vector + ")\n";
+         "  %more = icmp slt i64 %next, " +
+         std::to_string(kRounds) +
+         "\n"
+         "  br i1 %more, label %loop, label %done\ndone:\n" +
+         sums + "  store " + vector + " " + chain("%s", kChains - 1) +
+         ", ptr %mine, align 4\n  ret void\n}\n"
+         "declare " +
+         vector + " @" + fma + "(" + vector + ", " + vector + ", " + vector + ")\n";
 }
 
 void do_nothing(const void* const*, const int64_t*, int64_t, int64_t) {}
@@ -70,7 +80,8 @@ Result<MachineRates> measure_machine(int threads) {
   const double operations = 2.0 * kChains * lanes * kRounds * workers.count();
   rates.float_ops_per_second = operations / best_seconds(workers, {{entry, buffers}});
 
-  rates.barrier_seconds = best_seconds(workers, std::vector<Launch>(kLaunches, {do_nothing, buffers})) / kLaunches;
+  rates.barrier_seconds =
+      best_seconds(workers, std::vector<Launch>(kLaunches, {do_nothing, buffers})) / kLaunches;
   return rates;
 }
 

@@ -7,9 +7,9 @@ namespace smelt {
 
 struct MachineRates {
   int threads = 1;
-  double bytes_per_second = 0;   // read from memory by all workers together
+  double bytes_per_second = 0;      // read from memory by all workers together
   double float_ops_per_second = 0;  // f32 multiply-adds in registers, each counting two
-  double barrier_seconds = 0;    // an empty launch and its barrier
+  double barrier_seconds = 0;       // an empty launch and its barrier
 };
 
 // Takes about half a second.

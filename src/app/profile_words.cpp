@@ -6,7 +6,9 @@
 namespace smelt {
 namespace {
 
-bool contains(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string& text, const char* part) {
+  return text.find(part) != std::string::npos;
+}
 
 std::string short_name(std::string name) {
   for (const char* end : {".weight", ".bias"})
@@ -26,7 +28,8 @@ void add_once(std::vector<std::string>& names, const std::string& name) {
 
 bool is_bookkeeping(const std::string& name) {
   static const char* const kNames[] = {"positions", "tables", "pages", "rows", "cos", "sin"};
-  return std::any_of(std::begin(kNames), std::end(kNames), [&](const char* n) { return name == n; });
+  return std::any_of(std::begin(kNames), std::end(kNames),
+                     [&](const char* n) { return name == n; });
 }
 
 }  // namespace
@@ -37,15 +40,22 @@ std::string launch_in_words(const PlanLaunch& launch, Ref tree, const KernelCost
   for (size_t i = 0; i < launch.buffers.size() && i < cost.buffers.size(); ++i) {
     const LaunchBuffer& buffer = launch.buffers[i];
     if (buffer.is_weight) {
-      if (contains(buffer.name, "norm")) has_norm = true;
-      else add_once(matrices, short_name(buffer.name) + (cost.buffers[i].gathered ? " (chosen rows)" : ""));
+      if (contains(buffer.name, "norm"))
+        has_norm = true;
+      else
+        add_once(matrices,
+                 short_name(buffer.name) + (cost.buffers[i].gathered ? " (chosen rows)" : ""));
       continue;
     }
-    if (cost.buffers[i].written > 0) add_once(outputs, buffer.name);
-    else if (!is_bookkeeping(buffer.name)) add_once(inputs, buffer.name);
+    if (cost.buffers[i].written > 0)
+      add_once(outputs, buffer.name);
+    else if (!is_bookkeeping(buffer.name))
+      add_once(inputs, buffer.name);
   }
   std::string text = listed(matrices);
-  if (!inputs.empty()) text += (text.empty() ? "" : " of ") + std::string(has_norm ? "rms-normed " : "") + listed(inputs);
+  if (!inputs.empty())
+    text +=
+        (text.empty() ? "" : " of ") + std::string(has_norm ? "rms-normed " : "") + listed(inputs);
   if (!outputs.empty()) text += " -> " + listed(outputs);
   return text + " (" + operations_in_words(tree) + ")";
 }
@@ -53,8 +63,10 @@ std::string launch_in_words(const PlanLaunch& launch, Ref tree, const KernelCost
 std::string stage_of(const PlanLaunch& launch, const std::string& previous) {
   if (launch.stage != "block") return launch.stage;
   // A kernel that spans two parts belongs to the one with more weights: the later ones in this list.
-  const std::pair<const char*, const char*> kParts[] = {{"cache", "attention"},           {"attn_", "attention"},
-                                                        {"ffn_gate_inp", "router"},       {"_shexp", "shared expert"},
+  const std::pair<const char*, const char*> kParts[] = {{"cache", "attention"},
+                                                        {"attn_", "attention"},
+                                                        {"ffn_gate_inp", "router"},
+                                                        {"_shexp", "shared expert"},
                                                         {"_exps", "experts"}};
   std::string stage;
   for (const auto& [part, name] : kParts)

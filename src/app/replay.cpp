@@ -11,7 +11,9 @@ namespace smelt {
 
 Action declare_replay(CLI::App& app) {
   const auto path = std::make_shared<std::string>();
-  app.add_option("kernel", *path, "a file that DUMP=dir wrote, such as dir/KERNEL.ir")->type_name("FILE")->required();
+  app.add_option("kernel", *path, "a file that DUMP=dir wrote, such as dir/KERNEL.ir")
+      ->type_name("FILE")
+      ->required();
   app.footer("Example:\n  DUMP=kernels smelt run -n 1\n  smelt replay kernels/KERNEL.ir\n");
   return [path]() -> Result<int> {
     SMELT_TRY(report, replay_kernel(*path));

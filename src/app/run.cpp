@@ -58,28 +58,34 @@ void declare_prompt(CLI::App& app, RunFlags& flags) {
 
 void declare_sampling(CLI::App& app, RunFlags& flags) {
   SamplerOptions& sampler = flags.sampler;
-  app.add_option("--temp", sampler.temperature, "how freely to choose; 0: always the most likely token")
+  app.add_option("--temp", sampler.temperature,
+                 "how freely to choose; 0: always the most likely token")
       ->type_name("X")
       ->check(number(0, 100));
   app.add_option("--top-k", sampler.top_k, "choose among the K most likely tokens; 0: all")
       ->type_name("K")
       ->check(whole_number(0, INT32_MAX));
-  app.add_option("--top-p", sampler.top_p, "choose among the tokens that make up this probability; 1: all")
+  app.add_option("--top-p", sampler.top_p,
+                 "choose among the tokens that make up this probability; 1: all")
       ->type_name("P")
       ->check(number(0, 1));
   app.add_option("--min-p", sampler.min_p, "drop tokens less likely than P times the best; 0: none")
       ->type_name("P")
       ->check(number(0, 1));
-  app.add_option("--seed", flags.seed, "the same seed gives the same text; without it, a new one each time")
+  app.add_option("--seed", flags.seed,
+                 "the same seed gives the same text; without it, a new one each time")
       ->type_name("N")
       ->check(whole_number(0, INT64_MAX));
-  app.add_option("--repeat-penalty", sampler.repeat_penalty, "over 1: make recent tokens less likely; 1: off")
+  app.add_option("--repeat-penalty", sampler.repeat_penalty,
+                 "over 1: make recent tokens less likely; 1: off")
       ->type_name("X")
       ->check(number(0.01, 100));
-  app.add_option("--repeat-last-n", sampler.repeat_last_n, "how many recent tokens that is; -1: all")
+  app.add_option("--repeat-last-n", sampler.repeat_last_n,
+                 "how many recent tokens that is; -1: all")
       ->type_name("N")
       ->check(whole_number(-1, INT32_MAX));
-  app.add_flag("--ignore-eos", flags.generate.ignore_stop, "never choose a token that ends the text");
+  app.add_flag("--ignore-eos", flags.generate.ignore_stop,
+               "never choose a token that ends the text");
 }
 
 int usage(const char* message) {
@@ -93,9 +99,7 @@ std::string without_last_newline(std::string text) {
   return text;
 }
 
-std::string read_stdin() {
-  return {std::istreambuf_iterator<char>(std::cin), {}};
-}
+std::string read_stdin() { return {std::istreambuf_iterator<char>(std::cin), {}}; }
 
 // Where the prompt comes from, in order: -p, -f, stdin unless it is a terminal, the story start of the embedded model.
 Result<Prompt> find_prompt(const RunFlags& flags) {
@@ -114,7 +118,8 @@ Result<Prompt> find_prompt(const RunFlags& flags) {
 Status check_length(const Session& session, size_t tokens) {
   if (tokens <= static_cast<size_t>(session.context())) return {};
   return Error{"[run] prompt: its " + std::to_string(tokens) + " tokens do not fit a context of " +
-               std::to_string(session.context()) + "; make it shorter, or the context longer with -c"};
+               std::to_string(session.context()) +
+               "; make it shorter, or the context longer with -c"};
 }
 
 void print(std::string_view text) {
@@ -137,11 +142,13 @@ const char* note(StopReason reason) {
   return nullptr;
 }
 
-void print_statistics(const SessionStats& stats, const Generation& generation, const SamplerOptions& sampler) {
+void print_statistics(const SessionStats& stats, const Generation& generation,
+                      const SamplerOptions& sampler) {
   if (const char* text = note(generation.stopped)) std::fprintf(stderr, "%s\n", text);
   std::fprintf(stderr, "%s\n", load_line(stats).c_str());
   if (generation.prompt_tokens > 0) std::fprintf(stderr, "%s\n", prompt_line(generation).c_str());
-  if (generation.decode_steps > 0) std::fprintf(stderr, "%s\n", decode_line(stats, generation).c_str());
+  if (generation.decode_steps > 0)
+    std::fprintf(stderr, "%s\n", decode_line(stats, generation).c_str());
   if (sampler.temperature > 0) {
     std::fprintf(stderr, "seed %llu\n", static_cast<unsigned long long>(sampler.seed));
   }
@@ -157,7 +164,9 @@ SamplerOptions sampler_options(const RunFlags& flags, const Tokenizer& tokenizer
 Result<int> write_text(const RunFlags& flags, const Prompt& prompt) {
   SMELT_TRY(engine, open_engine(flags.engine));
   const std::vector<int32_t> ids = engine.tokenizer->encode(prompt.text);
-  if (ids.empty()) return Error{"[run] prompt: the vocabulary of this model has no token for it; try another text"};
+  if (ids.empty())
+    return Error{
+        "[run] prompt: the vocabulary of this model has no token for it; try another text"};
   SMELT_CHECK(check_length(*engine.session, ids.size()));
   const SamplerOptions options = sampler_options(flags, *engine.tokenizer);
   Sampler sampler(options);
@@ -166,8 +175,8 @@ Result<int> write_text(const RunFlags& flags, const Prompt& prompt) {
   if (prompt.echo) print(prompt.text);
   StreamDecoder decoder(*engine.tokenizer, !flags.special);
   const auto emit = [&](int32_t id) { print(decoder.push(id)); };
-  SMELT_TRY(generation,
-            generate(*engine.session, *engine.tokenizer, sampler, ids, flags.generate, emit, interrupted()));
+  SMELT_TRY(generation, generate(*engine.session, *engine.tokenizer, sampler, ids, flags.generate,
+                                 emit, interrupted()));
   print(decoder.flush() + "\n");
   print_statistics(engine.session->stats(), generation, options);
   SMELT_CHECK(check_stdout());
@@ -176,9 +185,11 @@ Result<int> write_text(const RunFlags& flags, const Prompt& prompt) {
 
 Result<int> run(const RunFlags& flags) {
   if (flags.benchmark->count() > 0) return run_benchmark(flags.engine, flags.benchmark_tokens);
-  if (flags.prompt && flags.prompt_file) return usage("--prompt and --file are two prompts; give one of them");
+  if (flags.prompt && flags.prompt_file)
+    return usage("--prompt and --file are two prompts; give one of them");
   SMELT_TRY(prompt, find_prompt(flags));
-  if (prompt.text.empty()) return usage("no prompt: give -p TEXT, -f FILE, or text on standard input");
+  if (prompt.text.empty())
+    return usage("no prompt: give -p TEXT, -f FILE, or text on standard input");
   return write_text(flags, prompt);
 }
 
@@ -187,12 +198,14 @@ Result<int> run(const RunFlags& flags) {
 Action declare_run(CLI::App& app) {
   const auto flags = std::make_shared<RunFlags>();
   declare_prompt(app, *flags);
-  app.add_option("-n,--predict", flags->generate.max_tokens, "tokens to write; -1: until the text ends")
+  app.add_option("-n,--predict", flags->generate.max_tokens,
+                 "tokens to write; -1: until the text ends")
       ->type_name("N")
       ->check(whole_number(-1, int64_t{1} << 30));
   declare_engine_flags(app, flags->engine);
   declare_sampling(app, *flags);
-  flags->benchmark = app.add_option("--benchmark", flags->benchmark_tokens, "time N decode steps and write nothing")
+  flags->benchmark = app.add_option("--benchmark", flags->benchmark_tokens,
+                                    "time N decode steps and write nothing")
                          ->type_name("[N]")
                          ->expected(0, 1)
                          ->check(whole_number(1, 1 << 20));

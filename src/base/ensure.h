@@ -7,7 +7,8 @@
 namespace smelt {
 
 // Prints the failure and the innermost notes set by EnsureNote, then aborts.
-[[noreturn]] void ensure_failed(const char* file, int line, const char* condition, const std::string& text);
+[[noreturn]] void ensure_failed(const char* file, int line, const char* condition,
+                                const std::string& text);
 
 // While it lives, names what is being worked on (a pass, a kernel, a dump file) for ensure_failed.
 class EnsureNote {

@@ -55,8 +55,8 @@ class [[nodiscard]] Status {
 }  // namespace smelt
 
 // Evaluates a Result or Status expression and returns its error from the enclosing function.
-#define SMELT_TRY(name, expression)         \
-  auto name##_result = (expression);        \
+#define SMELT_TRY(name, expression)                 \
+  auto name##_result = (expression);                \
   if (!name##_result) return name##_result.error(); \
   auto name = name##_result.take()
 

@@ -17,7 +17,8 @@ struct Mask {
 
 bool is_identity(Ref value, Op op) {
   if (!is_const(value)) return false;
-  return op == Op::ReduceSum ? value->arg.f == 0 && value->arg.i == 0 : is_float(value->dtype) && value->arg.f <= kMasked;
+  return op == Op::ReduceSum ? value->arg.f == 0 && value->arg.i == 0
+                             : is_float(value->dtype) && value->arg.f <= kMasked;
 }
 
 std::optional<Mask> mask_of(Ref reduce) {
@@ -34,7 +35,8 @@ std::optional<Ref> limit_of(const Mask& mask, Ref range) {
   bool keeps = mask.keeps;
   if (condition->op == Op::Not) condition = condition->src[0], keeps = !keeps;
   if (condition->op != Op::Lt || !is_int(condition->src[0]->dtype)) return std::nullopt;
-  Ref below = condition->src[0], above = condition->src[1];  // keeps: below < above; drops: !(below < above)
+  Ref below = condition->src[0],
+      above = condition->src[1];  // keeps: below < above; drops: !(below < above)
   Ref slack = constant(0);
   if (!keeps) {  // kept where above <= below, that is above < below + 1
     std::swap(below, above);
@@ -46,9 +48,23 @@ std::optional<Ref> limit_of(const Mask& mask, Ref range) {
   return simplify(cast(above, DType::I64) + slack - cast(base, DType::I64));
 }
 
+bool is_reduce_loop(Ref range) {
+  return range->op == Op::Range && static_cast<RangeKind>(range->arg.list[0]) == RangeKind::Reduce;
+}
+
+// A sum that a mask throws away is not computed.
+Ref dropped(Ref masked) {
+  const Ref condition = masked->src[0], sum = masked->src[1];
+  if (sum->op != Op::ReduceSum || !is_identity(masked->src[2], Op::ReduceSum)) return masked;
+  const Ref range = sum->src.back();
+  if (sum->src.size() != 2 || !is_reduce_loop(range)) return masked;
+  const Ref size = simplify(cast(condition, DType::I64) * range->src[0]);
+  return substitute(sum, {{range, make(Op::Range, DType::I64, {size}, range->arg)}});
+}
+
 Ref bounded(Ref reduce) {
   const Ref range = reduce->src.back();
-  if (range->op != Op::Range || static_cast<RangeKind>(range->arg.list[0]) != RangeKind::Reduce) return reduce;
+  if (!is_reduce_loop(range)) return reduce;
   const auto mask = mask_of(reduce);
   if (!mask) return reduce;
   const auto limit = limit_of(*mask, range);
@@ -67,7 +83,9 @@ Refs bound_masks(const Refs& stores) {
   Refs out;
   for (Ref s : stores)
     out.push_back(rebuild(s, [](Ref, Ref n) {
-      const bool maskable = n->op == Op::ReduceSum || n->op == Op::ReduceMax || n->op == Op::SoftmaxSum;
+      if (n->op == Op::Where) return dropped(n);
+      const bool maskable =
+          n->op == Op::ReduceSum || n->op == Op::ReduceMax || n->op == Op::SoftmaxSum;
       return maskable ? bounded(n) : n;
     }));
   return out;

@@ -38,7 +38,8 @@ class Widen {
     if (n->op == Op::Const) return constant(n->arg.i, DType::I32);
     if (!is_byte(n->dtype)) return Ref();
     switch (n->op) {
-      case Op::And: case Op::Or: return both(n);
+      case Op::And:
+      case Op::Or: return both(n);
       case Op::Shr: return shift_right(n);
       case Op::Shl: return shift_left(n);
       case Op::Where: return choice(n);
@@ -53,7 +54,9 @@ class Widen {
     const auto byte = const_int(simplify(n->src[1] % kWord));
     if (!byte) return Ref();
     const Ref word = make(Op::Load, DType::I32, {n->src[0], simplify(n->src[1] - *byte)});
-    const auto shifted = [](Op op, Ref x, int64_t by) { return by == 0 ? x : binary(op, x, constant(by, DType::I32)); };
+    const auto shifted = [](Op op, Ref x, int64_t by) {
+      return by == 0 ? x : binary(op, x, constant(by, DType::I32));
+    };
     if (n->dtype == DType::I8) return shifted(Op::Shr, shifted(Op::Shl, word, 24 - 8 * *byte), 24);
     return binary(Op::And, shifted(Op::Shr, word, 8 * *byte), constant(255, DType::I32));
   }
@@ -85,12 +88,14 @@ class Widen {
     if (!x) return Ref();
     if (!by) return n->dtype == DType::U8 ? binary(Op::Shr, x, cast(n->src[1], DType::I32)) : Ref();
     if (*by == 0) return x;
-    if (x->op != Op::And || !is_const(x->src[1])) return binary(Op::Shr, x, constant(*by, DType::I32));
+    if (x->op != Op::And || !is_const(x->src[1]))
+      return binary(Op::Shr, x, constant(*by, DType::I32));
     // and(shr(w, a), m) >> b  ->  and(shr(w, a + b), m >> b)
     const Ref inner = x->src[0];
     const bool shifted = inner->op == Op::Shr && is_const(inner->src[1]);
     const int64_t total = *by + (shifted ? inner->src[1]->arg.i : 0);
-    return binary(Op::And, binary(Op::Shr, shifted ? inner->src[0] : inner, constant(total, DType::I32)),
+    return binary(Op::And,
+                  binary(Op::Shr, shifted ? inner->src[0] : inner, constant(total, DType::I32)),
                   constant(x->src[1]->arg.i >> *by, DType::I32));
   }
 
@@ -99,7 +104,9 @@ class Widen {
     const Ref x = wide(n->src[0]);
     const auto by = const_int(n->src[1]);
     if (!x || n->dtype != DType::U8) return Ref();
-    if (!by) return binary(Op::And, binary(Op::Shl, x, cast(n->src[1], DType::I32)), constant(255, DType::I32));
+    if (!by)
+      return binary(Op::And, binary(Op::Shl, x, cast(n->src[1], DType::I32)),
+                    constant(255, DType::I32));
     if (*by == 0) return x;
     const Ref y = binary(Op::Shl, x, constant(*by, DType::I32));
     const bool fits = n->src[0]->max << *by <= 255;

@@ -22,8 +22,8 @@ struct CodegenResult {
 using PassObserver = std::function<void(const char* pass, const Refs& stores)>;
 
 struct CodegenRequest {
-  Ref tree;                          // Sink(nests of stores), from make_schedule()
-  std::string name;                  // the entry point
+  Ref tree;          // Sink(nests of stores), from make_schedule()
+  std::string name;  // the entry point
   Machine machine;
   std::vector<std::string> symbols;  // launch values that come first, see linearize.h
   KernelOpts opts;

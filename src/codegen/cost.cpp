@@ -30,12 +30,16 @@ Ref with_contents(Ref tree, const BufferContents& contents) {
   Replacements values;
   for (Ref n : toposort(tree)) {
     if (n->op != Op::Load || n->src[0]->op != Op::Param || !is_int(n->dtype)) continue;
-    if (const auto known = contents.find(n->src[0]->arg.i); known != contents.end()) values[n] = constant(known->second, n->dtype);
+    if (const auto known = contents.find(n->src[0]->arg.i); known != contents.end())
+      values[n] = constant(known->second, n->dtype);
   }
   return values.empty() ? tree : substitute(tree, values);
 }
 
-double size_of_range(Ref range) { return static_cast<double>(const_int(range->src[0]).value_or(std::max<int64_t>(range->src[0]->max, 0))); }
+double size_of_range(Ref range) {
+  return static_cast<double>(
+      const_int(range->src[0]).value_or(std::max<int64_t>(range->src[0]->max, 0)));
+}
 
 // How often a value is computed: the ranges that it depends on, those of finished reductions left out.
 class Multiplicity {
@@ -52,7 +56,8 @@ class Multiplicity {
         for (Ref r : Ranges(ranges(s)))
           if (std::find(out.begin(), out.end(), r) == out.end()) out.push_back(r);
       if (is_reduce(n->op))
-        std::erase_if(out, [&](Ref r) { return std::find(n->src.begin(), n->src.end(), r) != n->src.end(); });
+        std::erase_if(
+            out, [&](Ref r) { return std::find(n->src.begin(), n->src.end(), r) != n->src.end(); });
     }
     return memo_[n.get()] = std::move(out);
   }
@@ -94,7 +99,8 @@ bool is_free(Op op) { return op == Op::Bitcast || !(is_elementwise(op) || is_red
 
 bool is_float_op(Ref n) {
   if (n->op == Op::Cast) return false;
-  return is_float(n->op == Op::Lt || n->op == Op::Eq || n->op == Op::TopK ? n->src[0]->dtype : n->dtype);
+  return is_float(n->op == Op::Lt || n->op == Op::Eq || n->op == Op::TopK ? n->src[0]->dtype
+                                                                          : n->dtype);
 }
 
 void add_operations(const Refs& stores, KernelCost& cost) {
@@ -116,7 +122,9 @@ void add_patterns(const Refs& stores, Patterns& reads, Patterns& writes) {
       if (n->op == Op::Load && n->src[0]->op == Op::Param && seen.insert(n.get()).second)
         reads[n->src[0]->arg.i].push_back(pattern_of(n->src[1], size_of(n->dtype)));
     }
-    if (store->src[0]->op == Op::Param) writes[store->src[0]->arg.i].push_back(pattern_of(store->src[1], size_of(store->src[2]->dtype)));
+    if (store->src[0]->op == Op::Param)
+      writes[store->src[0]->arg.i].push_back(
+          pattern_of(store->src[1], size_of(store->src[2]->dtype)));
   }
 }
 
@@ -133,8 +141,10 @@ double operations_of(const Refs& stores) {
 // every loop.
 class KnownIntegers {
  public:
-  KnownIntegers(const Program& program, const SymbolValues& symbols) : program_(program), values_(program.code.size()) {
-    for (size_t i = 0; i < program.code.size(); ++i) values_[i] = value_of(program.code[i], symbols);
+  KnownIntegers(const Program& program, const SymbolValues& symbols)
+      : program_(program), values_(program.code.size()) {
+    for (size_t i = 0; i < program.code.size(); ++i)
+      values_[i] = value_of(program.code[i], symbols);
   }
 
   double rounds(const Instruction& loop) const {
@@ -179,8 +189,10 @@ std::string sizes_text(const Refs& ranges) {
   int64_t product = 1;
   std::string rest;
   for (Ref r : ranges) {
-    if (const auto n = const_int(r->src[0])) product *= *n;
-    else rest += "*" + size_text(r->src[0]);
+    if (const auto n = const_int(r->src[0]))
+      product *= *n;
+    else
+      rest += "*" + size_text(r->src[0]);
   }
   if (product == 1 && !rest.empty()) return rest.substr(1);
   return std::to_string(product) + rest;
@@ -208,7 +220,8 @@ KernelCost cost_of(Ref tree, const SymbolValues& symbols, const BufferContents& 
   const Ref bound = with_symbols(tree, symbols);
   for (Ref nest : bound->src) {
     // Masks become bounds while they are as the model wrote them; then what bounds them is known.
-    const Refs stores = with_contents(make(Op::Sink, DType::Void, plain_stores(nest)), contents)->src;
+    const Refs stores =
+        with_contents(make(Op::Sink, DType::Void, plain_stores(nest)), contents)->src;
     add_patterns(stores, reads, writes);
     add_operations(hoist_factors(stores), cost);
   }
@@ -218,10 +231,13 @@ KernelCost cost_of(Ref tree, const SymbolValues& symbols, const BufferContents& 
   cost.buffers.resize(static_cast<size_t>(buffers));
   for (auto& [buffer, patterns] : reads) {
     BufferCost& b = cost.buffers[static_cast<size_t>(buffer)];
-    b.gathered = std::any_of(patterns.begin(), patterns.end(), [](const Pattern& p) { return p.gathered; });
+    b.gathered =
+        std::any_of(patterns.begin(), patterns.end(), [](const Pattern& p) { return p.gathered; });
     cost.read += b.read = distinct_bytes(std::move(patterns));
   }
-  for (auto& [buffer, patterns] : writes) cost.written += cost.buffers[static_cast<size_t>(buffer)].written = distinct_bytes(std::move(patterns));
+  for (auto& [buffer, patterns] : writes)
+    cost.written += cost.buffers[static_cast<size_t>(buffer)].written =
+        distinct_bytes(std::move(patterns));
   return cost;
 }
 
@@ -264,7 +280,8 @@ MemoryAccess memory_access(const Program& program, const SymbolValues& symbols) 
     const bool gathers = program.code[static_cast<size_t>(i.src[1])].lanes > 1;
     (i.lanes == 1 ? access.scalars : gathers ? access.gathers : access.vectors) += times.back();
     const Instruction& pointer = program.code[static_cast<size_t>(i.src[0])];
-    if (pointer.kind == Inst::Buffer) access.bytes[static_cast<size_t>(pointer.arg.i)] += times.back() * i.lanes * size_of(i.dtype);
+    if (pointer.kind == Inst::Buffer)
+      access.bytes[static_cast<size_t>(pointer.arg.i)] += times.back() * i.lanes * size_of(i.dtype);
   }
   return access;
 }
@@ -280,18 +297,22 @@ std::string operations_in_words(Ref tree) {
   for (Ref nest : tree->src) {
     Multiplicity multiplicity;
     for (Ref n : data_of(nest->src)) {
-      if (is_reduce(n->op)) reductions.push_back({multiplicity.terms(n), reduction_in_words(n, multiplicity)});
+      if (is_reduce(n->op))
+        reductions.push_back({multiplicity.terms(n), reduction_in_words(n, multiplicity)});
       has_norm |= n->op == Op::Sqrt;
       has_exp |= n->op == Op::Exp2;
     }
   }
-  std::stable_sort(reductions.begin(), reductions.end(), [](const Reduction& a, const Reduction& b) { return a.terms > b.terms; });
+  std::stable_sort(reductions.begin(), reductions.end(),
+                   [](const Reduction& a, const Reduction& b) { return a.terms > b.terms; });
   std::vector<std::string> words;
   size_t left_out = 0;
   for (const Reduction& r : reductions) {
     if (std::find(words.begin(), words.end(), r.words) != words.end()) continue;
-    if (words.size() < kMostReductions || r.words.find("top ") != std::string::npos) words.push_back(r.words);
-    else ++left_out;
+    if (words.size() < kMostReductions || r.words.find("top ") != std::string::npos)
+      words.push_back(r.words);
+    else
+      ++left_out;
   }
   if (left_out > 0) words.push_back(std::to_string(left_out) + " smaller");
   if (has_norm) words.push_back("rms norm");

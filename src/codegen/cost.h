@@ -18,7 +18,7 @@
 namespace smelt {
 
 struct BufferCost {
-  double read = 0;        // bytes
+  double read = 0;  // bytes
   double written = 0;
   bool gathered = false;  // addresses depend on values in memory
 };
@@ -42,8 +42,8 @@ KernelCost cost_of(Ref tree, const SymbolValues& symbols = {}, const BufferConte
 
 // What options have made of a kernel.
 struct KernelShape {
-  int64_t tasks = 0;           // to share out among workers, of the nest that has most operations
-  double scalar_share = 0;     // of the operations: those of nests without SIMD lanes
+  int64_t tasks = 0;        // to share out among workers, of the nest that has most operations
+  double scalar_share = 0;  // of the operations: those of nests without SIMD lanes
 };
 // REQUIRES: opts as generate() returned them for this tree.
 KernelShape shape_of(Ref tree, const KernelOpts& opts, const SymbolValues& symbols = {});

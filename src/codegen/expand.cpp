@@ -31,15 +31,21 @@ Split split_sources(Ref node, size_t first) {
   Split s;
   for (size_t i = 0; i < node->src.size(); ++i) {
     const Ref x = node->src[i];
-    if (i < first || x->op != Op::Range) s.values.push_back(x);
-    else if (kind_of(x) == RangeKind::Unroll) s.copies.push_back(x);
-    else if (kind_of(x) == RangeKind::Lane) s.lanes.push_back(x);
-    else s.loops.push_back(x);
+    if (i < first || x->op != Op::Range)
+      s.values.push_back(x);
+    else if (kind_of(x) == RangeKind::Unroll)
+      s.copies.push_back(x);
+    else if (kind_of(x) == RangeKind::Lane)
+      s.lanes.push_back(x);
+    else
+      s.loops.push_back(x);
   }
   return s;
 }
 
-Ref combine(Op reduce, Ref x, Ref y) { return binary(reduce == Op::ReduceSum ? Op::Add : Op::Max, x, y); }
+Ref combine(Op reduce, Ref x, Ref y) {
+  return binary(reduce == Op::ReduceSum ? Op::Add : Op::Max, x, y);
+}
 
 // An online softmax without a loop left: all terms are at hand.
 Ref softmax_of_terms(const Refs& terms) {
@@ -47,7 +53,8 @@ Ref softmax_of_terms(const Refs& terms) {
   for (size_t i = 2; i < terms.size(); i += 2) top = binary(Op::Max, top, terms[i]);
   Ref total;
   for (size_t i = 0; i < terms.size(); i += 2) {
-    const Ref weight = unary(Op::Exp2, (terms[i] - top) * constant_f(1.4426950408889634, top->dtype));
+    const Ref weight =
+        unary(Op::Exp2, (terms[i] - top) * constant_f(1.4426950408889634, top->dtype));
     const Ref term = weight * terms[i + 1];
     total = total ? total + term : term;
   }
@@ -71,8 +78,10 @@ Ref expand_plain(Op op, const Split& s, DType dtype) {
   size_t terms = 0;
   for_each_choice(s.copies, [&](const Replacements& choice) {
     const Ref one = substitute(s.values[0], choice);
-    if (chains.size() < kChains) chains.push_back(one);
-    else chains[terms % kChains] = combine(op, chains[terms % kChains], one);
+    if (chains.size() < kChains)
+      chains.push_back(one);
+    else
+      chains[terms % kChains] = combine(op, chains[terms % kChains], one);
     ++terms;
   });
   Ref term = chains[0];
@@ -83,7 +92,8 @@ Ref expand_plain(Op op, const Split& s, DType dtype) {
     src.insert(src.end(), s.loops.begin(), s.loops.end());
     result = make(op, dtype, std::move(src));
   }
-  for (Ref lane : s.lanes) result = make(Op::LaneReduce, dtype, {result, lane}, {.i = static_cast<int64_t>(op)});
+  for (Ref lane : s.lanes)
+    result = make(Op::LaneReduce, dtype, {result, lane}, {.i = static_cast<int64_t>(op)});
   return result;
 }
 
@@ -100,7 +110,8 @@ Ref expand_reduction(Ref n) {
 Refs expand(const Refs& stores) {
   Refs out;
   for (Ref store : stores) {
-    const Ref expanded = rebuild(store, [](Ref, Ref n) { return is_reduce(n->op) ? expand_reduction(n) : n; });
+    const Ref expanded =
+        rebuild(store, [](Ref, Ref n) { return is_reduce(n->op) ? expand_reduction(n) : n; });
     const Split s = split_sources(expanded, 3);
     for_each_choice(s.copies, [&](const Replacements& choice) {
       Refs src;

@@ -10,7 +10,9 @@ namespace {
 
 constexpr int64_t kMostMarked = 1 << 18;  // bytes of an exact picture
 
-int64_t size_of_range(Ref range) { return std::max<int64_t>(const_int(range->src[0]).value_or(range->src[0]->max), 0); }
+int64_t size_of_range(Ref range) {
+  return std::max<int64_t>(const_int(range->src[0]).value_or(range->src[0]->max), 0);
+}
 
 bool has_load(Ref expr) {
   const Refs nodes = toposort(expr);
@@ -54,7 +56,8 @@ void add_term(Pattern& pattern, const IndexTerm& term, Refs& gathered_over) {
 
 // Two loops over neighbours are one: {64, 4}, {16, 4} -> {16, 16}.
 void merge_steps(std::vector<Pattern::Step>& steps) {
-  std::stable_sort(steps.begin(), steps.end(), [](const auto& a, const auto& b) { return a.stride > b.stride; });
+  std::stable_sort(steps.begin(), steps.end(),
+                   [](const auto& a, const auto& b) { return a.stride > b.stride; });
   for (size_t i = 0; i + 1 < steps.size();) {
     if (steps[i].stride == steps[i + 1].stride * steps[i + 1].count) {
       steps[i + 1].count *= steps[i].count;
@@ -69,7 +72,8 @@ void merge_steps(std::vector<Pattern::Step>& steps) {
 // From the first byte to behind the last.
 double span_of(const Pattern& p, size_t from = 0) {
   double span = static_cast<double>(p.bytes);
-  for (size_t i = from; i < p.steps.size(); ++i) span += static_cast<double>(p.steps[i].stride) * static_cast<double>(p.steps[i].count - 1);
+  for (size_t i = from; i < p.steps.size(); ++i)
+    span += static_cast<double>(p.steps[i].stride) * static_cast<double>(p.steps[i].count - 1);
   return span;
 }
 
@@ -77,7 +81,8 @@ double bytes_of(const Pattern& p) {
   double bytes = static_cast<double>(p.bytes);
   for (size_t i = p.steps.size(); i-- > 0;) {
     bytes *= static_cast<double>(p.steps[i].count);
-    if (static_cast<double>(p.steps[i].stride) < span_of(p, i + 1)) bytes = std::min(bytes, span_of(p, i));  // steps overlap
+    if (static_cast<double>(p.steps[i].stride) < span_of(p, i + 1))
+      bytes = std::min(bytes, span_of(p, i));  // steps overlap
   }
   return bytes;
 }
@@ -102,7 +107,8 @@ void mark(const Pattern& p, size_t step, int64_t at, std::vector<bool>& marks) {
     for (int64_t i = 0; i < p.bytes; ++i) marks[static_cast<size_t>(at + i)] = true;
     return;
   }
-  for (int64_t i = 0; i < p.steps[step].count; ++i) mark(p, step + 1, at + i * p.steps[step].stride, marks);
+  for (int64_t i = 0; i < p.steps[step].count; ++i)
+    mark(p, step + 1, at + i * p.steps[step].stride, marks);
 }
 
 double marked_bytes(const std::vector<Pattern>& patterns, Extent extent) {
@@ -142,7 +148,9 @@ Pattern pattern_of(Ref offset, int64_t bytes) {
 
 double distinct_bytes(std::vector<Pattern> patterns) {
   for (size_t i = 0; i < patterns.size(); ++i)
-    patterns.erase(std::remove(patterns.begin() + static_cast<std::ptrdiff_t>(i) + 1, patterns.end(), patterns[i]), patterns.end());
+    patterns.erase(std::remove(patterns.begin() + static_cast<std::ptrdiff_t>(i) + 1,
+                               patterns.end(), patterns[i]),
+                   patterns.end());
   if (patterns.empty()) return 0;
   if (patterns.size() == 1) return bytes_of(patterns[0]);
   if (share_outer_step(patterns)) {

@@ -7,15 +7,16 @@
 namespace smelt {
 namespace {
 
-constexpr int64_t kUnrolled = 16;       // terms of a reduction written out when they are vectors,
+constexpr int64_t kUnrolled = 16;        // terms of a reduction written out when they are vectors,
 constexpr int64_t kUnrolledScalar = 64;  // and when lanes hold outputs: then a block has more terms
-constexpr int64_t kAccumulators = 16;   // sums kept in registers
-constexpr int64_t kBody = 512;          // copies x terms in a loop body
+constexpr int64_t kAccumulators = 16;    // sums kept in registers
+constexpr int64_t kBody = 512;           // copies x terms in a loop body
 
 // How the loads below an expression move with a range.
 struct Walk {
-  int neighbours = 0;  // next value, next element (or the next word, for bytes: see coalesce_loads.cpp)
-  int scattered = 0;   // any other step
+  int neighbours =
+      0;  // next value, next element (or the next word, for bytes: see coalesce_loads.cpp)
+  int scattered = 0;  // any other step
 };
 
 Walk walk(const Refs& roots, Ref range) {
@@ -34,7 +35,8 @@ Refs reductions_of(const Refs& stores) {
   Refs found;
   for (Ref s : stores)
     for (Ref n : toposort(s))
-      if (is_reduce(n->op) && std::find(found.begin(), found.end(), n) == found.end()) found.push_back(n);
+      if (is_reduce(n->op) && std::find(found.begin(), found.end(), n) == found.end())
+        found.push_back(n);
   return found;
 }
 
@@ -108,13 +110,15 @@ class Chooser {
     // The columns of an online softmax stay in registers, so that the scores are computed once.
     const bool softmax = std::any_of(stores_.begin(), stores_.end(), [](Ref s) {
       const Refs order = toposort(s);
-      return std::any_of(order.begin(), order.end(), [](Ref n) { return n->op == Op::SoftmaxSum && holds_reduction(n); });
+      return std::any_of(order.begin(), order.end(),
+                         [](Ref n) { return n->op == Op::SoftmaxSum && holds_reduction(n); });
     });
     const Refs rest = output_axes();
     if (softmax && rest.size() >= 2) {
       const Ref outer = rest[rest.size() - 2];
       const auto n = const_int(outer->src[0]);
-      if (n && *n <= 64 && outer->arg.i == 2 * inner->arg.i) try_opt({OptKind::Upcast, axis_of(outer), *n});
+      if (n && *n <= 64 && outer->arg.i == 2 * inner->arg.i)
+        try_opt({OptKind::Upcast, axis_of(outer), *n});
     }
   }
 
@@ -126,12 +130,15 @@ class Chooser {
         Ref best;
         int best_score = 0;
         for (Ref r : own_ranges(reduce)) {
-          if (lanes_for(r) == 0 || !why_not(stores_, {OptKind::Group, axis_of(r), lanes_for(r)}).empty()) continue;
+          if (lanes_for(r) == 0 ||
+              !why_not(stores_, {OptKind::Group, axis_of(r), lanes_for(r)}).empty())
+            continue;
           const Walk w = walk({reduce->src[0]}, r);
           const int score = w.neighbours - 2 * w.scattered;
           if (score > best_score) best_score = score, best = r;
         }
-        if (best && !varies_in_lanes(reduce->src[0]) && try_opt({OptKind::Group, axis_of(best), lanes_for(best)})) {
+        if (best && !varies_in_lanes(reduce->src[0]) &&
+            try_opt({OptKind::Group, axis_of(best), lanes_for(best)})) {
           again = true;
           break;
         }
@@ -141,7 +148,8 @@ class Chooser {
 
   static bool varies_in_lanes(Ref n) {
     const Refs ranges = ranges_of(n);
-    return std::any_of(ranges.begin(), ranges.end(), [](Ref r) { return kind_of(r) == RangeKind::Lane; });
+    return std::any_of(ranges.begin(), ranges.end(),
+                       [](Ref r) { return kind_of(r) == RangeKind::Lane; });
   }
 
   // The parts of a block are written out; a plain long loop gets a few terms an iteration.
@@ -149,7 +157,8 @@ class Chooser {
     for (bool again = true; again;) {
       again = false;
       for (Ref reduce : reductions_of(stores_)) {
-        if (holds_reduction(reduce) || reduce->op == Op::TopK || reduce->op == Op::SoftmaxSum) continue;
+        if (holds_reduction(reduce) || reduce->op == Op::TopK || reduce->op == Op::SoftmaxSum)
+          continue;
         int64_t written = 1;
         Refs loops;
         for (Ref r : own_ranges(reduce)) {
@@ -159,7 +168,8 @@ class Chooser {
         if (loops.empty()) continue;
         const Ref inner = loops.back();
         const auto size = const_int(inner->src[0]);
-        if (size && *size > 1 && *size * written <= (has_local_ ? kUnrolledScalar : kUnrolled)) again = try_opt({OptKind::Unroll, axis_of(inner), *size});
+        if (size && *size > 1 && *size * written <= (has_local_ ? kUnrolledScalar : kUnrolled))
+          again = try_opt({OptKind::Unroll, axis_of(inner), *size});
         else if (written < 2)
           for (int64_t n : {4, 2})
             if ((again = try_opt({OptKind::Unroll, axis_of(inner), n}))) break;
@@ -197,7 +207,9 @@ class Chooser {
     int work = 0;
     for (Ref reduce : reductions_of(stores_))
       for (Ref n : toposort(reduce))
-        if (n->op == Op::Load && size_of(n->dtype) < 4 && varies_in_lanes(n->src[1]) && !depends_on(n->src[1], axis)) ++work;
+        if (n->op == Op::Load && size_of(n->dtype) < 4 && varies_in_lanes(n->src[1]) &&
+            !depends_on(n->src[1], axis))
+          ++work;
     return work;
   }
 
@@ -208,11 +220,14 @@ class Chooser {
       if (!holds_reduction(reduce)) ++sums;
     }
     for (Ref r : axes_of(stores_))
-      if (!is_output_axis(stores_, r) && kind_of(r) == RangeKind::Unroll) written *= r->src[0]->arg.i;
+      if (!is_output_axis(stores_, r) && kind_of(r) == RangeKind::Unroll)
+        written *= r->src[0]->arg.i;
     if (sums == 0) return;
     Refs axes = output_axes();
-    std::erase_if(axes, [&](Ref r) { return kind_of(r) != RangeKind::Loop || shared_work(r) == 0; });
-    std::stable_sort(axes.begin(), axes.end(), [&](Ref a, Ref b) { return shared_work(a) > shared_work(b); });
+    std::erase_if(axes,
+                  [&](Ref r) { return kind_of(r) != RangeKind::Loop || shared_work(r) == 0; });
+    std::stable_sort(axes.begin(), axes.end(),
+                     [&](Ref a, Ref b) { return shared_work(a) > shared_work(b); });
     int64_t copies = 1;
     for (Ref axis : axes)
       for (int64_t n : {4, 2}) {
@@ -231,18 +246,32 @@ class Chooser {
       int64_t bytes = 0;
       for (Ref s : stores_)
         for (Ref n : toposort(s))
-          if (n->op == Op::Load && depends_on(n->src[1], axis)) bytes = std::max(bytes, n->src[1]->max);
+          if (n->op == Op::Load && depends_on(n->src[1], axis))
+            bytes = std::max(bytes, n->src[1]->max);
       return bytes;
     };
-    std::stable_sort(axes.begin(), axes.end(), [&](Ref a, Ref b) { return footprint(a) > footprint(b); });
+    std::stable_sort(axes.begin(), axes.end(),
+                     [&](Ref a, Ref b) { return footprint(a) > footprint(b); });
+    // Equal shares of an axis along which sums differ in length are not equal work: it goes inside.
+    std::stable_partition(axes.begin(), axes.end(), [&](Ref a) { return !is_ragged(a); });
     for (size_t i = axes.size(); i-- > 0;) try_opt({OptKind::Front, axis_of(axes[i])});
+  }
+
+  bool is_ragged(Ref axis) const {
+    const Refs reductions = reductions_of(stores_);
+    return std::any_of(reductions.begin(), reductions.end(), [&](Ref reduce) {
+      const Refs ranges = own_ranges(reduce);
+      return std::any_of(ranges.begin(), ranges.end(),
+                         [&](Ref r) { return depends_on(r->src[0], axis); });
+    });
   }
 
   void choose_tasks() {
     int64_t tasks = 1;
     while (tasks < machine_.tasks) {
       const Refs axes = output_axes();
-      const auto next = std::find_if(axes.begin(), axes.end(), [](Ref r) { return kind_of(r) == RangeKind::Loop; });
+      const auto next = std::find_if(axes.begin(), axes.end(),
+                                     [](Ref r) { return kind_of(r) == RangeKind::Loop; });
       if (next == axes.end() || !try_opt({OptKind::Task, axis_of(*next)})) break;
       tasks *= const_int((*next)->src[0]).value_or(1);
     }
@@ -256,6 +285,8 @@ class Chooser {
 
 }  // namespace
 
-std::vector<Opt> choose_opts(const Refs& stores, const Machine& machine, bool is_local) { return Chooser(stores, machine).run(is_local); }
+std::vector<Opt> choose_opts(const Refs& stores, const Machine& machine, bool is_local) {
+  return Chooser(stores, machine).run(is_local);
+}
 
 }  // namespace smelt

@@ -9,7 +9,8 @@ namespace {
 
 bool depends_on_any(Ref expr, const Refs& ranges) {
   const Refs mine = ranges_of(expr);
-  return std::any_of(ranges.begin(), ranges.end(), [&](Ref r) { return std::find(mine.begin(), mine.end(), r) != mine.end(); });
+  return std::any_of(ranges.begin(), ranges.end(),
+                     [&](Ref r) { return std::find(mine.begin(), mine.end(), r) != mine.end(); });
 }
 
 void collect_factors(Ref product, Refs& out) {
@@ -83,14 +84,16 @@ class FactorHoist {
   }
 
   bool has_invariant(const Refs& factors, const Refs& inner) const {
-    return std::any_of(factors.begin(), factors.end(), [&](Ref f) { return is_worth_pulling(f, inner); });
+    return std::any_of(factors.begin(), factors.end(),
+                       [&](Ref f) { return is_worth_pulling(f, inner); });
   }
 
   // Copies made by UPCAST share what does not depend on them: a factor common to all copies is cheaper applied to the
   // weights once than to every copy's sum.
   bool is_worth_pulling(Ref factor, const Refs& inner) const {
     if (is_const(factor) || depends_on_any(factor, inner)) return false;
-    return std::all_of(copies_.begin(), copies_.end(), [&](Ref copy) { return depends_on(factor, copy); });
+    return std::all_of(copies_.begin(), copies_.end(),
+                       [&](Ref copy) { return depends_on(factor, copy); });
   }
 
   Ref pull_product(const Refs& factors, const Refs& inner) const {
@@ -110,7 +113,9 @@ Refs hoist_factors(const Refs& stores) {
   Refs out;
   for (Ref s : stores) {
     FactorHoist pass(s);
-    out.push_back(rebuild(s, [&](Ref, Ref n) { return n->op == Op::ReduceSum && is_float(n->dtype) ? pass.hoist(n) : n; }));
+    out.push_back(rebuild(s, [&](Ref, Ref n) {
+      return n->op == Op::ReduceSum && is_float(n->dtype) ? pass.hoist(n) : n;
+    }));
   }
   return out;
 }

@@ -42,7 +42,8 @@ class Analysis {
   int lanes(Ref n) {
     if (auto it = lanes_.find(n.get()); it != lanes_.end()) return it->second;
     int count = 1;
-    if (n->op == Op::Range) count = kind_of(n) == RangeKind::Lane ? static_cast<int>(n->src[0]->arg.i) : 1;
+    if (n->op == Op::Range)
+      count = kind_of(n) == RangeKind::Lane ? static_cast<int>(n->src[0]->arg.i) : 1;
     else if (n->op != Op::LaneReduce)
       for (Ref s : n->src)
         if (!(is_reduce(n->op) && s->op == Op::Range)) count = std::max(count, lanes(s));
@@ -58,7 +59,8 @@ class Analysis {
   }
 
   static bool is_bound_by(Ref n, Ref range) {
-    return n->op == Op::LaneReduce ? kind_of(range) == RangeKind::Lane && n->src[1] == range : kind_of(range) == RangeKind::Reduce;
+    return n->op == Op::LaneReduce ? kind_of(range) == RangeKind::Lane && n->src[1] == range
+                                   : kind_of(range) == RangeKind::Reduce;
   }
 
  private:
@@ -96,15 +98,21 @@ struct Value {
 
 class NestEmitter {
  public:
-  NestEmitter(const ExpandedNest& nest, std::vector<std::string>& symbols, std::map<int64_t, int64_t>& scratch, int64_t& scratch_bytes, int& next_id)
-      : nest_(nest), symbols_(symbols), scratch_(scratch), scratch_bytes_(scratch_bytes), next_id_(next_id) {}
+  NestEmitter(const ExpandedNest& nest, std::vector<std::string>& symbols,
+              std::map<int64_t, int64_t>& scratch, int64_t& scratch_bytes, int& next_id)
+      : nest_(nest),
+        symbols_(symbols),
+        scratch_(scratch),
+        scratch_bytes_(scratch_bytes),
+        next_id_(next_id) {}
 
   Code run() {
     scopes_.emplace_back();
     for (Ref s : nest_.stores)
       for (Ref n : toposort(s))
         if (is_reduce(n->op)) reductions_.insert(n.get());
-    for (const Node* n : reductions_) siblings_[{bound_ranges(Ref(n)), facts_.height(Ref(n))}].push_back(Ref(n));
+    for (const Node* n : reductions_)
+      siblings_[{bound_ranges(Ref(n)), facts_.height(Ref(n))}].push_back(Ref(n));
     for (auto& [key, group] : siblings_) std::sort(group.begin(), group.end(), structurally_less);
 
     const size_t opened = open_task_loop();
@@ -149,8 +157,10 @@ class NestEmitter {
     Scope scope = std::move(scopes_.back());
     scopes_.pop_back();
     Code& parent = scopes_.back().code;
-    parent.push_back({{.kind = Inst::Loop, .dtype = DType::I64, .src = {scope.begin, scope.end}}, scope.loop});
-    parent.insert(parent.end(), std::make_move_iterator(scope.code.begin()), std::make_move_iterator(scope.code.end()));
+    parent.push_back(
+        {{.kind = Inst::Loop, .dtype = DType::I64, .src = {scope.begin, scope.end}}, scope.loop});
+    parent.insert(parent.end(), std::make_move_iterator(scope.code.begin()),
+                  std::make_move_iterator(scope.code.end()));
     add(top(), {.kind = Inst::EndLoop, .src = {scope.loop}});
     const int depth = static_cast<int>(scopes_.size());
     std::erase_if(values_, [&](const auto& entry) { return entry.second.depth >= depth; });
@@ -178,7 +188,9 @@ class NestEmitter {
     for (Ref r : tasks) total = alu(Op::Mul, DType::I64, {total, value(r->src[0])});
     const Value part{add(0, {.kind = Inst::Part, .dtype = DType::I64, .arg = {.i = 0}}), 0, 1};
     const Value parts{add(0, {.kind = Inst::Part, .dtype = DType::I64, .arg = {.i = 1}}), 0, 1};
-    const auto share = [&](Value p) { return alu(Op::Div, DType::I64, {alu(Op::Mul, DType::I64, {total, p}), parts}); };
+    const auto share = [&](Value p) {
+      return alu(Op::Div, DType::I64, {alu(Op::Mul, DType::I64, {total, p}), parts});
+    };
     const Value begin = share(part), end = share(alu(Op::Add, DType::I64, {part, integer(1)}));
     open_scope(begin.id, end.id);
     Value rest{scopes_.back().loop, top(), 1};
@@ -193,9 +205,13 @@ class NestEmitter {
   std::vector<Refs> groups_by_loops() const {
     std::vector<Refs> groups;
     for (Ref s : nest_.stores) {
-      auto same = std::find_if(groups.begin(), groups.end(), [&](const Refs& g) { return loops_of(g[0], RangeKind::Loop) == loops_of(s, RangeKind::Loop); });
-      if (same == groups.end()) groups.push_back({s});
-      else same->push_back(s);
+      auto same = std::find_if(groups.begin(), groups.end(), [&](const Refs& g) {
+        return loops_of(g[0], RangeKind::Loop) == loops_of(s, RangeKind::Loop);
+      });
+      if (same == groups.end())
+        groups.push_back({s});
+      else
+        same->push_back(s);
     }
     return groups;
   }
@@ -214,7 +230,8 @@ class NestEmitter {
     Ref offset = store->src[1];
     Instruction out{.kind = Inst::Store, .dtype = store->src[2]->dtype, .lanes = 1};
     if (!lanes.empty()) {
-      ENSURE(lanes.size() == 1 && stride(offset, lanes[0]) == size_of(out.dtype), "lanes of a store are not neighbours");
+      ENSURE(lanes.size() == 1 && stride(offset, lanes[0]) == size_of(out.dtype),
+             "lanes of a store are not neighbours");
       offset = substitute(offset, {{lanes[0], constant(0)}});
       out.lanes = static_cast<int>(lanes[0]->src[0]->arg.i);
     } else {
@@ -255,7 +272,9 @@ class NestEmitter {
 
   Value compute(Ref n) {
     switch (n->op) {
-      case Op::Const: return {add(0, {.kind = Inst::Value, .op = Op::Const, .dtype = n->dtype, .arg = n->arg}), 0, 1};
+      case Op::Const:
+        return {add(0, {.kind = Inst::Value, .op = Op::Const, .dtype = n->dtype, .arg = n->arg}), 0,
+                1};
       case Op::Var: return symbol(n->arg.name);
       case Op::Param: return {add(0, {.kind = Inst::Buffer, .arg = {.i = n->arg.i}}), 0, 1};
       case Op::Local: return local(n);
@@ -298,22 +317,30 @@ class NestEmitter {
     if (lanes > 1)
       for (const Node* r : facts_.free_ranges(offset)) {
         const Ref range(r);
-        if (kind_of(range) != RangeKind::Lane || stride(offset, range) != size_of(n->dtype)) continue;
+        if (kind_of(range) != RangeKind::Lane || stride(offset, range) != size_of(n->dtype))
+          continue;
         offset = substitute(offset, {{range, constant(0)}});
         break;
       }
     const Value pointer = value(n->src[0]), at = value(offset);
     const int depth = std::max(pointer.depth, at.depth);
-    return {add(depth, {.kind = Inst::Load, .dtype = n->dtype, .lanes = lanes, .src = {pointer.id, at.id}}), depth, lanes};
+    return {
+        add(depth,
+            {.kind = Inst::Load, .dtype = n->dtype, .lanes = lanes, .src = {pointer.id, at.id}}),
+        depth, lanes};
   }
 
   Value lane_reduce(Ref n) {
     const Value x = value(n->src[0]);
     const Op op = static_cast<Op>(n->arg.i);
-    if (x.lanes > 1) return {add(x.depth, {.kind = Inst::LaneReduce, .op = op, .dtype = n->dtype, .src = {x.id}}), x.depth, 1};
+    if (x.lanes > 1)
+      return {add(x.depth, {.kind = Inst::LaneReduce, .op = op, .dtype = n->dtype, .src = {x.id}}),
+              x.depth, 1};
     if (op == Op::ReduceMax) return x;
     const int64_t lanes = n->src[1]->src[0]->arg.i;
-    return alu(Op::Mul, n->dtype, {x, is_float(n->dtype) ? number(static_cast<double>(lanes), n->dtype) : value(constant(lanes, n->dtype))});
+    return alu(Op::Mul, n->dtype,
+               {x, is_float(n->dtype) ? number(static_cast<double>(lanes), n->dtype)
+                                      : value(constant(lanes, n->dtype))});
   }
 
   // --- reductions
@@ -321,7 +348,8 @@ class NestEmitter {
   int depth_of(const RangeSet& ranges) const {
     int depth = 0;
     for (const Node* r : ranges)
-      if (auto it = values_.find(r); it != values_.end() && kind_of(Ref(r)) != RangeKind::Lane) depth = std::max(depth, it->second.depth);
+      if (auto it = values_.find(r); it != values_.end() && kind_of(Ref(r)) != RangeKind::Lane)
+        depth = std::max(depth, it->second.depth);
     return depth;
   }
 
@@ -331,10 +359,13 @@ class NestEmitter {
     const int depth = depth_of(facts_.free_ranges(first));
     Refs group;
     for (Ref n : siblings_.at({bound_ranges(first), facts_.height(first)}))
-      if (!values_.contains(n.get()) && all_known(facts_.free_ranges(n)) && depth_of(facts_.free_ranges(n)) == depth) group.push_back(n);
+      if (!values_.contains(n.get()) && all_known(facts_.free_ranges(n)) &&
+          depth_of(facts_.free_ranges(n)) == depth)
+        group.push_back(n);
 
     // The loops opened further in are set aside, with the values that live in them.
-    std::vector<Scope> inner(std::make_move_iterator(scopes_.begin() + depth + 1), std::make_move_iterator(scopes_.end()));
+    std::vector<Scope> inner(std::make_move_iterator(scopes_.begin() + depth + 1),
+                             std::make_move_iterator(scopes_.end()));
     scopes_.resize(depth + 1);
     std::vector<std::pair<const Node*, Value>> inner_values;
     std::erase_if(values_, [&](const auto& entry) {
@@ -343,12 +374,15 @@ class NestEmitter {
       return true;
     });
     emit_loop_of(group, depth);
-    scopes_.insert(scopes_.end(), std::make_move_iterator(inner.begin()), std::make_move_iterator(inner.end()));
+    scopes_.insert(scopes_.end(), std::make_move_iterator(inner.begin()),
+                   std::make_move_iterator(inner.end()));
     values_.insert(inner_values.begin(), inner_values.end());
   }
 
   bool all_known(const RangeSet& ranges) const {
-    return std::all_of(ranges.begin(), ranges.end(), [&](const Node* r) { return kind_of(Ref(r)) == RangeKind::Lane || values_.contains(r); });
+    return std::all_of(ranges.begin(), ranges.end(), [&](const Node* r) {
+      return kind_of(Ref(r)) == RangeKind::Lane || values_.contains(r);
+    });
   }
 
   struct Accumulator {
@@ -361,7 +395,9 @@ class NestEmitter {
   }
 
   Value get(int accumulator, DType dtype, int lanes) {
-    return {add(top(), {.kind = Inst::AccGet, .dtype = dtype, .lanes = lanes, .src = {accumulator}}), top(), lanes};
+    return {
+        add(top(), {.kind = Inst::AccGet, .dtype = dtype, .lanes = lanes, .src = {accumulator}}),
+        top(), lanes};
   }
 
   void set(int accumulator, Value v, DType dtype, int lanes) {
@@ -388,23 +424,26 @@ class NestEmitter {
       Value next;
     };
     std::vector<Slot> slots;
-    std::map<const Node*, size_t> max_slot;  // by the score whose maximum it is
+    std::map<const Node*, size_t> max_slot;      // by the score whose maximum it is
     std::vector<std::pair<Ref, size_t>> scores;  // the same, in order
-    std::map<const Node*, size_t> sum_slot;  // by reduction
+    std::map<const Node*, size_t> sum_slot;      // by reduction
     const auto new_slot = [&](Op op, DType dtype, int lanes, Value initial) {
       slots.push_back({op, dtype, lanes, new_accumulator(depth, initial, dtype, lanes), {}});
       return slots.size() - 1;
     };
     const auto slot_of_max = [&](Ref score) {
       if (auto it = max_slot.find(score.get()); it != max_slot.end()) return it->second;
-      const size_t slot = new_slot(Op::ReduceMax, score->dtype, facts_.lanes(score), identity(Op::ReduceMax, score->dtype));
+      const size_t slot = new_slot(Op::ReduceMax, score->dtype, facts_.lanes(score),
+                                   identity(Op::ReduceMax, score->dtype));
       scores.emplace_back(score, slot);
       return max_slot[score.get()] = slot;
     };
     for (Ref n : group) {
       const Refs terms = terms_of(n);
       if (n->op == Op::ReduceMax) slot_of_max(terms[0]);
-      if (n->op == Op::ReduceSum) sum_slot[n.get()] = new_slot(n->op, n->dtype, facts_.lanes(terms[0]), identity(n->op, n->dtype));
+      if (n->op == Op::ReduceSum)
+        sum_slot[n.get()] =
+            new_slot(n->op, n->dtype, facts_.lanes(terms[0]), identity(n->op, n->dtype));
       if (n->op == Op::SoftmaxSum) {
         slot_of_max(greatest_score(terms));
         sum_slot[n.get()] = new_slot(n->op, n->dtype, facts_.lanes(n), number(0, n->dtype));
@@ -421,7 +460,8 @@ class NestEmitter {
     for (Ref r : ranges) open_loop(r);
     std::vector<Value> old;
     for (const Slot& s : slots) old.push_back(get(s.id, s.dtype, s.lanes));
-    for (const auto& [score, i] : scores) slots[i].next = alu(Op::Max, slots[i].dtype, {old[i], value(score)});
+    for (const auto& [score, i] : scores)
+      slots[i].next = alu(Op::Max, slots[i].dtype, {old[i], value(score)});
     for (Ref n : group) {
       const Refs terms = terms_of(n);
       if (n->op == Op::ReduceSum) {
@@ -431,7 +471,8 @@ class NestEmitter {
         const size_t i = sum_slot[n.get()], m = max_slot[greatest_score(terms).get()];
         slots[i].next = softmax_step(n, terms, old[i], old[m], slots[m].next);
       } else if (n->op == Op::TopK) {
-        std::vector<Value> next = topk_step(terms[0], value(cast(flat_index(ranges), DType::I32)), n->arg.i, &old[sum_slot[n.get()]]);
+        std::vector<Value> next = topk_step(terms[0], value(cast(flat_index(ranges), DType::I32)),
+                                            n->arg.i, &old[sum_slot[n.get()]]);
         for (size_t j = 0; j < next.size(); ++j) slots[sum_slot[n.get()] + j].next = next[j];
       }
     }
@@ -440,10 +481,15 @@ class NestEmitter {
     rescale_.clear();
 
     for (Ref n : group) {
-      const auto result = [&](size_t i) { return get(slots[i].id, slots[i].dtype, slots[i].lanes); };
+      const auto result = [&](size_t i) {
+        return get(slots[i].id, slots[i].dtype, slots[i].lanes);
+      };
       if (n->op == Op::TopK)
-        for (int64_t j = 0; j < n->arg.i; ++j) topk_items_[{n.get(), j}] = result(sum_slot[n.get()] + 2 * j + 1);
-      values_[n.get()] = n->op == Op::TopK ? Value{-1, depth, 1} : n->op == Op::ReduceMax ? result(max_slot[terms_of(n)[0].get()]) : result(sum_slot[n.get()]);
+        for (int64_t j = 0; j < n->arg.i; ++j)
+          topk_items_[{n.get(), j}] = result(sum_slot[n.get()] + 2 * j + 1);
+      values_[n.get()] = n->op == Op::TopK        ? Value{-1, depth, 1}
+                         : n->op == Op::ReduceMax ? result(max_slot[terms_of(n)[0].get()])
+                                                  : result(sum_slot[n.get()]);
     }
   }
 
@@ -459,7 +505,9 @@ class NestEmitter {
     Value next = alu(Op::Mul, n->dtype, {sum, exp_of_difference(old_max, new_max, n->dtype)});
     for (size_t i = 0; i < terms.size(); i += 2) {
       const Value weight = exp_of_difference(value(terms[i]), new_max, n->dtype);
-      const Value term = is_const(terms[i + 1]) && terms[i + 1]->arg.f == 1 ? weight : alu(Op::Mul, n->dtype, {weight, value(terms[i + 1])});
+      const Value term = is_const(terms[i + 1]) && terms[i + 1]->arg.f == 1
+                             ? weight
+                             : alu(Op::Mul, n->dtype, {weight, value(terms[i + 1])});
       next = alu(Op::Add, n->dtype, {next, term});
     }
     return next;
@@ -482,7 +530,8 @@ class NestEmitter {
       for (int part = 0; part < 2; ++part) {
         const DType dtype = part ? DType::I32 : term->dtype;
         const Value fresh = part ? index : x;
-        const Value moved = j == 0 ? fresh : alu(Op::Where, dtype, {above, old[2 * (j - 1) + part], fresh});
+        const Value moved =
+            j == 0 ? fresh : alu(Op::Where, dtype, {above, old[2 * (j - 1) + part], fresh});
         next.push_back(alu(Op::Where, dtype, {better, moved, old[2 * j + part]}));
       }
       above = better;
@@ -506,20 +555,23 @@ class NestEmitter {
 
 }  // namespace
 
-Program linearize(std::span<const ExpandedNest> nests, std::string name, std::vector<std::string> symbols) {
+Program linearize(std::span<const ExpandedNest> nests, std::string name,
+                  std::vector<std::string> symbols) {
   Program program{.name = std::move(name), .symbols = std::move(symbols)};
   std::map<int64_t, int64_t> scratch;
   Code code;
   int next_id = 0;
   for (const ExpandedNest& nest : nests) {
     Code part = NestEmitter(nest, program.symbols, scratch, program.scratch_bytes, next_id).run();
-    code.insert(code.end(), std::make_move_iterator(part.begin()), std::make_move_iterator(part.end()));
+    code.insert(code.end(), std::make_move_iterator(part.begin()),
+                std::make_move_iterator(part.end()));
   }
   std::vector<int> position(next_id, -1);
   for (size_t i = 0; i < code.size(); ++i) position[code[i].id] = static_cast<int>(i);
   for (Emitted& e : code) {
     for (int& s : e.instruction.src) s = position[s];
-    if (e.instruction.kind == Inst::Buffer) program.buffers = std::max(program.buffers, static_cast<int>(e.instruction.arg.i) + 1);
+    if (e.instruction.kind == Inst::Buffer)
+      program.buffers = std::max(program.buffers, static_cast<int>(e.instruction.arg.i) + 1);
     program.code.push_back(std::move(e.instruction));
   }
   return program;

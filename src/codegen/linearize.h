@@ -13,11 +13,12 @@
 namespace smelt {
 
 struct ExpandedNest {
-  Refs stores;         // after expand(): ranges are Task, Loop or Lane; reductions run over Reduce ranges
+  Refs stores;  // after expand(): ranges are Task, Loop or Lane; reductions run over Reduce ranges
   bool is_local = false;  // run in full by every worker
 };
 
 // `symbols` are the launch values in the order that the caller gives them in; variables not among them are added behind.
-Program linearize(std::span<const ExpandedNest> nests, std::string name, std::vector<std::string> symbols = {});
+Program linearize(std::span<const ExpandedNest> nests, std::string name,
+                  std::vector<std::string> symbols = {});
 
 }  // namespace smelt

@@ -12,7 +12,8 @@
 namespace smelt {
 namespace {
 
-constexpr std::array<std::string_view, 7> kNames{"local", "group", "upcast", "unroll", "split", "front", "task"};
+constexpr std::array<std::string_view, 7> kNames{"local", "group", "upcast", "unroll",
+                                                 "split", "front", "task"};
 
 Ref make_range(int64_t id, Ref size, RangeKind kind) {
   return make(Op::Range, DType::I64, {size}, {.i = id, .list = {static_cast<int64_t>(kind)}});
@@ -21,7 +22,8 @@ Ref make_range(int64_t id, Ref size, RangeKind kind) {
 Refs ranges_of_store(Ref store) { return Refs(store->src.begin() + 3, store->src.end()); }
 
 const Ref& widest(const Refs& stores) {
-  return *std::max_element(stores.begin(), stores.end(), [](Ref a, Ref b) { return a->src.size() < b->src.size(); });
+  return *std::max_element(stores.begin(), stores.end(),
+                           [](Ref a, Ref b) { return a->src.size() < b->src.size(); });
 }
 
 // A range inside a store or reduction is replaced by several (or none), its index by an expression of them.
@@ -31,8 +33,10 @@ Ref replace_range(Ref node, Ref range, const Refs& by, const Replacements& index
     if (n->op != Op::Store && !is_reduce(n->op)) return n;
     Refs src;
     for (size_t i = 0; i < n->src.size(); ++i) {
-      if (i >= first && n->src[i] == range) src.insert(src.end(), by.begin(), by.end());
-      else src.push_back(n->src[i]);
+      if (i >= first && n->src[i] == range)
+        src.insert(src.end(), by.begin(), by.end());
+      else
+        src.push_back(n->src[i]);
     }
     return with_sources(n, std::move(src));
   };
@@ -40,40 +44,49 @@ Ref replace_range(Ref node, Ref range, const Refs& by, const Replacements& index
 }
 
 bool wants_output_axis(OptKind kind) {
-  return kind == OptKind::Local || kind == OptKind::Upcast || kind == OptKind::Front || kind == OptKind::Task;
+  return kind == OptKind::Local || kind == OptKind::Upcast || kind == OptKind::Front ||
+         kind == OptKind::Task;
 }
 
 bool wants_reduce_axis(OptKind kind) { return kind == OptKind::Group || kind == OptKind::Unroll; }
 
 RangeKind inner_kind(OptKind kind, RangeKind plain) {
   switch (kind) {
-    case OptKind::Local: case OptKind::Group: return RangeKind::Lane;
-    case OptKind::Upcast: case OptKind::Unroll: return RangeKind::Unroll;
+    case OptKind::Local:
+    case OptKind::Group: return RangeKind::Lane;
+    case OptKind::Upcast:
+    case OptKind::Unroll: return RangeKind::Unroll;
     default: return plain;
   }
 }
 
-bool is_plain(Ref range) { return kind_of(range) == RangeKind::Loop || kind_of(range) == RangeKind::Reduce; }
+bool is_plain(Ref range) {
+  return kind_of(range) == RangeKind::Loop || kind_of(range) == RangeKind::Reduce;
+}
 
 // Reductions that run over `range`.
 Refs reductions_over(const Refs& stores, Ref range) {
   Refs found;
   for (Ref s : stores)
     for (Ref n : toposort(s))
-      if (is_reduce(n->op) && std::find(n->src.begin(), n->src.end(), range) != n->src.end()) found.push_back(n);
+      if (is_reduce(n->op) && std::find(n->src.begin(), n->src.end(), range) != n->src.end())
+        found.push_back(n);
   return found;
 }
 
 std::string why_not_lanes(const Refs& stores, const Opt& opt, Ref range) {
   for (Ref n : reductions_over(stores, range)) {
-    if (n->op != Op::ReduceSum && n->op != Op::ReduceMax) return "lanes of a " + std::string(name_of(n->op)) + " are not combined";
+    if (n->op != Op::ReduceSum && n->op != Op::ReduceMax)
+      return "lanes of a " + std::string(name_of(n->op)) + " are not combined";
     for (Ref r : ranges_of(n))
-      if (kind_of(r) == RangeKind::Lane && depends_on(n, r)) return "the reduction already has lanes";
+      if (kind_of(r) == RangeKind::Lane && depends_on(n, r))
+        return "the reduction already has lanes";
   }
   for (Ref s : stores)
     for (Ref n : toposort(s)) {
       if (n->op == Op::TopK && depends_on(n, range)) return "a topk takes one element at a time";
-      if (n->op == Op::Range && depends_on(n->src[0], range)) return "a loop inside has another length for each lane";
+      if (n->op == Op::Range && depends_on(n->src[0], range))
+        return "a loop inside has another length for each lane";
     }
   if (opt.kind != OptKind::Local) return "";
   for (Ref s : stores)
@@ -129,8 +142,12 @@ Result<std::vector<Opt>> parse_opts(std::string_view text) {
     while (!text.empty() && (text.front() == ' ' || text.front() == '\n')) text.remove_prefix(1);
     if (text.empty()) return opts;
     const size_t open = text.find('('), close = text.find(')');
-    const auto bad = [&] { return Error{"[opt] " + std::string(text.substr(0, 40)) + ": expected name(axis) or name(axis,amount)"}; };
-    if (open == std::string_view::npos || close == std::string_view::npos || close < open) return bad();
+    const auto bad = [&] {
+      return Error{"[opt] " + std::string(text.substr(0, 40)) +
+                   ": expected name(axis) or name(axis,amount)"};
+    };
+    if (open == std::string_view::npos || close == std::string_view::npos || close < open)
+      return bad();
     const auto name = std::find(kNames.begin(), kNames.end(), text.substr(0, open));
     if (name == kNames.end()) return bad();
     Opt opt{.kind = static_cast<OptKind>(name - kNames.begin())};
@@ -146,10 +163,13 @@ Result<std::vector<Opt>> parse_opts(std::string_view text) {
 int64_t known_divisor(Ref size) {
   if (const auto n = const_int(size)) return *n;
   if (size->op == Op::Mul) {
-    __int128 product = static_cast<__int128>(known_divisor(size->src[0])) * known_divisor(size->src[1]);
+    __int128 product =
+        static_cast<__int128>(known_divisor(size->src[0])) * known_divisor(size->src[1]);
     return product > (int64_t{1} << 40) ? 1 : static_cast<int64_t>(product);
   }
-  if (size->op == Op::Add) return std::gcd(known_divisor(size->src[0]), known_divisor(size->src[1]));
+  // The smaller or greater of two numbers is one of them.
+  if (size->op == Op::Add || size->op == Op::Min || size->op == Op::Max)
+    return std::gcd(known_divisor(size->src[0]), known_divisor(size->src[1]));
   return 1;
 }
 
@@ -177,29 +197,37 @@ bool is_output_axis(const Refs& stores, Ref range) {
 std::string why_not(const Refs& stores, const Opt& opt) {
   const std::string name(kNames[static_cast<size_t>(opt.kind)]);
   const Refs axes = axes_of(stores);
-  if (opt.axis < 0 || opt.axis >= static_cast<int>(axes.size())) return name + ": there is no axis " + std::to_string(opt.axis);
+  if (opt.axis < 0 || opt.axis >= static_cast<int>(axes.size()))
+    return name + ": there is no axis " + std::to_string(opt.axis);
   const Ref range = axes[opt.axis];
   const bool output = is_output_axis(stores, range);
-  if (wants_output_axis(opt.kind) && !output) return name + ": axis " + std::to_string(opt.axis) + " is not an output axis";
-  if (wants_reduce_axis(opt.kind) && output) return name + ": axis " + std::to_string(opt.axis) + " is not a reduction axis";
-  if (!is_plain(range) && !(opt.kind == OptKind::Front && kind_of(range) == RangeKind::Task)) return name + ": axis " + std::to_string(opt.axis) + " is already taken";
+  if (wants_output_axis(opt.kind) && !output)
+    return name + ": axis " + std::to_string(opt.axis) + " is not an output axis";
+  if (wants_reduce_axis(opt.kind) && output)
+    return name + ": axis " + std::to_string(opt.axis) + " is not a reduction axis";
+  if (!is_plain(range) && !(opt.kind == OptKind::Front && kind_of(range) == RangeKind::Task))
+    return name + ": axis " + std::to_string(opt.axis) + " is already taken";
   if (opt.kind == OptKind::Front) return "";
   if (opt.kind == OptKind::Task) {
     for (Ref s : stores) {
       const Refs ranges = ranges_of_store(s);
       const auto it = std::find(ranges.begin(), ranges.end(), range);
       if (it == ranges.end()) return name + ": a store of the nest has no such loop";
-      if (std::any_of(ranges.begin(), it, [](Ref r) { return kind_of(r) == RangeKind::Loop; })) return name + ": axis " + std::to_string(opt.axis) + " is inside a serial loop";
+      if (std::any_of(ranges.begin(), it, [](Ref r) { return kind_of(r) == RangeKind::Loop; }))
+        return name + ": axis " + std::to_string(opt.axis) + " is inside a serial loop";
     }
     return "";
   }
   if (opt.amount < 2) return name + ": the amount must be 2 or more";
-  if (known_divisor(range->src[0]) % opt.amount != 0) return name + ": " + std::to_string(opt.amount) + " does not divide " + axis_text(opt, range->src[0]);
+  if (known_divisor(range->src[0]) % opt.amount != 0)
+    return name + ": " + std::to_string(opt.amount) + " does not divide " +
+           axis_text(opt, range->src[0]);
   if (opt.kind == OptKind::Unroll)
     for (Ref n : reductions_over(stores, range))
       if (n->op == Op::TopK) return name + ": a topk takes one element at a time";
   if (opt.kind == OptKind::Local || opt.kind == OptKind::Group)
-    if (std::string reason = why_not_lanes(stores, opt, range); !reason.empty()) return name + ": " + reason;
+    if (std::string reason = why_not_lanes(stores, opt, range); !reason.empty())
+      return name + ": " + reason;
   return "";
 }
 

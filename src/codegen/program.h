@@ -16,28 +16,28 @@
 namespace smelt {
 
 enum class Inst : uint8_t {
-  Value,      // an elementwise op, Const, or Lut of ops.def: `op`, `arg` as there; operands in `src`
-  Symbol,     // i64 launch value arg.i (position in `Program::symbols`)
-  Part,       // i64: which worker this is (arg.i = 0) or how many there are (arg.i = 1)
+  Value,   // an elementwise op, Const, or Lut of ops.def: `op`, `arg` as there; operands in `src`
+  Symbol,  // i64 launch value arg.i (position in `Program::symbols`)
+  Part,    // i64: which worker this is (arg.i = 0) or how many there are (arg.i = 1)
   LaneIndex,  // <0, 1, ..., lanes - 1> of dtype
   Buffer,     // pointer: argument arg.i of the launch
   Scratch,    // pointer: byte arg.i of the worker's own scratch memory (64-byte aligned)
-  Load,       // src {pointer, byte offset}; a scalar offset with lanes > 1 loads neighbouring elements, a vector offset gathers
-  Store,      // src {pointer, byte offset, value}; a scalar offset with a vector value stores neighbouring elements
-  LaneReduce, // src {vector}: all lanes combined to a scalar by `op` (ReduceSum: pairwise halves; ReduceMax)
-  Loop,       // src {begin, end}: i64 index running over [begin, end); empty when end <= begin
-  EndLoop,    // src {loop}
-  Acc,        // src {initial value}: a register that can change, of dtype x lanes
-  AccGet,     // src {acc}: its value now
-  AccSet,     // src {acc, value}
+  Load,  // src {pointer, byte offset}; a scalar offset with lanes > 1 loads neighbouring elements, a vector offset gathers
+  Store,  // src {pointer, byte offset, value}; a scalar offset with a vector value stores neighbouring elements
+  LaneReduce,  // src {vector}: all lanes combined to a scalar by `op` (ReduceSum: pairwise halves; ReduceMax)
+  Loop,     // src {begin, end}: i64 index running over [begin, end); empty when end <= begin
+  EndLoop,  // src {loop}
+  Acc,      // src {initial value}: a register that can change, of dtype x lanes
+  AccGet,   // src {acc}: its value now
+  AccSet,   // src {acc, value}
 };
 
 struct Instruction {
   Inst kind;
-  Op op = Op::Const;        // for Value and LaneReduce
+  Op op = Op::Const;          // for Value and LaneReduce
   DType dtype = DType::Void;  // of the result; of the value for Store
   int lanes = 1;
-  std::vector<int> src;     // positions of earlier instructions
+  std::vector<int> src;  // positions of earlier instructions
   Arg arg;
 };
 

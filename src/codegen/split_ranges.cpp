@@ -22,7 +22,9 @@ std::optional<Cut> cut_for(Ref expr, int64_t c) {
     const auto step = stride(expr, range);
     if (!step || *step <= 0 || c % *step != 0) continue;
     const int64_t amount = c / *step;
-    if (amount > 1 && known_divisor(range->src[0]) % amount == 0 && !is_const(range->src[0], amount)) return Cut{range, amount};
+    if (amount > 1 && known_divisor(range->src[0]) % amount == 0 &&
+        !is_const(range->src[0], amount))
+      return Cut{range, amount};
   }
   return std::nullopt;
 }
@@ -48,7 +50,8 @@ Refs split_ranges(const Refs& stores) {
     const auto cut = smallest_cut(current);
     if (!cut) break;
     const Refs axes = axes_of(current);
-    const int axis = static_cast<int>(std::find(axes.begin(), axes.end(), cut->range) - axes.begin());
+    const int axis =
+        static_cast<int>(std::find(axes.begin(), axes.end(), cut->range) - axes.begin());
     current = apply_opt(current, {OptKind::Split, axis, cut->amount});
   }
   return current;

@@ -42,7 +42,8 @@ std::string kernel_name(Ref tree) {
   for (Ref n : toposort(store->src[2]))
     if (is_reduce(n->op)) what = name_of(n->op);
   for (size_t i = 3; i < store->src.size(); ++i)
-    what += "_" + (is_const(store->src[i]->src[0]) ? std::to_string(store->src[i]->src[0]->arg.i) : "n");
+    what += "_" +
+            (is_const(store->src[i]->src[0]) ? std::to_string(store->src[i]->src[0]->arg.i) : "n");
   char key[24];
   std::snprintf(key, sizeof key, "_%08" PRIx64, tree->key >> 32);
   return what + key;
@@ -77,7 +78,8 @@ Source Compiler::source(const Program& program) const {
 
 int Compiler::add_kernel(Ref tree) {
   if (auto it = kernel_of_.find(tree.get()); it != kernel_of_.end()) return it->second;
-  CodegenRequest request{.tree = tree, .name = kernel_name(tree), .machine = machine_, .symbols = symbols_};
+  CodegenRequest request{
+      .tree = tree, .name = kernel_name(tree), .machine = machine_, .symbols = symbols_};
   if (options().noopt) request.opts.resize(tree->src.size());
   request.observe = observer(request.name);
   CodegenResult result = generate(request);

@@ -33,7 +33,8 @@ void leave(const std::string& name, const std::string& text) {
 
 void debug_schedule(const Schedule& schedule) {
   if (!debug(2)) return;
-  print_block("schedule of " + std::to_string(schedule.kernels.size()) + " kernels, arena " + std::to_string(schedule.arena_bytes) + " bytes",
+  print_block("schedule of " + std::to_string(schedule.kernels.size()) + " kernels, arena " +
+                  std::to_string(schedule.arena_bytes) + " bytes",
               summary(schedule));
 }
 

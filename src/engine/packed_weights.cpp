@@ -26,13 +26,16 @@ void advise(const GgufTensor& tensor, bool mapped, int advice) {
 }
 
 void pack_tensor(const GgufTensor& tensor, WeightLayout layout, std::byte* to, int threads) {
-  const auto rows = static_cast<int64_t>(tensor.rows()), row_bytes = static_cast<int64_t>(tensor.row_bytes());
+  const auto rows = static_cast<int64_t>(tensor.rows()),
+             row_bytes = static_cast<int64_t>(tensor.row_bytes());
   const auto blocks = row_bytes / static_cast<int64_t>(info_of(tensor.type).bytes);
-  const int64_t piece = std::max<int64_t>(1, kPieceBytes / (row_bytes * layout.interleave)) * layout.interleave;
+  const int64_t piece =
+      std::max<int64_t>(1, kPieceBytes / (row_bytes * layout.interleave)) * layout.interleave;
   std::atomic<int64_t> next = 0;
   const auto work = [&] {
     for (int64_t row; (row = next.fetch_add(piece)) < rows;)
-      interleave_rows(tensor.type, layout.interleave, std::min(piece, rows - row), blocks, tensor.data + row * row_bytes, to + row * row_bytes);
+      interleave_rows(tensor.type, layout.interleave, std::min(piece, rows - row), blocks,
+                      tensor.data + row * row_bytes, to + row * row_bytes);
   };
   std::vector<std::thread> helpers;
   if (rows > piece)
@@ -43,7 +46,9 @@ void pack_tensor(const GgufTensor& tensor, WeightLayout layout, std::byte* to, i
 
 }  // namespace
 
-Result<PackedWeights> PackedWeights::pack(const GgufFile& file, const std::map<std::string, WeightLayout>& layouts, int threads,
+Result<PackedWeights> PackedWeights::pack(const GgufFile& file,
+                                          const std::map<std::string, WeightLayout>& layouts,
+                                          int threads,
                                           const std::function<void(double)>& progress) {
   PackedWeights packed;
   int64_t total = 0;
@@ -54,20 +59,27 @@ Result<PackedWeights> PackedWeights::pack(const GgufFile& file, const std::map<s
   }
   if (total == 0) return packed;
   if (const uint64_t available = available_memory(); static_cast<uint64_t>(total) > available)
-    return Error{"[load] " + file.path() + ": the weights take " + std::to_string(total) + " bytes of memory, " + std::to_string(available) +
-                 " are available; close other programs, or run with --no-repack, which reads the file in place"};
+    return Error{"[load] " + file.path() + ": the weights take " + std::to_string(total) +
+                 " bytes of memory, " + std::to_string(available) +
+                 " are available; close other programs, or run with --no-repack, which reads the "
+                 "file in place"};
   SMELT_TRY(buffer, Buffer::allocate(static_cast<size_t>(total) + 64));
   packed.buffer_ = std::move(buffer);
   // In the order of the file, which disks like.
-  std::sort(list.begin(), list.end(), [](const auto& a, const auto& b) { return a.first->data < b.first->data; });
+  std::sort(list.begin(), list.end(),
+            [](const auto& a, const auto& b) { return a.first->data < b.first->data; });
   std::byte* to = packed.buffer_.data();
   int64_t done = 0;
-  const bool mapped = reinterpret_cast<uintptr_t>(file.shards()[0].bytes.data()) % static_cast<uintptr_t>(sysconf(_SC_PAGESIZE)) == 0;
+  const bool mapped = reinterpret_cast<uintptr_t>(file.shards()[0].bytes.data()) %
+                          static_cast<uintptr_t>(sysconf(_SC_PAGESIZE)) ==
+                      0;
   for (size_t i = 0; i < list.size(); ++i) {
     const auto& [tensor, layout] = list[i];
-    if (i + 1 < list.size()) advise(*list[i + 1].first, mapped, MADV_WILLNEED);  // read while this one is rewritten
+    if (i + 1 < list.size())
+      advise(*list[i + 1].first, mapped, MADV_WILLNEED);  // read while this one is rewritten
     pack_tensor(*tensor, layout, to, threads);
-    advise(*tensor, mapped, MADV_DONTNEED);  // not needed again: the pages go back to the page cache
+    advise(*tensor, mapped,
+           MADV_DONTNEED);  // not needed again: the pages go back to the page cache
     packed.places_[std::string(tensor->name)] = to;
     to += padded(tensor->bytes);
     progress(static_cast<double>(done += padded(tensor->bytes)) / static_cast<double>(total));

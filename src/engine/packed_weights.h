@@ -17,7 +17,8 @@ class PackedWeights {
  public:
   // `layouts`: for each tensor (by its name in the file) the layout it is wanted in. Uses `threads` threads.
   // An Error if there is not enough memory: it names the bytes needed and available.
-  static Result<PackedWeights> pack(const GgufFile& file, const std::map<std::string, WeightLayout>& layouts, int threads,
+  static Result<PackedWeights> pack(const GgufFile& file,
+                                    const std::map<std::string, WeightLayout>& layouts, int threads,
                                     const std::function<void(double fraction)>& progress);
 
   // Null for a tensor that was not packed.

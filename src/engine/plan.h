@@ -18,7 +18,8 @@ class Plan {
  public:
   // Appends the launches of a compiled segment. Temps lie in `arena` (segment.schedule.arena_bytes).
   // REQUIRES: the compiler has finished; all memory outlives the plan.
-  void append(const Compiler& compiler, int segment, const std::vector<SlotBinding>& slots, const Resolve& resolve, void* arena);
+  void append(const Compiler& compiler, int segment, const std::vector<SlotBinding>& slots,
+              const Resolve& resolve, void* arena);
 
   std::span<const Launch> launches() const { return launches_; }
   // For each launch, its kernel's number in the compiler.

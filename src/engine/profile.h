@@ -20,15 +20,16 @@ enum class PlanKind {
 
 // What an argument of a launch is bound to.
 struct LaunchBuffer {
-  std::string name;        // of a weight: its tensor without "blk.N."; else what it is for: "hidden", "cache", "temp 3"
+  std::string
+      name;  // of a weight: its tensor without "blk.N."; else what it is for: "hidden", "cache", "temp 3"
   bool is_weight = false;
-  int64_t bytes = 0;       // of a weight: all of its tensor
+  int64_t bytes = 0;  // of a weight: all of its tensor
 };
 
 struct PlanLaunch {
-  int kernel = 0;          // see Session::kernel()
-  std::string stage;       // "embed", "block", "head"
-  int64_t layer = -1;      // of a block
+  int kernel = 0;                     // see Session::kernel()
+  std::string stage;                  // "embed", "block", "head"
+  int64_t layer = -1;                 // of a block
   std::vector<LaunchBuffer> buffers;  // by Param number of the kernel's tree
 };
 
@@ -48,10 +49,10 @@ struct KernelListing {
 // One replay of a plan. Valid during the call that it is handed to.
 struct RunTimes {
   PlanKind plan = PlanKind::Decode;
-  int64_t tokens = 0;                   // appended
-  int64_t position = 0;                 // of the first one
+  int64_t tokens = 0;    // appended
+  int64_t position = 0;  // of the first one
   std::map<std::string, int64_t> symbols;
-  std::span<const int64_t> times_ns;    // launches + 1: the start, then the end of each launch
+  std::span<const int64_t> times_ns;  // launches + 1: the start, then the end of each launch
 };
 
 }  // namespace smelt

@@ -13,13 +13,14 @@
 namespace smelt {
 
 struct SamplerOptions {
-  float temperature = 0.8f;      // 0 or less: the most likely token, always
-  int32_t top_k = 40;            // keep the k best; 0 or less: all
-  float top_p = 0.95f;           // keep the best whose probabilities reach p; 1 or more: all
-  float min_p = 0.05f;           // keep those at least min_p times as likely as the best; 0 or less: all
-  float repeat_penalty = 1.0f;   // divides positive and multiplies negative logits of recent tokens; 1: off
-  int32_t repeat_last_n = 64;    // how many recent tokens that looks at; 0: none, negative: all
-  std::vector<int32_t> banned;   // never chosen, ascending (`--ignore-eos`: the stop tokens)
+  float temperature = 0.8f;  // 0 or less: the most likely token, always
+  int32_t top_k = 40;        // keep the k best; 0 or less: all
+  float top_p = 0.95f;       // keep the best whose probabilities reach p; 1 or more: all
+  float min_p = 0.05f;  // keep those at least min_p times as likely as the best; 0 or less: all
+  float repeat_penalty =
+      1.0f;  // divides positive and multiplies negative logits of recent tokens; 1: off
+  int32_t repeat_last_n = 64;   // how many recent tokens that looks at; 0: none, negative: all
+  std::vector<int32_t> banned;  // never chosen, ascending (`--ignore-eos`: the stop tokens)
   uint64_t seed = 0;
 };
 

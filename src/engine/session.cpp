@@ -16,7 +16,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 // Launch values of every kernel, in this order.
 const std::vector<std::string> kSymbols = {"tokens8", "chunks"};
@@ -26,7 +28,8 @@ struct Symbols {
 
 // A pass over the layers: the segments of embed, all blocks and perhaps the head, compiled for one shape class.
 struct Pass {
-  int64_t first = 0;  // stage of the first segment: 0 embed, 1 .. layers the blocks, layers + 1 the head
+  int64_t first =
+      0;  // stage of the first segment: 0 embed, 1 .. layers the blocks, layers + 1 the head
   std::vector<Segment> segments;
   std::vector<int> compiled;
 };
@@ -54,12 +57,17 @@ const char* name_of(Bound kind) {
 
 class SessionState {
  public:
-  SessionState(const GgufFile& file, Hyperparameters model, const SessionOptions& options, int64_t context)
-      : file_(file), model_(std::move(model)), options_(options), layout_(SessionLayout::make(context, options.prefill_chunk)) {}
+  SessionState(const GgufFile& file, Hyperparameters model, const SessionOptions& options,
+               int64_t context)
+      : file_(file),
+        model_(std::move(model)),
+        options_(options),
+        layout_(SessionLayout::make(context, options.prefill_chunk)) {}
 
   Status prepare(const Session::Progress& progress) {
     const auto start = Clock::now();
-    SMELT_TRY(device, CpuDevice::open({.threads = options_.threads, .use_cache = options_.use_kernel_cache}));
+    SMELT_TRY(device, CpuDevice::open(
+                          {.threads = options_.threads, .use_cache = options_.use_kernel_cache}));
     device_ = std::move(device);
     compiler_ = std::make_unique<Compiler>(*device_, kSymbols);
     if (options_.repack) interleave_ = machine_of(device_->target()).lanes;
@@ -89,7 +97,8 @@ class SessionState {
     for (const Pass* pass : {&decode_, &prefill_, &head_})
       for (size_t i = 0; i < pass->segments.size(); ++i)
         for (const SlotBinding& slot : pass->segments[i].slots)
-          if (slot.kind == Bound::Weight && slot.layout.interleave > 1) layouts[weight_name(*pass, i, slot)] = slot.layout;
+          if (slot.kind == Bound::Weight && slot.layout.interleave > 1)
+            layouts[weight_name(*pass, i, slot)] = slot.layout;
     SMELT_TRY(packed, PackedWeights::pack(file_, layouts, device_->workers().count(), report));
     packed_ = std::move(packed);
     if (layouts.empty()) prefault(file_, report);
@@ -110,14 +119,19 @@ class SessionState {
   void start_profile() {
     profiling_ = true;
     times_.assign(static_cast<size_t>(compiler_->kernel_count()), {});
-    clocks_.resize(std::max({decode_plan_.launches().size(), prefill_plan_.launches().size(), head_plan_.launches().size()}) + 1);
+    clocks_.resize(std::max({decode_plan_.launches().size(), prefill_plan_.launches().size(),
+                             head_plan_.launches().size()}) +
+                   1);
   }
 
   std::vector<KernelTime> profile() const {
     std::vector<KernelTime> out;
     for (size_t i = 0; i < times_.size(); ++i)
-      if (times_[i].calls > 0) out.push_back({compiler_->kernel(static_cast<int>(i)).name, times_[i].calls, times_[i].seconds});
-    std::sort(out.begin(), out.end(), [](const KernelTime& a, const KernelTime& b) { return a.seconds > b.seconds; });
+      if (times_[i].calls > 0)
+        out.push_back(
+            {compiler_->kernel(static_cast<int>(i)).name, times_[i].calls, times_[i].seconds});
+    std::sort(out.begin(), out.end(),
+              [](const KernelTime& a, const KernelTime& b) { return a.seconds > b.seconds; });
     return out;
   }
 
@@ -127,16 +141,22 @@ class SessionState {
   }
 
   std::vector<PlanLaunch> launches(PlanKind kind) const {
-    const Pass& pass = kind == PlanKind::Decode ? decode_ : kind == PlanKind::Prefill ? prefill_ : head_;
+    const Pass& pass = kind == PlanKind::Decode    ? decode_
+                       : kind == PlanKind::Prefill ? prefill_
+                                                   : head_;
     std::vector<PlanLaunch> out;
     for (size_t i = 0; i < pass.segments.size(); ++i) {
       const CompiledSegment& segment = compiler_->segment(pass.compiled[i]);
       const int64_t stage = pass.first + static_cast<int64_t>(i);
       const bool is_block = stage >= 1 && stage <= model_.layers;
       for (size_t k = 0; k < segment.kernels.size(); ++k) {
-        PlanLaunch launch{.kernel = segment.kernels[k], .stage = is_block ? "block" : stage == 0 ? "embed" : "head"};
+        PlanLaunch launch{.kernel = segment.kernels[k],
+                          .stage = is_block     ? "block"
+                                   : stage == 0 ? "embed"
+                                                : "head"};
         if (is_block) launch.layer = stage - 1;
-        for (Ref buffer : segment.schedule.kernels[k].buffers) launch.buffers.push_back(describe(buffer, pass, i));
+        for (Ref buffer : segment.schedule.kernels[k].buffers)
+          launch.buffers.push_back(describe(buffer, pass, i));
         out.push_back(std::move(launch));
       }
     }
@@ -157,15 +177,18 @@ class SessionState {
 
   Status check(std::span<const int32_t> tokens) const {
     if (position_ + static_cast<int64_t>(tokens.size()) > layout_.context)
-      return Error{"[context] " + std::to_string(tokens.size()) + " tokens do not fit: " + std::to_string(position_) + " of " +
+      return Error{"[context] " + std::to_string(tokens.size()) +
+                   " tokens do not fit: " + std::to_string(position_) + " of " +
                    std::to_string(layout_.context) + " are taken; use a larger context (-c)"};
     for (int32_t t : tokens)
       if (t < 0 || t >= model_.vocabulary)
-        return Error{"[tokens] id " + std::to_string(t) + " is not in the vocabulary of " + std::to_string(model_.vocabulary)};
+        return Error{"[tokens] id " + std::to_string(t) + " is not in the vocabulary of " +
+                     std::to_string(model_.vocabulary)};
     return {};
   }
 
-  Result<std::span<const float>> append(std::span<const int32_t> tokens, const std::atomic<bool>* cancel) {
+  Result<std::span<const float>> append(std::span<const int32_t> tokens,
+                                        const std::atomic<bool>* cancel) {
     SMELT_CHECK(check(tokens));
     while (!tokens.empty()) {
       const auto n = std::min<size_t>(tokens.size(), static_cast<size_t>(layout_.prefill_tokens));
@@ -180,7 +203,8 @@ class SessionState {
     return std::span<const float>(memory_.logits(), static_cast<size_t>(model_.vocabulary));
   }
 
-  Status append_all(std::span<const int32_t> tokens, const Session::LogitsSink& sink, const std::atomic<bool>* cancel) {
+  Status append_all(std::span<const int32_t> tokens, const Session::LogitsSink& sink,
+                    const std::atomic<bool>* cancel) {
     SMELT_CHECK(check(tokens));
     int64_t index = 0;
     while (!tokens.empty()) {
@@ -214,7 +238,8 @@ class SessionState {
   Pass add_pass(const ModelShape& shape) {
     Pass pass;
     pass.segments.push_back(embed_segment(file_, model_, shape));
-    for (int64_t layer = 0; layer < model_.layers; ++layer) pass.segments.push_back(block_segment(file_, model_, shape, layer));
+    for (int64_t layer = 0; layer < model_.layers; ++layer)
+      pass.segments.push_back(block_segment(file_, model_, shape, layer));
     if (const_int(shape.tokens.ref)) pass.segments.push_back(head_segment(file_, model_, shape));
     compile(pass);
     return pass;
@@ -237,7 +262,8 @@ class SessionState {
   int64_t arena_bytes() const {
     int64_t bytes = 0;
     for (const Pass* pass : {&decode_, &prefill_, &head_})
-      for (int s : pass->compiled) bytes = std::max(bytes, compiler_->segment(s).schedule.arena_bytes);
+      for (int s : pass->compiled)
+        bytes = std::max(bytes, compiler_->segment(s).schedule.arena_bytes);
     return bytes;
   }
 
@@ -261,7 +287,8 @@ class SessionState {
   Plan plan(const Pass& pass, void* arena) {
     Plan out;
     for (size_t i = 0; i < pass.segments.size(); ++i) {
-      const int64_t stage = pass.first + static_cast<int64_t>(i), layer = std::clamp<int64_t>(stage - 1, 0, model_.layers - 1);
+      const int64_t stage = pass.first + static_cast<int64_t>(i),
+                    layer = std::clamp<int64_t>(stage - 1, 0, model_.layers - 1);
       const auto resolve = [&](const SlotBinding& slot) -> const void* {
         if (slot.kind == Bound::Weight) return weight(weight_name(pass, i, slot), slot.layout);
         return memory_.resolve(slot, layer, stage % 2 == 0);
@@ -273,18 +300,28 @@ class SessionState {
 
   Status run(const Plan& plan, int64_t tokens, const std::atomic<bool>* cancel) {
     const int64_t last = position_ + tokens;
-    const Symbols symbols{.tokens8 = (tokens + 7) / 8, .chunks = (last + kChunkSize - 1) / kChunkSize};
+    const Symbols symbols{.tokens8 = (tokens + 7) / 8,
+                          .chunks = (last + kChunkSize - 1) / kChunkSize};
     const size_t launches = plan.launches().size();
-    const std::span<int64_t> clocks = profiling_ ? std::span(clocks_).first(launches + 1) : std::span<int64_t>{};
-    if (!device_->workers().run(plan.launches(), &symbols.tokens8, {.cancel = cancel, .times_ns = clocks})) return Error{"[run] interrupted"};
+    const std::span<int64_t> clocks =
+        profiling_ ? std::span(clocks_).first(launches + 1) : std::span<int64_t>{};
+    if (!device_->workers().run(plan.launches(), &symbols.tokens8,
+                                {.cancel = cancel, .times_ns = clocks}))
+      return Error{"[run] interrupted"};
     for (size_t i = 0; i + 1 < clocks.size(); ++i) {
       KernelTime& time = times_[static_cast<size_t>(plan.kernels()[i])];
       ++time.calls;
       time.seconds += static_cast<double>(clocks[i + 1] - clocks[i]) * 1e-9;
     }
     if (observer_) {
-      const PlanKind kind = &plan == &decode_plan_ ? PlanKind::Decode : &plan == &prefill_plan_ ? PlanKind::Prefill : PlanKind::Head;
-      observer_({kind, tokens, position_, {{kSymbols[0], symbols.tokens8}, {kSymbols[1], symbols.chunks}}, clocks});
+      const PlanKind kind = &plan == &decode_plan_    ? PlanKind::Decode
+                            : &plan == &prefill_plan_ ? PlanKind::Prefill
+                                                      : PlanKind::Head;
+      observer_({kind,
+                 tokens,
+                 position_,
+                 {{kSymbols[0], symbols.tokens8}, {kSymbols[1], symbols.chunks}},
+                 clocks});
     }
     return {};
   }
@@ -310,7 +347,8 @@ class SessionState {
     const auto n = static_cast<int64_t>(tokens.size());
     for (int64_t i = 0; i < (n + 7) / 8 * 8; ++i) {
       memory_.tokens()[i] = i < n ? tokens[i] : 0;
-      memory_.positions()[i] = static_cast<int32_t>(i < n ? position_ + i : layout_.first_padding_position() + i % 8);
+      memory_.positions()[i] =
+          static_cast<int32_t>(i < n ? position_ + i : layout_.first_padding_position() + i % 8);
     }
     SMELT_CHECK(run(prefill_plan_, n, cancel));
     position_ += n;
@@ -322,7 +360,8 @@ class SessionState {
     return run(head_plan_, layout_.prefill_tokens, cancel);
   }
 
-  Status report_rows(int32_t n, int64_t index, const Session::LogitsSink& sink, const std::atomic<bool>* cancel) {
+  Status report_rows(int32_t n, int64_t index, const Session::LogitsSink& sink,
+                     const std::atomic<bool>* cancel) {
     if (wide_head_plan_.launches().empty()) {
       wide_head_ = add_head(layout_.logit_rows);
       compiler_->finish();
@@ -336,7 +375,8 @@ class SessionState {
       for (int32_t r = 0; r < layout_.logit_rows; ++r) memory_.rows()[r] = std::min(row + r, n - 1);
       SMELT_CHECK(run(wide_head_plan_, layout_.prefill_tokens, cancel));
       for (int32_t r = 0; r < count; ++r)
-        sink(index + row + r, {memory_.logits() + r * model_.vocabulary, static_cast<size_t>(model_.vocabulary)});
+        sink(index + row + r,
+             {memory_.logits() + r * model_.vocabulary, static_cast<size_t>(model_.vocabulary)});
     }
     return {};
   }
@@ -346,11 +386,14 @@ class SessionState {
     stats_.kernels_compiled = compiled.compiled;
     stats_.kernels_cached = compiled.cached;
     stats_.kernels_per_token = static_cast<int>(decode_plan_.launches().size());
-    stats_.kernels_per_moe_layer = static_cast<int>(compiler_->segment(decode_.compiled[static_cast<size_t>(model_.layers)]).kernels.size());
+    stats_.kernels_per_moe_layer = static_cast<int>(
+        compiler_->segment(decode_.compiled[static_cast<size_t>(model_.layers)]).kernels.size());
     double bytes = 0;
     for (size_t i = 0; i < decode_.segments.size(); ++i)
       for (const SlotBinding& slot : decode_.segments[i].slots)
-        if (slot.kind == Bound::Weight) bytes += slot.share_of_read * static_cast<double>(file_.find(weight_name(decode_, i, slot))->bytes);
+        if (slot.kind == Bound::Weight)
+          bytes += slot.share_of_read *
+                   static_cast<double>(file_.find(weight_name(decode_, i, slot))->bytes);
     stats_.bytes_per_token = static_cast<int64_t>(bytes);
     stats_.memory_bytes = memory_.bytes();
   }
@@ -375,12 +418,14 @@ class SessionState {
   std::function<void(const RunTimes&)> observer_;
 };
 
-Result<std::unique_ptr<Session>> Session::open(const GgufFile& file, const SessionOptions& options, const Progress& progress) {
+Result<std::unique_ptr<Session>> Session::open(const GgufFile& file, const SessionOptions& options,
+                                               const Progress& progress) {
   SMELT_TRY(model, read_hyperparameters(file));
   int64_t context = options.context;
   if (context == 0) context = std::min<int64_t>(model.context, 4096);
   if (context < 1 || context > model.context)
-    return Error{"[context] " + std::to_string(context) + " tokens: this model was made for 1 to " + std::to_string(model.context)};
+    return Error{"[context] " + std::to_string(context) + " tokens: this model was made for 1 to " +
+                 std::to_string(model.context)};
   auto state = std::make_unique<SessionState>(file, std::move(model), options, context);
   SMELT_CHECK(state->prepare(progress));
   return std::unique_ptr<Session>(new Session(std::move(state)));
@@ -390,8 +435,9 @@ Session::Session(std::unique_ptr<SessionState> state) : state_(std::move(state))
 Session::~Session() {
   if (!state_ || !debug(1)) return;
   for (const KernelTime& t : profile())
-    std::fprintf(stderr, "%10.1f us  %6lld calls  %8.3f ms in all  %s\n", t.seconds * 1e6 / static_cast<double>(t.calls),
-                 static_cast<long long>(t.calls), t.seconds * 1e3, t.name.c_str());
+    std::fprintf(stderr, "%10.1f us  %6lld calls  %8.3f ms in all  %s\n",
+                 t.seconds * 1e6 / static_cast<double>(t.calls), static_cast<long long>(t.calls),
+                 t.seconds * 1e3, t.name.c_str());
 }
 int64_t Session::context() const { return state_->context(); }
 int64_t Session::position() const { return state_->position(); }
@@ -401,17 +447,23 @@ void Session::rewind(int64_t position) { state_->rewind(position); }
 const SessionStats& Session::stats() const { return state_->stats(); }
 void Session::start_profile() { state_->start_profile(); }
 std::vector<KernelTime> Session::profile() const { return state_->profile(); }
-void Session::observe(std::function<void(const RunTimes&)> observer) { state_->observe(std::move(observer)); }
+void Session::observe(std::function<void(const RunTimes&)> observer) {
+  state_->observe(std::move(observer));
+}
 std::vector<PlanLaunch> Session::launches(PlanKind plan) const { return state_->launches(plan); }
 int Session::kernel_count() const { return state_->kernel_count(); }
 KernelDescription Session::kernel(int number) const { return state_->kernel(number); }
-KernelListing Session::listing(int kernel, bool with_assembly) const { return state_->listing(kernel, with_assembly); }
+KernelListing Session::listing(int kernel, bool with_assembly) const {
+  return state_->listing(kernel, with_assembly);
+}
 
-Result<std::span<const float>> Session::append(std::span<const int32_t> tokens, const std::atomic<bool>* cancel) {
+Result<std::span<const float>> Session::append(std::span<const int32_t> tokens,
+                                               const std::atomic<bool>* cancel) {
   return state_->append(tokens, cancel);
 }
 
-Status Session::append_all(std::span<const int32_t> tokens, const LogitsSink& sink, const std::atomic<bool>* cancel) {
+Status Session::append_all(std::span<const int32_t> tokens, const LogitsSink& sink,
+                           const std::atomic<bool>* cancel) {
   return state_->append_all(tokens, sink, cancel);
 }
 

@@ -17,23 +17,24 @@
 namespace smelt {
 
 struct SessionOptions {
-  int threads = 0;                   // 0: all cores
-  int64_t context = 0;               // tokens; 0: what the model was trained for, at most 4096
-  DType cache_type = DType::F32;     // F32 or F16
-  int64_t prefill_chunk = 256;       // tokens appended by one run of the prefill plan
-  bool repack = true;                // copy quantised weights into the layout that kernels read fastest; else read the file in place
-  bool use_kernel_cache = true;      // look for compiled kernels on disk, and leave them there
+  int threads = 0;                // 0: all cores
+  int64_t context = 0;            // tokens; 0: what the model was trained for, at most 4096
+  DType cache_type = DType::F32;  // F32 or F16
+  int64_t prefill_chunk = 256;    // tokens appended by one run of the prefill plan
+  bool repack =
+      true;  // copy quantised weights into the layout that kernels read fastest; else read the file in place
+  bool use_kernel_cache = true;  // look for compiled kernels on disk, and leave them there
 };
 
 struct SessionStats {
   double load_seconds = 0;
   double compile_seconds = 0;
   int kernels_compiled = 0;
-  int kernels_cached = 0;            // found on disk
-  int kernels_per_token = 0;         // launches of one decode step
+  int kernels_cached = 0;     // found on disk
+  int kernels_per_token = 0;  // launches of one decode step
   int kernels_per_moe_layer = 0;
-  int64_t bytes_per_token = 0;       // weights that one decode step reads
-  int64_t memory_bytes = 0;          // cache and working memory, without the weights
+  int64_t bytes_per_token = 0;  // weights that one decode step reads
+  int64_t memory_bytes = 0;     // cache and working memory, without the weights
 };
 
 // What one kernel has cost so far, over all its launches.
@@ -66,12 +67,13 @@ class Session {
   int64_t context() const;
   int64_t position() const;  // tokens in the context now
   int64_t vocabulary_size() const;
-  void reset();              // forgets the context
+  void reset();                   // forgets the context
   void rewind(int64_t position);  // forgets what came after. REQUIRES: position <= position().
 
   // Appends tokens to the context and returns the logits of the last one (valid until the next call). An Error if they
   // do not fit, if one is not in the vocabulary, or when `cancel` became true in between. REQUIRES: not empty.
-  Result<std::span<const float>> append(std::span<const int32_t> tokens, const std::atomic<bool>* cancel = nullptr);
+  Result<std::span<const float>> append(std::span<const int32_t> tokens,
+                                        const std::atomic<bool>* cancel = nullptr);
 
   // The same, with `sink` called for every position of `tokens` in order.
   Status append_all(std::span<const int32_t> tokens, const LogitsSink& sink,

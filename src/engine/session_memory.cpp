@@ -42,7 +42,8 @@ SessionLayout SessionLayout::make(int64_t context, int64_t prefill_tokens) {
   return l;
 }
 
-int64_t SessionMemory::bytes(const Hyperparameters& model, const SessionLayout& l, DType cache_type, int64_t arena_bytes) {
+int64_t SessionMemory::bytes(const Hyperparameters& model, const SessionLayout& l, DType cache_type,
+                             int64_t arena_bytes) {
   Pieces pieces(nullptr);
   for (int i = 0; i < 3; ++i) pieces.take<int32_t>(l.prefill_tokens);
   pieces.take<int32_t>(1);
@@ -55,9 +56,11 @@ int64_t SessionMemory::bytes(const Hyperparameters& model, const SessionLayout& 
   return pieces.used();
 }
 
-Result<SessionMemory> SessionMemory::allocate(const Hyperparameters& model, const SessionLayout& l, DType cache_type, int64_t arena_bytes) {
+Result<SessionMemory> SessionMemory::allocate(const Hyperparameters& model, const SessionLayout& l,
+                                              DType cache_type, int64_t arena_bytes) {
   SessionMemory m;
-  SMELT_TRY(buffer, Buffer::allocate(static_cast<size_t>(bytes(model, l, cache_type, arena_bytes))));
+  SMELT_TRY(buffer,
+            Buffer::allocate(static_cast<size_t>(bytes(model, l, cache_type, arena_bytes))));
   m.buffer_ = std::move(buffer);
   Pieces pieces(m.buffer_.data());
   m.tokens_ = pieces.take<int32_t>(l.prefill_tokens);

@@ -13,11 +13,12 @@
 namespace smelt {
 
 struct SessionLayout {
-  int64_t context = 0;       // tokens the user may have
-  int64_t positions = 0;     // rows of the rope tables, cache rows: context in whole chunks, and the padding page
+  int64_t context = 0;  // tokens the user may have
+  int64_t positions =
+      0;  // rows of the rope tables, cache rows: context in whole chunks, and the padding page
   int64_t page_entries = 0;
   int64_t prefill_tokens = 0;  // most tokens of one run, a multiple of 8
-  int64_t logit_rows = 0;    // most rows of logits of one run
+  int64_t logit_rows = 0;      // most rows of logits of one run
 
   static SessionLayout make(int64_t context, int64_t prefill_tokens);
   int64_t first_padding_position() const { return positions - kPageSize; }
@@ -25,10 +26,12 @@ struct SessionLayout {
 
 class SessionMemory {
  public:
-  static Result<SessionMemory> allocate(const Hyperparameters& model, const SessionLayout& layout, DType cache_type, int64_t arena_bytes);
+  static Result<SessionMemory> allocate(const Hyperparameters& model, const SessionLayout& layout,
+                                        DType cache_type, int64_t arena_bytes);
 
   // Bytes that allocate() will ask for.
-  static int64_t bytes(const Hyperparameters& model, const SessionLayout& layout, DType cache_type, int64_t arena_bytes);
+  static int64_t bytes(const Hyperparameters& model, const SessionLayout& layout, DType cache_type,
+                       int64_t arena_bytes);
 
   // Memory of a slot of layer `layer`'s segment (any layer for embed and head). `flipped`: the two hidden buffers have
   // changed roles. REQUIRES: slot.kind is not Weight.
@@ -43,7 +46,8 @@ class SessionMemory {
 
  private:
   Buffer buffer_;
-  int32_t *tokens_ = nullptr, *positions_ = nullptr, *rows_ = nullptr, *tables_ = nullptr, *pages_ = nullptr;
+  int32_t *tokens_ = nullptr, *positions_ = nullptr, *rows_ = nullptr, *tables_ = nullptr,
+          *pages_ = nullptr;
   float *cos_ = nullptr, *sin_ = nullptr, *hidden_[2] = {}, *logits_ = nullptr;
   std::byte *cache_ = nullptr, *work_ = nullptr;
   int64_t layer_cache_bytes_ = 0;

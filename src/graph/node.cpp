@@ -68,7 +68,8 @@ Bounds dtype_bounds(DType dtype) {
     case DType::U8: return {0, 255};
     case DType::I16: return {-32768, 32767};
     case DType::U16: return {0, 65535};
-    case DType::I32: return {std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()};
+    case DType::I32:
+      return {std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()};
     case DType::U32: return {0, std::numeric_limits<uint32_t>::max()};
     default: return {kLow, kHigh};
   }
@@ -84,7 +85,8 @@ int64_t floor_div(int64_t a, int64_t b) { return a / b - ((a % b != 0) && ((a < 
 
 Bounds product_bounds(Bounds a, Bounds b) {
   const __int128 v[4] = {static_cast<__int128>(a.min) * b.min, static_cast<__int128>(a.min) * b.max,
-                         static_cast<__int128>(a.max) * b.min, static_cast<__int128>(a.max) * b.max};
+                         static_cast<__int128>(a.max) * b.min,
+                         static_cast<__int128>(a.max) * b.max};
   return {saturate(std::min(std::min(v[0], v[1]), std::min(v[2], v[3]))),
           saturate(std::max(std::max(v[0], v[1]), std::max(v[2], v[3])))};
 }
@@ -111,11 +113,13 @@ Bounds and_bounds(Bounds a, Bounds b) {
 Bounds or_bounds(Bounds a, Bounds b) {
   if (a.min < 0 || b.min < 0) return {kLow, kHigh};
   const auto top = static_cast<uint64_t>(a.max | b.max);
-  return {0, static_cast<int64_t>(std::bit_width(top) >= 63 ? kHigh : (int64_t{1} << std::bit_width(top)) - 1)};
+  return {0, static_cast<int64_t>(
+                 std::bit_width(top) >= 63 ? kHigh : (int64_t{1} << std::bit_width(top)) - 1)};
 }
 
 Bounds shift_bounds(Op op, Bounds a, Bounds b) {
-  if (b.min != b.max || b.min < 0 || b.min > 62) return op == Op::Shr && a.min >= 0 ? Bounds{0, a.max} : Bounds{kLow, kHigh};
+  if (b.min != b.max || b.min < 0 || b.min > 62)
+    return op == Op::Shr && a.min >= 0 ? Bounds{0, a.max} : Bounds{kLow, kHigh};
   if (op == Op::Shr) return {a.min >> b.min, a.max >> b.min};
   return product_bounds(a, {int64_t{1} << b.min, int64_t{1} << b.min});
 }
@@ -132,18 +136,27 @@ Bounds exact_bounds(const Node& n) {
   switch (n.op) {
     case Op::Const: return {n.arg.i, n.arg.i};
     case Op::Var: return {n.arg.list[0], n.arg.list[1]};
-    case Op::Range: return {0, std::max<int64_t>(0, saturate(static_cast<__int128>(n.src[0]->max) - 1))};
-    case Op::Neg: return {saturate(-static_cast<__int128>(of(0).max)), saturate(-static_cast<__int128>(of(0).min))};
-    case Op::Add: return {saturate(static_cast<__int128>(of(0).min) + of(1).min), saturate(static_cast<__int128>(of(0).max) + of(1).max)};
-    case Op::Sub: return {saturate(static_cast<__int128>(of(0).min) - of(1).max), saturate(static_cast<__int128>(of(0).max) - of(1).min)};
+    case Op::Range:
+      return {0, std::max<int64_t>(0, saturate(static_cast<__int128>(n.src[0]->max) - 1))};
+    case Op::Neg:
+      return {saturate(-static_cast<__int128>(of(0).max)),
+              saturate(-static_cast<__int128>(of(0).min))};
+    case Op::Add:
+      return {saturate(static_cast<__int128>(of(0).min) + of(1).min),
+              saturate(static_cast<__int128>(of(0).max) + of(1).max)};
+    case Op::Sub:
+      return {saturate(static_cast<__int128>(of(0).min) - of(1).max),
+              saturate(static_cast<__int128>(of(0).max) - of(1).min)};
     case Op::Mul: return product_bounds(of(0), of(1));
     case Op::Div: return divide_bounds(of(0), of(1));
     case Op::Mod: return modulo_bounds(of(0), of(1));
     case Op::Max: return {std::max(of(0).min, of(1).min), std::max(of(0).max, of(1).max)};
     case Op::Min: return {std::min(of(0).min, of(1).min), std::min(of(0).max, of(1).max)};
     case Op::And: return and_bounds(of(0), of(1));
-    case Op::Or: case Op::Xor: return or_bounds(of(0), of(1));
-    case Op::Shl: case Op::Shr: return shift_bounds(n.op, of(0), of(1));
+    case Op::Or:
+    case Op::Xor: return or_bounds(of(0), of(1));
+    case Op::Shl:
+    case Op::Shr: return shift_bounds(n.op, of(0), of(1));
     case Op::Where: return {std::min(of(1).min, of(2).min), std::max(of(1).max, of(2).max)};
     case Op::Lut: return lut_bounds(n.arg.list);
     case Op::Cast: return is_float(n.src[0]->dtype) ? Bounds{kLow, kHigh} : of(0);
@@ -165,7 +178,8 @@ struct NodeHash {
 };
 struct NodeEqual {
   bool operator()(const Node* a, const Node* b) const {
-    return a->op == b->op && a->dtype == b->dtype && a->src == b->src && a->arg == b->arg && a->shape == b->shape;
+    return a->op == b->op && a->dtype == b->dtype && a->src == b->src && a->arg == b->arg &&
+           a->shape == b->shape;
   }
 };
 
@@ -204,7 +218,8 @@ std::optional<Op> op_from_name(std::string_view text) {
 }
 
 Ref make(Op op, DType dtype, Refs src, Arg arg, Shape shape) {
-  ENSURE(arity_of(op) < 0 || static_cast<size_t>(arity_of(op)) == src.size(), std::string(name_of(op)) + ": wrong number of sources");
+  ENSURE(arity_of(op) < 0 || static_cast<size_t>(arity_of(op)) == src.size(),
+         std::string(name_of(op)) + ": wrong number of sources");
   Node n{op, dtype, std::move(src), std::move(arg), std::move(shape), 0, 0, 0};
   n.key = structural_key(n);
   const Bounds b = bounds_of(n);
@@ -226,7 +241,9 @@ Ref variable(std::string name, int64_t min, int64_t max) {
   return make(Op::Var, DType::I64, {}, {.list = {min, max}, .name = std::move(name)});
 }
 bool is_const(Ref node) { return node->op == Op::Const; }
-bool is_const(Ref node, int64_t value) { return is_const(node) && !is_float(node->dtype) && node->arg.i == value; }
+bool is_const(Ref node, int64_t value) {
+  return is_const(node) && !is_float(node->dtype) && node->arg.i == value;
+}
 std::optional<int64_t> const_int(Ref node) {
   if (!is_const(node) || is_float(node->dtype)) return std::nullopt;
   return node->arg.i;
@@ -235,7 +252,8 @@ std::optional<int64_t> const_int(Ref node) {
 Ref unary(Op op, Ref x) { return make(op, x->dtype, {x}, {}, x->shape); }
 
 Ref binary(Op op, Ref x, Ref y) {
-  ENSURE(x->dtype == y->dtype, std::string(name_of(op)) + ": " + std::string(name_of(x->dtype)) + " with " + std::string(name_of(y->dtype)));
+  ENSURE(x->dtype == y->dtype, std::string(name_of(op)) + ": " + std::string(name_of(x->dtype)) +
+                                   " with " + std::string(name_of(y->dtype)));
   ENSURE(x->shape == y->shape, std::string(name_of(op)) + ": sources of different shapes");
   const bool compares = op == Op::Lt || op == Op::Eq;
   return make(op, compares ? DType::Bool : x->dtype, {x, y}, {}, x->shape);
@@ -246,7 +264,9 @@ Ref where(Ref condition, Ref x, Ref y) {
   return make(Op::Where, x->dtype, {condition, x, y}, {}, x->shape);
 }
 
-Ref cast(Ref x, DType dtype) { return x->dtype == dtype ? x : make(Op::Cast, dtype, {x}, {}, x->shape); }
+Ref cast(Ref x, DType dtype) {
+  return x->dtype == dtype ? x : make(Op::Cast, dtype, {x}, {}, x->shape);
+}
 Ref bitcast(Ref x, DType dtype) {
   if (x->dtype == dtype) return x;
   ENSURE(x->shape.empty() && size_of(x->dtype) == size_of(dtype), "bitcast: scalar sizes differ");

@@ -46,7 +46,8 @@ struct Arg {
   std::string name;
   // Floats are compared by their bits, so that a NaN is itself and -0 is not 0.
   bool operator==(const Arg& o) const {
-    return i == o.i && std::bit_cast<uint64_t>(f) == std::bit_cast<uint64_t>(o.f) && list == o.list && name == o.name;
+    return i == o.i && std::bit_cast<uint64_t>(f) == std::bit_cast<uint64_t>(o.f) &&
+           list == o.list && name == o.name;
   }
 };
 
@@ -75,9 +76,9 @@ struct Node {
   DType dtype;
   Refs src;
   Arg arg;
-  Shape shape;          // empty for scalars and at kernel level
-  uint64_t key;         // structural hash, the same in every process
-  int64_t min, max;     // bounds of an integer or bool scalar's value; the dtype's limits when unknown
+  Shape shape;       // empty for scalars and at kernel level
+  uint64_t key;      // structural hash, the same in every process
+  int64_t min, max;  // bounds of an integer or bool scalar's value; the dtype's limits when unknown
 };
 
 // Order of printing and sorting that does not depend on addresses.
@@ -94,8 +95,8 @@ Ref constant(int64_t value, DType dtype = DType::I64);
 Ref constant_f(double value, DType dtype = DType::F32);
 Ref variable(std::string name, int64_t min, int64_t max);
 bool is_const(Ref node);
-bool is_const(Ref node, int64_t value);                 // integers and bool only
-std::optional<int64_t> const_int(Ref node);             // nullopt unless an integer or bool constant
+bool is_const(Ref node, int64_t value);      // integers and bool only
+std::optional<int64_t> const_int(Ref node);  // nullopt unless an integer or bool constant
 
 // Elementwise nodes of equal dtype and shape; a shape is taken over from the first source.
 // Nothing is folded here: see rules_algebra.h for simplify().

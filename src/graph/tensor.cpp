@@ -18,7 +18,8 @@ std::vector<Dim> to_dims(const Shape& shape) { return {shape.begin(), shape.end(
 
 int normal_axis(Tensor x, int axis) {
   const int a = axis < 0 ? axis + x.rank() : axis;
-  ENSURE(a >= 0 && a < x.rank(), "axis " + std::to_string(axis) + " of a tensor of rank " + std::to_string(x.rank()));
+  ENSURE(a >= 0 && a < x.rank(),
+         "axis " + std::to_string(axis) + " of a tensor of rank " + std::to_string(x.rank()));
   return a;
 }
 
@@ -54,7 +55,8 @@ Tensor elementwise(Op op, Tensor x, Tensor y) {
 }
 
 Tensor number_like(Tensor x, double value) {
-  return Tensor(is_float(x.dtype()) ? constant_f(value, x.dtype()) : constant(static_cast<int64_t>(value), x.dtype()));
+  return Tensor(is_float(x.dtype()) ? constant_f(value, x.dtype())
+                                    : constant(static_cast<int64_t>(value), x.dtype()));
 }
 
 Tensor reduce(Op op, std::vector<Tensor> x, int axis) {
@@ -93,10 +95,13 @@ Tensor param(int slot, DType dtype, std::vector<Dim> shape, std::string name) {
 }
 
 Tensor scalar(double value, DType dtype) {
-  return Tensor(is_float(dtype) ? constant_f(value, dtype) : constant(static_cast<int64_t>(value), dtype));
+  return Tensor(is_float(dtype) ? constant_f(value, dtype)
+                                : constant(static_cast<int64_t>(value), dtype));
 }
 
-Tensor full(double value, std::vector<Dim> shape, DType dtype) { return broadcast_to(scalar(value, dtype), to_shape(shape)); }
+Tensor full(double value, std::vector<Dim> shape, DType dtype) {
+  return broadcast_to(scalar(value, dtype), to_shape(shape));
+}
 
 Tensor iota(std::vector<Dim> shape, int axis) {
   const int a = axis < 0 ? axis + static_cast<int>(shape.size()) : axis;
@@ -125,7 +130,8 @@ Tensor permute(Tensor x, std::vector<int> axes) {
     shape.push_back(x.dim(a));
     list.push_back(normal_axis(x, a));
   }
-  return Tensor(make(Op::Permute, x.dtype(), {x.ref()}, {.list = std::move(list)}, std::move(shape)));
+  return Tensor(
+      make(Op::Permute, x.dtype(), {x.ref()}, {.list = std::move(list)}, std::move(shape)));
 }
 
 Tensor expand(Tensor x, std::vector<Dim> dims) {
@@ -133,7 +139,8 @@ Tensor expand(Tensor x, std::vector<Dim> dims) {
   if (shape == x.shape()) return x;
   ENSURE(shape.size() == x.shape().size(), "expand keeps the rank");
   for (size_t i = 0; i < shape.size(); ++i)
-    ENSURE(shape[i] == x.shape()[i] || is_const(x.shape()[i], 1), "expand: only axes of size 1 grow");
+    ENSURE(shape[i] == x.shape()[i] || is_const(x.shape()[i], 1),
+           "expand: only axes of size 1 grow");
   return Tensor(make(Op::Expand, x.dtype(), {x.ref()}, {}, std::move(shape)));
 }
 
@@ -146,10 +153,13 @@ Tensor slice(Tensor x, int axis, int64_t begin, Dim size) {
   shape[a] = size.ref;
   std::vector<int64_t> begins(shape.size(), 0);
   begins[a] = begin;
-  return Tensor(make(Op::Shrink, x.dtype(), {x.ref()}, {.list = std::move(begins)}, std::move(shape)));
+  return Tensor(
+      make(Op::Shrink, x.dtype(), {x.ref()}, {.list = std::move(begins)}, std::move(shape)));
 }
 
-Tensor flip(Tensor x, int axis) { return Tensor(make(Op::Flip, x.dtype(), {x.ref()}, {.i = normal_axis(x, axis)}, x.shape())); }
+Tensor flip(Tensor x, int axis) {
+  return Tensor(make(Op::Flip, x.dtype(), {x.ref()}, {.i = normal_axis(x, axis)}, x.shape()));
+}
 
 Tensor gather(Tensor x, Tensor rows) {
   ENSURE(x.rank() >= 1 && is_int(rows.dtype()), "gather wants integer rows");
@@ -200,7 +210,8 @@ Tensor minimum(Tensor x, Tensor y) { return elementwise(Op::Min, x, y); }
 
 Tensor where(Tensor condition, Tensor x, Tensor y) {
   const Shape shape = broadcast_shape(condition.shape(), broadcast_shape(x.shape(), y.shape()));
-  return Tensor(where(broadcast_to(condition, shape).ref(), broadcast_to(x, shape).ref(), broadcast_to(y, shape).ref()));
+  return Tensor(where(broadcast_to(condition, shape).ref(), broadcast_to(x, shape).ref(),
+                      broadcast_to(y, shape).ref()));
 }
 
 Tensor cast(Tensor x, DType dtype) { return Tensor(cast(x.ref(), dtype)); }
@@ -238,7 +249,8 @@ Tensor max(Tensor x, int axis) { return reduce(Op::ReduceMax, {x}, axis); }
 Tensor top_k(Tensor x, int k) {
   Shape shape = x.shape();
   shape.back() = constant(k);
-  return Tensor(make(Op::TopK, DType::I32, {x.ref()}, {.i = k, .list = {x.rank() - 1}}, std::move(shape)));
+  return Tensor(
+      make(Op::TopK, DType::I32, {x.ref()}, {.i = k, .list = {x.rank() - 1}}, std::move(shape)));
 }
 
 Tensor softmax_average(Tensor score, Tensor value, int axis) {
@@ -246,7 +258,8 @@ Tensor softmax_average(Tensor score, Tensor value, int axis) {
   const Tensor s = broadcast_to(score, shape), v = broadcast_to(value, shape);
   // The denominator does not depend on the axes along which the score was repeated: sum it once, then repeat.
   const int a = normal_axis(s, axis);
-  const Tensor narrow = broadcast_to(score, broadcast_shape(score.shape(), Shape(shape.size(), constant(1))));
+  const Tensor narrow =
+      broadcast_to(score, broadcast_shape(score.shape(), Shape(shape.size(), constant(1))));
   const Tensor ones = broadcast_to(number_like(score, 1), narrow.shape());
   const Tensor total = reduce(Op::SoftmaxSum, {narrow, ones}, a);
   return reduce(Op::SoftmaxSum, {s, v}, a) / total;
@@ -266,13 +279,18 @@ Tensor linear(Tensor x, Tensor w) {
 // --- effects and roots
 
 Tensor write_rows(Tensor buffer, Tensor rows, int64_t column, Tensor values) {
-  ENSURE(buffer.rank() == 2 && rows.rank() == 1 && values.rank() == 2, "write_rows wants [rows, columns], [n], [n, c]");
-  ENSURE(buffer.dtype() == values.dtype() && rows.dim(0) == values.dim(0), "write_rows: values do not fit the buffer");
+  ENSURE(buffer.rank() == 2 && rows.rank() == 1 && values.rank() == 2,
+         "write_rows wants [rows, columns], [n], [n, c]");
+  ENSURE(buffer.dtype() == values.dtype() && rows.dim(0) == values.dim(0),
+         "write_rows: values do not fit the buffer");
   ENSURE(column + values.size(1) <= buffer.size(1), "write_rows: columns outside the buffer");
-  return Tensor(make(Op::Write, buffer.dtype(), {buffer.ref(), rows.ref(), values.ref()}, {.i = column}, buffer.shape()));
+  return Tensor(make(Op::Write, buffer.dtype(), {buffer.ref(), rows.ref(), values.ref()},
+                     {.i = column}, buffer.shape()));
 }
 
-Ref output(int slot, Tensor x) { return make(Op::Output, x.dtype(), {x.ref()}, {.i = slot}, x.shape()); }
+Ref output(int slot, Tensor x) {
+  return make(Op::Output, x.dtype(), {x.ref()}, {.i = slot}, x.shape());
+}
 Ref sink(Refs roots) { return make(Op::Sink, DType::Void, std::move(roots)); }
 
 }  // namespace smelt

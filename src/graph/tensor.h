@@ -26,8 +26,8 @@ class Tensor {
   explicit Tensor(Ref node) : node_(node) {}
   Ref ref() const { return node_; }
   const Shape& shape() const { return node_->shape; }
-  Ref dim(int axis) const;                  // negative axes count from the end
-  int64_t size(int axis) const;             // REQUIRES: that dimension is a constant.
+  Ref dim(int axis) const;       // negative axes count from the end
+  int64_t size(int axis) const;  // REQUIRES: that dimension is a constant.
   int rank() const { return static_cast<int>(node_->shape.size()); }
   DType dtype() const { return node_->dtype; }
   bool operator==(const Tensor&) const = default;
@@ -37,11 +37,12 @@ class Tensor {
 };
 
 // --- sources
-Tensor param(int slot, DType dtype, std::vector<Dim> shape, std::string name);  // row-major buffer of a slot
-Tensor scalar(double value, DType dtype = DType::F32);                          // rank 0, broadcasts
+Tensor param(int slot, DType dtype, std::vector<Dim> shape,
+             std::string name);                         // row-major buffer of a slot
+Tensor scalar(double value, DType dtype = DType::F32);  // rank 0, broadcasts
 Tensor full(double value, std::vector<Dim> shape, DType dtype = DType::F32);
-Tensor iota(std::vector<Dim> shape, int axis);                                  // i64: the index along axis
-Tensor from_dim(Dim value);                                                     // an i64 rank 0 tensor of a shape scalar
+Tensor iota(std::vector<Dim> shape, int axis);  // i64: the index along axis
+Tensor from_dim(Dim value);                     // an i64 rank 0 tensor of a shape scalar
 
 // --- movement: never a copy, only index arithmetic
 Tensor reshape(Tensor x, std::vector<Dim> shape);
@@ -49,15 +50,15 @@ Tensor permute(Tensor x, std::vector<int> axes);
 Tensor expand(Tensor x, std::vector<Dim> shape);
 Tensor slice(Tensor x, int axis, int64_t begin, Dim size);
 Tensor flip(Tensor x, int axis);
-Tensor gather(Tensor x, Tensor rows);       // shape(rows) + shape(x)[1:]; rows of any integer dtype
-Tensor unsqueeze(Tensor x, int axis);       // a new axis of size 1, before `axis`
+Tensor gather(Tensor x, Tensor rows);  // shape(rows) + shape(x)[1:]; rows of any integer dtype
+Tensor unsqueeze(Tensor x, int axis);  // a new axis of size 1, before `axis`
 Tensor squeeze(Tensor x, int axis);
 
 // --- elementwise
 Tensor operator+(Tensor x, Tensor y);
 Tensor operator-(Tensor x, Tensor y);
 Tensor operator*(Tensor x, Tensor y);
-Tensor operator/(Tensor x, Tensor y);       // integers: floor division by a positive number
+Tensor operator/(Tensor x, Tensor y);  // integers: floor division by a positive number
 Tensor operator%(Tensor x, Tensor y);
 Tensor operator&(Tensor x, Tensor y);
 Tensor operator|(Tensor x, Tensor y);
@@ -73,27 +74,27 @@ Tensor operator&(Tensor x, int64_t y);
 Tensor operator<<(Tensor x, int64_t y);
 Tensor operator>>(Tensor x, int64_t y);
 Tensor operator-(Tensor x);
-Tensor less(Tensor x, Tensor y);            // bool
-Tensor equal(Tensor x, Tensor y);           // bool
+Tensor less(Tensor x, Tensor y);   // bool
+Tensor equal(Tensor x, Tensor y);  // bool
 Tensor where(Tensor condition, Tensor x, Tensor y);
 Tensor maximum(Tensor x, Tensor y);
 Tensor minimum(Tensor x, Tensor y);
 Tensor cast(Tensor x, DType dtype);
-Tensor bitcast(Tensor x, DType dtype);      // the last axis changes by the ratio of the sizes
+Tensor bitcast(Tensor x, DType dtype);  // the last axis changes by the ratio of the sizes
 Tensor lut(Tensor x, std::vector<int64_t> table, DType dtype);  // table[x]
 Tensor exp2(Tensor x);
 Tensor log2(Tensor x);
 Tensor sqrt(Tensor x);
 Tensor floor(Tensor x);
-Tensor place(Tensor x);                     // x, computed once: everything that reads it reads a buffer
-Tensor exp(Tensor x);                       // exp2(x * log2(e))
-Tensor sigmoid(Tensor x);                   // 1 / (1 + exp(-x))
-Tensor silu(Tensor x);                      // x * sigmoid(x)
+Tensor place(Tensor x);    // x, computed once: everything that reads it reads a buffer
+Tensor exp(Tensor x);      // exp2(x * log2(e))
+Tensor sigmoid(Tensor x);  // 1 / (1 + exp(-x))
+Tensor silu(Tensor x);     // x * sigmoid(x)
 
 // --- reductions; the axis disappears
 Tensor sum(Tensor x, int axis);
 Tensor max(Tensor x, int axis);
-Tensor top_k(Tensor x, int k);              // [..., n] -> [..., k] i32 indices, best first, ties by lower index
+Tensor top_k(Tensor x, int k);  // [..., n] -> [..., k] i32 indices, best first, ties by lower index
 // sum over axis of exp(score - max) * value and of exp(score - max): their quotient is softmax-weighted value.
 // score and value broadcast against each other; the result is value-shaped without axis.
 Tensor softmax_average(Tensor score, Tensor value, int axis);
@@ -103,8 +104,9 @@ Tensor softmax(Tensor x, int axis);
 Tensor linear(Tensor x, Tensor w);
 
 // --- effects and roots
-Tensor write_rows(Tensor buffer, Tensor rows, int64_t column, Tensor values);  // the buffer afterwards; see Op::Write
+Tensor write_rows(Tensor buffer, Tensor rows, int64_t column,
+                  Tensor values);  // the buffer afterwards; see Op::Write
 Ref output(int slot, Tensor x);
-Ref sink(Refs roots);                       // outputs and write_rows(...).ref() that must happen
+Ref sink(Refs roots);  // outputs and write_rows(...).ref() that must happen
 
 }  // namespace smelt

@@ -67,8 +67,10 @@ struct ModelShape {
   int64_t page_entries = 0;  // entries of the page table
   DType cache_type = DType::F32;  // F32 or F16
   // Each head computes its keys and values from the latents, in place of the absorbed form.
-  int interleave = 1;              // rows of quantised matrices in a group, see WeightLayout; 1: the file's bytes
-  bool quantise = false;           // products multiply weights with activations of 8 bits, see quantise_activations()
+  int interleave =
+      1;  // rows of quantised matrices in a group, see WeightLayout; 1: the file's bytes
+  bool quantise =
+      false;  // products multiply weights with activations of 8 bits, see quantise_activations()
   bool expand_attention = false;
 };
 

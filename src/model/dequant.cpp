@@ -108,14 +108,16 @@ SixBit six_bit(Tensor packed) {
 //   value = scale[g] * (q[g, e] - zero) - minimum[g]
 // with small integers q (or, for the plain types, the values themselves).
 struct Grouped {
-  Tensor q;        // [groups, elements], U8, I8 or a float
-  Tensor scale;    // f32 [groups]
+  Tensor q;      // [groups, elements], U8, I8 or a float
+  Tensor scale;  // f32 [groups]
   int zero = 0;
   Tensor minimum;  // f32 [groups]; none: zero
 };
 
 // All elements of the block share a scale; q [elements].
-Grouped one_group(const Block& b, Tensor q, int zero = 0) { return {split(q, 1), b.f("d"), zero, {}}; }
+Grouped one_group(const Block& b, Tensor q, int zero = 0) {
+  return {split(q, 1), b.f("d"), zero, {}};
+}
 
 // Q4_K and Q5_K share the order of their nibbles: byte l of run p holds elements 64 p + l (low) and
 // 64 p + 32 + l. -> [8, 32]
@@ -128,7 +130,7 @@ Tensor two_bits_of_halves(Tensor qs) { return with_last_axes(unpack(split(qs, 2)
 
 Tensor iq4_value(Tensor q) {
   return lut(q, {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113},
-                 DType::I8);
+             DType::I8);
 }
 Tensor fp4_value_doubled(Tensor q) {
   return lut(q, {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}, DType::I8);
@@ -161,7 +163,8 @@ Grouped Q8_0(const Block& b) { return one_group(b, b["qs"]); }
 
 Grouped Q2_K(const Block& b) {
   const Tensor both = b["scales"];  // [16]: scale in the low nibble, minimum in the high one
-  return {split(two_bits_of_halves(b["qs"]), 16), b.f("d") * f32(both & 15), 0, b.f("dmin") * f32(both >> 4)};
+  return {split(two_bits_of_halves(b["qs"]), 16), b.f("d") * f32(both & 15), 0,
+          b.f("dmin") * f32(both >> 4)};
 }
 
 Grouped Q3_K(const Block& b) {
@@ -178,7 +181,8 @@ Grouped Q4_K(const Block& b) {
 
 Grouped Q5_K(const Block& b) {
   const auto [scales, minima] = six_bit(b["scales"]);
-  return {nibbles_of_runs(b["qs"]) | (unpack(b["qh"], 1) << 4), b.f("d") * f32(scales), 0, b.f("dmin") * f32(minima)};
+  return {nibbles_of_runs(b["qs"]) | (unpack(b["qh"], 1) << 4), b.f("d") * f32(scales), 0,
+          b.f("dmin") * f32(minima)};
 }
 
 Grouped Q6_K(const Block& b) {
@@ -196,7 +200,9 @@ Grouped IQ4_XS(const Block& b) {
   return {split(iq4_value(q), 8), b.f("d") * (f32(low | (high << 4)) - 32.0), 0, {}};
 }
 
-Grouped MXFP4(const Block& b) { return {split(fp4_value_doubled(nibbles(b["qs"])), 1), power_of_two_halved(b["e"]), 0, {}}; }
+Grouped MXFP4(const Block& b) {
+  return {split(fp4_value_doubled(nibbles(b["qs"])), 1), power_of_two_halved(b["e"]), 0, {}};
+}
 
 }  // namespace formula
 
@@ -215,7 +221,8 @@ Tensor per_group(Tensor x) { return unsqueeze(x, x.rank()); }
 
 // One field of one block of `n` rows, `row_bytes` apart; returns where the next field goes.
 template <int piece>
-std::byte* interleave_field(const std::byte* from, int64_t row_bytes, int n, int bytes, std::byte* to) {
+std::byte* interleave_field(const std::byte* from, int64_t row_bytes, int n, int bytes,
+                            std::byte* to) {
   for (int at = 0; at < bytes; at += piece)
     for (int r = 0; r < n; ++r, to += piece) std::memcpy(to, from + r * row_bytes + at, piece);
   return to;
@@ -254,10 +261,14 @@ int piece_bytes(const BlockField& field) {
   return bytes % 4 == 0 ? 4 : bytes % 2 == 0 ? 2 : 1;
 }
 
-bool can_interleave(GgufType type, int64_t rows, int interleave) { return !is_plain(type) && rows % interleave == 0; }
+bool can_interleave(GgufType type, int64_t rows, int interleave) {
+  return !is_plain(type) && rows % interleave == 0;
+}
 
-void interleave_rows(GgufType type, int interleave, int64_t rows, int64_t blocks, const std::byte* from, std::byte* to) {
-  const auto block_bytes = static_cast<int64_t>(info_of(type).bytes), row_bytes = blocks * block_bytes;
+void interleave_rows(GgufType type, int interleave, int64_t rows, int64_t blocks,
+                     const std::byte* from, std::byte* to) {
+  const auto block_bytes = static_cast<int64_t>(info_of(type).bytes),
+             row_bytes = blocks * block_bytes;
   for (int64_t group = 0; group < rows; group += interleave, from += interleave * row_bytes)
     for (int64_t b = 0; b < blocks; ++b)
       for (const BlockField& field : block_fields(type)) {
@@ -271,7 +282,8 @@ void interleave_rows(GgufType type, int interleave, int64_t rows, int64_t blocks
       }
 }
 
-Tensor raw_weight(int slot, GgufType type, std::vector<Dim> rows, int64_t k, std::string name, WeightLayout layout) {
+Tensor raw_weight(int slot, GgufType type, std::vector<Dim> rows, int64_t k, std::string name,
+                  WeightLayout layout) {
   const GgufTypeInfo& info = info_of(type);
   ENSURE(k > 0 && k % info.elements == 0, name + ": rows are not whole blocks");
   std::vector<Dim> shape = std::move(rows);
@@ -303,7 +315,8 @@ Activations quantise_activations(Tensor x) {
   const Tensor blocks = split(x, k / kActivationBlock);
   const Tensor greatest = max(maximum(blocks, -blocks), -1);
   const Tensor scale = place(greatest * (1.0 / 127));
-  const Tensor inverse = where(less(scalar(0), scale), scalar(1) / maximum(scale, scalar(1e-30)), scalar(0));
+  const Tensor inverse =
+      where(less(scalar(0), scale), scalar(1) / maximum(scale, scalar(1e-30)), scalar(0));
   const Tensor q = place(cast(floor(blocks * per_group(inverse) + 0.5), DType::I8));
   return {x, with_last_axes(q, 2, {k}), scale};
 }
@@ -313,9 +326,12 @@ Activations quantise_activations(Tensor x) {
 //   y[n] = sum over g of scale[n, g] * dot(q[n, g], x[g]) - (minimum[n, g] + zero * scale[n, g]) * sum(x[g])
 Tensor product(const Activations& x, Tensor raw, GgufType type, WeightLayout layout) {
   const Grouped w = apply_formula(Block(raw, type, layout), type);
-  if (is_plain(type)) return sum(unsqueeze(x.x, x.x.rank() - 1) * with_last_axes(w.q, 2, {w.q.size(-1)}), -1);
+  if (is_plain(type))
+    return sum(unsqueeze(x.x, x.x.rank() - 1) * with_last_axes(w.q, 2, {w.q.size(-1)}), -1);
   const int64_t blocks = w.q.size(-3), groups = w.q.size(-2), elements = w.q.size(-1);
-  const auto grouped = [&](Tensor v) { return with_last_axes(v, 1, {1, blocks, groups, elements}); };
+  const auto grouped = [&](Tensor v) {
+    return with_last_axes(v, 1, {1, blocks, groups, elements});
+  };
   const bool integer = x.q.ref() && kActivationBlock % elements == 0;
   const Tensor in = grouped(integer ? cast(x.q, DType::I32) : x.x);
   const Tensor q = cast(w.q, integer ? DType::I32 : DType::F32);
@@ -341,8 +357,10 @@ Tensor product(const Activations& x, Tensor raw, GgufType type, WeightLayout lay
   return sum(with_last_axes(term, 2, {blocks * groups}), -1);
 }
 
-Tensor weight(int slot, GgufType type, std::vector<Dim> rows, int64_t k, std::string name, WeightLayout layout) {
-  return dequantize(raw_weight(slot, type, std::move(rows), k, std::move(name), layout), type, layout);
+Tensor weight(int slot, GgufType type, std::vector<Dim> rows, int64_t k, std::string name,
+              WeightLayout layout) {
+  return dequantize(raw_weight(slot, type, std::move(rows), k, std::move(name), layout), type,
+                    layout);
 }
 
 }  // namespace smelt

@@ -44,12 +44,14 @@ int piece_bytes(const BlockField& field);
 bool can_interleave(GgufType type, int64_t rows, int interleave);
 
 // Rewrites `rows` x `blocks` blocks from the file's layout to another one. `to` and `from` do not overlap.
-void interleave_rows(GgufType type, int interleave, int64_t rows, int64_t blocks, const std::byte* from, std::byte* to);
+void interleave_rows(GgufType type, int interleave, int64_t rows, int64_t blocks,
+                     const std::byte* from, std::byte* to);
 
 // The bytes of a weight as they lie in memory: in the file's layout u8 [rows..., k / elements, block bytes], or
 // [rows..., k] of the dtype of a plain type; interleaved u8 [rows... / n, k / elements, n * block bytes].
 // REQUIRES: k is whole blocks; can_interleave() of the last axis of rows.
-Tensor raw_weight(int slot, GgufType type, std::vector<Dim> rows, int64_t k, std::string name, WeightLayout layout = {});
+Tensor raw_weight(int slot, GgufType type, std::vector<Dim> rows, int64_t k, std::string name,
+                  WeightLayout layout = {});
 
 // The f32 values [..., k] of what raw_weight made, or of a gather or slice along its leading axes.
 Tensor dequantize(Tensor raw, GgufType type, WeightLayout layout = {});
@@ -69,6 +71,7 @@ Activations quantise_activations(Tensor x);  // x alone where k is not whole blo
 Tensor product(const Activations& x, Tensor raw, GgufType type, WeightLayout layout = {});
 
 // dequantize(raw_weight(...)): f32 [rows..., k].
-Tensor weight(int slot, GgufType type, std::vector<Dim> rows, int64_t k, std::string name, WeightLayout layout = {});
+Tensor weight(int slot, GgufType type, std::vector<Dim> rows, int64_t k, std::string name,
+              WeightLayout layout = {});
 
 }  // namespace smelt

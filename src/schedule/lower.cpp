@@ -36,9 +36,13 @@ Refs reshape_index(const Shape& from, const Shape& to, const Refs& index) {
     Ref a = constant(1), b = constant(1);
     do {
       const auto ca = const_int(a), cb = const_int(b);
-      const bool take_from = j == to.size() || (i < from.size() && (i == i0 || (ca && cb && *ca < *cb) || (!cb && j > j0)));
-      if (take_from) a = simplify(a * from[i++]);
-      else b = simplify(b * to[j++]);
+      const bool take_from =
+          j == to.size() ||
+          (i < from.size() && (i == i0 || (ca && cb && *ca < *cb) || (!cb && j > j0)));
+      if (take_from)
+        a = simplify(a * from[i++]);
+      else
+        b = simplify(b * to[j++]);
     } while (a != b && (i < from.size() || j < to.size()));
     unflatten(from, flatten(to, index, j0, j), i0, i, out);
   }
@@ -56,7 +60,9 @@ OutputLoops output_loops(const Shape& shape) {
   OutputLoops loops;
   for (size_t axis = 0; axis < shape.size(); ++axis) {
     const bool single = is_const(shape[axis], 1);
-    loops.index.push_back(single ? constant(0) : make_range(kFirstOutputRange + static_cast<int64_t>(axis), shape[axis], RangeKind::Loop));
+    loops.index.push_back(single ? constant(0)
+                                 : make_range(kFirstOutputRange + static_cast<int64_t>(axis),
+                                              shape[axis], RangeKind::Loop));
     if (!single) loops.ranges.push_back(loops.index.back());
   }
   return loops;
@@ -83,7 +89,8 @@ int Lowering::height(Ref tensor) {
 
 Ref Lowering::at(Ref tensor, const Refs& index) {
   if (auto it = places_.find(tensor.get()); it != places_.end())
-    return make(Op::Load, tensor->dtype, {it->second.buffer, byte_offset(tensor->shape, index, tensor->dtype)});
+    return make(Op::Load, tensor->dtype,
+                {it->second.buffer, byte_offset(tensor->shape, index, tensor->dtype)});
   std::vector<const Node*> key;
   for (Ref i : index) key.push_back(i.get());
   const auto memo_key = std::make_pair(tensor.get(), std::move(key));
@@ -96,11 +103,13 @@ Ref Lowering::at(Ref tensor, const Refs& index) {
 Ref Lowering::compute(Ref t, const Refs& index) {
   const auto source = [&](int i) { return t->src[i]; };
   switch (t->op) {
-    case Op::Const: case Op::Var: return t;
+    case Op::Const:
+    case Op::Var: return t;
     case Op::Param: return make(Op::Load, t->dtype, {t, byte_offset(t->shape, index, t->dtype)});
     case Op::Place: return at(source(0), index);
     case Op::Iota: return index[t->arg.i];
-    case Op::Write: return make(Op::Load, t->dtype, {written_buffer(t), byte_offset(t->shape, index, t->dtype)});
+    case Op::Write:
+      return make(Op::Load, t->dtype, {written_buffer(t), byte_offset(t->shape, index, t->dtype)});
     case Op::Reshape: return at(source(0), reshape_index(source(0)->shape, t->shape, index));
     case Op::Permute: {
       Refs inner(index.size());
@@ -160,8 +169,10 @@ Ref Lowering::reduction(Ref t, const Refs& index) {
   // sibling sums over one axis become one loop, and common subexpressions meet.
   const Ref range = make_range(kFirstReduceRange + height(t), size, RangeKind::Reduce);
   Refs inner = index;
-  if (t->op == Op::TopK) inner[axis] = range;
-  else inner.insert(inner.begin() + axis, range);
+  if (t->op == Op::TopK)
+    inner[axis] = range;
+  else
+    inner.insert(inner.begin() + axis, range);
   Refs src;
   for (Ref s : t->src) src.push_back(at(s, inner));
   src.push_back(range);
@@ -170,13 +181,15 @@ Ref Lowering::reduction(Ref t, const Refs& index) {
   const Ref best = make(Op::TopK, DType::I32, std::move(src), {.i = t->arg.i});
   const auto item = [&](int64_t j) { return make(Op::TopKLane, DType::I32, {best}, {.i = j}); };
   Ref value = item(t->arg.i - 1);
-  for (int64_t j = t->arg.i - 1; j-- > 0;) value = where(binary(Op::Eq, index[axis], constant(j)), item(j), value);
+  for (int64_t j = t->arg.i - 1; j-- > 0;)
+    value = where(binary(Op::Eq, index[axis], constant(j)), item(j), value);
   return simplify(value);
 }
 
 Ref Lowering::store(Ref tensor, Ref buffer) {
   const OutputLoops loops = output_loops(tensor->shape);
-  Refs src{buffer, byte_offset(tensor->shape, loops.index, tensor->dtype), compute(tensor, loops.index)};
+  Refs src{buffer, byte_offset(tensor->shape, loops.index, tensor->dtype),
+           compute(tensor, loops.index)};
   src.insert(src.end(), loops.ranges.begin(), loops.ranges.end());
   return make(Op::Store, DType::Void, std::move(src));
 }
@@ -186,7 +199,8 @@ Ref Lowering::store_rows(Ref write) {
   const OutputLoops loops = output_loops(values->shape);
   const Ref row = simplify(cast(at(rows, {loops.index[0]}), DType::I64));
   const Ref column = simplify(loops.index[1] + write->arg.i);
-  Refs src{written_buffer(write), byte_offset(write->shape, {row, column}, values->dtype), at(values, loops.index)};
+  Refs src{written_buffer(write), byte_offset(write->shape, {row, column}, values->dtype),
+           at(values, loops.index)};
   src.insert(src.end(), loops.ranges.begin(), loops.ranges.end());
   return make(Op::Store, DType::Void, std::move(src));
 }

@@ -22,8 +22,14 @@ Axes through_reshape(const Shape& from, const Shape& to, const Axes& marked) {
   Axes out;
   size_t i = 0, j = 0;
   while (i < from.size() || j < to.size()) {
-    if (i < from.size() && is_const(from[i], 1)) { ++i; continue; }
-    if (j < to.size() && is_const(to[j], 1)) { ++j; continue; }
+    if (i < from.size() && is_const(from[i], 1)) {
+      ++i;
+      continue;
+    }
+    if (j < to.size() && is_const(to[j], 1)) {
+      ++j;
+      continue;
+    }
     if (i < from.size() && j < to.size() && from[i] == to[j]) {
       if (marked.contains(static_cast<int>(i))) out.insert(static_cast<int>(j));
       ++i, ++j;
@@ -95,7 +101,8 @@ bool has_symbolic_axis(const Shape& shape) {
 
 class Placement {
  public:
-  Placement(Ref root, const std::unordered_set<const Node*>& partials, const PlacementOptions& options)
+  Placement(Ref root, const std::unordered_set<const Node*>& partials,
+            const PlacementOptions& options)
       : options_(options), order_(toposort(root)) {
     for (Ref n : order_)
       for (Ref s : n->src) users_[s.get()].push_back(n);
@@ -112,9 +119,11 @@ class Placement {
     for (Ref n : order_)
       if (n->op == Op::Place) places_[n.get()] = Where::Memory;
     for (auto it = order_.rbegin(); it != order_.rend(); ++it)
-      if (!placed(*it) && can_be_placed(*it) && needs_place(*it)) places_[it->get()] = Where::Memory;
+      if (!placed(*it) && can_be_placed(*it) && needs_place(*it))
+        places_[it->get()] = Where::Memory;
     for (Ref n : order_)
-      if (placed(n) && !required.contains(n.get()) && fits_on_chip(n)) places_[n.get()] = Where::OnChip;
+      if (placed(n) && !required.contains(n.get()) && fits_on_chip(n))
+        places_[n.get()] = Where::OnChip;
     return places_;
   }
 
@@ -131,9 +140,12 @@ class Placement {
   }
 
   bool placed(Ref n) const { return places_.contains(n.get()); }
-  static bool can_be_placed(Ref n) { return is_elementwise(n->op) ? !n->shape.empty() : is_reduce(n->op); }
+  static bool can_be_placed(Ref n) {
+    return is_elementwise(n->op) ? !n->shape.empty() : is_reduce(n->op);
+  }
 
   bool needs_place(Ref n) {
+    if (is_index_of_smaller(n)) return false;
     const bool reduces = holds_reduction(n);
     if (!reduces && reading_again_is_cheaper(n)) return false;
     roots_.clear();
@@ -146,7 +158,9 @@ class Placement {
 
   // A root that reads n element by element and also a reduction over n, as a norm does, would compute each element twice.
   bool is_needed_twice() const {
-    return std::any_of(roots_.begin(), roots_.end(), [&](const Node* r) { return direct_roots_.contains(r) && summed_roots_.contains(r); });
+    return std::any_of(roots_.begin(), roots_.end(), [&](const Node* r) {
+      return direct_roots_.contains(r) && summed_roots_.contains(r);
+    });
   }
 
   // Would a kernel that reads `n` through its uses compute an element more than once? `marked` are the axes of
@@ -164,7 +178,8 @@ class Placement {
     if (user->op == Op::Gather) {
       if (user->src[0] == at) return holds_reduction(n) || !marked.empty();
       Axes wider = marked;
-      for (size_t k = at->shape.size(); k < user->shape.size(); ++k) wider.insert(static_cast<int>(k));
+      for (size_t k = at->shape.size(); k < user->shape.size(); ++k)
+        wider.insert(static_cast<int>(k));
       return continues(n, wider, user);
     }
     if (user->op == Op::Expand) {
@@ -194,8 +209,8 @@ class Placement {
     }
     // A contraction: all of n is read for every value of the remaining marked axes.
     if (!marked.contains(axis)) return true;
-    return constant_count(n->shape) > 1 || has_symbolic_axis(n->shape) || work(n) > options_.on_chip_work ||
-           continues(n, rest, user);
+    return constant_count(n->shape) > 1 || has_symbolic_axis(n->shape) ||
+           work(n) > options_.on_chip_work || continues(n, rest, user);
   }
 
   bool continues(Ref n, const Axes& marked, Ref user) {
@@ -212,7 +227,8 @@ class Placement {
     if (!holds_reduction(n)) return false;
     int last_own = -1;
     for (size_t k = 0; k < at->shape.size(); ++k)
-      if (!marked.contains(static_cast<int>(k)) && !is_const(at->shape[k], 1)) last_own = static_cast<int>(k);
+      if (!marked.contains(static_cast<int>(k)) && !is_const(at->shape[k], 1))
+        last_own = static_cast<int>(k);
     return std::any_of(marked.begin(), marked.end(), [&](int a) { return a < last_own; });
   }
 
@@ -228,8 +244,20 @@ class Placement {
     return columns <= 1024 && std::all_of(uses.begin(), uses.end(), leads_to_softmax);
   }
 
+  // Comparisons and arithmetic on integers, whose reductions are all of smaller tensors: these are
+  // worth a place, not it.
+  bool is_index_of_smaller(Ref n) const {
+    if (is_float(n->dtype) || is_reduce(n->op)) return false;
+    if (n->op == Op::Expand || placed(n)) return true;
+    return std::all_of(n->src.begin(), n->src.end(),
+                       [&](Ref s) { return is_leaf(s) || is_index_of_smaller(s); });
+  }
+
+  // The rows that a gather is told to read are not part of what it holds: they are repeated for all
+  // columns, and get a place of their own.
   bool holds_reduction(Ref n) {
     if (is_reduce(n->op)) return true;
+    if (n->op == Op::Gather) return !placed(n->src[0]) && holds_reduction(n->src[0]);
     if (auto it = holds_.find(n.get()); it != holds_.end()) return it->second;
     bool holds = false;
     for (Ref s : n->src)
@@ -248,13 +276,17 @@ class Placement {
     return is_cheap || bytes < size_of(n->dtype);
   }
 
-  void collect_leaves(Ref n, double elements, std::unordered_set<const Node*>& seen, double& bytes, int& operations) {
+  void collect_leaves(Ref n, double elements, std::unordered_set<const Node*>& seen, double& bytes,
+                      int& operations) {
     if (!seen.insert(n.get()).second) return;
     if (n->op == Op::Param || n->op == Op::Write || placed(n)) {
       bytes += std::min(1.0, typical_count(n->shape) / elements) * size_of(n->dtype);
       return;
     }
     if (is_elementwise(n->op) && n->op != Op::Cast && n->op != Op::Bitcast) ++operations;
+    // The rows that a gather reads are told once for all columns.
+    if (n->op == Op::Gather)
+      return collect_leaves(n->src[0], elements, seen, bytes, operations);
     for (Ref s : n->src) collect_leaves(s, elements, seen, bytes, operations);
   }
 
@@ -274,7 +306,8 @@ class Placement {
   }
 
   bool fits_on_chip(Ref n) {
-    return !has_symbolic_axis(n->shape) && constant_count(n->shape) * size_of(n->dtype) <= options_.on_chip_bytes &&
+    return !has_symbolic_axis(n->shape) &&
+           constant_count(n->shape) * size_of(n->dtype) <= options_.on_chip_bytes &&
            work(n) <= options_.on_chip_work && !reads_symbolic(n);
   }
 
@@ -283,7 +316,8 @@ class Placement {
     const std::function<bool(Ref)> visit = [&](Ref x) {
       if (!seen.insert(x.get()).second) return false;
       if (is_reduce(x->op) && has_symbolic_axis(x->src[0]->shape)) return true;
-      return std::any_of(x->src.begin(), x->src.end(), [&](Ref s) { return !placed(s) && visit(s); });
+      return std::any_of(x->src.begin(), x->src.end(),
+                         [&](Ref s) { return !placed(s) && visit(s); });
     };
     return visit(n);
   }
@@ -295,16 +329,17 @@ class Placement {
   // Partial results over one score or summand are computed side by side in one kernel, known by that tensor.
   std::unordered_map<const Node*, const Node*> kernel_of_;
   std::unordered_map<const Node*, bool> holds_;
-  std::unordered_set<const Node*> roots_;         // of the walk under way
-  std::unordered_set<const Node*> direct_roots_;  // those reached without a reduction over an axis of the tensor
+  std::unordered_set<const Node*> roots_;  // of the walk under way
+  std::unordered_set<const Node*>
+      direct_roots_;  // those reached without a reduction over an axis of the tensor
   std::unordered_set<const Node*> summed_roots_;  // and those reached through one
   bool summed_ = false;                           // whether the walk has passed such a reduction
 };
 
 }  // namespace
 
-std::unordered_map<const Node*, Where> choose_places(Ref root, const std::unordered_set<const Node*>& partials,
-                                                     const PlacementOptions& options) {
+std::unordered_map<const Node*, Where> choose_places(
+    Ref root, const std::unordered_set<const Node*>& partials, const PlacementOptions& options) {
   return Placement(root, partials, options).run();
 }
 

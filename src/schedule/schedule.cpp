@@ -18,8 +18,8 @@ namespace {
 
 // One placed tensor or cache write on its way into a kernel.
 struct Item {
-  Ref node;      // the tensor, Write, or Output that only copies
-  Ref store;     // filled in by lowering
+  Ref node;   // the tensor, Write, or Output that only copies
+  Ref store;  // filled in by lowering
   int level = 0;
   bool on_chip = false;
   std::vector<int> needs;  // items read, in order of index
@@ -59,23 +59,31 @@ class Scheduler {
     std::unordered_map<const Node*, Ref> output_slot;
     for (Ref n : toposort(root_)) {
       if (n->op != Op::Output) continue;
-      if (!output_slot.contains(n->src[0].get())) output_slot[n->src[0].get()] = output_buffer(n);
-      else copies_.push_back(n);
+      if (!output_slot.contains(n->src[0].get()))
+        output_slot[n->src[0].get()] = output_buffer(n);
+      else
+        copies_.push_back(n);
     }
     for (Item& item : items_) {
       if (item.node->op == Op::Write) continue;
       Ref buffer;
-      if (item.node->op == Op::Output) buffer = output_buffer(item.node);
-      else if (output_slot.contains(item.node.get())) buffer = output_slot[item.node.get()];
-      else if (item.on_chip) buffer = new_local(item.node);
-      else buffer = new_temp(item.node);
+      if (item.node->op == Op::Output)
+        buffer = output_buffer(item.node);
+      else if (output_slot.contains(item.node.get()))
+        buffer = output_slot[item.node.get()];
+      else if (item.on_chip)
+        buffer = new_local(item.node);
+      else
+        buffer = new_temp(item.node);
       buffers_[item.node.get()] = buffer;
       if (item.node->op != Op::Output) lowering_.place(item.node, buffer);
     }
     ENSURE(copies_.empty(), "one tensor is the output of two slots");
   }
 
-  static Ref output_buffer(Ref output) { return make(Op::Param, output->dtype, {}, {.i = output->arg.i}, output->shape); }
+  static Ref output_buffer(Ref output) {
+    return make(Op::Param, output->dtype, {}, {.i = output->arg.i}, output->shape);
+  }
 
   static int64_t greatest_bytes(Ref n) {
     const Ref count = element_count(n->shape);
@@ -105,7 +113,8 @@ class Scheduler {
         return;
       }
       for (size_t i = 0; i < n->src.size(); ++i) {
-        const bool earlier_rows = n->op == Op::Write && i == 0;  // other rows of the buffer are not read
+        const bool earlier_rows =
+            n->op == Op::Write && i == 0;  // other rows of the buffer are not read
         if (!earlier_rows) visit(n->src[i]);
       }
     };
@@ -123,7 +132,8 @@ class Scheduler {
 
   Ref lower(const Item& item) {
     if (item.node->op == Op::Write) return lowering_.store_rows(item.node);
-    if (item.node->op == Op::Output) return lowering_.store(item.node->src[0], buffers_.at(item.node.get()));
+    if (item.node->op == Op::Output)
+      return lowering_.store(item.node->src[0], buffers_.at(item.node.get()));
     return lowering_.store(item.node, buffers_.at(item.node.get()));
   }
 
@@ -158,7 +168,8 @@ class Scheduler {
         if (is_reduce(n->op)) mine.insert(n.get());
       size_t g = 0;
       for (; g < groups.size(); ++g) {
-        const bool shares = std::any_of(mine.begin(), mine.end(), [&](const Node* n) { return reductions[g].contains(n); });
+        const bool shares = std::any_of(mine.begin(), mine.end(),
+                                        [&](const Node* n) { return reductions[g].contains(n); });
         if (shares && loops_fit(groups[g][0], store)) break;
       }
       if (g == groups.size()) {
@@ -183,14 +194,16 @@ class Scheduler {
     std::unordered_map<const Node*, Ref> locals;
     kernel.tree = rebuild(tree, [&](Ref original, Ref node) {
       if (original->op == Op::Param || original->op == Op::Temp) {
-        auto it = std::find_if(kernel.buffers.begin(), kernel.buffers.end(), [&](Ref b) { return same_buffer(b, original); });
+        auto it = std::find_if(kernel.buffers.begin(), kernel.buffers.end(),
+                               [&](Ref b) { return same_buffer(b, original); });
         const int64_t position = it - kernel.buffers.begin();
         if (it == kernel.buffers.end()) kernel.buffers.push_back(original);
         return make(Op::Param, DType::Void, {}, {.i = position});
       }
       if (original->op == Op::Local) {
         if (!locals.contains(original.get()))
-          locals[original.get()] = make(Op::Local, DType::Void, {}, {.i = next_local++, .list = original->arg.list});
+          locals[original.get()] =
+              make(Op::Local, DType::Void, {}, {.i = next_local++, .list = original->arg.list});
         return locals[original.get()];
       }
       return node;
@@ -248,7 +261,9 @@ std::string describe_store(Ref store) {
 const Refs& nests_of(const Kernel& kernel) { return kernel.tree->src; }
 bool is_local_nest(Ref nest) { return store_buffer(nest->src[0])->op == Op::Local; }
 
-Schedule make_schedule(Ref root, const PlacementOptions& options) { return Scheduler(root, options).run(); }
+Schedule make_schedule(Ref root, const PlacementOptions& options) {
+  return Scheduler(root, options).run();
+}
 
 std::string summary(const Schedule& schedule) {
   std::string text;
@@ -256,7 +271,8 @@ std::string summary(const Schedule& schedule) {
     std::string line;
     for (Ref nest : nests_of(k)) {
       if (!line.empty()) line += " | ";
-      for (size_t i = 0; i < nest->src.size(); ++i) line += (i ? " & " : "") + describe_store(nest->src[i]);
+      for (size_t i = 0; i < nest->src.size(); ++i)
+        line += (i ? " & " : "") + describe_store(nest->src[i]);
     }
     text += line + "\n";
   }

@@ -19,9 +19,9 @@
 namespace smelt {
 
 struct Kernel {
-  Ref tree;                       // Sink of Sinks of Stores
-  Refs buffers;                   // argument i: a segment Param or Temp node
-  int level = 0;                  // kernels of lower levels come first
+  Ref tree;       // Sink of Sinks of Stores
+  Refs buffers;   // argument i: a segment Param or Temp node
+  int level = 0;  // kernels of lower levels come first
   bool operator==(const Kernel&) const = default;
 };
 

@@ -30,7 +30,8 @@ Tensor divide_axis(Tensor x, int axis, const Chunks& c) {
 Tensor reduce_like(Ref like, Refs src, int axis) {
   Shape shape = src[0]->shape;
   shape.erase(shape.begin() + axis);
-  return Tensor(make(like->op, like->dtype, std::move(src), {.i = like->arg.i, .list = {axis}}, std::move(shape)));
+  return Tensor(make(like->op, like->dtype, std::move(src), {.i = like->arg.i, .list = {axis}},
+                     std::move(shape)));
 }
 
 // The score without the axes along which it was only repeated (size 1 there), so that its maximum is stored once.
@@ -49,7 +50,8 @@ Ref split_softmax(Ref node, int axis, const Chunks& c, SplitGraph& out) {
 }
 
 Ref split_plain(Ref node, int axis, const Chunks& c, SplitGraph& out) {
-  const Tensor part = reduce_like(node, {divide_axis(Tensor(node->src[0]), axis, c).ref()}, axis + 1);
+  const Tensor part =
+      reduce_like(node, {divide_axis(Tensor(node->src[0]), axis, c).ref()}, axis + 1);
   out.partials.insert(part.ref().get());
   return reduce_like(node, {part.ref()}, axis).ref();
 }
@@ -63,7 +65,8 @@ SplitGraph split_reduce(Ref root) {
     const int axis = static_cast<int>(node->arg.list[0]);
     const auto c = chunks_of(node->src[0]->shape[axis]);
     if (!c) return node;
-    return node->op == Op::SoftmaxSum ? split_softmax(node, axis, *c, out) : split_plain(node, axis, *c, out);
+    return node->op == Op::SoftmaxSum ? split_softmax(node, axis, *c, out)
+                                      : split_plain(node, axis, *c, out);
   });
   return out;
 }

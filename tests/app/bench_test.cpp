@@ -33,10 +33,17 @@ std::string test_names(const BenchFlags& flags) {
   return names;
 }
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 BenchRow sample_row() {
-  return {.test = {.tokens = 4}, .model = "a,b.gguf", .threads = 2, .rates = {8, 12, 10}, .bytes_per_token = 1e9, .bandwidth = 2e10};
+  return {.test = {.tokens = 4},
+          .model = "a,b.gguf",
+          .threads = 2,
+          .rates = {8, 12, 10},
+          .bytes_per_token = 1e9,
+          .bandwidth = 2e10};
 }
 
 std::vector<std::string> lines_of(const std::string& text) {
@@ -55,11 +62,13 @@ TEST_CASE("every combination of prompt, generation and depth is a test, zero lea
   CHECK(test_names(parsed({"-p", "0", "-n", "0", "--pg", "32,8,64,4"})) == "pp32+tg8, pp64+tg4");
   CHECK(contains(test_names(parsed({"-p", "0", "-n", "0"})), "nothing to measure"));
   CHECK(contains(test_names(parsed({"--pg", "32"})), "pairs"));
-  CHECK(context_for(*tests_of(parsed({"--pg", "32,8", "-p", "64", "-n", "0", "-d", "100"}))) == 164);
+  CHECK(context_for(*tests_of(parsed({"--pg", "32,8", "-p", "64", "-n", "0", "-d", "100"}))) ==
+        164);
 }
 
 TEST_CASE("every combination of models, threads and cache types is a configuration") {
-  const auto configs = configs_of(parsed({"-m", "a.gguf,b.gguf", "-t", "1,2", "--cache-type", "f16"}));
+  const auto configs =
+      configs_of(parsed({"-m", "a.gguf,b.gguf", "-t", "1,2", "--cache-type", "f16"}));
   REQUIRE(configs.size() == 4);
   CHECK(configs[1].engine.model == "a.gguf");
   CHECK(configs[1].engine.threads == 2);
@@ -127,7 +136,8 @@ TEST_CASE("each form of a report holds what was measured") {
   CHECK(json[0]["test"] == "tg4");
   CHECK(json[0]["tokens_per_second"]["median"] == 10);
   CHECK(json[1]["samples"].size() == 3);
-  for (const std::string& line : lines_of(report("jsonl"))) CHECK(nlohmann::json::parse(line)["model"] == "a,b.gguf");
+  for (const std::string& line : lines_of(report("jsonl")))
+    CHECK(nlohmann::json::parse(line)["model"] == "a,b.gguf");
 
   const auto csv = lines_of(report("csv", true));
   REQUIRE(csv.size() == 3);
@@ -137,7 +147,8 @@ TEST_CASE("each form of a report holds what was measured") {
 }
 
 TEST_CASE("bench measures the embedded model and prints JSON lines") {
-  const Outcome run = smelt::test::smelt({"bench", "-p", "16", "-n", "4", "-pg", "8,2", "-d", "8", "-r", "2", "-o", "jsonl"});
+  const Outcome run = smelt::test::smelt(
+      {"bench", "-p", "16", "-n", "4", "-pg", "8,2", "-d", "8", "-r", "2", "-o", "jsonl"});
   CAPTURE(run.err);
   REQUIRE(run.exit_code == 0);
   const auto lines = lines_of(run.out);
@@ -154,7 +165,8 @@ TEST_CASE("bench measures the embedded model and prints JSON lines") {
 }
 
 TEST_CASE("bench lets two configurations take turns") {
-  const Outcome run = smelt::test::smelt({"bench", "-p", "0", "-n", "4", "-r", "2", "--vs", "-t 1"});
+  const Outcome run =
+      smelt::test::smelt({"bench", "-p", "0", "-n", "4", "-r", "2", "--vs", "-t 1"});
   CAPTURE(run.err);
   REQUIRE(run.exit_code == 0);
   CHECK(contains(run.out, "-t 1"));

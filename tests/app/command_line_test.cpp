@@ -12,7 +12,9 @@ namespace {
 
 using Arguments = std::vector<std::string>;
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 // One line `smelt: ...` that holds `part`; usage errors add where to find help. Nothing on standard output.
 void check_refused(const Arguments& arguments, int exit_code, const std::string& part) {
@@ -75,7 +77,8 @@ TEST_CASE("files that cannot be read exit 1 and are named") {
 }
 
 TEST_CASE("a model other than the embedded one needs a prompt") {
-  const Outcome run = smelt::test::smelt({"run", "-m", SMELT_SOURCE_DIR "/models/tiny-glm-Q4_K_M.gguf"});
+  const Outcome run =
+      smelt::test::smelt({"run", "-m", SMELT_SOURCE_DIR "/models/tiny-glm-Q4_K_M.gguf"});
   CHECK(run.exit_code == 2);
   CHECK(contains(run.err, "no prompt"));
 }
@@ -85,7 +88,8 @@ TEST_CASE("help explains every command with examples, on standard output") {
   CHECK(help.exit_code == 0);
   CHECK(contains(help.out, "Examples:"));
   CHECK(contains(help.out, "DEBUG_KERNEL"));
-  for (const char* command : {"run", "inspect", "tokenize", "logits", "perplexity", "bench", "replay"}) {
+  for (const char* command :
+       {"run", "inspect", "tokenize", "logits", "perplexity", "bench", "replay"}) {
     CAPTURE(command);
     CHECK(contains(help.out, command));
     const Outcome own = smelt::test::smelt({command, "--help"});

@@ -19,7 +19,9 @@ constexpr size_t kVocabulary = 4096;
 const std::string kModel = SMELT_SOURCE_DIR "/models/tiny-glm-Q4_K_M.gguf";
 const std::string kIds = "416,432,258,390,11,398,282,258";
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 std::string file_text(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -107,7 +109,8 @@ TEST_CASE("perplexity is the exponential of the mean loss that the logits give")
 
 // In a suite of its own, which CMake runs as one more test beside the others: it reads twelve thousand tokens.
 TEST_CASE("perplexity of the held-out stories is the reference's" * doctest::test_suite("long")) {
-  const Outcome run = smelt::test::smelt({"perplexity", "-f", SMELT_SOURCE_DIR "/tests/data/heldout_a.txt"});
+  const Outcome run =
+      smelt::test::smelt({"perplexity", "-f", SMELT_SOURCE_DIR "/tests/data/heldout_a.txt"});
   CHECK(run.exit_code == 0);
   CHECK(contains(run.out, "chunks 23 of 512 tokens"));
   // "perplexity" in tests/data/tiny-glm-Q4_K_M.json, to four digits and a little more.
@@ -131,8 +134,8 @@ TEST_CASE("inspect shows metadata, tensors and costs without running the model")
 
 TEST_CASE("every dumped kernel can be replayed and agrees with the interpreter") {
   const std::string folder = scratch().file("dump");
-  const Outcome run =
-      smelt::test::smelt({"run", "-p", "Once", "-n", "2", "--temp", "0"}, {.environment = {"DUMP=" + folder}});
+  const Outcome run = smelt::test::smelt({"run", "-p", "Once", "-n", "2", "--temp", "0"},
+                                         {.environment = {"DUMP=" + folder}});
   REQUIRE(run.exit_code == 0);
   int replayed = 0;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {

@@ -53,8 +53,8 @@ struct RunOptions {
 
 namespace detail {
 
-inline void run_child(const std::vector<std::string>& arguments, const RunOptions& options, const int in[2],
-                      const int out[2], const int err[2]) {
+inline void run_child(const std::vector<std::string>& arguments, const RunOptions& options,
+                      const int in[2], const int out[2], const int err[2]) {
   ::dup2(in[0], 0);
   ::dup2(out[1], 1);
   ::dup2(err[1], 2);
@@ -74,7 +74,8 @@ inline void run_child(const std::vector<std::string>& arguments, const RunOption
 }
 
 // Feeds and reads until the child has closed both of its outputs.
-inline void talk(pid_t child, const RunOptions& options, int in, int out, int err, Outcome& outcome) {
+inline void talk(pid_t child, const RunOptions& options, int in, int out, int err,
+                 Outcome& outcome) {
   size_t fed = 0;
   bool signalled = false;
   char buffer[65536];
@@ -90,7 +91,8 @@ inline void talk(pid_t child, const RunOptions& options, int in, int out, int er
       if (got <= 0) ::close(std::exchange(ends[i].fd, -1));
     }
     if (ends[2].fd >= 0 && ends[2].revents) {
-      const ssize_t put = ::write(ends[2].fd, options.input.data() + fed, options.input.size() - fed);
+      const ssize_t put =
+          ::write(ends[2].fd, options.input.data() + fed, options.input.size() - fed);
       fed = put > 0 ? fed + put : options.input.size();
     }
     if (!signalled && outcome.out.size() > options.interrupt_after) {

@@ -20,7 +20,9 @@ using smelt::test::scratch;
 
 namespace {
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 std::string file_text(const std::string& path) {
   std::ifstream in(path);
@@ -29,11 +31,18 @@ std::string file_text(const std::string& path) {
   return out.str();
 }
 
-constexpr MachineRates kMachine{.threads = 4, .bytes_per_second = 1e10, .float_ops_per_second = 1e11, .barrier_seconds = 1e-6};
+constexpr MachineRates kMachine{
+    .threads = 4, .bytes_per_second = 1e10, .float_ops_per_second = 1e11, .barrier_seconds = 1e-6};
 
 // A millisecond in which memory and arithmetic are nearly idle.
 ProfiledKernel slow_kernel() {
-  return {.name = "sum_8", .what = "attn_q of hidden (8 sums of 8)", .stage = "attention", .calls = 1, .seconds = 1e-3, .read = 1e5, .tasks = 64};
+  return {.name = "sum_8",
+          .what = "attn_q of hidden (8 sums of 8)",
+          .stage = "attention",
+          .calls = 1,
+          .seconds = 1e-3,
+          .read = 1e5,
+          .tasks = 64};
 }
 
 std::string advice(const ProfiledKernel& kernel) {
@@ -52,7 +61,9 @@ Profile small_profile(double seconds) {
   return {.model = "m.gguf", .machine = kMachine, .plans = {plan}};
 }
 
-PlanLaunch launch_of(std::vector<LaunchBuffer> buffers) { return {.stage = "block", .layer = 3, .buffers = std::move(buffers)}; }
+PlanLaunch launch_of(std::vector<LaunchBuffer> buffers) {
+  return {.stage = "block", .layer = 3, .buffers = std::move(buffers)};
+}
 
 }  // namespace
 
@@ -60,7 +71,8 @@ TEST_CASE("the advisor names the cause with its evidence") {
   ProfiledKernel k = slow_kernel();
   CHECK(contains(advice(k), "far below both rooflines: 1 % of the memory bandwidth"));
   k.tasks = 5;
-  CHECK(contains(advice(k), "too little parallelism: 5 tasks for 4 workers leave them idle for 38 %"));
+  CHECK(contains(advice(k),
+                 "too little parallelism: 5 tasks for 4 workers leave them idle for 38 %"));
   CHECK(!contains(advice(k), "far below"));
   k = slow_kernel();
   k.scalar_share = 0.9;
@@ -96,14 +108,18 @@ TEST_CASE("words name weights, inputs, outputs and operations") {
     launch.buffers.push_back({names[b->arg.i], b->arg.i == 1});
   }
   const Ref tree = schedule.kernels[0].tree;
-  CHECK(launch_in_words(launch, tree, cost_of(tree)) == "attn_q_a of hidden -> temp 0 (32 sums of 64)");
+  CHECK(launch_in_words(launch, tree, cost_of(tree)) ==
+        "attn_q_a of hidden -> temp 0 (32 sums of 64)");
 }
 
 TEST_CASE("a launch belongs to the part of the model whose weights it reads") {
   CHECK(stage_of(launch_of({{"attn_q_a.weight", true}}), "embed") == "attention");
-  CHECK(stage_of(launch_of({{"attn_output.weight", true}, {"ffn_norm.weight", true}}), "") == "attention");
-  CHECK(stage_of(launch_of({{"ffn_norm.weight", true}, {"ffn_gate_inp.weight", true}}), "attention") == "router");
-  CHECK(stage_of(launch_of({{"ffn_gate_exps.weight", true}, {"ffn_gate_shexp.weight", true}}), "router") == "experts");
+  CHECK(stage_of(launch_of({{"attn_output.weight", true}, {"ffn_norm.weight", true}}), "") ==
+        "attention");
+  CHECK(stage_of(launch_of({{"ffn_norm.weight", true}, {"ffn_gate_inp.weight", true}}),
+                 "attention") == "router");
+  CHECK(stage_of(launch_of({{"ffn_gate_exps.weight", true}, {"ffn_gate_shexp.weight", true}}),
+                 "router") == "experts");
   CHECK(stage_of(launch_of({{"ffn_down_shexp.weight", true}}), "experts") == "shared expert");
   CHECK(stage_of(launch_of({{"ffn_down.weight", true}}), "attention") == "dense ffn");
   CHECK(stage_of(launch_of({{"temp 1", false}}), "experts") == "experts");
@@ -118,7 +134,8 @@ TEST_CASE("a saved profile reads back the same, other files are refused by name"
   const auto loaded = load_profile(path);
   REQUIRE(loaded.ok());
   CHECK(json_of(*loaded) == json_of(profile));
-  for (const char* text : {"", "{}", "[1]", "{\"smelt_profile\":1}", "{\"smelt_profile\":99}", "{\"smelt_profile\":1,\"model\":3}"}) {
+  for (const char* text : {"", "{}", "[1]", "{\"smelt_profile\":1}", "{\"smelt_profile\":99}",
+                           "{\"smelt_profile\":1,\"model\":3}"}) {
     std::ofstream(path) << text;
     const auto refused = load_profile(path);
     REQUIRE(!refused.ok());
@@ -140,7 +157,8 @@ TEST_CASE("a comparison shows what became of kernels and stages") {
 
 TEST_CASE("a report has kernels with advice, stages and layers") {
   const std::string text = report(small_profile(1e-3));
-  for (const char* part : {"sum_8", "attn_q of hidden", "! because", "attention", "layers 0 to 1", "memory reads 10.00 GB/s"}) {
+  for (const char* part : {"sum_8", "attn_q of hidden", "! because", "attention", "layers 0 to 1",
+                           "memory reads 10.00 GB/s"}) {
     CAPTURE(part);
     CHECK(contains(text, part));
   }
@@ -148,10 +166,12 @@ TEST_CASE("a report has kernels with advice, stages and layers") {
 
 TEST_CASE("profile shows decode and prefill of the embedded model, saves them and a timeline") {
   const std::string trace = scratch().file("trace.json"), saved = scratch().file("saved.json");
-  const Outcome run = smelt::test::smelt({"profile", "-n", "4", "-r", "2", "--prompt-tokens", "20", "-d", "8", "--trace", trace, "--json", saved});
+  const Outcome run = smelt::test::smelt({"profile", "-n", "4", "-r", "2", "--prompt-tokens", "20",
+                                          "-d", "8", "--trace", trace, "--json", saved});
   CAPTURE(run.err);
   REQUIRE(run.exit_code == 0);
-  for (const char* part : {"decode: ", "prefill: ", "a prompt of 20 tokens", "attn_q_a", "experts", "layer", "head"}) {
+  for (const char* part :
+       {"decode: ", "prefill: ", "a prompt of 20 tokens", "attn_q_a", "experts", "layer", "head"}) {
     CAPTURE(part);
     CHECK(contains(run.out, part));
   }
@@ -189,7 +209,8 @@ TEST_CASE("profile shows decode and prefill of the embedded model, saves them an
   const std::string name = profile->plans[0].kernels[0].name;
   const Outcome kernel = smelt::test::smelt({"profile", "--kernel", name});
   CHECK(kernel.exit_code == 0);
-  for (const char* part : {"--- formulas", "--- tree", "--- options", "--- program", "--- LLVM IR", "--- assembly", "decode, "}) {
+  for (const char* part : {"--- formulas", "--- tree", "--- options", "--- program", "--- LLVM IR",
+                           "--- assembly", "decode, "}) {
     CAPTURE(part);
     CHECK(contains(kernel.out, part));
   }

@@ -13,7 +13,8 @@ using Arguments = std::vector<std::string>;
 
 // What the independent reference implementation writes after "Once" from the same file (models/README.md).
 const std::string kAfterOnce =
-    " upon a time, there was a little girl named Lily. She loved to play outside in the sun with her friends. One day, "
+    " upon a time, there was a little girl named Lily. She loved to play outside in the sun with "
+    "her friends. One day, "
     "she found a big, red ball in the park. She was very happy and wanted to play with it\n";
 
 Outcome greedy(Arguments more, const RunOptions& options = {}) {
@@ -22,7 +23,9 @@ Outcome greedy(Arguments more, const RunOptions& options = {}) {
   return smelt::test::smelt(arguments, options);
 }
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 }  // namespace
 
@@ -36,8 +39,8 @@ TEST_CASE("greedy text of the embedded model is the reference's, on any number o
 
 TEST_CASE("figures go to standard error: load, prompt, decode, kernels, bytes") {
   const Outcome run = greedy({"-p", "Once upon", "-n", "4"});
-  for (const char* part : {"load ", "compile ", "prompt 2 tokens", "decode 3 tokens", " tok/s", " kernels and ",
-                           " a token", " GB/s"}) {
+  for (const char* part : {"load ", "compile ", "prompt 2 tokens", "decode 3 tokens", " tok/s",
+                           " kernels and ", " a token", " GB/s"}) {
     CAPTURE(part);
     CHECK(contains(run.err, part));
   }
@@ -70,7 +73,9 @@ TEST_CASE("--echo prints the prompt first") {
 
 TEST_CASE("a seed gives the same text again, another seed another text") {
   const auto text = [](const char* seed) {
-    return smelt::test::smelt({"run", "-p", "Once upon a time", "-n", "24", "--temp", "1", "--seed", seed}).out;
+    return smelt::test::smelt(
+               {"run", "-p", "Once upon a time", "-n", "24", "--temp", "1", "--seed", seed})
+        .out;
   };
   CHECK(text("1") == text("1"));
   CHECK(text("1") != text("2"));
@@ -78,7 +83,8 @@ TEST_CASE("a seed gives the same text again, another seed another text") {
 
 TEST_CASE("a stop token ends the text, and --ignore-eos goes on") {
   // The dog story of the training format ends well before 400 tokens.
-  const Arguments story = {"-p", "[gMASK]<sop><|user|>Tell me a story about a dog.<|assistant|></think>", "-n", "400"};
+  const Arguments story = {
+      "-p", "[gMASK]<sop><|user|>Tell me a story about a dog.<|assistant|></think>", "-n", "400"};
   const Outcome stops = greedy(story);
   CHECK(stops.exit_code == 0);
   Arguments more = story;
@@ -121,7 +127,8 @@ TEST_CASE("--benchmark prints speeds and no text") {
     const Outcome run = smelt::test::smelt(arguments);
     CHECK(run.exit_code == 0);
     CHECK(contains(run.out, "load "));
-    CHECK(contains(run.out, flags.size() == 2 ? "decode 8 tokens, median " : "decode 128 tokens, median "));
+    CHECK(contains(run.out,
+                   flags.size() == 2 ? "decode 8 tokens, median " : "decode 128 tokens, median "));
     CHECK(run.err.empty());
   }
 }

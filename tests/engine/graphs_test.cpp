@@ -8,7 +8,9 @@ using namespace smelt::testing;
 
 namespace {
 
-Tensor f32(int slot, std::vector<Dim> shape) { return param(slot, DType::F32, std::move(shape), "x"); }
+Tensor f32(int slot, std::vector<Dim> shape) {
+  return param(slot, DType::F32, std::move(shape), "x");
+}
 
 Tensor rms_norm(Tensor x, Tensor w) {
   const Tensor mean = sum(x * x, -1) * (1.0 / x.size(-1));
@@ -30,14 +32,20 @@ TEST_CASE("a matrix-vector product with its epilogue is one kernel") {
   const Tensor x = f32(0, {1, 256}), w = f32(1, {64, 256}), r = f32(2, {1, 64});
   const Ref root = sink({output(3, r + silu(linear(x, w)))});
   CHECK(kernels(root) == 1);
-  CHECK(compare(root, {.buffers = {{0, random_floats(256, 1)}, {1, random_floats(64 * 256, 2)}, {2, random_floats(64, 3)}}}).worst < 1e-5);
+  CHECK(compare(root, {.buffers = {{0, random_floats(256, 1)},
+                                   {1, random_floats(64 * 256, 2)},
+                                   {2, random_floats(64, 3)}}})
+            .worst < 1e-5);
 }
 
 TEST_CASE("a norm before a matrix-vector product stays on chip") {
   const Tensor x = f32(0, {1, 256}), g = f32(1, {256}), w = f32(2, {64, 256});
   const Ref root = sink({output(3, linear(rms_norm(x, g), w))});
   CHECK(kernels(root) == 1);
-  CHECK(compare(root, {.buffers = {{0, random_floats(256, 1)}, {1, random_floats(256, 4)}, {2, random_floats(64 * 256, 2)}}}).worst < 1e-5);
+  CHECK(compare(root, {.buffers = {{0, random_floats(256, 1)},
+                                   {1, random_floats(256, 4)},
+                                   {2, random_floats(64 * 256, 2)}}})
+            .worst < 1e-5);
 }
 
 TEST_CASE("a norm of many rows is one kernel, the product another") {
@@ -45,8 +53,11 @@ TEST_CASE("a norm of many rows is one kernel, the product another") {
   const Tensor x = f32(0, {Dim(n * 4), 256}), g = f32(1, {256}), w = f32(2, {64, 256});
   const Ref root = sink({output(3, linear(rms_norm(x, g), w))});
   CHECK(kernels(root) == 2);
-  CHECK(compare(root, {.buffers = {{0, random_floats(12 * 256, 1)}, {1, random_floats(256, 4)}, {2, random_floats(64 * 256, 2)}},
-                       .variables = {{"n", 3}}}).worst < 1e-5);
+  CHECK(compare(root, {.buffers = {{0, random_floats(12 * 256, 1)},
+                                   {1, random_floats(256, 4)},
+                                   {2, random_floats(64 * 256, 2)}},
+                       .variables = {{"n", 3}}})
+            .worst < 1e-5);
 }
 
 TEST_CASE("softmax takes one kernel") {
@@ -71,14 +82,18 @@ TEST_CASE("attention over chunks is partial results and one combination") {
   const Dim length = chunks * 256;
   const Tensor rows = slice(cache, 0, 0, length);
   const Tensor keys = slice(rows, 1, 0, 64);
-  const Tensor score = sum(unsqueeze(q, 2) * reshape(keys, {1, 1, length, 64}), -1) * 0.3;  // [T, H, S]
-  const Tensor seen = less(reshape(cast(pos, DType::I64), {2, 1, 1}), reshape(iota({length}, 0), {1, 1, length}));
+  const Tensor score =
+      sum(unsqueeze(q, 2) * reshape(keys, {1, 1, length, 64}), -1) * 0.3;  // [T, H, S]
+  const Tensor seen =
+      less(reshape(cast(pos, DType::I64), {2, 1, 1}), reshape(iota({length}, 0), {1, 1, length}));
   const Tensor masked = where(seen, scalar(-1e30), score);
   const Tensor o = softmax_average(unsqueeze(masked, 3), reshape(keys, {1, 1, length, 64}), 2);
   const Ref root = sink({output(3, o)});
   MESSAGE(summary(make_schedule(root)));
   CHECK(kernels(root) == 2);
-  const Comparison c = compare(root, {.buffers = {{0, random_floats(2 * 3 * 64, 1)}, {1, random_floats(1024 * 80, 2)}, {2, as_bytes(std::vector<int32_t>{5, 300})}},
+  const Comparison c = compare(root, {.buffers = {{0, random_floats(2 * 3 * 64, 1)},
+                                                  {1, random_floats(1024 * 80, 2)},
+                                                  {2, as_bytes(std::vector<int32_t>{5, 300})}},
                                       .variables = {{"chunks", 2}}});
   CHECK(c.worst < 1e-5);
 }

@@ -36,19 +36,23 @@ Oracle load(const fs::path& model, const fs::path& folder, const std::string& na
 // The model of this repository, and those beside the project where they exist.
 std::vector<Oracle> oracles() {
   const fs::path root = SMELT_SOURCE_DIR;
-  std::vector<Oracle> list{load(root / "models/tiny-glm-Q4_K_M.gguf", root / "tests/data", "tiny-glm-Q4_K_M")};
+  std::vector<Oracle> list{
+      load(root / "models/tiny-glm-Q4_K_M.gguf", root / "tests/data", "tiny-glm-Q4_K_M")};
   const fs::path models = root / "../shared/models";
   for (const char* family : {"tiny-glm", "tiny-ds2"}) {
     if (!fs::exists(models / family)) {
-      MESSAGE("the models in " << (models / family).string() << " are not there; only the model of the repository is tested");
+      MESSAGE("the models in " << (models / family).string()
+                               << " are not there; only the model of the repository is tested");
       continue;
     }
     std::vector<fs::path> files;
     for (const auto& entry : fs::directory_iterator(models / family))
-      if (entry.path().extension() == ".gguf" && entry.path().stem() != "tiny-glm-Q4_K_M") files.push_back(entry.path());
+      if (entry.path().extension() == ".gguf" && entry.path().stem() != "tiny-glm-Q4_K_M")
+        files.push_back(entry.path());
     std::sort(files.begin(), files.end());
     for (const fs::path& f : files)
-      if (fs::exists(f.parent_path() / "oracle" / (f.stem().string() + ".json"))) list.push_back(load(f, f.parent_path() / "oracle", f.stem()));
+      if (fs::exists(f.parent_path() / "oracle" / (f.stem().string() + ".json")))
+        list.push_back(load(f, f.parent_path() / "oracle", f.stem()));
   }
   return list;
 }
@@ -71,12 +75,14 @@ Difference difference(std::span<const float> got, const float* expected) {
   }
   d.relative = std::sqrt(dot / norm);
   double zg = 0, ze = 0;
-  for (size_t i = 0; i < got.size(); ++i) zg += std::exp(got[i] - mg), ze += std::exp(expected[i] - me);
+  for (size_t i = 0; i < got.size(); ++i)
+    zg += std::exp(got[i] - mg), ze += std::exp(expected[i] - me);
   for (size_t i = 0; i < got.size(); ++i) {
     const double le = expected[i] - me - std::log(ze), lg = got[i] - mg - std::log(zg);
     d.kl += std::exp(le) * (le - lg);
   }
-  d.same_top = std::max_element(got.begin(), got.end()) - got.begin() == std::max_element(expected, expected + got.size()) - expected;
+  d.same_top = std::max_element(got.begin(), got.end()) - got.begin() ==
+               std::max_element(expected, expected + got.size()) - expected;
   return d;
 }
 
@@ -86,7 +92,9 @@ std::unique_ptr<Session> open(const GgufFile& file, int threads = 2) {
   return session.take();
 }
 
-int32_t argmax(std::span<const float> x) { return static_cast<int32_t>(std::max_element(x.begin(), x.end()) - x.begin()); }
+int32_t argmax(std::span<const float> x) {
+  return static_cast<int32_t>(std::max_element(x.begin(), x.end()) - x.begin());
+}
 
 // Greedy tokens after a prompt, up to the first place where the oracle itself was nearly undecided.
 void check_greedy(Session& session, const Json& prompt, std::span<const float> logits) {
@@ -117,14 +125,16 @@ TEST_CASE("logits and greedy texts equal the oracle's") {
       session->reset();
       auto logits = session->append(ids);
       REQUIRE_MESSAGE(logits.ok(), logits.error().message);
-      const Difference d = difference(*logits, o.logits.data() + prompt["last"]["offset"].get<size_t>() / 4);
+      const Difference d =
+          difference(*logits, o.logits.data() + prompt["last"]["offset"].get<size_t>() / 4);
       worst.greatest = std::max(worst.greatest, d.greatest);
       worst.relative = std::max(worst.relative, d.relative);
       worst.kl = std::max(worst.kl, d.kl);
       CHECK(d.same_top);
       check_greedy(*session, prompt, *logits);
     }
-    MESSAGE(o.name << ": logits differ by at most " << worst.greatest << ", relative " << worst.relative << ", KL " << worst.kl);
+    MESSAGE(o.name << ": logits differ by at most " << worst.greatest << ", relative "
+                   << worst.relative << ", KL " << worst.kl);
     CHECK(worst.greatest <= 1e-4);
     CHECK(worst.kl <= 1e-8);
   }
@@ -140,16 +150,19 @@ TEST_CASE("the logits of all positions equal the oracle's") {
       const size_t columns = prompt["full"]["shape"][1].get<size_t>();
       const float* expected = o.logits.data() + prompt["full"]["offset"].get<size_t>() / 4;
       double worst = 0;
-      const auto status = session->append_all(prompt["ids"].get<std::vector<int32_t>>(), [&](int64_t i, std::span<const float> row) {
-        worst = std::max(worst, difference(row, expected + static_cast<size_t>(i) * columns).greatest);
-      });
+      const auto status = session->append_all(
+          prompt["ids"].get<std::vector<int32_t>>(), [&](int64_t i, std::span<const float> row) {
+            worst = std::max(worst,
+                             difference(row, expected + static_cast<size_t>(i) * columns).greatest);
+          });
       REQUIRE(status.ok());
       CHECK(worst <= 1e-4);
     }
 }
 
 TEST_CASE("greedy logits are the same bits for 1 to 4 threads and over 20 runs") {
-  const Oracle o = load(fs::path(SMELT_SOURCE_DIR) / "models/tiny-glm-Q4_K_M.gguf", fs::path(SMELT_SOURCE_DIR) / "tests/data", "tiny-glm-Q4_K_M");
+  const Oracle o = load(fs::path(SMELT_SOURCE_DIR) / "models/tiny-glm-Q4_K_M.gguf",
+                        fs::path(SMELT_SOURCE_DIR) / "tests/data", "tiny-glm-Q4_K_M");
   auto file = GgufFile::open(o.model.string());
   const auto ids = o.json["prompts"][0]["ids"].get<std::vector<int32_t>>();
   std::vector<float> first;

@@ -54,6 +54,11 @@ Compiled generate_kernels(const RandomGraph& g, std::mt19937_64& rng) {
     else
       request.machine = {
           .lanes = 4 << (rng() % 3), .registers = 16 << (rng() % 2), .tasks = 1 << (rng() % 7)};
+    request.observe = [](const char* pass, const Refs& stores) {
+      const bool expanded = pass == std::string("expand") || pass == std::string("coalesce loads");
+      const Status s = verify(sink(stores), expanded ? Stage::Expanded : Stage::Kernel);
+      CHECK_MESSAGE(s.ok(), pass, ": ", (s ? "" : s.error().message));
+    };
     CodegenResult result = generate(request);
     out.opts += "kernel " + std::to_string(k) + "\n" + to_text(result.opts);
     out.programs.push_back(std::move(result.program));

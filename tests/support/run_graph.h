@@ -40,11 +40,24 @@ inline std::vector<double> decode(const std::byte* data, int64_t bytes, DType dt
   const int64_t n = bytes / size_of(dtype);
   std::vector<double> out(n);
   for (int64_t i = 0; i < n; ++i) {
-    if (dtype == DType::F32) { float v; std::memcpy(&v, data + 4 * i, 4); out[i] = v; }
-    else if (dtype == DType::I32) { int32_t v; std::memcpy(&v, data + 4 * i, 4); out[i] = v; }
-    else if (dtype == DType::I64) { int64_t v; std::memcpy(&v, data + 8 * i, 8); out[i] = static_cast<double>(v); }
-    else if (dtype == DType::F16) { _Float16 v; std::memcpy(&v, data + 2 * i, 2); out[i] = static_cast<float>(v); }
-    else out[i] = static_cast<double>(static_cast<uint8_t>(data[i]));
+    if (dtype == DType::F32) {
+      float v;
+      std::memcpy(&v, data + 4 * i, 4);
+      out[i] = v;
+    } else if (dtype == DType::I32) {
+      int32_t v;
+      std::memcpy(&v, data + 4 * i, 4);
+      out[i] = v;
+    } else if (dtype == DType::I64) {
+      int64_t v;
+      std::memcpy(&v, data + 8 * i, 8);
+      out[i] = static_cast<double>(v);
+    } else if (dtype == DType::F16) {
+      _Float16 v;
+      std::memcpy(&v, data + 2 * i, 2);
+      out[i] = static_cast<float>(v);
+    } else
+      out[i] = static_cast<double>(static_cast<uint8_t>(data[i]));
   }
   return out;
 }
@@ -103,9 +116,11 @@ inline Comparison compare(Ref root, const Inputs& in) {
   for (size_t k = 0; k < schedule.kernels.size(); ++k) {
     std::vector<const void*> pointers;
     for (Ref b : schedule.kernels[k].buffers)
-      pointers.push_back(b->op == Op::Temp ? base + schedule.temps[b->arg.i].offset : memory.at(b->arg.i).data());
+      pointers.push_back(b->op == Op::Temp ? base + schedule.temps[b->arg.i].offset
+                                           : memory.at(b->arg.i).data());
     const KernelEntry entry = compiler.kernel(compiler.segment(s).kernels[k]).entry;
-    for (int part = 0; part < in.parts; ++part) entry(pointers.data(), symbols.data(), part, in.parts);
+    for (int part = 0; part < in.parts; ++part)
+      entry(pointers.data(), symbols.data(), part, in.parts);
   }
 
   EvalInputs eval_in;
@@ -114,11 +129,15 @@ inline Comparison compare(Ref root, const Inputs& in) {
   const EvalResult judged = eval(root, eval_in);
   Comparison c;
   for (const auto& [slot, n] : outputs) {
-    c.got[slot] = decode(memory.at(slot).data(), static_cast<int64_t>(memory.at(slot).size()), n->dtype);
+    c.got[slot] =
+        decode(memory.at(slot).data(), static_cast<int64_t>(memory.at(slot).size()), n->dtype);
     const auto array = judged.outputs.find(slot);
     const auto written = judged.written.find(slot);
-    if (array != judged.outputs.end()) c.expected[slot] = array->second.values;
-    else c.expected[slot] = decode(written->second.data(), static_cast<int64_t>(written->second.size()), n->dtype);
+    if (array != judged.outputs.end())
+      c.expected[slot] = array->second.values;
+    else
+      c.expected[slot] =
+          decode(written->second.data(), static_cast<int64_t>(written->second.size()), n->dtype);
     for (size_t i = 0; i < c.got[slot].size(); ++i) {
       const double e = c.expected[slot][i], d = std::abs(c.got[slot][i] - e) / (1 + std::abs(e));
       c.worst = std::isnan(d) ? 1e30 : std::max(c.worst, d);
