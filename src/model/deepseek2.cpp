@@ -343,8 +343,8 @@ Tiles sort_by_expert(const Block& b, Tensor chosen) {
   const Tensor first = sum(cast(less(e, column(e)), DType::I32) * n_tiles, -1);         // [E]
   const Tensor rank = count(equal(expert, column(expert)) & less(pair, column(pair)));  // [P]
   const Tensor place_of = gather(first, expert) * double(kTile) + rank;                 // [P]
-  const Tensor is_here = equal(place_of, column(index(places)));                        // [N kTile, P]
-  const Tensor pair_at = sum(cast(is_here, DType::I32) * pair, -1);                     // [N kTile]
+  const Tensor is_here = equal(place_of, column(index(places)));     // [N kTile, P]
+  const Tensor pair_at = sum(cast(is_here, DType::I32) * pair, -1);  // [N kTile]
   const Tensor tile = index(tiles);
   return {
       .expert = count(less(first, column(tile) + 1.0)) - 1.0,

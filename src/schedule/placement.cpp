@@ -285,8 +285,7 @@ class Placement {
     }
     if (is_elementwise(n->op) && n->op != Op::Cast && n->op != Op::Bitcast) ++operations;
     // The rows that a gather reads are told once for all columns.
-    if (n->op == Op::Gather)
-      return collect_leaves(n->src[0], elements, seen, bytes, operations);
+    if (n->op == Op::Gather) return collect_leaves(n->src[0], elements, seen, bytes, operations);
     for (Ref s : n->src) collect_leaves(s, elements, seen, bytes, operations);
   }
 
