@@ -61,8 +61,8 @@ void declare_bench_flags(CLI::App& app, BenchFlags& flags) {
            "numbers of the attention cache: f32 or f16")
       ->check(one_of({"f32", "f16"}));
   add_list(app, "--activations", flags.activations, "KIND,...",
-           "numbers that weights are multiplied with")
-      ->check(one_of({"f32"}));
+           "numbers that weights are multiplied with: q8 or f32")
+      ->check(one_of({"q8", "f32"}));
   app.add_flag("--no-kernel-cache", flags.no_kernel_cache,
                "compile everything anew and leave nothing on disk");
 }

@@ -24,7 +24,7 @@ struct BenchFlags {
   std::vector<int64_t> threads = {0};
   std::vector<int64_t> batch = {256};
   std::vector<std::string> cache_types = {"f32"};
-  std::vector<std::string> activations = {"f32"};
+  std::vector<std::string> activations = {"q8"};
   int64_t repetitions = 5;
   std::string output = "md";
   bool no_kernel_cache = false;

@@ -55,9 +55,10 @@ void declare_engine_flags(CLI::App& app, EngineFlags& flags) {
       ->type_name("KIND")
       ->check(one_of({"f32", "f16"}));
   app.add_option("--activations", flags.activations,
-                 "numbers that weights are multiplied with; f32 is the only kind so far")
+                 "numbers that quantised weights are multiplied with: q8, integers with a scale for "
+                 "each 32, or f32, slower and exact")
       ->type_name("KIND")
-      ->check(one_of({"f32"}));
+      ->check(one_of({"q8", "f32"}));
 }
 
 Result<GgufFile> open_model(const std::string& path) {
@@ -71,6 +72,7 @@ SessionOptions session_options(const EngineFlags& flags) {
   options.context = flags.context;
   options.repack = !flags.no_repack;
   options.cache_type = flags.cache_type == "f16" ? DType::F16 : DType::F32;
+  options.quantise_activations = flags.activations == "q8";
   return options;
 }
 

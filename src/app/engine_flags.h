@@ -21,7 +21,7 @@ struct EngineFlags {
   int64_t context = 0;
   bool no_repack = false;
   std::string cache_type = "f32";
-  std::string activations = "f32";
+  std::string activations = "q8";
 };
 
 void declare_model_flag(CLI::App& app, std::string& model);

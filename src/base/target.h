@@ -19,6 +19,9 @@ struct CpuTarget {
   bool avx2 = false;
   bool avx512 = false;  // F, BW, DQ, VL
   bool avx512_vnni = false;
+  bool avx_vnni = false;
+  bool neon_dot = false;   // sums of four products of bytes, of equal signs
+  bool neon_i8mm = false;  // the same of unsigned and signed bytes
   bool amx_int8 = false;
   bool amx_bf16 = false;
 

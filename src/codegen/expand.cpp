@@ -9,6 +9,8 @@ namespace smelt {
 namespace {
 
 constexpr size_t kChains = 4;  // additions in flight: latency over throughput of an fma
+// Sums of bytes are short; those of neighbouring blocks overlap.
+constexpr size_t kDotChains = 1;
 
 // Calls f with every choice of values for the ranges, the last one fastest.
 void for_each_choice(const Refs& ranges, const std::function<void(const Replacements&)>& f) {
@@ -43,8 +45,18 @@ Split split_sources(Ref node, size_t first) {
   return s;
 }
 
+// x + y, where sums of products of bytes begin with what is added to them.
+Ref add(Ref x, Ref y) {
+  if (x->op == Op::Dot4 && y->op != Op::Dot4) std::swap(x, y);
+  if (y->op == Op::Dot4) return with_sources(y, {add(y->src[0], x), y->src[1], y->src[2]});
+  if (is_const(y, 0)) return x;
+  if (is_const(x, 0)) return y;
+  return binary(Op::Add, x, y);
+}
+
 Ref combine(Op reduce, Ref x, Ref y) {
-  return binary(reduce == Op::ReduceSum ? Op::Add : Op::Max, x, y);
+  if (reduce != Op::ReduceSum) return binary(Op::Max, x, y);
+  return x->dtype == DType::I32 ? add(x, y) : binary(Op::Add, x, y);
 }
 
 // An online softmax without a loop left: all terms are at hand.
@@ -75,13 +87,14 @@ Ref expand_softmax(const Split& s, DType dtype) {
 Ref expand_plain(Op op, const Split& s, DType dtype) {
   // A few chains side by side, so that an addition need not wait for the one before.
   std::vector<Ref> chains;
+  const size_t most = s.values[0]->op == Op::Dot4 ? kDotChains : kChains;
   size_t terms = 0;
   for_each_choice(s.copies, [&](const Replacements& choice) {
     const Ref one = substitute(s.values[0], choice);
-    if (chains.size() < kChains)
+    if (chains.size() < most)
       chains.push_back(one);
     else
-      chains[terms % kChains] = combine(op, chains[terms % kChains], one);
+      chains[terms % most] = combine(op, chains[terms % most], one);
     ++terms;
   });
   Ref term = chains[0];
@@ -110,8 +123,10 @@ Ref expand_reduction(Ref n) {
 Refs expand(const Refs& stores) {
   Refs out;
   for (Ref store : stores) {
-    const Ref expanded =
-        rebuild(store, [](Ref, Ref n) { return is_reduce(n->op) ? expand_reduction(n) : n; });
+    const Ref expanded = rebuild(store, [](Ref, Ref n) {
+      if (n->op == Op::Add && n->dtype == DType::I32) return add(n->src[0], n->src[1]);
+      return is_reduce(n->op) ? expand_reduction(n) : n;
+    });
     const Split s = split_sources(expanded, 3);
     for_each_choice(s.copies, [&](const Replacements& choice) {
       Refs src;

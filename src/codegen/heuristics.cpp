@@ -60,6 +60,7 @@ class Chooser {
 
   std::vector<Opt> run(bool is_local) {
     choose_local();
+    choose_dot();
     choose_group();
     choose_unroll();
     if (has_local_) choose_unroll_of_bytes();
@@ -119,6 +120,23 @@ class Chooser {
       const auto n = const_int(outer->src[0]);
       if (n && *n <= 64 && outer->arg.i == 2 * inner->arg.i)
         try_opt({OptKind::Upcast, axis_of(outer), *n});
+    }
+  }
+
+  // Sums of products of bytes, four at a time.
+  void choose_dot() {
+    for (bool again = true; again;) {
+      again = false;
+      for (Ref reduce : reductions_of(stores_)) {
+        if (reduce->op != Op::ReduceSum || reduce->dtype != DType::I32) continue;
+        const Refs ranges = own_ranges(reduce);
+        if (std::any_of(ranges.begin(), ranges.end(),
+                        [](Ref r) { return kind_of(r) == RangeKind::Packed; }))
+          continue;
+        for (Ref r : ranges)
+          if ((again = try_opt({OptKind::Dot, axis_of(r), 4}))) break;
+        if (again) break;
+      }
     }
   }
 

@@ -14,6 +14,8 @@ namespace {
 
 constexpr double kLowest = -3.4028234663852886e38;
 constexpr double kLog2E = 1.4426950408889634;
+constexpr int64_t kStreamedBytes = 1 << 18;  // what is larger does not stay in a cache
+constexpr int64_t kPrefetchBytes = 12288;    // ahead of the reads
 
 int64_t lowest_integer(DType dtype) {
   return is_signed_int(dtype) ? static_cast<int64_t>(~uint64_t{0} << (8 * size_of(dtype) - 1)) : 0;
@@ -115,6 +117,7 @@ class NestEmitter {
       siblings_[{bound_ranges(Ref(n)), facts_.height(Ref(n))}].push_back(Ref(n));
     for (auto& [key, group] : siblings_) std::sort(group.begin(), group.end(), structurally_less);
 
+    find_scattered();
     const size_t opened = open_task_loop();
     for (const Refs& group : groups_by_loops()) emit_stores(group);
     if (opened) close_scope();
@@ -324,10 +327,35 @@ class NestEmitter {
       }
     const Value pointer = value(n->src[0]), at = value(offset);
     const int depth = std::max(pointer.depth, at.depth);
+    if (lanes > 1 && at.lanes == 1 && depth > 0 && scattered_.contains(n->src[0].get()))
+      prefetch(pointer, at);
     return {
         add(depth,
             {.kind = Inst::Load, .dtype = n->dtype, .lanes = lanes, .src = {pointer.id, at.id}}),
         depth, lanes};
+  }
+
+  // Weights lie in the order of the loops (see WeightLayout), and processors see by themselves that they are read one after
+  // the other. Not so where the parts of a block are read in different loops: these are asked for ahead of time.
+  // Measured: Q6_K from 7.5 to 19 GB/s a core; where the order is plain, asking costs a tenth to a third.
+  void find_scattered() {
+    std::map<const Node*, RangeSet> loops;
+    for (Ref s : nest_.stores)
+      for (Ref n : toposort(s)) {
+        if (n->op != Op::Load || n->src[0]->op != Op::Param || n->src[1]->max < kStreamedBytes ||
+            facts_.lanes(n->src[1]) == 1)
+          continue;
+        const Node* buffer = n->src[0].get();
+        const RangeSet mine = facts_.free_ranges(n->src[1]);
+        const auto [known, is_new] = loops.emplace(buffer, mine);
+        if (!is_new && known->second != mine) scattered_.insert(buffer);
+      }
+  }
+
+  void prefetch(Value pointer, Value at) {
+    const Value ahead = alu(Op::Add, DType::I64, {at, integer(kPrefetchBytes)});
+    add(std::max(pointer.depth, ahead.depth),
+        {.kind = Inst::Prefetch, .src = {pointer.id, ahead.id}});
   }
 
   Value lane_reduce(Ref n) {
@@ -466,7 +494,7 @@ class NestEmitter {
       const Refs terms = terms_of(n);
       if (n->op == Op::ReduceSum) {
         Slot& s = slots[sum_slot[n.get()]];
-        s.next = alu(Op::Add, s.dtype, {old[sum_slot[n.get()]], value(terms[0])});
+        s.next = sum_of(old[sum_slot[n.get()]], terms[0], s.dtype);
       } else if (n->op == Op::SoftmaxSum) {
         const size_t i = sum_slot[n.get()], m = max_slot[greatest_score(terms).get()];
         slots[i].next = softmax_step(n, terms, old[i], old[m], slots[m].next);
@@ -491,6 +519,12 @@ class NestEmitter {
                          : n->op == Op::ReduceMax ? result(max_slot[terms_of(n)[0].get()])
                                                   : result(sum_slot[n.get()]);
     }
+  }
+
+  Value sum_of(Value sum, Ref term, DType dtype) {
+    if (term->op == Op::Dot4 && is_const(term->src[0], 0))
+      return alu(Op::Dot4, dtype, {sum, value(term->src[1]), value(term->src[2])}, term->arg);
+    return alu(Op::Add, dtype, {sum, value(term)});
   }
 
   Value exp_of_difference(Value x, Value y, DType dtype) {
@@ -551,6 +585,7 @@ class NestEmitter {
   std::unordered_map<const Node*, Value> values_;
   std::map<std::pair<const Node*, int64_t>, Value> topk_items_;
   std::map<std::pair<int, int>, Value> rescale_;
+  std::set<const Node*> scattered_;  // large buffers whose parts are read in different loops
 };
 
 }  // namespace

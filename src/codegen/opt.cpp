@@ -7,13 +7,14 @@
 #include <unordered_set>
 
 #include "base/ensure.h"
+#include "codegen/packed_bytes.h"
 #include "graph/rules_algebra.h"
 
 namespace smelt {
 namespace {
 
-constexpr std::array<std::string_view, 7> kNames{"local", "group", "upcast", "unroll",
-                                                 "split", "front", "task"};
+constexpr std::array<std::string_view, 8> kNames{"local", "group", "upcast", "unroll",
+                                                 "dot",   "split", "front",  "task"};
 
 Ref make_range(int64_t id, Ref size, RangeKind kind) {
   return make(Op::Range, DType::I64, {size}, {.i = id, .list = {static_cast<int64_t>(kind)}});
@@ -48,7 +49,9 @@ bool wants_output_axis(OptKind kind) {
          kind == OptKind::Task;
 }
 
-bool wants_reduce_axis(OptKind kind) { return kind == OptKind::Group || kind == OptKind::Unroll; }
+bool wants_reduce_axis(OptKind kind) {
+  return kind == OptKind::Group || kind == OptKind::Unroll || kind == OptKind::Dot;
+}
 
 RangeKind inner_kind(OptKind kind, RangeKind plain) {
   switch (kind) {
@@ -56,6 +59,7 @@ RangeKind inner_kind(OptKind kind, RangeKind plain) {
     case OptKind::Group: return RangeKind::Lane;
     case OptKind::Upcast:
     case OptKind::Unroll: return RangeKind::Unroll;
+    case OptKind::Dot: return RangeKind::Packed;
     default: return plain;
   }
 }
@@ -119,6 +123,48 @@ Refs move_to_front(const Refs& stores, Ref range) {
     out.push_back(with_sources(s, std::move(src)));
   }
   return out;
+}
+
+// The range in two, the inner one of the kind that the option makes.
+Refs cut(const Refs& stores, Ref range, const Opt& opt) {
+  const RangeKind plain = kind_of(range);
+  const Ref amount = constant(opt.amount);
+  const Ref rest = simplify(range->src[0] / amount);
+  const Ref inner = make_range(2 * range->arg.i + 1, amount, inner_kind(opt.kind, plain));
+  Refs by;
+  Ref index = inner;
+  if (!is_const(rest, 1)) {
+    const Ref outer = make_range(2 * range->arg.i, rest, plain);
+    by.push_back(outer);
+    index = outer * amount + inner;
+  }
+  by.push_back(inner);
+  Refs out;
+  for (Ref s : stores) out.push_back(replace_range(s, range, by, {{range, index}}));
+  return out;
+}
+
+// Every reduction over the range must be a sum of products of bytes.
+std::string why_not_dot(const Refs& stores, const Opt& opt, Ref range) {
+  if (opt.amount != 4) return "a word has 4 bytes";
+  bool found = false;
+  for (Ref s : cut(stores, range, opt))
+    for (Ref n : toposort(s)) {
+      if (!is_reduce(n->op)) continue;
+      const Refs ranges(n->src.begin(), n->src.end());
+      const auto packed = std::find_if(ranges.begin(), ranges.end(), [](Ref r) {
+        return r->op == Op::Range && kind_of(r) == RangeKind::Packed;
+      });
+      if (packed == ranges.end()) continue;
+      if (std::count_if(ranges.begin(), ranges.end(), [](Ref r) {
+            return r->op == Op::Range && kind_of(r) == RangeKind::Packed;
+          }) > 1)
+        return "the reduction has a packed axis";
+      if (n->op != Op::ReduceSum || !packed_dot(n->src[0], *packed))
+        return "axis " + std::to_string(opt.axis) + " is not one of sums of products of bytes";
+      found = true;
+    }
+  return found ? "" : "no reduction is left over axis " + std::to_string(opt.axis);
 }
 
 }  // namespace
@@ -228,6 +274,9 @@ std::string why_not(const Refs& stores, const Opt& opt) {
   if (opt.kind == OptKind::Local || opt.kind == OptKind::Group)
     if (std::string reason = why_not_lanes(stores, opt, range); !reason.empty())
       return name + ": " + reason;
+  if (opt.kind == OptKind::Dot)
+    if (std::string reason = why_not_dot(stores, opt, range); !reason.empty())
+      return name + ": " + reason;
   return "";
 }
 
@@ -236,22 +285,7 @@ Refs apply_opt(const Refs& stores, const Opt& opt) {
   const Ref range = axes_of(stores)[opt.axis];
   if (opt.kind == OptKind::Task) return with_kind(stores, range, RangeKind::Task);
   if (opt.kind == OptKind::Front) return move_to_front(stores, range);
-
-  const RangeKind plain = kind_of(range);
-  const Ref amount = constant(opt.amount);
-  const Ref rest = simplify(range->src[0] / amount);
-  const Ref inner = make_range(2 * range->arg.i + 1, amount, inner_kind(opt.kind, plain));
-  Refs by;
-  Ref index = inner;
-  if (!is_const(rest, 1)) {
-    const Ref outer = make_range(2 * range->arg.i, rest, plain);
-    by.push_back(outer);
-    index = outer * amount + inner;
-  }
-  by.push_back(inner);
-  Refs out;
-  for (Ref s : stores) out.push_back(replace_range(s, range, by, {{range, index}}));
-  return out;
+  return cut(stores, range, opt);
 }
 
 Refs apply_opts(Refs stores, const std::vector<Opt>& opts) {

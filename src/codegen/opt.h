@@ -4,6 +4,7 @@
 //   GROUP(reduce axis, n)    the same for a reduction axis; the lanes are combined at the end
 //   UPCAST(output axis, n)   n neighbours are computed in registers of one lane, sharing what does not depend on them
 //   UNROLL(reduce axis, n)   n terms of a reduction are written out
+//   DOT(reduce axis, 4)      four neighbouring products of bytes are summed by one instruction (see packed_bytes.h)
 //   SPLIT(axis, n)           one loop becomes two, the inner of n; changes nothing by itself
 //   FRONT(output axis)       the loop becomes the outermost
 //   TASK(output axis)        the iterations of an outermost loop are shared out among workers
@@ -21,7 +22,7 @@
 
 namespace smelt {
 
-enum class OptKind : uint8_t { Local, Group, Upcast, Unroll, Split, Front, Task };
+enum class OptKind : uint8_t { Local, Group, Upcast, Unroll, Dot, Split, Front, Task };
 
 struct Opt {
   OptKind kind;

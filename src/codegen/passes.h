@@ -21,11 +21,15 @@ Refs split_ranges(const Refs& stores);
 //      sum(d[b] * q[b, l] * x[b, l]; b, l)  ->  sum(d[b] * sum(q[b, l] * x[b, l]; l); b)
 Refs hoist_factors(const Refs& stores);
 
-// 4. Unroll ranges are written out: stores are repeated, reductions become sums of terms. Lane ranges leave the
+// 4. Packed ranges (option DOT) become sums of products of four bytes at a time.
+//      sum(cast(w[l * 4 + b]) * cast(x[l * 4 + b]); l, b)  ->  sum(dot4(0, word of w[l], word of x[l]); l)
+Refs pack_dots(const Refs& stores);
+
+// 5. Unroll ranges are written out: stores are repeated, reductions become sums of terms. Lane ranges leave the
 //    reductions, whose lanes are then combined by LaneReduce.
 Refs expand(const Refs& stores);
 
-// 5. Byte loads that lie a word apart in neighbouring lanes share word loads.
+// 6. Byte loads that lie a word apart in neighbouring lanes share word loads.
 Refs coalesce_loads(const Refs& stores);
 
 }  // namespace smelt

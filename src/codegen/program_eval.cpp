@@ -251,6 +251,7 @@ class Evaluator {
       case Inst::Buffer:
       case Inst::Scratch: return "";
       case Inst::Load: return load(x);
+      case Inst::Prefetch: return "";
       case Inst::Store: return store(x);
       case Inst::LaneReduce: return lane_reduce(x);
       case Inst::Loop: return begin_loop(x);

@@ -18,6 +18,7 @@ std::string_view word_of(Inst kind) {
     case Inst::Buffer: return "buffer";
     case Inst::Scratch: return "scratch";
     case Inst::Load: return "load";
+    case Inst::Prefetch: return "prefetch";
     case Inst::Store: return "store";
     case Inst::LaneReduce: return "lanes";
     case Inst::Loop: return "loop";
@@ -57,7 +58,7 @@ std::string argument_text(const Program& program, const Instruction& x) {
     case Inst::Buffer:
     case Inst::Scratch: return std::to_string(x.arg.i);
     case Inst::Value:
-      if (x.op == Op::Lut) return list_text(x.arg.list);
+      if (x.op == Op::Lut || x.op == Op::Lut4) return list_text(x.arg.list);
       if (x.op != Op::Const) return "";
       return is_float(x.dtype) ? float_text(x.arg.f, x.dtype) : std::to_string(x.arg.i);
     default: return "";
@@ -65,7 +66,8 @@ std::string argument_text(const Program& program, const Instruction& x) {
 }
 
 bool has_result(Inst kind) {
-  return kind != Inst::Store && kind != Inst::EndLoop && kind != Inst::AccSet;
+  return kind != Inst::Store && kind != Inst::Prefetch && kind != Inst::EndLoop &&
+         kind != Inst::AccSet;
 }
 
 std::string type_text(const Instruction& x) {

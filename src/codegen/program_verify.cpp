@@ -9,7 +9,8 @@ namespace smelt {
 namespace {
 
 bool has_value(Inst kind) {
-  return kind != Inst::Store && kind != Inst::EndLoop && kind != Inst::AccSet;
+  return kind != Inst::Store && kind != Inst::Prefetch && kind != Inst::EndLoop &&
+         kind != Inst::AccSet;
 }
 bool is_pointer(Inst kind) { return kind == Inst::Buffer || kind == Inst::Scratch; }
 
@@ -91,6 +92,7 @@ class Verifier {
       case Inst::Acc:
       case Inst::AccGet: return 1;
       case Inst::Load:
+      case Inst::Prefetch:
       case Inst::Loop:
       case Inst::AccSet: return 2;
       case Inst::Store: return 3;
@@ -108,7 +110,8 @@ class Verifier {
   std::string check_kinds(const Instruction& x) const {
     for (size_t i = 0; i < x.src.size(); ++i) {
       Inst kind = code(x.src[i]).kind;
-      bool wants_pointer = (x.kind == Inst::Load || x.kind == Inst::Store) && i == 0;
+      bool wants_pointer =
+          (x.kind == Inst::Load || x.kind == Inst::Prefetch || x.kind == Inst::Store) && i == 0;
       bool wants_acc = (x.kind == Inst::AccGet || x.kind == Inst::AccSet) && i == 0;
       if (is_pointer(kind) != wants_pointer)
         return wants_pointer ? "no pointer" : "a pointer is not a value";
@@ -128,6 +131,8 @@ class Verifier {
       case Inst::Buffer: return within(x.arg.i, program_.buffers, "buffers");
       case Inst::Scratch: return within(x.arg.i, program_.scratch_bytes, "scratch bytes");
       case Inst::Load: return check_offset(x);
+      case Inst::Prefetch:
+        return dtype(x, 1) == DType::I64 && lanes(x, 1) == 1 ? "" : "one i64 offset is wanted";
       case Inst::Store: return check_store(x);
       case Inst::LaneReduce: return check_lane_reduce(x);
       case Inst::Loop: return check_loop(x);
@@ -193,7 +198,12 @@ class Verifier {
       case Op::Lut:
         return is_int(dtype(x, 0)) && !x.arg.list.empty() ? ""
                                                           : "a table and an integer are wanted";
+      case Op::Lut4:
+        return x.dtype == DType::U32 && dtype(x, 0) == DType::U32 && !x.arg.list.empty()
+                   ? ""
+                   : "a table and words u32 are wanted";
       case Op::Where: return check_where(x);
+      case Op::Dot4: return check_dot4(x);
       case Op::Lt:
       case Op::Eq:
         return x.dtype == DType::Bool && dtype(x, 0) == dtype(x, 1)
@@ -208,6 +218,12 @@ class Verifier {
   std::string check_where(const Instruction& x) const {
     bool typed = dtype(x, 0) == DType::Bool && dtype(x, 1) == x.dtype && dtype(x, 2) == x.dtype;
     return typed ? "" : "a bool and two values of the result's dtype are wanted";
+  }
+
+  std::string check_dot4(const Instruction& x) const {
+    bool typed = x.dtype == DType::I32 && dtype(x, 0) == DType::I32 && dtype(x, 1) == DType::U32 &&
+                 dtype(x, 2) == DType::U32;
+    return typed ? "" : "an i32 and two words u32 are wanted";
   }
 
   std::string check_shift(const Instruction& x) const {

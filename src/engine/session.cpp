@@ -230,6 +230,7 @@ class SessionState {
             .page_entries = layout_.page_entries,
             .cache_type = options_.cache_type,
             .interleave = interleave_,
+            .quantise = options_.quantise_activations,
             .expand_attention = expand};
   }
 

@@ -33,6 +33,7 @@ int64_t depth_of(Ref range) {
     case RangeKind::Loop: order = 0; break;
     case RangeKind::Reduce: order = 1; break;
     case RangeKind::Unroll:
+    case RangeKind::Packed:
     case RangeKind::Lane: order = 2; break;
   }
   return (order << 48) + range_order(range->arg.i);

@@ -13,6 +13,7 @@ enum class RangeKind : uint8_t {
   Lane,  // all values at once: SIMD lanes on a CPU, threads of a block on a GPU (options LOCAL and GROUP)
   Unroll,  // all values in registers of one lane (options UPCAST and UNROLL)
   Reduce,  // a serial loop of a reduction
+  Packed,  // the four bytes of a word, whose products are summed by one instruction (option DOT)
 };
 
 // Numbers of ranges. Those that lowering makes have 7 bits; splitting range n makes 2 n (the outer part) and 2 n + 1, so

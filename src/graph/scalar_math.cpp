@@ -149,6 +149,16 @@ std::optional<Scalar> look_up(const Node& node, int64_t index) {
   return Scalar{.i = wrap(entry, node.dtype)};
 }
 
+std::optional<Scalar> look_up_bytes(const Node& node, int64_t word) {
+  int64_t result = 0;
+  for (int shift = 0; shift < 32; shift += 8) {
+    const auto byte = static_cast<size_t>(word >> shift & 255);
+    if (byte >= node.arg.list.size()) return std::nullopt;
+    result |= (node.arg.list[byte] & 255) << shift;
+  }
+  return Scalar{.i = result};
+}
+
 std::optional<Scalar> apply_unary(const Node& node, Scalar x) {
   DType from = node.src[0]->dtype;
   switch (node.op) {
@@ -157,6 +167,7 @@ std::optional<Scalar> apply_unary(const Node& node, Scalar x) {
       if (size_of(from) != size_of(node.dtype)) return std::nullopt;
       return from_bits(to_bits(x, from), node.dtype);
     case Op::Lut: return look_up(node, x.i);
+    case Op::Lut4: return look_up_bytes(node, x.i);
     case Op::Not:
       if (is_float(from)) return std::nullopt;
       return Scalar{.i = from == DType::Bool ? !x.i : wrap(~x.i, from)};
@@ -165,6 +176,12 @@ std::optional<Scalar> apply_unary(const Node& node, Scalar x) {
       return node.op == Op::Neg ? integer(narrow(-static_cast<__int128>(x.i), node.dtype))
                                 : std::nullopt;
   }
+}
+
+Scalar dot4(int64_t sum, int64_t x, int64_t y) {
+  for (int shift = 0; shift < 32; shift += 8)
+    sum += static_cast<uint8_t>(x >> shift) * static_cast<int8_t>(y >> shift);
+  return {.i = wrap(sum, DType::I32)};
 }
 
 }  // namespace
@@ -244,7 +261,9 @@ std::optional<Scalar> apply_op(const Node& node, std::span<const Scalar> values)
   switch (class_of(node.op)) {
     case OpClass::unary: return apply_unary(node, values[0]);
     case OpClass::binary: return apply_binary(node.op, node.src[0]->dtype, values[0], values[1]);
-    case OpClass::ternary: return values[0].i ? values[1] : values[2];
+    case OpClass::ternary:
+      if (node.op == Op::Dot4) return dot4(values[0].i, values[1].i, values[2].i);
+      return values[0].i ? values[1] : values[2];
     default: return std::nullopt;
   }
 }

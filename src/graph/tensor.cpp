@@ -200,6 +200,9 @@ Tensor operator*(Tensor x, double y) { return x * number_like(x, y); }
 Tensor operator/(Tensor x, double y) { return x / number_like(x, y); }
 Tensor operator%(Tensor x, int64_t y) { return x % number_like(x, static_cast<double>(y)); }
 Tensor operator&(Tensor x, int64_t y) { return x & number_like(x, static_cast<double>(y)); }
+Tensor operator^(Tensor x, int64_t y) {
+  return elementwise(Op::Xor, x, number_like(x, static_cast<double>(y)));
+}
 Tensor operator<<(Tensor x, int64_t y) { return x << number_like(x, static_cast<double>(y)); }
 Tensor operator>>(Tensor x, int64_t y) { return x >> number_like(x, static_cast<double>(y)); }
 Tensor operator-(Tensor x) { return Tensor(unary(Op::Neg, x.ref())); }

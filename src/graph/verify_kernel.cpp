@@ -103,6 +103,8 @@ std::string kernel_problem(Ref node, Stage stage) {
       if (node->op == Op::Iota) return "it belongs to tensor graphs";
       if (node->op == Op::Range && stage == Stage::Expanded && kind_of(node) == RangeKind::Unroll)
         return "unrolled ranges are written out";
+      if (node->op == Op::Range && stage == Stage::Expanded && kind_of(node) == RangeKind::Packed)
+        return "packed ranges have become words";
       return "";
     case OpClass::unary:
     case OpClass::binary:

@@ -32,7 +32,7 @@ std::string leaf(Ref node) {
     case Op::Iota: return wants(node->dtype == DType::I64, "dtype i64");
     case Op::Range: {
       bool kind = node->arg.list.size() == 1 && node->arg.list[0] >= 0 &&
-                  node->arg.list[0] <= static_cast<int64_t>(RangeKind::Reduce);
+                  node->arg.list[0] <= static_cast<int64_t>(RangeKind::Packed);
       return either(wants(node->dtype == DType::I64 && node->src[0]->dtype == DType::I64,
                           "dtype i64 and an i64 size"),
                     wants(kind, "its kind as list=[kind]"));
@@ -58,6 +58,9 @@ std::string unary(Ref node) {
     case Op::Lut:
       return either(wants(is_int(from) && !is_signed_int(from), "an unsigned index"),
                     wants(!node->arg.list.empty() && is_number(node->dtype), "a table of numbers"));
+    case Op::Lut4:
+      return either(wants(from == DType::U32 && !node->arg.list.empty(), "a word u32, and a table"),
+                    same_dtype(node));
     default: return either(wants(is_float(from), "a float"), same_dtype(node));
   }
 }
@@ -82,6 +85,12 @@ std::string binary(Ref node) {
     case Op::Mod: return either(wants(is_int(x), "integers"), same_dtype(node));
     default: return either(wants(is_number(x), "numbers"), same_dtype(node));
   }
+}
+
+std::string dot4(Ref node) {
+  return wants(node->dtype == DType::I32 && node->src[0]->dtype == DType::I32 &&
+                   node->src[1]->dtype == DType::U32 && node->src[2]->dtype == DType::U32,
+               "an i32 and two words u32, and is i32");
 }
 
 std::string choice(Ref node) {
@@ -113,7 +122,7 @@ std::string typing_problem(Ref node) {
     case OpClass::leaf: return leaf(node);
     case OpClass::unary: return unary(node);
     case OpClass::binary: return binary(node);
-    case OpClass::ternary: return choice(node);
+    case OpClass::ternary: return node->op == Op::Dot4 ? dot4(node) : choice(node);
     case OpClass::reduce: return reduction(node);
     default: return "";
   }

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/ensure.h"
+#include "model/interleave.h"
 
 namespace smelt {
 namespace {
@@ -219,15 +220,6 @@ Grouped apply_formula(const Block& block, GgufType type) {
 // A number for each group, against its elements.
 Tensor per_group(Tensor x) { return unsqueeze(x, x.rank()); }
 
-// One field of one block of `n` rows, `row_bytes` apart; returns where the next field goes.
-template <int piece>
-std::byte* interleave_field(const std::byte* from, int64_t row_bytes, int n, int bytes,
-                            std::byte* to) {
-  for (int at = 0; at < bytes; at += piece)
-    for (int r = 0; r < n; ++r, to += piece) std::memcpy(to, from + r * row_bytes + at, piece);
-  return to;
-}
-
 std::vector<BlockField> with_offsets(std::vector<BlockField> fields) {
   int offset = 0;
   for (BlockField& field : fields) {
@@ -267,18 +259,16 @@ bool can_interleave(GgufType type, int64_t rows, int interleave) {
 
 void interleave_rows(GgufType type, int interleave, int64_t rows, int64_t blocks,
                      const std::byte* from, std::byte* to) {
+  const std::vector<BlockField>& fields = block_fields(type);
   const auto block_bytes = static_cast<int64_t>(info_of(type).bytes),
              row_bytes = blocks * block_bytes;
   for (int64_t group = 0; group < rows; group += interleave, from += interleave * row_bytes)
     for (int64_t b = 0; b < blocks; ++b)
-      for (const BlockField& field : block_fields(type)) {
-        const std::byte* source = from + b * block_bytes + field.offset;
-        const int bytes = field.count * size_of(field.dtype);
-        switch (piece_bytes(field)) {
-          case 4: to = interleave_field<4>(source, row_bytes, interleave, bytes, to); break;
-          case 2: to = interleave_field<2>(source, row_bytes, interleave, bytes, to); break;
-          default: to = interleave_field<1>(source, row_bytes, interleave, bytes, to); break;
-        }
+      for (const BlockField& field : fields) {
+        const int bytes = field.count * size_of(field.dtype), piece = piece_bytes(field);
+        interleave_words(piece, from + b * block_bytes + field.offset, row_bytes, interleave,
+                         bytes / piece, to);
+        to += bytes * interleave;
       }
 }
 
@@ -321,39 +311,62 @@ Activations quantise_activations(Tensor x) {
   return {x, with_last_axes(q, 2, {k}), scale};
 }
 
-// Within a group the sum is one of integers when the activations are; scales, minima and the sums of the activations stay
-// outside, where there is one of each per group:
-//   y[n] = sum over g of scale[n, g] * dot(q[n, g], x[g]) - (minimum[n, g] + zero * scale[n, g]) * sum(x[g])
-Tensor product(const Activations& x, Tensor raw, GgufType type, WeightLayout layout) {
-  const Grouped w = apply_formula(Block(raw, type, layout), type);
-  if (is_plain(type))
-    return sum(unsqueeze(x.x, x.x.rank() - 1) * with_last_axes(w.q, 2, {w.q.size(-1)}), -1);
-  const int64_t blocks = w.q.size(-3), groups = w.q.size(-2), elements = w.q.size(-1);
+namespace {
+
+// What is known of each group of a row of x: the sums of its elements, and what the integers stand for.
+struct GroupSums {
+  Tensor in;     // [..., 1, blocks, groups, elements]: integers i32, or the values
+  Tensor total;  // [..., 1, blocks, groups]: their sums
+  Tensor scale;  // f32, the same shape; none: the values themselves
+};
+
+GroupSums in_groups(const Activations& x, bool integer, int64_t blocks, int64_t groups,
+                    int64_t elements) {
   const auto grouped = [&](Tensor v) {
     return with_last_axes(v, 1, {1, blocks, groups, elements});
   };
-  const bool integer = x.q.ref() && kActivationBlock % elements == 0;
   const Tensor in = grouped(integer ? cast(x.q, DType::I32) : x.x);
-  const Tensor q = cast(w.q, integer ? DType::I32 : DType::F32);
-  Tensor dot = f32(sum(q * in, -1));  // [..., rows, blocks, groups]
-  Tensor total = f32(sum(in, -1));    // [..., 1, blocks, groups]
-  if (integer) {
-    // The scale of a group's activations is that of the block it lies in.
-    const int64_t repeat = kActivationBlock / elements;
-    const Tensor scale = unsqueeze(x.scale, x.scale.rank());  // [..., k / 32, 1]
-    std::vector<Dim> wide(scale.shape().begin(), scale.shape().end());
-    wide.back() = Dim(repeat);
-    const Tensor per = with_last_axes(expand(scale, wide), 2, {1, blocks, groups});
-    dot = dot * per;
-    total = total * per;
-  }
-  Tensor term = w.scale * dot;
-  Tensor offset = w.minimum;
-  if (w.zero) {
+  GroupSums g{in, sum(in, -1), {}};
+  if (!integer) return g;
+  // The scale of a group is that of the block of activations it lies in.
+  const Tensor scale = unsqueeze(x.scale, x.scale.rank());  // [..., k / 32, 1]
+  std::vector<Dim> wide(scale.shape().begin(), scale.shape().end());
+  wide.back() = Dim(kActivationBlock / elements);
+  g.scale = with_last_axes(expand(scale, wide), 2, {1, blocks, groups});
+  return g;
+}
+
+// Signed bytes as unsigned ones, 128 greater: what instructions for sums of products of bytes take.
+Grouped with_unsigned(Grouped w) {
+  if (w.q.dtype() != DType::I8) return w;
+  w.q = bitcast(w.q, DType::U8) ^ 128;
+  w.zero += 128;
+  return w;
+}
+
+}  // namespace
+
+// Within a group the sum is one of integers when the activations are; scales and minima stay outside, where there is one
+// of each per group:
+//   y[n] = sum over g of scale[n, g] * (dot(q[n, g], x[g]) - zero * sum(x[g])) - minimum[n, g] * sum(x[g])
+Tensor product(const Activations& x, Tensor raw, GgufType type, WeightLayout layout) {
+  Grouped w = apply_formula(Block(raw, type, layout), type);
+  if (is_plain(type))
+    return sum(unsqueeze(x.x, x.x.rank() - 1) * with_last_axes(w.q, 2, {w.q.size(-1)}), -1);
+  const int64_t blocks = w.q.size(-3), groups = w.q.size(-2), elements = w.q.size(-1);
+  const bool integer = x.q.ref() && kActivationBlock % elements == 0;
+  if (integer) w = with_unsigned(w);
+  const GroupSums g = in_groups(x, integer, blocks, groups, elements);
+  Tensor dot =
+      sum(cast(w.q, integer ? DType::I32 : DType::F32) * g.in, -1);  // [..., rows, blocks, groups]
+  Tensor minimum = w.minimum;
+  if (w.zero && integer) dot = dot + place(g.total * static_cast<double>(-w.zero));
+  if (w.zero && !integer) {
     const Tensor shift = w.scale * static_cast<double>(w.zero);
-    offset = offset.ref() ? offset + shift : shift;
+    minimum = minimum.ref() ? minimum + shift : shift;
   }
-  if (offset.ref()) term = term - offset * place(total);
+  Tensor term = w.scale * (integer ? f32(dot) * g.scale : dot);
+  if (minimum.ref()) term = term - minimum * place(integer ? f32(g.total) * g.scale : g.total);
   return sum(with_last_axes(term, 2, {blocks * groups}), -1);
 }
 

@@ -1,5 +1,6 @@
 #include "render/llvm.h"
 
+#include <algorithm>
 #include <set>
 
 #include "base/ensure.h"
@@ -105,6 +106,7 @@ class Renderer {
       case Inst::Buffer: result.text = buffer(x.arg.i); break;
       case Inst::Scratch: result.text = scratch(x.arg.i); break;
       case Inst::Load: result = load(x); break;
+      case Inst::Prefetch: prefetch(x); break;
       case Inst::Store: store(x); break;
       case Inst::LaneReduce:
         result = render_lane_reduce(out_, x.op, value(x.src[0]), options_);
@@ -223,6 +225,14 @@ class Renderer {
     return from_memory(x, result);
   }
 
+  // Plain arithmetic on the address: it may leave the buffer.
+  void prefetch(const Instruction& x) {
+    out_.declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)");
+    std::string at = out_.emit("getelementptr i8, ptr " + value(x.src[0]).text + ", i64 " +
+                               value(x.src[1]).text);
+    out_.line("call void @llvm.prefetch.p0(ptr " + at + ", i32 0, i32 2, i32 1)");
+  }
+
   void store(const Instruction& x) {
     IrValue offset = render_cast(out_, value(x.src[1]), DType::I64, options_);
     IrValue stored = out_.widen(value(x.src[2]), x.lanes);
@@ -333,6 +343,17 @@ class Renderer {
 
 }  // namespace
 
+namespace {
+
+ByteDot dot_of(const CpuTarget& target, bool is_x86) {
+  if (target.avx512_vnni || target.avx_vnni) return ByteDot::Vnni;
+  if (is_x86 && (target.avx2 || target.vector_bytes == 16)) return ByteDot::Madd;
+  if (target.neon_i8mm) return ByteDot::NeonI8mm;
+  return target.neon_dot ? ByteDot::NeonDot : ByteDot::Plain;
+}
+
+}  // namespace
+
 LlvmOptions llvm_options(const CpuTarget& target) {
   bool is_x86 = target.triple.starts_with("x86_64");
   bool is_arm = target.triple.starts_with("aarch64") || target.triple.starts_with("arm64");
@@ -341,6 +362,10 @@ LlvmOptions llvm_options(const CpuTarget& target) {
                           : target.avx2   ? 32
                                           : 16,
           .neon = is_arm,
+          .dot = dot_of(target, is_x86),
+          .dot_bytes = is_x86 ? std::min(target.vector_bytes,
+                                         target.avx512_vnni || !target.avx_vnni ? 64 : 32)
+                              : 16,
           .f16_convert = target.f16_convert,
           .vector_bits = 8 * target.vector_bytes};
 }

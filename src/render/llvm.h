@@ -25,10 +25,21 @@
 
 namespace smelt {
 
+// How sums of four products of bytes are made.
+enum class ByteDot : uint8_t {
+  Plain,     // by shifts and multiplications
+  Madd,      // SSSE3, AVX2, AVX-512BW: pmaddubsw and pmaddwd
+  Vnni,      // AVX512-VNNI, AVX-VNNI: vpdpbusd
+  NeonDot,   // sdot: both sides signed
+  NeonI8mm,  // usdot
+};
+
 struct LlvmOptions {
   // x86: the widest register that has a byte shuffle (16 SSSE3, 32 AVX2, 64 AVX-512BW); 0: none.
   int pshufb_bytes = 64;
-  bool neon = false;        // AArch64: has a byte shuffle of 16 bytes
+  bool neon = false;  // AArch64: has a byte shuffle of 16 bytes
+  ByteDot dot = ByteDot::Vnni;
+  int dot_bytes = 64;       // width of a register for it
   bool f16_convert = true;  // half <-> float in hardware, else in integer instructions
   int vector_bits = 512;    // width of a register that is worth using
 };

@@ -139,4 +139,17 @@ IrValue render_lut(LlvmWriter& out, std::span<const int64_t> table, const IrValu
   return loaded(out, table, index, dtype, options);
 }
 
+IrValue render_lut4(LlvmWriter& out, std::span<const int64_t> table, const IrValue& x,
+                    const LlvmOptions& options) {
+  const int bytes = 4 * x.lanes;
+  const IrValue index{.text = out.emit("bitcast " + ir_type(x.dtype, x.lanes) + " " + x.text +
+                                       " to " + ir_type(DType::U8, bytes)),
+                      .dtype = DType::U8,
+                      .lanes = bytes};
+  const IrValue entries = render_lut(out, table, index, DType::U8, options);
+  return out.emit(DType::U32, x.lanes,
+                  "bitcast " + ir_type(DType::U8, bytes) + " " + entries.text + " to " +
+                      ir_type(DType::U32, x.lanes));
+}
+
 }  // namespace smelt

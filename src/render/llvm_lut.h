@@ -14,4 +14,8 @@ namespace smelt {
 IrValue render_lut(LlvmWriter& out, std::span<const int64_t> table, const IrValue& index,
                    DType dtype, const LlvmOptions& options);
 
+// Each byte of the words x replaced by table[byte].
+IrValue render_lut4(LlvmWriter& out, std::span<const int64_t> table, const IrValue& x,
+                    const LlvmOptions& options);
+
 }  // namespace smelt

@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "base/ensure.h"
+#include "render/llvm_dot.h"
 #include "render/llvm_lut.h"
 #include "render/llvm_math.h"
 
@@ -258,6 +259,8 @@ IrValue render_value(LlvmWriter& out, const Instruction& instruction,
   switch (instruction.op) {
     case Op::Cast: return render_cast(out, x[0], instruction.dtype, options);
     case Op::Bitcast: return render_bitcast(out, x[0], instruction.dtype);
+    case Op::Dot4: return render_dot4(out, x[0], x[1], x[2], instruction.arg.i, options);
+    case Op::Lut4: return render_lut4(out, instruction.arg.list, x[0], options);
     case Op::Lut: return render_lut(out, instruction.arg.list, x[0], instruction.dtype, options);
     default: return render_arithmetic(out, instruction, std::move(x), options);
   }

@@ -17,7 +17,7 @@ const CpuTarget& host_target();
 std::vector<int> core_cpus();
 
 // "host", "x86-64-v2" (SSE), "x86-64-v3" (AVX2), "x86-64-v4" (AVX-512), "sapphirerapids", "znver4",
-// "aarch64" (NEON).
+// "alderlake" (AVX2 and AVX-VNNI), "aarch64" (NEON), "neoverse-n1" (NEON with dot products), "neoverse-v1" (and i8mm).
 Result<CpuTarget> named_target(std::string_view name);
 
 }  // namespace smelt

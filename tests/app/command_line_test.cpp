@@ -49,7 +49,7 @@ TEST_CASE("wrong use exits 2 and says what is wrong") {
 }
 
 TEST_CASE("a policy for activations that does not exist is refused by name") {
-  check_refused({"run", "--activations", "q8", "-p", "Once"}, 2, "'q8'");
+  check_refused({"run", "--activations", "q3", "-p", "Once"}, 2, "'q3'");
 }
 
 TEST_CASE("no command at all is a usage error") {

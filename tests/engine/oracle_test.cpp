@@ -86,8 +86,10 @@ Difference difference(std::span<const float> got, const float* expected) {
   return d;
 }
 
-std::unique_ptr<Session> open(const GgufFile& file, int threads = 2) {
-  auto session = Session::open(file, {.threads = threads, .context = 1024}, {});
+// With exact activations; `quantise`: in 8 bits, as is the default.
+std::unique_ptr<Session> open(const GgufFile& file, int threads = 2, bool quantise = false) {
+  auto session = Session::open(
+      file, {.threads = threads, .context = 1024, .quantise_activations = quantise}, {});
   REQUIRE_MESSAGE(session.ok(), session.error().message);
   return session.take();
 }
@@ -160,24 +162,65 @@ TEST_CASE("the logits of all positions equal the oracle's") {
     }
 }
 
-TEST_CASE("greedy logits are the same bits for 1 to 4 threads and over 20 runs") {
-  const Oracle o = load(fs::path(SMELT_SOURCE_DIR) / "models/tiny-glm-Q4_K_M.gguf",
-                        fs::path(SMELT_SOURCE_DIR) / "tests/data", "tiny-glm-Q4_K_M");
-  auto file = GgufFile::open(o.model.string());
-  const auto ids = o.json["prompts"][0]["ids"].get<std::vector<int32_t>>();
-  std::vector<float> first;
-  for (int threads : {1, 2, 3, 4}) {
-    const auto session = open(*file, threads);
-    for (int run = 0; run < 20; ++run) {
+// The bound of the policy: 1e-3 in the mean. The small models are 30 times narrower than those it is made for, and errors
+// of 8-bit activations average out over the width, so this is the worst case.
+TEST_CASE("with activations of 8 bits the distributions stay within 1e-3 of the oracle's") {
+  for (const Oracle& o : oracles()) {
+    CAPTURE(o.name);
+    auto file = GgufFile::open(o.model.string());
+    const auto session = open(*file, 2, true);
+    double total = 0, worst = 0;
+    int64_t count = 0;
+    const auto add = [&](std::span<const float> got, const float* expected) {
+      const double kl = difference(got, expected).kl;
+      total += kl, worst = std::max(worst, kl), ++count;
+    };
+    for (const Json& prompt : o.json["prompts"]) {
+      const auto ids = prompt["ids"].get<std::vector<int32_t>>();
+      if (ids.size() > 1024) continue;
       session->reset();
-      auto logits = session->append(ids);
-      std::vector<float> all(logits->begin(), logits->end());
-      for (int i = 0; i < 4; ++i) {
-        auto next = session->append(std::array{argmax(std::span(all).last(logits->size()))});
-        all.insert(all.end(), next->begin(), next->end());
+      if (!prompt.contains("full")) {
+        auto logits = session->append(ids);
+        REQUIRE_MESSAGE(logits.ok(), logits.error().message);
+        add(*logits, o.logits.data() + prompt["last"]["offset"].get<size_t>() / 4);
+        continue;
       }
-      if (first.empty()) first = all;
-      REQUIRE(std::memcmp(first.data(), all.data(), first.size() * 4) == 0);
+      const size_t columns = prompt["full"]["shape"][1].get<size_t>();
+      const float* expected = o.logits.data() + prompt["full"]["offset"].get<size_t>() / 4;
+      const auto status = session->append_all(ids, [&](int64_t i, std::span<const float> row) {
+        add(row, expected + static_cast<size_t>(i) * columns);
+      });
+      REQUIRE(status.ok());
+    }
+    MESSAGE(o.name << ": KL " << total / double(count) << " in the mean of " << count
+                   << ", at most " << worst);
+    REQUIRE(count > 0);
+    CHECK(total > 0);  // the policy is in force
+    CHECK(total / double(count) <= 1e-3);
+  }
+}
+
+TEST_CASE("greedy logits are the same bits for 1 to 4 threads and over 20 runs") {
+  for (bool quantise : {false, true}) {
+    CAPTURE(quantise);
+    const Oracle o = load(fs::path(SMELT_SOURCE_DIR) / "models/tiny-glm-Q4_K_M.gguf",
+                          fs::path(SMELT_SOURCE_DIR) / "tests/data", "tiny-glm-Q4_K_M");
+    auto file = GgufFile::open(o.model.string());
+    const auto ids = o.json["prompts"][0]["ids"].get<std::vector<int32_t>>();
+    std::vector<float> first;
+    for (int threads : {1, 2, 3, 4}) {
+      const auto session = open(*file, threads, quantise);
+      for (int run = 0; run < 20; ++run) {
+        session->reset();
+        auto logits = session->append(ids);
+        std::vector<float> all(logits->begin(), logits->end());
+        for (int i = 0; i < 4; ++i) {
+          auto next = session->append(std::array{argmax(std::span(all).last(logits->size()))});
+          all.insert(all.end(), next->begin(), next->end());
+        }
+        if (first.empty()) first = all;
+        REQUIRE(std::memcmp(first.data(), all.data(), first.size() * 4) == 0);
+      }
     }
   }
 }

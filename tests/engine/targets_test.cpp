@@ -18,7 +18,8 @@ Refs kernel_trees(int interleave) {
                          .context = 1088,
                          .cache_rows = 1088,
                          .page_entries = 17,
-                         .interleave = interleave};
+                         .interleave = interleave,
+                         .quantise = true};
   ModelShape prefill = shape;
   prefill.tokens = variable("tokens8", 1, 4) * 8;
   Refs trees;
@@ -32,8 +33,11 @@ Refs kernel_trees(int interleave) {
 
 }  // namespace
 
-TEST_CASE("every kernel of the model compiles for NEON, AVX2, SSE and AVX-512 with AMX") {
-  for (const char* name : {"aarch64", "x86-64-v3", "x86-64-v2", "sapphirerapids"}) {
+TEST_CASE(
+    "every kernel of the model compiles for NEON, AVX2, SSE and AVX-512, with and without sums of "
+    "bytes") {
+  for (const char* name : {"aarch64", "x86-64-v3", "x86-64-v2", "sapphirerapids", "alderlake",
+                           "neoverse-n1", "neoverse-v1"}) {
     const auto target = named_target(name);
     REQUIRE(target.ok());
     const Machine machine = machine_of(*target);

@@ -1,0 +1,158 @@
+#include "codegen/packed_bytes.h"
+
+#include <optional>
+#include <unordered_map>
+
+#include "graph/rules_algebra.h"
+
+namespace smelt {
+namespace {
+
+constexpr int64_t kEach = 0x01010101;  // times a byte: that byte four times
+
+bool is_byte(DType dtype) { return dtype == DType::U8 || dtype == DType::I8; }
+Ref word(int64_t value) { return constant(value, DType::U32); }
+Ref repeated(int64_t byte) { return word((byte & 255) * kEach); }
+
+Ref shifted(Op op, Ref x, Ref by) {
+  return is_const(by, 0) ? x : simplify(binary(op, x, cast(by, DType::U32)));
+}
+
+// Shifts move bits into the neighbouring byte: these are cut off unless they are known to be zero.
+class Packer {
+ public:
+  explicit Packer(Ref range) : range_(range) {}
+
+  Ref pack(Ref n) {
+    if (auto it = done_.find(n.get()); it != done_.end()) return it->second;
+    return done_[n.get()] = compute(n);
+  }
+
+ private:
+  Ref compute(Ref n) {
+    if (!is_byte(n->dtype)) return Ref();
+    if (!depends_on(n, range_)) return same_for_all(n);
+    switch (n->op) {
+      case Op::Load: return load(n);
+      case Op::And: return masked(n);
+      case Op::Or:
+      case Op::Xor: return both(n);
+      case Op::Shr: return shift_right(n);
+      case Op::Shl: return shift_left(n);
+      case Op::Where: return choice(n);
+      case Op::Bitcast: return pack(n->src[0]);
+      case Op::Cast: return is_byte(n->src[0]->dtype) ? pack(n->src[0]) : one_bit_each(n);
+      case Op::Lut: return look_up(n);
+      default: return Ref();
+    }
+  }
+
+  Ref same_for_all(Ref n) {
+    if (const auto value = const_int(n)) return repeated(*value);
+    return cast(n->dtype == DType::I8 ? bitcast(n, DType::U8) : n, DType::U32) * word(kEach);
+  }
+
+  Ref load(Ref n) {
+    if (stride(n->src[1], range_) != 1) return Ref();
+    return make(Op::Load, DType::U32, {n->src[0], substitute(n->src[1], {{range_, constant(0)}})});
+  }
+
+  Ref both(Ref n) {
+    const Ref x = pack(n->src[0]), y = pack(n->src[1]);
+    return x && y ? binary(n->op, x, y) : Ref();
+  }
+
+  // The mask of a field makes that of the shift that brought it down superfluous.
+  Ref masked(Ref n) {
+    const Ref field = n->src[0];
+    const auto mask = const_int(n->src[1]);
+    if (mask && field->op == Op::Shr && field->dtype == DType::U8 && field->src[1]->min >= 0 &&
+        field->src[1]->max < 8 && !depends_on(field->src[1], range_) &&
+        (*mask & 255) <= 255 >> field->src[1]->max) {
+      const Ref x = pack(field->src[0]);
+      return x ? binary(Op::And, shifted(Op::Shr, x, field->src[1]), repeated(*mask)) : Ref();
+    }
+    return both(n);
+  }
+
+  Ref shift_right(Ref n) {
+    const auto by = const_int(n->src[1]);
+    const Ref x = pack(n->src[0]);
+    if (!x || !by || n->dtype != DType::U8) return Ref();
+    return *by == 0 ? x : binary(Op::And, shifted(Op::Shr, x, n->src[1]), repeated(255 >> *by));
+  }
+
+  Ref shift_left(Ref n) {
+    const Ref x = pack(n->src[0]), by = n->src[1];
+    if (!x || n->dtype != DType::U8 || depends_on(by, range_) || by->min < 0 || by->max > 7)
+      return Ref();
+    const Ref moved = shifted(Op::Shl, x, by);
+    if (n->src[0]->max << by->max <= 255) return moved;
+    const auto amount = const_int(by);
+    return amount ? binary(Op::And, moved, repeated(255 << *amount)) : Ref();
+  }
+
+  Ref choice(Ref n) {
+    if (depends_on(n->src[0], range_)) return Ref();
+    const Ref x = pack(n->src[1]), y = pack(n->src[2]);
+    return x && y ? where(n->src[0], x, y) : Ref();
+  }
+
+  Ref look_up(Ref n) {
+    const Ref index = pack(n->src[0]);
+    if (!index || n->src[0]->dtype != DType::U8) return Ref();
+    return make(Op::Lut4, DType::U32, {index}, {.list = n->arg.list});
+  }
+
+  // Bit r of a wide integer becomes byte r:  cast(and(shr(x, base + r), 1), u8)
+  // The product has bit i of the nibble at i + 7 k, so at 8 k bit k, and no two terms meet.
+  Ref one_bit_each(Ref n) {
+    const Ref bit = n->src[0];
+    if (bit->op != Op::And || !is_const(bit->src[1], 1) || bit->src[0]->op != Op::Shr) return Ref();
+    const Ref x = bit->src[0]->src[0], at = bit->src[0]->src[1];
+    if (depends_on(x, range_) || at->op != Op::Cast || stride(at->src[0], range_) != 1)
+      return Ref();
+    const Ref base = substitute(at->src[0], {{range_, constant(0)}});
+    const Ref low = simplify(binary(Op::Shr, cast(x, DType::U32), cast(base, DType::U32)));
+    return binary(Op::And, binary(Op::And, low, word(15)) * word(0x00204081), word(kEach));
+  }
+
+  Ref range_;
+  std::unordered_map<const Node*, Ref> done_;
+};
+
+// The byte that was cast to I32, if its values lie in the range of `dtype`.
+Ref byte_of(Ref x, DType dtype) {
+  if (x->op == Op::Const) {
+    const bool fits =
+        dtype == DType::U8 ? x->arg.i >= 0 && x->arg.i < 256 : x->arg.i >= -128 && x->arg.i < 128;
+    return fits ? constant(x->arg.i, dtype) : Ref();
+  }
+  if (x->op != Op::Cast) return Ref();
+  const Ref byte = x->src[0];
+  if (byte->dtype == dtype) return byte;
+  const bool small = is_byte(byte->dtype) && byte->min >= 0 && byte->max < 128;
+  return small ? bitcast(byte, dtype) : Ref();
+}
+
+Ref dot_of(Ref unsigned_side, Ref signed_side, Ref range) {
+  const Ref u = byte_of(unsigned_side, DType::U8), s = byte_of(signed_side, DType::I8);
+  if (!u || !s) return Ref();
+  Packer packer(range);
+  const Ref x = packer.pack(u), y = packer.pack(s);
+  if (!x || !y) return Ref();
+  return make(Op::Dot4, DType::I32, {constant(0, DType::I32), x, y}, {.i = u->max});
+}
+
+}  // namespace
+
+Ref packed_bytes(Ref bytes, Ref range) { return Packer(range).pack(bytes); }
+
+Ref packed_dot(Ref term, Ref range) {
+  if (term->dtype != DType::I32 || !is_const(range->src[0], 4)) return Ref();
+  if (term->op != Op::Mul) return dot_of(constant(1, DType::I32), term, range);  // a plain sum
+  if (const Ref dot = dot_of(term->src[0], term->src[1], range)) return dot;
+  return dot_of(term->src[1], term->src[0], range);
+}
+
+}  // namespace smelt

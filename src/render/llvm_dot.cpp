@@ -1,0 +1,182 @@
+#include "render/llvm_dot.h"
+
+#include <vector>
+
+#include "base/ensure.h"
+
+namespace smelt {
+namespace {
+
+std::string vector_of(int count, int bits) {
+  return "<" + std::to_string(count) + " x i" + std::to_string(bits) + ">";
+}
+
+std::string splat(int count, int bits, int64_t value) {
+  std::string text = "<";
+  for (int i = 0; i < count; ++i)
+    text += (i ? ", i" : "i") + std::to_string(bits) + " " + std::to_string(value);
+  return text + ">";
+}
+
+// Registers of `bytes` bytes, given and returned by the names of <bytes / 4 x i32> values.
+class DotWriter {
+ public:
+  DotWriter(LlvmWriter& out, int bytes, int64_t greatest)
+      : out_(out), bytes_(bytes), greatest_(greatest) {}
+
+  std::string vnni(const std::string& sum, const std::string& x, const std::string& y) {
+    return call("@llvm.x86.avx512.vpdpbusd." + std::to_string(8 * bytes_), words(),
+                {{words(), sum}, {words(), x}, {words(), y}});
+  }
+
+  // pmaddubsw adds pairs of products in 16 bits, which two bytes below 128 times signed bytes just fit; others go in halves.
+  std::string madd(const std::string& sum, const std::string& x, const std::string& y) {
+    const std::string signed_bytes = as_bytes(y);
+    if (greatest_ < 128) return add(sum, pairs(madd_bytes(as_bytes(x), signed_bytes), 1));
+    const std::string low = and_(x, 0x0f0f0f0f), high = and_(shift(x, 4), 0x0f0f0f0f);
+    const std::string first = add(sum, pairs(madd_bytes(as_bytes(low), signed_bytes), 1));
+    return add(first, pairs(madd_bytes(as_bytes(high), signed_bytes), 16));
+  }
+
+  std::string usdot(const std::string& sum, const std::string& x, const std::string& y) {
+    return neon("usdot", sum, as_bytes(x), as_bytes(y));
+  }
+
+  // Both sides are signed: bytes from 128 on lose 128 first, and the sum of the others 128 times is added.
+  std::string sdot(const std::string& sum, const std::string& x, const std::string& y) {
+    const std::string other = as_bytes(y);
+    if (greatest_ < 128) return neon("sdot", sum, as_bytes(x), other);
+    const std::string flipped =
+        out_.emit("xor " + words() + " " + x + ", " + splat(bytes_ / 4, 32, -2139062144));
+    const std::string near = neon("sdot", sum, as_bytes(flipped), other);
+    const std::string total = neon("sdot", splat(bytes_ / 4, 32, 0), splat(bytes_, 8, 1), other);
+    return add(near, out_.emit("shl " + words() + " " + total + ", " + splat(bytes_ / 4, 32, 7)));
+  }
+
+ private:
+  struct Typed {
+    std::string type, value;
+  };
+
+  std::string words() const { return vector_of(bytes_ / 4, 32); }
+  std::string halves() const { return vector_of(bytes_ / 2, 16); }
+  std::string chars() const { return vector_of(bytes_, 8); }
+
+  std::string call(const std::string& function, const std::string& type,
+                   const std::vector<Typed>& operands) {
+    std::string types, values;
+    for (const Typed& o : operands) {
+      types += (types.empty() ? "" : ", ") + o.type;
+      values += (values.empty() ? "" : ", ") + o.type + " " + o.value;
+    }
+    out_.declare("declare " + type + " " + function + "(" + types + ")");
+    return out_.emit("call " + type + " " + function + "(" + values + ")");
+  }
+
+  std::string as_bytes(const std::string& x) {
+    return out_.emit("bitcast " + words() + " " + x + " to " + chars());
+  }
+  std::string add(const std::string& x, const std::string& y) {
+    return out_.emit("add " + words() + " " + x + ", " + y);
+  }
+  std::string and_(const std::string& x, int64_t mask) {
+    return out_.emit("and " + words() + " " + x + ", " + splat(bytes_ / 4, 32, mask));
+  }
+  std::string shift(const std::string& x, int by) {
+    return out_.emit("lshr " + words() + " " + x + ", " + splat(bytes_ / 4, 32, by));
+  }
+  std::string madd_bytes(const std::string& x, const std::string& y) {
+    const char* function = bytes_ == 64   ? "@llvm.x86.avx512.pmaddubs.w.512"
+                           : bytes_ == 32 ? "@llvm.x86.avx2.pmadd.ub.sw"
+                                          : "@llvm.x86.ssse3.pmadd.ub.sw.128";
+    return call(function, halves(), {{chars(), x}, {chars(), y}});
+  }
+  std::string pairs(const std::string& x, int64_t factor) {
+    const char* function = bytes_ == 64   ? "@llvm.x86.avx512.pmaddw.d.512"
+                           : bytes_ == 32 ? "@llvm.x86.avx2.pmadd.wd"
+                                          : "@llvm.x86.sse2.pmadd.wd";
+    return call(function, words(), {{halves(), x}, {halves(), splat(bytes_ / 2, 16, factor)}});
+  }
+  std::string neon(const std::string& name, const std::string& sum, const std::string& x,
+                   const std::string& y) {
+    return call("@llvm.aarch64.neon." + name + ".v4i32.v16i8", words(),
+                {{words(), sum}, {chars(), x}, {chars(), y}});
+  }
+
+  LlvmWriter& out_;
+  int bytes_;
+  int64_t greatest_;
+};
+
+std::string lanes_of(LlvmWriter& out, const IrValue& x, int begin, int count) {
+  if (begin == 0 && count == x.lanes) return x.text;
+  std::vector<int> mask;
+  for (int i = 0; i < count; ++i) mask.push_back(begin + i);
+  const std::string type = ir_type(x.dtype, x.lanes);
+  return out.emit("shufflevector " + type + " " + x.text + ", " + type + " poison, " +
+                  shuffle_mask(mask));
+}
+
+std::string join(LlvmWriter& out, const std::string& x, const std::string& y, int lanes) {
+  std::vector<int> mask;
+  for (int i = 0; i < 2 * lanes; ++i) mask.push_back(i);
+  const std::string type = vector_of(lanes, 32);
+  return out.emit("shufflevector " + type + " " + x + ", " + type + " " + y + ", " +
+                  shuffle_mask(mask));
+}
+
+// By arithmetic on whole words, for targets and lane counts without such an instruction.
+IrValue plain(LlvmWriter& out, const IrValue& sum, const IrValue& x, const IrValue& y) {
+  const std::string type = ir_type(DType::I32, sum.lanes);
+  const auto with = [&](const char* op, const std::string& value, int64_t by) {
+    return out.emit(std::string(op) + " " + type + " " + value + ", " +
+                    ir_int(by, DType::I32, sum.lanes).text);
+  };
+  std::string total = sum.text;
+  for (int byte = 0; byte < 4; ++byte) {
+    const std::string left = with("and", with("lshr", x.text, 8 * byte), 255);
+    const std::string right = with("ashr", with("shl", y.text, 24 - 8 * byte), 24);
+    const std::string product = out.emit("mul " + type + " " + left + ", " + right);
+    total = out.emit("add " + type + " " + total + ", " + product);
+  }
+  return {.text = total, .dtype = DType::I32, .lanes = sum.lanes};
+}
+
+std::string dot_of_register(DotWriter& writer, ByteDot dot, const std::string& sum,
+                            const std::string& x, const std::string& y) {
+  switch (dot) {
+    case ByteDot::Vnni: return writer.vnni(sum, x, y);
+    case ByteDot::Madd: return writer.madd(sum, x, y);
+    case ByteDot::NeonI8mm: return writer.usdot(sum, x, y);
+    case ByteDot::NeonDot: return writer.sdot(sum, x, y);
+    case ByteDot::Plain: break;
+  }
+  ENSURE(false, "no register form of a plain dot");
+}
+
+}  // namespace
+
+IrValue render_dot4(LlvmWriter& out, const IrValue& sum, const IrValue& x, const IrValue& y,
+                    int64_t greatest, const LlvmOptions& options) {
+  int bytes = options.dot_bytes;
+  while (bytes > 4 * sum.lanes) bytes /= 2;
+  if (options.dot == ByteDot::Plain || bytes < 16 || 4 * sum.lanes % bytes != 0)
+    return plain(out, sum, x, y);
+  DotWriter writer(out, bytes, greatest > 0 ? greatest : 255);
+  const int lanes = bytes / 4;
+  std::vector<std::string> parts;
+  for (int begin = 0; begin < sum.lanes; begin += lanes)
+    parts.push_back(dot_of_register(writer, options.dot, lanes_of(out, sum, begin, lanes),
+                                    lanes_of(out, x, begin, lanes),
+                                    lanes_of(out, y, begin, lanes)));
+  for (int width = lanes; parts.size() > 1; width *= 2) {
+    std::vector<std::string> joined;
+    for (size_t i = 0; i + 1 < parts.size(); i += 2)
+      joined.push_back(join(out, parts[i], parts[i + 1], width));
+    ENSURE(parts.size() % 2 == 0, "lanes of a dot are a power of two of registers");
+    parts = std::move(joined);
+  }
+  return {.text = parts[0], .dtype = DType::I32, .lanes = sum.lanes};
+}
+
+}  // namespace smelt

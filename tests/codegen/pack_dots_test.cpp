@@ -1,0 +1,66 @@
+// Sums of products of bytes become dots of words, for the weights of every block format.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "codegen/codegen.h"
+#include "codegen/opt.h"
+#include "codegen/packed_bytes.h"
+#include "codegen/passes.h"
+#include "graph/rules_algebra.h"
+#include "schedule/schedule.h"
+#include "support/judge.h"
+#include "support/small_graphs.h"
+
+using namespace smelt;
+using namespace smelt::testing;
+
+namespace {
+
+size_t dots_in(const Program& program) {
+  return static_cast<size_t>(std::count_if(
+      program.code.begin(), program.code.end(),
+      [](const Instruction& x) { return x.kind == Inst::Value && x.op == Op::Dot4; }));
+}
+
+// y[n] = sum over k of w[n, k] x[k], of bytes.
+Ref byte_product(DType left, DType right) {
+  const Tensor w = input(0, {16, 32}, left), x = input(1, {32}, right);
+  return sink({output(9, sum(cast(w, DType::I32) * cast(x, DType::I32), -1))});
+}
+
+}  // namespace
+
+TEST_CASE("products of unsigned and signed bytes are packed, others are not") {
+  const auto reason = [](DType left, DType right) {
+    const JudgedKernel k = kernel_of(byte_product(left, right), {});
+    return why_not(prepare_nest(k.tree->src.back()), {OptKind::Dot, 1, 4});
+  };
+  CHECK(reason(DType::U8, DType::I8) == "");
+  CHECK(reason(DType::I8, DType::U8) == "");
+  CHECK(reason(DType::I8, DType::I8) == "dot: axis 1 is not one of sums of products of bytes");
+  CHECK(reason(DType::U16, DType::I8) == "dot: axis 1 is not one of sums of products of bytes");
+}
+
+TEST_CASE("a word has four bytes, and a reduction one packed axis") {
+  const JudgedKernel k = kernel_of(byte_product(DType::U8, DType::I8), {});
+  const Refs stores = prepare_nest(k.tree->src.back());
+  CHECK(why_not(stores, {OptKind::Dot, 1, 8}) == "dot: a word has 4 bytes");
+  CHECK(why_not(stores, {OptKind::Dot, 0, 4}) == "dot: axis 0 is not a reduction axis");
+  const Refs packed = apply_opt(stores, {OptKind::Dot, 1, 4});
+  CHECK(why_not(packed, {OptKind::Dot, 1, 4}) == "dot: the reduction has a packed axis");
+}
+
+TEST_CASE("options around a dot leave its sums as they are") {
+  std::mt19937_64 rng(7);
+  for (int round = 0; round < 40; ++round) {
+    const JudgedKernel k = kernel_of(byte_product(DType::U8, DType::I8), {});
+    Refs stores = prepare_nest(k.tree->src.back());
+    std::vector<Opt> opts{{OptKind::Dot, 1, 4}};
+    const std::vector<Opt> more = random_opts(apply_opts(stores, opts), rng, 6);
+    opts.insert(opts.end(), more.begin(), more.end());
+    CAPTURE(to_string(opts));
+    CHECK(dots_in(program_of(k, {opts})) > 0);
+    CHECK(problem_with(k, {opts}) == "");
+  }
+}

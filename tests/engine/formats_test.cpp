@@ -1,0 +1,53 @@
+// Products with the weights of every block format, through the whole compiler.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "model/dequant.h"
+#include "support/judge.h"
+
+using namespace smelt;
+using namespace smelt::testing;
+
+namespace {
+
+std::vector<GgufType> block_formats() {
+  std::vector<GgufType> types;
+  for (uint32_t id = 0; id < 256; ++id)
+    if (const GgufTypeInfo* info = find_type(id); info && info->supported && info->elements > 1)
+      types.push_back(info->type);
+  return types;
+}
+
+// The kernel of y = W x for 16 rows of W; scales are of ordinary size.
+JudgedKernel product_kernel(GgufType type, int interleave) {
+  const Tensor x = param(0, DType::F32, {1, 512}, "x");
+  const Tensor raw = raw_weight(1, type, {16}, 512, "w", {interleave});
+  JudgedKernel k =
+      kernel_of(sink({output(2, product(quantise_activations(x), raw, type, {interleave}))}));
+  for (Bytes& buffer : k.buffers)
+    if (buffer.size() == info_of(type).bytes * 16 * 512 / info_of(type).elements)
+      for (std::byte& b : buffer) b &= std::byte{0x37};
+  return k;
+}
+
+size_t dots_in(const Program& program) {
+  return static_cast<size_t>(
+      std::count_if(program.code.begin(), program.code.end(),
+                    [](const Instruction& x) { return x.op == Op::Dot4 && x.arg.i != 1; }));
+}
+
+}  // namespace
+
+TEST_CASE("integer products are dots of words for every block format") {
+  const auto formats = block_formats();
+  CHECK(formats.size() >= 13);
+  for (GgufType type : formats)
+    for (int interleave : {1, 16}) {
+      CAPTURE(name_of(type));
+      CAPTURE(interleave);
+      const JudgedKernel k = product_kernel(type, interleave);
+      CHECK(dots_in(program_of(k, {})) > 0);
+      CHECK(problem_with(k, {}) == "");
+    }
+}
