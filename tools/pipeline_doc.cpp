@@ -48,6 +48,7 @@ std::string_view word_of(RangeKind kind) {
     case RangeKind::Lane: return "lanes";
     case RangeKind::Unroll: return "unroll";
     case RangeKind::Reduce: return "reduce";
+    case RangeKind::Packed: return "bytes of a word";
   }
   return "";
 }

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <functional>
 
 #include "base/ensure.h"
@@ -84,10 +85,10 @@ Ref expand_softmax(const Split& s, DType dtype) {
   return make(Op::SoftmaxSum, dtype, std::move(terms));
 }
 
-Ref expand_plain(Op op, const Split& s, DType dtype) {
-  // A few chains side by side, so that an addition need not wait for the one before.
+// `most`: chains of terms side by side, so that an addition need not wait for the one before.
+Ref expand_plain(Op op, const Split& s, DType dtype, size_t most) {
   std::vector<Ref> chains;
-  const size_t most = s.values[0]->op == Op::Dot4 ? kDotChains : kChains;
+  if (s.values[0]->op == Op::Dot4) most = kDotChains;
   size_t terms = 0;
   for_each_choice(s.copies, [&](const Replacements& choice) {
     const Ref one = substitute(s.values[0], choice);
@@ -110,12 +111,12 @@ Ref expand_plain(Op op, const Split& s, DType dtype) {
   return result;
 }
 
-Ref expand_reduction(Ref n) {
+Ref expand_reduction(Ref n, size_t chains) {
   const Split s = split_sources(n, 1);
   if (s.copies.empty() && s.lanes.empty()) return n;
   if (n->op == Op::SoftmaxSum) return expand_softmax(s, n->dtype);
   ENSURE(n->op != Op::TopK, "topk takes one element at a time");
-  return expand_plain(n->op, s, n->dtype);
+  return expand_plain(n->op, s, n->dtype, chains);
 }
 
 }  // namespace
@@ -123,9 +124,13 @@ Ref expand_reduction(Ref n) {
 Refs expand(const Refs& stores) {
   Refs out;
   for (Ref store : stores) {
-    const Ref expanded = rebuild(store, [](Ref, Ref n) {
+    // Copies are chains already, and go well together only if all take their terms in one order.
+    size_t copies = 1;
+    for (Ref r : split_sources(store, 3).copies) copies *= static_cast<size_t>(r->src[0]->arg.i);
+    const size_t chains = std::max<size_t>(1, kChains / copies);
+    const Ref expanded = rebuild(store, [&](Ref, Ref n) {
       if (n->op == Op::Add && n->dtype == DType::I32) return add(n->src[0], n->src[1]);
-      return is_reduce(n->op) ? expand_reduction(n) : n;
+      return is_reduce(n->op) ? expand_reduction(n, chains) : n;
     });
     const Split s = split_sources(expanded, 3);
     for_each_choice(s.copies, [&](const Replacements& choice) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "codegen/loop_order.h"
 #include "graph/rules_algebra.h"
 
 namespace smelt {
@@ -196,7 +197,8 @@ class Chooser {
     }
   }
 
-  // Loops around other sums are written out where that tells which byte of a word is read: see coalesce_loads.cpp.
+  // Loops around other sums are written out where that tells which byte of a word is read (see coalesce_loads.cpp), or by
+  // how much a word is shifted.
   void choose_unroll_of_bytes() {
     for (bool again = true; again;) {
       again = false;
@@ -211,9 +213,9 @@ class Chooser {
 
   static bool moves_in_word(Ref reduce, Ref range) {
     for (Ref n : toposort(reduce)) {
+      if ((n->op == Op::Shr || n->op == Op::Shl) && depends_on(n->src[1], range)) return true;
       if (n->op != Op::Load || size_of(n->dtype) != 1 || !depends_on(n->src[1], range)) continue;
-      const auto step = stride(n->src[1], range);
-      if (!step || *step % 4 != 0) return true;
+      if (depends_on(simplify(n->src[1] % 4), range)) return true;
     }
     return false;
   }
@@ -248,7 +250,8 @@ class Chooser {
                      [&](Ref a, Ref b) { return shared_work(a) > shared_work(b); });
     int64_t copies = 1;
     for (Ref axis : axes)
-      for (int64_t n : {4, 2}) {
+      for (int64_t n : {8, 4, 2}) {
+        if (n > 4 && !has_local_) continue;
         if (copies * n * sums > kAccumulators || copies * n * written > kBody) continue;
         if (!try_opt({OptKind::Upcast, axis_of(axis), n})) continue;
         copies *= n;
@@ -256,31 +259,19 @@ class Chooser {
       }
   }
 
-  // Loops over the larger tensors outside, so that the smaller ones stay in cache.
   void choose_order() {
-    Refs axes = output_axes();
-    std::erase_if(axes, [](Ref r) { return kind_of(r) != RangeKind::Loop; });
-    const auto footprint = [&](Ref axis) {
-      int64_t bytes = 0;
-      for (Ref s : stores_)
-        for (Ref n : toposort(s))
-          if (n->op == Op::Load && depends_on(n->src[1], axis))
-            bytes = std::max(bytes, n->src[1]->max);
-      return bytes;
-    };
-    std::stable_sort(axes.begin(), axes.end(),
-                     [&](Ref a, Ref b) { return footprint(a) > footprint(b); });
-    // Equal shares of an axis along which sums differ in length are not equal work: it goes inside.
-    std::stable_partition(axes.begin(), axes.end(), [&](Ref a) { return !is_ragged(a); });
-    for (size_t i = axes.size(); i-- > 0;) try_opt({OptKind::Front, axis_of(axes[i])});
+    for (const Opt& opt : choose_loop_order(stores_, machine_.cache_bytes)) try_opt(opt);
   }
 
-  bool is_ragged(Ref axis) const {
+  // Tasks in which the workers would do the same again are no tasks: a sum that does not depend on the axis, but on those
+  // outside of it, belongs to all of its iterations.
+  bool repeats_sums(Ref axis) const {
     const Refs reductions = reductions_of(stores_);
     return std::any_of(reductions.begin(), reductions.end(), [&](Ref reduce) {
-      const Refs ranges = own_ranges(reduce);
-      return std::any_of(ranges.begin(), ranges.end(),
-                         [&](Ref r) { return depends_on(r->src[0], axis); });
+      const Refs ranges = ranges_of(reduce);
+      return !depends_on(reduce, axis) && std::any_of(ranges.begin(), ranges.end(), [](Ref r) {
+        return kind_of(r) == RangeKind::Task;
+      });
     });
   }
 
@@ -290,7 +281,8 @@ class Chooser {
       const Refs axes = output_axes();
       const auto next = std::find_if(axes.begin(), axes.end(),
                                      [](Ref r) { return kind_of(r) == RangeKind::Loop; });
-      if (next == axes.end() || !try_opt({OptKind::Task, axis_of(*next)})) break;
+      if (next == axes.end() || repeats_sums(*next) || !try_opt({OptKind::Task, axis_of(*next)}))
+        break;
       tasks *= const_int((*next)->src[0]).value_or(1);
     }
   }

@@ -22,7 +22,7 @@ struct SessionOptions {
   DType cache_type = DType::F32;  // F32 or F16
   // Products take activations as 8-bit integers with a scale for each 32 (model/dequant.h has the error); else as F32.
   bool quantise_activations = true;
-  int64_t prefill_chunk = 256;    // tokens appended by one run of the prefill plan
+  int64_t prefill_chunk = 512;  // tokens appended by one run of the prefill plan
   bool repack =
       true;  // copy quantised weights into the layout that kernels read fastest; else read the file in place
   bool use_kernel_cache = true;  // look for compiled kernels on disk, and leave them there
