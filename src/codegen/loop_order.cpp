@@ -21,12 +21,13 @@ bool contains(const Refs& list, Ref x) {
   return std::find(list.begin(), list.end(), x) != list.end();
 }
 
-// Whether the offset moves with the range itself, not only with what is loaded there.
-bool depends_directly(Ref offset, Ref range) {
-  if (offset == range) return true;
-  if (offset->op == Op::Load) return false;
+// Whether the value of an offset moves with a range: by itself, or (through_loads) by what is loaded there. How long other
+// loops are does not count.
+bool moves_with(Ref offset, Ref range, bool through_loads) {
+  if (offset->op == Op::Range) return offset == range;
+  if (offset->op == Op::Load && !through_loads) return false;
   return std::any_of(offset->src.begin(), offset->src.end(),
-                     [&](Ref s) { return depends_directly(s, range); });
+                     [&](Ref s) { return moves_with(s, range, through_loads); });
 }
 
 bool is_ragged(const Refs& stores, Ref axis) {
@@ -52,11 +53,11 @@ std::vector<Stream> streams_of(const Refs& stores, const Refs& loops) {
       if (n->op != Op::Load || !seen.insert({n->src[0].get(), n->src[1].get()}).second) continue;
       Stream stream{.bytes = static_cast<double>(size_of(n->dtype))};
       for (Ref r : ranges_of(n->src[1]))
-        if (!contains(loops, r) && depends_directly(n->src[1], r)) stream.bytes *= trips_of(r);
+        if (!contains(loops, r) && moves_with(n->src[1], r, true)) stream.bytes *= trips_of(r);
       for (Ref r : loops)
-        if (depends_directly(n->src[1], r))
+        if (moves_with(n->src[1], r, false))
           stream.moves.push_back(r);
-        else if (depends_on(n->src[1], r))
+        else if (moves_with(n->src[1], r, true))
           stream.jumps.push_back(r);
       if (n->src[0]->op == Op::Param && !n->src[0]->shape.empty()) {
         double all = static_cast<double>(size_of(n->src[0]->dtype)), one = stream.bytes;

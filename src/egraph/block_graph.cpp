@@ -152,8 +152,8 @@ class Builder {
     const Activations a = quantise_activations(x);
     if (!a.q.ref()) return x;
     std::vector<Dim> blocks = dims(x.shape());
-    blocks.back() = Dim(x.size(-1) / kActivationBlock);
-    blocks.emplace_back(kActivationBlock);
+    blocks.back() = Dim(x.size(-1) / activation_block(x.size(-1)));
+    blocks.emplace_back(activation_block(x.size(-1)));
     const Tensor values = reshape(cast(a.q, DType::F32), blocks);
     return reshape(values * unsqueeze(a.scale, a.scale.rank()), dims(x.shape()));
   }
@@ -187,10 +187,7 @@ class Builder {
     const bool is_gather = node.op == eop(Op::Gather) && rank_of(g_, node.src[0]) > 1;
     const Activations a = is_view || is_gather ? left_side(node.src[0]) : Activations{};
     if (!a.q.ref()) return {tensor(x), {}, {}};
-    if (is_gather) {
-      const Tensor rows = tensor(node.src[1]);
-      return {gather(a.x, rows), gather(a.q, rows), gather(a.scale, rows)};
-    }
+    if (is_gather) return rows_of(a, tensor(node.src[1]));
     std::vector<Dim> shape = dims(node.shape), scales = shape;
     scales.back() = a.scale.dim(-1);
     return {reshape(a.x, shape), reshape(a.q, shape), reshape(a.scale, scales)};

@@ -114,7 +114,7 @@ std::optional<QuantisedForm> quantised_rows(Tensor x, Ref rows) {
   const Activations a = quantise_activations(x);
   if (!a.q.ref()) return std::nullopt;
   const Tensor r(rows);
-  return QuantisedForm{x, rows, {gather(x, r), gather(a.q, r), gather(a.scale, r)}};
+  return QuantisedForm{x, rows, rows_of(a, r)};
 }
 
 Shape without_last(const Shape& shape) { return {shape.begin(), shape.end() - 1}; }

@@ -102,6 +102,10 @@ struct Block {
   Activations activations(Tensor x) const {
     return shape.quantise ? quantise_activations(x) : Activations{x, {}, {}};
   }
+
+  // A few tokens at a time wait for the weights, and matrices that read the same activations share a kernel. Many tokens
+  // keep the arithmetic busy, and the sums of a second matrix find no registers: it gets a kernel of its own.
+  Tensor apart(Tensor x) const { return const_int(shape.tokens.ref) ? x : place(x); }
 };
 
 Tensor rms_norm(Tensor x, Tensor w, double epsilon) {
@@ -279,7 +283,7 @@ Attended attention(Block& b, Tensor normed) {
 
 // w_down (silu(w_gate x) * w_up x). x [T, D].
 Tensor gated_network(Block& b, const Activations& x, const std::string& suffix) {
-  const Tensor gate = b.weights.product(x, "ffn_gate" + suffix);
+  const Tensor gate = b.apart(b.weights.product(x, "ffn_gate" + suffix));
   const Tensor up = b.weights.product(x, "ffn_up" + suffix);
   return b.weights.product(b.activations(silu(gate) * up), "ffn_down" + suffix);
 }
@@ -362,9 +366,8 @@ Tensor experts_by_tile(Block& b, const Activations& x, const Choice& choice) {
   auto product = [&](const Activations& in, const char* name) {
     return where(is_used, b.weights.product(in, name, expert), scalar(0));
   };
-  auto rows = [&](Tensor v) { return v.ref() ? gather(v, tiles.token) : v; };
-  const Activations in{rows(x.x), rows(x.q), rows(x.scale)};  // [N, kTile, D]
-  const Tensor gate = product(in, "ffn_gate_exps.weight");    // [N, kTile, width]
+  const Activations in = rows_of(x, tiles.token);                    // [N, kTile, D]
+  const Tensor gate = b.apart(product(in, "ffn_gate_exps.weight"));  // [N, kTile, width]
   const Tensor up = product(in, "ffn_up_exps.weight");
   const Tensor down = product(b.activations(silu(gate) * up), "ffn_down_exps.weight");
   const Dim places = simplify(down.dim(0) * kTile);

@@ -299,16 +299,27 @@ Tensor dequantize(Tensor raw, GgufType type, WeightLayout layout) {
   return with_last_axes(values, 3, {values.size(-3) * values.size(-2) * values.size(-1)});
 }
 
+int64_t activation_block(int64_t k) {
+  for (int64_t n : {128, 64, 32})
+    if (k % n == 0) return n;
+  return 0;
+}
+
 Activations quantise_activations(Tensor x) {
-  const int64_t k = x.size(-1);
-  if (k % kActivationBlock != 0) return {x, {}, {}};
-  const Tensor blocks = split(x, k / kActivationBlock);
+  const int64_t k = x.size(-1), n = activation_block(k);
+  if (n == 0) return {x, {}, {}};
+  const Tensor blocks = split(x, k / n);
   const Tensor greatest = max(maximum(blocks, -blocks), -1);
   const Tensor scale = place(greatest * (1.0 / 127));
   const Tensor inverse =
       where(less(scalar(0), scale), scalar(1) / maximum(scale, scalar(1e-30)), scalar(0));
   const Tensor q = place(cast(floor(blocks * per_group(inverse) + 0.5), DType::I8));
   return {x, with_last_axes(q, 2, {k}), scale};
+}
+
+Activations rows_of(const Activations& x, Tensor rows) {
+  if (!x.q.ref()) return {gather(x.x, rows), {}, {}};
+  return {gather(x.x, rows), place(gather(x.q, rows)), place(gather(x.scale, rows))};
 }
 
 namespace {
@@ -329,9 +340,9 @@ GroupSums in_groups(const Activations& x, bool integer, int64_t blocks, int64_t 
   GroupSums g{in, sum(in, -1), {}};
   if (!integer) return g;
   // The scale of a group is that of the block of activations it lies in.
-  const Tensor scale = unsqueeze(x.scale, x.scale.rank());  // [..., k / 32, 1]
+  const Tensor scale = unsqueeze(x.scale, x.scale.rank());  // [..., k / n, 1]
   std::vector<Dim> wide(scale.shape().begin(), scale.shape().end());
-  wide.back() = Dim(kActivationBlock / elements);
+  wide.back() = Dim(blocks * groups / x.scale.size(-1));
   g.scale = with_last_axes(expand(scale, wide), 2, {1, blocks, groups});
   return g;
 }
@@ -354,7 +365,7 @@ Tensor product(const Activations& x, Tensor raw, GgufType type, WeightLayout lay
   if (is_plain(type))
     return sum(unsqueeze(x.x, x.x.rank() - 1) * with_last_axes(w.q, 2, {w.q.size(-1)}), -1);
   const int64_t blocks = w.q.size(-3), groups = w.q.size(-2), elements = w.q.size(-1);
-  const bool integer = x.q.ref() && kActivationBlock % elements == 0;
+  const bool integer = x.q.ref() && activation_block(blocks * groups * elements) % elements == 0;
   if (integer) w = with_unsigned(w);
   const GroupSums g = in_groups(x, integer, blocks, groups, elements);
   Tensor dot =

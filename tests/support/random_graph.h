@@ -270,7 +270,7 @@ class GraphMaker {
     // Activations: what is there already where it fits, else an input.
     const bool integers = chance(30);
     Tensor x = input({Dim(chance(30) ? any_size() : Dim(1 + below(3))), Dim(k)});
-    if (integers) make_multiples(graph_.buffers.at(next_slot_ - 1));
+    if (integers) make_multiples(graph_.buffers.at(next_slot_ - 1), activation_block(k));
     for (const Item& v : values_)
       if (!integers && v.tensor.rank() == 2 && const_int(v.tensor.dim(1)) == k) x = v.tensor;
     if (count(x) * rows * 2 > kMostTerms) return;
@@ -288,9 +288,9 @@ class GraphMaker {
 
   // Multiples of 1/64 whose greatest in a block is 127/64: what 8-bit activations hold exactly, so
   // that rounding to them is the same in every precision.
-  void make_multiples(Bytes& floats) {
+  void make_multiples(Bytes& floats, int64_t block) {
     for (size_t i = 0; 4 * i < floats.size(); ++i) {
-      const int64_t m = i % kActivationBlock == 0 ? 127 : below(255) - 127;
+      const int64_t m = static_cast<int64_t>(i) % block == 0 ? 127 : below(255) - 127;
       const float x = static_cast<float>(m) / 64;
       std::memcpy(floats.data() + 4 * i, &x, 4);
     }
