@@ -24,7 +24,7 @@ enum class Where : uint8_t { Memory, OnChip };
 struct PlacementOptions {
   int64_t on_chip_bytes = 32 << 10;  // budget for one on-chip tensor
   int64_t on_chip_work =
-      32 << 10;  // scalar operations a worker may repeat rather than wait for another stage
+      80 << 10;  // scalar operations a worker may repeat rather than wait for another stage
 };
 
 // Every tensor that gets a place, Output sources and partials included.
