@@ -2,16 +2,16 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <map>
 
+#include "app/bench_block.h"
+#include "app/bench_contest.h"
 #include "app/bench_report.h"
+#include "app/bench_rooflines.h"
 #include "app/bench_session.h"
 #include "app/checks.h"
 #include "app/command.h"
 #include "app/interrupt.h"
 #include "base/progress.h"
-#include "runtime/memory.h"
-#include "runtime/workers.h"
 
 namespace smelt {
 namespace {
@@ -30,32 +30,16 @@ constexpr const char* kExplanation =
     "  smelt bench -m a.gguf -p 0 -n 32 -d 0,2048   decoding with an empty and a long context\n"
     "  smelt bench -m a.gguf --vs \"-t 1\"            two configurations that take turns, and "
     "their ratio\n"
-    "  smelt bench -m a.gguf -o json > a.json       everything that was measured, for programs\n";
+    "  smelt bench -m a.gguf -o json > a.json       everything that was measured, for programs\n"
+    "  smelt bench --synthetic glm-4.7-flash:q4_0   a known architecture with random weights\n"
+    "  smelt bench --synthetic glm-4.7-flash:q4_0 --block -p 64,512\n"
+    "                                               what each part of a block takes\n"
+    "\ndocs/benchmarking.md explains every figure.\n";
 
 int usage(const std::string& message) {
   std::fprintf(stderr, "smelt: %s\nTry `smelt bench --help`.\n", message.c_str());
   return kExitUsage;
 }
-
-// How fast this machine reads, by number of threads; the best that this run has seen.
-class Rooflines {
- public:
-  void measure(int threads) {
-    Workers workers(threads);
-    double& best = bytes_per_second_[threads];
-    best = std::max(best, read_bandwidth(workers) * 1e9);
-  }
-  double of(int threads) const { return bytes_per_second_.at(threads); }
-
- private:
-  std::map<int, double> bytes_per_second_;
-};
-
-// One or, with --vs, two configurations that take turns on the same tests.
-struct Contest {
-  std::vector<BenchConfig> configs;
-  std::vector<BenchTest> tests;
-};
 
 class Bench {
  public:
@@ -66,13 +50,12 @@ class Bench {
         progress_("bench", run_count()) {}
 
   Status run() {
-    print(report_.begin());
     Status status;
     for (const Contest& contest : contests_)
       if (status = run(contest); !status) break;
-    print(report_.end());
+    if (begun_) print(report_.end());
     progress_.finish();
-    if (flags_.output == "md") print("\n" + notes_);
+    if (flags_.output == "md" && !notes_.empty()) print("\n" + notes_);
     return interrupted() ? Status{} : status;
   }
 
@@ -80,64 +63,100 @@ class Bench {
   Status run(const Contest& contest) {
     for (const BenchConfig& config : contest.configs)
       rooflines_.measure(thread_count(config.engine.threads));
+    return contest.reloads ? run_with_reloads(contest) : run_together(contest);
+  }
+
+  Status run_together(const Contest& contest) {
     reset_peak_memory();
     std::vector<BenchSession> sessions;
     for (const BenchConfig& config : contest.configs) {
       SMELT_TRY(session, BenchSession::open(config, context_for(contest.tests)));
       sessions.push_back(std::move(session));
     }
-    for (const BenchTest& test : contest.tests) SMELT_CHECK(run(contest, sessions, test));
+    for (const BenchTest& test : contest.tests) {
+      std::vector<BenchRow> rows;
+      for (size_t i = 0; i < sessions.size(); ++i)
+        rows.push_back(row_of(contest.configs[i], sessions[i], test));
+      if (!flags_.no_warmup)
+        for (BenchSession& session : sessions) SMELT_CHECK(run(session, test));
+      for (int64_t r = 0; r < flags_.repetitions; ++r)
+        for (size_t i = 0; i < sessions.size(); ++i) SMELT_CHECK(run(sessions[i], test, &rows[i]));
+      report(contest, rows);
+      reset_peak_memory();
+    }
     return {};
   }
 
-  Status run(const Contest& contest, std::vector<BenchSession>& sessions, const BenchTest& test) {
-    std::vector<BenchRow> rows;
-    for (size_t i = 0; i < sessions.size(); ++i)
-      rows.push_back(row_of(contest.configs[i], sessions[i], test));
-    for (int64_t r = flags_.no_warmup ? 0 : -1; r < flags_.repetitions; ++r) {
-      for (size_t i = 0; i < sessions.size(); ++i) {
-        SMELT_TRY(seconds, sessions[i].time(test));
-        if (r >= 0) rows[i].rates.push_back(static_cast<double>(test.total()) / seconds);
-        progress_.add(1);
+  // Both sides do not fit into memory together, so each is opened for a round of all tests and closed again.
+  Status run_with_reloads(const Contest& contest) {
+    std::vector<std::vector<BenchRow>> rows(
+        contest.tests.size());  // of each test, by configuration
+    for (int64_t r = 0; r < flags_.repetitions; ++r)
+      for (const BenchConfig& config : contest.configs) {
+        reset_peak_memory();
+        SMELT_TRY(session, BenchSession::open(config, context_for(contest.tests)));
+        const auto i = static_cast<size_t>(&config - contest.configs.data());
+        for (size_t t = 0; t < contest.tests.size(); ++t) {
+          const BenchTest& test = contest.tests[t];
+          if (rows[t].size() <= i) rows[t].push_back(row_of(config, session, test));
+          if (!flags_.no_warmup) SMELT_CHECK(run(session, test));
+          SMELT_CHECK(run(session, test, &rows[t][i]));
+        }
       }
+    for (std::vector<BenchRow>& of_test : rows) report(contest, of_test);
+    return {};
+  }
+
+  // `row`: gets the rate; null for a warm-up.
+  Status run(BenchSession& session, const BenchTest& test, BenchRow* row = nullptr) {
+    SMELT_TRY(seconds, session.time(test));
+    if (row) {
+      row->rates.push_back(static_cast<double>(test.total()) / seconds);
+      row->peak_memory = peak_memory();  // before bandwidth is measured, which takes memory itself
     }
+    progress_.add(1);
+    return {};
+  }
+
+  void report(const Contest& contest, std::vector<BenchRow>& rows) {
     if (rows.size() > 1) rows[1].ratios = paired_ratios(rows[0].rates, rows[1].rates);
-    const int64_t memory =
-        peak_memory();  // before the next measurement of bandwidth, which needs memory itself
     for (BenchRow& row : rows) {
       rooflines_.measure(row.threads);
       row.bandwidth = rooflines_.of(row.threads);
-      row.peak_memory = memory;
+      // Not before there is something to show: a model that does not open leaves no empty table behind.
+      if (!std::exchange(begun_, true)) print(report_.begin());
       print(report_.row(row));
-      if (test == contest.tests.back()) notes_ += configuration_line(row);
+      if (row.test == contest.tests.back()) notes_ += configuration_line(row);
     }
-    reset_peak_memory();
-    return {};
   }
 
   static BenchRow row_of(const BenchConfig& config, const BenchSession& session,
                          const BenchTest& test) {
     return {.config = config,
             .test = test,
-            .model = session.model_name(),
-            .file_bytes = session.file_bytes(),
+            .model = config.model_name(),
+            .file_bytes = session.file().file_bytes(),
             .threads = session.threads(),
             .bytes_per_token = session.bytes_per_token(test),
-            .stats = session.stats()};
+            .stats = session.stats(),
+            .cold_compile = session.cold_compile()};
   }
 
   size_t model_width() const {
-    size_t width = std::string_view("embedded model").size();
+    size_t width = 0;
     for (const Contest& contest : contests_)
-      for (const BenchConfig& c : contest.configs)
-        width = std::max(width, c.engine.model.size() - (c.engine.model.find_last_of('/') + 1));
+      for (const BenchConfig& c : contest.configs) width = std::max(width, c.model_name().size());
     return width;
   }
 
   uint64_t run_count() const {
-    size_t tests = 0;
-    for (const Contest& contest : contests_) tests += contest.configs.size() * contest.tests.size();
-    return tests * static_cast<uint64_t>(flags_.repetitions + (flags_.no_warmup ? 0 : 1));
+    uint64_t runs = 0;
+    for (const Contest& contest : contests_) {
+      const int64_t warm_ups = flags_.no_warmup ? 0 : contest.reloads ? flags_.repetitions : 1;
+      runs += contest.configs.size() * contest.tests.size() *
+              static_cast<uint64_t>(flags_.repetitions + warm_ups);
+    }
+    return runs;
   }
 
   static void print(const std::string& text) {
@@ -151,35 +170,15 @@ class Bench {
   Progress progress_;
   Rooflines rooflines_;
   std::string notes_;
+  bool begun_ = false;
 };
-
-Result<std::vector<Contest>> contests_of(const BenchFlags& flags) {
-  SMELT_TRY(tests, tests_of(flags));
-  std::vector<Contest> contests;
-  for (const BenchConfig& config : configs_of(flags)) contests.push_back({{config}, tests});
-  if (flags.versus.empty()) return contests;
-  SMELT_TRY(other, with_versus(flags));
-  SMELT_TRY(other_tests, tests_of(other));
-  if (other_tests != tests)
-    return Error{"--vs \"" + flags.versus +
-                 "\": both sides run the same tests; leave out -p, -n, -pg and -d there"};
-  std::vector<BenchConfig> others = configs_of(other);
-  if (others.size() != contests.size())
-    return Error{"--vs \"" + flags.versus + "\": it makes " + std::to_string(others.size()) +
-                 " configurations against " + std::to_string(contests.size()) +
-                 "; give both sides lists of equal length"};
-  for (size_t i = 0; i < others.size(); ++i) {
-    others[i].label = flags.versus;
-    contests[i].configs.push_back(others[i]);
-  }
-  return contests;
-}
 
 }  // namespace
 
 Result<int> run_bench(const BenchFlags& flags) {
   auto contests = contests_of(flags);
   if (!contests) return usage(contests.error().message);
+  if (flags.block) return run_block_bench(flags, *contests);
   Bench bench(flags, contests.take());
   SMELT_CHECK(bench.run());
   return interrupted() ? kExitInterrupted : 0;
@@ -188,17 +187,31 @@ Result<int> run_bench(const BenchFlags& flags) {
 Action declare_bench(CLI::App& app) {
   const auto flags = std::make_shared<BenchFlags>();
   declare_bench_flags(app, *flags);
-  app.add_option("-r,--repetitions", flags->repetitions, "how often each test runs")
-      ->type_name("N")
-      ->check(whole_number(1, 100000));
+  const CLI::Option* repetitions =
+      app.add_option("-r,--repetitions", flags->repetitions, "how often each test runs")
+          ->type_name("N")
+          ->default_str("5, with --block 30")
+          ->check(whole_number(1, 100000));
+  app.add_flag("--block", flags->block,
+               "time the parts of one transformer block (attention, router, experts, ...) in place "
+               "of whole tests");
   app.add_option("-o,--output", flags->output, "form of the result: md, csv, json, jsonl")
       ->type_name("FORM")
       ->check(one_of({"md", "csv", "json", "jsonl"}));
+  app.add_flag("--compile", flags->compile,
+               "time compiling, too: cold, everything anew, and warm, from the kernel cache");
   app.add_flag("--no-warmup", flags->no_warmup, "count the first run of a test, too");
   app.add_option("--vs", flags->versus, "a second configuration: flags that differ from the first")
       ->type_name("FLAGS");
+  app.add_flag(
+      "--reload", flags->reload,
+      "with --vs: load each side anew for its turns, so that only one is in memory; this is "
+      "what happens anyway where both do not fit");
   app.footer(kExplanation);
-  return [flags] { return run_bench(*flags); };
+  return [flags, repetitions] {
+    if (flags->block && repetitions->count() == 0) flags->repetitions = 30;
+    return run_bench(*flags);
+  };
 }
 
 }  // namespace smelt

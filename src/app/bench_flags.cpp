@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "app/checks.h"
+#include "app/synthetic_shapes.h"
 
 namespace smelt {
 namespace {
@@ -40,6 +41,10 @@ void declare_bench_flags(CLI::App& app, BenchFlags& flags) {
   add_list(app, "-m,--model", flags.models, "FILE,...",
            "GGUF files; without it, the model inside the program")
       ->default_str("");
+  add_list(app, "--synthetic", flags.synthetic, "SHAPE:MIX,...",
+           "models of random weights in memory, no file needed: glm-4.7-flash:q4_k_m, or its first "
+           "4 layers as glm-4.7-flash:q4_k_m:4")
+      ->default_str("");
   add_list(app, "-p,--n-prompt", flags.prompt, "N,...",
            "tests ppN: tokens of a prompt, read in chunks; 0: none")
       ->check(whole_number(0, kMostTokens));
@@ -58,11 +63,13 @@ void declare_bench_flags(CLI::App& app, BenchFlags& flags) {
            "tokens of a prompt that are computed together")
       ->check(whole_number(8, 1 << 16));
   add_list(app, "--cache-type", flags.cache_types, "KIND,...",
-           "numbers of the attention cache: f32 or f16")
-      ->check(one_of({"f32", "f16"}));
+           "numbers of the attention cache: f16, q8 or f32")
+      ->check(one_of({"f16", "q8", "f32"}));
   add_list(app, "--activations", flags.activations, "KIND,...",
            "numbers that weights are multiplied with: q8 or f32")
       ->check(one_of({"q8", "f32"}));
+  app.add_flag("--no-repack", flags.no_repack,
+               "read the weights in place instead of copying them into a faster layout");
   app.add_flag("--no-kernel-cache", flags.no_kernel_cache,
                "compile everything anew and leave nothing on disk");
 }
@@ -92,6 +99,10 @@ Result<BenchFlags> with_versus(const BenchFlags& base) {
     if (app.get_option(name)->count() > 0) to = from;
   };
   take("--model", out.models, given.models);
+  take("--synthetic", out.synthetic, given.synthetic);
+  // Another model takes the place of the first one, wherever that came from.
+  if (out.models.size() && given.synthetic.size() && given.models.empty()) out.models.clear();
+  if (out.synthetic.size() && given.models.size() && given.synthetic.empty()) out.synthetic.clear();
   take("--n-prompt", out.prompt, given.prompt);
   take("--n-gen", out.tokens, given.tokens);
   take("--pg", out.both, given.both);
@@ -100,25 +111,40 @@ Result<BenchFlags> with_versus(const BenchFlags& base) {
   take("--batch-size", out.batch, given.batch);
   take("--cache-type", out.cache_types, given.cache_types);
   take("--activations", out.activations, given.activations);
+  take("--no-repack", out.no_repack, given.no_repack);
   take("--no-kernel-cache", out.no_kernel_cache, given.no_kernel_cache);
   return out;
 }
 
-std::vector<BenchConfig> configs_of(const BenchFlags& flags) {
+std::string BenchConfig::model_name() const {
+  if (!synthetic.empty()) return synthetic;
+  if (engine.model.empty()) return "embedded model";
+  return engine.model.substr(engine.model.find_last_of('/') + 1);
+}
+
+Result<std::vector<BenchConfig>> configs_of(const BenchFlags& flags) {
+  std::vector<BenchConfig> models;
+  for (const std::string& path : flags.models) models.push_back({.engine = {.model = path}});
+  for (const std::string& name : flags.synthetic) {
+    SMELT_TRY(spec, parse_synthetic(name));
+    models.push_back({.synthetic = spec.name});
+  }
+  if (models.empty()) models.emplace_back();
   std::vector<BenchConfig> configs;
-  const std::vector<std::string> models =
-      flags.models.empty() ? std::vector<std::string>{""} : flags.models;
-  for (const std::string& model : models)
+  for (BenchConfig config : models)
     for (const std::string& activations : flags.activations)
       for (const std::string& cache_type : flags.cache_types)
         for (int64_t batch : flags.batch)
-          for (int64_t threads : flags.threads)
-            configs.push_back({.engine = {.model = model,
-                                          .threads = static_cast<int>(threads),
-                                          .cache_type = cache_type,
-                                          .activations = activations},
-                               .batch = batch,
-                               .use_kernel_cache = !flags.no_kernel_cache});
+          for (int64_t threads : flags.threads) {
+            config.engine.threads = static_cast<int>(threads);
+            config.engine.cache_type = cache_type;
+            config.engine.activations = activations;
+            config.engine.no_repack = flags.no_repack;
+            config.batch = batch;
+            config.use_kernel_cache = !flags.no_kernel_cache;
+            config.times_compile = flags.compile;
+            configs.push_back(config);
+          }
   return configs;
 }
 

@@ -16,28 +16,37 @@ namespace smelt {
 
 // Lists: one value or several, in which case every combination is measured.
 struct BenchFlags {
-  std::vector<std::string> models;  // paths; none: the embedded model
+  std::vector<std::string> models;     // paths; none, and no synthetic ones: the embedded model
+  std::vector<std::string> synthetic;  // SHAPE:MIX:LAYERS, see synthetic_shapes.h
   std::vector<int64_t> prompt = {512};
   std::vector<int64_t> tokens = {128};
   std::vector<int64_t> both;  // prompt and tokens in turn: p1, n1, p2, n2 ...
   std::vector<int64_t> depth = {0};
   std::vector<int64_t> threads = {0};
-  std::vector<int64_t> batch = {256};
-  std::vector<std::string> cache_types = {"f32"};
+  std::vector<int64_t> batch = {512};
+  std::vector<std::string> cache_types = {"f16"};
   std::vector<std::string> activations = {"q8"};
   int64_t repetitions = 5;
   std::string output = "md";
+  bool no_repack = false;
   bool no_kernel_cache = false;
+  bool compile = false;  // times compiling, cold and warm
+  bool block = false;    // times the parts of a block in place of whole tests
   bool no_warmup = false;
-  std::string versus;  // flags of a second configuration, as one text
+  std::string versus;   // flags of a second configuration, as one text
+  bool reload = false;  // with versus: one side in memory at a time
 };
 
 // What a session is opened for.
 struct BenchConfig {
-  EngineFlags engine;  // but for the context, which follows from the tests
-  int64_t batch = 256;
+  EngineFlags engine;     // but for the context, which follows from the tests
+  std::string synthetic;  // in place of engine.model, unless empty
+  int64_t batch = 512;
   bool use_kernel_cache = true;
+  bool times_compile = false;
   std::string label;  // "" or the flags of --vs
+
+  std::string model_name() const;  // as reports have it
 };
 
 // `prompt` tokens at once and then `tokens` one at a time, with `depth` tokens in the context already.
@@ -54,7 +63,8 @@ void declare_bench_flags(CLI::App& app, BenchFlags& flags);
 // The flags of --vs on top of `base`. An Error if they do not parse.
 Result<BenchFlags> with_versus(const BenchFlags& base);
 
-std::vector<BenchConfig> configs_of(const BenchFlags& flags);
+// An Error if a synthetic model is unknown.
+Result<std::vector<BenchConfig>> configs_of(const BenchFlags& flags);
 Result<std::vector<BenchTest>> tests_of(const BenchFlags& flags);  // an Error if there are none
 int64_t context_for(const std::vector<BenchTest>& tests);
 

@@ -1,22 +1,15 @@
 #include "app/bench_report.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "app/bench_table.h"
 #include "base/progress.h"
 
 namespace smelt {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-template <class... Values>
-std::string text(const char* format, Values... values) {
-  char buffer[512];
-  std::snprintf(buffer, sizeof buffer, format, values...);
-  return buffer;
-}
 
 Json json_of(const Sample& sample) {
   return {{"mean", sample.mean},
@@ -30,9 +23,17 @@ Json optional_json(const std::optional<double>& value) {
   return value ? Json(*value) : Json(nullptr);
 }
 
-Json json_of(const BenchRow& row) {
+// Whether kernels came from the kernel cache.
+const char* temperature(const SessionStats& stats) {
+  if (stats.kernels_compiled == 0) return "warm";
+  return stats.kernels_cached == 0 ? "cold" : "partly warm";
+}
+
+// The first of two configurations is the measure of itself: the same fields in every row.
+Json json_of(const BenchRow& row, bool versus) {
   Json out = {
       {"model", row.model},
+      {"synthetic", !row.config.synthetic.empty()},
       {"file_bytes", row.file_bytes},
       {"configuration", row.config.label},
       {"threads", row.threads},
@@ -51,64 +52,18 @@ Json json_of(const BenchRow& row) {
       {"share_of_roofline", optional_json(row.share_of_roofline())},
       {"kernels_per_token", row.stats.kernels_per_token},
       {"load_seconds", row.stats.load_seconds},
+      {"compile_cold_seconds", optional_json(row.cold_compile)},
       {"compile_seconds", row.stats.compile_seconds},
+      {"compile", temperature(row.stats)},
       {"kernels_compiled", row.stats.kernels_compiled},
       {"kernels_cached", row.stats.kernels_cached},
       {"peak_memory_bytes", row.peak_memory},
   };
-  if (!row.ratios.empty()) out["ratio"] = json_of(sample_of(row.ratios));
+  if (versus) out["ratio"] = json_of(sample_of(row.ratios.empty() ? std::vector{1.0} : row.ratios));
   return out;
 }
 
-// Nested values become columns such as tokens_per_second.mean; lists become one field with spaces.
-void flatten(const Json& value, const std::string& name,
-             std::vector<std::pair<std::string, std::string>>& fields) {
-  if (value.is_object()) {
-    for (const auto& [key, inner] : value.items())
-      flatten(inner, name.empty() ? key : name + "." + key, fields);
-  } else if (value.is_array()) {
-    std::string list;
-    for (const Json& item : value) list += (list.empty() ? "" : " ") + item.dump();
-    fields.emplace_back(name, list);
-  } else {
-    fields.emplace_back(name, value.is_null()     ? ""
-                              : value.is_string() ? value.get<std::string>()
-                                                  : value.dump());
-  }
-}
-
-std::string quoted(const std::string& field) {
-  if (field.find_first_of(",\"\n") == std::string::npos) return field;
-  std::string out = "\"";
-  for (char c : field) out += c == '"' ? "\"\"" : std::string(1, c);
-  return out + "\"";
-}
-
-// The same columns in every row, so that the file has one header.
-std::string csv_line(BenchRow row, bool versus, bool header) {
-  if (versus && row.ratios.empty()) row.ratios = {1};
-  std::vector<std::pair<std::string, std::string>> fields;
-  flatten(json_of(row), "", fields);
-  std::string line;
-  for (const auto& [name, value] : fields)
-    line += (line.empty() ? "" : ",") + quoted(header ? name : value);
-  return line + "\n";
-}
-
-std::string padded(std::string cell, size_t width, bool right = false) {
-  const size_t shown = static_cast<size_t>(
-      std::count_if(cell.begin(), cell.end(), [](char c) { return (c & 0xC0) != 0x80; }));
-  const std::string space(width > shown ? width - shown : 0, ' ');
-  return right ? space + cell : cell + space;
-}
-
-struct Column {
-  const char* name;
-  size_t width;
-  bool right;
-};
-
-std::string rate_text(double rate) { return text(rate < 10 ? "%.2f" : "%.1f", rate); }
+std::string rate_text(double rate) { return text_of(rate < 10 ? "%.2f" : "%.1f", rate); }
 
 std::vector<std::string> cells_of(const BenchRow& row) {
   const Sample rate = sample_of(row.rates);
@@ -120,14 +75,14 @@ std::vector<std::string> cells_of(const BenchRow& row) {
           name_of(row.test),
           rate_text(rate.mean) + " ± " + rate_text(rate.deviation),
           rate_text(rate.median),
-          speed ? text("%.2f", *speed / 1e9) : "",
-          share ? text("%.0f %%", *share * 100) : ""};
+          speed ? text_of("%.2f", *speed / 1e9) : "",
+          share ? text_of("%.0f %%", *share * 100) : ""};
 }
 
 std::string ratio_text(const std::vector<double>& ratios) {
   if (ratios.empty()) return "";
   const Sample ratio = sample_of(ratios);
-  return text("%.3fx (%.3f to %.3f)", ratio.median, ratio.min, ratio.max);
+  return text_of("%.3fx (%.3f to %.3f)", ratio.median, ratio.min, ratio.max);
 }
 
 std::vector<Column> columns(size_t model_width, bool versus) {
@@ -146,13 +101,6 @@ std::vector<Column> columns(size_t model_width, bool versus) {
   return out;
 }
 
-std::string line_of(const std::vector<std::string>& cells, const std::vector<Column>& columns) {
-  std::string line = "|";
-  for (size_t i = 0; i < columns.size(); ++i)
-    line += " " + padded(cells[i], columns[i].width, columns[i].right) + " |";
-  return line + "\n";
-}
-
 }  // namespace
 
 std::optional<double> BenchRow::bytes_per_second() const {
@@ -167,48 +115,36 @@ std::optional<double> BenchRow::share_of_roofline() const {
 }
 
 BenchReport::BenchReport(std::string form, bool versus, size_t model_width)
-    : form_(std::move(form)), versus_(versus), model_width_(model_width) {}
+    : is_table_(form == "md"), versus_(versus), model_width_(model_width), data_(std::move(form)) {}
 
 std::string BenchReport::begin() const {
-  if (form_ == "json") return "[\n";
-  if (form_ != "md") return "";
-  std::string names = "|", rule = "|";
-  for (const Column& c : columns(model_width_, versus_)) {
-    names += " " + padded(c.name, c.width, c.right) + " |";
-    rule += " " + std::string(c.width - 1, '-') + (c.right ? ":" : "-") + " |";
-  }
-  return names + "\n" + rule + "\n";
+  return is_table_ ? table_head(columns(model_width_, versus_)) : data_.begin();
 }
 
 std::string BenchReport::row(const BenchRow& row) {
-  const bool first = std::exchange(first_, false);
-  if (form_ == "json") return (first ? "" : ",\n") + json_of(row).dump(2);
-  if (form_ == "jsonl") return json_of(row).dump() + "\n";
-  if (form_ == "csv")
-    return (first ? csv_line(row, versus_, true) : "") + csv_line(row, versus_, false);
+  if (!is_table_) return data_.row(json_of(row, versus_));
   std::vector<std::string> cells = cells_of(row);
   if (versus_) {
     cells.push_back(ratio_text(row.ratios));
     cells.push_back(row.config.label);
   }
-  return line_of(cells, columns(model_width_, versus_));
+  return table_line(cells, columns(model_width_, versus_));
 }
 
-std::string BenchReport::end() const { return form_ == "json" ? (first_ ? "]\n" : "\n]\n") : ""; }
+std::string BenchReport::end() const { return is_table_ ? "" : data_.end(); }
 
 std::string configuration_line(const BenchRow& row) {
   const SessionStats& s = row.stats;
-  const char* kind = s.kernels_compiled == 0 ? "warm"
-                     : s.kernels_cached == 0 ? "cold"
-                                             : "partly warm";
+  const std::string cold = row.cold_compile ? text_of("%.2f s cold, ", *row.cold_compile) : "";
   return row.model + ", " + std::to_string(row.threads) +
          (row.threads == 1 ? " thread" : " threads") +
          (row.config.label.empty() ? "" : " (" + row.config.label + ")") +
-         text(": memory reads %.2f GB/s, %d kernels and ", row.bandwidth / 1e9,
-              s.kernels_per_token) +
+         text_of(": memory reads %.2f GB/s, %d kernels and ", row.bandwidth / 1e9,
+                 s.kernels_per_token) +
          bytes_text(static_cast<uint64_t>(s.bytes_per_token)) + " of weights a token, " +
-         text("load %.2f s, compile %.2f s (%s: %d compiled, %d from the cache), ", s.load_seconds,
-              s.compile_seconds, kind, s.kernels_compiled, s.kernels_cached) +
+         text_of("load %.2f s, compile ", s.load_seconds) + cold +
+         text_of("%.2f s %s (%d kernels compiled, %d from the cache), ", s.compile_seconds,
+                 temperature(s), s.kernels_compiled, s.kernels_cached) +
          "peak memory " + bytes_text(static_cast<uint64_t>(row.peak_memory)) + "\n";
 }
 

@@ -7,6 +7,7 @@
 
 #include "app/bench_flags.h"
 #include "app/bench_sample.h"
+#include "app/bench_table.h"
 #include "engine/session.h"
 
 namespace smelt {
@@ -23,6 +24,7 @@ struct BenchRow {
   double bytes_per_token = 0;  // that decoding reads
   double bandwidth = 0;        // bytes per second that this machine read in this run; 0: unknown
   SessionStats stats;
+  std::optional<double> cold_compile;  // seconds to compile everything anew, if that was timed
   int64_t peak_memory = 0;
 
   // Of decoding; a prompt reads each weight for many tokens.
@@ -40,10 +42,9 @@ class BenchReport {
   std::string end() const;
 
  private:
-  std::string form_;
-  bool versus_;
+  bool is_table_, versus_;
   size_t model_width_;
-  bool first_ = true;
+  DataRows data_;
 };
 
 // What a table leaves out of a configuration: bandwidth, compilation, kernels, memory. One line.

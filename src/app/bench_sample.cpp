@@ -10,7 +10,11 @@ Sample sample_of(std::vector<double> values) {
   if (values.empty()) return {};
   std::sort(values.begin(), values.end());
   const size_t n = values.size();
-  Sample sample{.count = n, .min = values.front(), .max = values.back()};
+  Sample sample{.count = n,
+                .min = values.front(),
+                .max = values.back(),
+                .p10 = values[(n - 1) / 10],
+                .p90 = values[n - 1 - (n - 1) / 10]};
   sample.mean = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(n);
   sample.median = (values[(n - 1) / 2] + values[n / 2]) / 2;
   double squares = 0;

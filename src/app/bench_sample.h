@@ -12,6 +12,7 @@ struct Sample {
   double deviation = 0;  // of the sample (n - 1); 0 for a single value
   double median = 0;     // of an even number of values: halfway between the middle two
   double min = 0, max = 0;
+  double p10 = 0, p90 = 0;  // a tenth of the values are below, a tenth above
 };
 
 Sample sample_of(std::vector<double> values);  // all zeros if empty

@@ -6,7 +6,8 @@
 
 #include "app/interrupt.h"
 #include "app/stopwatch.h"
-#include "model/hyperparameters.h"
+#include "base/progress.h"
+#include "engine/session_memory.h"
 #include "runtime/target.h"
 
 namespace smelt {
@@ -18,30 +19,67 @@ Status append(Session& session, std::span<const int32_t> tokens) {
   return {};
 }
 
-std::string file_name_of(const std::string& path) {
-  return path.substr(path.find_last_of('/') + 1);
+// Seconds from a session's start to its first weight. It is told to stop there.
+Result<double> time_compile(const GgufFile& file, SessionOptions options, bool use_kernel_cache) {
+  options.use_kernel_cache = use_kernel_cache;
+  std::atomic<bool> enough = false;
+  double seconds = 0;
+  std::optional<Progress> bar;  // elsewhere than on a terminal, the figures say how long it took
+  if (stderr_is_terminal()) bar.emplace(use_kernel_cache ? "compiling" : "compiling anew", 100);
+  Stopwatch watch;
+  const auto progress = [&](const std::string& what, double fraction) {
+    if (what == "loading") {
+      if (!enough.exchange(true)) seconds = watch.lap();
+    } else {
+      if (bar) bar->set(static_cast<uint64_t>(100 * fraction));
+      if (interrupted()) enough = true;
+    }
+  };
+  const auto session = Session::open(file, options, {.progress = progress, .cancel = &enough});
+  if (!enough && !session) return session.error();
+  return seconds;
 }
 
 }  // namespace
 
 Result<BenchSession> BenchSession::open(const BenchConfig& config, int64_t context) {
+  (void)interrupted();  // from here on Ctrl-C is asked for
   BenchSession out;
-  SMELT_TRY(file, open_model(config.engine.model));
-  out.file_ = std::make_unique<GgufFile>(std::move(file));
-  SMELT_TRY(model, read_hyperparameters(*out.file_));
+  SMELT_CHECK(out.open_file(config));
+  SMELT_TRY(model, read_hyperparameters(out.file()));
+  out.model_ = std::move(model);
   SessionOptions options = session_options(config.engine);
   options.context = context;
   options.prefill_chunk = config.batch;
   options.use_kernel_cache = config.use_kernel_cache;
-  SMELT_TRY(session, open_session(*out.file_, options));
+  if (config.times_compile) {
+    SMELT_TRY(cold, time_compile(out.file(), options, false));
+    out.cold_compile_ = cold;
+    // So that the session finds all of its kernels in the cache.
+    if (config.use_kernel_cache) SMELT_CHECK(time_compile(out.file(), options, true));
+  }
+  SMELT_TRY(session, open_session(out.file(), options));
   out.session_ = std::move(session);
+  if (out.synthetic_) {  // its source is mapped many times over, which would count as memory each time
+    out.synthetic_->release_pages();
+    reset_peak_memory();
+  }
   out.threads_ = thread_count(config.engine.threads);
-  out.cache_row_bytes_ = model.layers * model.cache_width() * size_of(options.cache_type);
-  (void)interrupted();  // from here on Ctrl-C is asked for between launches
+  out.cache_row_bytes_ = smelt::cache_row_bytes(out.model_, options.cache_type);
   return out;
 }
 
-std::string BenchSession::model_name() const { return file_name_of(file_->path()); }
+Status BenchSession::open_file(const BenchConfig& config) {
+  if (config.synthetic.empty()) {
+    SMELT_TRY(file, open_model(config.engine.model));
+    file_ = std::make_unique<GgufFile>(std::move(file));
+    return {};
+  }
+  SMELT_TRY(spec, parse_synthetic(config.synthetic));
+  SMELT_TRY(model, SyntheticModel::make(spec, config.engine.no_repack));
+  synthetic_ = std::move(model);
+  return {};
+}
 
 double BenchSession::bytes_per_token(const BenchTest& test) const {
   const double behind =

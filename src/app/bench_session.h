@@ -2,9 +2,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <random>
 
 #include "app/bench_flags.h"
+#include "app/synthetic_model.h"
+#include "model/hyperparameters.h"
 
 namespace smelt {
 
@@ -18,19 +21,26 @@ class BenchSession {
   // Bytes that a token of a decoding test has to bring in: weights, and the cache rows behind it on average.
   double bytes_per_token(const BenchTest& test) const;
 
+  Session& session() { return *session_; }
   const SessionStats& stats() const { return session_->stats(); }
-  std::string model_name() const;
-  uint64_t file_bytes() const { return file_->file_bytes(); }
+  const GgufFile& file() const { return synthetic_ ? synthetic_->file() : *file_; }
+  const Hyperparameters& model() const { return model_; }
+  std::optional<double> cold_compile() const { return cold_compile_; }  // seconds, if asked for
+  int64_t cache_row_bytes() const { return cache_row_bytes_; }
   int threads() const { return threads_; }
 
  private:
   BenchSession() = default;
+  Status open_file(const BenchConfig& config);
   Status fill(int64_t depth);
   std::vector<int32_t> random_tokens(int64_t count);
 
-  std::unique_ptr<GgufFile> file_;
+  std::unique_ptr<SyntheticModel> synthetic_;  // this or
+  std::unique_ptr<GgufFile> file_;             // that
+  Hyperparameters model_;
   std::unique_ptr<Session> session_;
   std::mt19937_64 random_;  // the same tokens in every run of the program
+  std::optional<double> cold_compile_;
   int threads_ = 0;
   int64_t filled_ = 0;           // the first so many positions hold what fill() put there
   int64_t cache_row_bytes_ = 0;  // of all layers

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "app/command.h"
+#include "app/interrupt.h"
 #include "base/options.h"
 
 namespace smelt {
@@ -24,6 +25,7 @@ constexpr Command kCommands[] = {
     {"perplexity", "measure how well a model predicts a text", declare_perplexity},
     {"bench", "measure the speed of prompts and of decoding", declare_bench},
     {"profile", "show where the time goes, kernel by kernel", declare_profile},
+    {"tune", "search for faster kernels and keep them for every later start", declare_tune},
     {"replay", "repeat one kernel dumped with DUMP=dir", declare_replay},
 };
 
@@ -56,6 +58,9 @@ int usage_error(const CLI::App& app, const std::string& message) {
 
 int finish(const Result<int>& outcome) {
   if (outcome) return *outcome;
+  // What was stopped has been said where it stopped.
+  if (was_interrupted() && outcome.error().message.ends_with("] interrupted"))
+    return kExitInterrupted;
   std::fprintf(stderr, "smelt: %s\n", outcome.error().message.c_str());
   return kExitWorld;
 }

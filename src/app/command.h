@@ -23,6 +23,7 @@ Action declare_logits(CLI::App& app);
 Action declare_perplexity(CLI::App& app);
 Action declare_bench(CLI::App& app);
 Action declare_profile(CLI::App& app);
+Action declare_tune(CLI::App& app);
 Action declare_replay(CLI::App& app);
 
 constexpr int kExitWorld = 1;          // a file, a model, a device is not as it should be

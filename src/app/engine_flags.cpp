@@ -1,34 +1,31 @@
 #include "app/engine_flags.h"
 
 #include <CLI/CLI.hpp>
-#include <optional>
 
 #include "app/checks.h"
 #include "app/embedded.h"
 #include "app/interrupt.h"
-#include "base/progress.h"
+#include "app/opening.h"
 
 namespace smelt {
 namespace {
 
-constexpr uint64_t kPercent = 100;
+// What `open` gives. From here on Ctrl-C is asked for; it ends the opening within 0.2 s, with a word on how far it came.
+template <class Open>
+auto until_interrupted(const Open& open) {
+  (void)interrupted();
+  Opening opening;
+  auto opened = [&] {
+    const EndSoon end_soon([&] { opening.say_where_it_stopped(); });
+    return open(opening);
+  }();
+  if (!opened && was_interrupted()) opening.say_where_it_stopped();
+  return opened;
+}
 
-// One bar for each stage that the session names.
-class StageProgress {
- public:
-  void operator()(const char* stage, double fraction) {
-    if (stage != stage_) {
-      bar_.reset();
-      bar_.emplace(stage, kPercent);
-      stage_ = stage;
-    }
-    bar_->set(static_cast<uint64_t>(fraction * kPercent));
-  }
-
- private:
-  std::string stage_;
-  std::optional<Progress> bar_;
-};
+DType cache_type_of(const std::string& name) {
+  return name == "q8" ? DType::U8 : name == "f32" ? DType::F32 : DType::F16;
+}
 
 }  // namespace
 
@@ -50,13 +47,18 @@ void declare_engine_flags(CLI::App& app, EngineFlags& flags) {
   app.add_flag("--no-repack", flags.no_repack,
                "read the weights in place, from the mapped file, instead of copying them into a "
                "faster layout");
-  app.add_option("--cache-type", flags.cache_type,
-                 "numbers of the attention cache: f32, or f16 in half the memory")
+  app.add_flag("--pack-cache", flags.pack_cache,
+               "keep these copies on disk, in the cache folder, so that the next start maps them");
+  app.add_option(
+         "--cache-type", flags.cache_type,
+         "numbers of the attention cache: f16; q8, bytes, in half the memory and faster with "
+         "long contexts; or f32, exact")
       ->type_name("KIND")
-      ->check(one_of({"f32", "f16"}));
-  app.add_option("--activations", flags.activations,
-                 "numbers that quantised weights are multiplied with: q8, integers with a scale for "
-                 "each 32, or f32, slower and exact")
+      ->check(one_of({"f16", "q8", "f32"}));
+  app.add_option(
+         "--activations", flags.activations,
+         "numbers that quantised weights are multiplied with: q8, integers with a scale for "
+         "each 32, or f32, slower and exact")
       ->type_name("KIND")
       ->check(one_of({"q8", "f32"}));
 }
@@ -71,29 +73,28 @@ SessionOptions session_options(const EngineFlags& flags) {
   options.threads = flags.threads;
   options.context = flags.context;
   options.repack = !flags.no_repack;
-  options.cache_type = flags.cache_type == "f16" ? DType::F16 : DType::F32;
+  options.pack_cache = flags.pack_cache;
+  options.cache_type = cache_type_of(flags.cache_type);
   options.quantise_activations = flags.activations == "q8";
   return options;
 }
 
-// Elsewhere than on a terminal, the figures at the end say how long it took.
 Result<std::unique_ptr<Session>> open_session(const GgufFile& file, const SessionOptions& options) {
-  if (!stderr_is_terminal()) return Session::open(file, options, {});
-  StageProgress progress;
-  return Session::open(file, options, std::ref(progress));
+  return until_interrupted(
+      [&](Opening& opening) { return Session::open(file, options, opening.hooks()); });
 }
 
 Result<Engine> open_engine(const EngineFlags& flags) {
-  Engine engine;
-  SMELT_TRY(file, open_model(flags.model));
-  engine.file = std::make_unique<GgufFile>(std::move(file));
-  SMELT_TRY(tokenizer, Tokenizer::from_gguf(*engine.file));
-  engine.tokenizer = std::make_unique<Tokenizer>(std::move(tokenizer));
-  SMELT_TRY(session, open_session(*engine.file, session_options(flags)));
-  engine.session = std::move(session);
-  // Until here Ctrl-C just ends the program; from here on it is asked for between tokens.
-  (void)interrupted();
-  return engine;
+  return until_interrupted([&](Opening& opening) -> Result<Engine> {
+    Engine engine;
+    SMELT_TRY(file, open_model(flags.model));
+    engine.file = std::make_unique<GgufFile>(std::move(file));
+    SMELT_TRY(tokenizer, Tokenizer::from_gguf(*engine.file));
+    engine.tokenizer = std::make_unique<Tokenizer>(std::move(tokenizer));
+    SMELT_TRY(session, Session::open(*engine.file, session_options(flags), opening.hooks()));
+    engine.session = std::move(session);
+    return engine;
+  });
 }
 
 }  // namespace smelt

@@ -6,10 +6,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <utility>
+
+#include "base/new_file.h"
 
 namespace smelt {
 namespace {
@@ -31,12 +32,6 @@ class Descriptor {
 
 Error file_error(const std::string& path, const char* doing) {
   return Error{"[file] " + path + ": cannot " + doing + ": " + std::strerror(errno)};
-}
-
-std::string folder_of(const std::string& path) {
-  size_t slash = path.rfind('/');
-  if (slash == std::string::npos) return ".";
-  return slash == 0 ? "/" : path.substr(0, slash);
 }
 
 // O_NONBLOCK: a pipe given as a model must be an error, not a wait for a writer.
@@ -65,27 +60,6 @@ int write_all(int fd, std::string_view contents) {
     contents.remove_prefix(static_cast<size_t>(written));
   }
   return 0;
-}
-
-Status sync_folder(const std::string& path) {
-  Descriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!folder.ok() || ::fsync(folder.get()) != 0) return file_error(path, "sync the folder");
-  return {};
-}
-
-// Unique among the processes and threads that publish into one folder.
-std::string temporary_beside(const std::string& path) {
-  static std::atomic<unsigned> count = 0;
-  return path + ".tmp-" + std::to_string(::getpid()) + "-" + std::to_string(count++);
-}
-
-Status write_synced(const std::string& path, std::string_view contents) {
-  Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!file.ok()) return file_error(path, "create");
-  if (write_all(file.get(), contents) != 0) return file_error(path, "write");
-  if (::fsync(file.get()) != 0) return file_error(path, "sync");
-  if (file.close() != 0) return file_error(path, "close");
-  return {};
 }
 
 int advice_flag(MappedFile::Advice advice) {
@@ -153,15 +127,9 @@ Result<std::string> read_file(const std::string& path, uint64_t limit) {
 }
 
 Status publish_file(const std::string& path, std::string_view contents) {
-  const std::string temporary = temporary_beside(path);
-  Status written = write_synced(temporary, contents);
-  if (written && ::rename(temporary.c_str(), path.c_str()) != 0)
-    written = file_error(path, "rename a file to");
-  if (!written) {
-    ::unlink(temporary.c_str());
-    return written;
-  }
-  return sync_folder(folder_of(path));
+  SMELT_TRY(file, NewFile::create(path));
+  if (write_all(file.fd(), contents) != 0) return file_error(path, "write");
+  return file.publish();
 }
 
 Status make_folders(const std::string& path) {

@@ -1,52 +1,12 @@
 #include <algorithm>
-#include <optional>
 
 #include "codegen/passes.h"
 #include "graph/range_kind.h"
 #include "graph/rules_algebra.h"
+#include "schedule/mask_limit.h"
 
 namespace smelt {
 namespace {
-
-constexpr double kMasked = -1e29;  // a score this low never counts
-
-struct Mask {
-  Ref condition;  // whole, as it stands in the tree
-  bool keeps;     // the value of the condition for terms that count
-};
-
-bool is_identity(Ref value, Op op) {
-  if (!is_const(value)) return false;
-  return op == Op::ReduceSum ? value->arg.f == 0 && value->arg.i == 0
-                             : is_float(value->dtype) && value->arg.f <= kMasked;
-}
-
-std::optional<Mask> mask_of(Ref reduce) {
-  const Ref term = reduce->src[0];
-  if (term->op != Op::Where) return std::nullopt;
-  if (is_identity(term->src[2], reduce->op)) return Mask{term->src[0], true};
-  if (is_identity(term->src[1], reduce->op)) return Mask{term->src[0], false};
-  return std::nullopt;
-}
-
-// The first index that the mask drops, if the kept ones are an initial part of the range.
-std::optional<Ref> limit_of(const Mask& mask, Ref range) {
-  Ref condition = mask.condition;
-  bool keeps = mask.keeps;
-  if (condition->op == Op::Not) condition = condition->src[0], keeps = !keeps;
-  if (condition->op != Op::Lt || !is_int(condition->src[0]->dtype)) return std::nullopt;
-  Ref below = condition->src[0],
-      above = condition->src[1];  // keeps: below < above; drops: !(below < above)
-  Ref slack = constant(0);
-  if (!keeps) {  // kept where above <= below, that is above < below + 1
-    std::swap(below, above);
-    slack = constant(1);
-  }
-  const auto step = stride(below, range), other = stride(above, range);
-  if (step != 1 || other != 0) return std::nullopt;
-  const Ref base = substitute(below, {{range, constant(0, range->dtype)}});
-  return simplify(cast(above, DType::I64) + slack - cast(base, DType::I64));
-}
 
 bool is_reduce_loop(Ref range) {
   return range->op == Op::Range && static_cast<RangeKind>(range->arg.list[0]) == RangeKind::Reduce;
@@ -65,7 +25,7 @@ Ref dropped(Ref masked) {
 Ref bounded(Ref reduce) {
   const Ref range = reduce->src.back();
   if (!is_reduce_loop(range)) return reduce;
-  const auto mask = mask_of(reduce);
+  const auto mask = mask_of(reduce->src[0], reduce->op);
   if (!mask) return reduce;
   const auto limit = limit_of(*mask, range);
   if (!limit) return reduce;

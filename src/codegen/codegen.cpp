@@ -4,14 +4,10 @@
 #include "codegen/linearize.h"
 #include "codegen/passes.h"
 #include "graph/rules_algebra.h"
+#include "schedule/schedule.h"
+#include "schedule/tiles.h"
 
 namespace smelt {
-namespace {
-
-bool writes_local(Ref nest) { return nest->src[0]->src[0]->op == Op::Local; }
-
-}  // namespace
-
 Refs prepare_nest(Ref nest) {
   Refs stores = nest->src;
   stores = bound_masks(stores);  // first: it reads masks as the model wrote them
@@ -32,7 +28,7 @@ CodegenResult generate(const CodegenRequest& request) {
   };
   for (size_t i = 0; i < request.tree->src.size(); ++i) {
     const Ref nest = request.tree->src[i];
-    const bool is_local = writes_local(nest);
+    const bool is_local = is_local_nest(nest);
     Refs stores = step("prepare", prepare_nest(nest));
     result.opts.push_back(request.opts.empty() ? choose_opts(stores, request.machine, is_local)
                                                : request.opts[i]);

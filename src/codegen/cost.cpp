@@ -254,7 +254,8 @@ KernelShape shape_of(Ref tree, const KernelOpts& opts, const SymbolValues& symbo
     for (Ref store : bound->src)
       for (Ref r : ranges_of(store)) {
         if (!seen.insert(r.get()).second) continue;
-        if (kind_of(r) == RangeKind::Task) tasks *= size_of_range(r);
+        if (kind_of(r) == RangeKind::Task || kind_of(r) == RangeKind::Tile)
+          tasks *= size_of_range(r);
         lanes |= kind_of(r) == RangeKind::Lane;
       }
     const double operations = operations_of(bound->src);

@@ -119,6 +119,19 @@ Ref expand_reduction(Ref n, size_t chains) {
   return expand_plain(n->op, s, n->dtype, chains);
 }
 
+bool is_lane_sum(Ref n) {
+  return n->op == Op::LaneReduce && n->arg.i == static_cast<int64_t>(Op::ReduceSum);
+}
+
+// sum(x; lanes) + sum(y; lanes) -> sum(x + y; lanes): lanes are combined once.
+Ref join_lane_sums(Ref n) {
+  if (n->op != Op::Add || !is_float(n->dtype)) return n;
+  const Ref x = n->src[0], y = n->src[1];
+  if (!is_lane_sum(x) || !is_lane_sum(y) || x->src[1]->src[0] != y->src[1]->src[0]) return n;
+  const Ref other = substitute(y->src[0], {{y->src[1], x->src[1]}});
+  return with_sources(x, {binary(Op::Add, x->src[0], other), x->src[1]});
+}
+
 }  // namespace
 
 Refs expand(const Refs& stores) {
@@ -130,7 +143,7 @@ Refs expand(const Refs& stores) {
     const size_t chains = std::max<size_t>(1, kChains / copies);
     const Ref expanded = rebuild(store, [&](Ref, Ref n) {
       if (n->op == Op::Add && n->dtype == DType::I32) return add(n->src[0], n->src[1]);
-      return is_reduce(n->op) ? expand_reduction(n, chains) : n;
+      return is_reduce(n->op) ? expand_reduction(n, chains) : join_lane_sums(n);
     });
     const Split s = split_sources(expanded, 3);
     for_each_choice(s.copies, [&](const Replacements& choice) {

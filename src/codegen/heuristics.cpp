@@ -1,6 +1,7 @@
 #include "codegen/heuristics.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "codegen/loop_order.h"
 #include "graph/rules_algebra.h"
@@ -11,6 +12,7 @@ namespace {
 constexpr int64_t kUnrolled = 16;        // terms of a reduction written out when they are vectors,
 constexpr int64_t kUnrolledScalar = 64;  // and when lanes hold outputs: then a block has more terms
 constexpr int64_t kAccumulators = 16;    // sums kept in registers
+constexpr int64_t kSharedColumns = 8;    // vectors of columns for which a weight is computed once
 constexpr int64_t kBody = 512;           // copies x terms in a loop body
 
 // How the loads below an expression move with a range.
@@ -63,10 +65,11 @@ class Chooser {
     choose_local();
     choose_dot();
     choose_group();
+    if (is_part_of_tile()) choose_block();
     choose_unroll();
     if (has_local_) choose_unroll_of_bytes();
     choose_upcast();
-    if (!is_local) {
+    if (!is_local && !is_part_of_tile()) {
       choose_order();
       choose_tasks();
     }
@@ -74,6 +77,12 @@ class Chooser {
   }
 
  private:
+  bool is_part_of_tile() const {
+    const Refs axes = axes_of(stores_);
+    return std::any_of(axes.begin(), axes.end(),
+                       [](Ref r) { return kind_of(r) == RangeKind::Tile; });
+  }
+
   bool try_opt(Opt opt) {
     if (!why_not(stores_, opt).empty()) return false;
     stores_ = apply_opt(stores_, opt);
@@ -109,19 +118,26 @@ class Chooser {
     if (w.scattered > 0 || lanes == 0) return;
     if (!try_opt({OptKind::Local, axis_of(inner), lanes})) return;
     has_local_ = true;
-    // The columns of an online softmax stay in registers, so that the scores are computed once.
-    const bool softmax = std::any_of(stores_.begin(), stores_.end(), [](Ref s) {
-      const Refs order = toposort(s);
-      return std::any_of(order.begin(), order.end(),
-                         [](Ref n) { return n->op == Op::SoftmaxSum && holds_reduction(n); });
-    });
+    // The columns of an online softmax stay in registers, so that scores are computed once; where those are at hand, as
+    // when chunks are combined, some columns share what is made of them.
     const Refs rest = output_axes();
-    if (softmax && rest.size() >= 2) {
-      const Ref outer = rest[rest.size() - 2];
-      const auto n = const_int(outer->src[0]);
-      if (n && *n <= 64 && outer->arg.i == 2 * inner->arg.i)
-        try_opt({OptKind::Upcast, axis_of(outer), *n});
-    }
+    if (rest.size() < 2) return;
+    const Ref outer = rest[rest.size() - 2];
+    const auto n = const_int(outer->src[0]);
+    if (!n || outer->arg.i != 2 * inner->arg.i) return;
+    const bool computes = has_softmax([](Ref s) { return holds_reduction(s); });
+    if (computes && *n <= 64) try_opt({OptKind::Upcast, axis_of(outer), *n});
+    if (!computes && has_softmax([](Ref s) { return !varies_in_lanes(s->src[0]); }))
+      try_opt({OptKind::Upcast, axis_of(outer), kSharedColumns});
+  }
+
+  template <class Is>
+  bool has_softmax(Is is) const {
+    return std::any_of(stores_.begin(), stores_.end(), [&](Ref store) {
+      const Refs nodes = toposort(store);
+      return std::any_of(nodes.begin(), nodes.end(),
+                         [&](Ref n) { return n->op == Op::SoftmaxSum && is(n); });
+    });
   }
 
   // Sums of products of bytes, four at a time.
@@ -165,6 +181,80 @@ class Chooser {
     }
   }
 
+  // Numbers that a term is made of, without those that only say where others are.
+  static Refs operands_of(Ref term) {
+    Refs loads, stack{term};
+    std::unordered_set<const Node*> seen;
+    while (!stack.empty()) {
+      const Ref n = stack.back();
+      stack.pop_back();
+      if (!seen.insert(n.get()).second) continue;
+      if (n->op == Op::Load) loads.push_back(n);
+      if (n->op != Op::Load && !is_reduce(n->op) && n->op != Op::Range)
+        stack.insert(stack.end(), n->src.begin(), n->src.end());
+    }
+    return loads;
+  }
+
+  // What a tile works on comes from the caches, so its products are those of small matrices: a block of sums in registers,
+  // as wide along two output axes as saves most loads.
+  void choose_block() {
+    Ref product;
+    for (Ref reduce : reductions_of(stores_))
+      if (reduce->op == Op::ReduceSum && (!product || size_of_sum(reduce) > size_of_sum(product)))
+        product = reduce;
+    if (!product) return;
+    const Refs operands = operands_of(product->src[0]);
+    if (operands.size() < 2) return;
+    Refs axes = output_axes();
+    std::erase_if(axes, [](Ref r) { return kind_of(r) != RangeKind::Loop; });
+    Block best;
+    for (Ref a : axes)
+      for (Ref b : axes)
+        for (int64_t na : block_sizes(a))
+          for (int64_t nb : a == b ? std::vector<int64_t>{1} : block_sizes(b)) {
+            if (na * nb > machine_.registers * 5 / 8) continue;
+            const Block block{a, b, na, nb, loads_per_sum(operands, a, na, b, nb)};
+            if (block.loads < best.loads) best = block;
+          }
+    is_block_ = best.na * best.nb > 1;
+    if (best.na > 1) try_opt({OptKind::Upcast, axis_of(best.a), best.na});
+    if (best.nb > 1) try_opt({OptKind::Upcast, axis_of(best.b), best.nb});
+  }
+
+  struct Block {
+    Ref a, b;
+    int64_t na = 1, nb = 1;
+    double loads = 1e9;  // for a term of one sum
+  };
+
+  static double size_of_sum(Ref reduce) {
+    double size = 1;
+    for (Ref r : own_ranges(reduce))
+      size *= static_cast<double>(const_int(r->src[0]).value_or(r->src[0]->max));
+    return size;
+  }
+
+  static std::vector<int64_t> block_sizes(Ref axis) {
+    std::vector<int64_t> sizes;
+    const int64_t n = known_divisor(axis->src[0]);
+    for (int64_t d = 1; d <= 16; ++d)
+      if (n % d == 0) sizes.push_back(d);
+    return sizes;
+  }
+
+  // Those of narrow types are conversions, too.
+  static double loads_per_sum(const Refs& operands, Ref a, int64_t na, Ref b, int64_t nb) {
+    double loads = 0;
+    for (Ref x : operands) {
+      double each = size_of(x->dtype) < 4 ? 2 : 1;
+      if (depends_on(x->src[1], a)) each *= static_cast<double>(na);
+      if (a != b && depends_on(x->src[1], b)) each *= static_cast<double>(nb);
+      loads += each;
+    }
+    return loads / static_cast<double>(na * nb);
+  }
+
   static bool varies_in_lanes(Ref n) {
     const Refs ranges = ranges_of(n);
     return std::any_of(ranges.begin(), ranges.end(),
@@ -173,6 +263,7 @@ class Chooser {
 
   // The parts of a block are written out; a plain long loop gets a few terms an iteration.
   void choose_unroll() {
+    const int64_t most = is_block_ ? kUnrolled / 2 : has_local_ ? kUnrolledScalar : kUnrolled;
     for (bool again = true; again;) {
       again = false;
       for (Ref reduce : reductions_of(stores_)) {
@@ -187,9 +278,9 @@ class Chooser {
         if (loops.empty()) continue;
         const Ref inner = loops.back();
         const auto size = const_int(inner->src[0]);
-        if (size && *size > 1 && *size * written <= (has_local_ ? kUnrolledScalar : kUnrolled))
+        if (size && *size > 1 && *size * written <= most)
           again = try_opt({OptKind::Unroll, axis_of(inner), *size});
-        else if (written < 2)
+        else if (written < 2 && !is_block_)
           for (int64_t n : {4, 2})
             if ((again = try_opt({OptKind::Unroll, axis_of(inner), n}))) break;
         if (again) break;
@@ -234,6 +325,7 @@ class Chooser {
   }
 
   void choose_upcast() {
+    if (is_block_) return;
     int64_t sums = 0, written = 1;
     for (Ref reduce : reductions_of(stores_)) {
       if (reduce->op == Op::TopK || reduce->op == Op::SoftmaxSum) return;
@@ -291,6 +383,7 @@ class Chooser {
   const Machine& machine_;
   std::vector<Opt> opts_;
   bool has_local_ = false;
+  bool is_block_ = false;  // a block of sums fills the registers
 };
 
 }  // namespace

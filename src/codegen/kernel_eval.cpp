@@ -7,7 +7,9 @@
 #include <unordered_map>
 
 #include "base/ensure.h"
+#include "graph/eval.h"
 #include "graph/text.h"
+#include "schedule/tiles.h"
 
 namespace smelt {
 namespace {
@@ -80,10 +82,13 @@ class NestEvaluator {
   NestEvaluator(const KernelEvalRequest& request, std::map<int64_t, std::vector<std::byte>>& locals)
       : request_(request), locals_(locals) {}
 
-  Status run(const Refs& stores, std::vector<KernelElement>& out) {
+  // `fixed` are loops around the nest, where they stand now; `wanted`: see elements_per_store.
+  Status run(const Refs& stores, const std::map<const Node*, int64_t>& fixed, int64_t wanted,
+             std::vector<KernelElement>& out) {
     for (Ref store : stores) {
       for (Ref s : store->src) cell_of(s);
-      run_store(store, out);
+      for (const auto& [range, at] : fixed) move(cell_of(Ref(range)), at);
+      run_store(store, fixed, wanted, out);
       if (!problem_.empty()) return Error{problem_};
     }
     return {};
@@ -138,13 +143,15 @@ class NestEvaluator {
     }
   }
 
-  void run_store(Ref store, std::vector<KernelElement>& out) {
+  void run_store(Ref store, const std::map<const Node*, int64_t>& fixed, int64_t most,
+                 std::vector<KernelElement>& out) {
     std::vector<int> ranges;
-    for (size_t i = 3; i < store->src.size(); ++i) ranges.push_back(cell_of(store->src[i]));
+    for (size_t i = 3; i < store->src.size(); ++i)
+      if (!fixed.contains(store->src[i].get())) ranges.push_back(cell_of(store->src[i]));
     const bool local = store->src[0]->op == Op::Local;
     int64_t count = 1;
     for (int r : ranges) count *= size_of_range(r);
-    const int64_t wanted = local ? count : std::min(count, request_.elements_per_store);
+    const int64_t wanted = local ? count : std::min(count, most);
     for (int64_t k = 0; k < wanted && problem_.empty(); ++k) {
       // Evenly from the first to the last, whatever the count.
       int64_t rest = wanted == count ? k
@@ -312,16 +319,54 @@ class NestEvaluator {
   std::string problem_;
 };
 
+// The nests of a tile, or a single one (no ranges): for each choice of the ranges they run in order.
+Status run_tiles(const KernelEvalRequest& request, const Refs& nests, const Refs& ranges,
+                 std::map<int64_t, std::vector<std::byte>>& locals,
+                 std::vector<KernelElement>& out) {
+  std::vector<int64_t> sizes;
+  int64_t count = 1;
+  for (Ref r : ranges) {
+    ScalarValues leaves;
+    for (Ref v : toposort(r->src[0]))
+      if (v->op == Op::Var) leaves[v] = Scalar{.i = request.variables.at(v->arg.name)};
+    sizes.push_back(eval_scalar(r->src[0], leaves)->i);
+    count *= sizes.back();
+  }
+  // Evenly from the first to the last tile, and in each a part of the elements.
+  const int64_t tiles = std::min(count, request.elements_per_store);
+  const int64_t wanted = (request.elements_per_store - 1) / std::max<int64_t>(tiles, 1) + 1;
+  for (int64_t k = 0; k < tiles; ++k) {
+    int64_t rest = static_cast<int64_t>(static_cast<__int128>(count - 1) * k /
+                                        std::max<int64_t>(tiles - 1, 1));
+    std::map<const Node*, int64_t> fixed;
+    for (size_t i = ranges.size(); i-- > 0;) {
+      fixed[ranges[i].get()] = rest % sizes[i];
+      rest /= sizes[i];
+    }
+    for (Ref nest : nests) {
+      NestEvaluator evaluator(request, locals);  // a new one: locals of earlier nests have changed
+      SMELT_CHECK(evaluator.run(nest->src, fixed, wanted, out));
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<std::vector<KernelElement>> evaluate_kernel(const KernelEvalRequest& request) {
   std::vector<KernelElement> elements;
   std::map<int64_t, std::vector<std::byte>> locals;
-  for (Ref nest : request.tree->src) {
-    const Refs stores = nest->op == Op::Sink ? nest->src : Refs{nest};
-    NestEvaluator nest_evaluator(request,
-                                 locals);  // a new one: locals of earlier nests have changed
-    SMELT_CHECK(nest_evaluator.run(stores, elements));
+  Refs nests;
+  for (Ref nest : request.tree->src)
+    nests.push_back(nest->op == Op::Sink ? nest : make(Op::Sink, DType::Void, {nest}));
+  for (size_t first = 0; first < nests.size();) {
+    const Refs ranges = tile_ranges(nests[first]);
+    size_t behind = first + 1;
+    if (!ranges.empty())
+      while (behind < nests.size() && tile_ranges(nests[behind]) == ranges) ++behind;
+    const Refs together(nests.begin() + first, nests.begin() + behind);
+    SMELT_CHECK(run_tiles(request, together, ranges, locals, elements));
+    first = behind;
   }
   return elements;
 }

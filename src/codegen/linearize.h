@@ -13,7 +13,9 @@
 namespace smelt {
 
 struct ExpandedNest {
-  Refs stores;  // after expand(): ranges are Task, Loop or Lane; reductions run over Reduce ranges
+  // After expand(): ranges are Tile, Task, Loop or Lane; reductions run over Reduce ranges. Neighbouring nests with the
+  // same Tile ranges run one after the other in each of these tasks.
+  Refs stores;
   bool is_local = false;  // run in full by every worker
 };
 

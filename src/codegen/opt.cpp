@@ -256,6 +256,8 @@ std::string why_not(const Refs& stores, const Opt& opt) {
   if (opt.kind == OptKind::Front) return "";
   if (opt.kind == OptKind::Task) {
     for (Ref s : stores) {
+      for (Ref r : ranges_of_store(s))
+        if (kind_of(r) == RangeKind::Tile) return name + ": the nest is part of a tile";
       const Refs ranges = ranges_of_store(s);
       const auto it = std::find(ranges.begin(), ranges.end(), range);
       if (it == ranges.end()) return name + ": a store of the nest has no such loop";

@@ -82,7 +82,9 @@ int Compiler::add_kernel(Ref tree) {
       .tree = tree, .name = kernel_name(tree), .machine = machine_, .symbols = symbols_};
   if (options().noopt) request.opts.resize(tree->src.size());
   request.observe = observer(request.name);
-  CodegenResult result = generate(request);
+  std::optional<CodegenResult> tuned;
+  if (!options().noopt) tuned = tuned_.generate(request);
+  CodegenResult result = tuned ? std::move(*tuned) : generate(request);
   debug_kernel(tree, result);
   Source rendered = source(result.program);
   debug_source(request.name, rendered.text);
@@ -91,10 +93,11 @@ int Compiler::add_kernel(Ref tree) {
   return kernel_of_[tree.get()] = static_cast<int>(kernels_.size()) - 1;
 }
 
-void Compiler::finish(const ProgressFn& progress) {
-  const std::vector<KernelEntry> entries = device_.compile(pending_, progress);
+void Compiler::finish(const ProgressFn& progress, const std::atomic<bool>* cancel) {
+  const std::vector<KernelEntry> entries = device_.compile(pending_, progress, cancel);
   for (KernelEntry entry : entries) kernels_[finished_++].entry = entry;
   pending_.clear();
+  tuned_.report_outdated();
 }
 
 }  // namespace smelt

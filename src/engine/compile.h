@@ -5,12 +5,14 @@
 // Equal segments are scheduled once, equal kernels are compiled once.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "codegen/codegen.h"
+#include "engine/tuned_options.h"
 #include "runtime/cpu_device.h"
 #include "schedule/schedule.h"
 
@@ -33,11 +35,15 @@ class Compiler {
   // `symbols`: names of the launch values, in the order in which plans give them.
   Compiler(CpuDevice& device, std::vector<std::string> symbols);
 
+  // Kernels that have tuned options get them instead of the heuristic's. REQUIRES: no segment was added yet.
+  void use_tuned(TunedOptions tuned) { tuned_ = std::move(tuned); }
+
   // Schedules a segment and generates its kernels; returns the segment's number.
   int add_segment(Ref root);
 
-  // Compiles what add_segment() has collected since the last call.
-  void finish(const ProgressFn& progress = {});
+  // Compiles what add_segment() has collected since the last call. When `cancel` becomes true in between, there are no
+  // entries afterwards and the Compiler is of no use any more.
+  void finish(const ProgressFn& progress = {}, const std::atomic<bool>* cancel = nullptr);
 
   const CompiledSegment& segment(int number) const { return segments_[number]; }
   const CompiledKernel& kernel(int number) const { return kernels_[number]; }
@@ -54,6 +60,7 @@ class Compiler {
   CpuDevice& device_;
   std::vector<std::string> symbols_;
   Machine machine_;
+  TunedOptions tuned_;
   std::vector<CompiledSegment> segments_;
   std::unordered_map<const Node*, int> segment_of_;
   std::vector<CompiledKernel> kernels_;

@@ -1,32 +1,38 @@
-// Weights in the layout that kernels read fastest, in memory of our own with large pages. Each tensor is rewritten from the
+// Weights in the layout that kernels read fastest, in memory of our own with large pages. Each piece is rewritten from the
 // mapped file and its pages are given back at once, so that the model is never in memory twice.
 #pragma once
 
-#include <functional>
 #include <map>
+#include <span>
 #include <string>
 
 #include "base/result.h"
-#include "gguf/gguf.h"
-#include "model/dequant.h"
+#include "engine/load_options.h"
+#include "engine/pack_cache.h"
+#include "engine/pack_plan.h"
 #include "runtime/memory.h"
 
 namespace smelt {
 
 class PackedWeights {
  public:
-  // `layouts`: for each tensor (by its name in the file) the layout it is wanted in. Uses `threads` threads.
-  // An Error if there is not enough memory: it names the bytes needed and available.
-  static Result<PackedWeights> pack(const GgufFile& file,
-                                    const std::map<std::string, WeightLayout>& layouts, int threads,
-                                    const std::function<void(double fraction)>& progress);
+  PackedWeights() = default;
+
+  // Packs as planned. An Error if the system has not the memory, or when cancelled.
+  static Result<PackedWeights> pack(const PackPlan& plan, const LoadOptions& options);
+  // What an earlier start has packed and kept on disk. REQUIRES: it is of this plan.
+  static PackedWeights mapped(const PackPlan& plan, PackCache::Mapped pack);
 
   // Null for a tensor that was not packed.
   const std::byte* find(const std::string& name) const;
-  int64_t bytes() const { return static_cast<int64_t>(buffer_.size()); }
+  std::span<const std::byte> bytes() const { return bytes_; }
 
  private:
+  void place(const PackPlan& plan);
+
   Buffer buffer_;
+  MappedFile file_;
+  std::span<const std::byte> bytes_;  // in one of the two
   std::map<std::string, const std::byte*> places_;
 };
 

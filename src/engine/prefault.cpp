@@ -1,16 +1,15 @@
 #include "engine/prefault.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
-#include <string>
+
+#include "runtime/available_memory.h"
 
 namespace smelt {
 namespace {
 
-constexpr uintptr_t kPiece = 64 << 20;  // between two reports
+constexpr uint64_t kPiece = 4 << 20;  // between two reports and two looks at `cancel`
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22
@@ -18,24 +17,16 @@ constexpr uintptr_t kPiece = 64 << 20;  // between two reports
 
 }  // namespace
 
-uint64_t available_memory() {
-  std::ifstream info("/proc/meminfo");
-  for (std::string line; std::getline(info, line);)
-    if (line.starts_with("MemAvailable:")) return std::stoull(line.substr(13)) << 10;
-  return 0;
-}
-
-void prefault(const GgufFile& file, const std::function<void(double)>& progress) {
+void prefault(const GgufFile& file, const LoadOptions& options) {
   if (file.file_bytes() > available_memory()) return;
-  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   uint64_t done = 0;
   for (const GgufFile::Shard& shard : file.shards()) {
-    const auto begin = reinterpret_cast<uintptr_t>(shard.bytes.data());
-    if (begin % page != 0) continue;  // not a mapping of a file
-    for (uintptr_t at = 0; at < shard.bytes.size(); at += kPiece) {
-      const uintptr_t size = std::min<uintptr_t>(kPiece, shard.bytes.size() - at);
-      if (madvise(reinterpret_cast<void*>(begin + at), size, MADV_POPULATE_READ) != 0) return;
-      progress(static_cast<double>(done += size) / static_cast<double>(file.file_bytes()));
+    if (!shard.is_mapped) continue;
+    std::byte* begin = const_cast<std::byte*>(shard.bytes.data());
+    for (uint64_t at = 0; at < shard.bytes.size() && !options.cancelled(); at += kPiece) {
+      const uint64_t size = std::min(kPiece, shard.bytes.size() - at);
+      if (madvise(begin + at, size, MADV_POPULATE_READ) != 0) return;
+      options.report(static_cast<int64_t>(done += size), static_cast<int64_t>(file.file_bytes()));
     }
   }
 }

@@ -1,17 +1,13 @@
 // Bringing a model file into memory before the first token, so that reading it is seen as loading and not as a slow start.
 #pragma once
 
-#include <functional>
-
+#include "engine/load_options.h"
 #include "gguf/gguf.h"
 
 namespace smelt {
 
 // Maps every page of the file in, reading it from disk where it is not in memory yet. Stops at nothing: where the system
 // cannot do it, or the file is larger than the memory that is free for it, pages come in as they are touched.
-void prefault(const GgufFile& file, const std::function<void(double fraction)>& progress);
-
-// Bytes that this machine could still hand out without swapping, page cache included.
-uint64_t available_memory();
+void prefault(const GgufFile& file, const LoadOptions& options);
 
 }  // namespace smelt

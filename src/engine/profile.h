@@ -9,6 +9,7 @@
 
 #include "codegen/codegen.h"
 #include "runtime/kernel_entry.h"
+#include "runtime/workers.h"
 
 namespace smelt {
 
@@ -23,7 +24,7 @@ struct LaunchBuffer {
   std::string
       name;  // of a weight: its tensor without "blk.N."; else what it is for: "hidden", "cache", "temp 3"
   bool is_weight = false;
-  int64_t bytes = 0;  // of a weight: all of its tensor
+  int64_t bytes = 0;  // of a weight: all of its tensor; else as many as it may need
 };
 
 struct PlanLaunch {
@@ -31,6 +32,7 @@ struct PlanLaunch {
   std::string stage;                  // "embed", "block", "head"
   int64_t layer = -1;                 // of a block
   std::vector<LaunchBuffer> buffers;  // by Param number of the kernel's tree
+  Launch launch;                      // what the workers run; lives as long as the session
 };
 
 struct KernelDescription {

@@ -3,13 +3,19 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <optional>
 
+#include "base/dirs.h"
 #include "base/ensure.h"
 #include "base/options.h"
+#include "base/progress.h"
+#include "engine/memory_need.h"
 #include "engine/packed_weights.h"
 #include "engine/prefault.h"
 #include "engine/profile.h"
 #include "engine/session_memory.h"
+#include "runtime/available_memory.h"
+#include "runtime/target.h"
 
 namespace smelt {
 namespace {
@@ -43,6 +49,7 @@ const char* name_of(Bound kind) {
     case Bound::Tables: return "tables";
     case Bound::Pages: return "pages";
     case Bound::Cache: return "cache";
+    case Bound::CacheScales: return "cache scales";
     case Bound::RopeCos: return "cos";
     case Bound::RopeSin: return "sin";
     case Bound::HiddenIn: return "hidden";
@@ -64,46 +71,54 @@ class SessionState {
         options_(options),
         layout_(SessionLayout::make(context, options.prefill_chunk)) {}
 
-  Status prepare(const Session::Progress& progress) {
+  Status prepare(const Session::OpenHooks& hooks) {
     const auto start = Clock::now();
+    hooks_ = &hooks;
+    report("compiling", 0, 1);
     SMELT_TRY(device, CpuDevice::open(
                           {.threads = options_.threads, .use_cache = options_.use_kernel_cache}));
     device_ = std::move(device);
+    if (const std::string missing = missing_instructions(device_->target()); !missing.empty())
+      note(missing);
     compiler_ = std::make_unique<Compiler>(*device_, kSymbols);
+    if (options_.use_tuned) compiler_->use_tuned(TunedOptions::load(device_->target()));
     if (options_.repack) interleave_ = machine_of(device_->target()).lanes;
     decode_ = add_pass(shape(1));
     prefill_ = add_pass(shape(prefill_tokens() * 8));
     head_ = add_head(1);
-    compiler_->finish([&](int done, int total) {
-      if (progress) progress("compiling", static_cast<double>(done) / total);
-    });
+    SMELT_CHECK(not_cancelled());
+    const PackPlan packing = PackPlan::make(file_, packed_layouts());
+    SMELT_CHECK(check_memory({.weights = packing.bytes, .session = session_bytes()},
+                             available_memory(), file_.path()));
+    compiler_->finish([&](int done, int total) { report("compiling", done, total); }, hooks.cancel);
+    SMELT_CHECK(not_cancelled());
     stats_.compile_seconds = seconds_since(start);
-    SMELT_CHECK(load(progress));
+    SMELT_CHECK(load(packing));
     SMELT_TRY(memory, SessionMemory::allocate(model_, layout_, options_.cache_type, arena_bytes()));
     memory_ = std::move(memory);
     build_plans();
     fill_stats();
+    hooks_ = nullptr;
     if (debug(1)) start_profile();
     return {};
   }
 
   // Weights into memory: packed, or, for what is read in place, the pages of the file.
-  Status load(const Session::Progress& progress) {
+  Status load(const PackPlan& packing) {
     const auto start = Clock::now();
-    const auto report = [&](double fraction) {
-      if (progress) progress("loading", fraction);
-    };
-    std::map<std::string, WeightLayout> layouts;
-    for (const Pass* pass : {&decode_, &prefill_, &head_})
-      for (size_t i = 0; i < pass->segments.size(); ++i)
-        for (const SlotBinding& slot : pass->segments[i].slots)
-          if (slot.kind == Bound::Weight && slot.layout.interleave > 1)
-            layouts[weight_name(*pass, i, slot)] = slot.layout;
-    SMELT_TRY(packed, PackedWeights::pack(file_, layouts, device_->workers().count(), report));
-    packed_ = std::move(packed);
-    if (layouts.empty()) prefault(file_, report);
+    const LoadOptions options{.threads = device_->workers().count(),
+                              .progress = [&](double done) { report("loading", done, 1); },
+                              .cancel = hooks_->cancel};
+    report("loading", 0, 1);
+    std::optional<PackCache> cache;
+    if (options_.pack_cache) cache = open_pack_cache(packing);
+    const bool is_mapped = cache && load_kept(*cache, packing, options);
+    if (!is_mapped) SMELT_CHECK(pack(packing, options));
+    if (packing.tensors.empty()) prefault(file_, options);
+    SMELT_CHECK(not_cancelled());
     stats_.load_seconds = seconds_since(start);
-    return {};
+    if (cache && !is_mapped) keep(*cache, options);
+    return not_cancelled();
   }
 
   const SessionStats& stats() const { return stats_; }
@@ -144,6 +159,9 @@ class SessionState {
     const Pass& pass = kind == PlanKind::Decode    ? decode_
                        : kind == PlanKind::Prefill ? prefill_
                                                    : head_;
+    const Plan& plan = kind == PlanKind::Decode    ? decode_plan_
+                       : kind == PlanKind::Prefill ? prefill_plan_
+                                                   : head_plan_;
     std::vector<PlanLaunch> out;
     for (size_t i = 0; i < pass.segments.size(); ++i) {
       const CompiledSegment& segment = compiler_->segment(pass.compiled[i]);
@@ -157,6 +175,7 @@ class SessionState {
         if (is_block) launch.layer = stage - 1;
         for (Ref buffer : segment.schedule.kernels[k].buffers)
           launch.buffers.push_back(describe(buffer, pass, i));
+        launch.launch = plan.launches()[out.size()];
         out.push_back(std::move(launch));
       }
     }
@@ -218,6 +237,59 @@ class SessionState {
   }
 
  private:
+  Status pack(const PackPlan& packing, const LoadOptions& options) {
+    SMELT_TRY(packed, PackedWeights::pack(packing, options));
+    packed_ = std::move(packed);
+    return {};
+  }
+
+  // A cache that cannot be used is no reason not to run.
+  std::optional<PackCache> open_pack_cache(const PackPlan& packing) const {
+    auto cache = find_pack_cache(packing);
+    if (cache) return cache.take();
+    note(cache.error().message);
+    return std::nullopt;
+  }
+
+  bool load_kept(const PackCache& cache, const PackPlan& packing, const LoadOptions& options) {
+    std::string problem;
+    auto kept = cache.load(options, problem);
+    if (!problem.empty()) note(problem);
+    if (!kept) return false;
+    packed_ = PackedWeights::mapped(packing, std::move(*kept));
+    note("[pack cache] mapped " + cache.path());
+    return true;
+  }
+
+  void keep(const PackCache& cache, LoadOptions options) const {
+    options.progress = [&](double done) { report("keeping", done, 1); };
+    const Status kept = cache.store(packed_.bytes(), options);
+    if (cancelled()) return;
+    note(kept ? "[pack cache] wrote " + bytes_text(packed_.bytes().size()) + " to " + cache.path()
+              : kept.error().message + "; nothing is kept");
+  }
+
+  Result<PackCache> find_pack_cache(const PackPlan& packing) const {
+    if (packing.tensors.empty())
+      return Error{"[pack cache] nothing is packed with --no-repack, so nothing is kept"};
+    SMELT_TRY(folder, cache_folder());
+    if (folder.empty()) return Error{"[pack cache] SMELT_CACHE is off, so nothing is kept"};
+    return PackCache::open(file_, packing, folder + "/packs");
+  }
+
+  bool cancelled() const {
+    return hooks_ && hooks_->cancel && hooks_->cancel->load(std::memory_order_relaxed);
+  }
+  Status not_cancelled() const {
+    return cancelled() ? Status(Error{"[session] interrupted"}) : Status();
+  }
+  void note(const std::string& sentence) const {
+    if (hooks_->note) hooks_->note(sentence);
+  }
+  void report(const char* what, double done, double total) const {
+    if (hooks_->progress) hooks_->progress(what, done / total);
+  }
+
   ModelShape shape(Dim tokens) const {
     // Judged for a short prompt, where the expanded form is at its worst and the wait is felt most.
     const bool expand = !const_int(tokens.ref) && expanding_is_cheaper(model_, 32, kChunkSize);
@@ -257,7 +329,24 @@ class SessionState {
   }
 
   void compile(Pass& pass) {
-    for (const Segment& s : pass.segments) pass.compiled.push_back(compiler_->add_segment(s.root));
+    for (const Segment& s : pass.segments) {
+      if (cancelled()) return;  // noticed by prepare() before anyone looks
+      pass.compiled.push_back(compiler_->add_segment(s.root));
+    }
+  }
+
+  std::map<std::string, WeightLayout> packed_layouts() const {
+    std::map<std::string, WeightLayout> layouts;
+    for (const Pass* pass : {&decode_, &prefill_, &head_})
+      for (size_t i = 0; i < pass->segments.size(); ++i)
+        for (const SlotBinding& slot : pass->segments[i].slots)
+          if (slot.kind == Bound::Weight && slot.layout.interleave > 1)
+            layouts[weight_name(*pass, i, slot)] = slot.layout;
+    return layouts;
+  }
+
+  int64_t session_bytes() const {
+    return SessionMemory::bytes(model_, layout_, options_.cache_type, arena_bytes());
   }
 
   int64_t arena_bytes() const {
@@ -327,11 +416,23 @@ class SessionState {
     return {};
   }
 
+  // Of a slot, with symbolic sizes at their greatest.
+  static int64_t most_bytes(Ref buffer) {
+    int64_t bytes = size_of(buffer->dtype);
+    for (Ref size : buffer->shape) bytes *= size->max;
+    return bytes;
+  }
+
   // A buffer of segment `i` of a pass.
   LaunchBuffer describe(Ref buffer, const Pass& pass, size_t i) const {
-    if (buffer->op == Op::Temp) return {.name = "temp " + std::to_string(buffer->arg.i)};
+    if (buffer->op == Op::Temp) {
+      const auto& temps = compiler_->segment(pass.compiled[i]).schedule.temps;
+      return {.name = "temp " + std::to_string(buffer->arg.i),
+              .bytes = temps[static_cast<size_t>(buffer->arg.i)].bytes};
+    }
     const SlotBinding& slot = pass.segments[i].slots[static_cast<size_t>(buffer->arg.i)];
-    if (slot.kind != Bound::Weight) return {.name = name_of(slot.kind)};
+    if (slot.kind != Bound::Weight)
+      return {.name = name_of(slot.kind), .bytes = most_bytes(buffer)};
     return {slot.name, true, static_cast<int64_t>(file_.find(weight_name(pass, i, slot))->bytes)};
   }
 
@@ -403,6 +504,7 @@ class SessionState {
   Hyperparameters model_;
   SessionOptions options_;
   SessionLayout layout_;
+  const Session::OpenHooks* hooks_ = nullptr;  // while opening
   std::unique_ptr<CpuDevice> device_;
   std::unique_ptr<Compiler> compiler_;
   int interleave_ = 1;
@@ -420,7 +522,7 @@ class SessionState {
 };
 
 Result<std::unique_ptr<Session>> Session::open(const GgufFile& file, const SessionOptions& options,
-                                               const Progress& progress) {
+                                               const OpenHooks& hooks) {
   SMELT_TRY(model, read_hyperparameters(file));
   int64_t context = options.context;
   if (context == 0) context = std::min<int64_t>(model.context, 4096);
@@ -428,7 +530,7 @@ Result<std::unique_ptr<Session>> Session::open(const GgufFile& file, const Sessi
     return Error{"[context] " + std::to_string(context) + " tokens: this model was made for 1 to " +
                  std::to_string(model.context)};
   auto state = std::make_unique<SessionState>(file, std::move(model), options, context);
-  SMELT_CHECK(state->prepare(progress));
+  SMELT_CHECK(state->prepare(hooks));
   return std::unique_ptr<Session>(new Session(std::move(state)));
 }
 

@@ -19,12 +19,14 @@ namespace smelt {
 struct SessionOptions {
   int threads = 0;                // 0: all cores
   int64_t context = 0;            // tokens; 0: what the model was trained for, at most 4096
-  DType cache_type = DType::F32;  // F32 or F16
+  DType cache_type = DType::F32;  // F32, F16, or U8: bytes with scales (ModelShape)
   // Products take activations as 8-bit integers with a scale for each 32 (model/dequant.h has the error); else as F32.
   bool quantise_activations = true;
   int64_t prefill_chunk = 512;  // tokens appended by one run of the prefill plan
   bool repack =
       true;  // copy quantised weights into the layout that kernels read fastest; else read the file in place
+  bool use_tuned = true;    // options that `smelt tune` has found (engine/tuned_options.h)
+  bool pack_cache = false;  // keep these copies on disk, and map what an earlier start has kept
   bool use_kernel_cache = true;  // look for compiled kernels on disk, and leave them there
 };
 
@@ -55,13 +57,21 @@ struct RunTimes;
 
 class Session {
  public:
-  // What is being done ("loading", "compiling") and how much of it is done, from 0 to 1.
-  using Progress = std::function<void(const char* what, double fraction)>;
+  // What open() tells and asks while it works. Any of it may be empty.
+  struct OpenHooks {
+    // What is being done ("loading", "compiling") and how much of it is done, from 0 to 1.
+    std::function<void(const char* what, double fraction)> progress;
+    // A sentence for the user about something that went otherwise than wished and is no error.
+    std::function<void(const std::string& sentence)> note;
+    // When it becomes true, open() ends with an Error: within milliseconds, or once the kernels that are being compiled
+    // are finished.
+    const std::atomic<bool>* cancel = nullptr;
+  };
   using LogitsSink = std::function<void(int64_t index, std::span<const float> logits)>;
 
-  // REQUIRES: `file` outlives the session. `progress` may be empty.
+  // REQUIRES: `file` outlives the session.
   static Result<std::unique_ptr<Session>> open(const GgufFile& file, const SessionOptions& options,
-                                               const Progress& progress);
+                                               const OpenHooks& hooks);
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;

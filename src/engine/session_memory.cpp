@@ -27,11 +27,27 @@ class Pieces {
   int64_t used_ = 0;
 };
 
+int64_t aligned(int64_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
+
+constexpr int64_t kScales = 2;  // of a row of bytes
+
+// Rows of a layer; behind them, if they are bytes, come their scales.
+int64_t row_bytes(const Hyperparameters& model, const SessionLayout& layout, DType type) {
+  return aligned(layout.positions * model.cache_width() * size_of(type));
+}
+
 int64_t cache_bytes(const Hyperparameters& model, const SessionLayout& layout, DType type) {
-  return (layout.positions * model.cache_width() * size_of(type) + kAlign - 1) / kAlign * kAlign;
+  const int64_t scales =
+      type == DType::U8 ? layout.positions * kScales * static_cast<int64_t>(sizeof(float)) : 0;
+  return row_bytes(model, layout, type) + aligned(scales);
 }
 
 }  // namespace
+
+int64_t cache_row_bytes(const Hyperparameters& model, DType type) {
+  const int64_t scales = type == DType::U8 ? kScales * static_cast<int64_t>(sizeof(float)) : 0;
+  return model.layers * (model.cache_width() * size_of(type) + scales);
+}
 
 SessionLayout SessionLayout::make(int64_t context, int64_t prefill_tokens) {
   SessionLayout l{.context = context};
@@ -74,6 +90,7 @@ Result<SessionMemory> SessionMemory::allocate(const Hyperparameters& model, cons
   m.logits_ = pieces.take<float>(l.logit_rows * model.vocabulary);
   m.work_ = pieces.take<std::byte>(arena_bytes);
   m.layer_cache_bytes_ = cache_bytes(model, l, cache_type);
+  m.layer_row_bytes_ = row_bytes(model, l, cache_type);
   m.cache_ = pieces.take<std::byte>(model.layers * m.layer_cache_bytes_);
 
   const RopeTables tables = rope_tables(model, l.positions);
@@ -90,6 +107,7 @@ void* SessionMemory::resolve(const SlotBinding& slot, int64_t layer, bool flippe
     case Bound::Tables: return tables_;
     case Bound::Pages: return pages_;
     case Bound::Cache: return cache_ + layer * layer_cache_bytes_;
+    case Bound::CacheScales: return cache_ + layer * layer_cache_bytes_ + layer_row_bytes_;
     case Bound::RopeCos: return cos_;
     case Bound::RopeSin: return sin_;
     case Bound::HiddenIn: return hidden_[flipped ? 1 : 0];

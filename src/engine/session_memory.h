@@ -51,6 +51,10 @@ class SessionMemory {
   float *cos_ = nullptr, *sin_ = nullptr, *hidden_[2] = {}, *logits_ = nullptr;
   std::byte *cache_ = nullptr, *work_ = nullptr;
   int64_t layer_cache_bytes_ = 0;
+  int64_t layer_row_bytes_ = 0;  // of these, without scales
 };
+
+// Bytes that a position takes in the caches of all layers.
+int64_t cache_row_bytes(const Hyperparameters& model, DType cache_type);
 
 }  // namespace smelt

@@ -84,7 +84,9 @@ Status GgufFile::State::add_shard(std::span<const std::byte> bytes, const std::s
 Status GgufFile::State::map_shard(const std::string& shard_path) {
   SMELT_TRY(map, MappedFile::open(shard_path));
   maps.push_back(std::move(map));
-  return add_shard(maps.back().bytes(), shard_path);
+  SMELT_CHECK(add_shard(maps.back().bytes(), shard_path));
+  shards.back().is_mapped = true;
+  return {};
 }
 
 Status GgufFile::State::check_part(const GgufMetadata& part, uint32_t number,

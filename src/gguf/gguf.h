@@ -103,6 +103,7 @@ class GgufFile {
     uint64_t data_offset = 0;  // where tensor data starts
     uint32_t alignment = 32;
     uint64_t tensors = 0;
+    bool is_mapped = false;  // `bytes` is a mapping of the file at `path`, else somebody's memory
   };
   const std::string& path() const;  // as given to open
   uint32_t version() const;

@@ -30,6 +30,7 @@ int64_t depth_of(Ref range) {
   int64_t order = 0;
   switch (kind) {
     case RangeKind::Task:
+    case RangeKind::Tile:
     case RangeKind::Loop: order = 0; break;
     case RangeKind::Reduce: order = 1; break;
     case RangeKind::Unroll:

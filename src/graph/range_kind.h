@@ -14,6 +14,7 @@ enum class RangeKind : uint8_t {
   Unroll,  // all values in registers of one lane (options UPCAST and UNROLL)
   Reduce,  // a serial loop of a reduction
   Packed,  // the four bytes of a word, whose products are summed by one instruction (option DOT)
+  Tile,    // a Task whose iterations run several nests one after the other: see schedule/tiles.h
 };
 
 // Numbers of ranges. Those that lowering makes have 7 bits; splitting range n makes 2 n (the outer part) and 2 n + 1, so

@@ -197,9 +197,32 @@ Tensor times_values(Block& b, Tensor x) {
   return sum(unsqueeze(x, 2) * latent_weights(b).values, -1);
 }
 
-// Leaves the row of each token in the cache: normed latent, then rotated key. The buffer
-// afterwards.
-Tensor append_to_cache(Block& b, const Activations& x, const Positions& at) {
+// Rows of floats as bytes: x = (q - 128) * scale + e, |e| <= scale / 2.
+struct ByteRows {
+  Tensor q;      // u8 [T, n]
+  Tensor scale;  // f32 [T, 1]
+};
+constexpr double kByteZero = 128, kMostByte = 127;
+
+Tensor inverse_of(Tensor scale) {
+  return where(less(scalar(0), scale), scalar(1) / maximum(scale, scalar(1e-30)), scalar(0));
+}
+Tensor step_of(Tensor x) { return place(max(maximum(x, -x), -1) * (1.0 / kMostByte)); }
+
+ByteRows to_bytes(Tensor x) {
+  const Tensor scale = unsqueeze(step_of(x), 1);
+  const Tensor steps = floor(x * inverse_of(scale) + (kByteZero + 0.5));
+  return {cast(steps, DType::U8), scale};
+}
+
+// The cache of a layer after this step.
+struct Cache {
+  Tensor rows;    // cache_type [cache_rows, L + rope]
+  Tensor scales;  // f32 [cache_rows, 2], for bytes
+};
+
+// Leaves the row of each token in the cache: normed latent, then rotated key.
+Cache append_to_cache(Block& b, const Activations& x, const Positions& at) {
   const Hyperparameters& m = b.model;
   const DType type = b.shape.cache_type;
   const Tensor cache =
@@ -208,23 +231,57 @@ Tensor append_to_cache(Block& b, const Activations& x, const Positions& at) {
   const Tensor latent =
       rms_norm(slice(row, 1, 0, m.kv_lora), b.weights("attn_kv_a_norm.weight"), m.epsilon);
   const Tensor key = squeeze(rotate(unsqueeze(slice(row, 1, m.kv_lora, m.rope), 1), at), 1);
-  const Tensor written = write_rows(cache, at.row, 0, cast(latent, type));
-  return write_rows(written, at.row, m.kv_lora, cast(key, type));
+  const auto write = [&](Tensor latent, Tensor key) {
+    return write_rows(write_rows(cache, at.row, 0, latent), at.row, m.kv_lora, key);
+  };
+  if (type != DType::U8) return {write(cast(latent, type), cast(key, type)), {}};
+  const ByteRows l = to_bytes(latent), k = to_bytes(key);
+  const Tensor scales =
+      b.slots.input(Bound::CacheScales, DType::F32, {b.shape.cache_rows, 2}, "scales");
+  const Tensor first = write_rows(scales, at.row, 0, l.scale);
+  return {write(l.q, k.q), write_rows(first, at.row, 1, k.scale)};
 }
+
+// A part of the cache rows that attention sees.
+struct Rows {
+  Tensor x;      // f32 [1 or T, S, n]
+  Tensor q;      // u8, the same, and
+  Tensor scale;  // f32 [1 or T, S]: for bytes
+};
 
 // What attention sees of the context: a view of the cache. Values are the latents of the same rows.
 struct Context {
-  Tensor latent;  // [1 or T, S, L]
-  Tensor key;     // [1 or T, S, rope], shared by all heads
+  Rows latent;  // n = L
+  Rows key;     // n = rope, shared by all heads
 };
 
-Context read_cache(Block& b, Tensor cache, const Positions& at) {
-  const Tensor rows = cast(gather(cache, at.rows), DType::F32);
-  return {slice(rows, -1, 0, b.model.kv_lora), slice(rows, -1, b.model.kv_lora, b.model.rope)};
+Context read_cache(Block& b, const Cache& cache, const Positions& at) {
+  const Hyperparameters& m = b.model;
+  const Tensor rows = gather(cache.rows, at.rows);
+  const auto part = [&](int64_t begin, int64_t n, int64_t column) {
+    const Tensor stored = slice(rows, -1, begin, n), floats = cast(stored, DType::F32);
+    if (!cache.scales.ref()) return Rows{floats, {}, {}};
+    const Tensor scale = slice(gather(cache.scales, at.rows), -1, column, 1);
+    return Rows{(floats - kByteZero) * scale, stored, squeeze(scale, -1)};
+  };
+  return {part(0, m.kv_lora, 0), part(m.kv_lora, m.rope, 1)};
 }
 
 // sum over the last axis of x [T, H, n] and y [1 or T, 1 or S..., n]: [T, H, S].
 Tensor scores_of(Tensor x, Tensor y) { return sum(unsqueeze(x, 2) * y, -1); }
+
+// The same with rows of the cache. Bytes are multiplied with bytes: each row of x becomes 8-bit integers, too.
+Tensor scores_of_rows(Tensor x, const Rows& y) {
+  if (!y.q.ref()) return scores_of(x, unsqueeze(y.x, 1));
+  const auto i32 = [](Tensor v) { return cast(v, DType::I32); };
+  const Tensor scale = step_of(x);  // [T, H]
+  const Tensor q =
+      place(cast(floor(x * unsqueeze(inverse_of(scale), 2) + 0.5), DType::I8));  // [T, H, n]
+  const Tensor zeros = sum(i32(q), -1) * kByteZero;                              // [T, H]
+  const Tensor products = sum(i32(unsqueeze(q, 2)) * i32(unsqueeze(y.q, 1)), -1);
+  return cast(products - unsqueeze(zeros, 2), DType::F32) * unsqueeze(scale, 2) *
+         unsqueeze(y.scale, 1);
+}
 
 // Positions above a token's own do not count. score [T, H, S].
 Tensor causal(Tensor score, const Positions& at) {
@@ -236,10 +293,10 @@ Tensor causal(Tensor score, const Positions& at) {
 // -> [T, H, v_head]
 Tensor absorbed_attention(Block& b, Tensor q_nope, Tensor q_rope, const Context& context,
                           const Positions& at) {
-  const Tensor latent = unsqueeze(context.latent, 1);  // [1 or T, 1, S, L]
-  const Tensor q_latent = times_keys(b, q_nope);       // [T, H, L]
+  const Tensor latent = unsqueeze(context.latent.x, 1);  // [1 or T, 1, S, L]
+  const Tensor q_latent = times_keys(b, q_nope);         // [T, H, L]
   const Tensor score =
-      scores_of(q_latent, latent) + scores_of(q_rope, unsqueeze(context.key, 1));  // [T, H, S]
+      scores_of_rows(q_latent, context.latent) + scores_of_rows(q_rope, context.key);  // [T, H, S]
   const Tensor masked = causal(score * b.model.softmax_scale, at);
   return times_values(b, softmax_average(unsqueeze(masked, 3), latent, 2));
 }
@@ -248,19 +305,18 @@ Tensor absorbed_attention(Block& b, Tensor q_nope, Tensor q_rope, const Context&
 Tensor expanded_attention(Block& b, Tensor q_nope, Tensor q_rope, const Context& context,
                           const Positions& at) {
   const Latent w = latent_weights(b);
-  const Tensor latent = unsqueeze(unsqueeze(context.latent, 1), 3);  // [1 or T, 1, S, 1, L]
+  const Tensor latent = unsqueeze(unsqueeze(context.latent.x, 1), 3);  // [1 or T, 1, S, 1, L]
   const Tensor keys =
       sum(latent * unsqueeze(permute(w.keys, {0, 2, 1}), 1), -1);  // [1 or T, H, S, nope]
   const Tensor values = sum(latent * unsqueeze(w.values, 1), -1);  // [1 or T, H, S, v_head]
-  const Tensor score =
-      scores_of(q_nope, keys) + scores_of(q_rope, unsqueeze(context.key, 1));  // [T, H, S]
+  const Tensor score = scores_of(q_nope, keys) + scores_of_rows(q_rope, context.key);  // [T, H, S]
   const Tensor masked = causal(score * b.model.softmax_scale, at);
   return softmax_average(unsqueeze(masked, 3), values, 2);
 }
 
 struct Attended {
-  Tensor out;    // [T, D]
-  Tensor cache;  // the cache, with the rows of this step
+  Tensor out;   // [T, D]
+  Cache cache;  // with the rows of this step
 };
 
 Attended attention(Block& b, Tensor normed) {
@@ -270,7 +326,7 @@ Attended attention(Block& b, Tensor normed) {
   const Tensor q = queries(b, x);
   const Tensor q_nope = slice(q, 2, 0, m.nope);
   const Tensor q_rope = rotate(slice(q, 2, m.nope, m.rope), at);
-  const Tensor cache = append_to_cache(b, x, at);
+  const Cache cache = append_to_cache(b, x, at);
   const Context context = read_cache(b, cache, at);
   const Tensor heads = b.shape.expand_attention
                            ? expanded_attention(b, q_nope, q_rope, context, at)
@@ -412,7 +468,9 @@ Segment block_segment(const GgufFile& file, const Hyperparameters& model, const 
   const Tensor h = x + attended.out;
   const Tensor y = h + feed_forward(b, norm(h, "ffn_norm.weight"), model.is_moe(layer));
   const Ref out = slots.output(Bound::HiddenOut, y);
-  return std::move(slots).finish({out, attended.cache.ref()});
+  Refs roots{out, attended.cache.rows.ref()};
+  if (attended.cache.scales.ref()) roots.push_back(attended.cache.scales.ref());
+  return std::move(slots).finish(std::move(roots));
 }
 
 Segment head_segment(const GgufFile& file, const Hyperparameters& model, const ModelShape& shape) {

@@ -24,12 +24,13 @@ enum class Bound {
   Tables,     // i32 [T], or [1] if one_sequence: where a token's sequence begins in the page table
   Pages,      // i32 [page_entries]: the page table; page p is rows 64 p .. 64 p + 63 of the cache
   Cache,      // cache_type [cache_rows, kv_lora + rope]: of this layer, read and written
-  RopeCos,    // f32 [context, rope / 2]
-  RopeSin,    // the same
-  HiddenIn,   // f32 [T, hidden]
-  HiddenOut,  // f32 [T, hidden]: written; another buffer than HiddenIn
-  Rows,       // i32 [R]: the tokens (indices into T) whose logits are wanted
-  Logits,     // f32 [R, vocabulary]: written
+  CacheScales,  // f32 [cache_rows, 2], if cache_type is U8: what a step of latent and key stands for
+  RopeCos,      // f32 [context, rope / 2]
+  RopeSin,      // the same
+  HiddenIn,     // f32 [T, hidden]
+  HiddenOut,    // f32 [T, hidden]: written; another buffer than HiddenIn
+  Rows,         // i32 [R]: the tokens (indices into T) whose logits are wanted
+  Logits,       // f32 [R, vocabulary]: written
 };
 
 struct SlotBinding {
@@ -65,7 +66,9 @@ struct ModelShape {
   int64_t context = 0;       // rows of the rope tables; every position is below
   int64_t cache_rows = 0;    // pages * 64
   int64_t page_entries = 0;  // entries of the page table
-  DType cache_type = DType::F32;  // F32 or F16
+  // F32, F16, or U8: x = (byte - 128) * scale, with a scale for the latent of a row and one for its key. Whole rows and not
+  // blocks of them share a scale so that scores are sums of products of bytes from one end to the other.
+  DType cache_type = DType::F32;
   // Each head computes its keys and values from the latents, in place of the absorbed form.
   int interleave =
       1;  // rows of quantised matrices in a group, see WeightLayout; 1: the file's bytes

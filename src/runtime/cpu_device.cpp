@@ -1,15 +1,14 @@
 #include "runtime/cpu_device.h"
 
-#include <atomic>
 #include <chrono>
 #include <map>
 #include <mutex>
 #include <set>
-#include <thread>
 #include <utility>
 
 #include "base/dirs.h"
 #include "base/ensure.h"
+#include "base/parallel.h"
 #include "runtime/kernel_cache.h"
 #include "runtime/target.h"
 
@@ -27,19 +26,6 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 // one process.
 std::string symbol_of(const Source& source, const KernelKey& key) {
   return source.entry + "." + key.hex();
-}
-
-// Calls f(0) ... f(count - 1), each once, on up to `threads` threads.
-template <class F>
-void for_each_in_parallel(size_t count, int threads, F f) {
-  std::atomic<size_t> next{0};
-  auto work = [&] {
-    for (size_t i = next++; i < count; i = next++) f(i);
-  };
-  std::vector<std::thread> others;
-  for (int i = 1; i < threads && static_cast<size_t>(i) < count; ++i) others.emplace_back(work);
-  work();
-  for (std::thread& thread : others) thread.join();
 }
 
 }  // namespace
@@ -135,7 +121,8 @@ Workers& CpuDevice::workers() { return *state_->workers; }
 const std::string& CpuDevice::cache_problem() const { return state_->cache_problem; }
 
 std::vector<KernelEntry> CpuDevice::compile(std::span<const Source> sources,
-                                            const ProgressFn& progress) {
+                                            const ProgressFn& progress,
+                                            const std::atomic<bool>* cancel) {
   auto start = std::chrono::steady_clock::now();
   State& state = *state_;
   std::lock_guard lock(state.mutex);
@@ -154,11 +141,13 @@ std::vector<KernelEntry> CpuDevice::compile(std::span<const Source> sources,
 
   std::mutex progress_mutex;
   int done = static_cast<int>(sources.size() - batch.size());
-  for_each_in_parallel(batch.size(), state.workers->count(), [&](size_t i) {
+  for_each_in_parallel(batch.size(), state.workers->count(), [&](size_t i, int) {
+    if (cancel && *cancel) return;
     state.load_or_compile(batch[i]);
     std::lock_guard progress_lock(progress_mutex);
     if (progress) progress(++done, static_cast<int>(sources.size()));
   });
+  if (cancel && *cancel) return {};
   if (!batch.empty()) state.link(batch);
 
   std::vector<KernelEntry> entries;

@@ -2,6 +2,7 @@
 // worker threads.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <span>
 #include <string>
@@ -40,8 +41,9 @@ class CpuDevice {
 
   // Entries in the order of `sources`; they live as long as the device. Equal sources give equal
   // entries, also across calls. Compiles with as many threads as there are workers. Thread-safe.
-  std::vector<KernelEntry> compile(std::span<const Source> sources,
-                                   const ProgressFn& progress = {});
+  // When `cancel` becomes true no further kernel is begun, and there are no entries.
+  std::vector<KernelEntry> compile(std::span<const Source> sources, const ProgressFn& progress = {},
+                                   const std::atomic<bool>* cancel = nullptr);
 
   // For people: what compile() would make of it.
   std::string assembly(const Source& source) const;

@@ -176,4 +176,22 @@ Result<CpuTarget> named_target(std::string_view name) {
   return Error{"[target] " + std::string(name) + ": not a known target; use one of " + names};
 }
 
+std::string missing_instructions(const CpuTarget& target) {
+  const auto sentence = [](const char* missing, const char* used) {
+    return "[target] this processor, or its system, has no " + std::string(missing) +
+           ": kernels use " + used;
+  };
+  if (target.triple.starts_with("aarch64")) {
+    if (!target.neon_dot) return sentence("dot products", "plain NEON, which is slower");
+    if (!target.neon_i8mm) return sentence("i8mm", "NEON with dot products of signed bytes");
+    return {};
+  }
+  if (!target.avx2) return sentence("AVX2", "SSE, vectors of a quarter of the width or less");
+  if (!target.avx512)
+    return sentence("AVX-512",
+                    target.avx_vnni ? "AVX2 with VNNI" : "AVX2, vectors of half the width");
+  if (!target.avx512_vnni) return sentence("VNNI", "AVX-512 without dot products of bytes");
+  return {};
+}
+
 }  // namespace smelt

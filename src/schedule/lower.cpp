@@ -89,8 +89,7 @@ int Lowering::height(Ref tensor) {
 
 Ref Lowering::at(Ref tensor, const Refs& index) {
   if (auto it = places_.find(tensor.get()); it != places_.end())
-    return make(Op::Load, tensor->dtype,
-                {it->second.buffer, byte_offset(tensor->shape, index, tensor->dtype)});
+    return make(Op::Load, tensor->dtype, {it->second.buffer, offset_in(it->second, tensor, index)});
   std::vector<const Node*> key;
   for (Ref i : index) key.push_back(i.get());
   const auto memo_key = std::make_pair(tensor.get(), std::move(key));
@@ -98,6 +97,18 @@ Ref Lowering::at(Ref tensor, const Refs& index) {
   const Ref value = compute(tensor, index);
   memo_.emplace(memo_key, value);
   return value;
+}
+
+Ref Lowering::offset_in(const Place& place, Ref tensor, const Refs& index) const {
+  if (place.extents.empty()) return byte_offset(tensor->shape, index, tensor->dtype);
+  Shape shape;
+  Refs inner;
+  for (size_t k = 0; k < index.size(); ++k) {
+    const int64_t n = place.extents[k];
+    shape.push_back(constant(n));
+    inner.push_back(is_const(tensor->shape[k], n) ? index[k] : simplify(index[k] % n));
+  }
+  return byte_offset(shape, inner, tensor->dtype);
 }
 
 Ref Lowering::compute(Ref t, const Refs& index) {
@@ -188,8 +199,11 @@ Ref Lowering::reduction(Ref t, const Refs& index) {
 
 Ref Lowering::store(Ref tensor, Ref buffer) {
   const OutputLoops loops = output_loops(tensor->shape);
-  Refs src{buffer, byte_offset(tensor->shape, loops.index, tensor->dtype),
-           compute(tensor, loops.index)};
+  const auto placed = places_.find(tensor.get());
+  const Place place = placed != places_.end() && placed->second.buffer == buffer
+                          ? placed->second
+                          : Place{buffer, {}};
+  Refs src{buffer, offset_in(place, tensor, loops.index), compute(tensor, loops.index)};
   src.insert(src.end(), loops.ranges.begin(), loops.ranges.end());
   return make(Op::Store, DType::Void, std::move(src));
 }

@@ -16,21 +16,25 @@
 
 namespace smelt {
 
-// Row-major memory that holds a tensor: a Param, Temp or Local node.
+// Row-major memory that holds a tensor, or the part of it that a tile is made of: a Param, Temp or Local node.
 struct Place {
   Ref buffer;
+  // Of a part: its size along each axis; index i along an axis is at i % extent. Empty: all of the tensor.
+  std::vector<int64_t> extents;
 };
 
 class Lowering {
  public:
   // From now on `tensor` is read from `buffer`. REQUIRES: called before any at() that reaches it.
-  void place(Ref tensor, Ref buffer) { places_[tensor.get()] = {buffer}; }
+  void place(Ref tensor, Ref buffer, std::vector<int64_t> extents = {}) {
+    places_[tensor.get()] = {buffer, std::move(extents)};
+  }
   bool is_placed(Ref tensor) const { return places_.contains(tensor.get()); }
 
   // The value of `tensor` at `index` (i64 scalars, one per axis), placed tensors as loads.
   Ref at(Ref tensor, const Refs& index);
 
-  // Stores all of `tensor` (computed, even if it is placed) to row-major `buffer`.
+  // Stores all of `tensor` (computed, even if it is placed) to row-major `buffer`, or to where it is placed.
   Ref store(Ref tensor, Ref buffer);
 
   // Stores the values of a Write to its rows.
@@ -38,6 +42,7 @@ class Lowering {
 
  private:
   Ref compute(Ref tensor, const Refs& index);
+  Ref offset_in(const Place& place, Ref tensor, const Refs& index) const;
   Ref reduction(Ref tensor, const Refs& index);
   Ref reinterpret(Ref tensor, const Refs& index);
   int height(Ref tensor);

@@ -101,15 +101,19 @@ bool has_symbolic_axis(const Shape& shape) {
 
 class Placement {
  public:
-  Placement(Ref root, const std::unordered_set<const Node*>& partials,
-            const PlacementOptions& options)
-      : options_(options), order_(toposort(root)) {
+  Placement(const SplitGraph& split, const PlacementOptions& options)
+      : options_(options), order_(toposort(split.root)) {
     for (Ref n : order_)
       for (Ref s : n->src) users_[s.get()].push_back(n);
-    for (const Node* p : partials) {
+    for (const TileTensors& tile : split.tiles)
+      for (Ref n : tile.inner) places_[n.get()] = Where::InTile;
+    for (const Node* p : split.partials) {
       places_[p] = Where::Memory;
       kernel_of_[p] = without_movement(p->src[0]);
     }
+    // The steps of a tile repeat what they have in common.
+    for (const TileTensors& tile : split.tiles)
+      for (Ref n : tile.results) kernel_of_.erase(n.get());
     for (Ref n : order_)
       if (n->op == Op::Output && can_be_placed(n->src[0])) places_[n->src[0].get()] = Where::Memory;
   }
@@ -337,9 +341,9 @@ class Placement {
 
 }  // namespace
 
-std::unordered_map<const Node*, Where> choose_places(
-    Ref root, const std::unordered_set<const Node*>& partials, const PlacementOptions& options) {
-  return Placement(root, partials, options).run();
+std::unordered_map<const Node*, Where> choose_places(const SplitGraph& split,
+                                                     const PlacementOptions& options) {
+  return Placement(split, options).run();
 }
 
 }  // namespace smelt

@@ -13,22 +13,27 @@
 #pragma once
 
 #include <unordered_map>
-#include <unordered_set>
 
 #include "graph/node.h"
+#include "schedule/split_reduce.h"
 
 namespace smelt {
 
-enum class Where : uint8_t { Memory, OnChip };
+enum class Where : uint8_t {
+  Memory,
+  OnChip,  // all of it, by every worker for itself
+  InTile,  // part by part, by the task that reads the part: see tiles.h
+};
 
 struct PlacementOptions {
   int64_t on_chip_bytes = 32 << 10;  // budget for one on-chip tensor
+  int64_t tile_bytes = 10 << 10;     // budget for the part of a tensor that a tile keeps on chip
   int64_t on_chip_work =
       80 << 10;  // scalar operations a worker may repeat rather than wait for another stage
 };
 
-// Every tensor that gets a place, Output sources and partials included.
-std::unordered_map<const Node*, Where> choose_places(
-    Ref root, const std::unordered_set<const Node*>& partials, const PlacementOptions& options);
+// Every tensor that gets a place, Output sources, partials and the insides of tiles included.
+std::unordered_map<const Node*, Where> choose_places(const SplitGraph& split,
+                                                     const PlacementOptions& options);
 
 }  // namespace smelt

@@ -12,6 +12,7 @@
 #include "schedule/lower.h"
 #include "schedule/memory_plan.h"
 #include "schedule/split_reduce.h"
+#include "schedule/tiles.h"
 
 namespace smelt {
 namespace {
@@ -20,31 +21,46 @@ namespace {
 struct Item {
   Ref node;   // the tensor, Write, or Output that only copies
   Ref store;  // filled in by lowering
-  int level = 0;
+  int level = -1;
   bool on_chip = false;
+  int tile = -1;           // the tile that it is part of
   std::vector<int> needs;  // items read, in order of index
 };
 
 class Scheduler {
  public:
   Scheduler(Ref root, const PlacementOptions& options) {
-    SplitGraph split = split_reduce(root);
+    const SplitGraph split = split_reduce(root);
     root_ = split.root;
-    places_ = choose_places(root_, split.partials, options);
+    places_ = choose_places(split, options);
+    for (const TileTensors& tile : split.tiles) {
+      for (const Refs* members : {&tile.inner, &tile.results})
+        for (Ref n : *members) tile_of_[n.get()] = static_cast<int>(tiles_.size());
+      tiles_.push_back({.shape = shape_of_tile(tile, options.tile_bytes),
+                        .scores = tile.inner.front(),
+                        .members = {}});
+    }
   }
 
   Schedule run() {
     collect_items();
     assign_buffers();
     for (Item& item : items_) find_needs(item);
-    for (Item& item : items_) assign_level(item);
+    for (Item& item : items_) (void)level_of(item);
     for (Item& item : items_) item.store = lower(item);
+    for (Tile& tile : tiles_) join(tile);
     build_kernels();
     plan();
     return std::move(schedule_);
   }
 
  private:
+  struct Tile {
+    TileShape shape;
+    Ref scores;
+    std::vector<int> members;  // items, in order
+  };
+
   void collect_items() {
     for (Ref n : toposort(root_)) {
       const bool copies = n->op == Op::Output && !places_.contains(n->src[0].get());
@@ -52,6 +68,10 @@ class Scheduler {
       auto it = places_.find(n.get());
       item_of_[n.get()] = static_cast<int>(items_.size());
       items_.push_back({.node = n, .on_chip = it != places_.end() && it->second == Where::OnChip});
+      if (const auto t = tile_of_.find(n.get()); t != tile_of_.end()) {
+        items_.back().tile = t->second;
+        tiles_[static_cast<size_t>(t->second)].members.push_back(item_of_[n.get()]);
+      }
     }
   }
 
@@ -71,8 +91,11 @@ class Scheduler {
         buffer = output_buffer(item.node);
       else if (output_slot.contains(item.node.get()))
         buffer = output_slot[item.node.get()];
-      else if (item.on_chip)
-        buffer = new_local(item.node);
+      else if (is_inside_tile(item)) {
+        place_inside_tile(item);
+        continue;
+      } else if (item.on_chip)
+        buffer = new_local(item.node->dtype, greatest_bytes(item.node));
       else
         buffer = new_temp(item.node);
       buffers_[item.node.get()] = buffer;
@@ -90,8 +113,22 @@ class Scheduler {
     return count->max * size_of(n->dtype);
   }
 
-  Ref new_local(Ref n) {
-    return make(Op::Local, n->dtype, {}, {.i = locals_++, .list = {greatest_bytes(n)}});
+  Ref new_local(DType dtype, int64_t bytes) {
+    return make(Op::Local, dtype, {}, {.i = locals_++, .list = {bytes}});
+  }
+
+  bool is_inside_tile(const Item& item) const {
+    const auto it = places_.find(item.node.get());
+    return it != places_.end() && it->second == Where::InTile;
+  }
+
+  void place_inside_tile(const Item& item) {
+    const Ref n = item.node;
+    std::vector<int64_t> extents = extents_in_tile(tiles_[static_cast<size_t>(item.tile)].shape, n);
+    int64_t bytes = size_of(n->dtype);
+    for (int64_t e : extents) bytes *= e;
+    buffers_[n.get()] = new_local(n->dtype, bytes);
+    lowering_.place(n, buffers_[n.get()], std::move(extents));
   }
 
   Ref new_temp(Ref n) {
@@ -122,12 +159,20 @@ class Scheduler {
     item.needs.assign(needs.begin(), needs.end());
   }
 
-  // An on-chip item happens inside its readers: its level is that of what it reads.
-  void assign_level(Item& item) {
-    for (int i : item.needs) {
-      const Item& source = items_[i];
-      item.level = std::max(item.level, source.on_chip ? source.level : source.level + 1);
-    }
+  // An on-chip item happens inside its readers: its level is that of what it reads. A tile has one level.
+  int level_of(Item& item) {
+    if (item.level >= 0) return item.level;
+    std::vector<int> same{static_cast<int>(&item - items_.data())};
+    if (item.tile >= 0) same = tiles_[static_cast<size_t>(item.tile)].members;
+    int level = 0;
+    for (int member : same)
+      for (int i : items_[static_cast<size_t>(member)].needs) {
+        Item& source = items_[static_cast<size_t>(i)];
+        if (item.tile >= 0 && source.tile == item.tile) continue;
+        level = std::max(level, level_of(source) + (source.on_chip ? 0 : 1));
+      }
+    for (int member : same) items_[static_cast<size_t>(member)].level = level;
+    return level;
   }
 
   Ref lower(const Item& item) {
@@ -135,6 +180,18 @@ class Scheduler {
     if (item.node->op == Op::Output)
       return lowering_.store(item.node->src[0], buffers_.at(item.node.get()));
     return lowering_.store(item.node, buffers_.at(item.node.get()));
+  }
+
+  void join(Tile& tile) {
+    Refs stores;
+    Ref scores;
+    for (int i : tile.members) {
+      stores.push_back(items_[static_cast<size_t>(i)].store);
+      if (items_[static_cast<size_t>(i)].node == tile.scores) scores = stores.back();
+    }
+    stores = share_loops(tile.shape, stores, scores);
+    for (size_t i = 0; i < stores.size(); ++i)
+      items_[static_cast<size_t>(tile.members[i])].store = stores[i];
   }
 
   // All on-chip items that the item reads, directly or through others, sources first.
@@ -147,11 +204,14 @@ class Scheduler {
     std::map<int, std::vector<int>> by_level;
     for (size_t i = 0; i < items_.size(); ++i)
       if (!items_[i].on_chip) by_level[items_[i].level].push_back(static_cast<int>(i));
-    for (const auto& [level, members] : by_level) {
+    for (auto& [level, members] : by_level) {
       std::set<int> local;
       for (int i : members) gather_on_chip(items_[i], local);
       Refs nests;
       for (int i : local) nests.push_back(sink({items_[i].store}));
+      // Nests of a tile follow each other, in the order in which they need each other.
+      std::stable_sort(members.begin(), members.end(),
+                       [&](int a, int b) { return items_[a].tile < items_[b].tile; });
       for (const Refs& stores : group_stores(members)) nests.push_back(sink(stores));
       add_kernel(sink(nests), level);
     }
@@ -166,7 +226,7 @@ class Scheduler {
       std::set<const Node*> mine;
       for (Ref n : toposort(store_value(store)))
         if (is_reduce(n->op)) mine.insert(n.get());
-      size_t g = 0;
+      size_t g = items_[i].tile >= 0 ? groups.size() : 0;
       for (; g < groups.size(); ++g) {
         const bool shares = std::any_of(mine.begin(), mine.end(),
                                         [&](const Node* n) { return reductions[g].contains(n); });
@@ -230,6 +290,8 @@ class Scheduler {
   Ref root_;
   std::unordered_map<const Node*, Where> places_;
   std::vector<Item> items_;
+  std::vector<Tile> tiles_;
+  std::unordered_map<const Node*, int> tile_of_;
   std::unordered_map<const Node*, int> item_of_;
   std::unordered_map<const Node*, Ref> buffers_;
   Refs copies_;
@@ -259,7 +321,9 @@ std::string describe_store(Ref store) {
 }  // namespace
 
 const Refs& nests_of(const Kernel& kernel) { return kernel.tree->src; }
-bool is_local_nest(Ref nest) { return store_buffer(nest->src[0])->op == Op::Local; }
+bool is_local_nest(Ref nest) {
+  return store_buffer(nest->src[0])->op == Op::Local && tile_ranges(nest).empty();
+}
 
 Schedule make_schedule(Ref root, const PlacementOptions& options) {
   return Scheduler(root, options).run();

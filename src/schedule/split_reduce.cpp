@@ -1,6 +1,6 @@
 #include "schedule/split_reduce.h"
 
-#include <unordered_map>
+#include <algorithm>
 
 #include "graph/tensor.h"
 
@@ -34,18 +34,76 @@ Tensor reduce_like(Ref like, Refs src, int axis) {
                      std::move(shape)));
 }
 
+// A tensor of ones: what a denominator sums.
+bool is_one(Tensor x) {
+  Ref n = x.ref();
+  while (is_move(n->op)) n = n->src[0];
+  return n->op == Op::Const && n->arg.f == 1;
+}
+
 // The score without the axes along which it was only repeated (size 1 there), so that its maximum is stored once.
 Tensor unexpanded(Tensor x) { return x.ref()->op == Op::Expand ? Tensor(x.ref()->src[0]) : x; }
 
-Ref split_softmax(Ref node, int axis, const Chunks& c, SplitGraph& out) {
+void add_once(Refs& list, Ref x) {
+  if (std::find(list.begin(), list.end(), x) == list.end()) list.push_back(x);
+}
+
+// The tile of these scores: several sums are made with the same weights.
+TileTensors& tile_of(Ref scores, int axis, const Chunks& c, SplitGraph& out) {
+  for (TileTensors& tile : out.tiles)
+    if (tile.inner.front() == scores) return tile;
+  return out.tiles.emplace_back(
+      TileTensors{.axis = axis, .chunk = c.chunk, .inner = {scores}, .results = {}});
+}
+
+// Whether the scores are sums of products, which is what a tile is good at: others are cheaper computed again.
+bool is_made_of_sums(Ref score) {
+  if (score->op == Op::ReduceSum) return true;
+  if (is_reduce(score->op) || score->op == Op::Place || class_of(score->op) == OpClass::leaf)
+    return false;
+  if (score->op == Op::Gather) return is_made_of_sums(score->src[0]);
+  return std::any_of(score->src.begin(), score->src.end(), is_made_of_sums);
+}
+
+bool is_known_behind(Tensor x, int axis) {
+  const auto& shape = x.shape();
+  return std::all_of(shape.begin() + axis + 1, shape.end(),
+                     [](Ref d) { return const_int(d).has_value(); });
+}
+
+bool makes_tile(Ref node, int axis, const Chunks& c) {
+  const Tensor score = unexpanded(Tensor(node->src[0]));
+  return c.chunk % kLimitStep == 0 && is_made_of_sums(score.ref()) &&
+         is_known_behind(score, axis) && is_known_behind(Tensor(node->src[1]), axis);
+}
+
+// Chunk by chunk an online softmax, and the maximum of its scores.
+Ref split_online(Ref node, int axis, const Chunks& c, SplitGraph& out) {
   const Tensor score = divide_axis(Tensor(node->src[0]), axis, c);
   const Tensor value = divide_axis(Tensor(node->src[1]), axis, c);
-  const Tensor narrow = divide_axis(unexpanded(Tensor(node->src[0])), axis, c);
-  const Tensor top = max(narrow, axis + 1);
+  const Tensor top = max(divide_axis(unexpanded(Tensor(node->src[0])), axis, c), axis + 1);
   const Tensor part = reduce_like(node, {score.ref(), value.ref()}, axis + 1);
   out.partials.insert(top.ref().get());
   out.partials.insert(part.ref().get());
   const Tensor wide = expand(top, {part.shape().begin(), part.shape().end()});
+  return reduce_like(node, {wide.ref(), part.ref()}, axis).ref();
+}
+
+Ref split_softmax(Ref node, int axis, const Chunks& c, SplitGraph& out) {
+  if (!makes_tile(node, axis, c)) return split_online(node, axis, c, out);
+  const Tensor value = divide_axis(Tensor(node->src[1]), axis, c);
+  const Tensor score = divide_axis(unexpanded(Tensor(node->src[0])), axis, c);
+  const Tensor top = max(score, axis + 1);
+  const Tensor weight = exp(score - unsqueeze(top, axis + 1));
+  const Tensor part = is_one(value) ? sum(weight, axis + 1) : sum(weight * value, axis + 1);
+  const Tensor kept = place(top);  // the tile reads its own copy
+  TileTensors& tile = tile_of(score.ref(), axis, c, out);
+  for (Tensor inner : {top, weight}) add_once(tile.inner, inner.ref());
+  for (Tensor partial : {kept, part}) {
+    out.partials.insert(partial.ref().get());
+    add_once(tile.results, partial.ref());
+  }
+  const Tensor wide = expand(kept, {part.shape().begin(), part.shape().end()});
   return reduce_like(node, {wide.ref(), part.ref()}, axis).ref();
 }
 

@@ -6,18 +6,34 @@
 // is part of the graph and not of the machine, so results do not depend on the number of workers. It works for every
 // monoid: sums and maxima combine as themselves; an online softmax keeps (max, scaled sum) per chunk, and these combine
 // as an online softmax whose scores are the chunk maxima.
+//
+// Inside a chunk, which has a known length, an online softmax becomes the plain one: scores, their maximum, weights,
+// sums of weighted values. All of that is the work of one task, with scores and weights on chip (tiles.h).
 #pragma once
 
+#include <map>
 #include <unordered_set>
 
 #include "graph/node.h"
 
 namespace smelt {
 
+// Tensors that are computed chunk by chunk: [leading..., chunks, ...], equal in the leading axes.
+struct TileTensors {
+  int axis = 0;       // that of the chunks
+  int64_t chunk = 0;  // their length
+  Refs inner;         // scores (first), maxima and weights: nothing but the tile reads them
+  Refs results;       // partials
+};
+
 struct SplitGraph {
   Ref root;
   std::unordered_set<const Node*> partials;  // tensors that must have a buffer: one value per chunk
+  std::vector<TileTensors> tiles;
 };
+
+// What is left out at the end of a chunk is left out in steps of so many positions, which options can divide.
+constexpr int64_t kLimitStep = 16;
 
 SplitGraph split_reduce(Ref root);
 

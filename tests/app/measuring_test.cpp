@@ -112,8 +112,9 @@ TEST_CASE("perplexity of the held-out stories is the reference's" * doctest::tes
   // "perplexity" in tests/data/tiny-glm-Q4_K_M.json: exact activations to four digits and a little more, those of 8 bits
   // to 0.1 %.
   for (const auto& [policy, error] : {std::pair{"f32", 0.001}, std::pair{"q8", 0.026}}) {
-    const Outcome run = smelt::test::smelt({"perplexity", "--activations", policy, "-f",
-                                            SMELT_SOURCE_DIR "/tests/data/heldout_a.txt"});
+    const Outcome run =
+        smelt::test::smelt({"perplexity", "--activations", policy, "--cache-type", "f32", "-f",
+                            SMELT_SOURCE_DIR "/tests/data/heldout_a.txt"});
     CHECK(run.exit_code == 0);
     CHECK(contains(run.out, "chunks 23 of 512 tokens"));
     CHECK(std::abs(value_after(run.out, "all_positions ") - 27.389891) < error);

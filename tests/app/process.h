@@ -49,6 +49,7 @@ struct RunOptions {
   std::string input;                     // on standard input
   std::vector<std::string> environment;  // "DEBUG=1"
   size_t interrupt_after = SIZE_MAX;     // bytes on standard output, then Ctrl-C
+  int interrupt_after_ms = -1;           // since the start, then Ctrl-C
 };
 
 namespace detail {
@@ -83,7 +84,11 @@ inline void talk(pid_t child, const RunOptions& options, int in, int out, int er
   std::string* texts[] = {&outcome.out, &outcome.err};
   while (ends[0].fd >= 0 || ends[1].fd >= 0) {
     if (fed == options.input.size() && ends[2].fd >= 0) ::close(std::exchange(ends[2].fd, -1));
-    ::poll(ends, 3, -1);
+    const bool timed = options.interrupt_after_ms >= 0 && !signalled;
+    if (::poll(ends, 3, timed ? options.interrupt_after_ms : -1) == 0) {
+      ::kill(child, SIGINT);
+      signalled = true;
+    }
     for (int i = 0; i < 2; ++i) {
       if (ends[i].fd < 0 || !ends[i].revents) continue;
       const ssize_t got = ::read(ends[i].fd, buffer, sizeof buffer);

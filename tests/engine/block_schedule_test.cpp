@@ -29,8 +29,8 @@ TEST_CASE("a layer of experts decodes a token in at most 10 kernels") {
     for (bool quantise : {false, true}) {
       const FullSizeGlm glm(type);
       const Schedule schedule = decode_schedule(glm, 1, quantise);
-      MESSAGE(name_of(type) << std::string(quantise ? ", q8, " : ", f32, ") << schedule.kernels.size()
-                            << " kernels:\n"
+      MESSAGE(name_of(type) << std::string(quantise ? ", q8, " : ", f32, ")
+                            << schedule.kernels.size() << " kernels:\n"
                             << summary(schedule));
       CHECK(schedule.kernels.size() <= 10);
       CHECK(decode_schedule(glm, 0, quantise).kernels.size() <= 10);

@@ -145,6 +145,17 @@ TEST_CASE("a cache of halves changes logits only a little") {
   }
 }
 
+TEST_CASE("a cache of bytes changes logits a little more") {
+  const Model m = random_model({});
+  const Matrix wanted = ReferenceForward(*m.file, m.numbers).logits(kIds);
+  const auto decoded = decode(m, DType::U8);
+  for (size_t t = 0; t < kIds.size(); ++t) {
+    const double error = relative_error(decoded[t], wanted[t]);
+    CHECK(error > 0);
+    CHECK(error < 3e-2);
+  }
+}
+
 TEST_CASE("tokens of two sequences in one run do not see each other") {
   const Model m = random_model({});
   const std::vector<int> other = {60, 7};

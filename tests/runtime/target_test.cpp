@@ -65,3 +65,13 @@ TEST_CASE("targets can be named") {
         "[target] z80: not a known target; use one of host, x86-64-v2, x86-64-v3, x86-64-v4, "
         "sapphirerapids, znver4, alderlake, aarch64, neoverse-n1, neoverse-v1");
 }
+
+TEST_CASE("a processor without the best instructions of its kind is told about in one sentence") {
+  const auto missing = [](const char* name) { return missing_instructions(*named_target(name)); };
+  CHECK(missing("x86-64-v2").starts_with("[target] this processor, or its system, has no AVX2: "));
+  CHECK(missing("x86-64-v3").find("has no AVX-512: kernels use AVX2, ") != std::string::npos);
+  CHECK(missing("x86-64-v4").find("has no VNNI: kernels use AVX-512 ") != std::string::npos);
+  CHECK(missing("aarch64").find("kernels use plain NEON") != std::string::npos);
+  CHECK(missing("znver4").empty());
+  CHECK(missing("sapphirerapids").empty());
+}

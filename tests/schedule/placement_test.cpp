@@ -13,7 +13,7 @@ namespace {
 enum class Place { None, Memory, OnChip };
 
 Place place_of(Tensor tensor, Tensor result, const PlacementOptions& options = {}) {
-  const auto places = choose_places(sink({output(9, result)}), {}, options);
+  const auto places = choose_places({.root = sink({output(9, result)})}, options);
   const auto it = places.find(tensor.ref().get());
   if (it == places.end()) return Place::None;
   return it->second == Where::OnChip ? Place::OnChip : Place::Memory;

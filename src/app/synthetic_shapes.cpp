@@ -1,0 +1,319 @@
+#include "app/synthetic_shapes.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "base/ensure.h"
+#include "base/printable.h"
+
+namespace smelt {
+namespace {
+
+struct NamedShape {
+  const char* name;
+  Hyperparameters shape;
+};
+
+Hyperparameters glm_flash() {
+  return {.layers = 47,
+          .dense_layers = 1,
+          .vocabulary = 154880,
+          .context = 202752,
+          .hidden = 2048,
+          .epsilon = 1e-5,
+          .heads = 20,
+          .q_lora = 768,
+          .kv_lora = 512,
+          .nope = 192,
+          .rope = 64,
+          .v_head = 256,
+          .rotary = {.base = 1e6},
+          .dense_width = 10240,
+          .experts = 64,
+          .experts_used = 4,
+          .expert_width = 1536,
+          .shared_width = 1536,
+          .routing = Routing::Sigmoid,
+          .selection_bias = true,
+          .normalise_weights = true,
+          .weights_scale = 1.8};
+}
+
+Hyperparameters deepseek_lite() {
+  return {.layers = 27,
+          .dense_layers = 1,
+          .vocabulary = 102400,
+          .context = 163840,
+          .hidden = 2048,
+          .epsilon = 1e-6,
+          .heads = 16,
+          .q_lora = 0,
+          .kv_lora = 512,
+          .nope = 128,
+          .rope = 64,
+          .v_head = 128,
+          .rotary = {.base = 1e4, .factor = 40, .original_context = 4096, .log_multiplier = 0.0707},
+          .dense_width = 10944,
+          .experts = 64,
+          .experts_used = 6,
+          .expert_width = 1408,
+          .shared_width = 2 * 1408,
+          .routing = Routing::Softmax};
+}
+
+Hyperparameters moonlight() {
+  Hyperparameters m = deepseek_lite();
+  m.vocabulary = 163840;
+  m.context = 8192;
+  m.epsilon = 1e-5;
+  m.rotary = {.base = 5e4};
+  m.dense_width = 11264;
+  m.routing = Routing::Sigmoid;
+  m.selection_bias = true;
+  m.normalise_weights = true;
+  m.weights_scale = 2.446;
+  return m;
+}
+
+Hyperparameters kimi_k2() {
+  return {.layers = 61,
+          .dense_layers = 1,
+          .vocabulary = 163840,
+          .context = 131072,
+          .hidden = 7168,
+          .epsilon = 1e-6,
+          .heads = 64,
+          .q_lora = 1536,
+          .kv_lora = 512,
+          .nope = 128,
+          .rope = 64,
+          .v_head = 128,
+          .rotary = {.base = 5e4, .factor = 32, .original_context = 4096, .log_multiplier = 0.1},
+          .dense_width = 18432,
+          .experts = 384,
+          .experts_used = 8,
+          .expert_width = 2048,
+          .shared_width = 2048,
+          .routing = Routing::Sigmoid,
+          .selection_bias = true,
+          .normalise_weights = true,
+          .weights_scale = 2.827};
+}
+
+// Small enough for tests and for a first look; widths are whole blocks of every format.
+Hyperparameters tiny(Hyperparameters m) {
+  m.layers = 3;
+  m.vocabulary = 2048;
+  m.context = 8192;
+  m.hidden = 256;
+  m.heads = 4;
+  m.q_lora = m.q_lora ? 256 : 0;
+  m.dense_width = 512;
+  m.experts = 16;
+  m.shared_width = m.shared_width / m.expert_width * 256;
+  m.expert_width = 256;
+  return m;
+}
+
+const std::vector<NamedShape>& shapes() {
+  static const std::vector<NamedShape> list = {
+      {"glm-4.7-flash", glm_flash()},     {"deepseek-v2-lite", deepseek_lite()},
+      {"moonlight-16b-a3b", moonlight()}, {"kimi-k2", kimi_k2()},
+      {"tiny-glm", tiny(glm_flash())},    {"tiny-lite", tiny(deepseek_lite())},
+  };
+  return list;
+}
+
+std::string short_name(const std::string& tensor) {
+  return tensor.substr(0, tensor.find_last_of('.'));
+}
+
+// --- types
+
+// Block formats whose rows do not fit: what quantisers take instead.
+GgufType that_fits(GgufType type, int64_t k) {
+  while (k % info_of(type).elements != 0) {
+    switch (type) {
+      case GgufType::Q2_K:
+      case GgufType::Q3_K: type = GgufType::Q4_0; break;
+      case GgufType::Q4_K: type = GgufType::Q5_0; break;
+      case GgufType::Q5_K: type = GgufType::Q5_1; break;
+      case GgufType::Q6_K: type = GgufType::Q8_0; break;
+      case GgufType::IQ4_XS: type = GgufType::IQ4_NL; break;
+      default: type = GgufType::F16;
+    }
+  }
+  return type;
+}
+
+// The layers that the _M mixes give more bits to.
+bool is_precious(int64_t layer, int64_t layers) {
+  return layer < layers / 8 || layer >= 7 * layers / 8 || (layer - layers / 8) % 3 == 2;
+}
+
+GgufType q4_0_type(const std::string& name, int64_t, int64_t) {
+  if (name == "attn_k_b" || name == "attn_v_b") return GgufType::Q8_0;
+  if (name == "ffn_gate_shexp" || name == "ffn_up_shexp") return GgufType::Q5_K;
+  if (name == "ffn_down_shexp" || name == "output") return GgufType::Q6_K;
+  return GgufType::Q4_0;
+}
+
+GgufType k_medium_type(GgufType base, const std::string& name, int64_t layer, int64_t layers) {
+  const bool more = name.starts_with("ffn_down") && is_precious(layer, layers);
+  return more || name == "output" ? GgufType::Q6_K : base;
+}
+
+GgufType q4_k_m_type(const std::string& name, int64_t layer, int64_t layers) {
+  return k_medium_type(GgufType::Q4_K, name, layer, layers);
+}
+GgufType q5_k_m_type(const std::string& name, int64_t layer, int64_t layers) {
+  return k_medium_type(GgufType::Q5_K, name, layer, layers);
+}
+
+struct NamedMix {
+  const char* name;
+  GgufType (*type)(const std::string& tensor, int64_t layer, int64_t layers);
+};
+constexpr NamedMix kMixes[] = {
+    {"q4_0", q4_0_type}, {"q4_k_m", q4_k_m_type}, {"q5_k_m", q5_k_m_type}};
+
+std::string lower(std::string text) {
+  for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
+  return text;
+}
+
+// A mix of one type, "q8_0", "f16".
+std::optional<GgufType> uniform_type(const std::string& mix) {
+  std::string name = mix;
+  for (char& c : name) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 32) : c;
+  const auto type = gguf_type_from_name(name);
+  return type && info_of(*type).supported ? type : std::nullopt;
+}
+
+const NamedMix* find_mix(const std::string& name) {
+  for (const NamedMix& mix : kMixes)
+    if (mix.name == name) return &mix;
+  return nullptr;
+}
+
+GgufType type_of(const SyntheticSpec& spec, const TensorShape& tensor, int64_t layer) {
+  const std::string name = short_name(tensor.name);
+  if (tensor.rows.empty() || name == "ffn_gate_inp") return GgufType::F32;
+  const NamedMix* mix = find_mix(spec.mix);
+  return that_fits(mix ? mix->type(name, layer, spec.shape.layers) : *uniform_type(spec.mix),
+                   tensor.k);
+}
+
+// --- values
+
+// Products keep the size of what goes in; what is added to the residual stream grows it a little, so that layers differ.
+double deviation_of(const std::string& name, const TensorShape& t, const Hyperparameters& m) {
+  const double k = static_cast<double>(t.k);
+  if (name == "token_embd") return 1;
+  if (name == "output") return 2.5 / std::sqrt(k);
+  if (name == "exp_probs_b") return 0.05;
+  if (t.rows.empty()) return 0.02;  // norms, around 1
+  if (name == "attn_k_b") return 1 / std::sqrt(static_cast<double>(m.kv_lora));
+  return (name.starts_with("ffn_down") ? 1.5 : 1) / std::sqrt(k);
+}
+
+SyntheticTensor tensor_of(const SyntheticSpec& spec, const TensorShape& shape, int64_t layer) {
+  const std::string name = short_name(shape.name);
+  SyntheticTensor t{.name = (layer >= 0 ? layer_prefix(layer) : "") + shape.name,
+                    .type = type_of(spec, shape, layer)};
+  t.dims.push_back(static_cast<uint64_t>(shape.k));
+  for (size_t i = shape.rows.size(); i-- > 0;)
+    t.dims.push_back(static_cast<uint64_t>(shape.rows[i]));
+  const GgufTypeInfo& info = info_of(t.type);
+  t.bytes = t.dims[0] / info.elements * info.bytes;
+  for (size_t i = 1; i < t.dims.size(); ++i) t.bytes *= t.dims[i];
+  t.mean = shape.rows.empty() && name != "exp_probs_b" ? 1 : 0;
+  t.deviation = deviation_of(name, shape, spec.shape);
+  return t;
+}
+
+// --- names
+
+std::string listed(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
+
+Error refused(const std::string& text, const std::string& why) {
+  return Error{"[synthetic] " + printable(text, 60) + ": " + why};
+}
+
+std::vector<std::string> split_at_colons(const std::string& text) {
+  std::vector<std::string> parts = {""};
+  for (char c : text)
+    if (c == ':')
+      parts.emplace_back();
+    else
+      parts.back() += c;
+  return parts;
+}
+
+}  // namespace
+
+std::vector<std::string> synthetic_shapes() {
+  std::vector<std::string> names;
+  for (const NamedShape& s : shapes()) names.push_back(s.name);
+  return names;
+}
+
+std::vector<std::string> synthetic_mixes() {
+  std::vector<std::string> names;
+  for (const NamedMix& mix : kMixes) names.push_back(mix.name);
+  return names;
+}
+
+Result<SyntheticSpec> parse_synthetic(const std::string& text) {
+  const std::vector<std::string> parts = split_at_colons(lower(text));
+  if (parts.size() > 3) return refused(text, "has the form SHAPE:MIX:LAYERS");
+  const auto found = std::find_if(shapes().begin(), shapes().end(),
+                                  [&](const NamedShape& s) { return s.name == parts[0]; });
+  if (found == shapes().end())
+    return refused(text, "the shape is unknown; choose from " + listed(synthetic_shapes()));
+  SyntheticSpec spec{.name = text,
+                     .shape_name = parts[0],
+                     .names_layers = parts.size() > 2,
+                     .shape = found->shape,
+                     .mix = "q4_k_m"};
+  spec.shape.architecture = "deepseek2";
+  if (parts.size() > 1) spec.mix = parts[1];
+  if (!find_mix(spec.mix) && !uniform_type(spec.mix))
+    return refused(text, "the mix is unknown; choose from " + listed(synthetic_mixes()) +
+                             ", or name one type for all matrices, such as q8_0, q6_k or f16");
+  if (parts.size() > 2) {
+    int64_t layers = 0;
+    const auto [end, error] =
+        std::from_chars(parts[2].data(), parts[2].data() + parts[2].size(), layers);
+    if (error != std::errc() || end != parts[2].data() + parts[2].size() || layers < 1 ||
+        layers > spec.shape.layers)
+      return refused(
+          text, "the number of layers is not one from 1 to " + std::to_string(spec.shape.layers));
+    spec.shape.layers = layers;
+  }
+  spec.shape.dense_layers = std::min(spec.shape.dense_layers, spec.shape.layers);
+  return spec;
+}
+
+std::vector<SyntheticTensor> tensors_of(const SyntheticSpec& spec) {
+  std::vector<SyntheticTensor> out;
+  out.push_back(tensor_of(spec, embedding_tensor(spec.shape), -1));
+  for (int64_t layer = 0; layer < spec.shape.layers; ++layer)
+    for (const TensorShape& t : layer_tensors(spec.shape, layer))
+      out.push_back(tensor_of(spec, t, layer));
+  for (const TensorShape& t : head_tensors(spec.shape)) out.push_back(tensor_of(spec, t, -1));
+  return out;
+}
+
+uint64_t weight_bytes(const SyntheticSpec& spec) {
+  uint64_t bytes = 0;
+  for (const SyntheticTensor& t : tensors_of(spec)) bytes += t.bytes;
+  return bytes;
+}
+
+}  // namespace smelt

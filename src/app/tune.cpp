@@ -1,0 +1,328 @@
+// `smelt tune`: a search for better options of the kernels that a model spends its time in.
+#include "engine/tune.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <random>
+
+#include "app/bench_sample.h"
+#include "app/checks.h"
+#include "app/command.h"
+#include "app/engine_flags.h"
+#include "app/interrupt.h"
+#include "app/profile_machine.h"
+#include "app/profile_words.h"
+#include "app/stopwatch.h"
+#include "app/tune_report.h"
+#include "base/progress.h"
+#include "engine/tune_child.h"
+#include "engine/tuned_options.h"
+#include "runtime/target.h"
+
+namespace smelt {
+namespace {
+
+constexpr int kDecoded = 12;           // tokens that are timed
+constexpr double kWorthwhile = 0.005;  // share of a plan below which a kernel is left alone
+constexpr double kShortPrompt = 2;     // seconds: read it once more, with everything warm
+constexpr double kFewestSeconds = 2;   // for one kernel
+constexpr uint64_t kPerMille = 1000;
+
+constexpr const char* kExplanation =
+    "Searches for better options of the kernels that the model spends its time in, the costliest "
+    "first: compiles what looks\n"
+    "promising, compares its output with the reference, times it with cold weights in turns with "
+    "the kernel as it is without\n"
+    "tuning. What is faster is kept for this processor, and every later start uses it. Ctrl-C ends "
+    "the search and keeps what\n"
+    "was found so far. Let the machine do nothing else meanwhile.\n"
+    "\nExamples:\n"
+    "  smelt tune -m model.gguf                    ten minutes, shared out by what kernels cost\n"
+    "  smelt tune -m model.gguf --minutes 60       longer\n"
+    "  smelt tune -m model.gguf --dry-run          what would be searched\n"
+    "  smelt tune -m model.gguf --kernel sum_2048  one kernel, as `smelt profile` names it\n";
+
+struct TuneFlags {
+  EngineFlags engine;
+  double minutes = 10;
+  int64_t prompt_tokens = 256;
+  std::string plan = "both";
+  std::string kernel;
+  bool dry_run = false;
+};
+
+std::vector<int32_t> random_tokens(const Session& session, int64_t count) {
+  std::mt19937_64 random;  // the same in every run
+  std::vector<int32_t> tokens(static_cast<size_t>(count));
+  for (int32_t& t : tokens)
+    t = static_cast<int32_t>(random() % static_cast<uint64_t>(session.vocabulary_size()));
+  return tokens;
+}
+
+// Replays of one plan: what each launch cost, and with which launch values.
+class PlanTimes {
+ public:
+  void add(const RunTimes& run) {
+    samples_.resize(run.times_ns.size() - 1);
+    for (size_t i = 0; i + 1 < run.times_ns.size(); ++i)
+      samples_[i].push_back(static_cast<double>(run.times_ns[i + 1] - run.times_ns[i]) * 1e-9);
+    symbols_ = run.symbols;
+    tokens_ = run.tokens;
+    position_ = run.position;
+  }
+
+  void forget() { samples_.clear(); }
+  bool empty() const { return samples_.empty(); }
+  // The least disturbed one.
+  double seconds(size_t launch) const { return sample_of(samples_[launch]).min; }
+  const SymbolValues& symbols() const { return symbols_; }
+  int64_t tokens() const { return tokens_; }
+  int64_t position() const { return position_; }
+
+ private:
+  std::vector<std::vector<double>> samples_;  // by launch
+  SymbolValues symbols_;
+  int64_t tokens_ = 0, position_ = 0;
+};
+
+class TuneRun {
+ public:
+  TuneRun(const TuneFlags& flags, Session& session, const MachineRates& machine)
+      : flags_(flags),
+        session_(session),
+        machine_(machine),
+        tokens_(random_tokens(session, flags.prompt_tokens + kDecoded)) {}
+
+  // Runs both plans and lists the kernels that are worth a search, those of decode first.
+  Status survey() {
+    session_.observe([this](const RunTimes& run) { times_[run.plan].add(run); });
+    SMELT_CHECK(decode());
+    if (wants("decode")) list(PlanKind::Decode, "decode");
+    if (wants("prefill") && prompt().size() > 1) list(PlanKind::Prefill, "prefill");
+    session_.observe({});
+    if (jobs_.empty() && !flags_.kernel.empty())
+      return Error{"[tune] " + flags_.kernel +
+                   ": no kernel of these plans has this in its name; --dry-run lists them"};
+    return {};
+  }
+
+  const std::vector<TuneJob>& jobs() const { return jobs_; }
+  const std::vector<TunePlan>& plans() const { return plans_; }
+
+  // Keeps each gain as soon as it is found.
+  Result<std::vector<TunedJob>> tune(const std::string& path) {
+    const TunedOptions known = TunedOptions::load(host_target());
+    std::vector<TunedJob> done;
+    Stopwatch watch;
+    double left = flags_.minutes * 60, shares = 0;
+    for (const TuneJob& j : jobs_) shares += j.share;
+    std::string ready;  // the plan whose inputs are in place
+    for (size_t i = 0; i < jobs_.size() && !interrupted() && left > 0; ++i) {
+      const TuneJob& job = jobs_[i];
+      if (job.plan != ready) SMELT_CHECK(job.plan == "decode" ? decode() : prefill());
+      ready = job.plan;
+      const double seconds = std::max(left * job.share / shares, kFewestSeconds);
+      // What the child does to the session's memory is its own, so that the inputs stay in place here.
+      Result<TuneOutcome> outcome = in_child([&] { return tune(job, i, known, seconds); });
+      done.push_back(outcome ? TunedJob{job, outcome.take(), ""}
+                             : TunedJob{job, {}, outcome.error().message});
+      SMELT_CHECK(keep(done.back(), known, path));
+      shares -= job.share;
+      left -= watch.lap();
+    }
+    return done;
+  }
+
+ private:
+  bool wants(const char* plan) const { return flags_.plan == "both" || flags_.plan == plan; }
+  std::span<const int32_t> prompt() const {
+    return std::span(tokens_).first(static_cast<size_t>(flags_.prompt_tokens));
+  }
+
+  Status append(std::span<const int32_t> tokens) {
+    SMELT_TRY(logits, session_.append(tokens, &interrupted()));
+    (void)logits;
+    return {};
+  }
+
+  Status prefill() {
+    session_.reset();
+    return prompt().empty() ? Status() : append(prompt());
+  }
+
+  // A prompt and some tokens behind it.
+  Status decode() {
+    Stopwatch watch;
+    SMELT_CHECK(prefill());
+    if (watch.lap() < kShortPrompt) {
+      times_[PlanKind::Prefill].forget();
+      SMELT_CHECK(prefill());
+    }
+    for (const int32_t& token : std::span(tokens_).last(kDecoded)) SMELT_CHECK(append({&token, 1}));
+    return {};
+  }
+
+  void list(PlanKind kind, const std::string& name) {
+    const PlanTimes& times = times_[kind];
+    if (times.empty()) return;
+    const std::vector<PlanLaunch> launches = session_.launches(kind);
+    TunePlan plan{name, kind == PlanKind::Decode ? 1 : times.tokens()};
+    std::map<int, TuneJob> jobs;
+    std::string stage;
+    for (size_t i = 0; i < launches.size(); ++i) {
+      const PlanLaunch& launch = launches[i];
+      TuneJob& job = jobs[launch.kernel];
+      stage = stage_of(launch, stage);
+      if (job.calls == 0) job = job_of(launch, name, stage, times);
+      ++job.calls;
+      job.seconds += times.seconds(i);
+      plan.seconds += times.seconds(i);
+    }
+    std::vector<TuneJob> chosen;
+    for (auto& [kernel, job] : jobs) {
+      job.share = job.seconds / plan.seconds;
+      job.floor_seconds *= job.calls;
+      const bool named = !flags_.kernel.empty();
+      if (named ? job.name.find(flags_.kernel) != std::string::npos : job.share >= kWorthwhile)
+        chosen.push_back(job);
+    }
+    std::sort(chosen.begin(), chosen.end(),
+              [](const TuneJob& a, const TuneJob& b) { return a.seconds > b.seconds; });
+    jobs_.insert(jobs_.end(), chosen.begin(), chosen.end());
+    plans_.push_back(plan);
+  }
+
+  TuneJob job_of(const PlanLaunch& launch, const std::string& plan, const std::string& stage,
+                 const PlanTimes& times) const {
+    const KernelDescription kernel = session_.kernel(launch.kernel);
+    BufferContents positions;
+    for (size_t i = 0; i < launch.buffers.size(); ++i)
+      if (launch.buffers[i].name == "positions")
+        positions[static_cast<int64_t>(i)] = times.position() + times.tokens() / 2;
+    const KernelCost cost = cost_of(kernel.tree, times.symbols(), positions);
+    double bytes = 0;
+    for (size_t i = 0; i < std::min(cost.buffers.size(), launch.buffers.size()); ++i)
+      bytes += std::min(cost.buffers[i].read + cost.buffers[i].written,
+                        static_cast<double>(launch.buffers[i].bytes));
+    return {.plan = plan,
+            .stage = stage,
+            .what = launch_in_words(launch, kernel.tree, cost),
+            .name = kernel.name,
+            .kernel = launch.kernel,
+            .floor_seconds = machine_.bytes_per_second > 0 ? bytes / machine_.bytes_per_second : 0,
+            .options = to_string(kernel.opts)};
+  }
+
+  Result<TuneOutcome> tune(const TuneJob& job, size_t number, const TunedOptions& known,
+                           double seconds) {
+    const PlanKind kind = job.plan == "decode" ? PlanKind::Decode : PlanKind::Prefill;
+    const PlanSites sites(session_, kind, times_[kind].symbols(), machine_.threads,
+                          static_cast<double>(session_.stats().bytes_per_token));
+    const TuneSite site = sites.site(job.kernel);
+    Progress bar("tuning " + std::to_string(number + 1) + " of " + std::to_string(jobs_.size()) +
+                     ", " + job.plan + " " + job.stage,
+                 kPerMille);
+    TuneRequest request{
+        .site = site,
+        .target = host_target(),
+        .threads = machine_.threads,
+        .bytes_per_second = machine_.bytes_per_second,
+        .limits = {.seconds = seconds},
+        .cancel = &interrupted(),
+        .progress = [&](double fraction) { bar.set(static_cast<uint64_t>(fraction * kPerMille)); }};
+    if (const TunedEntry* entry = known.find(site.tree)) request.known = {entry->opts};
+    return tune_kernel(request);
+  }
+
+  // A gain goes into the database; an entry that has become worthless goes out of it.
+  Status keep(const TunedJob& tuned, const TunedOptions& known, const std::string& path) const {
+    const Ref tree = session_.kernel(tuned.job.kernel).tree;
+    const TuneOutcome& outcome = tuned.outcome;
+    const TunedEntry entry{.kernel = kernel_hash(tree),
+                           .device = device_text(host_target()),
+                           .compiler = compiler_text(),
+                           .program = outcome.program,
+                           .before_us = outcome.before_us,
+                           .after_us = outcome.after_us,
+                           .name = tuned.job.name,
+                           .opts = outcome.after};
+    if (tuned.problem.empty() && outcome.improved) return remember_tuned(path, {&entry, 1});
+    const bool worthless = known.find(tree) && (!tuned.problem.empty() || !outcome.interrupted);
+    return worthless ? forget_tuned(path, {&entry, 1}) : Status();
+  }
+
+  const TuneFlags& flags_;
+  Session& session_;
+  const MachineRates& machine_;
+  const std::vector<int32_t> tokens_;
+  std::map<PlanKind, PlanTimes> times_;
+  std::vector<TunePlan> plans_;
+  std::vector<TuneJob> jobs_;
+};
+
+Result<std::string> database(bool dry_run) {
+  SMELT_TRY(path, tuned_file());
+  if (path.empty() && !dry_run)
+    return Error{
+        "[tune] SMELT_CACHE: off, so there is no place to keep options in; set it to a folder, or "
+        "use --dry-run"};
+  return path;
+}
+
+Result<int> run_tune(const TuneFlags& flags) {
+  SMELT_TRY(path, database(flags.dry_run));
+  SMELT_TRY(file, open_model(flags.engine.model));
+  SMELT_TRY(machine, measure_machine(flags.engine.threads));
+  SessionOptions options = session_options(flags.engine);
+  options.use_tuned = false;  // what is compared with is the heuristic's choice
+  SMELT_TRY(session, open_session(file, options));
+  if (flags.prompt_tokens + kDecoded > session->context())
+    return Error{"[tune] " + std::to_string(flags.prompt_tokens + kDecoded) +
+                 " tokens do not fit a context of " + std::to_string(session->context()) +
+                 "; make it longer with -c, or the prompt shorter with --prompt-tokens"};
+  (void)interrupted();
+  TuneRun run(flags, *session, machine);
+  const Status surveyed = run.survey();
+  if (interrupted()) return kExitInterrupted;
+  SMELT_CHECK(surveyed);
+  if (flags.dry_run) {
+    std::fputs(tune_plan_text(run.plans(), run.jobs()).c_str(), stdout);
+    return 0;
+  }
+  SMELT_TRY(done, run.tune(path));
+  std::fputs(tune_report(run.plans(), done).c_str(), stdout);
+  if (done.size() < run.jobs().size())
+    std::printf("%zu of %zu kernels were searched; the others had no time left\n", done.size(),
+                run.jobs().size());
+  const bool any =
+      std::any_of(done.begin(), done.end(), [](const TunedJob& t) { return t.outcome.improved; });
+  if (any) std::printf("kept in %s\n", path.c_str());
+  return interrupted() ? kExitInterrupted : 0;
+}
+
+}  // namespace
+
+Action declare_tune(CLI::App& app) {
+  const auto flags = std::make_shared<TuneFlags>();
+  declare_engine_flags(app, flags->engine);
+  app.add_option("--minutes", flags->minutes,
+                 "time for the search, shared out by what kernels cost")
+      ->type_name("N")
+      ->check(number(0.01, 10000));
+  app.add_option("--prompt-tokens", flags->prompt_tokens,
+                 "tokens of the prompt that is read, and in the context while decoding")
+      ->type_name("N")
+      ->check(whole_number(0, 256));
+  app.add_option("--plan", flags->plan, "which kernels: those of decode, of prefill, or both")
+      ->type_name("KIND")
+      ->check(one_of({"both", "decode", "prefill"}));
+  app.add_option("--kernel", flags->kernel, "only kernels with this in their name")
+      ->type_name("NAME");
+  app.add_flag("--dry-run", flags->dry_run, "list the kernels, search nothing and keep nothing");
+  app.footer(kExplanation);
+  return [flags] { return run_tune(*flags); };
+}
+
+}  // namespace smelt

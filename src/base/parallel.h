@@ -1,0 +1,25 @@
+// A loop over independent items on several threads.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <thread>
+#include <vector>
+
+namespace smelt {
+
+// Calls f(item, worker) once for each item of 0 .. count - 1, in about that order, on up to `threads` threads; worker 0
+// is the caller, so what is to happen in one thread only (a progress bar, say) happens there. Returns when all are done.
+template <class F>
+void for_each_in_parallel(size_t count, int threads, const F& f) {
+  std::atomic<size_t> next = 0;
+  const auto work = [&](int worker) {
+    for (size_t i = next++; i < count; i = next++) f(i, worker);
+  };
+  std::vector<std::thread> others;
+  for (int i = 1; i < threads && static_cast<size_t>(i) < count; ++i) others.emplace_back(work, i);
+  work(0);
+  for (std::thread& thread : others) thread.join();
+}
+
+}  // namespace smelt

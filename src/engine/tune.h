@@ -1,0 +1,66 @@
+// Tune: a beam search over the options of one kernel.
+//
+//   starting points: the heuristic's options, those it has for machines somewhat like this one, those found before
+//   then, over and over: the neighbours of the best few (tune_moves.h) - how long each should take (tune_estimate.h) -
+//   the promising ones compiled - compared with the reference (tune_judge.h) - timed in turns with the heuristic's
+//   kernel, weights cold (tune_bench.h)
+//   at last: the best few against the heuristic's once more, with many more rounds
+//
+// Nests of a kernel are searched together: a step changes one of them.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "base/target.h"
+#include "codegen/codegen.h"
+#include "engine/tune_site.h"
+#include "runtime/workers.h"
+
+namespace smelt {
+
+struct TuneLimits {
+  double seconds = 60;
+  int beam = 4;         // lists of options whose neighbours are looked at
+  int generation = 24;  // neighbours of a beam that are compiled at most
+  double gain = 0.02;   // that a kernel must at least be faster by
+};
+
+struct TuneCounts {
+  int considered = 0;  // lists of options
+  int hopeless = 0;    // left out by the estimate
+  int compiled = 0;
+  int wrong = 0;  // disagreed with the reference
+};
+
+struct TuneOutcome {
+  KernelOpts before, after;            // the heuristic's, and the best found
+  double before_us = 0, after_us = 0;  // of the last comparison: see typical_of()
+  uint64_t program = 0;                // program_hash() of the best
+  bool improved = false;
+  double floor_us = 0;  // what memory alone would take
+  TuneCounts counts;
+  std::vector<std::string> wrong;  // of candidates that disagreed: options and where
+  size_t judged_elements = 0;      // by the interpreter
+  bool interrupted = false;
+};
+
+struct TuneRequest {
+  const TuneSite& site;
+  const CpuTarget& target;
+  int threads = 1;
+  double bytes_per_second = 0;    // that memory gives to all threads
+  std::vector<KernelOpts> known;  // found before: taken as starting points where they fit
+  TuneLimits limits;
+  const std::atomic<bool>* cancel = nullptr;  // stop, and give what was found
+  std::function<void(double fraction)> progress = {};
+};
+
+// An Error if the kernel cannot be judged, or is wrong before it is tuned. Otherwise what was found, which agreed with the
+// reference and is the same for every number of workers; `improved` says whether it is worth keeping.
+Result<TuneOutcome> tune_kernel(const TuneRequest& request);
+
+}  // namespace smelt

@@ -1,0 +1,133 @@
+#include "engine/tune_estimate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <vector>
+
+#include "graph/scalar_math.h"
+
+namespace smelt {
+namespace {
+
+constexpr double kWorkPerSecond = 6e9;  // of one core: two instructions a cycle
+constexpr double kRound = 1;            // of a loop: count and jump
+constexpr double kSpill = 2;            // store and load again
+constexpr double kScalarInteger = 0.3;  // addresses, which run beside the vectors
+
+// Adds up a program's instructions, each as often as the loops around it turn.
+class Walk {
+ public:
+  explicit Walk(const EstimateRequest& request)
+      : request_(request), values_(request.program.code.size()) {}
+
+  ProgramEstimate run() {
+    ProgramEstimate out;
+    std::vector<double> times = {1}, carried = {0};
+    for (size_t at = 0; at < request_.program.code.size(); ++at) {
+      const Instruction& i = request_.program.code[at];
+      values_[at] = value_of(i);
+      if (i.kind == Inst::Loop) {
+        times.push_back(times.back() * rounds(i));
+        carried.push_back(0);
+        out.work += times.back() * kRound;
+      } else if (i.kind == Inst::EndLoop) {
+        const double registers = request_.target.vector_registers;
+        out.spills += std::max(0.0, carried.back() - registers) * times.back() * kSpill;
+        times.pop_back();
+        carried.pop_back();
+      } else {
+        if (i.kind == Inst::AccSet) carried.back() += vectors_of(i.dtype, i.lanes);
+        out.work += times.back() * work_of(i);
+      }
+    }
+    return out;
+  }
+
+ private:
+  double vectors_of(DType dtype, int lanes) const {
+    const double bytes = static_cast<double>(size_of(dtype)) * lanes;
+    return std::max(1.0, std::ceil(bytes / request_.target.vector_bytes));
+  }
+
+  double work_of(const Instruction& i) const {
+    switch (i.kind) {
+      case Inst::Symbol:
+      case Inst::Part:
+      case Inst::LaneIndex:
+      case Inst::Buffer:
+      case Inst::Scratch:
+      case Inst::Loop:
+      case Inst::EndLoop:
+      case Inst::Acc:
+      case Inst::AccGet:
+      case Inst::AccSet: return 0;
+      case Inst::Prefetch: return 1;
+      case Inst::LaneReduce: return 2 * std::log2(std::max(i.lanes, 2));
+      case Inst::Load:
+      case Inst::Store: {
+        const bool scattered = code(i.src[1]).lanes > 1;
+        return scattered ? i.lanes : vectors_of(i.dtype, i.lanes);
+      }
+      case Inst::Value: break;
+    }
+    if (i.op == Op::Const) return 0;
+    if (i.lanes == 1 && is_int(i.dtype)) return kScalarInteger;
+    // A conversion works on the wider of the two types.
+    double vectors = vectors_of(i.dtype, i.lanes);
+    for (int s : i.src) vectors = std::max(vectors, vectors_of(code(s).dtype, code(s).lanes));
+    return vectors;
+  }
+
+  double rounds(const Instruction& loop) const {
+    const auto begin = known(loop.src[0]), end = known(loop.src[1]);
+    return begin && end ? static_cast<double>(std::max<int64_t>(*end - *begin, 0)) : 1;
+  }
+
+  // As the only worker sees it in the first round of every loop.
+  std::optional<int64_t> value_of(const Instruction& i) const {
+    switch (i.kind) {
+      case Inst::Symbol: {
+        const auto given =
+            request_.symbols.find(request_.program.symbols[static_cast<size_t>(i.arg.i)]);
+        return given == request_.symbols.end() ? std::optional<int64_t>() : given->second;
+      }
+      case Inst::Part: return i.arg.i;  // part 0 of 1
+      case Inst::Loop: return known(i.src[0]);
+      case Inst::Value: break;
+      default: return std::nullopt;
+    }
+    if (i.lanes != 1 || i.dtype != DType::I64) return std::nullopt;
+    if (i.op == Op::Const) return i.arg.i;
+    if (i.src.size() != 2 || !known(i.src[0]) || !known(i.src[1])) return std::nullopt;
+    const auto result =
+        apply_binary(i.op, i.dtype, {.i = *known(i.src[0])}, {.i = *known(i.src[1])});
+    return result ? std::optional<int64_t>(result->i) : std::nullopt;
+  }
+
+  const Instruction& code(int at) const { return request_.program.code[static_cast<size_t>(at)]; }
+  std::optional<int64_t> known(int at) const { return values_[static_cast<size_t>(at)]; }
+
+  const EstimateRequest& request_;
+  std::vector<std::optional<int64_t>> values_;
+};
+
+// The worker that has most tasks is waited for.
+double share_of_slowest(int64_t tasks, int workers) {
+  if (tasks <= 0) return 1;
+  return static_cast<double>((tasks + workers - 1) / workers) / static_cast<double>(tasks);
+}
+
+}  // namespace
+
+ProgramEstimate estimate(const EstimateRequest& request) {
+  ProgramEstimate out = Walk(request).run();
+  const double share = share_of_slowest(request.tasks, request.workers);
+  const double compute = (out.work + out.spills) * share / kWorkPerSecond;
+  const double memory = request.bytes_per_second > 0 ? request.bytes / request.bytes_per_second : 0;
+  // Waiting for memory and computing overlap, but never quite.
+  out.seconds = std::max(compute, memory) + 0.1 * std::min(compute, memory);
+  return out;
+}
+
+}  // namespace smelt

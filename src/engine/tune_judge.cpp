@@ -1,0 +1,236 @@
+#include "engine/tune_judge.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "base/ensure.h"
+#include "graph/rules_algebra.h"
+#include "schedule/schedule.h"
+
+namespace smelt {
+namespace {
+
+constexpr double kAgreement = 2e-5;  // of sums in f32, in any order
+// Where activations are rounded to 8 bits, a value near the middle of two steps may go either way: one term of a sum moves
+// by one step.
+constexpr double kAgreementOfRounded = 5e-3;
+constexpr double kMeanAgreement = 2e-4;    // few terms do
+constexpr double kOperationsJudged = 2e6;  // of the elements that the interpreter computes
+constexpr double kLocalOperations = 3e7;   // of on-chip buffers, which it computes in full
+constexpr double kFewestElements = 16, kMostElements = 2048;
+constexpr int64_t kOtherParts = 3;
+
+bool rounds_floats(Ref tree) {
+  const Refs nodes = toposort(tree);
+  return std::any_of(nodes.begin(), nodes.end(), [](Ref n) {
+    return n->op == Op::Cast && is_int(n->dtype) && is_float(n->src[0]->dtype);
+  });
+}
+
+bool loads(Ref tree, int64_t buffer) {
+  const Refs nodes = toposort(tree);
+  return std::any_of(nodes.begin(), nodes.end(), [&](Ref n) {
+    return n->op == Op::Load && n->src[0]->op == Op::Param && n->src[0]->arg.i == buffer;
+  });
+}
+
+Ref with_symbols(Ref tree, const SymbolValues& symbols) {
+  Replacements values;
+  for (Ref n : toposort(tree))
+    if (n->op == Op::Var) values[n] = constant(symbols.at(n->arg.name));
+  return values.empty() ? tree : substitute(tree, values);
+}
+
+bool has_load(Ref expr) {
+  const Refs nodes = toposort(expr);
+  return std::any_of(nodes.begin(), nodes.end(), [](Ref n) { return n->op == Op::Load; });
+}
+
+Scalar read(const std::byte* at, DType dtype) {
+  uint64_t bits = 0;
+  std::memcpy(&bits, at, static_cast<size_t>(size_of(dtype)));
+  return from_bits(bits, dtype);
+}
+
+// A step of 8 bits, up or down.
+bool is_next_step(DType dtype, Scalar a, Scalar b) {
+  return size_of(dtype) == 1 && std::abs(a.i - b.i) <= 1;
+}
+
+Refs stores_of(Ref tree) {
+  Refs out;
+  for (Ref nest : tree->src)
+    for (Ref store : nest->src)
+      if (store_buffer(store)->op == Op::Param) out.push_back(store);
+  return out;
+}
+
+}  // namespace
+
+Result<TuneJudge> TuneJudge::make(const TuneSite& site, KernelEntry base, Workers& workers) {
+  TuneJudge judge(site, workers);
+  judge.rounds_ = rounds_floats(site.tree);
+  judge.agreement_ = judge.rounds_ ? kAgreementOfRounded : kAgreement;
+  judge.find_regions();
+  site.prepare();
+  SMELT_CHECK(judge.ask_interpreter());
+  judge.poison();
+  judge.run(base);
+  if (const std::string problem = judge.compare_elements(); !problem.empty())
+    return Error{"[tune] " + site.name +
+                 ": without tuning it disagrees with the interpreter: " + problem};
+  for (Region& region : judge.regions_) {
+    const std::byte* at = judge.memory(region.buffer) + region.first;
+    region.reference.assign(at, at + region.bytes);
+    if (!is_float(region.dtype)) continue;
+    for (int64_t i = 0; i + size_of(region.dtype) <= region.bytes; i += size_of(region.dtype))
+      if (const double x = std::abs(read(at + i, region.dtype).f); std::isfinite(x))
+        region.scale = std::max(region.scale, 1 + x);
+  }
+  return judge;
+}
+
+// Stores whose addresses depend on values in memory (rows of the cache) are left to the interpreter's elements.
+void TuneJudge::find_regions() {
+  for (Ref store : stores_of(with_symbols(site_->tree, site_->symbol_values()))) {
+    const int64_t buffer = store_buffer(store)->arg.i;
+    in_place_ |= loads(site_->tree, buffer);
+    const Ref offset = store_offset(store);
+    if (has_load(offset)) continue;
+    const DType dtype = store_value(store)->dtype;
+    const int64_t limit = site_->buffers[static_cast<size_t>(buffer)].bytes;
+    const int64_t first = std::max<int64_t>(offset->min, 0),
+                  end = std::min(offset->max + size_of(dtype), limit);
+    if (first < end) regions_.push_back({buffer, first, end - first, dtype, {}, 1});
+  }
+}
+
+Status TuneJudge::ask_interpreter() {
+  const SymbolValues symbols = site_->symbol_values();
+  Refs local, other;
+  for (Ref nest : site_->tree->src) (is_local_nest(nest) ? local : other).push_back(nest);
+  const auto operations = [&](const Refs& nests) {
+    return nests.empty() ? 0
+                         : cost_of(smelt::make(Op::Sink, DType::Void, nests), symbols).operations();
+  };
+  if (operations(local) > kLocalOperations)
+    return Error{"[tune] " + site_->name + ": too much work for the interpreter to judge"};
+  double stored = 0;
+  for (Ref store : stores_of(with_symbols(site_->tree, symbols))) {
+    double elements = 1;
+    for (Ref range : store_ranges(store)) elements *= static_cast<double>(range->src[0]->max);
+    stored += elements;
+  }
+  const double each = operations(other) / std::max(stored, 1.0);
+  const double count = kOperationsJudged / std::max(each, 1.0);
+  SMELT_TRY(expected, evaluate_kernel({.tree = site_->tree,
+                                       .buffers = buffers(),
+                                       .variables = symbols,
+                                       .elements_per_store = static_cast<int64_t>(
+                                           std::clamp(count, kFewestElements, kMostElements))}));
+  expected_ = std::move(expected);
+  return {};
+}
+
+std::byte* TuneJudge::memory(int64_t buffer) const {
+  return static_cast<std::byte*>(
+      const_cast<void*>(site_->launches[0][static_cast<size_t>(buffer)]));
+}
+
+std::vector<std::span<const std::byte>> TuneJudge::buffers() const {
+  std::vector<std::span<const std::byte>> out;
+  for (size_t i = 0; i < site_->buffers.size(); ++i)
+    out.emplace_back(memory(static_cast<int64_t>(i)), static_cast<size_t>(site_->buffers[i].bytes));
+  return out;
+}
+
+int64_t TuneJudge::bytes() const {
+  int64_t bytes = 0;
+  for (const Region& r : regions_) bytes += r.bytes;
+  return bytes;
+}
+
+// Output of an earlier kernel must not pass for that of the next one.
+void TuneJudge::poison() {
+  if (in_place_) return;
+  for (const Region& r : regions_)
+    std::memset(memory(r.buffer) + r.first, 0xff, static_cast<size_t>(r.bytes));
+  for (const KernelElement& e : expected_)
+    std::memset(memory(e.buffer) + e.offset, 0xff, static_cast<size_t>(size_of(e.dtype)));
+}
+
+void TuneJudge::run(KernelEntry kernel) {
+  const Launch launch{kernel, site_->launches[0]};
+  workers_->run({&launch, 1}, site_->symbols.data());
+}
+
+std::string TuneJudge::compare_elements() const {
+  std::vector<KernelElement> exact;
+  for (const KernelElement& e : expected_) {
+    const Scalar got = read(memory(e.buffer) + e.offset, e.dtype);
+    if (!rounds_ || is_float(e.dtype) || !is_next_step(e.dtype, got, e.value)) exact.push_back(e);
+  }
+  const KernelDifference d = difference(exact, buffers());
+  return d.worst <= agreement_ ? "" : d.where;
+}
+
+std::string TuneJudge::compare_region(const Region& region) const {
+  const std::byte* at = memory(region.buffer) + region.first;
+  if (std::memcmp(at, region.reference.data(), region.reference.size()) == 0) return "";
+  const int64_t size = size_of(region.dtype);
+  double differences = 0;
+  for (int64_t i = 0; i + size <= region.bytes; i += size) {
+    const Scalar got = read(at + i, region.dtype),
+                 wanted = read(region.reference.data() + i, region.dtype);
+    if (std::memcmp(at + i, region.reference.data() + i, static_cast<size_t>(size)) == 0) continue;
+    if (is_float(region.dtype)) differences += std::abs(got.f - wanted.f) / region.scale;
+    const bool agrees = is_float(region.dtype)
+                            ? std::abs(got.f - wanted.f) <=
+                                  agreement_ * region.scale * (region.dtype == DType::F32 ? 1 : 64)
+                            : rounds_ && is_next_step(region.dtype, got, wanted);
+    if (!agrees)
+      return "buffer " + std::to_string(region.buffer) + ", byte " +
+             std::to_string(region.first + i) + ": " +
+             (is_float(region.dtype)
+                  ? std::to_string(got.f) + " and not " + std::to_string(wanted.f)
+                  : std::to_string(got.i) + " and not " + std::to_string(wanted.i));
+  }
+  const double mean = differences / static_cast<double>(std::max<int64_t>(region.bytes / size, 1));
+  return mean <= kMeanAgreement
+             ? ""
+             : "buffer " + std::to_string(region.buffer) + " is off everywhere, by a little";
+}
+
+std::string TuneJudge::problem_with(KernelEntry kernel) {
+  if (in_place_) site_->prepare();
+  poison();
+  run(kernel);
+  std::string problem = compare_elements();
+  for (size_t i = 0; i < regions_.size() && problem.empty(); ++i)
+    problem = compare_region(regions_[i]);
+  if (!problem.empty()) site_->prepare();
+  return problem;
+}
+
+bool TuneJudge::is_steady(KernelEntry kernel) {
+  const auto output = [&] {
+    std::vector<std::byte> out;
+    for (const Region& r : regions_)
+      out.insert(out.end(), memory(r.buffer) + r.first, memory(r.buffer) + r.first + r.bytes);
+    for (const KernelElement& e : expected_)
+      out.insert(out.end(), memory(e.buffer) + e.offset,
+                 memory(e.buffer) + e.offset + size_of(e.dtype));
+    return out;
+  };
+  if (in_place_) site_->prepare();
+  run(kernel);
+  const std::vector<std::byte> together = output();
+  if (in_place_) site_->prepare();
+  poison();
+  for (int64_t part = 0; part < kOtherParts; ++part)
+    kernel(site_->launches[0], site_->symbols.data(), part, kOtherParts);
+  return output() == together;
+}
+
+}  // namespace smelt

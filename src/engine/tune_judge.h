@@ -1,0 +1,63 @@
+// Judges kernels by what they compute: nothing is timed, let alone chosen, before it has agreed with the interpreter.
+//
+// The kernel as the heuristic makes it is compared with the interpreter on elements spread over all that it stores; a
+// candidate with those elements, and with every byte that the former wrote.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "codegen/kernel_eval.h"
+#include "engine/tune_site.h"
+#include "runtime/kernel_entry.h"
+#include "runtime/workers.h"
+
+namespace smelt {
+
+class TuneJudge {
+ public:
+  // `base`: the kernel with the heuristic's options. An Error if it disagrees with the interpreter, or if that would take
+  // too long to find out. Prepares the site. REQUIRES: site and workers outlive the judge.
+  static Result<TuneJudge> make(const TuneSite& site, KernelEntry base, Workers& workers);
+
+  // What is wrong with a kernel's output; empty if nothing is. REQUIRES: the site is prepared, or nobody but the judge has
+  // run anything on it since it was.
+  std::string problem_with(KernelEntry kernel);
+
+  // The same output, bit by bit, for other numbers of workers. REQUIRES: as problem_with().
+  bool is_steady(KernelEntry kernel);
+
+  size_t elements() const { return expected_.size(); }  // judged by the interpreter
+  int64_t bytes() const;                                // compared with the heuristic's kernel
+
+ private:
+  // What stores write between two addresses of a buffer.
+  struct Region {
+    int64_t buffer = 0, first = 0, bytes = 0;
+    DType dtype = DType::Void;
+    std::vector<std::byte> reference;
+    double scale = 1;  // 1 + the greatest of the reference
+  };
+
+  TuneJudge(const TuneSite& site, Workers& workers) : site_(&site), workers_(&workers) {}
+  void find_regions();
+  Status ask_interpreter();
+  void poison();
+  void run(KernelEntry kernel);
+  std::string compare_elements() const;
+  std::string compare_region(const Region& region) const;
+  std::byte* memory(int64_t buffer) const;
+  std::vector<std::span<const std::byte>> buffers() const;
+
+  const TuneSite* site_;
+  Workers* workers_;
+  std::vector<Region> regions_;
+  std::vector<KernelElement> expected_;
+  double agreement_ = 0;
+  bool rounds_ = false;    // floats to integers on the way: a tie may fall either way
+  bool in_place_ = false;  // an output may be an input too
+};
+
+}  // namespace smelt

@@ -1,0 +1,294 @@
+#include "engine/tuned_options.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cinttypes>
+#include <cstdio>
+
+#include "base/dirs.h"
+#include "base/file.h"
+#include "graph/text.h"
+#include "runtime/llvm_jit.h"
+
+namespace smelt {
+namespace {
+
+constexpr std::string_view kHeader =
+    "# smelt tuned options: checksum kernel device compiler program before_us after_us name "
+    "options";
+constexpr int kFormat = 1;  // raise it when options come to mean something else
+constexpr uint64_t kLargestFile = 64 << 20;
+constexpr int64_t kAnySize = int64_t{1} << 20;
+constexpr std::string_view kNoOptions = "none", kBetweenNests = " | ";
+
+constexpr const char* kBuiltIn[] = {
+#define TUNED(line) line,
+#include "engine/tuned_builtin.def"
+#undef TUNED
+    nullptr};
+
+uint64_t hash_of(std::string_view text) { return XXH3_64bits(text.data(), text.size()); }
+
+std::string hex(uint64_t x) {
+  char text[17];
+  std::snprintf(text, sizeof text, "%016" PRIx64, x);
+  return text;
+}
+
+// Takes words off the front of a line.
+class Words {
+ public:
+  explicit Words(std::string_view line) : rest_(line) {}
+
+  std::string_view next() {
+    const size_t end = std::min(rest_.find(' '), rest_.size());
+    const std::string_view word = rest_.substr(0, end);
+    rest_.remove_prefix(std::min(end + 1, rest_.size()));
+    return word;
+  }
+
+  template <class T, class... Format>
+  bool number(T& out, Format... format) {
+    const std::string_view word = next();
+    const char* end = word.data() + word.size();
+    const auto [p, error] = std::from_chars(word.data(), end, out, format...);
+    return !word.empty() && error == std::errc() && p == end;
+  }
+
+  std::string_view rest() const { return rest_; }
+
+ private:
+  std::string_view rest_;
+};
+
+bool is_same_key(const TunedEntry& a, const TunedEntry& b) {
+  return a.kernel == b.kernel && a.device == b.device && a.compiler == b.compiler;
+}
+
+// Held while the database is read, changed and written, by whichever process.
+class Lock {
+ public:
+  explicit Lock(const std::string& path)
+      : fd_(::open((path + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)) {
+    if (fd_ >= 0) ::flock(fd_, LOCK_EX);
+  }
+  ~Lock() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+
+ private:
+  int fd_;
+};
+
+Status change(const std::string& path, std::span<const TunedEntry> without,
+              std::span<const TunedEntry> with) {
+  const Lock lock(path);
+  std::string text = std::string(kHeader) + "\n";
+  for (const TunedEntry& entry : read_tuned(path, {})) {
+    const bool goes = std::any_of(without.begin(), without.end(),
+                                  [&](const TunedEntry& w) { return is_same_key(w, entry); });
+    if (!goes) text += format_entry(entry) + "\n";
+  }
+  for (const TunedEntry& entry : with) text += format_entry(entry) + "\n";
+  return publish_file(path, text);
+}
+
+}  // namespace
+
+uint64_t kernel_hash(Ref tree) {
+  return hash_of(print(rebuild(tree, [](Ref original, Ref rebuilt) {
+    return original->op == Op::Var ? variable(original->arg.name, 1, kAnySize) : rebuilt;
+  })));
+}
+
+uint64_t program_hash(const Program& program) {
+  Program nameless = program;
+  nameless.name.clear();
+  return hash_of(print(nameless));
+}
+
+std::string device_text(const CpuTarget& target) {
+  std::string text = target.triple.substr(0, target.triple.find('-')) + "/" + target.cpu + "/" +
+                     std::to_string(target.vector_bytes) + "x" +
+                     std::to_string(target.vector_registers);
+  const std::pair<bool, const char*> parts[] = {
+      {target.fma, "fma"},         {target.f16_convert, "f16"},  {target.avx2, "avx2"},
+      {target.avx512, "avx512"},   {target.avx512_vnni, "vnni"}, {target.avx_vnni, "avxvnni"},
+      {target.neon_dot, "dot"},    {target.neon_i8mm, "i8mm"},   {target.amx_int8, "amxint8"},
+      {target.amx_bf16, "amxbf16"}};
+  for (const auto& [has, name] : parts)
+    if (has) text += std::string("+") + name;
+  return text;
+}
+
+std::string compiler_text() { return std::to_string(kFormat) + "-llvm-" + llvm_version(); }
+
+std::string to_string(const KernelOpts& opts) {
+  std::string text;
+  for (const std::vector<Opt>& nest : opts) {
+    if (!text.empty()) text += kBetweenNests;
+    text += nest.empty() ? std::string(kNoOptions) : to_string(nest);
+  }
+  return text;
+}
+
+Result<KernelOpts> parse_kernel_opts(std::string_view text) {
+  KernelOpts opts;
+  while (true) {
+    const size_t end = text.find(kBetweenNests);
+    const std::string_view nest = text.substr(0, end);
+    SMELT_TRY(parsed, nest == kNoOptions ? std::vector<Opt>() : parse_opts(nest));
+    if (nest != kNoOptions && parsed.empty())
+      return Error{"[opt] a nest has neither options nor `none`"};
+    opts.push_back(std::move(parsed));
+    if (end == std::string_view::npos) return opts;
+    text.remove_prefix(end + kBetweenNests.size());
+  }
+}
+
+std::string format_entry(const TunedEntry& entry) {
+  char times[64];
+  std::snprintf(times, sizeof times, " %.3f %.3f ", entry.before_us, entry.after_us);
+  const std::string line = hex(entry.kernel) + " " + entry.device + " " + entry.compiler + " " +
+                           hex(entry.program) + times + entry.name + " " + to_string(entry.opts);
+  return hex(hash_of(line)) + " " + line;
+}
+
+Result<TunedEntry> parse_tuned_entry(std::string_view line) {
+  Words words(line);
+  uint64_t checksum = 0;
+  if (!words.number(checksum, 16)) return Error{"it does not begin with a checksum"};
+  if (checksum != hash_of(words.rest())) return Error{"it does not have its checksum"};
+  TunedEntry entry;
+  bool ok = words.number(entry.kernel, 16);
+  entry.device = words.next();
+  entry.compiler = words.next();
+  ok = ok && words.number(entry.program, 16) && words.number(entry.before_us) &&
+       words.number(entry.after_us);
+  entry.name = words.next();
+  if (!ok) return Error{"it is not of this form"};
+  SMELT_TRY(opts, parse_kernel_opts(words.rest()));
+  entry.opts = std::move(opts);
+  return entry;
+}
+
+std::string why_not_opts(Ref tree, const KernelOpts& opts) {
+  if (opts.size() != tree->src.size())
+    return std::to_string(opts.size()) + " lists of options for " +
+           std::to_string(tree->src.size()) + " nests";
+  for (size_t i = 0; i < opts.size(); ++i) {
+    Refs stores = prepare_nest(tree->src[i]);
+    for (const Opt& opt : opts[i]) {
+      if (std::string reason = why_not(stores, opt); !reason.empty()) return reason;
+      stores = apply_opt(stores, opt);
+    }
+  }
+  return "";
+}
+
+void complain_on_stderr(const std::string& message) {
+  std::fprintf(stderr, "smelt: %s\n", message.c_str());
+}
+
+TunedOptions::TunedOptions(std::span<const TunedEntry> entries, const CpuTarget& target,
+                           TunedComplaint complain)
+    : complain_(std::move(complain)) {
+  const std::string device = device_text(target), compiler = compiler_text();
+  for (const TunedEntry& entry : entries)
+    if (entry.device == device && entry.compiler == compiler) entries_[entry.kernel] = entry;
+}
+
+TunedOptions TunedOptions::load(const CpuTarget& target, TunedComplaint complain) {
+  std::vector<TunedEntry> entries;
+  for (const char* const* line = kBuiltIn; *line; ++line)
+    if (Result<TunedEntry> entry = parse_tuned_entry(*line)) entries.push_back(entry.take());
+  // A cache folder that cannot be used is complained about by those who need it.
+  if (const Result<std::string> path = tuned_file(); path && !path->empty())
+    for (TunedEntry& entry : read_tuned(*path, complain)) entries.push_back(std::move(entry));
+  return TunedOptions(entries, target, std::move(complain));
+}
+
+const TunedEntry* TunedOptions::find(Ref tree) const {
+  if (entries_.empty()) return nullptr;
+  const auto found = entries_.find(kernel_hash(tree));
+  return found == entries_.end() ? nullptr : &found->second;
+}
+
+void TunedOptions::drop(uint64_t kernel, const std::string& reason) {
+  const auto entry = entries_.find(kernel);
+  if (complain_ && !reason.empty())
+    complain_("[tuned] " + entry->second.name + ": " + reason +
+              "; the options are not used, run `smelt tune` again");
+  entries_.erase(entry);
+}
+
+std::optional<CodegenResult> TunedOptions::generate(const CodegenRequest& request) {
+  const TunedEntry* entry = find(request.tree);
+  if (!entry) return std::nullopt;
+  const uint64_t kernel = entry->kernel;
+  if (const std::string reason = why_not_opts(request.tree, entry->opts); !reason.empty()) {
+    drop(kernel, reason);
+    return std::nullopt;
+  }
+  CodegenRequest tuned = request;
+  tuned.opts = entry->opts;
+  CodegenResult result = smelt::generate(tuned);
+  if (program_hash(result.program) == entry->program) return result;
+  ++outdated_;
+  drop(kernel, "");
+  return std::nullopt;
+}
+
+void TunedOptions::report_outdated() {
+  if (outdated_ > 0 && complain_)
+    complain_("[tuned] " + std::to_string(outdated_) +
+              (outdated_ == 1 ? " kernel was" : " kernels were") +
+              " tuned by a version of smelt that made other code; the options are not used, run "
+              "`smelt tune` again");
+  outdated_ = 0;
+}
+
+Result<std::string> tuned_file() {
+  SMELT_TRY(folder, cache_folder());
+  return folder.empty() ? folder : folder + "/tuned.txt";
+}
+
+std::vector<TunedEntry> read_tuned(const std::string& path, const TunedComplaint& complain) {
+  std::vector<TunedEntry> entries;
+  if (::access(path.c_str(), F_OK) != 0) return entries;
+  const Result<std::string> text = read_file(path, kLargestFile);
+  if (!text && complain) complain(text.error().message);
+  if (!text) return entries;
+  int number = 0;
+  for (std::string_view rest = *text; !rest.empty();) {
+    const size_t end = std::min(rest.find('\n'), rest.size());
+    const std::string_view line = rest.substr(0, end);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+    ++number;
+    if (line.empty() || line.front() == '#') continue;
+    Result<TunedEntry> entry = parse_tuned_entry(line);
+    if (entry)
+      entries.push_back(entry.take());
+    else if (complain)
+      complain("[tuned] " + path + ": line " + std::to_string(number) + ": " +
+               entry.error().message + "; the entry is not used, `smelt tune` removes it");
+  }
+  return entries;
+}
+
+Status remember_tuned(const std::string& path, std::span<const TunedEntry> entries) {
+  return change(path, entries, entries);
+}
+
+Status forget_tuned(const std::string& path, std::span<const TunedEntry> entries) {
+  return change(path, entries, {});
+}
+
+}  // namespace smelt

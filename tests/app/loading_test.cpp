@@ -1,0 +1,116 @@
+// Opening a model from outside: packs on disk, Ctrl-C before the first token, and memory that is not there.
+#include <doctest/doctest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+
+#include "app/process.h"
+#include "gguf/gguf.h"
+#include "support/gguf_writer.h"
+
+using namespace smelt::test;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kModel = SMELT_SOURCE_DIR "/models/tiny-glm-Q4_K_M.gguf";
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+Outcome write_story(const std::string& model, const std::vector<std::string>& more,
+                    const RunOptions& options = {}) {
+  std::vector<std::string> arguments = {"run", "-m", model, "-p", "Once", "-n", "8", "--temp", "0"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return smelt::test::smelt(arguments, options);
+}
+
+// A cache of its own for a test; kernels are compiled anew in it.
+std::string cache(const std::string& name) { return "SMELT_CACHE=" + scratch().file(name); }
+
+// Every file below a folder.
+std::vector<std::string> files_in(const std::string& folder) {
+  std::vector<std::string> files;
+  if (fs::exists(folder))
+    for (const auto& entry : fs::recursive_directory_iterator(folder))
+      if (entry.is_regular_file()) files.push_back(entry.path().filename().string());
+  return files;
+}
+
+}  // namespace
+
+TEST_CASE("--pack-cache keeps the packed weights, and the next start maps them for the same text") {
+  const RunOptions options = {.environment = {cache("packs")}};
+  const Outcome plain = write_story(kModel, {}, options);
+  const Outcome first = write_story(kModel, {"--pack-cache"}, options);
+  const Outcome second = write_story(kModel, {"--pack-cache"}, options);
+  CHECK(first.exit_code == 0);
+  CHECK(contains(first.err, "smelt: [pack cache] wrote "));
+  CHECK(contains(second.err, "smelt: [pack cache] mapped " + scratch().file("packs") + "/packs/"));
+  CHECK(first.out == plain.out);
+  CHECK(second.out == plain.out);
+}
+
+TEST_CASE("a pack that is damaged is dropped with one line, and the text is the same") {
+  const RunOptions options = {.environment = {cache("damaged")}};
+  const Outcome first = write_story(kModel, {"--pack-cache"}, options);
+  const auto pack = *fs::directory_iterator(scratch().file("damaged") + "/packs");
+  std::fstream file(pack.path(), std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(-1000, std::ios::end);
+  file.write("damaged", 7);
+  file.close();
+  const Outcome again = write_story(kModel, {"--pack-cache"}, options);
+  CHECK(again.exit_code == 0);
+  CHECK(again.out == first.out);
+  CHECK(contains(again.err, ".pack: damaged; the model is packed anew\n"));
+  CHECK(contains(again.err, "smelt: [pack cache] wrote "));
+}
+
+TEST_CASE("where a pack cannot be kept, one line says so and the run goes on") {
+  const Outcome off = write_story(kModel, {"--pack-cache"}, {.environment = {"SMELT_CACHE=off"}});
+  CHECK(off.exit_code == 0);
+  CHECK(contains(off.err, "SMELT_CACHE is off, so nothing is kept"));
+  const Outcome embedded =
+      smelt::test::smelt({"run", "-p", "Once", "-n", "4", "--temp", "0", "--pack-cache"});
+  CHECK(embedded.exit_code == 0);
+  CHECK(contains(embedded.err, "embedded model: not a file, so nothing is kept"));
+  const Outcome in_place = write_story(kModel, {"--pack-cache", "--no-repack"});
+  CHECK(in_place.exit_code == 0);
+  CHECK(contains(in_place.err, "nothing is packed with --no-repack, so nothing is kept"));
+}
+
+TEST_CASE(
+    "Ctrl-C while a model opens says how far it came, exits 130 and leaves nothing unfinished") {
+  int stopped = 0;
+  for (int milliseconds : {100, 200, 400, 800, 1600}) {
+    const std::string folder = "interrupted" + std::to_string(milliseconds);
+    const Outcome run =
+        write_story(kModel, {"--pack-cache"},
+                    {.environment = {cache(folder)}, .interrupt_after_ms = milliseconds});
+    // It was quicker, or had not begun to listen: then the signal ended it, without a word.
+    if (run.exit_code != 130 || !run.out.empty() || run.err.empty()) continue;
+    CAPTURE(run.err);
+    CHECK(contains(run.err, "stopped: interrupted while "));
+    for (const std::string& file : files_in(scratch().file(folder)))
+      CHECK_FALSE(contains(file, ".tmp-"));
+    ++stopped;
+  }
+  CHECK(stopped >= 1);
+}
+
+TEST_CASE("a context that does not fit into memory is refused with both numbers") {
+  const std::string model = scratch().file("long-context.gguf");
+  const auto file = smelt::GgufFile::open(kModel).take();
+  const auto bytes = GgufWriter::copy_of(file).u32("deepseek2.context_length", 1 << 28).bytes();
+  std::ofstream(model, std::ios::binary)
+      .write(reinterpret_cast<const char*>(bytes.data()),
+             static_cast<std::streamsize>(bytes.size()));
+  const Outcome run = write_story(model, {"-c", std::to_string(1 << 28)});
+  CHECK(run.exit_code == 1);
+  CHECK(run.out.empty());
+  CHECK(contains(run.err, "smelt: [memory] " + model + ": "));
+  CHECK(contains(run.err, " of memory are needed, "));
+  CHECK(contains(run.err, " are available; use a smaller context (-c)"));
+}

@@ -1,0 +1,46 @@
+// Kernels of tiles against the interpreter.
+#include "schedule/tiles.h"
+
+#include <doctest/doctest.h>
+
+#include "support/judge.h"
+#include "support/small_graphs.h"
+
+using namespace smelt;
+using namespace smelt::testing;
+
+namespace {
+
+// Attention of `heads` over rows of 32, the first of which are values; chunks of 32.
+Ref small_attention(int64_t heads, int64_t values) {
+  const Dim length = Dim(Dim(variable("chunks", 1, 8)).ref * 32);
+  return sink({output(9, attention(input(0, {heads, 32}), input(1, {256, 32}),
+                                   input(2, {1}, DType::I32), length, values))});
+}
+
+}  // namespace
+
+TEST_CASE("a tiled attention agrees with the interpreter, with options and without") {
+  std::mt19937_64 rng(7);
+  // 32 values: as many as there are positions in a chunk.
+  for (const auto& [heads, values] : {std::pair{1, 8}, {4, 32}, {6, 8}, {6, 32}}) {
+    JudgedKernel kernel = kernel_of(small_attention(heads, values), {{"chunks", 3}});
+    for (int32_t position : {0, 15, 16, 40, 95}) {
+      for (Bytes& buffer : kernel.buffers)
+        if (buffer.size() == 4) std::memcpy(buffer.data(), &position, 4);
+      CAPTURE(position);
+      CHECK(problem_with(kernel, KernelOpts(kernel.tree->src.size())) == "");
+      CHECK(problem_with(kernel, {}) == "");
+      const KernelOpts opts = random_opts_of(kernel.tree, rng, 6);
+      CHECK_MESSAGE(problem_with(kernel, opts) == "", to_text(opts));
+    }
+  }
+}
+
+TEST_CASE("the loops of a tile are shared out as they are") {
+  const Schedule schedule = make_schedule(small_attention(6, 8));
+  const Refs stores = prepare_nest(schedule.kernels[0].tree->src.back());
+  const Refs axes = axes_of(stores);
+  for (int axis = 0; axis < static_cast<int>(axes.size()); ++axis)
+    CHECK(why_not(stores, task(axis)) != "");
+}

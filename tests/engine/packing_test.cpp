@@ -1,0 +1,153 @@
+// Packing weights at load: every byte in its place on any number of threads, cancelled at any moment, and refused where
+// memory is short.
+#include <doctest/doctest.h>
+
+#include <cstring>
+
+#include "engine/memory_need.h"
+#include "engine/packed_weights.h"
+#include "engine/session.h"
+#include "runtime/available_memory.h"
+#include "support/gguf_writer.h"
+
+using namespace smelt;
+
+namespace {
+
+constexpr const char* kModel = SMELT_SOURCE_DIR "/models/tiny-glm-Q4_K_M.gguf";
+
+// All weights that can be interleaved by 8.
+std::map<std::string, WeightLayout> layouts(const GgufFile& file) {
+  std::map<std::string, WeightLayout> all;
+  for (const GgufTensor& t : file.tensors())
+    if (can_interleave(t.type, static_cast<int64_t>(t.rows()), 8))
+      all[std::string(t.name)] = {.interleave = 8};
+  return all;
+}
+
+std::vector<std::byte> expected(const GgufTensor& t) {
+  std::vector<std::byte> out(t.bytes);
+  interleave_rows(t.type, 8, static_cast<int64_t>(t.rows()),
+                  static_cast<int64_t>(t.row_bytes() / info_of(t.type).bytes), t.data, out.data());
+  return out;
+}
+
+void check_packed(const GgufFile& file, int threads) {
+  const PackPlan plan = PackPlan::make(file, layouts(file));
+  REQUIRE(plan.tensors.size() > 10);
+  double last = 0;
+  const auto packed = PackedWeights::pack(
+      plan, {.threads = threads, .progress = [&](double fraction) { last = fraction; }});
+  REQUIRE(packed.ok());
+  for (const PackedTensor& t : plan.tensors) {
+    const std::byte* data = packed->find(std::string(t.tensor->name));
+    REQUIRE(data);
+    CHECK(reinterpret_cast<uintptr_t>(data) % 64 == 0);
+    CHECK(std::memcmp(data, expected(*t.tensor).data(), t.tensor->bytes) == 0);
+  }
+  CHECK(packed->find("no.such.weight") == nullptr);
+  CHECK(last <= 1.0);
+}
+
+// The small model as if it had been made for a context of `tokens`.
+std::vector<std::byte> with_context(uint32_t tokens) {
+  const GgufFile file = GgufFile::open(kModel).take();
+  return test::GgufWriter::copy_of(file).u32("deepseek2.context_length", tokens).bytes();
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("packing puts every block where its layout says, on any number of threads") {
+  const GgufFile file = GgufFile::open(kModel).take();
+  for (int threads : {1, 2, 5}) check_packed(file, threads);
+}
+
+TEST_CASE("a model in memory is packed, too, and stays as it was") {
+  const GgufFile mapped = GgufFile::open(kModel).take();
+  const auto source = mapped.shards()[0].bytes;
+  auto copy = Buffer::allocate(source.size());  // page aligned, as a mapping is
+  REQUIRE(copy.ok());
+  std::memcpy(copy->data(), source.data(), source.size());
+  const GgufFile file = GgufFile::open_memory(copy->bytes()).take();
+  check_packed(file, 2);
+  CHECK(std::memcmp(copy->data(), source.data(), source.size()) == 0);
+}
+
+TEST_CASE("pieces are whole groups of rows, and together all of the plan") {
+  const GgufFile file = GgufFile::open(kModel).take();
+  const PackPlan plan = PackPlan::make(file, layouts(file));
+  for (int64_t bytes : {int64_t{1}, int64_t{10000}, int64_t{1} << 40}) {
+    int64_t total = 0, wanted = 0;
+    for (const PackPiece& piece : cut_in_pieces(plan, bytes)) {
+      CHECK(piece.row % 8 == 0);
+      CHECK(piece.rows % 8 == 0);
+      total += piece.bytes();
+    }
+    for (const PackedTensor& t : plan.tensors) wanted += static_cast<int64_t>(t.tensor->bytes);
+    CHECK(total == wanted);
+  }
+}
+
+TEST_CASE("tensors are packed in the order of the file") {
+  const GgufFile file = GgufFile::open(kModel).take();
+  const PackPlan plan = PackPlan::make(file, layouts(file));
+  for (size_t i = 1; i < plan.tensors.size(); ++i) {
+    CHECK(plan.tensors[i - 1].tensor->offset < plan.tensors[i].tensor->offset);
+    CHECK(plan.tensors[i - 1].offset < plan.tensors[i].offset);
+  }
+}
+
+TEST_CASE("a cancelled packing ends with an error") {
+  const GgufFile file = GgufFile::open(kModel).take();
+  const PackPlan plan = PackPlan::make(file, layouts(file));
+  const std::atomic<bool> cancel = true;
+  const auto packed = PackedWeights::pack(plan, {.threads = 2, .cancel = &cancel});
+  REQUIRE_FALSE(packed.ok());
+  CHECK(packed.error().message == "[load] interrupted");
+}
+
+TEST_CASE("too little memory is refused with the bytes needed and available, and what would help") {
+  CHECK(check_memory({.weights = 100, .session = 50}, 150, "m.gguf").ok());
+  const Status weights =
+      check_memory({.weights = 16'000'000'000, .session = 500'000'000}, 9'000'000'000, "m.gguf");
+  REQUIRE_FALSE(weights.ok());
+  CHECK(
+      weights.error().message ==
+      "[memory] m.gguf: 16500000000 bytes (16.5 GB) of memory are needed, 16.0 GB for the weights "
+      "and 500 MB for the context and working memory, and 9000000000 bytes (9.00 GB) are "
+      "available; close other programs, or run with --no-repack, which reads the file in place");
+  const Status context = check_memory({.session = 2'000'000}, 1'000'000, "m.gguf");
+  REQUIRE_FALSE(context.ok());
+  CHECK(contains(context.error().message, "use a smaller context (-c)"));
+}
+
+TEST_CASE("a context that needs more memory than there is is refused before anything is compiled") {
+  const std::vector<std::byte> bytes = with_context(1 << 28);
+  const GgufFile file = GgufFile::open_memory(bytes).take();
+  bool compiled = false;
+  const auto session = Session::open(
+      file, {.context = 1 << 28},
+      {.progress = [&](const char*, double fraction) { compiled = compiled || fraction > 0; }});
+  REQUIRE_FALSE(session.ok());
+  CHECK(contains(session.error().message, "bytes ("));
+  CHECK(contains(session.error().message, " are available; use a smaller context (-c)"));
+  CHECK_FALSE(compiled);
+}
+
+TEST_CASE("opening a session can be cancelled at any stage") {
+  const GgufFile file = GgufFile::open(kModel).take();
+  for (const std::string stage : {"compiling", "loading"}) {
+    std::atomic<bool> cancel = false;
+    const auto session = Session::open(
+        file, {.threads = 2},
+        {.progress = [&](const char* what, double) { cancel = cancel || what == stage; },
+         .cancel = &cancel});
+    CAPTURE(stage);
+    REQUIRE_FALSE(session.ok());
+    CHECK(session.error().message.ends_with("] interrupted"));
+  }
+}

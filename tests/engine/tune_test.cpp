@@ -1,0 +1,414 @@
+// The search over options: its moves, its judge, what it finds and how that is remembered.
+#include "engine/tune.h"
+
+#include <doctest/doctest.h>
+
+#include <csignal>
+#include <filesystem>
+
+#include "base/file.h"
+#include "engine/compile.h"
+#include "engine/tune_bench.h"
+#include "engine/tune_child.h"
+#include "engine/tune_estimate.h"
+#include "engine/tune_judge.h"
+#include "engine/tune_moves.h"
+#include "engine/tuned_options.h"
+#include "graph/rules_algebra.h"
+#include "render/llvm.h"
+#include "runtime/target.h"
+#include "support/judge.h"
+#include "support/small_graphs.h"
+#include "support/temp_folder.h"
+
+using namespace smelt;
+using namespace smelt::test;
+using namespace smelt::testing;
+
+namespace {
+
+Ref matvec(int64_t rows = 64) {
+  return sink({output(2, linear(input(0, {1, 256}), q4_0(input(1, {rows, 8, 18}, DType::U8))))});
+}
+
+Ref attention_graph() {
+  const Ref chunks = variable("chunks", 1, 4);
+  return sink({output(3, attention(input(0, {2, 32}), input(1, {256, 32}),
+                                   input(2, {1}, DType::I32), Dim(chunks * 64), 16))});
+}
+
+// A small kernel with memory of its own, as a search sees it.
+struct Site {
+  explicit Site(Ref root, const Variables& variables = {})
+      : kernel(kernel_of(root, variables)), memory(kernel.buffers) {
+    for (Bytes& b : memory) b.resize(b.size() + 64);
+    for (Bytes& b : memory) pointers.push_back(b.data());
+    site.name = "kernel";
+    site.tree = kernel.tree;
+    for (const auto& [name, value] : variables) {
+      site.symbol_names.push_back(name);
+      site.symbols.push_back(value);
+    }
+    for (const Bytes& b : kernel.buffers)
+      site.buffers.push_back({static_cast<int64_t>(b.size()), false});
+    site.launches = {pointers.data()};
+    site.prepare = [this] { ++prepared; };
+  }
+
+  JudgedKernel kernel;
+  std::vector<Bytes> memory;
+  std::vector<const void*> pointers;
+  TuneSite site;
+  int prepared = 0;
+};
+
+KernelEntry compiled(CpuDevice& device, const TuneSite& site, const KernelOpts& opts) {
+  const Program program = generate({.tree = site.tree,
+                                    .name = site.name,
+                                    .machine = machine_of(device.target()),
+                                    .symbols = site.symbol_names,
+                                    .opts = opts})
+                              .program;
+  const Source source{render_llvm(program, llvm_options(device.target())), program.name};
+  return device.compile({&source, 1})[0];
+}
+
+KernelOpts no_opts(Ref tree) { return KernelOpts(tree->src.size()); }
+
+TunedEntry entry_for(Ref tree, KernelOpts opts) {
+  const CodegenRequest request{.tree = tree, .name = "k", .opts = opts};
+  return {.kernel = kernel_hash(tree),
+          .device = device_text(host_target()),
+          .compiler = compiler_text(),
+          .program = program_hash(generate(request).program),
+          .before_us = 12.5,
+          .after_us = 10.25,
+          .name = "reduce_sum_64",
+          .opts = std::move(opts)};
+}
+
+struct Complaints {
+  std::vector<std::string> all;
+  TunedComplaint sink() {
+    return [this](const std::string& message) { all.push_back(message); };
+  }
+};
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+void does_nothing(const void* const*, const int64_t*, int64_t, int64_t) {}
+
+// Puts the number of workers where the result of matvec() belongs.
+void tells_parts(const void* const* buffers, const int64_t*, int64_t, int64_t parts) {
+  auto* out = static_cast<float*>(const_cast<void*>(buffers[0]));
+  for (int i = 0; i < 64; ++i) out[i] = static_cast<float>(parts);
+}
+
+}  // namespace
+
+TEST_CASE("every neighbour of the heuristic's options is legal and computes the same") {
+  for (const auto& [root, variables] :
+       {std::pair{matvec(16), Variables{}}, {attention_graph(), {{"chunks", 2}}}}) {
+    const JudgedKernel kernel = kernel_of(root, variables);
+    const Machine machine;
+    std::mt19937_64 rng(1);
+    for (size_t nest = 0; nest < kernel.tree->src.size(); ++nest) {
+      const Refs stores = prepared(kernel.tree, nest);
+      const bool local = is_local_nest(kernel.tree->src[nest]);
+      KernelOpts opts = no_opts(kernel.tree);
+      const std::vector<Opt> start = choose_opts(stores, machine, local);
+      for (const std::vector<Opt>& next : neighbours(stores, start, machine, local)) {
+        CHECK(next != start);
+        opts[nest] = next;
+        CHECK_MESSAGE(why_not_opts(kernel.tree, opts) == "", to_string(next));
+        if (rng() % 8 == 0) CHECK_MESSAGE(problem_with(kernel, opts) == "", to_string(next));
+      }
+    }
+  }
+}
+
+TEST_CASE("an option left out leaves the others on the axes they were meant for") {
+  const JudgedKernel kernel =
+      kernel_of(sink({output(2, linear(input(0, {1, 64}), input(1, {32, 64})))}));
+  const Refs stores = prepared(kernel.tree);
+  // Axes: row, element. Behind the split, the element is axis 2.
+  const auto all = neighbours(stores, {split(0, 4), group(2, 8), task(0)}, {}, false);
+  const std::vector<Opt> without_split{group(1, 8), task(0)};
+  CHECK(std::find(all.begin(), all.end(), without_split) != all.end());
+}
+
+TEST_CASE("the heuristic's choice is the first starting point, and none comes twice") {
+  const Refs stores = prepared(kernel_of(matvec()).tree);
+  const Machine machine;
+  const auto starts = starting_points(stores, machine, false);
+  REQUIRE(!starts.empty());
+  CHECK(starts[0] == choose_opts(stores, machine, false));
+  for (size_t i = 0; i < starts.size(); ++i)
+    CHECK(std::find(starts.begin() + static_cast<std::ptrdiff_t>(i) + 1, starts.end(), starts[i]) ==
+          starts.end());
+}
+
+TEST_CASE("the estimate knows that vectors, and enough tasks, are better") {
+  const JudgedKernel kernel = kernel_of(matvec(256));
+  const CpuTarget target = *named_target("x86-64-v4");
+  const auto seconds = [&](const KernelOpts& opts) {
+    const CodegenResult made =
+        generate({.tree = kernel.tree, .name = "k", .machine = machine_of(target), .opts = opts});
+    return estimate({.program = made.program,
+                     .target = target,
+                     .workers = 2,
+                     .tasks = shape_of(kernel.tree, made.opts).tasks})
+        .seconds;
+  };
+  const double chosen = seconds({});
+  CHECK(seconds(no_opts(kernel.tree)) > 3 * chosen);
+  KernelOpts alone =
+      generate({.tree = kernel.tree, .name = "k", .machine = machine_of(target)}).opts;
+  for (std::vector<Opt>& nest : alone)
+    std::erase_if(nest, [](const Opt& o) { return o.kind == OptKind::Task; });
+  CHECK(seconds(alone) > 1.5 * chosen);
+}
+
+TEST_CASE("the judge takes the same kernel in other forms, and no other kernel") {
+  const auto device = CpuDevice::open({.threads = 2, .use_cache = false}).take();
+  Site s(matvec());
+  const KernelEntry base = compiled(*device, s.site, {});
+  auto judge = TuneJudge::make(s.site, base, device->workers());
+  REQUIRE_MESSAGE(judge.ok(), judge.error().message);
+  CHECK(judge->elements() == 64);
+  CHECK(judge->bytes() == 64 * 4);
+  CHECK(judge->problem_with(base) == "");
+  CHECK(judge->problem_with(compiled(*device, s.site, no_opts(s.site.tree))) == "");
+  CHECK(judge->is_steady(base));
+  CHECK(judge->problem_with(does_nothing) != "");  // what lay there from before does not count
+  CHECK(judge->problem_with(tells_parts) != "");
+  CHECK_FALSE(judge->is_steady(tells_parts));
+  CHECK(judge->problem_with(base) == "");
+  // A kernel that is wrong before it is tuned is not tuned.
+  const auto refused = TuneJudge::make(s.site, does_nothing, device->workers());
+  REQUIRE_FALSE(refused.ok());
+  CHECK(has(refused.error().message, "disagrees with the interpreter"));
+}
+
+TEST_CASE("cold samples: as many as rounds for each kernel, none after a cancellation") {
+  const auto device = CpuDevice::open({.threads = 2, .use_cache = false}).take();
+  Site s(matvec());
+  s.site.bytes_between = 1e12;  // a large model: everything else is driven out
+  auto bench = ColdBench::make(s.site, 1000, device->target(), device->workers());
+  REQUIRE(bench.ok());
+  CHECK(bench->bytes_read_between() >= static_cast<size_t>(device->target().l3_bytes));
+  const KernelEntry kernels[] = {compiled(*device, s.site, {}), does_nothing};
+  const auto samples = bench->run(kernels, 3, nullptr);
+  REQUIRE(samples.size() == 2);
+  CHECK(samples[0].size() == 3);
+  CHECK(samples[1].size() == 3);
+  CHECK(typical_of(samples[0]) > 0);
+  const std::atomic<bool> cancelled = true;
+  CHECK(bench->run(kernels, 3, &cancelled)[0].empty());
+}
+
+TEST_CASE(
+    "kernels that a model launches with weights enough to fill the caches need no other memory") {
+  const auto device = CpuDevice::open({.threads = 1, .use_cache = false}).take();
+  Site s(matvec());
+  s.site.bytes_between = 1e12;
+  const auto bench = ColdBench::make(s.site, 1e12, device->target(), device->workers());
+  REQUIRE(bench.ok());
+  CHECK(bench->bytes_read_between() == 0);
+}
+
+TEST_CASE("what tune_kernel gives has agreed with the reference and is what generate makes") {
+  for (const auto& [root, variables] :
+       {std::pair{matvec(256), Variables{}}, {attention_graph(), {{"chunks", 2}}}}) {
+    Site s(root, variables);
+    const auto outcome = tune_kernel(
+        {.site = s.site, .target = host_target(), .threads = 2, .limits = {.seconds = 1.5}});
+    REQUIRE_MESSAGE(outcome.ok(), outcome.error().message);
+    CHECK(outcome->counts.considered > 0);
+    CHECK_MESSAGE(outcome->counts.wrong == 0, outcome->wrong.front());
+    CHECK(outcome->before_us > 0);
+    CHECK(outcome->after_us <= outcome->before_us);
+    CHECK(outcome->improved == (outcome->after_us < 0.98 * outcome->before_us));
+    CHECK(s.prepared > 0);
+    CHECK(problem_with(s.kernel, outcome->after) == "");
+    const CodegenResult made = generate({.tree = s.site.tree,
+                                         .name = "other",
+                                         .machine = machine_of(host_target()),
+                                         .symbols = s.site.symbol_names,
+                                         .opts = outcome->after});
+    CHECK(program_hash(made.program) == outcome->program);
+  }
+}
+
+TEST_CASE("a cancelled search ends at once and still says where it stands") {
+  Site s(matvec());
+  const std::atomic<bool> cancelled = true;
+  const auto outcome = tune_kernel(
+      {.site = s.site, .target = host_target(), .limits = {.seconds = 60}, .cancel = &cancelled});
+  REQUIRE(outcome.ok());
+  CHECK(outcome->interrupted);
+  CHECK_FALSE(outcome->improved);
+  CHECK(outcome->after == outcome->before);
+}
+
+TEST_CASE("an outcome comes back from a child whole, and a child that dies is an error") {
+  TuneOutcome o{.before = {{local(0, 16)}, {}},
+                .after = {{group(1, 8), task(0)}, {}},
+                .before_us = 3.5,
+                .after_us = 2,
+                .program = 0xfedcba9876543210,
+                .improved = true,
+                .floor_us = 1,
+                .counts = {7, 3, 2, 1},
+                .wrong = {"local(0,2): buffer 1, byte 4"},
+                .judged_elements = 12};
+  const auto back = in_child([&]() -> Result<TuneOutcome> { return o; });
+  REQUIRE_MESSAGE(back.ok(), back.error().message);
+  CHECK(format_outcome(*back) == format_outcome(o));
+  CHECK(back->after == o.after);
+  CHECK(back->program == o.program);
+  const auto refused = in_child([]() -> Result<TuneOutcome> { return Error{"[tune] no"}; });
+  CHECK(refused.error().message == "[tune] no");
+  const auto dead = in_child([]() -> Result<TuneOutcome> {
+    ::raise(SIGKILL);
+    return TuneOutcome{};
+  });
+  REQUIRE_FALSE(dead.ok());
+  CHECK(has(dead.error().message, "Killed"));
+  CHECK_FALSE(parse_outcome("before_us 1\n").ok());
+}
+
+// --- the database
+
+TEST_CASE("a kernel is the same for every length of context, and only that") {
+  const auto tree = [](int64_t most, int64_t width) {
+    const Ref n = variable("n", 1, most);
+    return kernel_of(sink({output(1, input(0, {Dim(n * 4), width}) * 2.0)}), {{"n", 2}}).tree;
+  };
+  CHECK(tree(8, 16) != tree(64, 16));
+  CHECK(kernel_hash(tree(8, 16)) == kernel_hash(tree(64, 16)));
+  CHECK(kernel_hash(tree(8, 16)) != kernel_hash(tree(8, 32)));
+}
+
+TEST_CASE("devices differ by what code generation knows of them") {
+  CHECK(device_text(*named_target("x86-64-v3")) != device_text(*named_target("x86-64-v4")));
+  CHECK(device_text(*named_target("x86-64-v4")).starts_with("x86_64/"));
+  CHECK(compiler_text().starts_with("1-llvm-"));
+}
+
+TEST_CASE("an entry comes back from its line, and a changed line does not") {
+  const TunedEntry e = entry_for(kernel_of(matvec()).tree, {{local(0, 16), task(0)}});
+  const std::string line = format_entry(e);
+  const auto back = parse_tuned_entry(line);
+  REQUIRE_MESSAGE(back.ok(), back.error().message);
+  CHECK(format_entry(*back) == line);
+  CHECK(back->opts == e.opts);
+  for (size_t at = 0; at < line.size(); ++at) {
+    std::string changed = line;
+    changed[at] = changed[at] == '1' ? '2' : '1';
+    CHECK_FALSE(parse_tuned_entry(changed).ok());
+    CHECK_FALSE(parse_tuned_entry(line.substr(0, at)).ok());
+  }
+  const KernelOpts nests{{}, {local(0, 16)}, {}};
+  CHECK(to_string(nests) == "none | local(0,16) | none");
+  CHECK(*parse_kernel_opts("none | local(0,16) | none") == nests);
+  CHECK_FALSE(parse_kernel_opts("none | ").ok());
+}
+
+TEST_CASE("the database keeps one entry a kernel, and what is damaged is told and goes") {
+  TempFolder folder;
+  const std::string path = folder / "tuned.txt";
+  Complaints complaints;
+  CHECK(read_tuned(path, complaints.sink()).empty());
+  TunedEntry a = entry_for(kernel_of(matvec(16)).tree, {{task(0)}}),
+             b = entry_for(kernel_of(matvec(32)).tree, {{task(0)}});
+  REQUIRE(remember_tuned(path, std::vector{a, b}).ok());
+  a.after_us = 1;
+  REQUIRE(remember_tuned(path, {&a, 1}).ok());
+  auto all = read_tuned(path, complaints.sink());
+  REQUIRE(all.size() == 2);
+  CHECK(format_entry(all[0]) == format_entry(b));
+  CHECK(format_entry(all[1]) == format_entry(a));
+  CHECK(complaints.all.empty());
+
+  std::string text = *read_file(path);
+  text[text.find("reduce_sum")] = 'R';
+  text += "half of a li";
+  REQUIRE(publish_file(path, text).ok());
+  CHECK(read_tuned(path, complaints.sink()).size() == 1);
+  REQUIRE(complaints.all.size() == 2);
+  CHECK(has(complaints.all[0], "line 2: it does not have its checksum"));
+  CHECK(has(complaints.all[1], "line 4"));
+
+  REQUIRE(forget_tuned(path, {&a, 1}).ok());
+  CHECK(read_tuned(path, complaints.sink()).empty());
+  CHECK(complaints.all.size() == 2);
+  for (const auto& file : std::filesystem::directory_iterator(folder.path()))
+    CHECK(file.path().filename().string().starts_with("tuned.txt"));
+}
+
+TEST_CASE("a database that cannot be written is an error that names it") {
+  TempFolder folder;
+  const TunedEntry e = entry_for(kernel_of(matvec()).tree, {{task(0)}});
+  const Status s = remember_tuned(folder / "missing/tuned.txt", {&e, 1});
+  REQUIRE_FALSE(s.ok());
+  CHECK(has(s.error().message, "missing"));
+}
+
+TEST_CASE("tuned options are used, but only where they still stand") {
+  const Ref tree = kernel_of(matvec()).tree;
+  const CodegenRequest request{.tree = tree, .name = "k"};
+  const TunedEntry good = entry_for(tree, {{upcast(0, 2), task(0)}});
+  Complaints complaints;
+  {
+    TunedOptions tuned({&good, 1}, host_target(), complaints.sink());
+    REQUIRE(tuned.find(tree));
+    const auto made = tuned.generate(request);
+    REQUIRE(made);
+    CHECK(made->opts == good.opts);
+    CHECK_FALSE(tuned.generate({.tree = kernel_of(matvec(32)).tree, .name = "k"}));
+    CHECK(complaints.all.empty());
+  }
+  for (const char* change : {"device", "compiler"}) {
+    TunedEntry other = good;
+    (change == std::string("device") ? other.device : other.compiler) += "x";
+    TunedOptions tuned({&other, 1}, host_target(), complaints.sink());
+    CHECK(tuned.size() == 0);
+  }
+  {
+    TunedEntry illegal = good;
+    illegal.opts = {{upcast(0, 7)}};
+    TunedOptions tuned({&illegal, 1}, host_target(), complaints.sink());
+    CHECK_FALSE(tuned.generate(request));
+    CHECK_FALSE(tuned.generate(request));
+    REQUIRE(complaints.all.size() == 1);
+    CHECK(has(complaints.all[0], "upcast: 7 does not divide axis 0 of 64"));
+  }
+  {
+    TunedEntry outdated = good;
+    outdated.program ^= 1;  // code generation makes something else of these options now
+    TunedOptions tuned({&outdated, 1}, host_target(), complaints.sink());
+    CHECK_FALSE(tuned.generate(request));
+    CHECK(complaints.all.size() == 1);
+    tuned.report_outdated();
+    tuned.report_outdated();
+    REQUIRE(complaints.all.size() == 2);
+    CHECK(has(complaints.all[1], "1 kernel was tuned by a version of smelt that made other code"));
+  }
+}
+
+TEST_CASE("the compiler takes tuned options instead of the heuristic's") {
+  const auto device = CpuDevice::open({.threads = 1, .use_cache = false}).take();
+  const Ref root = matvec(), tree = make_schedule(root).kernels[0].tree;
+  const TunedEntry entry = entry_for(tree, {{upcast(0, 2), task(0)}});
+  Compiler plain(*device, {}), tuned(*device, {});
+  tuned.use_tuned(TunedOptions({&entry, 1}, device->target(), {}));
+  plain.add_segment(root);
+  tuned.add_segment(root);
+  tuned.finish();
+  CHECK(tuned.kernel(0).opts == entry.opts);
+  CHECK(plain.kernel(0).opts != entry.opts);
+  CHECK(bool(tuned.kernel(0).entry));
+}

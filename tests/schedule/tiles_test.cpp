@@ -1,0 +1,79 @@
+// Tiles: what one task of an attention does with a chunk of positions.
+#include "schedule/tiles.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "graph/range_kind.h"
+#include "graph/rules_algebra.h"
+#include "schedule/schedule.h"
+#include "support/small_graphs.h"
+
+using namespace smelt;
+using namespace smelt::testing;
+
+namespace {
+
+// Attention of `heads` over rows of 16, of which 8 are values; chunks of 32.
+Ref small_attention(int64_t heads) {
+  const Dim length = Dim(Dim(variable("chunks", 1, 8)).ref * 32);
+  return sink({output(9, attention(input(0, {heads, 16}), input(1, {256, 16}),
+                                   input(2, {1}, DType::I32), length, 8))});
+}
+
+TileTensors scores_of(std::vector<Dim> shape, int axis) {
+  const Tensor x = input(0, std::move(shape));
+  return {.axis = axis, .chunk = 256, .inner = {x.ref()}, .results = {}};
+}
+
+std::vector<int64_t> extents(std::vector<Dim> shape, int axis, int64_t bytes) {
+  return shape_of_tile(scores_of(std::move(shape), axis), bytes).extents;
+}
+
+Refs tile_nests(const Kernel& kernel) {
+  Refs out;
+  for (Ref nest : nests_of(kernel))
+    if (!tile_ranges(nest).empty()) out.push_back(nest);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("a tile holds as many rows as its memory takes, from the last axis on") {
+  const Ref chunks = variable("chunks", 1, 8), tokens = variable("tokens8", 1, 8);
+  CHECK(extents({20, Dim(chunks), 256}, 1, 10 << 10) == std::vector<int64_t>{10, 1});
+  CHECK(extents({20, Dim(chunks), 256}, 1, 32 << 10) == std::vector<int64_t>{20, 1});
+  CHECK(extents({20, Dim(chunks), 256}, 1, 16) == std::vector<int64_t>{1, 1});
+  // Of an axis of unknown length what is known to divide it.
+  CHECK(extents({2, Dim(tokens * 8), Dim(chunks), 256}, 2, 8 << 10) ==
+        std::vector<int64_t>{1, 8, 1});
+  CHECK(extents({2, Dim(tokens * 8), Dim(chunks), 256}, 2, 16 << 10) ==
+        std::vector<int64_t>{2, 8, 1});
+}
+
+TEST_CASE("scores and weights of a chunk stay on chip, and all steps share the loop over chunks") {
+  const Schedule schedule = make_schedule(small_attention(6));
+  REQUIRE(schedule.kernels.size() == 2);
+  const Refs nests = tile_nests(schedule.kernels[0]);
+  CHECK(nests.size() == 6);
+  for (Ref nest : nests) CHECK(tile_ranges(nest) == tile_ranges(nests[0]));
+  const auto on_chip = std::count_if(nests.begin(), nests.end(), [](Ref nest) {
+    return store_buffer(nest->src[0])->op == Op::Local;
+  });
+  CHECK(on_chip == 3);  // scores, maxima, weights
+  CHECK(tile_nests(schedule.kernels[1]).empty());
+}
+
+TEST_CASE("positions behind the last that counts are left out") {
+  const Schedule schedule = make_schedule(small_attention(6));
+  const Ref scores = tile_nests(schedule.kernels[0])[0]->src[0];
+  const Ref positions = scores->src.back();
+  CHECK(!const_int(positions->src[0]));
+  CHECK(positions->src[0]->max == 32);
+  // As many in every step that reads them.
+  for (Ref nest : tile_nests(schedule.kernels[0]))
+    for (Ref r : ranges_of(nest->src[0]))
+      if (!const_int(r->src[0]) && static_cast<RangeKind>(r->arg.list[0]) != RangeKind::Tile)
+        CHECK(r->src[0] == positions->src[0]);
+}
