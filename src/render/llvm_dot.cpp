@@ -1,5 +1,6 @@
 #include "render/llvm_dot.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "base/ensure.h"
@@ -125,6 +126,18 @@ std::string join(LlvmWriter& out, const std::string& x, const std::string& y, in
                   shuffle_mask(mask));
 }
 
+// One vector of all parts, each of `width` lanes. One part that is left over pairs with itself, which adds lanes at the end.
+IrValue joined(LlvmWriter& out, std::vector<std::string> parts, int width, int lanes) {
+  for (; parts.size() > 1; width *= 2) {
+    std::vector<std::string> pairs;
+    for (size_t i = 0; i < parts.size(); i += 2)
+      pairs.push_back(join(out, parts[i], parts[std::min(i + 1, parts.size() - 1)], width));
+    parts = std::move(pairs);
+  }
+  const IrValue all{.text = parts[0], .dtype = DType::I32, .lanes = width};
+  return {.text = lanes_of(out, all, 0, lanes), .dtype = DType::I32, .lanes = lanes};
+}
+
 // By arithmetic on whole words, for targets and lane counts without such an instruction.
 IrValue plain(LlvmWriter& out, const IrValue& sum, const IrValue& x, const IrValue& y) {
   const std::string type = ir_type(DType::I32, sum.lanes);
@@ -159,9 +172,8 @@ std::string dot_of_register(DotWriter& writer, ByteDot dot, const std::string& s
 IrValue render_dot4(LlvmWriter& out, const IrValue& sum, const IrValue& x, const IrValue& y,
                     int64_t greatest, const LlvmOptions& options) {
   int bytes = options.dot_bytes;
-  while (bytes > 4 * sum.lanes) bytes /= 2;
-  if (options.dot == ByteDot::Plain || bytes < 16 || 4 * sum.lanes % bytes != 0)
-    return plain(out, sum, x, y);
+  while (bytes >= 16 && 4 * sum.lanes % bytes != 0) bytes /= 2;
+  if (options.dot == ByteDot::Plain || bytes < 16) return plain(out, sum, x, y);
   DotWriter writer(out, bytes, greatest > 0 ? greatest : 255);
   const int lanes = bytes / 4;
   std::vector<std::string> parts;
@@ -169,14 +181,7 @@ IrValue render_dot4(LlvmWriter& out, const IrValue& sum, const IrValue& x, const
     parts.push_back(dot_of_register(writer, options.dot, lanes_of(out, sum, begin, lanes),
                                     lanes_of(out, x, begin, lanes),
                                     lanes_of(out, y, begin, lanes)));
-  for (int width = lanes; parts.size() > 1; width *= 2) {
-    std::vector<std::string> joined;
-    for (size_t i = 0; i + 1 < parts.size(); i += 2)
-      joined.push_back(join(out, parts[i], parts[i + 1], width));
-    ENSURE(parts.size() % 2 == 0, "lanes of a dot are a power of two of registers");
-    parts = std::move(joined);
-  }
-  return {.text = parts[0], .dtype = DType::I32, .lanes = sum.lanes};
+  return joined(out, std::move(parts), lanes, sum.lanes);
 }
 
 }  // namespace smelt

@@ -1,0 +1,31 @@
+#include "cross/cases.h"
+#include "support/byte_programs.h"
+
+namespace smelt::cross {
+
+using namespace smelt::test;
+
+std::vector<Case> byte_cases() {
+  std::vector<Case> cases;
+  const auto name = [](const char* what, int lanes, int64_t range) {
+    return std::string(what) + " " + std::to_string(lanes) + " lanes, bytes to " +
+           std::to_string(range);
+  };
+  for (int64_t greatest : {1, 15, 63, 127, 255})
+    for (int lanes : kDotLanes)
+      for (bool broadcast : {false, true})
+        cases.push_back(evaluated_case(
+            name(broadcast ? "dot4 by one word," : "dot4,", lanes, greatest),
+            dots(lanes, greatest, broadcast),
+            {random_bytes(1, -128, 127), random_bytes(2, 0, static_cast<int>(greatest)),
+             random_bytes(3, -128, 127), Bytes(4 * kWords)}));
+  for (const auto& table : byte_tables())
+    for (int lanes : kDotLanes) {
+      const int last = static_cast<int>(table.size()) - 1;
+      cases.push_back(evaluated_case(name("lut4,", lanes, last), look_ups(lanes, table),
+                                     {random_bytes(4, 0, last), Bytes(4 * kWords)}));
+    }
+  return cases;
+}
+
+}  // namespace smelt::cross
