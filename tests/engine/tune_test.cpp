@@ -101,7 +101,8 @@ bool has(const std::string& text, const std::string& part) {
 void does_nothing(const void* const*, const int64_t*, int64_t, int64_t) {}
 
 // Puts the number of workers where the result of matvec() belongs.
-void tells_parts(const void* const* buffers, const int64_t*, int64_t, int64_t parts) {
+void tells_parts(const void* const* buffers, const int64_t*, int64_t part, int64_t parts) {
+  if (part != 0) return;
   auto* out = static_cast<float*>(const_cast<void*>(buffers[0]));
   for (int i = 0; i < 64; ++i) out[i] = static_cast<float>(parts);
 }
