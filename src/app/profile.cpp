@@ -3,7 +3,6 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <random>
 
 #include "app/checks.h"
 #include "app/command.h"
@@ -12,6 +11,7 @@
 #include "app/profile_kernel.h"
 #include "app/profile_report.h"
 #include "app/profile_trace.h"
+#include "app/random_tokens.h"
 #include "base/file.h"
 #include "base/progress.h"
 
@@ -35,14 +35,6 @@ constexpr const char* kExplanation =
     "  smelt profile --kernel reduce_sum_768      a kernel's IR, options, program, LLVM IR and "
     "assembly\n"
     "\ndocs/profiling.md explains every figure.\n";
-
-std::vector<int32_t> random_tokens(const Session& session, int64_t count) {
-  std::mt19937_64 random;  // the same in every run
-  std::vector<int32_t> tokens(static_cast<size_t>(count));
-  for (int32_t& t : tokens)
-    t = static_cast<int32_t>(random() % static_cast<uint64_t>(session.vocabulary_size()));
-  return tokens;
-}
 
 Status append(Session& session, std::span<const int32_t> tokens) {
   SMELT_TRY(logits, session.append(tokens, &interrupted()));

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
-#include <random>
 
 #include "app/bench_sample.h"
 #include "app/checks.h"
@@ -14,6 +13,7 @@
 #include "app/interrupt.h"
 #include "app/profile_machine.h"
 #include "app/profile_words.h"
+#include "app/random_tokens.h"
 #include "app/stopwatch.h"
 #include "app/tune_report.h"
 #include "base/progress.h"
@@ -52,14 +52,6 @@ struct TuneFlags {
   std::string kernel;
   bool dry_run = false;
 };
-
-std::vector<int32_t> random_tokens(const Session& session, int64_t count) {
-  std::mt19937_64 random;  // the same in every run
-  std::vector<int32_t> tokens(static_cast<size_t>(count));
-  for (int32_t& t : tokens)
-    t = static_cast<int32_t>(random() % static_cast<uint64_t>(session.vocabulary_size()));
-  return tokens;
-}
 
 // Replays of one plan: what each launch cost, and with which launch values.
 class PlanTimes {

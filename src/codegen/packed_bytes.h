@@ -1,15 +1,11 @@
 // Four bytes in a word: what an expression of bytes is for four neighbouring values of a range, computed at once.
+//
+//   and(shr(load u8 [base + r], 4), 15)  ->  and(shr(load u32 [base], 4), 0x0f0f0f0f)
 #pragma once
 
 #include "graph/node.h"
 
 namespace smelt {
-
-// The values of `bytes` (of dtype U8 or I8) for range = 0 .. 3 as the bytes of one u32, lowest first; nothing where that
-// is not a handful of operations on words. REQUIRES: the range has size 4.
-//
-//   and(shr(load u8 [base + r], 4), 15)  ->  and(shr(load u32 [base], 4), 0x0f0f0f0f)
-Ref packed_bytes(Ref bytes, Ref range);
 
 // sum over range of `term`, the product of an unsigned byte and a signed one, both cast to I32, as a Dot4; nothing where
 // the term is no such product or a side cannot be packed. REQUIRES: the range has size 4.
