@@ -63,8 +63,8 @@ void declare_bench_flags(CLI::App& app, BenchFlags& flags) {
            "tokens of a prompt that are computed together")
       ->check(whole_number(8, 1 << 16));
   add_list(app, "--cache-type", flags.cache_types, "KIND,...",
-           "numbers of the attention cache: f16, q8 or f32")
-      ->check(one_of({"f16", "q8", "f32"}));
+           "numbers of the attention cache: q8, f16 or f32")
+      ->check(one_of({"q8", "f16", "f32"}));
   add_list(app, "--activations", flags.activations, "KIND,...",
            "numbers that weights are multiplied with: q8 or f32")
       ->check(one_of({"q8", "f32"}));

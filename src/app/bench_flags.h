@@ -24,7 +24,7 @@ struct BenchFlags {
   std::vector<int64_t> depth = {0};
   std::vector<int64_t> threads = {0};
   std::vector<int64_t> batch = {512};
-  std::vector<std::string> cache_types = {"f16"};
+  std::vector<std::string> cache_types = {"q8"};
   std::vector<std::string> activations = {"q8"};
   int64_t repetitions = 5;
   std::string output = "md";

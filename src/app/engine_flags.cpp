@@ -51,10 +51,10 @@ void declare_engine_flags(CLI::App& app, EngineFlags& flags) {
                "keep these copies on disk, in the cache folder, so that the next start maps them");
   app.add_option(
          "--cache-type", flags.cache_type,
-         "numbers of the attention cache: f16; q8, bytes, in half the memory and faster with "
-         "long contexts; or f32, exact")
+         "numbers of the attention cache: q8, bytes with a scale for each row, fastest with long "
+         "contexts; f16; or f32, exact")
       ->type_name("KIND")
-      ->check(one_of({"f16", "q8", "f32"}));
+      ->check(one_of({"q8", "f16", "f32"}));
   app.add_option(
          "--activations", flags.activations,
          "numbers that quantised weights are multiplied with: q8, integers with a scale for "

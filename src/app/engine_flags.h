@@ -21,7 +21,7 @@ struct EngineFlags {
   int64_t context = 0;
   bool no_repack = false;
   bool pack_cache = false;
-  std::string cache_type = "f16";
+  std::string cache_type = "q8";
   std::string activations = "q8";
 };
 

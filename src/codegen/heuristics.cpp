@@ -208,12 +208,12 @@ class Chooser {
     if (operands.size() < 2) return;
     Refs axes = output_axes();
     std::erase_if(axes, [](Ref r) { return kind_of(r) != RangeKind::Loop; });
+    const int64_t most = machine_.registers * 5 / 8;
     Block best;
     for (Ref a : axes)
       for (Ref b : axes)
-        for (int64_t na : block_sizes(a))
-          for (int64_t nb : a == b ? std::vector<int64_t>{1} : block_sizes(b)) {
-            if (na * nb > machine_.registers * 5 / 8) continue;
+        for (int64_t na : block_sizes(a, most))
+          for (int64_t nb : a == b ? std::vector<int64_t>{1} : block_sizes(b, most / na)) {
             const Block block{a, b, na, nb, loads_per_sum(operands, a, na, b, nb)};
             if (block.loads < best.loads) best = block;
           }
@@ -235,10 +235,10 @@ class Chooser {
     return size;
   }
 
-  static std::vector<int64_t> block_sizes(Ref axis) {
+  static std::vector<int64_t> block_sizes(Ref axis, int64_t most) {
     std::vector<int64_t> sizes;
     const int64_t n = known_divisor(axis->src[0]);
-    for (int64_t d = 1; d <= 16; ++d)
+    for (int64_t d = 1; d <= most; ++d)
       if (n % d == 0) sizes.push_back(d);
     return sizes;
   }

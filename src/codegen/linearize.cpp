@@ -134,7 +134,7 @@ class NestEmitter {
     const size_t opened = open_task_loop();
     for (const ExpandedNest& nest : nests_) {
       find_siblings(nest.stores);
-      if (nests_.size() == 1) find_scattered(nest.stores);  // a tile reads from the caches
+      find_scattered(nest.stores);
       for (const Refs& group : groups_by_loops(nest.stores)) emit_stores(group);
     }
     if (opened) close_scope();
@@ -386,7 +386,7 @@ class NestEmitter {
 
   // Weights lie in the order of the loops (see WeightLayout), and processors see by themselves that they are read one after
   // the other. Not so where the parts of a block are read in different loops, or a sum goes from one chosen expert to the
-  // next: these are asked for ahead of time.
+  // next: these are asked for ahead of time. A tile computes for long between reads, and processors give up.
   // Measured: Q6_K from 7.5 to 19 GB/s a core; where the order is plain, asking costs a tenth to a third.
   void find_scattered(const Refs& stores) {
     std::map<const Node*, RangeSet> loops;
@@ -401,7 +401,8 @@ class NestEmitter {
         const bool jumps = std::any_of(mine.begin(), mine.end(), [&](const Node* r) {
           return kind_of(Ref(r)) == RangeKind::Reduce && !stride(n->src[1], Ref(r));
         });
-        if (jumps || (!is_new && known->second != mine)) scattered_.insert(buffer);
+        const bool is_tile = nests_.size() > 1;
+        if (jumps || is_tile || (!is_new && known->second != mine)) scattered_.insert(buffer);
       }
   }
 

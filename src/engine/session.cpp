@@ -49,6 +49,7 @@ const char* name_of(Bound kind) {
     case Bound::Tables: return "tables";
     case Bound::Pages: return "pages";
     case Bound::Cache: return "cache";
+    case Bound::CacheValues: return "cache values";
     case Bound::CacheScales: return "cache scales";
     case Bound::RopeCos: return "cos";
     case Bound::RopeSin: return "sin";

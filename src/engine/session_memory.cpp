@@ -31,22 +31,37 @@ int64_t aligned(int64_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; 
 
 constexpr int64_t kScales = 2;  // of a row of bytes
 
-// Rows of a layer; behind them, if they are bytes, come their scales.
-int64_t row_bytes(const Hyperparameters& model, const SessionLayout& layout, DType type) {
-  return aligned(layout.positions * model.cache_width() * size_of(type));
+// What a position takes in each part of the cache of a layer. Bytes have values and scales of their own.
+struct RowBytes {
+  int64_t rows, values = 0, scales = 0;
+};
+
+RowBytes row_bytes(const Hyperparameters& model, DType type) {
+  RowBytes bytes{.rows = model.cache_width() * size_of(type)};
+  if (type == DType::U8) {
+    bytes.values = model.kv_lora;
+    bytes.scales = kScales * static_cast<int64_t>(sizeof(float));
+  }
+  return bytes;
 }
 
-int64_t cache_bytes(const Hyperparameters& model, const SessionLayout& layout, DType type) {
-  const int64_t scales =
-      type == DType::U8 ? layout.positions * kScales * static_cast<int64_t>(sizeof(float)) : 0;
-  return row_bytes(model, layout, type) + aligned(scales);
+// Where the parts of the cache of a layer begin, and its size.
+struct CacheParts {
+  int64_t values, scales, bytes;
+};
+
+CacheParts cache_parts(const Hyperparameters& model, const SessionLayout& layout, DType type) {
+  const RowBytes row = row_bytes(model, type);
+  const int64_t values = aligned(layout.positions * row.rows),
+                scales = values + aligned(layout.positions * row.values);
+  return {values, scales, scales + aligned(layout.positions * row.scales)};
 }
 
 }  // namespace
 
 int64_t cache_row_bytes(const Hyperparameters& model, DType type) {
-  const int64_t scales = type == DType::U8 ? kScales * static_cast<int64_t>(sizeof(float)) : 0;
-  return model.layers * (model.cache_width() * size_of(type) + scales);
+  const RowBytes row = row_bytes(model, type);
+  return model.layers * (row.rows + row.values + row.scales);
 }
 
 SessionLayout SessionLayout::make(int64_t context, int64_t prefill_tokens) {
@@ -68,7 +83,7 @@ int64_t SessionMemory::bytes(const Hyperparameters& model, const SessionLayout& 
   for (int i = 0; i < 2; ++i) pieces.take<float>(l.prefill_tokens * model.hidden);
   pieces.take<float>(l.logit_rows * model.vocabulary);
   pieces.take<std::byte>(arena_bytes);
-  pieces.take<std::byte>(model.layers * cache_bytes(model, l, cache_type));
+  pieces.take<std::byte>(model.layers * cache_parts(model, l, cache_type).bytes);
   return pieces.used();
 }
 
@@ -89,8 +104,10 @@ Result<SessionMemory> SessionMemory::allocate(const Hyperparameters& model, cons
   for (float*& h : m.hidden_) h = pieces.take<float>(l.prefill_tokens * model.hidden);
   m.logits_ = pieces.take<float>(l.logit_rows * model.vocabulary);
   m.work_ = pieces.take<std::byte>(arena_bytes);
-  m.layer_cache_bytes_ = cache_bytes(model, l, cache_type);
-  m.layer_row_bytes_ = row_bytes(model, l, cache_type);
+  const CacheParts parts = cache_parts(model, l, cache_type);
+  m.layer_cache_bytes_ = parts.bytes;
+  m.values_at_ = parts.values;
+  m.scales_at_ = parts.scales;
   m.cache_ = pieces.take<std::byte>(model.layers * m.layer_cache_bytes_);
 
   const RopeTables tables = rope_tables(model, l.positions);
@@ -107,7 +124,8 @@ void* SessionMemory::resolve(const SlotBinding& slot, int64_t layer, bool flippe
     case Bound::Tables: return tables_;
     case Bound::Pages: return pages_;
     case Bound::Cache: return cache_ + layer * layer_cache_bytes_;
-    case Bound::CacheScales: return cache_ + layer * layer_cache_bytes_ + layer_row_bytes_;
+    case Bound::CacheValues: return cache_ + layer * layer_cache_bytes_ + values_at_;
+    case Bound::CacheScales: return cache_ + layer * layer_cache_bytes_ + scales_at_;
     case Bound::RopeCos: return cos_;
     case Bound::RopeSin: return sin_;
     case Bound::HiddenIn: return hidden_[flipped ? 1 : 0];

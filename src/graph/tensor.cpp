@@ -59,13 +59,14 @@ Tensor number_like(Tensor x, double value) {
                                     : constant(static_cast<int64_t>(value), x.dtype()));
 }
 
-Tensor reduce(Op op, std::vector<Tensor> x, int axis) {
+Tensor reduce(Op op, std::vector<Tensor> x, int axis, int64_t kind = 0) {
   const int a = normal_axis(x[0], axis);
   Shape shape = x[0].shape();
   shape.erase(shape.begin() + a);
   Refs src;
   for (Tensor t : x) src.push_back(t.ref());
-  return Tensor(make(op, x.back().dtype(), std::move(src), {.list = {a}}, std::move(shape)));
+  return Tensor(
+      make(op, x.back().dtype(), std::move(src), {.i = kind, .list = {a}}, std::move(shape)));
 }
 
 std::optional<int64_t> element_count(const Shape& shape) {
@@ -256,16 +257,35 @@ Tensor top_k(Tensor x, int k) {
       make(Op::TopK, DType::I32, {x.ref()}, {.i = k, .list = {x.rank() - 1}}, std::move(shape)));
 }
 
+namespace {
+
+// The denominator does not depend on the axes along which the score was repeated: it is summed once, then repeated.
+Tensor denominator_of(Tensor score, int axis, size_t rank) {
+  const Tensor narrow =
+      broadcast_to(score, broadcast_shape(score.shape(), Shape(rank, constant(1))));
+  return reduce(Op::SoftmaxSum, {narrow, broadcast_to(number_like(score, 1), narrow.shape())},
+                axis);
+}
+
+}  // namespace
+
 Tensor softmax_average(Tensor score, Tensor value, int axis) {
   const Shape shape = broadcast_shape(score.shape(), value.shape());
   const Tensor s = broadcast_to(score, shape), v = broadcast_to(value, shape);
-  // The denominator does not depend on the axes along which the score was repeated: sum it once, then repeat.
   const int a = normal_axis(s, axis);
-  const Tensor narrow =
-      broadcast_to(score, broadcast_shape(score.shape(), Shape(shape.size(), constant(1))));
-  const Tensor ones = broadcast_to(number_like(score, 1), narrow.shape());
-  const Tensor total = reduce(Op::SoftmaxSum, {narrow, ones}, a);
-  return reduce(Op::SoftmaxSum, {s, v}, a) / total;
+  return reduce(Op::SoftmaxSum, {s, v}, a) / denominator_of(score, a, shape.size());
+}
+
+Tensor softmax_average_of_bytes(Tensor score, Tensor q, Tensor scale, int axis) {
+  const Shape shape = broadcast_shape(score.shape(), q.shape());
+  const Tensor s = broadcast_to(score, shape);
+  const int a = normal_axis(s, axis);
+  ENSURE(q.dtype() == DType::I8 && scale.dtype() == DType::F32, "values of bytes: i8 and f32");
+  for (int k = a + 1; k < s.rank(); ++k)
+    ENSURE(scale.size(k) == 1, "values of bytes: one scale for all that is behind the axis");
+  const Tensor v = cast(broadcast_to(q, shape), DType::F32) * broadcast_to(scale, shape);
+  return reduce(Op::SoftmaxSum, {s, v}, a, kBytesTimesScale) /
+         denominator_of(score, a, shape.size());
 }
 
 Tensor softmax(Tensor x, int axis) {

@@ -99,6 +99,10 @@ Tensor top_k(Tensor x, int k);  // [..., n] -> [..., k] i32 indices, best first,
 // sum over axis of exp(score - max) * value and of exp(score - max): their quotient is softmax-weighted value.
 // score and value broadcast against each other; the result is value-shaped without axis.
 Tensor softmax_average(Tensor score, Tensor value, int axis);
+// The same for values that are bytes q (i8) times a scale that is 1 long behind the axis. Where it is computed in chunks
+// of a known length, the weights become bytes, too, and the sums those of products of bytes: see split_reduce.h.
+constexpr int64_t kBytesTimesScale = 1;  // the kind (arg.i) of such a SoftmaxSum
+Tensor softmax_average_of_bytes(Tensor score, Tensor q, Tensor scale, int axis);
 Tensor softmax(Tensor x, int axis);
 
 // y[..., n] = sum over k of x[..., k] * w[n, k] in f32; w [n, k].

@@ -4,6 +4,7 @@
 
 #include "base/ensure.h"
 #include "graph/rules_algebra.h"
+#include "model/byte_cache.h"
 #include "model/dequant.h"
 
 namespace smelt {
@@ -108,10 +109,13 @@ struct Block {
   Tensor apart(Tensor x) const { return const_int(shape.tokens.ref) ? x : place(x); }
 };
 
-Tensor rms_norm(Tensor x, Tensor w, double epsilon) {
+// Rows of length 1 in the mean of squares.
+Tensor normalised(Tensor x, double epsilon) {
   const Tensor mean = sum(x * x, -1) * (1.0 / x.size(-1));
-  return x * unsqueeze(scalar(1) / sqrt(mean + epsilon), mean.rank()) * w;
+  return x * unsqueeze(scalar(1) / sqrt(mean + epsilon), mean.rank());
 }
+
+Tensor rms_norm(Tensor x, Tensor w, double epsilon) { return normalised(x, epsilon) * w; }
 
 // --- positions
 
@@ -197,74 +201,83 @@ Tensor times_values(Block& b, Tensor x) {
   return sum(unsqueeze(x, 2) * latent_weights(b).values, -1);
 }
 
-// Rows of floats as bytes: x = (q - 128) * scale + e, |e| <= scale / 2.
-struct ByteRows {
-  Tensor q;      // u8 [T, n]
-  Tensor scale;  // f32 [T, 1]
-};
-constexpr double kByteZero = 128, kMostByte = 127;
-
-Tensor inverse_of(Tensor scale) {
-  return where(less(scalar(0), scale), scalar(1) / maximum(scale, scalar(1e-30)), scalar(0));
-}
-Tensor step_of(Tensor x) { return place(max(maximum(x, -x), -1) * (1.0 / kMostByte)); }
-
-ByteRows to_bytes(Tensor x) {
-  const Tensor scale = unsqueeze(step_of(x), 1);
-  const Tensor steps = floor(x * inverse_of(scale) + (kByteZero + 0.5));
-  return {cast(steps, DType::U8), scale};
-}
-
-// The cache of a layer after this step.
+// The cache of a layer after this step. Bytes are kept in two orders, see byte_cache.h.
 struct Cache {
-  Tensor rows;    // cache_type [cache_rows, L + rope]
-  Tensor scales;  // f32 [cache_rows, 2], for bytes
+  Tensor rows;    // cache_type [cache_rows, L + rope]; bytes: a buffer of keys
+  Tensor values;  // of bytes: a buffer of the latents
+  Tensor scales;  // of bytes: f32 [2 cache_rows, 1], of latents, then of keys
+
+  Refs written() const {
+    if (!scales.ref()) return {rows.ref()};
+    return {rows.ref(), values.ref(), scales.ref()};
+  }
 };
 
-// Leaves the row of each token in the cache: normed latent, then rotated key.
+Cache append_bytes(Block& b, Tensor latent, Tensor key, Tensor row) {
+  const int64_t n = b.shape.cache_rows, width = b.model.cache_width(), lora = b.model.kv_lora;
+  const ByteRows l = to_bytes(latent), k = to_bytes(key);
+  const Tensor keys = key_buffer(b.slots.add(Bound::Cache), n, width, "cache");
+  const Tensor values = value_buffer(b.slots.add(Bound::CacheValues), n, lora, "values");
+  // [2, cache_rows] in rows of one: scales of neighbouring positions lie side by side.
+  const Tensor scales = b.slots.input(Bound::CacheScales, DType::F32, {2 * n, 1}, "scales");
+  const auto column = [](Tensor x) { return unsqueeze(x, 1); };
+  return {.rows = write_keys(write_keys(keys, row, 0, width, l.q), row, lora, width, k.q),
+          .values = write_values(values, row, lora, l.q),
+          .scales = write_rows(write_rows(scales, row, 0, column(l.scale)), row + double(n), 0,
+                               column(k.scale))};
+}
+
+// The weight of the latents' norm. It is no part of what the cache holds, but of the queries and of the averages: a sum
+// over columns may take it on either side, and rows that a few of its large values do not stretch keep more of their bits
+// in halves or bytes.
+Tensor latent_scale(Block& b) { return b.weights("attn_kv_a_norm.weight"); }
+
+// Leaves the row of each token in the cache: normalised latent, then rotated key.
 Cache append_to_cache(Block& b, const Activations& x, const Positions& at) {
   const Hyperparameters& m = b.model;
   const DType type = b.shape.cache_type;
+  const Tensor row = b.weights.product(x, "attn_kv_a_mqa.weight");  // [T, L + rope]
+  const Tensor latent = normalised(slice(row, 1, 0, m.kv_lora), m.epsilon);
+  const Tensor key = squeeze(rotate(unsqueeze(slice(row, 1, m.kv_lora, m.rope), 1), at), 1);
+  if (type == DType::U8) return append_bytes(b, latent, key, at.row);
   const Tensor cache =
       b.slots.input(Bound::Cache, type, {b.shape.cache_rows, m.cache_width()}, "cache");
-  const Tensor row = b.weights.product(x, "attn_kv_a_mqa.weight");  // [T, L + rope]
-  const Tensor latent =
-      rms_norm(slice(row, 1, 0, m.kv_lora), b.weights("attn_kv_a_norm.weight"), m.epsilon);
-  const Tensor key = squeeze(rotate(unsqueeze(slice(row, 1, m.kv_lora, m.rope), 1), at), 1);
-  const auto write = [&](Tensor latent, Tensor key) {
-    return write_rows(write_rows(cache, at.row, 0, latent), at.row, m.kv_lora, key);
-  };
-  if (type != DType::U8) return {write(cast(latent, type), cast(key, type)), {}};
-  const ByteRows l = to_bytes(latent), k = to_bytes(key);
-  const Tensor scales =
-      b.slots.input(Bound::CacheScales, DType::F32, {b.shape.cache_rows, 2}, "scales");
-  const Tensor first = write_rows(scales, at.row, 0, l.scale);
-  return {write(l.q, k.q), write_rows(first, at.row, 1, k.scale)};
+  const Tensor first = write_rows(cache, at.row, 0, cast(latent, type));
+  return {
+      .rows = write_rows(first, at.row, m.kv_lora, cast(key, type)), .values = {}, .scales = {}};
 }
 
 // A part of the cache rows that attention sees.
 struct Rows {
   Tensor x;      // f32 [1 or T, S, n]
-  Tensor q;      // u8, the same, and
+  Tensor q;      // u8 [1 or T, S, n], q - 128 times
   Tensor scale;  // f32 [1 or T, S]: for bytes
 };
 
-// What attention sees of the context: a view of the cache. Values are the latents of the same rows.
+// What attention sees of the context: a view of the cache.
 struct Context {
-  Rows latent;  // n = L
-  Rows key;     // n = rope, shared by all heads
+  Rows latent;   // n = L
+  Rows key;      // n = rope, shared by all heads
+  Tensor value;  // i8 [1 or T, S, L]: for bytes, values are these times the scales of the latents
 };
 
 Context read_cache(Block& b, const Cache& cache, const Positions& at) {
   const Hyperparameters& m = b.model;
-  const Tensor rows = gather(cache.rows, at.rows);
+  const auto f32 = [](Tensor x) { return cast(x, DType::F32); };
+  if (!cache.scales.ref()) {
+    const Tensor rows = f32(gather(cache.rows, at.rows));
+    return {
+        {slice(rows, -1, 0, m.kv_lora), {}, {}}, {slice(rows, -1, m.kv_lora, m.rope), {}, {}}, {}};
+  }
+  const Tensor rows = gather(keys_of(cache.rows, m.cache_width()), at.rows);
+  const Tensor scales = reshape(cache.scales, {2, b.shape.cache_rows});
   const auto part = [&](int64_t begin, int64_t n, int64_t column) {
-    const Tensor stored = slice(rows, -1, begin, n), floats = cast(stored, DType::F32);
-    if (!cache.scales.ref()) return Rows{floats, {}, {}};
-    const Tensor scale = slice(gather(cache.scales, at.rows), -1, column, 1);
-    return Rows{(floats - kByteZero) * scale, stored, squeeze(scale, -1)};
+    const Tensor q = slice(rows, -1, begin, n);
+    const Tensor scale = gather(squeeze(slice(scales, 0, column, 1), 0), at.rows);
+    return Rows{(f32(q) - kKeyZero) * unsqueeze(scale, scale.rank()), q, scale};
   };
-  return {part(0, m.kv_lora, 0), part(m.kv_lora, m.rope, 1)};
+  return {part(0, m.kv_lora, 0), part(m.kv_lora, m.rope, 1),
+          gather(values_of(cache.values, m.kv_lora), at.rows)};
 }
 
 // sum over the last axis of x [T, H, n] and y [1 or T, 1 or S..., n]: [T, H, S].
@@ -274,13 +287,19 @@ Tensor scores_of(Tensor x, Tensor y) { return sum(unsqueeze(x, 2) * y, -1); }
 Tensor scores_of_rows(Tensor x, const Rows& y) {
   if (!y.q.ref()) return scores_of(x, unsqueeze(y.x, 1));
   const auto i32 = [](Tensor v) { return cast(v, DType::I32); };
-  const Tensor scale = step_of(x);  // [T, H]
-  const Tensor q =
-      place(cast(floor(x * unsqueeze(inverse_of(scale), 2) + 0.5), DType::I8));  // [T, H, n]
-  const Tensor zeros = sum(i32(q), -1) * kByteZero;                              // [T, H]
-  const Tensor products = sum(i32(unsqueeze(q, 2)) * i32(unsqueeze(y.q, 1)), -1);
-  return cast(products - unsqueeze(zeros, 2), DType::F32) * unsqueeze(scale, 2) *
+  const ByteRows in = to_bytes(x);                     // [T, H, n], [T, H]
+  const Tensor zeros = sum(i32(in.q), -1) * kKeyZero;  // [T, H]
+  const Tensor products = sum(i32(unsqueeze(in.q, 2)) * i32(unsqueeze(y.q, 1)), -1);
+  return cast(products - unsqueeze(zeros, 2), DType::F32) * unsqueeze(in.scale, 2) *
          unsqueeze(y.scale, 1);
+}
+
+// The mean of the latents, weighted by exp(score). score [T, H, S] -> [T, H, L]
+Tensor average_of_latents(Tensor score, const Context& context) {
+  const Tensor scores = unsqueeze(score, 3);
+  if (!context.value.ref()) return softmax_average(scores, unsqueeze(context.latent.x, 1), 2);
+  const Tensor scale = unsqueeze(unsqueeze(context.latent.scale, 1), 3);  // [1 or T, 1, S, 1]
+  return softmax_average_of_bytes(scores, unsqueeze(context.value, 1), scale, 2);
 }
 
 // Positions above a token's own do not count. score [T, H, S].
@@ -293,19 +312,19 @@ Tensor causal(Tensor score, const Positions& at) {
 // -> [T, H, v_head]
 Tensor absorbed_attention(Block& b, Tensor q_nope, Tensor q_rope, const Context& context,
                           const Positions& at) {
-  const Tensor latent = unsqueeze(context.latent.x, 1);  // [1 or T, 1, S, L]
-  const Tensor q_latent = times_keys(b, q_nope);         // [T, H, L]
+  const Tensor q_latent = times_keys(b, q_nope) * latent_scale(b);  // [T, H, L]
   const Tensor score =
       scores_of_rows(q_latent, context.latent) + scores_of_rows(q_rope, context.key);  // [T, H, S]
   const Tensor masked = causal(score * b.model.softmax_scale, at);
-  return times_values(b, softmax_average(unsqueeze(masked, 3), latent, 2));
+  return times_values(b, average_of_latents(masked, context) * latent_scale(b));
 }
 
 // Every head has its own keys and values, computed from the latents. -> [T, H, v_head]
 Tensor expanded_attention(Block& b, Tensor q_nope, Tensor q_rope, const Context& context,
                           const Positions& at) {
   const Latent w = latent_weights(b);
-  const Tensor latent = unsqueeze(unsqueeze(context.latent.x, 1), 3);  // [1 or T, 1, S, 1, L]
+  const Tensor latent =
+      unsqueeze(unsqueeze(context.latent.x * latent_scale(b), 1), 3);  // [1 or T, 1, S, 1, L]
   const Tensor keys =
       sum(latent * unsqueeze(permute(w.keys, {0, 2, 1}), 1), -1);  // [1 or T, H, S, nope]
   const Tensor values = sum(latent * unsqueeze(w.values, 1), -1);  // [1 or T, H, S, v_head]
@@ -468,8 +487,8 @@ Segment block_segment(const GgufFile& file, const Hyperparameters& model, const 
   const Tensor h = x + attended.out;
   const Tensor y = h + feed_forward(b, norm(h, "ffn_norm.weight"), model.is_moe(layer));
   const Ref out = slots.output(Bound::HiddenOut, y);
-  Refs roots{out, attended.cache.rows.ref()};
-  if (attended.cache.scales.ref()) roots.push_back(attended.cache.scales.ref());
+  Refs roots{out};
+  for (Ref written : attended.cache.written()) roots.push_back(written);
   return std::move(slots).finish(std::move(roots));
 }
 

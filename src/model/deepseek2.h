@@ -23,8 +23,9 @@ enum class Bound {
   Positions,  // i32 [T]: each token's position in its sequence
   Tables,     // i32 [T], or [1] if one_sequence: where a token's sequence begins in the page table
   Pages,      // i32 [page_entries]: the page table; page p is rows 64 p .. 64 p + 63 of the cache
-  Cache,      // cache_type [cache_rows, kv_lora + rope]: of this layer, read and written
-  CacheScales,  // f32 [cache_rows, 2], if cache_type is U8: what a step of latent and key stands for
+  Cache,  // cache_type [cache_rows, kv_lora + rope], or keys as in byte_cache.h: of this layer, read and written
+  CacheValues,  // if cache_type is U8: values [cache_rows, kv_lora] as in byte_cache.h
+  CacheScales,  // f32 [2, cache_rows], if cache_type is U8: scales of latents, then of keys
   RopeCos,      // f32 [context, rope / 2]
   RopeSin,      // the same
   HiddenIn,     // f32 [T, hidden]
@@ -66,8 +67,7 @@ struct ModelShape {
   int64_t context = 0;       // rows of the rope tables; every position is below
   int64_t cache_rows = 0;    // pages * 64
   int64_t page_entries = 0;  // entries of the page table
-  // F32, F16, or U8: x = (byte - 128) * scale, with a scale for the latent of a row and one for its key. Whole rows and not
-  // blocks of them share a scale so that scores are sums of products of bytes from one end to the other.
+  // F32, F16, or U8: bytes, see byte_cache.h, with a scale for the latent of a row and one for its key.
   DType cache_type = DType::F32;
   // Each head computes its keys and values from the latents, in place of the absorbed form.
   int interleave =

@@ -27,7 +27,7 @@ enum class Where : uint8_t {
 
 struct PlacementOptions {
   int64_t on_chip_bytes = 32 << 10;  // budget for one on-chip tensor
-  int64_t tile_bytes = 10 << 10;     // budget for the part of a tensor that a tile keeps on chip
+  int64_t tile_bytes = 20 << 10;     // budget for the part of a tensor that a tile keeps on chip
   int64_t on_chip_work =
       80 << 10;  // scalar operations a worker may repeat rather than wait for another stage
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/ensure.h"
 #include "graph/tensor.h"
 
 namespace smelt {
@@ -89,16 +90,49 @@ Ref split_online(Ref node, int axis, const Chunks& c, SplitGraph& out) {
   return reduce_like(node, {wide.ref(), part.ref()}, axis).ref();
 }
 
+// The sum of weight * value, and what a tile keeps on chip for it.
+struct WeightedSum {
+  Tensor sum;
+  Refs inner;
+};
+
+constexpr double kMostSteps = 255;
+
+// Values are q * scale with bytes q. Each weight times its scale becomes one of 255 steps up to the greatest of the chunk,
+// and the products those of bytes:
+//   y = weight * scale,  step = max(y) / 255,  sum = step * sum(round(y / step) * q)
+// The error is at most step / 2 * sum |q|.
+WeightedSum sum_of_bytes(Tensor weight, Ref value, int axis, const Chunks& c) {
+  const Ref floats = value->src[0], scale = value->src[1];
+  ENSURE(floats->op == Op::Cast, "values of bytes are a product of a cast and a scale");
+  const Tensor bytes = divide_axis(Tensor(floats->src[0]), axis, c);
+  const Tensor y = weight * divide_axis(unexpanded(Tensor(scale)), axis, c);
+  const Tensor step = max(y, axis + 1) * (1.0 / kMostSteps);
+  const Tensor inverse =
+      where(less(scalar(0), step), scalar(1) / maximum(step, scalar(1e-30)), scalar(0));
+  const Tensor q = cast(floor(y * unsqueeze(inverse, axis + 1) + 0.5), DType::U8);
+  const auto i32 = [](Tensor x) { return cast(x, DType::I32); };
+  const Tensor products = sum(i32(q) * i32(bytes), axis + 1);
+  return {cast(products, DType::F32) * step, {step.ref(), q.ref()}};
+}
+
+WeightedSum weighted_sum(Tensor weight, Ref node, int axis, const Chunks& c) {
+  if (node->arg.i == kBytesTimesScale) return sum_of_bytes(weight, node->src[1], axis, c);
+  const Tensor value = divide_axis(Tensor(node->src[1]), axis, c);
+  return {is_one(value) ? sum(weight, axis + 1) : sum(weight * value, axis + 1), {}};
+}
+
 Ref split_softmax(Ref node, int axis, const Chunks& c, SplitGraph& out) {
   if (!makes_tile(node, axis, c)) return split_online(node, axis, c, out);
-  const Tensor value = divide_axis(Tensor(node->src[1]), axis, c);
   const Tensor score = divide_axis(unexpanded(Tensor(node->src[0])), axis, c);
   const Tensor top = max(score, axis + 1);
   const Tensor weight = exp(score - unsqueeze(top, axis + 1));
-  const Tensor part = is_one(value) ? sum(weight, axis + 1) : sum(weight * value, axis + 1);
+  const WeightedSum weighted = weighted_sum(weight, node, axis, c);
+  const Tensor part = weighted.sum;
   const Tensor kept = place(top);  // the tile reads its own copy
   TileTensors& tile = tile_of(score.ref(), axis, c, out);
   for (Tensor inner : {top, weight}) add_once(tile.inner, inner.ref());
+  for (Ref inner : weighted.inner) add_once(tile.inner, inner);
   for (Tensor partial : {kept, part}) {
     out.partials.insert(partial.ref().get());
     add_once(tile.results, partial.ref());

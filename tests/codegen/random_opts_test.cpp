@@ -70,6 +70,18 @@ TEST_CASE("attention over chunks") {
   check_random_opts(sink({output(3, o)}), {{"chunks", 2}}, 12);
 }
 
+TEST_CASE("attention over chunks with values of bytes") {
+  const Ref chunks = variable("chunks", 1, 4);
+  const Dim length = chunks * 64;
+  const Tensor q = input(0, {2, 1, 16}), keys = slice(input(1, {256, 16}), 0, 0, length),
+               bytes = slice(input(2, {256, 16}, DType::I8), 0, 0, length),
+               scale = slice(input(3, {256, 1}), 0, 0, length);
+  const Tensor score = unsqueeze(sum(q * unsqueeze(keys, 0), -1), 2);
+  const Tensor o =
+      softmax_average_of_bytes(score, unsqueeze(bytes, 0), unsqueeze(scale * scale, 0), 1);
+  check_random_opts(sink({output(4, o)}), {{"chunks", 2}}, 12);
+}
+
 TEST_CASE("rows written to a cache") {
   const Tensor cache = input(0, {64, 24}), rows = input(1, {4}, DType::I32), x = input(2, {4, 16});
   check_random_opts(sink({write_rows(cache, rows, 8, x * 2.0).ref()}));

@@ -97,3 +97,39 @@ TEST_CASE("attention over chunks is partial results and one combination") {
                                       .variables = {{"chunks", 2}}});
   CHECK(c.worst < 1e-5);
 }
+
+TEST_CASE("attention over values of bytes is within its bound of the exact one") {
+  constexpr int64_t kHeads = 3, kColumns = 32, kRows = 1024;
+  const Ref chunks = variable("chunks", 1, 4);
+  const Dim length = chunks * 256;
+  const Tensor q = f32(0, {kHeads, 1, 16}), keys = slice(f32(1, {kRows, 16}), 0, 0, length);
+  const Tensor bytes = slice(param(2, DType::I8, {kRows, kColumns}, "q"), 0, 0, length);
+  const Tensor scale = slice(param(3, DType::F32, {kRows, 1}, "scale"), 0, 0, length);
+  const Tensor score = sum(q * unsqueeze(keys, 0), -1);  // [H, S]
+  const Tensor o =
+      softmax_average_of_bytes(unsqueeze(score, 2), unsqueeze(bytes, 0), unsqueeze(scale, 0), 1);
+  const Ref root = sink({output(4, o)});
+  CHECK(kernels(root) == 2);
+  std::vector<float> scales(kRows);
+  for (size_t i = 0; i < kRows; ++i) scales[i] = 0.01f + 0.0001f * static_cast<float>(i % 50);
+  std::vector<int8_t> values(kRows * kColumns);
+  std::mt19937 rng(5);
+  for (int8_t& v : values) v = static_cast<int8_t>(rng());
+  const Comparison c = compare(root, {.buffers = {{0, random_floats(kHeads * 16, 1)},
+                                                  {1, random_floats(kRows * 16, 2)},
+                                                  {2, as_bytes(values)},
+                                                  {3, as_bytes(scales)}},
+                                      .variables = {{"chunks", 3}}});
+  // A weight is at most 1 and a sum of weights at least 1, so a chunk's step is at most the greatest scale / 255, and
+  // the error of its sum of 256 products at most 256 * 128 * step / 2. In the mean it is far less.
+  const double step = 0.015 / 255;
+  double squares = 0;
+  for (size_t i = 0; i < c.got.at(4).size(); ++i) {
+    const double error = std::abs(c.got.at(4)[i] - c.expected.at(4)[i]);
+    CHECK(error <= 3 * 256 * 128 * step / 2);
+    squares += error * error;
+  }
+  const double rms = std::sqrt(squares / static_cast<double>(c.got.at(4).size()));
+  CHECK(rms > 0);
+  CHECK(rms < 128 * step);
+}

@@ -31,6 +31,7 @@ class ModelRunner {
         angles_(rope_tables(model, static_cast<int64_t>(pages_.size()) * kPageSize)) {
     caches_.resize(model.layers,
                    std::vector<std::byte>(cache_rows_ * model.cache_width() * size_of(type_)));
+    values_.resize(model.layers, std::vector<std::byte>(cache_rows_ * model.kv_lora));
     scales_.resize(model.layers, std::vector<std::byte>(cache_rows_ * 2 * sizeof(float)));
   }
 
@@ -70,6 +71,7 @@ class ModelRunner {
       case Bound::Tables: return bytes(step.tables);
       case Bound::Pages: return bytes(pages_);
       case Bound::Cache: return bytes(caches_[layer]);
+      case Bound::CacheValues: return bytes(values_[layer]);
       case Bound::CacheScales: return bytes(scales_[layer]);
       case Bound::RopeCos: return bytes(angles_.cos);
       case Bound::RopeSin: return bytes(angles_.sin);
@@ -85,14 +87,16 @@ class ModelRunner {
   std::vector<double> run(const Segment& segment, const std::string& prefix, int64_t layer,
                           const Step& step) {
     EvalInputs inputs{.variables = step.variables};
-    int cache = -1, scales = -1;
+    int cache = -1, values_at = -1, scales = -1;
     for (size_t i = 0; i < segment.slots.size(); ++i) {
       inputs.buffers[i] = buffer(segment.slots[i], prefix, layer, step);
       if (segment.slots[i].kind == Bound::Cache) cache = static_cast<int>(i);
+      if (segment.slots[i].kind == Bound::CacheValues) values_at = static_cast<int>(i);
       if (segment.slots[i].kind == Bound::CacheScales) scales = static_cast<int>(i);
     }
     EvalResult result = eval(segment.root, inputs);
     if (cache >= 0) caches_[layer] = std::move(result.written.at(cache));
+    if (values_at >= 0) values_[layer] = std::move(result.written.at(values_at));
     if (scales >= 0) scales_[layer] = std::move(result.written.at(scales));
     REQUIRE(result.outputs.size() == 1);
     const std::vector<double>& values = result.outputs.begin()->second.values;
@@ -106,7 +110,7 @@ class ModelRunner {
   int64_t cache_rows_;
   DType type_;
   RopeTables angles_;
-  std::vector<std::vector<std::byte>> caches_, scales_;
+  std::vector<std::vector<std::byte>> caches_, values_, scales_;
   std::vector<float> hidden_;
 };
 

@@ -1,0 +1,74 @@
+#include "model/byte_cache.h"
+
+#include <numeric>
+
+#include "graph/rules_algebra.h"
+
+namespace smelt {
+namespace {
+
+constexpr int64_t kWord = 4;  // bytes that are multiplied at once
+
+Dim times(Ref n, int64_t factor) { return simplify(n * factor); }
+
+// Columns that follow each other for all positions of a group.
+int64_t value_columns(int64_t width) { return std::gcd(width, kMostValueColumns); }
+
+// 0 .. n - 1 along the last of two axes: [1, n].
+Tensor columns(int64_t n) { return unsqueeze(iota({n}, 0), 0); }
+
+// Elements [T, m, c] of a buffer [N, c], at the index i64 [T, m].
+Tensor scatter(Tensor buffer, Tensor index, Tensor values) {
+  const Dim n = times(index.dim(0), index.size(1));
+  return write_rows(buffer, reshape(index, {n}), 0, reshape(values, {n, buffer.size(1)}));
+}
+
+}  // namespace
+
+ByteRows to_bytes(Tensor x) {
+  const Tensor scale = place(max(maximum(x, -x), -1) * (1.0 / 127));
+  const Tensor inverse =
+      where(less(scalar(0), scale), scalar(1) / maximum(scale, scalar(1e-30)), scalar(0));
+  const Tensor steps = floor(x * unsqueeze(inverse, inverse.rank()) + 0.5);
+  return {place(cast(steps, DType::I8)), scale};
+}
+
+Tensor key_buffer(int slot, int64_t rows, int64_t width, std::string name) {
+  return param(slot, DType::U8, {rows * width / kWord, kWord}, std::move(name));
+}
+
+Tensor value_buffer(int slot, int64_t rows, int64_t width, std::string name) {
+  return param(slot, DType::I8, {rows * width, 1}, std::move(name));
+}
+
+Tensor write_keys(Tensor buffer, Tensor row, int64_t column, int64_t width, Tensor q) {
+  const int64_t words = q.size(1) / kWord;
+  const Tensor r = unsqueeze(row, 1);  // [T, 1]
+  const Tensor word = columns(words) + double(column / kWord);
+  const Tensor index =
+      (r / double(kKeyGroup) * double(width / kWord) + word) * double(kKeyGroup) + r % kKeyGroup;
+  return scatter(buffer, index, bitcast(q, DType::U8) ^ int64_t(kKeyZero));
+}
+
+Tensor write_values(Tensor buffer, Tensor row, int64_t width, Tensor q) {
+  const int64_t side = value_columns(width), words = kValueGroup / kWord;
+  const Tensor r = unsqueeze(row, 1), column = columns(width);
+  const Tensor block = r / double(kValueGroup) * double(width / side) + column / double(side);
+  const Tensor word = block * double(words) + r % kValueGroup / double(kWord);
+  return scatter(buffer, (word * double(side) + column % side) * double(kWord) + r % kWord, q);
+}
+
+Tensor keys_of(Tensor buffer, int64_t width) {
+  const int64_t rows = buffer.size(0) * kWord / width;
+  const Tensor groups = reshape(buffer, {rows / kKeyGroup, width / kWord, kKeyGroup, kWord});
+  return reshape(permute(groups, {0, 2, 1, 3}), {rows, width});
+}
+
+Tensor values_of(Tensor buffer, int64_t width) {
+  const int64_t rows = buffer.size(0) / width, side = value_columns(width);
+  const Tensor blocks =
+      reshape(buffer, {rows / kValueGroup, width / side, kValueGroup / kWord, side, kWord});
+  return reshape(permute(blocks, {0, 2, 4, 1, 3}), {rows, width});
+}
+
+}  // namespace smelt

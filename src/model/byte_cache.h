@@ -1,0 +1,41 @@
+// A cache of latents and keys as bytes, laid out so that attention over it is sums of products of bytes.
+//
+// A row x [n] is n bytes and a scale: x = q * scale + e, |e| <= scale / 2 = max |x| / 254. Whole rows and not blocks of
+// them share a scale, so that a score is one integer sum from end to end. The bytes are kept twice, once in the order in
+// which scores read them and once in that of the weighted sums of values:
+//
+//   keys    u8 [rows / 16, n / 4, 16, 4]       q + 128; positions side by side in lanes, four columns to a word
+//   values  i8 [rows / 64, n / 64, 16, 64, 4]  q; columns side by side in lanes, four positions to a word
+//
+// A sum of products takes one unsigned and one signed byte: queries are signed, weights of a softmax unsigned.
+#pragma once
+
+#include "graph/tensor.h"
+
+namespace smelt {
+
+constexpr int64_t kKeyGroup = 16;  // positions side by side
+constexpr int64_t kValueGroup = 64,
+                  kMostValueColumns = 64;  // positions and columns that lie together
+constexpr double kKeyZero = 128;           // what stands for 0 in keys
+
+struct ByteRows {
+  Tensor q;      // i8 [..., n]
+  Tensor scale;  // f32 [...]
+};
+
+// The nearest bytes, scale and all computed once. A row of zeros has scale 0.
+ByteRows to_bytes(Tensor x);
+
+// Rows x [T, n] into columns `column` .. of the rows `row` (i64 [T]) of a buffer of `width` columns; the buffer
+// afterwards. REQUIRES: n, column and width are multiples of 4. Buffers are made by the first two.
+Tensor key_buffer(int slot, int64_t rows, int64_t width, std::string name);
+Tensor value_buffer(int slot, int64_t rows, int64_t width, std::string name);
+Tensor write_keys(Tensor buffer, Tensor row, int64_t column, int64_t width, Tensor q);
+Tensor write_values(Tensor buffer, Tensor row, int64_t width, Tensor q);
+
+// Such buffers as matrices [rows, width], read where they lie.
+Tensor keys_of(Tensor buffer, int64_t width);    // u8
+Tensor values_of(Tensor buffer, int64_t width);  // i8
+
+}  // namespace smelt
