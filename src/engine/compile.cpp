@@ -6,6 +6,7 @@
 #include "base/ensure.h"
 #include "base/options.h"
 #include "engine/dump.h"
+#include "engine/recipe.h"
 #include "graph/tensor.h"
 #include "graph/verify.h"
 #include "render/llvm.h"
@@ -78,24 +79,58 @@ Source Compiler::source(const Program& program) const {
 
 int Compiler::add_kernel(Ref tree) {
   if (auto it = kernel_of_.find(tree.get()); it != kernel_of_.end()) return it->second;
-  CodegenRequest request{
-      .tree = tree, .name = kernel_name(tree), .machine = machine_, .symbols = symbols_};
-  if (options().noopt) request.opts.resize(tree->src.size());
+  const CodegenRequest request = request_for(tree);
+  const TunedEntry* tuned = tuned_.find(tree);
+  Pending pending{.kernel = kernel_count(),
+                  .source = {},
+                  .question = recipe_question(request, tuned ? format_entry(*tuned) : "")};
+  kernels_.push_back({.name = request.name, .tree = tree, .opts = {}});
+  const auto known = pending.question.empty() ? std::nullopt : device_.recall(pending.question);
+  const auto recipe = known ? parse_recipe(*known, tree->src.size()) : std::nullopt;
+  if (recipe) {
+    kernels_.back().opts = recipe->opts;
+    pending.source = {.text = {}, .entry = request.name, .key = recipe->source_key};
+  } else {
+    generate_kernel(pending.kernel, pending);
+  }
+  pending_.push_back(std::move(pending));
+  return kernel_of_[tree.get()] = kernel_count() - 1;
+}
+
+void Compiler::generate_kernel(int kernel, Pending& pending) {
+  CompiledKernel& k = kernels_[static_cast<size_t>(kernel)];
+  CodegenRequest request = request_for(k.tree);
+  if (options().noopt) request.opts.resize(k.tree->src.size());
   request.observe = observer(request.name);
   std::optional<CodegenResult> tuned;
   if (!options().noopt) tuned = tuned_.generate(request);
   CodegenResult result = tuned ? std::move(*tuned) : generate(request);
-  debug_kernel(tree, result);
-  Source rendered = source(result.program);
-  debug_source(request.name, rendered.text);
-  pending_.push_back(std::move(rendered));
-  kernels_.push_back({.name = request.name, .tree = tree, .opts = std::move(result.opts)});
-  return kernel_of_[tree.get()] = static_cast<int>(kernels_.size()) - 1;
+  debug_kernel(k.tree, result);
+  pending.source = source(result.program);
+  debug_source(request.name, pending.source.text);
+  k.opts = std::move(result.opts);
+  ++generated_;
 }
 
 void Compiler::finish(const ProgressFn& progress, const std::atomic<bool>* cancel) {
-  const std::vector<KernelEntry> entries = device_.compile(pending_, progress, cancel);
-  for (KernelEntry entry : entries) kernels_[finished_++].entry = entry;
+  // A recipe whose machine code is no longer there counts for nothing: the second round makes that.
+  while (!pending_.empty()) {
+    std::vector<Source> sources;
+    for (const Pending& p : pending_) sources.push_back(p.source);
+    const std::vector<KernelEntry> entries = device_.compile(sources, progress, cancel);
+    if (entries.empty()) break;
+    std::vector<Pending> missing;
+    for (size_t i = 0; i < entries.size(); ++i) {
+      Pending& p = pending_[i];
+      CompiledKernel& k = kernels_[static_cast<size_t>(p.kernel)];
+      k.entry = entries[i];
+      if (!k.entry)
+        generate_kernel(p.kernel, missing.emplace_back(std::move(p)));
+      else if (p.source.key.empty() && !p.question.empty())
+        device_.remember(p.question, format_recipe({k.opts, device_.key_of(p.source)}));
+    }
+    pending_ = std::move(missing);
+  }
   pending_.clear();
   tuned_.report_outdated();
 }

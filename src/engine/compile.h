@@ -41,20 +41,31 @@ class Compiler {
   // Schedules a segment and generates its kernels; returns the segment's number.
   int add_segment(Ref root);
 
-  // Compiles what add_segment() has collected since the last call. When `cancel` becomes true in between, there are no
-  // entries afterwards and the Compiler is of no use any more.
+  // Compiles what add_segment() has collected since the last call, or takes it from the cache. When `cancel` becomes true in
+  // between, there are no entries afterwards and the Compiler is of no use any more.
   void finish(const ProgressFn& progress = {}, const std::atomic<bool>* cancel = nullptr);
 
   const CompiledSegment& segment(int number) const { return segments_[number]; }
   const CompiledKernel& kernel(int number) const { return kernels_[number]; }
   int kernel_count() const { return static_cast<int>(kernels_.size()); }
+  // Those that code generation made; the others were known from an earlier start (recipe.h).
+  int generated() const { return generated_; }
 
   // For people: what a kernel has become on its way, made again.
   Program program(int kernel) const;
   Source source(const Program& program) const;
 
  private:
+  // A kernel on its way into finish().
+  struct Pending {
+    int kernel;
+    Source source;
+    std::string
+        question;  // under which its recipe will be remembered; empty: it is known, or shall not be
+  };
+
   int add_kernel(Ref tree);
+  void generate_kernel(int kernel, Pending& pending);
   CodegenRequest request_for(Ref tree) const;
 
   CpuDevice& device_;
@@ -65,8 +76,8 @@ class Compiler {
   std::unordered_map<const Node*, int> segment_of_;
   std::vector<CompiledKernel> kernels_;
   std::unordered_map<const Node*, int> kernel_of_;
-  std::vector<Source> pending_;
-  size_t finished_ = 0;
+  std::vector<Pending> pending_;
+  int generated_ = 0;
 };
 
 // What the heuristic should know of a CPU.

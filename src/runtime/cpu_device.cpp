@@ -18,6 +18,9 @@ namespace {
 // Part of every cache key: raise it when compile_object() makes something else of the same input.
 constexpr std::string_view kVersion = "smelt-kernels-1";
 
+constexpr std::string_view kNote =
+    "note";  // in place of an entry name: no kernel, but a text about one
+
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
@@ -52,9 +55,14 @@ struct CpuDevice::State {
   };
 
   KernelKey key_of(const Source& source) const {
+    if (const auto known = parse_key(source.key)) return *known;
+    return key_of(source.text, source.entry);
+  }
+
+  KernelKey key_of(std::string_view text, std::string_view entry) const {
     const CpuTarget& target = host_target();
-    return make_key({.text = source.text,
-                     .entry = source.entry,
+    return make_key({.text = text,
+                     .entry = entry,
                      .triple = target.triple,
                      .cpu = target.cpu,
                      .features = target.features,
@@ -67,7 +75,7 @@ struct CpuDevice::State {
     if (std::optional<std::string> object = cache->load(kernel.key)) {
       kernel.object = std::move(*object);
       kernel.from_cache = true;
-    } else {
+    } else if (kernel.source->key.empty()) {
       kernel.object = compile_object(*kernel.source, kernel.symbol, host_target(), codegen);
       cache->store(kernel.key, kernel.object);
     }
@@ -76,6 +84,7 @@ struct CpuDevice::State {
   // REQUIRES: the mutex is held.
   void link(std::vector<Pending>& batch) {
     auto start = std::chrono::steady_clock::now();
+    std::erase_if(batch, [](const Pending& kernel) { return kernel.object.empty(); });
     std::vector<Object> objects;
     for (const Pending& kernel : batch) objects.push_back({kernel.object, kernel.symbol});
     std::vector<KernelEntry> entries = jit->link(objects);
@@ -151,10 +160,25 @@ std::vector<KernelEntry> CpuDevice::compile(std::span<const Source> sources,
   if (!batch.empty()) state.link(batch);
 
   std::vector<KernelEntry> entries;
-  for (const std::string& symbol : symbols) entries.push_back(state.linked.at(symbol));
+  for (const std::string& symbol : symbols) {
+    const auto found = state.linked.find(symbol);
+    entries.push_back(found == state.linked.end() ? nullptr : found->second);
+  }
   state.stats.code_bytes = state.jit->code_bytes() + state.jit->data_bytes();
   state.stats.seconds += seconds_since(start);
   return entries;
+}
+
+std::string CpuDevice::key_of(const Source& source) const {
+  return format_key(state_->key_of(source));
+}
+
+std::optional<std::string> CpuDevice::recall(std::string_view question) const {
+  return state_->cache->load(state_->key_of(question, kNote));
+}
+
+void CpuDevice::remember(std::string_view question, std::string_view answer) const {
+  state_->cache->store(state_->key_of(question, kNote), answer);
 }
 
 std::string CpuDevice::assembly(const Source& source) const {

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -41,9 +42,17 @@ class CpuDevice {
 
   // Entries in the order of `sources`; they live as long as the device. Equal sources give equal
   // entries, also across calls. Compiles with as many threads as there are workers. Thread-safe.
-  // When `cancel` becomes true no further kernel is begun, and there are no entries.
+  // When `cancel` becomes true no further kernel is begun, and there are no entries. A source with a key in place of its
+  // text has no entry (nullptr) where the cache does not hold it.
   std::vector<KernelEntry> compile(std::span<const Source> sources, const ProgressFn& progress = {},
                                    const std::atomic<bool>* cancel = nullptr);
+
+  // Names a source for later compilations, see Source::key.
+  std::string key_of(const Source& source) const;
+
+  // Short texts beside the kernels in the cache, each under a question: of this processor and this compiler.
+  std::optional<std::string> recall(std::string_view question) const;
+  void remember(std::string_view question, std::string_view answer) const;
 
   // For people: what compile() would make of it.
   std::string assembly(const Source& source) const;

@@ -7,6 +7,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <ctime>
 #include <vector>
@@ -138,6 +139,22 @@ KernelKey make_key(const KernelIdentity& identity) {
   XXH128_hash_t hash = XXH3_128bits(all.data(), all.size());
   key.low = hash.low64;
   key.high = hash.high64;
+  return key;
+}
+
+std::string format_key(const KernelKey& key) { return key.hex() + key.identity; }
+
+std::optional<KernelKey> parse_key(std::string_view text) {
+  constexpr size_t kDigits = 16;
+  KernelKey key;
+  if (text.size() < 2 * kDigits) return std::nullopt;
+  for (uint64_t* half : {&key.high, &key.low}) {
+    const char* end = text.data() + kDigits;
+    const auto [p, error] = std::from_chars(text.data(), end, *half, 16);
+    if (error != std::errc() || p != end) return std::nullopt;
+    text.remove_prefix(kDigits);
+  }
+  key.identity = text;
   return key;
 }
 

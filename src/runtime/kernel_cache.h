@@ -40,6 +40,10 @@ struct KernelKey {
 };
 KernelKey make_key(const KernelIdentity& identity);
 
+// A key as text, and back. Nothing where the text is none.
+std::string format_key(const KernelKey& key);
+std::optional<KernelKey> parse_key(std::string_view text);
+
 // The file image of an entry, and back. parse_entry gives a view into `file`, or nothing if it is
 // not an intact entry for exactly this key.
 std::string format_entry(const KernelKey& key, std::string_view object);

@@ -19,6 +19,8 @@ using KernelEntry = void (*)(const void* const* buffers, const int64_t* symbols,
 struct Source {
   std::string text;
   std::string entry;
+  // In place of the text: what CpuDevice::key_of() said of it. Such a source is taken from the cache or not at all.
+  std::string key = {};
 };
 
 // Called after each finished kernel, from any thread but never from two at once.
