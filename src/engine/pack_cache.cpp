@@ -290,10 +290,11 @@ std::optional<PackCache::Mapped> PackCache::load(const LoadOptions& options,
 Status PackCache::store(std::span<const std::byte> weights, const LoadOptions& options) const {
   remove_abandoned_files(folder_, kSuffix);
   remove_outdated(folder_);
-  std::vector<uint64_t> table(pieces_of(weights.size()));
-  const uint64_t front_size = sizeof(Header) + identity_.size() + table.size() * sizeof(uint64_t);
+  const size_t pieces = pieces_of(weights.size());
+  const uint64_t front_size = sizeof(Header) + identity_.size() + pieces * sizeof(uint64_t);
   const uint64_t offset = (front_size + kHugePage - 1) / kHugePage * kHugePage;
   SMELT_CHECK(check_space(folder_, path_, offset + weights.size()));
+  std::vector<uint64_t> table(pieces);
   SMELT_TRY(file, NewFile::create(path_));
   int error = 0;
   // Space is taken before the work. Not every file system can.

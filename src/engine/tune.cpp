@@ -88,8 +88,10 @@ class Search {
   bool cancelled() const { return request_.cancel && *request_.cancel; }
   double elapsed() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
   bool must_stop() const {
-    if (request_.progress) request_.progress(std::min(elapsed() / limits_.seconds, 1.0));
-    return cancelled() || elapsed() > limits_.seconds * (1 - kFinalShare);
+    const double time = elapsed() / limits_.seconds,
+                 count = static_cast<double>(out_.counts.compiled) / limits_.compiled;
+    if (request_.progress) request_.progress(std::min(std::max(time, count), 1.0));
+    return cancelled() || time > 1 - kFinalShare || count >= 1;
   }
   double best_score() const { return timed_.empty() ? 1 : std::min(timed_.front().score, 1.0); }
   bool at_the_floor() const {

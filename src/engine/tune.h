@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@ namespace smelt {
 
 struct TuneLimits {
   double seconds = 60;
+  int compiled = std::numeric_limits<int>::max();  // candidates; a batch may go beyond
   int beam = 4;         // lists of options whose neighbours are looked at
   int generation = 24;  // neighbours of a beam that are compiled at most
   double gain = 0.02;   // that a kernel must at least be faster by
