@@ -342,9 +342,9 @@ TEST_CASE("bench --block times the parts of each kind of block") {
       "whole block; attention; dense network; "
       "whole block; attention; router; experts; shared expert; ";
   CHECK(parts == blocks + blocks);  // for the prompt and for decoding
-  const auto seconds = [&](int row) { return rows[row]["share_of_block"].get<double>(); };
-  CHECK(seconds(4 + 8) + seconds(5 + 8) + seconds(6 + 8) + seconds(7 + 8) ==
-        doctest::Approx(1).epsilon(0.5));
+  // Medians of times, so that shares need not add up on a busy machine.
+  for (size_t block : {0, 3, 8, 11}) CHECK(rows[block]["share_of_block"] == 1);
+  for (size_t part : {12, 13, 14, 15}) CHECK(rows[part]["share_of_block"] > 0);
 }
 
 TEST_CASE("bench --block prints a table for each test") {
@@ -374,8 +374,8 @@ TEST_CASE("bench --block prints a table for each test") {
 }
 
 TEST_CASE("bench measures the embedded model and prints JSON lines") {
-  const Outcome run = smelt::test::smelt(
-      {"bench", "-p", "16", "-n", "4", "-pg", "8,2", "-d", "8", "-r", "2", "-o", "jsonl"});
+  const Outcome run = smelt::test::smelt({"bench", "-p", "16", "-n", "4", "-pg", "8,2", "-d", "8",
+                                          "-r", "2", "-t", "1", "-o", "jsonl"});
   CAPTURE(run.err);
   REQUIRE(run.exit_code == 0);
   const auto lines = lines_of(run.out);
@@ -393,10 +393,10 @@ TEST_CASE("bench measures the embedded model and prints JSON lines") {
 
 TEST_CASE("bench lets two configurations take turns") {
   const Outcome run =
-      smelt::test::smelt({"bench", "-p", "0", "-n", "4", "-r", "2", "--vs", "-t 1"});
+      smelt::test::smelt({"bench", "-p", "0", "-n", "4", "-r", "2", "-t", "1", "--vs", "-b 8"});
   CAPTURE(run.err);
   REQUIRE(run.exit_code == 0);
-  CHECK(contains(run.out, "-t 1"));
+  CHECK(contains(run.out, "-b 8"));
   CHECK(contains(run.out, "x ("));
 }
 

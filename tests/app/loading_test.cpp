@@ -1,7 +1,6 @@
 // Opening a model from outside: packs on disk, Ctrl-C before the first token, and memory that is not there.
 #include <doctest/doctest.h>
 
-#include <chrono>
 #include <filesystem>
 #include <fstream>
 
@@ -24,7 +23,7 @@ Outcome write_story(const std::string& model, const std::vector<std::string>& mo
                     const RunOptions& options = {}) {
   std::vector<std::string> arguments = {"run", "-m", model, "-p", "Once", "-n", "8", "--temp", "0"};
   arguments.insert(arguments.end(), more.begin(), more.end());
-  return smelt::test::smelt(arguments, options);
+  return smelt::test::smelt(on_one_thread(arguments), options);
 }
 
 // A cache of its own for a test; kernels are compiled anew in it.
@@ -83,21 +82,22 @@ TEST_CASE("where a pack cannot be kept, one line says so and the run goes on") {
 
 TEST_CASE(
     "Ctrl-C while a model opens says how far it came, exits 130 and leaves nothing unfinished") {
-  int stopped = 0;
-  for (int milliseconds : {100, 200, 400, 800, 1600}) {
-    const std::string folder = "interrupted" + std::to_string(milliseconds);
-    const Outcome run =
-        write_story(kModel, {"--pack-cache"},
-                    {.environment = {cache(folder)}, .interrupt_after_ms = milliseconds});
-    // It was quicker, or had not begun to listen: then the signal ended it, without a word.
-    if (run.exit_code != 130 || !run.out.empty() || run.err.empty()) continue;
+  // When its first kernels have been kept, it is compiling the others. On a machine so busy that we look too late, it was
+  // quicker: then again.
+  bool stopped = false;
+  for (int attempt = 0; attempt < 20 && !stopped; ++attempt) {
+    const std::string folder = "interrupted" + std::to_string(attempt);
+    const auto is_compiling = [&] { return !files_in(scratch().file(folder)).empty(); };
+    const Outcome run = write_story(
+        kModel, {"--pack-cache"}, {.environment = {cache(folder)}, .interrupt_when = is_compiling});
+    stopped = run.exit_code == 130 && run.out.empty();
+    if (!stopped) continue;
     CAPTURE(run.err);
     CHECK(contains(run.err, "stopped: interrupted while "));
     for (const std::string& file : files_in(scratch().file(folder)))
       CHECK_FALSE(contains(file, ".tmp-"));
-    ++stopped;
   }
-  CHECK(stopped >= 1);
+  CHECK(stopped);
 }
 
 TEST_CASE("a context that does not fit into memory is refused with both numbers") {

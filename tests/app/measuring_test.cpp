@@ -32,7 +32,7 @@ std::string logits(std::vector<std::string> more) {
   const std::string path = scratch().file("logits.bin");
   std::vector<std::string> arguments = {"logits", "--ids", kIds, "-o", path};
   arguments.insert(arguments.end(), more.begin(), more.end());
-  const Outcome run = smelt::test::smelt(arguments);
+  const Outcome run = smelt::test::smelt(smelt::test::on_one_thread(arguments));
   CAPTURE(run.err);
   CHECK(run.exit_code == 0);
   CHECK(run.out.empty());
@@ -54,7 +54,8 @@ TEST_CASE("logits are rows of 32-bit floats: the last position, or all") {
   CHECK(all.size() == 8 * kVocabulary * sizeof(float));
 }
 
-TEST_CASE("logits are bit-identical for any number of threads and in every run") {
+TEST_CASE("logits are bit-identical for any number of threads and in every run" *
+          doctest::test_suite("threads")) {
   const std::string first = logits({"-t", "1"});
   for (int i = 0; i < 3; ++i) {
     CHECK(logits({"-t", "1"}) == first);

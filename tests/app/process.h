@@ -7,8 +7,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -49,19 +51,26 @@ struct RunOptions {
   std::string input;                     // on standard input
   std::vector<std::string> environment;  // "DEBUG=1"
   size_t interrupt_after = SIZE_MAX;     // bytes on standard output, then Ctrl-C
-  int interrupt_after_ms = -1;           // since the start, then Ctrl-C
+  std::function<bool()> interrupt_when;  // asked every millisecond; once it is true, Ctrl-C
 };
 
 namespace detail {
 
+// Kernels compiled by one test serve the others, and the user's cache stays as it is. Not asked for in a child, which would
+// make a folder of its own and leave it.
+inline const std::string& shared_cache() {
+  static const std::string path = scratch().file("cache");
+  return path;
+}
+
 inline void run_child(const std::vector<std::string>& arguments, const RunOptions& options,
-                      const int in[2], const int out[2], const int err[2]) {
+                      const std::string& cache, const int in[2], const int out[2],
+                      const int err[2]) {
   ::dup2(in[0], 0);
   ::dup2(out[1], 1);
   ::dup2(err[1], 2);
   ::signal(SIGPIPE, SIG_DFL);
-  // Kernels compiled by one test serve the others, and the user's cache stays as it is.
-  ::setenv("SMELT_CACHE", scratch().file("cache").c_str(), 1);
+  ::setenv("SMELT_CACHE", cache.c_str(), 1);
   for (const char* name : {"DEBUG", "DUMP", "NOOPT", "TRACE", "VERIFY"}) ::unsetenv(name);
   for (const std::string& entry : options.environment) {
     const size_t equals = entry.find('=');
@@ -84,8 +93,8 @@ inline void talk(pid_t child, const RunOptions& options, int in, int out, int er
   std::string* texts[] = {&outcome.out, &outcome.err};
   while (ends[0].fd >= 0 || ends[1].fd >= 0) {
     if (fed == options.input.size() && ends[2].fd >= 0) ::close(std::exchange(ends[2].fd, -1));
-    const bool timed = options.interrupt_after_ms >= 0 && !signalled;
-    if (::poll(ends, 3, timed ? options.interrupt_after_ms : -1) == 0) {
+    const bool asks = options.interrupt_when && !signalled;
+    if (::poll(ends, 3, asks ? 1 : -1) == 0 && options.interrupt_when()) {
       ::kill(child, SIGINT);
       signalled = true;
     }
@@ -110,12 +119,20 @@ inline void talk(pid_t child, const RunOptions& options, int in, int out, int er
 
 }  // namespace detail
 
+// Most tests run on one core, so that two test programs get along on two: workers wait by spinning.
+inline std::vector<std::string> on_one_thread(std::vector<std::string> arguments) {
+  if (std::find(arguments.begin(), arguments.end(), "-t") == arguments.end())
+    arguments.insert(arguments.end(), {"-t", "1"});
+  return arguments;
+}
+
 inline Outcome smelt(const std::vector<std::string>& arguments, const RunOptions& options = {}) {
   int in[2], out[2], err[2];
   if (::pipe2(in, O_CLOEXEC) || ::pipe2(out, O_CLOEXEC) || ::pipe2(err, O_CLOEXEC)) std::abort();
+  const std::string& cache = detail::shared_cache();
   ::signal(SIGPIPE, SIG_IGN);  // a program that refuses does not read its input
   const pid_t child = ::fork();
-  if (child == 0) detail::run_child(arguments, options, in, out, err);
+  if (child == 0) detail::run_child(arguments, options, cache, in, out, err);
   ::close(in[0]);
   ::close(out[1]);
   ::close(err[1]);

@@ -21,7 +21,7 @@ const std::string kAfterOnce =
 Outcome greedy(Arguments more, const RunOptions& options = {}) {
   Arguments arguments = {"run", "--temp", "0", "--activations", "f32", "--cache-type", "f32"};
   arguments.insert(arguments.end(), more.begin(), more.end());
-  return smelt::test::smelt(arguments, options);
+  return smelt::test::smelt(on_one_thread(arguments), options);
 }
 
 bool contains(const std::string& text, const std::string& part) {
@@ -30,7 +30,8 @@ bool contains(const std::string& text, const std::string& part) {
 
 }  // namespace
 
-TEST_CASE("greedy text of the embedded model is the reference's, on any number of threads") {
+TEST_CASE("greedy text of the embedded model is the reference's, on any number of threads" *
+          doctest::test_suite("threads")) {
   for (const char* threads : {"1", "2"}) {
     const Outcome run = greedy({"-p", "Once", "-n", "48", "-t", threads});
     CHECK(run.exit_code == 0);
@@ -125,7 +126,7 @@ TEST_CASE("--benchmark prints speeds and no text") {
   for (const Arguments& flags : {Arguments{"--benchmark", "8"}, Arguments{"--benchmark"}}) {
     Arguments arguments = {"run"};
     arguments.insert(arguments.end(), flags.begin(), flags.end());
-    const Outcome run = smelt::test::smelt(arguments);
+    const Outcome run = smelt::test::smelt(on_one_thread(arguments));
     CHECK(run.exit_code == 0);
     CHECK(contains(run.out, "load "));
     CHECK(contains(run.out,
@@ -136,8 +137,8 @@ TEST_CASE("--benchmark prints speeds and no text") {
 
 TEST_CASE("caches in half precision and in bytes write a story too") {
   for (const char* kind : {"f16", "q8"}) {
-    const Outcome run =
-        smelt::test::smelt({"run", "--temp", "0", "-p", "Once", "-n", "12", "--cache-type", kind});
+    const Outcome run = smelt::test::smelt(
+        on_one_thread({"run", "--temp", "0", "-p", "Once", "-n", "12", "--cache-type", kind}));
     CHECK(run.exit_code == 0);
     CHECK(run.out.starts_with(" upon a time, there was"));
   }

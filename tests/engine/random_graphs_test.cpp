@@ -11,6 +11,7 @@
 #include "engine/compile.h"
 #include "render/llvm.h"
 #include "runtime/memory.h"
+#include "support/effort.h"
 #include "support/random_graph.h"
 
 using namespace smelt;
@@ -19,7 +20,7 @@ using namespace smelt::testing;
 namespace {
 
 constexpr uint64_t kFirstSeed = 1;
-constexpr int kEvaluated = 800, kCompiled = 200;
+constexpr int kEvaluated = test::repetitions(800), kCompiled = test::repetitions(200);
 constexpr double kGraphAgreement = 2e-4;  // several steps in f32, each of which may lose a little
 
 // A graph's kernels as programs, each with options of its own.

@@ -1,0 +1,20 @@
+// How much of a test that repeats itself runs under a sanitizer, where all but the generated code is 3 to 15 times slower.
+#pragma once
+
+namespace smelt::test {
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SMELT_IS_SANITIZED 1
+#endif
+#endif
+#ifdef SMELT_IS_SANITIZED
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
+// `times` repetitions, or a fifth of them.
+inline constexpr int repetitions(int times) { return kSanitized ? (times + 4) / 5 : times; }
+
+}  // namespace smelt::test
