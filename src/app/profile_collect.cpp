@@ -134,6 +134,7 @@ void ProfileCollector::add_kernel(const PlanLaunch& launch, const Facts& facts, 
     k.name = description.name;
     k.options = options_text(description.opts);
     k.what = launch_in_words(launch, description.tree, facts.cost);
+    k.lines = lines_in_words(launch);
   }
   k.calls += times;
   k.seconds += seconds;

@@ -15,6 +15,7 @@ template <class Kernel, class Visit>
 void visit_fields(Kernel& k, Visit visit) {
   visit("name", k.name);
   visit("what", k.what);
+  visit("lines", k.lines);
   visit("stage", k.stage);
   visit("options", k.options);
   visit("calls", k.calls);
@@ -68,7 +69,10 @@ ProfiledPlan plan_from(const Json& json) {
   ProfiledPlan plan{.name = json.at("name"), .tokens = json.at("tokens"), .runs = json.at("runs")};
   for (const Json& item : json.at("kernels")) {
     ProfiledKernel& kernel = plan.kernels.emplace_back();
-    visit_fields(kernel, [&](const char* name, auto& value) { item.at(name).get_to(value); });
+    visit_fields(kernel, [&](const char* name, auto& value) {
+      // Not in profiles saved before there were lines.
+      if (item.contains(name) || name != std::string("lines")) item.at(name).get_to(value);
+    });
   }
   plan.stages = parts_from(json.at("stages"));
   plan.layers = parts_from(json.at("layers"));

@@ -45,7 +45,8 @@ std::string places(const Session& session, int kernel, const KernelCost& cost) {
       if (launch.kernel != kernel) continue;
       if (count++ == 0)
         what = launch_in_words(launch, session.kernel(kernel).tree, cost) +
-               (launch.layer < 0 ? "" : ", first in layer " + std::to_string(launch.layer));
+               (launch.layer < 0 ? "" : ", first in layer " + std::to_string(launch.layer)) +
+               (launch.lines.empty() ? "" : "\n  made by " + lines_in_words(launch));
     }
     if (count > 0)
       out += std::string(name) + ", " + std::to_string(count) +

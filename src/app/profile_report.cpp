@@ -52,7 +52,7 @@ std::string kernel_lines(const ProfiledKernel& k, const MachineRates& m, double 
                          100 * rate(k.seconds, plan_seconds), k.calls, k.seconds_per_call() * 1e6,
                          bytes / 1e9, operations / 1e9, 100 * bytes / m.bytes_per_second,
                          100 * operations / m.float_ops_per_second, k.name.c_str());
-  out += "          " + k.stage + ": " + k.what + "\n";
+  out += "          " + k.stage + ": " + k.what + (k.lines.empty() ? "" : "; " + k.lines) + "\n";
   out += text("          options %s; %lld %s\n", k.options.c_str(), static_cast<long long>(k.tasks),
               k.tasks == 1 ? "task" : "tasks");
   for (const std::string& advice : k.advice) out += "        ! " + advice + "\n";

@@ -60,6 +60,8 @@ std::string launch_in_words(const PlanLaunch& launch, Ref tree, const KernelCost
   return text + " (" + operations_in_words(tree) + ")";
 }
 
+std::string lines_in_words(const PlanLaunch& launch) { return listed(launch.lines); }
+
 std::string stage_of(const PlanLaunch& launch, const std::string& previous) {
   if (launch.stage != "block") return launch.stage;
   // A kernel that spans two parts belongs to the one with more weights: the later ones in this list.

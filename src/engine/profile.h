@@ -32,7 +32,9 @@ struct PlanLaunch {
   std::string stage;                  // "embed", "block", "head"
   int64_t layer = -1;                 // of a block
   std::vector<LaunchBuffer> buffers;  // by Param number of the kernel's tree
-  Launch launch;                      // what the workers run; lives as long as the session
+  std::vector<std::string>
+      lines;      // of the model's source that made its results: "deepseek2.cpp:145"
+  Launch launch;  // what the workers run; lives as long as the session
 };
 
 struct KernelDescription {

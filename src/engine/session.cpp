@@ -14,6 +14,7 @@
 #include "engine/prefault.h"
 #include "engine/profile.h"
 #include "engine/session_memory.h"
+#include "graph/line.h"
 #include "runtime/available_memory.h"
 #include "runtime/target.h"
 
@@ -59,6 +60,16 @@ const char* name_of(Bound kind) {
     case Bound::Logits: return "logits";
   }
   return "";
+}
+
+std::vector<std::string> lines_of(const Kernel& kernel) {
+  std::vector<std::string> lines;
+  for (Ref value : kernel.values)
+    if (const auto line = line_of(value)) {
+      const std::string text = to_text(*line);
+      if (std::find(lines.begin(), lines.end(), text) == lines.end()) lines.push_back(text);
+    }
+  return lines;
 }
 
 }  // namespace
@@ -176,6 +187,7 @@ class SessionState {
         if (is_block) launch.layer = stage - 1;
         for (Ref buffer : segment.schedule.kernels[k].buffers)
           launch.buffers.push_back(describe(buffer, pass, i));
+        launch.lines = lines_of(segment.schedule.kernels[k]);
         launch.launch = plan.launches()[out.size()];
         out.push_back(std::move(launch));
       }

@@ -9,6 +9,7 @@
 #include <unordered_set>
 
 #include "base/ensure.h"
+#include "graph/line.h"
 
 namespace smelt {
 namespace {
@@ -225,7 +226,9 @@ Ref make(Op op, DType dtype, Refs src, Arg arg, Shape shape) {
   const Bounds b = bounds_of(n);
   n.min = b.min;
   n.max = b.max;
-  return intern(std::move(n));
+  const Ref made = intern(std::move(n));
+  note_line(made);
+  return made;
 }
 
 Ref with_sources(Ref node, Refs src) {
@@ -310,7 +313,9 @@ Ref rebuild(Ref root, const std::function<Ref(Ref, Ref)>& f) {
     Refs src;
     src.reserve(node->src.size());
     for (Ref s : node->src) src.push_back(done.at(s.get()));
-    done[node.get()] = f(node, with_sources(node, std::move(src)));
+    const Ref made = f(node, with_sources(node, std::move(src)));
+    inherit_line(node, made);
+    done[node.get()] = made;
   }
   return done.at(root.get());
 }

@@ -162,7 +162,8 @@ Tensor flip(Tensor x, int axis) {
   return Tensor(make(Op::Flip, x.dtype(), {x.ref()}, {.i = normal_axis(x, axis)}, x.shape()));
 }
 
-Tensor gather(Tensor x, Tensor rows) {
+Tensor gather(Tensor x, Tensor rows, Line line) {
+  const AtLine at(line);
   ENSURE(x.rank() >= 1 && is_int(rows.dtype()), "gather wants integer rows");
   Shape shape = rows.shape();
   shape.insert(shape.end(), x.shape().begin() + 1, x.shape().end());
@@ -240,17 +241,27 @@ Tensor exp2(Tensor x) { return Tensor(unary(Op::Exp2, x.ref())); }
 Tensor log2(Tensor x) { return Tensor(unary(Op::Log2, x.ref())); }
 Tensor sqrt(Tensor x) { return Tensor(unary(Op::Sqrt, x.ref())); }
 Tensor floor(Tensor x) { return Tensor(unary(Op::Floor, x.ref())); }
-Tensor place(Tensor x) { return Tensor(unary(Op::Place, x.ref())); }
+Tensor place(Tensor x, Line line) {
+  const AtLine at(line);
+  return Tensor(unary(Op::Place, x.ref()));
+}
 Tensor exp(Tensor x) { return exp2(x * M_LOG2E); }
 Tensor sigmoid(Tensor x) { return scalar(1, x.dtype()) / (exp(-x) + 1.0); }
 Tensor silu(Tensor x) { return x * sigmoid(x); }
 
 // --- reductions
 
-Tensor sum(Tensor x, int axis) { return reduce(Op::ReduceSum, {x}, axis); }
-Tensor max(Tensor x, int axis) { return reduce(Op::ReduceMax, {x}, axis); }
+Tensor sum(Tensor x, int axis, Line line) {
+  const AtLine at(line);
+  return reduce(Op::ReduceSum, {x}, axis);
+}
+Tensor max(Tensor x, int axis, Line line) {
+  const AtLine at(line);
+  return reduce(Op::ReduceMax, {x}, axis);
+}
 
-Tensor top_k(Tensor x, int k) {
+Tensor top_k(Tensor x, int k, Line line) {
+  const AtLine at(line);
   Shape shape = x.shape();
   shape.back() = constant(k);
   return Tensor(
@@ -294,14 +305,16 @@ Tensor softmax(Tensor x, int axis) {
   return e / unsqueeze(sum(e, a), a);
 }
 
-Tensor linear(Tensor x, Tensor w) {
+Tensor linear(Tensor x, Tensor w, Line line) {
+  const AtLine at(line);
   ENSURE(w.rank() == 2 && x.dim(-1) == w.dim(1), "linear: inner sizes differ");
   return sum(unsqueeze(x, x.rank() - 1) * w, -1);
 }
 
 // --- effects and roots
 
-Tensor write_rows(Tensor buffer, Tensor rows, int64_t column, Tensor values) {
+Tensor write_rows(Tensor buffer, Tensor rows, int64_t column, Tensor values, Line line) {
+  const AtLine at(line);
   ENSURE(buffer.rank() == 2 && rows.rank() == 1 && values.rank() == 2,
          "write_rows wants [rows, columns], [n], [n, c]");
   ENSURE(buffer.dtype() == values.dtype() && rows.dim(0) == values.dim(0),

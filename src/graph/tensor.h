@@ -3,11 +3,14 @@
 // Shapes may hold variables (number of tokens, chunks of context). Elementwise functions broadcast as numpy does
 // (missing leading axes, axes of size 1) and want equal dtypes: write cast() where they differ. A wrong argument is a
 // bug of the caller (ENSURE).
+//
+// Functions whose results often become buffers note the line that called them: see line.h.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "graph/line.h"
 #include "graph/node.h"
 
 namespace smelt {
@@ -50,7 +53,8 @@ Tensor permute(Tensor x, std::vector<int> axes);
 Tensor expand(Tensor x, std::vector<Dim> shape);
 Tensor slice(Tensor x, int axis, int64_t begin, Dim size);
 Tensor flip(Tensor x, int axis);
-Tensor gather(Tensor x, Tensor rows);  // shape(rows) + shape(x)[1:]; rows of any integer dtype
+// shape(rows) + shape(x)[1:]; rows of any integer dtype
+Tensor gather(Tensor x, Tensor rows, Line line = Line::current());
 Tensor unsqueeze(Tensor x, int axis);  // a new axis of size 1, before `axis`
 Tensor squeeze(Tensor x, int axis);
 
@@ -87,15 +91,17 @@ Tensor exp2(Tensor x);
 Tensor log2(Tensor x);
 Tensor sqrt(Tensor x);
 Tensor floor(Tensor x);
-Tensor place(Tensor x);    // x, computed once: everything that reads it reads a buffer
+// x, computed once: everything that reads it reads a buffer
+Tensor place(Tensor x, Line line = Line::current());
 Tensor exp(Tensor x);      // exp2(x * log2(e))
 Tensor sigmoid(Tensor x);  // 1 / (1 + exp(-x))
 Tensor silu(Tensor x);     // x * sigmoid(x)
 
 // --- reductions; the axis disappears
-Tensor sum(Tensor x, int axis);
-Tensor max(Tensor x, int axis);
-Tensor top_k(Tensor x, int k);  // [..., n] -> [..., k] i32 indices, best first, ties by lower index
+Tensor sum(Tensor x, int axis, Line line = Line::current());
+Tensor max(Tensor x, int axis, Line line = Line::current());
+// [..., n] -> [..., k] i32 indices, best first, ties by lower index
+Tensor top_k(Tensor x, int k, Line line = Line::current());
 // sum over axis of exp(score - max) * value and of exp(score - max): their quotient is softmax-weighted value.
 // score and value broadcast against each other; the result is value-shaped without axis.
 Tensor softmax_average(Tensor score, Tensor value, int axis);
@@ -106,11 +112,12 @@ Tensor softmax_average_of_bytes(Tensor score, Tensor q, Tensor scale, int axis);
 Tensor softmax(Tensor x, int axis);
 
 // y[..., n] = sum over k of x[..., k] * w[n, k] in f32; w [n, k].
-Tensor linear(Tensor x, Tensor w);
+Tensor linear(Tensor x, Tensor w, Line line = Line::current());
 
 // --- effects and roots
-Tensor write_rows(Tensor buffer, Tensor rows, int64_t column,
-                  Tensor values);  // the buffer afterwards; see Op::Write
+// The buffer afterwards; see Op::Write.
+Tensor write_rows(Tensor buffer, Tensor rows, int64_t column, Tensor values,
+                  Line line = Line::current());
 Ref output(int slot, Tensor x);
 Ref sink(Refs roots);  // outputs and write_rows(...).ref() that must happen
 

@@ -54,11 +54,14 @@ class Weights {
   }
 
   // x [..., k] times the transposed matrix, and the same with the chosen of a stack of matrices: see product().
-  Tensor product(const Activations& x, const std::string& name) const {
+  Tensor product(const Activations& x, const std::string& name, Line line = Line::current()) const {
+    const AtLine at(line);
     const Entry& w = find(name);
     return smelt::product(x, w.raw, w.type, w.layout);
   }
-  Tensor product(const Activations& x, const std::string& name, Tensor chosen) const {
+  Tensor product(const Activations& x, const std::string& name, Tensor chosen,
+                 Line line = Line::current()) const {
+    const AtLine at(line);
     const Entry& w = find(name);
     return smelt::product(x, gather(w.raw, chosen), w.type, w.layout);
   }
@@ -110,12 +113,16 @@ struct Block {
 };
 
 // Rows of length 1 in the mean of squares.
-Tensor normalised(Tensor x, double epsilon) {
+Tensor normalised(Tensor x, double epsilon, Line line = Line::current()) {
+  const AtLine at(line);
   const Tensor mean = sum(x * x, -1) * (1.0 / x.size(-1));
   return x * unsqueeze(scalar(1) / sqrt(mean + epsilon), mean.rank());
 }
 
-Tensor rms_norm(Tensor x, Tensor w, double epsilon) { return normalised(x, epsilon) * w; }
+Tensor rms_norm(Tensor x, Tensor w, double epsilon, Line line = Line::current()) {
+  const AtLine at(line);
+  return normalised(x, epsilon) * w;
+}
 
 // --- positions
 

@@ -214,6 +214,7 @@ class Scheduler {
                        [&](int a, int b) { return items_[a].tile < items_[b].tile; });
       for (const Refs& stores : group_stores(members)) nests.push_back(sink(stores));
       add_kernel(sink(nests), level);
+      for (int i : members) schedule_.kernels.back().values.push_back(items_[i].node);
     }
   }
 

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -11,6 +12,7 @@
 #include "app/profile_advice.h"
 #include "app/profile_report.h"
 #include "app/profile_words.h"
+#include "engine/session.h"
 #include "graph/tensor.h"
 #include "schedule/schedule.h"
 
@@ -38,6 +40,7 @@ constexpr MachineRates kMachine{
 ProfiledKernel slow_kernel() {
   return {.name = "sum_8",
           .what = "attn_q of hidden (8 sums of 8)",
+          .lines = "model.cpp:12",
           .stage = "attention",
           .calls = 1,
           .seconds = 1e-3,
@@ -134,6 +137,12 @@ TEST_CASE("a saved profile reads back the same, other files are refused by name"
   const auto loaded = load_profile(path);
   REQUIRE(loaded.ok());
   CHECK(json_of(*loaded) == json_of(profile));
+  CHECK(loaded->plans[0].kernels[0].lines == "model.cpp:12");
+  auto older = json_of(profile);  // from before there were lines
+  older["plans"][0]["kernels"][0].erase("lines");
+  std::ofstream(path) << older;
+  REQUIRE(load_profile(path).ok());
+  CHECK(load_profile(path)->plans[0].kernels[0].lines == "");
   for (const char* text : {"", "{}", "[1]", "{\"smelt_profile\":1}", "{\"smelt_profile\":99}",
                            "{\"smelt_profile\":1,\"model\":3}"}) {
     std::ofstream(path) << text;
@@ -157,8 +166,8 @@ TEST_CASE("a comparison shows what became of kernels and stages") {
 
 TEST_CASE("a report has kernels with advice, stages and layers") {
   const std::string text = report(small_profile(1e-3));
-  for (const char* part : {"sum_8", "attn_q of hidden", "! because", "attention", "layers 0 to 1",
-                           "memory reads 10.00 GB/s"}) {
+  for (const char* part : {"sum_8", "attn_q of hidden (8 sums of 8); model.cpp:12\n", "! because",
+                           "attention", "layers 0 to 1", "memory reads 10.00 GB/s"}) {
     CAPTURE(part);
     CHECK(contains(text, part));
   }
@@ -209,11 +218,43 @@ TEST_CASE("profile shows decode and prefill of the embedded model, saves them an
   const std::string name = profile->plans[0].kernels[0].name;
   const Outcome kernel = smelt::test::smelt({"profile", "--kernel", name});
   CHECK(kernel.exit_code == 0);
+  CHECK(contains(kernel.out, "\n  made by "));
+  CHECK(contains(kernel.out, ".cpp:"));
   for (const char* part : {"--- formulas", "--- tree", "--- options", "--- program", "--- LLVM IR",
                            "--- assembly", "decode, "}) {
     CAPTURE(part);
     CHECK(contains(kernel.out, part));
   }
+}
+
+TEST_CASE("launches name the lines of the model that multiply with their weights") {
+  const std::string source = file_text(SMELT_SOURCE_DIR "/src/model/deepseek2.cpp");
+  const auto text_at = [&](const std::string& place) {
+    if (!place.starts_with("deepseek2.cpp:")) return std::string();
+    std::istringstream lines(source);
+    std::string line;
+    for (int left = std::stoi(place.substr(place.find(':') + 1)); left > 0; --left)
+      std::getline(lines, line);
+    return line;
+  };
+  const GgufFile file = GgufFile::open(SMELT_SOURCE_DIR "/models/tiny-glm-Q4_K_M.gguf").take();
+  const auto session = Session::open(file, {.threads = 1}, {});
+  REQUIRE(session.ok());
+  int found = 0;
+  for (const PlanLaunch& launch : (*session)->launches(PlanKind::Decode)) {
+    CHECK_FALSE(launch.lines.empty());
+    for (const LaunchBuffer& buffer : launch.buffers)
+      for (const char* weight : {"attn_q_a.weight", "attn_output.weight", "ffn_down_exps.weight"}) {
+        if (buffer.name != weight) continue;
+        CAPTURE(weight);
+        const bool is_named =
+            std::any_of(launch.lines.begin(), launch.lines.end(),
+                        [&](const std::string& line) { return contains(text_at(line), weight); });
+        CHECK(is_named);
+        ++found;
+      }
+  }
+  CHECK(found >= 3);
 }
 
 TEST_CASE("what profile cannot do is said in one line") {
