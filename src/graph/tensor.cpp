@@ -280,14 +280,16 @@ Tensor denominator_of(Tensor score, int axis, size_t rank) {
 
 }  // namespace
 
-Tensor softmax_average(Tensor score, Tensor value, int axis) {
+Tensor softmax_average(Tensor score, Tensor value, int axis, Line line) {
+  const AtLine at(line);
   const Shape shape = broadcast_shape(score.shape(), value.shape());
   const Tensor s = broadcast_to(score, shape), v = broadcast_to(value, shape);
   const int a = normal_axis(s, axis);
   return reduce(Op::SoftmaxSum, {s, v}, a) / denominator_of(score, a, shape.size());
 }
 
-Tensor softmax_average_of_bytes(Tensor score, Tensor q, Tensor scale, int axis) {
+Tensor softmax_average_of_bytes(Tensor score, Tensor q, Tensor scale, int axis, Line line) {
+  const AtLine at(line);
   const Shape shape = broadcast_shape(score.shape(), q.shape());
   const Tensor s = broadcast_to(score, shape);
   const int a = normal_axis(s, axis);

@@ -104,11 +104,12 @@ Tensor max(Tensor x, int axis, Line line = Line::current());
 Tensor top_k(Tensor x, int k, Line line = Line::current());
 // sum over axis of exp(score - max) * value and of exp(score - max): their quotient is softmax-weighted value.
 // score and value broadcast against each other; the result is value-shaped without axis.
-Tensor softmax_average(Tensor score, Tensor value, int axis);
+Tensor softmax_average(Tensor score, Tensor value, int axis, Line line = Line::current());
 // The same for values that are bytes q (i8) times a scale that is 1 long behind the axis. Where it is computed in chunks
 // of a known length, the weights become bytes, too, and the sums those of products of bytes: see split_reduce.h.
 constexpr int64_t kBytesTimesScale = 1;  // the kind (arg.i) of such a SoftmaxSum
-Tensor softmax_average_of_bytes(Tensor score, Tensor q, Tensor scale, int axis);
+Tensor softmax_average_of_bytes(Tensor score, Tensor q, Tensor scale, int axis,
+                                Line line = Line::current());
 Tensor softmax(Tensor x, int axis);
 
 // y[..., n] = sum over k of x[..., k] * w[n, k] in f32; w [n, k].
