@@ -17,6 +17,7 @@
 #include "base/new_file.h"
 #include "base/parallel.h"
 #include "base/progress.h"
+#include "model/packed_block.h"
 
 namespace smelt {
 namespace {
@@ -65,6 +66,15 @@ std::optional<std::string> state_of(const std::string& path) {
          "." + std::to_string(info.st_mtim.tv_nsec);
 }
 
+// Where the bytes of a field lie: everything that interleave_rows() asks for.
+std::string place_text(const PackedField& p) {
+  std::string text;
+  for (int x : {p.field.offset, piece_bytes(p.field), p.sections, p.begin, p.stride, p.pairs,
+                p.pairs_at, int{p.is_second}, p.rest_at})
+    text += (text.empty() ? " " : "/") + std::to_string(x);
+  return text;
+}
+
 // Everything that decides which bytes are packed where.
 std::string layout_text(const PackPlan& plan) {
   std::string text;
@@ -74,8 +84,7 @@ std::string layout_text(const PackPlan& plan) {
             " at " + std::to_string(t.offset);
     const auto& [interleave] = t.layout;  // a new field of WeightLayout belongs into this text
     text += " interleave " + std::to_string(interleave);
-    for (const BlockField& field : block_fields(t.tensor->type))
-      text += " " + std::to_string(field.offset) + "/" + std::to_string(piece_bytes(field));
+    for (const PackedField& p : packed_fields(t.tensor->type)) text += place_text(p);
     text += "\n";
   }
   return text;

@@ -1,9 +1,11 @@
 #include "model/dequant.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/ensure.h"
 #include "model/interleave.h"
+#include "model/packed_block.h"
 
 namespace smelt {
 namespace {
@@ -74,10 +76,12 @@ class Block {
   // u8 [rows, blocks, bytes of the field], wherever they lie.
   Tensor bytes_of(const BlockField& field) const {
     const int64_t n = layout_.interleave, bytes = field.count * size_of(field.dtype);
-    const Tensor field_bytes = slice(raw_, -1, field.offset * n, bytes * n);
-    if (n == 1) return field_bytes;
-    const int64_t piece = piece_bytes(field);
-    const Tensor pieces = with_last_axes(field_bytes, 1, {bytes / piece, n, piece});
+    if (n == 1) return slice(raw_, -1, field.offset, bytes);
+    const auto& fields = packed_fields(type_);
+    const auto place = std::find_if(fields.begin(), fields.end(), [&](const PackedField& p) {
+      return p.field.name == field.name;
+    });
+    const Tensor pieces = pieces_of(*place);
     const int r = pieces.rank();  // [..., groups, blocks, pieces, n, piece]
     std::vector<int> axes;
     for (int i = 0; i < r - 4; ++i) axes.push_back(i);
@@ -85,6 +89,32 @@ class Block {
     const Tensor by_row = permute(pieces, axes);  // [..., groups, n, blocks, pieces, piece]
     return with_last_axes(by_row, 5, {by_row.size(-5) * n, by_row.size(-3), bytes});
   }
+
+  // u8 [..., groups, blocks, pieces, n, piece]
+  Tensor pieces_of(const PackedField& p) const {
+    const int64_t n = layout_.interleave, piece = piece_bytes(p.field), sections = p.sections;
+    // [sections, bytes of n rows]: some bytes of each section.
+    const auto bytes = [&](int64_t begin, int64_t count) {
+      const Tensor all = slice(raw_, -1, p.begin * n, sections * p.stride * n);
+      return slice(with_last_axes(all, 1, {sections, p.stride * n}), -1, begin * n, count * n);
+    };
+    const auto as_pieces = [&](Tensor x) {
+      return with_last_axes(x, x.rank() - rank_of_blocks(), {sections * p.pieces(), n, piece});
+    };
+    if (p.pairs == 0) return as_pieces(bytes(p.rest_at, p.pieces() * piece));
+    const Tensor pairs =
+        with_last_axes(bytes(p.pairs_at, p.pairs * 2 * piece), 1, {1, p.pairs, 2, n * piece});
+    const Tensor paired = slice(pairs, -2, p.is_second, 1);  // [sections, 1, pairs, 1, n * piece]
+    if (p.pairs == p.pieces()) return as_pieces(paired);
+    // Runs of as many pieces: the first one is there, the others follow each other.
+    const int64_t runs = p.pieces() / p.pairs;
+    const Tensor rest = with_last_axes(bytes(p.rest_at - p.pairs * piece, p.pieces() * piece), 1,
+                                       {runs, p.pairs, 1, n * piece});
+    const Tensor first = equal(iota({runs, 1, 1, 1}, 0), scalar(0, DType::I64));
+    return as_pieces(where(first, paired, rest));
+  }
+
+  int rank_of_blocks() const { return raw_.rank() - 1; }  // [..., groups, blocks]
 
   Tensor raw_;
   GgufType type_;
@@ -257,19 +287,45 @@ bool can_interleave(GgufType type, int64_t rows, int interleave) {
   return !is_plain(type) && rows % interleave == 0;
 }
 
+namespace {
+
+// Words of a block that lie at equal distances in the file and in the packed block.
+struct Run {
+  int piece, words;
+  int64_t from, to, to_stride;
+};
+
+std::vector<Run> runs_of(GgufType type, int64_t interleave) {
+  std::vector<Run> runs;
+  for (const PackedField& p : packed_fields(type)) {
+    const int piece = piece_bytes(p.field), pieces = p.pieces();
+    for (int s = 0; s < p.sections; ++s) {
+      const int64_t from = p.field.offset + int64_t{s} * pieces * piece,
+                    to = p.begin + int64_t{s} * p.stride;
+      if (p.pairs > 0)
+        runs.push_back({piece, p.pairs, from,
+                        (to + p.pairs_at + (p.is_second ? piece : 0)) * interleave,
+                        2 * piece * interleave});
+      if (p.pairs < pieces)
+        runs.push_back({piece, pieces - p.pairs, from + p.pairs * piece,
+                        (to + p.rest_at) * interleave, piece * interleave});
+    }
+  }
+  return runs;
+}
+
+}  // namespace
+
 void interleave_rows(GgufType type, int interleave, int64_t rows, int64_t blocks,
                      const std::byte* from, std::byte* to) {
-  const std::vector<BlockField>& fields = block_fields(type);
+  const std::vector<Run> runs = runs_of(type, interleave);
   const auto block_bytes = static_cast<int64_t>(info_of(type).bytes),
              row_bytes = blocks * block_bytes;
   for (int64_t group = 0; group < rows; group += interleave, from += interleave * row_bytes)
-    for (int64_t b = 0; b < blocks; ++b)
-      for (const BlockField& field : fields) {
-        const int bytes = field.count * size_of(field.dtype), piece = piece_bytes(field);
-        interleave_words(piece, from + b * block_bytes + field.offset, row_bytes, interleave,
-                         bytes / piece, to);
-        to += bytes * interleave;
-      }
+    for (int64_t b = 0; b < blocks; ++b, to += interleave * block_bytes)
+      for (const Run& run : runs)
+        interleave_words(run.piece, from + b * block_bytes + run.from, row_bytes, interleave,
+                         run.words, to + run.to, run.to_stride);
 }
 
 Tensor raw_weight(int slot, GgufType type, std::vector<Dim> rows, int64_t k, std::string name,

@@ -30,10 +30,10 @@ const std::vector<BlockField>& block_fields(GgufType type);
 bool is_plain(GgufType type);
 
 // How the blocks of a weight lie in memory. As in the file: row by row. Interleaved by n: groups of n rows, and in a group
-// block b of all its rows together, each field in turn, cut into pieces of piece_bytes(field) that alternate between the
-// rows. So n lanes that hold n rows load neighbouring bytes.
+// block b of all its rows together, its fields in the order in which kernels use them (packed_block.h), cut into pieces of
+// piece_bytes(field) that alternate between the rows. So n lanes that hold n rows load neighbouring bytes.
 //
-//   [rows / n, blocks, field, bytes of field / piece, n, piece]
+//   [rows / n, blocks, pieces, n, piece]
 struct WeightLayout {
   int interleave = 1;  // n; 1: as in the file
   bool operator==(const WeightLayout&) const = default;

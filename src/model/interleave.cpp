@@ -33,24 +33,26 @@ void transpose(const std::byte* from, int64_t stride, std::byte* to, int64_t to_
 }
 
 template <int bytes>
-void one_by_one(const std::byte* from, int64_t stride, int rows, int words, std::byte* to) {
-  for (int w = 0; w < words; ++w)
-    for (int r = 0; r < rows; ++r, to += bytes)
-      std::memcpy(to, from + r * stride + w * bytes, bytes);
+void one_by_one(const std::byte* from, int64_t stride, int rows, int words, std::byte* to,
+                int64_t to_stride) {
+  for (int w = 0; w < words; ++w, from += bytes, to += to_stride) {
+    const std::byte* row = from;
+    for (int r = 0; r < rows; ++r, row += stride) std::memcpy(to + r * bytes, row, bytes);
+  }
 }
 
 }  // namespace
 
 void interleave_words(int word_bytes, const std::byte* from, int64_t stride, int rows, int words,
-                      std::byte* to) {
-  if (word_bytes == 1) return one_by_one<1>(from, stride, rows, words, to);
-  if (word_bytes == 2) return one_by_one<2>(from, stride, rows, words, to);
+                      std::byte* to, int64_t to_stride) {
+  if (word_bytes == 1) return one_by_one<1>(from, stride, rows, words, to, to_stride);
+  if (word_bytes == 2) return one_by_one<2>(from, stride, rows, words, to, to_stride);
   ENSURE(word_bytes == 4, "words have 1, 2 or 4 bytes");
-  int tiled = rows % 4 == 0 ? words / 4 * 4 : 0;
+  const int tiled = rows % 4 == 0 ? words / 4 * 4 : 0;
   for (int w = 0; w < tiled; w += 4)
     for (int r = 0; r < rows; r += 4)
-      transpose(from + r * stride + w * 4, stride, to + (w * rows + r) * 4, rows * 4);
-  one_by_one<4>(from + tiled * 4, stride, rows, words - tiled, to + tiled * rows * 4);
+      transpose(from + r * stride + w * 4, stride, to + w * to_stride + r * 4, to_stride);
+  one_by_one<4>(from + tiled * 4, stride, rows, words - tiled, to + tiled * to_stride, to_stride);
 }
 
 }  // namespace smelt
