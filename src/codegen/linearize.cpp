@@ -134,7 +134,6 @@ class NestEmitter {
     const size_t opened = open_task_loop();
     for (const ExpandedNest& nest : nests_) {
       find_siblings(nest.stores);
-      find_scattered(nest.stores);
       for (const Refs& group : groups_by_loops(nest.stores)) emit_stores(group);
     }
     if (opened) close_scope();
@@ -376,35 +375,22 @@ class NestEmitter {
     // What a nest of the tile has written is not there before.
     const int written = written_.contains(n->src[0].get()) ? 1 : 0;
     const int depth = std::max({pointer.depth, at.depth, written});
-    if (lanes > 1 && at.lanes == 1 && depth > 0 && scattered_.contains(n->src[0].get()))
-      prefetch(pointer, at);
-    return {
-        add(depth,
-            {.kind = Inst::Load, .dtype = n->dtype, .lanes = lanes, .src = {pointer.id, at.id}}),
-        depth, lanes};
+    const bool is_vector = lanes > 1 && at.lanes == 1 && is_from_memory(n);
+    if (is_vector && is_tile() && depth > 0) prefetch(pointer, at);
+    Instruction out{
+        .kind = Inst::Load, .dtype = n->dtype, .lanes = lanes, .src = {pointer.id, at.id}};
+    out.arg.i = is_vector && !is_tile() && is_word(n);
+    return {add(depth, std::move(out)), depth, lanes};
   }
 
-  // Weights lie in the order of the loops (see WeightLayout), and processors see by themselves that they are read one after
-  // the other. Not so where the parts of a block are read in different loops, or a sum goes from one chosen expert to the
-  // next: these are asked for ahead of time. A tile computes for long between reads, and processors give up.
-  // Measured: Q6_K from 7.5 to 19 GB/s a core; where the order is plain, asking costs a tenth to a third.
-  void find_scattered(const Refs& stores) {
-    std::map<const Node*, RangeSet> loops;
-    for (Ref s : stores)
-      for (Ref n : toposort(s)) {
-        if (n->op != Op::Load || n->src[0]->op != Op::Param || n->src[1]->max < kStreamedBytes ||
-            facts_.lanes(n->src[1]) == 1)
-          continue;
-        const Node* buffer = n->src[0].get();
-        const RangeSet mine = facts_.free_ranges(n->src[1]);
-        const auto [known, is_new] = loops.emplace(buffer, mine);
-        const bool jumps = std::any_of(mine.begin(), mine.end(), [&](const Node* r) {
-          return kind_of(Ref(r)) == RangeKind::Reduce && !stride(n->src[1], Ref(r));
-        });
-        const bool is_tile = nests_.size() > 1;
-        if (jumps || is_tile || (!is_new && known->second != mine)) scattered_.insert(buffer);
-      }
+  // Weights lie in the order in which loops use them (see WeightLayout), and prefetchers see by themselves that lines follow
+  // each other, if loads stay in this order: hints would cost a tenth to a third. A tile computes for long between reads,
+  // and prefetchers give up: it asks ahead of time.
+  bool is_from_memory(Ref load) const {
+    return load->src[0]->op == Op::Param && load->src[1]->max >= kStreamedBytes;
   }
+  bool is_tile() const { return nests_.size() > 1; }
+  static bool is_word(Ref load) { return is_int(load->dtype) && size_of(load->dtype) == 4; }
 
   void prefetch(Value pointer, Value at) {
     const Value ahead = alu(Op::Add, DType::I64, {at, integer(kPrefetchBytes)});
@@ -644,7 +630,6 @@ class NestEmitter {
   std::unordered_map<const Node*, Value> values_;
   std::map<std::pair<const Node*, int64_t>, Value> topk_items_;
   std::map<std::pair<int, int>, Value> rescale_;
-  std::set<const Node*> scattered_;  // large buffers whose parts are read in different loops
 };
 
 }  // namespace

@@ -57,6 +57,7 @@ std::string argument_text(const Program& program, const Instruction& x) {
     case Inst::Part: return x.arg.i == 0 ? "index" : "count";
     case Inst::Buffer:
     case Inst::Scratch: return std::to_string(x.arg.i);
+    case Inst::Load: return x.arg.i ? "stream" : "";
     case Inst::Value:
       if (x.op == Op::Lut || x.op == Op::Lut4) return list_text(x.arg.list);
       if (x.op != Op::Const) return "";

@@ -19,22 +19,28 @@ std::vector<GgufType> block_formats() {
   return types;
 }
 
-// The kernel of y = W x for 16 rows of W; scales are of ordinary size.
-JudgedKernel product_kernel(GgufType type, int interleave) {
+// The kernel of y = W x for W [rows, 512]; scales are of ordinary size.
+JudgedKernel product_kernel(GgufType type, int interleave, int64_t rows = 16) {
   const Tensor x = param(0, DType::F32, {1, 512}, "x");
-  const Tensor raw = raw_weight(1, type, {16}, 512, "w", {interleave});
+  const Tensor raw = raw_weight(1, type, {rows}, 512, "w", {interleave});
   JudgedKernel k =
       kernel_of(sink({output(2, product(quantise_activations(x), raw, type, {interleave}))}));
   for (Bytes& buffer : k.buffers)
-    if (buffer.size() == info_of(type).bytes * 16 * 512 / info_of(type).elements)
+    if (buffer.size() == info_of(type).bytes * rows * 512 / info_of(type).elements)
       for (std::byte& b : buffer) b &= std::byte{0x37};
   return k;
 }
 
+size_t count(const Program& program, bool (*is)(const Instruction&)) {
+  return static_cast<size_t>(std::count_if(program.code.begin(), program.code.end(), is));
+}
+
 size_t dots_in(const Program& program) {
-  return static_cast<size_t>(
-      std::count_if(program.code.begin(), program.code.end(),
-                    [](const Instruction& x) { return x.op == Op::Dot4 && x.arg.i != 1; }));
+  return count(program, [](const Instruction& x) { return x.op == Op::Dot4 && x.arg.i != 1; });
+}
+
+size_t streamed_loads_in(const Program& program) {
+  return count(program, [](const Instruction& x) { return x.kind == Inst::Load && x.arg.i == 1; });
 }
 
 }  // namespace
@@ -50,4 +56,14 @@ TEST_CASE("integer products are dots of words for every block format") {
       CHECK(dots_in(program_of(k, {})) > 0);
       CHECK(problem_with(k, {}) == "");
     }
+}
+
+TEST_CASE("the words of a matrix that no cache holds are loaded in the order of the program") {
+  for (GgufType type : {GgufType::Q4_0, GgufType::Q6_K}) {
+    CAPTURE(name_of(type));
+    const JudgedKernel small = product_kernel(type, 16), large = product_kernel(type, 16, 1024);
+    CHECK(streamed_loads_in(program_of(small, {})) == 0);
+    CHECK(streamed_loads_in(program_of(large, {})) > 0);
+    CHECK(problem_with(large, {}) == "");
+  }
 }
