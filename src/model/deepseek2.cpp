@@ -110,6 +110,13 @@ struct Block {
   // A few tokens at a time wait for the weights, and matrices that read the same activations share a kernel. Many tokens
   // keep the arithmetic busy, and the sums of a second matrix find no registers: it gets a kernel of its own.
   Tensor apart(Tensor x) const { return const_int(shape.tokens.ref) ? x : place(x); }
+
+  // The product of a few tokens is as fast as its matrix comes from memory, and processors bring few streams ahead of time.
+  // So matrices are read one after the other where each worker can compute for itself what is made of the products.
+  Tensor streamed(Tensor x) const {
+    const auto tokens = const_int(shape.tokens.ref);
+    return tokens && *tokens * x.size(-1) <= model.hidden ? place(x) : x;
+  }
 };
 
 // Rows of length 1 in the mean of squares.
@@ -365,8 +372,8 @@ Attended attention(Block& b, Tensor normed) {
 
 // w_down (silu(w_gate x) * w_up x). x [T, D].
 Tensor gated_network(Block& b, const Activations& x, const std::string& suffix) {
-  const Tensor gate = b.apart(b.weights.product(x, "ffn_gate" + suffix));
-  const Tensor up = b.weights.product(x, "ffn_up" + suffix);
+  const Tensor gate = b.streamed(b.apart(b.weights.product(x, "ffn_gate" + suffix)));
+  const Tensor up = b.streamed(b.weights.product(x, "ffn_up" + suffix));
   return b.weights.product(b.activations(silu(gate) * up), "ffn_down" + suffix);
 }
 
@@ -395,8 +402,8 @@ Tensor experts_by_token(Block& b, const Activations& x, const Choice& choice) {
   const auto per_expert = [](Tensor v) { return v.ref() ? unsqueeze(v, 1) : v; };  // [T, 1, ...]
   const Activations in{per_expert(x.x), per_expert(x.q), per_expert(x.scale)};
   const Tensor gate =
-      b.weights.product(in, "ffn_gate_exps.weight", choice.experts);  // [T, K, width]
-  const Tensor up = b.weights.product(in, "ffn_up_exps.weight", choice.experts);
+      b.streamed(b.weights.product(in, "ffn_gate_exps.weight", choice.experts));  // [T, K, width]
+  const Tensor up = b.streamed(b.weights.product(in, "ffn_up_exps.weight", choice.experts));
   const Activations inner = b.activations(silu(gate) * up);
   const Tensor down =
       b.weights.product(inner, "ffn_down_exps.weight", choice.experts);  // [T, K, D]
@@ -466,7 +473,8 @@ Tensor feed_forward(Block& b, Tensor normed, bool is_moe) {
   const Activations x = b.activations(normed);
   if (!is_moe) return gated_network(b, x, ".weight");
   const Tensor routed = experts(b, x, route(b, normed));
-  return b.model.shared_width ? routed + gated_network(b, x, "_shexp.weight") : routed;
+  if (!b.model.shared_width) return routed;
+  return routed + b.streamed(gated_network(b, x, "_shexp.weight"));
 }
 
 }  // namespace
