@@ -62,13 +62,18 @@ const char* name_of(Bound kind) {
   return "";
 }
 
-std::vector<std::string> lines_of(const Kernel& kernel) {
+// Where the model multiplies with the weights of a kernel; for one without, where its results come from.
+std::vector<std::string> lines_of(const Kernel& kernel, const std::vector<SlotBinding>& slots) {
   std::vector<std::string> lines;
+  const auto add = [&](const std::string& line) {
+    if (!line.empty() && std::find(lines.begin(), lines.end(), line) == lines.end())
+      lines.push_back(line);
+  };
+  for (Ref buffer : kernel.buffers)
+    if (buffer->op == Op::Param) add(slots[static_cast<size_t>(buffer->arg.i)].line);
+  if (!lines.empty()) return lines;
   for (Ref value : kernel.values)
-    if (const auto line = line_of(value)) {
-      const std::string text = to_text(*line);
-      if (std::find(lines.begin(), lines.end(), text) == lines.end()) lines.push_back(text);
-    }
+    if (const auto line = line_of(value)) add(to_text(*line));
   return lines;
 }
 
@@ -187,7 +192,7 @@ class SessionState {
         if (is_block) launch.layer = stage - 1;
         for (Ref buffer : segment.schedule.kernels[k].buffers)
           launch.buffers.push_back(describe(buffer, pass, i));
-        launch.lines = lines_of(segment.schedule.kernels[k]);
+        launch.lines = lines_of(segment.schedule.kernels[k], pass.segments[i].slots);
         launch.launch = plan.launches()[out.size()];
         out.push_back(std::move(launch));
       }

@@ -26,6 +26,11 @@ class Slots {
   Tensor input(Bound kind, DType dtype, std::vector<Dim> shape, const char* name) {
     return param(add(kind), dtype, std::move(shape), name);
   }
+  // The first line stays.
+  void used_at(int slot, Line line) {
+    std::string& at = list_[static_cast<size_t>(slot)].line;
+    if (at.empty()) at = to_text(line);
+  }
   Ref output(Bound kind, Tensor x) { return smelt::output(add(kind), x); }
   Segment finish(Refs roots) && { return {sink(std::move(roots)), std::move(list_)}; }
 
@@ -37,7 +42,8 @@ class Slots {
 class Weights {
  public:
   Weights(const GgufFile& file, const std::string& prefix, const std::vector<TensorShape>& shapes,
-          Slots& slots, int interleave) {
+          Slots& slots, int interleave)
+      : slots_(slots) {
     for (const TensorShape& shape : shapes) {
       const GgufTensor* tensor = file.find(prefix + shape.name);
       ENSURE(tensor,
@@ -48,7 +54,7 @@ class Weights {
       const int slot = slots.add(Bound::Weight, shape.name, shape.share_of_read, layout);
       std::vector<Dim> rows(shape.rows.begin(), shape.rows.end());
       list_.push_back(
-          {shape.name, tensor->type, layout,
+          {shape.name, slot, tensor->type, layout,
            raw_weight(slot, tensor->type, std::move(rows), shape.k, shape.name, layout)});
     }
   }
@@ -57,12 +63,14 @@ class Weights {
   Tensor product(const Activations& x, const std::string& name, Line line = Line::current()) const {
     const AtLine at(line);
     const Entry& w = find(name);
+    slots_.used_at(w.slot, line);
     return smelt::product(x, w.raw, w.type, w.layout);
   }
   Tensor product(const Activations& x, const std::string& name, Tensor chosen,
                  Line line = Line::current()) const {
     const AtLine at(line);
     const Entry& w = find(name);
+    slots_.used_at(w.slot, line);
     return smelt::product(x, gather(w.raw, chosen), w.type, w.layout);
   }
 
@@ -81,6 +89,7 @@ class Weights {
  private:
   struct Entry {
     std::string name;
+    int slot;
     GgufType type;
     WeightLayout layout;
     Tensor raw;
@@ -91,6 +100,7 @@ class Weights {
     ENSURE(false, name + " is not a tensor of this segment");
   }
 
+  Slots& slots_;
   std::vector<Entry> list_;
 };
 
@@ -113,7 +123,8 @@ struct Block {
 
   // The product of a few tokens is as fast as its matrix comes from memory, and processors bring few streams ahead of time.
   // So matrices are read one after the other where each worker can compute for itself what is made of the products.
-  Tensor streamed(Tensor x) const {
+  Tensor streamed(Tensor x, Line line = Line::current()) const {
+    const AtLine at(line);
     const auto tokens = const_int(shape.tokens.ref);
     return tokens && *tokens * x.size(-1) <= model.hidden ? place(x) : x;
   }

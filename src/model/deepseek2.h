@@ -39,6 +39,7 @@ struct SlotBinding {
   std::string name;          // of a Weight: the GGUF tensor, without "blk.N." in a block
   double share_of_read = 1;  // of a Weight: the part of its bytes that one token reads
   WeightLayout layout = {};  // of a Weight: how its bytes must lie
+  std::string line = {};     // of a Weight: where the model multiplies with it, "deepseek2.cpp:145"
 };
 
 struct Segment {

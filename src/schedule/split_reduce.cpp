@@ -152,11 +152,13 @@ Ref split_plain(Ref node, int axis, const Chunks& c, SplitGraph& out) {
 
 SplitGraph split_reduce(Ref root) {
   SplitGraph out;
-  out.root = rebuild(root, [&](Ref, Ref node) {
+  out.root = rebuild(root, [&](Ref original, Ref node) {
     if (!is_reduce(node->op) || node->op == Op::TopK) return node;
     const int axis = static_cast<int>(node->arg.list[0]);
     const auto c = chunks_of(node->src[0]->shape[axis]);
     if (!c) return node;
+    std::optional<AtLine> at;  // what takes its place comes from the same line
+    if (const auto line = line_of(original)) at.emplace(*line);
     return node->op == Op::SoftmaxSum ? split_softmax(node, axis, *c, out)
                                       : split_plain(node, axis, *c, out);
   });

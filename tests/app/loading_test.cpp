@@ -103,11 +103,11 @@ TEST_CASE(
 TEST_CASE("a context that does not fit into memory is refused with both numbers") {
   const std::string model = scratch().file("long-context.gguf");
   const auto file = smelt::GgufFile::open(kModel).take();
-  const auto bytes = GgufWriter::copy_of(file).u32("deepseek2.context_length", 1 << 30).bytes();
+  const auto bytes = GgufWriter::copy_of(file).u32("deepseek2.context_length", 1 << 28).bytes();
   std::ofstream(model, std::ios::binary)
       .write(reinterpret_cast<const char*>(bytes.data()),
              static_cast<std::streamsize>(bytes.size()));
-  const Outcome run = write_story(model, {"-c", std::to_string(1 << 30)});
+  const Outcome run = write_story(model, {"-c", std::to_string(1 << 28)});
   CHECK(run.exit_code == 1);
   CHECK(run.out.empty());
   CHECK(contains(run.err, "smelt: [memory] " + model + ": "));

@@ -126,11 +126,11 @@ TEST_CASE("too little memory is refused with the bytes needed and available, and
 }
 
 TEST_CASE("a context that needs more memory than there is is refused before anything is compiled") {
-  const std::vector<std::byte> bytes = with_context(1 << 30);
+  const std::vector<std::byte> bytes = with_context(1 << 28);
   const GgufFile file = GgufFile::open_memory(bytes).take();
   bool compiled = false;
   const auto session = Session::open(
-      file, {.context = 1 << 30},
+      file, {.context = 1 << 28},
       {.progress = [&](const char*, double fraction) { compiled = compiled || fraction > 0; }});
   REQUIRE_FALSE(session.ok());
   CHECK(contains(session.error().message, "bytes ("));
