@@ -11,6 +11,8 @@ namespace {
 
 constexpr size_t kMostLoops = 4;        // with a block loop, 5! orders
 constexpr double kWorthBlocking = 0.9;  // of the bytes without blocks
+constexpr int64_t kEvenShares = 4;      // blocks that most numbers of workers share out evenly,
+constexpr double kUnevenShare = 1.25;   // and what others are counted as, where work inside differs
 
 double trips_of(Ref range) {
   return static_cast<double>(
@@ -185,6 +187,10 @@ std::vector<Opt> choose_loop_order(const Refs& stores, int64_t cache_bytes) {
   const Refs loops = serial_loops(stores);
   Plan best = plan_order(stores, cache);
   if (loops.size() < 2 || loops.size() > kMostLoops) return best.opts;
+  // Workers take equal numbers of tasks. Where those differ in work (tiles of experts, the unused ones last), a share that
+  // ends inside a block is a larger or smaller one.
+  const bool uneven =
+      std::any_of(loops.begin(), loops.end(), [&](Ref r) { return is_ragged(stores, r); });
   double wanted = best.bytes * kWorthBlocking;
   for (Ref r : loops)
     for (int64_t n : {32, 24, 16, 12, 8, 6, 4}) {
@@ -192,8 +198,9 @@ std::vector<Opt> choose_loop_order(const Refs& stores, int64_t cache_bytes) {
       const Opt block{OptKind::Split, position_of(stores, r), n};
       if (!size || *size <= n || !why_not(stores, block).empty()) continue;
       Plan blocked = plan_order(apply_opt(stores, block), cache);
-      if (blocked.bytes >= wanted) continue;
-      wanted = blocked.bytes;
+      const double bytes = blocked.bytes * (uneven && *size / n % kEvenShares ? kUnevenShare : 1);
+      if (bytes >= wanted) continue;
+      wanted = bytes;
       blocked.opts.insert(blocked.opts.begin(), block);
       best = std::move(blocked);
     }

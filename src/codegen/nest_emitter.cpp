@@ -23,6 +23,7 @@ Code NestEmitter::run() {
   const size_t opened = open_task_loop();
   for (const ExpandedNest& nest : nests_) {
     find_siblings(nest.stores);
+    find_shared(nest.stores);
     for (const Refs& group : groups_by_loops(nest.stores)) emit_stores(group);
   }
   if (opened) close_scope();

@@ -62,6 +62,7 @@ class NestEmitter {
   };
 
   void find_siblings(const Refs& stores);
+  void find_shared(const Refs& stores);
 
   // --- loops
   int add(int depth, Instruction instruction);
@@ -89,7 +90,8 @@ class NestEmitter {
   bool is_from_memory(Ref load) const;
   bool is_tile() const;
   static bool is_word(Ref load);
-  void prefetch(Value pointer, Value at);
+  int64_t bytes_ahead(Ref load) const;  // to ask for when it happens; 0: nothing
+  void prefetch(Value pointer, Value at, int64_t bytes);
   Value lane_reduce(Ref n);
 
   // --- reductions
@@ -115,7 +117,7 @@ class NestEmitter {
   int64_t& scratch_bytes_;
   int& next_id_;
   NestFacts facts_;
-  std::set<const Node*> reductions_;
+  std::set<const Node*> reductions_, shared_;
   std::map<GroupKey, Refs> siblings_;
   std::vector<Scope> scopes_;
   std::unordered_map<const Node*, Value> values_;

@@ -80,6 +80,14 @@ TEST_CASE("neighbouring lanes are one load, others are gathered") {
   CHECK(count(columns, "lane_index") == 1);
 }
 
+TEST_CASE("a large matrix that several outputs share is asked for ahead of time") {
+  const Ref root = sink({output(2, linear(input(0, {8, 512}), input(1, {256, 512})))});
+  CHECK(count(program_text(root, {group(2, 16)}), "prefetch") == 0);  // the order is plain
+  CHECK(count(program_text(root, {group(2, 16), upcast(0, 4)}), "prefetch") == 1);
+  const Ref small = sink({output(2, linear(input(0, {8, 512}), input(1, {16, 512})))});
+  CHECK(count(program_text(small, {group(2, 16), upcast(0, 4)}), "prefetch") == 0);
+}
+
 TEST_CASE("every worker runs a local nest in full") {
   const Ref root =
       sink({output(3, linear(rms_norm(input(0, {1, 32}), input(1, {32})), input(2, {8, 32})))});
