@@ -75,14 +75,17 @@ class Weights {
   }
 
   // All values: f32 [rows..., k].
-  Tensor operator()(const std::string& name) const {
+  Tensor operator()(const std::string& name, Line line = Line::current()) const {
+    const AtLine at(line);
     const Entry& w = find(name);
     return dequantize(w.raw, w.type, w.layout);
   }
   // Those of the chosen rows of the slowest axis, read in place: f32 shape(chosen) + [rows[1:]...,
   // k].
-  Tensor rows(const std::string& name, Tensor chosen) const {
+  Tensor rows(const std::string& name, Tensor chosen, Line line = Line::current()) const {
+    const AtLine at(line);
     const Entry& w = find(name);
+    slots_.used_at(w.slot, line);
     return dequantize(gather(w.raw, chosen), w.type, w.layout);
   }
 
@@ -119,7 +122,9 @@ struct Block {
 
   // A few tokens at a time wait for the weights, and matrices that read the same activations share a kernel. Many tokens
   // keep the arithmetic busy, and the sums of a second matrix find no registers: it gets a kernel of its own.
-  Tensor apart(Tensor x) const { return const_int(shape.tokens.ref) ? x : place(x); }
+  Tensor apart(Tensor x, Line line = Line::current()) const {
+    return const_int(shape.tokens.ref) ? x : place(x, line);
+  }
 
   // The product of a few tokens is as fast as its matrix comes from memory, and processors bring few streams ahead of time.
   // So matrices are read one after the other where each worker can compute for itself what is made of the products.

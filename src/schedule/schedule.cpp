@@ -214,8 +214,30 @@ class Scheduler {
                        [&](int a, int b) { return items_[a].tile < items_[b].tile; });
       for (const Refs& stores : group_stores(members)) nests.push_back(sink(stores));
       add_kernel(sink(nests), level);
-      for (int i : members) schedule_.kernels.back().values.push_back(items_[i].node);
+      for (int i : members)
+        schedule_.kernels.back().values.push_back(last_reduction(items_[i].node));
     }
+  }
+
+  // What people mean by the tensor of an item: where operators have added or scaled results, the nearest reduction of this
+  // kernel below them.
+  Ref last_reduction(Ref item) const {
+    const auto is_made_by_operators = [](Ref n) {
+      return n->op == Op::Output || is_move(n->op) || (is_elementwise(n->op) && n->op != Op::Place);
+    };
+    std::vector<Ref> next{item};
+    std::set<const Node*> seen;
+    for (size_t i = 0; i < next.size(); ++i) {
+      if (is_reduce(next[i]->op)) return next[i];
+      if (!is_made_by_operators(next[i])) continue;
+      for (Ref source : next[i]->src) {
+        const auto known = item_of_.find(source.get());
+        const bool is_here =
+            known == item_of_.end() || items_[static_cast<size_t>(known->second)].on_chip;
+        if (is_here && seen.insert(source.get()).second) next.push_back(source);
+      }
+    }
+    return item;
   }
 
   // Stores that repeat a reduction of each other run in one nest, where it is computed once.

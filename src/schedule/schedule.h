@@ -22,7 +22,8 @@ struct Kernel {
   Ref tree;       // Sink of Sinks of Stores
   Refs buffers;   // argument i: a segment Param or Temp node
   int level = 0;  // kernels of lower levels come first
-  Refs values;    // the tensors that it leaves in buffers, for people: see line_of()
+  Refs
+      values;  // what it leaves in buffers, for people: see line_of(). Of sums of results, the last of these.
   bool operator==(const Kernel&) const = default;
 };
 
