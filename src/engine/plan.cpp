@@ -1,6 +1,19 @@
 #include "engine/plan.h"
 
+#include <algorithm>
+
 namespace smelt {
+namespace {
+
+constexpr int kShares = 8;
+
+// What workers compute for themselves they would compute again for each part.
+int shares_of(const Kernel& kernel) {
+  const Refs& nests = nests_of(kernel);
+  return std::any_of(nests.begin(), nests.end(), is_local_nest) ? 1 : kShares;
+}
+
+}  // namespace
 
 void Plan::append(const Compiler& compiler, int segment, const std::vector<SlotBinding>& slots,
                   const Resolve& resolve, void* arena) {
@@ -14,7 +27,8 @@ void Plan::append(const Compiler& compiler, int segment, const std::vector<SlotB
                              ? static_cast<std::byte*>(arena) + schedule.temps[buffer->arg.i].offset
                              : resolve(slots[buffer->arg.i]));
     }
-    launches_.push_back({compiler.kernel(compiled.kernels[k]).entry, pointers.data()});
+    launches_.push_back({compiler.kernel(compiled.kernels[k]).entry, pointers.data(),
+                         shares_of(schedule.kernels[k])});
     kernels_.push_back(compiled.kernels[k]);
   }
 }

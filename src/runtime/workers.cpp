@@ -138,19 +138,25 @@ struct Workers::State {
 
   alignas(128) std::atomic<uint32_t> generation{0};
 
+  // The next part to be taken, of launches with even and with odd epochs. Worker 0 resets one while the other is in use.
+  struct alignas(128) NextPart {
+    std::atomic<int64_t> value{0};
+  };
+  NextPart next_part[2];
+
   // What every worker does in a run. All it needs is copied first: behind the last barrier the
   // caller may already be writing the next run.
   bool work(int worker) {
     const std::span<const Launch> mine = launches;
     const int64_t* const values = symbols;
-    const int64_t parts = count;
     const std::atomic<bool>* const cancel = worker == 0 ? options.cancel : nullptr;
     const std::span<int64_t> times = worker == 0 ? options.times_ns : std::span<int64_t>();
     const uint64_t last_epoch = first_epoch + mine.size() - 1;
     uint64_t epoch = first_epoch;
     if (!times.empty()) times[0] = now_ns();
     for (size_t i = 0; i < mine.size(); ++i, ++epoch) {
-      mine[i].entry(mine[i].buffers, values, worker, parts);
+      if (worker == 0) next_part[(epoch + 1) % 2].value.store(0, std::memory_order_relaxed);
+      take_part(mine[i], values, worker, epoch);
       if (cancel && epoch != last_epoch && cancel->load(std::memory_order_relaxed))
         stop_epoch.store(epoch, std::memory_order_relaxed);
       barrier.wait(worker, epoch);
@@ -158,6 +164,17 @@ struct Workers::State {
       if (epoch != last_epoch && must_stop(epoch, last_epoch)) return false;
     }
     return true;
+  }
+
+  void take_part(const Launch& launch, const int64_t* values, int worker, uint64_t epoch) {
+    if (launch.shares == 1) return launch.entry(launch.buffers, values, worker, count);
+    std::atomic<int64_t>& next = next_part[epoch % 2].value;
+    const int64_t parts = int64_t{count} * launch.shares;
+    while (true) {
+      const int64_t part = next.fetch_add(1, std::memory_order_relaxed);
+      if (part >= parts) return;
+      launch.entry(launch.buffers, values, part, parts);
+    }
   }
 
   // Worker 0 decides before it arrives at a barrier, so behind that barrier all know. It may by
@@ -226,6 +243,7 @@ bool Workers::run(std::span<const Launch> launches, const int64_t* symbols,
   state_->launches = launches;
   state_->symbols = symbols;
   state_->options = options;
+  state_->next_part[state_->first_epoch % 2].value.store(0, std::memory_order_relaxed);
   if (state_->count > 1) state_->announce();
   bool finished = state_->work(0);
   state_->first_epoch += launches.size();

@@ -61,6 +61,37 @@ TEST_CASE("every worker runs every launch once, with its part") {
   }
 }
 
+TEST_CASE("parts that workers take as they become free are each taken once") {
+  constexpr int64_t kParts = 60;
+  // Adds one to the counter of its part; the first parts take longest.
+  const KernelEntry entry = [](const void* const* buffers, const int64_t*, int64_t part,
+                               int64_t parts) {
+    auto* counts = static_cast<std::atomic<int64_t>*>(const_cast<void*>(buffers[0]));
+    volatile double x = 1;
+    for (int64_t i = 0; i < (parts - part) * 50; ++i) x = std::sin(x);
+    counts[part] += 1000 + parts;
+  };
+  for (int count : {1, 2, 3, 4}) {
+    Workers workers(count);
+    std::vector<std::atomic<int64_t>> counts(kParts);
+    const void* buffers[] = {counts.data()};
+    const int shares = static_cast<int>(kParts) / count;
+    // Kinds of launches follow each other in every way.
+    const Launch many{entry, buffers, shares}, one{entry, buffers};
+    const std::vector<Launch> launches{many, many, one, many, one, one, many};
+    std::atomic<bool> cancel{true};
+    for (int run = 0; run < 20; ++run) {
+      CHECK(workers.run(launches, nullptr));
+      CHECK_FALSE(workers.run(launches, nullptr, {.cancel = &cancel}));
+    }
+    for (int64_t i = 0; i < kParts; ++i) {
+      CAPTURE(i);
+      CHECK(counts[static_cast<size_t>(i)] ==
+            20 * (4 * (1000 + kParts) + (i < count ? 3 * (1000 + count) : 0)));
+    }
+  }
+}
+
 TEST_CASE("a launch sees all that the launch before it wrote") {
   constexpr int64_t n = 61, steps = 200;
   auto result = [&](int count) {
