@@ -58,7 +58,7 @@ void declare_engine_flags(CLI::App& app, EngineFlags& flags) {
   app.add_option(
          "--activations", flags.activations,
          "numbers that quantised weights are multiplied with: q8, integers with a scale for "
-         "each 32, or f32, slower and exact")
+         "each block of up to 128, or f32, slower and exact")
       ->type_name("KIND")
       ->check(one_of({"q8", "f32"}));
 }

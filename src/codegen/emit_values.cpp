@@ -8,7 +8,7 @@ namespace smelt {
 namespace {
 
 constexpr int64_t kStreamedBytes = 1 << 18;  // what is larger does not stay in a cache
-constexpr int64_t kTileAhead = 12288;        // bytes from a read to what is asked for: in a tile,
+constexpr int64_t kTileAhead = 32768;        // bytes from a read to what is asked for: in a tile,
 constexpr int64_t kSharedAhead = 6144;       // and where several outputs share what is read
 
 }  // namespace
