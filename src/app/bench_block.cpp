@@ -14,7 +14,8 @@
 namespace smelt {
 namespace {
 
-// What all launches of a test have to do in one block. A prompt is read in chunks, each of which reads the weights again.
+// What all launches of a test have to do in one block. A prompt is read in chunks, each of which reads the weights
+// again.
 std::map<BlockPart, PartWork> work_of(const BenchSession& session, const BenchTest& test,
                                       int64_t batch, int64_t layer) {
   const int64_t total = test.total(), row = session.cache_row_bytes() / session.model().layers;

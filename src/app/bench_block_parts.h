@@ -23,8 +23,9 @@ struct BlockLaunch {
   PartShares shares;   // they add up to 1
 };
 
-// For a run that computes `tokens` tokens at once. One token is divided by the bytes of the weights, which it waits for;
-// many tokens by multiply-adds. Launches without weights (of the cache: attention) belong to the part before them.
+// For a run that computes `tokens` tokens at once. One token is divided by the bytes of the weights, which it waits
+// for; many tokens by multiply-adds. Launches without weights (of the cache: attention) belong to the part before
+// them.
 std::vector<BlockLaunch> parts_of(const std::vector<PlanLaunch>& launches, const GgufFile& file,
                                   const Hyperparameters& model, int64_t tokens);
 

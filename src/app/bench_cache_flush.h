@@ -11,7 +11,8 @@ namespace smelt {
 
 class CacheFlush {
  public:
-  // For runs on so many threads: each reads what its own caches and its part of the shared one hold, several times over.
+  // For runs on so many threads: each reads what its own caches and its part of the shared one hold, several times
+  // over.
   static Result<std::unique_ptr<CacheFlush>> make(int threads);
 
   // Of all cores and of what they share.

@@ -9,7 +9,8 @@ namespace {
 // A few layers tell what a block costs, and load in a moment.
 constexpr int64_t kLayersForBlocks = 4;
 
-// With --block a decoding test is one token, and synthetic models are cut short unless their name says how long they are.
+// With --block a decoding test is one token, and synthetic models are cut short unless their name says how long they
+// are.
 Result<BenchFlags> for_blocks(BenchFlags flags) {
   if (!flags.both.empty()) return Error{"--block: it measures -p and -n; leave out -pg"};
   for (int64_t& n : flags.tokens) n = std::min<int64_t>(n, 1);

@@ -32,8 +32,8 @@ struct BenchRow {
   std::optional<double> share_of_roofline() const;
 };
 
-// The text of rows in one of the forms md, csv, json, jsonl. Rows may be printed as they come: begin() once, row() for each,
-// end() once.
+// The text of rows in one of the forms md, csv, json, jsonl. Rows may be printed as they come: begin() once, row() for
+// each, end() once.
 class BenchReport {
  public:
   BenchReport(std::string form, bool versus, size_t model_width);

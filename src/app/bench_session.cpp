@@ -88,7 +88,8 @@ double BenchSession::bytes_per_token(const BenchTest& test) const {
          behind * static_cast<double>(cache_row_bytes_);
 }
 
-// Random tokens: a model that talks to itself falls into a loop, keeps choosing the same experts and looks faster than it is.
+// Random tokens: a model that talks to itself falls into a loop, keeps choosing the same experts and looks faster than
+// it is.
 std::vector<int32_t> BenchSession::random_tokens(int64_t count) {
   std::vector<int32_t> tokens(static_cast<size_t>(count));
   for (int32_t& t : tokens)

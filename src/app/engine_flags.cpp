@@ -10,7 +10,8 @@
 namespace smelt {
 namespace {
 
-// What `open` gives. From here on Ctrl-C is asked for; it ends the opening within 0.2 s, with a word on how far it came.
+// What `open` gives. From here on Ctrl-C is asked for; it ends the opening within 0.2 s, with a word on how far it
+// came.
 template <class Open>
 auto until_interrupted(const Open& open) {
   (void)interrupted();

@@ -16,9 +16,9 @@ const std::atomic<bool>& interrupted();
 // The same, for those who only want to know how the program ends: does not start to listen.
 bool was_interrupted();
 
-// For work that does not look at interrupted() often enough, such as a compiler below us: while it lives, Ctrl-C ends the
-// program within 0.2 s. If the work has not stopped by itself shortly before that, `last_words` is called from another
-// thread, files that are being written are removed, and the program exits as interrupted.
+// For work that does not look at interrupted() often enough, such as a compiler below us: while it lives, Ctrl-C ends
+// the program within 0.2 s. If the work has not stopped by itself shortly before that, `last_words` is called from
+// another thread, files that are being written are removed, and the program exits as interrupted.
 class EndSoon {
  public:
   explicit EndSoon(std::function<void()> last_words);

@@ -1,5 +1,5 @@
-// What the user sees of a session that opens: a bar for each stage on a terminal, notes, and, when Ctrl-C ends it, how far
-// it came.
+// What the user sees of a session that opens: a bar for each stage on a terminal, notes, and, when Ctrl-C ends it, how
+// far it came.
 #pragma once
 
 #include <memory>

@@ -15,8 +15,9 @@ std::string launch_in_words(const PlanLaunch& launch, Ref tree, const KernelCost
 // Where the model's source says so: "deepseek2.cpp:145, deepseek2.cpp:228". Empty where nothing is known.
 std::string lines_in_words(const PlanLaunch& launch);
 
-// The part of the model that a launch belongs to: "embed", "attention", "router", "experts", "shared expert", "dense ffn",
-// "head". A launch that touches neither a weight of a part nor the cache belongs to the one before it, `previous`.
+// The part of the model that a launch belongs to: "embed", "attention", "router", "experts", "shared expert", "dense
+// ffn", "head". A launch that touches neither a weight of a part nor the cache belongs to the one before it,
+// `previous`.
 std::string stage_of(const PlanLaunch& launch, const std::string& previous);
 
 }  // namespace smelt

@@ -1,8 +1,8 @@
 // A model of random weights in memory, which the rest of the program reads like a file.
 //
-// It takes hardly any memory of its own. Matrices in block formats are copied into another layout when a session opens, so
-// here they are only addresses: a few megabytes of random blocks for each type and size of values, mapped again and again.
-// What sessions read in place (F32, F16, BF16) has bytes of its own.
+// It takes hardly any memory of its own. Matrices in block formats are copied into another layout when a session
+// opens, so here they are only addresses: a few megabytes of random blocks for each type and size of values, mapped
+// again and again. What sessions read in place (F32, F16, BF16) has bytes of its own.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,9 @@ namespace smelt {
 
 class SyntheticModel {
  public:
-  // An Error if the machine has not enough memory for a session with this model; it names the bytes needed and available,
-  // and the number of layers that would fit. `own_bytes`: no sharing, for sessions that read all weights in place.
+  // An Error if the machine has not enough memory for a session with this model; it names the bytes needed and
+  // available, and the number of layers that would fit. `own_bytes`: no sharing, for sessions that read all weights in
+  // place.
   static Result<std::unique_ptr<SyntheticModel>> make(const SyntheticSpec& spec,
                                                       bool own_bytes = false);
   ~SyntheticModel();
@@ -27,8 +28,8 @@ class SyntheticModel {
 
   const GgufFile& file() const { return *file_; }
 
-  // Lets go of the pages that were read so far. They come back when they are touched; until then the system does not count
-  // them as this process's memory, once for each place where they are mapped.
+  // Lets go of the pages that were read so far. They come back when they are touched; until then the system does not
+  // count them as this process's memory, once for each place where they are mapped.
   void release_pages() const;
 
  private:

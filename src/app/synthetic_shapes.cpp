@@ -207,7 +207,8 @@ GgufType type_of(const SyntheticSpec& spec, const TensorShape& tensor, int64_t l
 
 // --- values
 
-// Products keep the size of what goes in; what is added to the residual stream grows it a little, so that layers differ.
+// Products keep the size of what goes in; what is added to the residual stream grows it a little, so that layers
+// differ.
 double deviation_of(const std::string& name, const TensorShape& t, const Hyperparameters& m) {
   const double k = static_cast<double>(t.k);
   if (name == "token_embd") return 1;

@@ -1,8 +1,8 @@
 // NewFile: a file that others see whole or not at all.
 //
-// It is written under a temporary name beside the one it is to have ("model.pack.tmp-71-0"), and gets its own by a rename
-// once all of it is on the disk. A file that is given up is removed; what a killed process leaves is recognised by a lock
-// that its death has released.
+// It is written under a temporary name beside the one it is to have ("model.pack.tmp-71-0"), and gets its own by a
+// rename once all of it is on the disk. A file that is given up is removed; what a killed process leaves is recognised
+// by a lock that its death has released.
 #pragma once
 
 #include <string>
@@ -33,8 +33,8 @@ class NewFile {
   std::string path_, temporary_;
 };
 
-// Removes the temporary files of this process, for when it ends while other threads are writing; they will not be able to
-// publish.
+// Removes the temporary files of this process, for when it ends while other threads are writing; they will not be able
+// to publish.
 void remove_unfinished_files();
 
 // Removes the temporary files in a folder that were to end in `suffix` and whose writers are dead.

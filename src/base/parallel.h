@@ -8,8 +8,9 @@
 
 namespace smelt {
 
-// Calls f(item, worker) once for each item of 0 .. count - 1, in about that order, on up to `threads` threads; worker 0
-// is the caller, so what is to happen in one thread only (a progress bar, say) happens there. Returns when all are done.
+// Calls f(item, worker) once for each item of 0 .. count - 1, in about that order, on up to `threads` threads; worker
+// 0 is the caller, so what is to happen in one thread only (a progress bar, say) happens there. Returns when all are
+// done.
 template <class F>
 void for_each_in_parallel(size_t count, int threads, const F& f) {
   std::atomic<size_t> next = 0;

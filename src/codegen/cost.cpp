@@ -137,8 +137,8 @@ double operations_of(const Refs& stores) {
   return cost.operations();
 }
 
-// The integers of a program that follow from its symbols alone, as the only worker of all sees them in the first round of
-// every loop.
+// The integers of a program that follow from its symbols alone, as the only worker of all sees them in the first round
+// of every loop.
 class KnownIntegers {
  public:
   KnownIntegers(const Program& program, const SymbolValues& symbols)

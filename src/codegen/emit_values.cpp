@@ -119,11 +119,11 @@ Value NestEmitter::load(Ref n) {
   return {add(depth, std::move(out)), depth, lanes};
 }
 
-// Weights lie in the order in which loops use them (see WeightLayout), and prefetchers see by themselves that lines follow
-// each other, if loads stay in this order: hints would cost a tenth to a third. A tile computes for long between reads,
-// and prefetchers give up: it asks ahead of time. So do several outputs that share what is read: their arithmetic fills the
-// window in which the processor looks ahead, and the next block is met too late (measured: Q4_0 for 8 tokens from 217 to
-// 350 GOP/s a core).
+// Weights lie in the order in which loops use them (see WeightLayout), and prefetchers see by themselves that lines
+// follow each other, if loads stay in this order: hints would cost a tenth to a third. A tile computes for long
+// between reads, and prefetchers give up: it asks ahead of time. So do several outputs that share what is read: their
+// arithmetic fills the window in which the processor looks ahead, and the next block is met too late (measured: Q4_0
+// for 8 tokens from 217 to 350 GOP/s a core).
 int64_t NestEmitter::bytes_ahead(Ref load) const {
   return is_tile() ? kTileAhead : shared_.contains(load.get()) ? kSharedAhead : 0;
 }

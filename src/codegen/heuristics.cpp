@@ -196,8 +196,8 @@ class Chooser {
     return loads;
   }
 
-  // What a tile works on comes from the caches, so its products are those of small matrices: a block of sums in registers,
-  // as wide along two output axes as saves most loads.
+  // What a tile works on comes from the caches, so its products are those of small matrices: a block of sums in
+  // registers, as wide along two output axes as saves most loads.
   void choose_block() {
     Ref product;
     for (Ref reduce : reductions_of(stores_))
@@ -288,8 +288,8 @@ class Chooser {
     }
   }
 
-  // Loops around other sums are written out where that tells which byte of a word is read (see coalesce_loads.cpp), or by
-  // how much a word is shifted.
+  // Loops around other sums are written out where that tells which byte of a word is read (see coalesce_loads.cpp), or
+  // by how much a word is shifted.
   void choose_unroll_of_bytes() {
     for (bool again = true; again;) {
       again = false;
@@ -311,9 +311,9 @@ class Chooser {
     return false;
   }
 
-  // Work saved by computing neighbours along an axis together: what does not depend on it is shared. Unpacking weights is
-  // worth it; reading the same floats again is not, as they come from the first-level cache, while several rows of a
-  // matrix streamed side by side confuse the prefetchers (measured: 2-3 times slower from memory).
+  // Work saved by computing neighbours along an axis together: what does not depend on it is shared. Unpacking weights
+  // is worth it; reading the same floats again is not, as they come from the first-level cache, while several rows of
+  // a matrix streamed side by side confuse the prefetchers (measured: 2-3 times slower from memory).
   int shared_work(Ref axis) const {
     int work = 0;
     for (Ref reduce : reductions_of(stores_))
@@ -355,8 +355,8 @@ class Chooser {
     for (const Opt& opt : choose_loop_order(stores_, machine_.cache_bytes)) try_opt(opt);
   }
 
-  // Tasks in which the workers would do the same again are no tasks: a sum that does not depend on the axis, but on those
-  // outside of it, belongs to all of its iterations.
+  // Tasks in which the workers would do the same again are no tasks: a sum that does not depend on the axis, but on
+  // those outside of it, belongs to all of its iterations.
   bool repeats_sums(Ref axis) const {
     const Refs reductions = reductions_of(stores_);
     return std::any_of(reductions.begin(), reductions.end(), [&](Ref reduce) {

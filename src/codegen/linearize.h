@@ -19,7 +19,8 @@ struct ExpandedNest {
   bool is_local = false;  // run in full by every worker
 };
 
-// `symbols` are the launch values in the order that the caller gives them in; variables not among them are added behind.
+// `symbols` are the launch values in the order that the caller gives them in; variables not among them are added
+// behind.
 Program linearize(std::span<const ExpandedNest> nests, std::string name,
                   std::vector<std::string> symbols = {});
 

@@ -23,8 +23,8 @@ bool contains(const Refs& list, Ref x) {
   return std::find(list.begin(), list.end(), x) != list.end();
 }
 
-// Whether the value of an offset moves with a range: by itself, or (through_loads) by what is loaded there. How long other
-// loops are does not count.
+// Whether the value of an offset moves with a range: by itself, or (through_loads) by what is loaded there. How long
+// other loops are does not count.
 bool moves_with(Ref offset, Ref range, bool through_loads) {
   if (offset->op == Op::Range) return offset == range;
   if (offset->op == Op::Load && !through_loads) return false;
@@ -72,9 +72,10 @@ std::vector<Stream> streams_of(const Refs& stores, const Refs& loops) {
   return out;
 }
 
-// Bytes that a stream brings into the cache when the loops run in this order, outermost first. A loop that does not move
-// the stream repeats it, unless what is read inside fits the cache. A loop that jumps reads something else each time, but
-// where that fits the cache, no place more than once: whoever jumps often among few places (tokens among experts) sorts.
+// Bytes that a stream brings into the cache when the loops run in this order, outermost first. A loop that does not
+// move the stream repeats it, unless what is read inside fits the cache. A loop that jumps reads something else each
+// time, but where that fits the cache, no place more than once: whoever jumps often among few places (tokens among
+// experts) sorts.
 double traffic(const Stream& s, const Refs& order, double cache) {
   double inside = s.bytes;
   for (size_t i = order.size(); i-- > 0;) {
@@ -101,8 +102,8 @@ class OrderSearch {
     double bytes = 0;
   };
 
-  // The first of the best orders, `loops` being the first that is tried. The outermost loop is shared out in equal parts,
-  // so it is not one along which the work differs, if there is another.
+  // The first of the best orders, `loops` being the first that is tried. The outermost loop is shared out in equal
+  // parts, so it is not one along which the work differs, if there is another.
   Best run(const Refs& ragged) const {
     std::vector<size_t> at(loops_.size());
     for (size_t i = 0; i < at.size(); ++i) at[i] = i;
@@ -187,8 +188,8 @@ std::vector<Opt> choose_loop_order(const Refs& stores, int64_t cache_bytes) {
   const Refs loops = serial_loops(stores);
   Plan best = plan_order(stores, cache);
   if (loops.size() < 2 || loops.size() > kMostLoops) return best.opts;
-  // Workers take equal numbers of tasks. Where those differ in work (tiles of experts, the unused ones last), a share that
-  // ends inside a block is a larger or smaller one.
+  // Workers take equal numbers of tasks. Where those differ in work (tiles of experts, the unused ones last), a share
+  // that ends inside a block is a larger or smaller one.
   const bool uneven =
       std::any_of(loops.begin(), loops.end(), [&](Ref r) { return is_ragged(stores, r); });
   double wanted = best.bytes * kWorthBlocking;

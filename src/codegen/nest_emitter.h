@@ -1,6 +1,7 @@
 // The instructions of one nest, or of the nests of a tile: where each value is computed and which loops are open.
 //
-// nest_emitter.cpp: scopes, task loops and stores; emit_values.cpp: what is computed; emit_reductions.cpp: loops of sums.
+// nest_emitter.cpp: scopes, task loops and stores; emit_values.cpp: what is computed; emit_reductions.cpp: loops of
+// sums.
 #pragma once
 
 #include <map>

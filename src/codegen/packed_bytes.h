@@ -7,8 +7,8 @@
 
 namespace smelt {
 
-// sum over range of `term`, the product of an unsigned byte and a signed one, both cast to I32, as a Dot4; nothing where
-// the term is no such product or a side cannot be packed. REQUIRES: the range has size 4.
+// sum over range of `term`, the product of an unsigned byte and a signed one, both cast to I32, as a Dot4; nothing
+// where the term is no such product or a side cannot be packed. REQUIRES: the range has size 4.
 Ref packed_dot(Ref term, Ref range);
 
 }  // namespace smelt

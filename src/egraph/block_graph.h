@@ -1,8 +1,9 @@
 // A segment's tensor graph as an e-graph, and a program of an e-graph as a tensor graph.
 //
-// In: every node becomes a node of its own, except contractions. Since equal nodes are the same pointer, "is this sum the product
-// of x with weight w?" is answered by building that product (model/dequant.h) and comparing pointers; so nothing here knows how
-// a product is written, only how far below it to look for x. Sums of products of two activations are found by their shape.
+// In: every node becomes a node of its own, except contractions. Since equal nodes are the same pointer, "is this sum
+// the product of x with weight w?" is answered by building that product (model/dequant.h) and comparing pointers; so
+// nothing here knows how a product is written, only how far below it to look for x. Sums of products of two
+// activations are found by their shape.
 // Out: the same the other way round. A graph that no rule has touched comes out as the same pointer.
 #pragma once
 

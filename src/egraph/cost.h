@@ -1,10 +1,10 @@
 // The cost of a program of an e-graph: the bytes that it moves.
 //
-// It is that of a graph, not of a tree: what two readers share is computed and stored once. Contractions, reductions and copies
-// are kernels: each reads its sources, writes its result, and costs a launch. Elementwise work and movement happen inside the
-// kernels that read them, as in schedule/. A kernel reads of a source what it uses of it (a slice, the chosen experts), and of a
-// weight what its block format takes. What is made of weights alone is stored when the model is loaded and costs only being
-// read.
+// It is that of a graph, not of a tree: what two readers share is computed and stored once. Contractions, reductions
+// and copies are kernels: each reads its sources, writes its result, and costs a launch. Elementwise work and movement
+// happen inside the kernels that read them, as in schedule/. A kernel reads of a source what it uses of it (a slice,
+// the chosen experts), and of a weight what its block format takes. What is made of weights alone is stored when the
+// model is loaded and costs only being read.
 #pragma once
 
 #include <map>
@@ -22,8 +22,8 @@ struct CostModel {
   std::map<std::string, int64_t> variables;  // sizes; the greatest where it is not listed
   double launch_bytes = 8 << 10;             // what memory could deliver in the time of a launch
 
-  // How a product of weights is stored. Exactly, it needs floats. The narrowest format among its factors is the best that a
-  // fold could have, and changes the model.
+  // How a product of weights is stored. Exactly, it needs floats. The narrowest format among its factors is the best
+  // that a fold could have, and changes the model.
   enum class Folded : uint8_t { Exact, Narrowest } folded = Folded::Exact;
 };
 
@@ -34,8 +34,8 @@ struct Cost {
   double total = 0;  // in bytes, launches included
 };
 
-// For each class (by the id that stands for it) the index of the node that computes it; 0, the oldest, where it is not listed.
-// REQUIRES of its users: the graph has not changed since.
+// For each class (by the id that stands for it) the index of the node that computes it; 0, the oldest, where it is not
+// listed. REQUIRES of its users: the graph has not changed since.
 using Choice = std::unordered_map<ClassId, size_t>;
 
 // nullopt where the choice has a cycle.

@@ -1,12 +1,13 @@
-// EGraph: many programs at once. A class holds the nodes known to have the same value; a node's sources are classes, so a few
-// hundred nodes stand for very many graphs. Rules (saturate.h) only ever add to it; extraction (extract.h) chooses.
+// EGraph: many programs at once. A class holds the nodes known to have the same value; a node's sources are classes,
+// so a few hundred nodes stand for very many graphs. Rules (saturate.h) only ever add to it; extraction (extract.h)
+// chooses.
 //
 //   const ClassId a = g.add(x), b = g.add(y);
 //   g.merge(a, b);   // the two have the same value
 //   g.rebuild();     // so nodes that only differ in a and b do, too (congruence)
 //
-// As in egg (Willsey et al., POPL 2021): union-find over classes, hash-consing of nodes, congruence restored once for many
-// merges, and an analysis that gives every class its facts.
+// As in egg (Willsey et al., POPL 2021): union-find over classes, hash-consing of nodes, congruence restored once for
+// many merges, and an analysis that gives every class its facts.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +26,8 @@ struct Facts {
 };
 
 struct EClass {
-  // Oldest first. The sources of a class's oldest node are older than the class, so the oldest nodes alone are a program
-  // without cycles: the one that was there first.
+  // Oldest first. The sources of a class's oldest node are older than the class, so the oldest nodes alone are a
+  // program without cycles: the one that was there first.
   std::vector<ENode> nodes;
   std::vector<uint64_t> births;  // of nodes[i]: a count of all nodes ever added
   std::vector<std::pair<ENode, ClassId>>

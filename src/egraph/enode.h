@@ -1,7 +1,8 @@
 // ENode: one way to compute a value, with classes of equal values as its sources.
 //
-// The language is that of a tensor graph (graph/ops.def), node for node, and the few ops that a tensor graph only has in
-// pieces: a contraction there is a reshape, an expand, a product and a sum, and a weight is the formula of its block format.
+// The language is that of a tensor graph (graph/ops.def), node for node, and the few ops that a tensor graph only has
+// in pieces: a contraction there is a reshape, an expand, a product and a sum, and a weight is the formula of its
+// block format.
 #pragma once
 
 #include <cstdint>

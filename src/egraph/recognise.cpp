@@ -70,8 +70,9 @@ Ref count(const Shape& shape) {
   return simplify(n);
 }
 
-// Views of x as the left side of a product [..., n] of inner size k: with the axes in front as they are in the result, and as
-// if one of them had been broadcast. A reshape of a reshape is one node, so the view itself may not be in the graph.
+// Views of x as the left side of a product [..., n] of inner size k: with the axes in front as they are in the result,
+// and as if one of them had been broadcast. A reshape of a reshape is one node, so the view itself may not be in the
+// graph.
 std::vector<Tensor> left_sides(Tensor x, const Shape& result, int64_t k) {
   std::vector<Tensor> views;
   if (is_const(x.shape().back(), k)) views.push_back(x);
@@ -91,8 +92,8 @@ std::vector<Tensor> left_sides(Tensor x, const Shape& result, int64_t k) {
   return views;
 }
 
-// A left side of 8-bit integers: x is `of` quantised, or that with an axis of 1 more, or `rows` of it. The model writes all three
-// (model/deepseek2.cpp: the experts of a token, and tiles of tokens by expert).
+// A left side of 8-bit integers: x is `of` quantised, or that with an axis of 1 more, or `rows` of it. The model
+// writes all three (model/deepseek2.cpp: the experts of a token, and tiles of tokens by expert).
 struct QuantisedForm {
   Tensor of;
   Ref rows;

@@ -15,8 +15,8 @@ Shape leading(const Shape& shape, size_t without) { return {shape.begin(), shape
 
 // --- one side shared
 
-// A matrix of the model, or chosen ones of a stack. Only these are put side by side: pieces of a matrix would only be put
-// together again.
+// A matrix of the model, or chosen ones of a stack. Only these are put side by side: pieces of a matrix would only be
+// put together again.
 bool is_whole(const EGraph& g, ClassId w) {
   if (g.node_of(w, EOp::Weight)) return true;
   for (const ENode& node : g.at(w).nodes)
@@ -34,8 +34,8 @@ Classes parts_of(const EGraph& g, ClassId w) {
   return parts;
 }
 
-// w x and v x are the first and the last rows of (w over v) x. Parts in the order of their ids, so that a set of matrices is
-// put together in one way only.
+// w x and v x are the first and the last rows of (w over v) x. Parts in the order of their ids, so that a set of
+// matrices is put together in one way only.
 Classes side_by_side(EGraph& g, const Match& m) {
   Classes parts = parts_of(g, m[w]);
   const Shape upper = shape_of(g, m[w]), lower = shape_of(g, m[v]);
@@ -84,8 +84,8 @@ Classes unfold(EGraph& g, const Match& m) {
   return {contract(g, inner, m[v])};
 }
 
-// A weighted sum of w c_s over positions s is w times that of the c_s: attention needs no values for each position, only
-// latents. Scores [..., S, 1] repeated, c [..., S, k], w [..., 1, n, k] or [n, k].
+// A weighted sum of w c_s over positions s is w times that of the c_s: attention needs no values for each position,
+// only latents. Scores [..., S, 1] repeated, c [..., S, k], w [..., 1, n, k] or [n, k].
 Classes sum_then_multiply(EGraph& g, const Match& m) {
   const ENode &sum = m.node(0), &scores = m.node(1);
   const auto rank = static_cast<int>(scores.shape.size());

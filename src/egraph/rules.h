@@ -1,5 +1,5 @@
-// What is equal to what: the laws of linear maps, of choosing among matrices, and of movement. None of them says which side is
-// better; that is for extraction. Equal means up to the rounding of sums in another order.
+// What is equal to what: the laws of linear maps, of choosing among matrices, and of movement. None of them says which
+// side is better; that is for extraction. Equal means up to the rounding of sums in another order.
 #pragma once
 
 #include "egraph/saturate.h"

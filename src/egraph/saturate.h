@@ -1,5 +1,5 @@
-// Equality saturation: applies rules to an e-graph until they add nothing, or a limit is reached. All matches of a round are
-// found before any is applied, so the order of the rules does not matter.
+// Equality saturation: applies rules to an e-graph until they add nothing, or a limit is reached. All matches of a
+// round are found before any is applied, so the order of the rules does not matter.
 #pragma once
 
 #include <functional>

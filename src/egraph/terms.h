@@ -1,5 +1,5 @@
-// Terms: nodes of an e-graph with their shapes worked out, as graph/tensor.h does it for graphs. What the right sides of rules
-// are written with. Shapes must fit (ENSURE); axes are counted from the front.
+// Terms: nodes of an e-graph with their shapes worked out, as graph/tensor.h does it for graphs. What the right sides
+// of rules are written with. Shapes must fit (ENSURE); axes are counted from the front.
 #pragma once
 
 #include <optional>

@@ -41,8 +41,8 @@ class Compiler {
   // Schedules a segment and generates its kernels; returns the segment's number.
   int add_segment(Ref root);
 
-  // Compiles what add_segment() has collected since the last call, or takes it from the cache. When `cancel` becomes true in
-  // between, there are no entries afterwards and the Compiler is of no use any more.
+  // Compiles what add_segment() has collected since the last call, or takes it from the cache. When `cancel` becomes
+  // true in between, there are no entries afterwards and the Compiler is of no use any more.
   void finish(const ProgressFn& progress = {}, const std::atomic<bool>* cancel = nullptr);
 
   const CompiledSegment& segment(int number) const { return segments_[number]; }

@@ -10,7 +10,8 @@ namespace smelt {
 
 void debug_schedule(const Schedule& schedule);         // DEBUG=2
 PassObserver debug_passes(const std::string& kernel);  // DEBUG=5
-// DEBUG=3 prints tree and options, DEBUG=4 the program; DUMP=dir leaves NAME.ir (tree), NAME.opts and NAME.program there.
+// DEBUG=3 prints tree and options, DEBUG=4 the program; DUMP=dir leaves NAME.ir (tree), NAME.opts and NAME.program
+// there.
 void debug_kernel(Ref tree, const CodegenResult& result);
 // DEBUG=4 prints it; DUMP=dir leaves it there as NAME.ll.
 void debug_source(const std::string& name, const std::string& source);

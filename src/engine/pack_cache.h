@@ -4,9 +4,9 @@
 //   magic "smeltpck" | u32 format | u32 identity bytes | u64 offset, bytes of the weights | u64 checksum of the front
 //   identity text | u64 checksum of each 4 MB of the weights | zeros | weights, from a multiple of 2 MB
 // The identity is what the weights depend on: sizes, times of change and headers of the model's files, and where each
-// tensor lies in which layout. A pack is used if the front and every piece have their checksums (xxh3; the pieces have to
-// be brought into memory anyway) and the identity is that of the model now. It appears by a rename, so whole or not at
-// all, and only one that belongs to this user, writable by nobody else, is believed.
+// tensor lies in which layout. A pack is used if the front and every piece have their checksums (xxh3; the pieces have
+// to be brought into memory anyway) and the identity is that of the model now. It appears by a rename, so whole or not
+// at all, and only one that belongs to this user, writable by nobody else, is believed.
 #pragma once
 
 #include <optional>

@@ -1,7 +1,8 @@
-// Where the time of packing goes: the system zeroes the pages that we write, which is most of it, and reads and maps the
-// file. So each thread takes pieces of 4 MB. That keeps two of them from zeroing one large page at the same time, and a
-// piece of the file is mapped by one call instead of a thousand faults. The advice SEQUENTIAL makes the system read ahead
-// in large pages; asking for pieces in advance (WILLNEED) costs ten times the system time, as it reads small ones.
+// Where the time of packing goes: the system zeroes the pages that we write, which is most of it, and reads and maps
+// the file. So each thread takes pieces of 4 MB. That keeps two of them from zeroing one large page at the same time,
+// and a piece of the file is mapped by one call instead of a thousand faults. The advice SEQUENTIAL makes the system
+// read ahead in large pages; asking for pieces in advance (WILLNEED) costs ten times the system time, as it reads
+// small ones.
 #include "engine/packed_weights.h"
 
 #include <sys/mman.h>

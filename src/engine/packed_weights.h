@@ -1,5 +1,5 @@
-// Weights in the layout that kernels read fastest, in memory of our own with large pages. Each piece is rewritten from the
-// mapped file and its pages are given back at once, so that the model is never in memory twice.
+// Weights in the layout that kernels read fastest, in memory of our own with large pages. Each piece is rewritten from
+// the mapped file and its pages are given back at once, so that the model is never in memory twice.
 #pragma once
 
 #include <map>

@@ -1,8 +1,8 @@
-// Recipes: what code generation made of a kernel's tree, remembered beside the machine code in the kernel cache, so that the
-// next start of the same program generates nothing.
+// Recipes: what code generation made of a kernel's tree, remembered beside the machine code in the kernel cache, so
+// that the next start of the same program generates nothing.
 //
-// The question is all that the answer depends on: tree, machine, symbols, tuned options, and the program itself (its build
-// id), as other code may generate something else. The answer names the options and the machine code.
+// The question is all that the answer depends on: tree, machine, symbols, tuned options, and the program itself (its
+// build id), as other code may generate something else. The answer names the options and the machine code.
 #pragma once
 
 #include <optional>
@@ -17,8 +17,8 @@ struct Recipe {
   std::string source_key;  // CpuDevice::key_of() the rendered source
 };
 
-// `tuned`: the line of the tuned entry that will be used, or empty. Empty where nothing can be remembered: a program without
-// an identity, or switches that want to see the passes.
+// `tuned`: the line of the tuned entry that will be used, or empty. Empty where nothing can be remembered: a program
+// without an identity, or switches that want to see the passes.
 std::string recipe_question(const CodegenRequest& request, const std::string& tuned);
 
 std::string format_recipe(const Recipe& recipe);

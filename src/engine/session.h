@@ -1,5 +1,5 @@
-// Session: one sequence of tokens over one model. Opening it compiles (or finds in the cache) the plans; appending tokens
-// runs them. The session owns the latent cache and the working memory; the weights stay in the mapped file.
+// Session: one sequence of tokens over one model. Opening it compiles (or finds in the cache) the plans; appending
+// tokens runs them. The session owns the latent cache and the working memory; the weights stay in the mapped file.
 #pragma once
 
 #include <atomic>

@@ -1,7 +1,7 @@
 // The memory of one session: everything that the plans read and write besides the weights.
 //
-// The cache is addressed through a page table. A single sequence uses its pages in order; one page more, at the end, takes
-// the rows of padding tokens.
+// The cache is addressed through a page table. A single sequence uses its pages in order; one page more, at the end,
+// takes the rows of padding tokens.
 #pragma once
 
 #include <vector>

@@ -61,8 +61,8 @@ struct TuneRequest {
   std::function<void(double fraction)> progress = {};
 };
 
-// An Error if the kernel cannot be judged, or is wrong before it is tuned. Otherwise what was found, which agreed with the
-// reference and is the same for every number of workers; `improved` says whether it is worth keeping.
+// An Error if the kernel cannot be judged, or is wrong before it is tuned. Otherwise what was found, which agreed with
+// the reference and is the same for every number of workers; `improved` says whether it is worth keeping.
 Result<TuneOutcome> tune_kernel(const TuneRequest& request);
 
 }  // namespace smelt

@@ -13,9 +13,9 @@
 
 namespace smelt {
 
-// Runs `search` in a child and waits for it. An Error if the search gave one, or if the child did not live to tell. Where
-// the system grants no process, `search` runs here. REQUIRES: no other thread of the program is at work; `search` uses no
-// threads that were started before.
+// Runs `search` in a child and waits for it. An Error if the search gave one, or if the child did not live to tell.
+// Where the system grants no process, `search` runs here. REQUIRES: no other thread of the program is at work;
+// `search` uses no threads that were started before.
 Result<TuneOutcome> in_child(const std::function<Result<TuneOutcome>()>& search);
 
 // What travels: lines of a name and a value.

@@ -12,8 +12,8 @@ namespace smelt {
 namespace {
 
 constexpr double kAgreement = 2e-5;  // of sums in f32, in any order
-// Where activations are rounded to 8 bits, a value near the middle of two steps may go either way: one term of a sum moves
-// by one step.
+// Where activations are rounded to 8 bits, a value near the middle of two steps may go either way: one term of a sum
+// moves by one step.
 constexpr double kAgreementOfRounded = 5e-3;
 constexpr double kMeanAgreement = 2e-4;    // few terms do
 constexpr double kOperationsJudged = 2e6;  // of the elements that the interpreter computes

@@ -18,12 +18,12 @@ namespace smelt {
 
 class TuneJudge {
  public:
-  // `base`: the kernel with the heuristic's options. An Error if it disagrees with the interpreter, or if that would take
-  // too long to find out. Prepares the site. REQUIRES: site and workers outlive the judge.
+  // `base`: the kernel with the heuristic's options. An Error if it disagrees with the interpreter, or if that would
+  // take too long to find out. Prepares the site. REQUIRES: site and workers outlive the judge.
   static Result<TuneJudge> make(const TuneSite& site, KernelEntry base, Workers& workers);
 
-  // What is wrong with a kernel's output; empty if nothing is. REQUIRES: the site is prepared, or nobody but the judge has
-  // run anything on it since it was.
+  // What is wrong with a kernel's output; empty if nothing is. REQUIRES: the site is prepared, or nobody but the judge
+  // has run anything on it since it was.
   std::string problem_with(KernelEntry kernel);
 
   // The same output, bit by bit, for other numbers of workers. REQUIRES: as problem_with().

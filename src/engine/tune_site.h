@@ -35,8 +35,9 @@ struct TuneSite {
   SymbolValues symbol_values() const;
 };
 
-// The kernels of a plan as a session runs them: launches over its own weights, with the inputs that they have in a real
-// token. REQUIRES: the session has just replayed that plan with these symbols, and appends nothing while a site is in use.
+// The kernels of a plan as a session runs them: launches over its own weights, with the inputs that they have in a
+// real token. REQUIRES: the session has just replayed that plan with these symbols, and appends nothing while a site
+// is in use.
 class PlanSites {
  public:
   PlanSites(const Session& session, PlanKind plan, const SymbolValues& symbols, int threads,

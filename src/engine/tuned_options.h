@@ -1,8 +1,8 @@
 // Options found by `smelt tune`: remembered beside the kernel cache, used by every later compilation.
 //
-// An entry belongs to one kernel (a hash of its tree) on one kind of processor, made by one version of the compiler. It
-// holds a hash of the program that was compared with the reference, so that options never bring code to life that nobody
-// has checked: where code generation has changed since, the entry does not count.
+// An entry belongs to one kernel (a hash of its tree) on one kind of processor, made by one version of the compiler.
+// It holds a hash of the program that was compared with the reference, so that options never bring code to life that
+// nobody has checked: where code generation has changed since, the entry does not count.
 //
 // The database is one text file, an entry a line, each with a checksum. It is replaced as a whole, by rename; several
 // processes may use it.
@@ -35,8 +35,8 @@ struct TunedEntry {
   KernelOpts opts;
 };
 
-// Of a kernel's tree, the same in every process. Symbolic sizes count by name: how large they may get does not matter, so
-// that a kernel is the same one for every length of context.
+// Of a kernel's tree, the same in every process. Symbolic sizes count by name: how large they may get does not matter,
+// so that a kernel is the same one for every length of context.
 uint64_t kernel_hash(Ref tree);
 // Of the code alone, whatever its name.
 uint64_t program_hash(const Program& program);
@@ -75,9 +75,9 @@ class TunedOptions {
   size_t size() const { return entries_.size(); }
   const TunedEntry* find(Ref tree) const;
 
-  // The kernel with its tuned options, where there are any and they still stand: they fit the tree, the program is legal
-  // and is the one that was checked. Else nothing; what no longer stands is complained about and never tried again.
-  // REQUIRES: request.opts is empty.
+  // The kernel with its tuned options, where there are any and they still stand: they fit the tree, the program is
+  // legal and is the one that was checked. Else nothing; what no longer stands is complained about and never tried
+  // again. REQUIRES: request.opts is empty.
   std::optional<CodegenResult> generate(const CodegenRequest& request);
 
   // Complains in one sentence about all entries that code generation has left behind.
@@ -99,8 +99,8 @@ Result<std::string> tuned_file();
 // Its lines; complains about those that are damaged. A file that is not there has none.
 std::vector<TunedEntry> read_tuned(const std::string& path, const TunedComplaint& complain);
 
-// Puts entries in, in place of those for the same kernel, device and compiler; damaged lines go. The file changes whole or
-// not at all. An Error if it cannot be written.
+// Puts entries in, in place of those for the same kernel, device and compiler; damaged lines go. The file changes
+// whole or not at all. An Error if it cannot be written.
 Status remember_tuned(const std::string& path, std::span<const TunedEntry> entries);
 // Takes those of these kernels out.
 Status forget_tuned(const std::string& path, std::span<const TunedEntry> entries);

@@ -17,8 +17,8 @@ enum class RangeKind : uint8_t {
   Tile,    // a Task whose iterations run several nests one after the other: see schedule/tiles.h
 };
 
-// Numbers of ranges. Those that lowering makes have 7 bits; splitting range n makes 2 n (the outer part) and 2 n + 1, so
-// no two ranges of a kernel ever share a number.
+// Numbers of ranges. Those that lowering makes have 7 bits; splitting range n makes 2 n (the outer part) and 2 n + 1,
+// so no two ranges of a kernel ever share a number.
 constexpr int64_t kFirstOutputRange = 64;
 constexpr int64_t kFirstReduceRange = 96;
 

@@ -1,4 +1,5 @@
-// Tensor: the lazy front end. Each function checks its arguments, works out the shape and builds one node; nothing runs.
+// Tensor: the lazy front end. Each function checks its arguments, works out the shape and builds one node; nothing
+// runs.
 //
 // Shapes may hold variables (number of tokens, chunks of context). Elementwise functions broadcast as numpy does
 // (missing leading axes, axes of size 1) and want equal dtypes: write cast() where they differ. A wrong argument is a
@@ -105,8 +106,9 @@ Tensor top_k(Tensor x, int k, Line line = Line::current());
 // sum over axis of exp(score - max) * value and of exp(score - max): their quotient is softmax-weighted value.
 // score and value broadcast against each other; the result is value-shaped without axis.
 Tensor softmax_average(Tensor score, Tensor value, int axis, Line line = Line::current());
-// The same for values that are bytes q (i8) times a scale that is 1 long behind the axis. Where it is computed in chunks
-// of a known length, the weights become bytes, too, and the sums those of products of bytes: see split_reduce.h.
+// The same for values that are bytes q (i8) times a scale that is 1 long behind the axis. Where it is computed in
+// chunks of a known length, the weights become bytes, too, and the sums those of products of bytes: see
+// split_reduce.h.
 constexpr int64_t kBytesTimesScale = 1;  // the kind (arg.i) of such a SoftmaxSum
 Tensor softmax_average_of_bytes(Tensor score, Tensor q, Tensor scale, int axis,
                                 Line line = Line::current());

@@ -1,8 +1,8 @@
 // A cache of latents and keys as bytes, laid out so that attention over it is sums of products of bytes.
 //
-// A row x [n] is n bytes and a scale: x = q * scale + e, |e| <= scale / 2 = max |x| / 254. Whole rows and not blocks of
-// them share a scale, so that a score is one integer sum from end to end. The bytes are kept twice, once in the order in
-// which scores read them and once in that of the weighted sums of values:
+// A row x [n] is n bytes and a scale: x = q * scale + e, |e| <= scale / 2 = max |x| / 254. Whole rows and not blocks
+// of them share a scale, so that a score is one integer sum from end to end. The bytes are kept twice, once in the
+// order in which scores read them and once in that of the weighted sums of values:
 //
 //   keys    u8 [rows / 16, n / 4, 16, 4]       q + 128; positions side by side in lanes, four columns to a word
 //   values  i8 [rows / 64, n / 64, 16, 64, 4]  q; columns side by side in lanes, four positions to a word

@@ -120,14 +120,15 @@ struct Block {
     return shape.quantise ? quantise_activations(x) : Activations{x, {}, {}};
   }
 
-  // A few tokens at a time wait for the weights, and matrices that read the same activations share a kernel. Many tokens
-  // keep the arithmetic busy, and the sums of a second matrix find no registers: it gets a kernel of its own.
+  // A few tokens at a time wait for the weights, and matrices that read the same activations share a kernel. Many
+  // tokens keep the arithmetic busy, and the sums of a second matrix find no registers: it gets a kernel of its own.
   Tensor apart(Tensor x, Line line = Line::current()) const {
     return const_int(shape.tokens.ref) ? x : place(x, line);
   }
 
-  // The product of a few tokens is as fast as its matrix comes from memory, and processors bring few streams ahead of time.
-  // So matrices are read one after the other where each worker can compute for itself what is made of the products.
+  // The product of a few tokens is as fast as its matrix comes from memory, and processors bring few streams ahead of
+  // time. So matrices are read one after the other where each worker can compute for itself what is made of the
+  // products.
   Tensor streamed(Tensor x, Line line = Line::current()) const {
     const AtLine at(line);
     const auto tokens = const_int(shape.tokens.ref);
@@ -257,9 +258,9 @@ Cache append_bytes(Block& b, Tensor latent, Tensor key, Tensor row) {
                                column(k.scale))};
 }
 
-// The weight of the latents' norm. It is no part of what the cache holds, but of the queries and of the averages: a sum
-// over columns may take it on either side, and rows that a few of its large values do not stretch keep more of their bits
-// in halves or bytes.
+// The weight of the latents' norm. It is no part of what the cache holds, but of the queries and of the averages: a
+// sum over columns may take it on either side, and rows that a few of its large values do not stretch keep more of
+// their bits in halves or bytes.
 Tensor latent_scale(Block& b) { return b.weights("attn_kv_a_norm.weight"); }
 
 // Leaves the row of each token in the cache: normalised latent, then rotated key.

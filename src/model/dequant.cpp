@@ -413,8 +413,8 @@ Grouped with_unsigned(Grouped w) {
 
 }  // namespace
 
-// Within a group the sum is one of integers when the activations are; scales and minima stay outside, where there is one
-// of each per group:
+// Within a group the sum is one of integers when the activations are; scales and minima stay outside, where there is
+// one of each per group:
 //   y[n] = sum over g of scale[n, g] * (dot(q[n, g], x[g]) - zero * sum(x[g])) - minimum[n, g] * sum(x[g])
 Tensor product(const Activations& x, Tensor raw, GgufType type, WeightLayout layout) {
   Grouped w = apply_formula(Block(raw, type, layout), type);

@@ -29,9 +29,9 @@ const std::vector<BlockField>& block_fields(GgufType type);
 // that dtype.
 bool is_plain(GgufType type);
 
-// How the blocks of a weight lie in memory. As in the file: row by row. Interleaved by n: groups of n rows, and in a group
-// block b of all its rows together, its fields in the order in which kernels use them (packed_block.h), cut into pieces of
-// piece_bytes(field) that alternate between the rows. So n lanes that hold n rows load neighbouring bytes.
+// How the blocks of a weight lie in memory. As in the file: row by row. Interleaved by n: groups of n rows, and in a
+// group block b of all its rows together, its fields in the order in which kernels use them (packed_block.h), cut into
+// pieces of piece_bytes(field) that alternate between the rows. So n lanes that hold n rows load neighbouring bytes.
 //
 //   [rows / n, blocks, pieces, n, piece]
 struct WeightLayout {
@@ -58,8 +58,8 @@ Tensor dequantize(Tensor raw, GgufType type, WeightLayout layout = {});
 
 // The left side of products: values, and, where the policy says so, the 8-bit integers that stand for them.
 //   x[k] = scale[k / n] * q[k] + e, |e| <= scale / 2 = max |x| of the block / 254
-// Blocks have n = 128 elements, or 64 or 32 where rows are no whole blocks of more. Longer ones leave fewer scales to multiply
-// with: one for four groups of Q4_0.
+// Blocks have n = 128 elements, or 64 or 32 where rows are no whole blocks of more. Longer ones leave fewer scales to
+// multiply with: one for four groups of Q4_0.
 int64_t activation_block(int64_t k);  // 0: rows of k elements have no whole blocks
 struct Activations {
   Tensor x;      // f32 [..., k]
@@ -67,12 +67,12 @@ struct Activations {
   Tensor scale;  // f32 [..., k / n]
 };
 Activations quantise_activations(Tensor x);  // x alone where k is not whole blocks
-// The rows of x [n, k] named by `rows`, as by gather(). The integers are brought together once, as products read them again
-// for every row of weights.
+// The rows of x [n, k] named by `rows`, as by gather(). The integers are brought together once, as products read them
+// again for every row of weights.
 Activations rows_of(const Activations& x, Tensor rows);
 
-// y[..., n] = sum over k of x[..., k] * w[..., n, k] for the weight w that `raw` holds (as for dequantize); leading axes
-// broadcast.
+// y[..., n] = sum over k of x[..., k] * w[..., n, k] for the weight w that `raw` holds (as for dequantize); leading
+// axes broadcast.
 Tensor product(const Activations& x, Tensor raw, GgufType type, WeightLayout layout = {});
 
 // dequantize(raw_weight(...)): f32 [rows..., k].

@@ -1,8 +1,8 @@
 // Where the fields of a block lie in packed weights: in the order in which kernels use them.
 //
-// Elements are computed one group after the other, so what the first group needs comes first. Then the reads of a kernel
-// are one stream, line after line, which the prefetchers of processors follow; fields in the order of the file are several
-// streams with jumps between them (Q6_K: 8 instead of 31 GB/s a core).
+// Elements are computed one group after the other, so what the first group needs comes first. Then the reads of a
+// kernel are one stream, line after line, which the prefetchers of processors follow; fields in the order of the file
+// are several streams with jumps between them (Q6_K: 8 instead of 31 GB/s a core).
 #pragma once
 
 #include <vector>
@@ -11,12 +11,13 @@
 
 namespace smelt {
 
-// A field of a block. It is cut in equal sections, which lie `stride` bytes apart, from `begin`. In each of them the first
-// `pairs` pieces of the field alternate with pieces of another one, and the rest of its pieces are neighbours.
+// A field of a block. It is cut in equal sections, which lie `stride` bytes apart, from `begin`. In each of them the
+// first `pairs` pieces of the field alternate with pieces of another one, and the rest of its pieces are neighbours.
 //
 //   Q6_K, half of a block: scales | ql[0] qh[0] ql[1] qh[1] ... ql[7] qh[7] | ql[8] ... ql[15]
 //
-// Offsets are bytes in a block of one row; with n rows interleaved, each piece is n pieces, so all are n times as large.
+// Offsets are bytes in a block of one row; with n rows interleaved, each piece is n pieces, so all are n times as
+// large.
 struct PackedField {
   BlockField field;
   int sections = 1, begin = 0, stride = 0;

@@ -208,8 +208,8 @@ class Renderer {
     IrValue offset = render_cast(out_, value(x.src[1]), DType::I64, options_);
     if (offset.lanes > 1) return gather(x, offset);
     std::string at = address(value(x.src[0]).text, offset.text);
-    // LLVM moves loads for the sake of registers, by some lines, which costs a third of the speed of a stream: measured 25
-    // instead of 34 GB/s a core. Volatile ones stay.
+    // LLVM moves loads for the sake of registers, by some lines, which costs a third of the speed of a stream:
+    // measured 25 instead of 34 GB/s a core. Volatile ones stay.
     return from_memory(x, out_.emit(std::string(x.arg.i ? "load volatile " : "load ") +
                                     ir_memory_type(x.dtype, x.lanes) + ", ptr " + at + access(x)));
   }

@@ -30,7 +30,8 @@ class DotWriter {
                 {{words(), sum}, {words(), x}, {words(), y}});
   }
 
-  // pmaddubsw adds pairs of products in 16 bits, which two bytes below 128 times signed bytes just fit; others go in halves.
+  // pmaddubsw adds pairs of products in 16 bits, which two bytes below 128 times signed bytes just fit; others go in
+  // halves.
   std::string madd(const std::string& sum, const std::string& x, const std::string& y) {
     const std::string signed_bytes = as_bytes(y);
     if (greatest_ < 128) return add(sum, pairs(madd_bytes(as_bytes(x), signed_bytes), 1));
@@ -126,7 +127,8 @@ std::string join(LlvmWriter& out, const std::string& x, const std::string& y, in
                   shuffle_mask(mask));
 }
 
-// One vector of all parts, each of `width` lanes. One part that is left over pairs with itself, which adds lanes at the end.
+// One vector of all parts, each of `width` lanes. One part that is left over pairs with itself, which adds lanes at
+// the end.
 IrValue joined(LlvmWriter& out, std::vector<std::string> parts, int width, int lanes) {
   for (; parts.size() > 1; width *= 2) {
     std::vector<std::string> pairs;

@@ -40,10 +40,10 @@ class CpuDevice {
 
   const CpuTarget& target() const;
 
-  // Entries in the order of `sources`; they live as long as the device. Equal sources give equal
-  // entries, also across calls. Compiles with as many threads as there are workers. Thread-safe.
-  // When `cancel` becomes true no further kernel is begun, and there are no entries. A source with a key in place of its
-  // text has no entry (nullptr) where the cache does not hold it.
+  // Entries in the order of `sources`; they live as long as the device. Equal sources give equal entries, also across
+  // calls. Compiles with as many threads as there are workers. Thread-safe. When `cancel` becomes true no further
+  // kernel is begun, and there are no entries. A source with a key in place of its text has no entry (nullptr) where
+  // the cache does not hold it.
   std::vector<KernelEntry> compile(std::span<const Source> sources, const ProgressFn& progress = {},
                                    const std::atomic<bool>* cancel = nullptr);
 

@@ -138,7 +138,8 @@ struct Workers::State {
 
   alignas(128) std::atomic<uint32_t> generation{0};
 
-  // The next part to be taken, of launches with even and with odd epochs. Worker 0 resets one while the other is in use.
+  // The next part to be taken, of launches with even and with odd epochs. Worker 0 resets one while the other is in
+  // use.
   struct alignas(128) NextPart {
     std::atomic<int64_t> value{0};
   };

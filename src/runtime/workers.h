@@ -20,8 +20,8 @@ namespace smelt {
 struct Launch {
   KernelEntry entry = nullptr;
   const void* const* buffers = nullptr;  // lives at least as long as the run
-  // Parts for each worker. With one, worker i has part i. With more, workers take the next part as they become free: for
-  // kernels whose parts differ in work, or last long enough for one core to fall behind.
+  // Parts for each worker. With one, worker i has part i. With more, workers take the next part as they become free:
+  // for kernels whose parts differ in work, or last long enough for one core to fall behind.
   int shares = 1;
 };
 

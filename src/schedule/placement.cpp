@@ -16,8 +16,8 @@ bool is_leaf(Ref n) { return class_of(n->op) == OpClass::leaf; }
 
 // --- how axes travel through movement
 
-// Axes of `to` that hold elements of the marked axes of `from`. Axes of equal sizes in order correspond; in a group that
-// is split or merged, one marked axis marks all.
+// Axes of `to` that hold elements of the marked axes of `from`. Axes of equal sizes in order correspond; in a group
+// that is split or merged, one marked axis marks all.
 Axes through_reshape(const Shape& from, const Shape& to, const Axes& marked) {
   Axes out;
   size_t i = 0, j = 0;
@@ -160,7 +160,8 @@ class Placement {
     return spread || (reduces && (roots_.size() > 1 || is_needed_twice()));
   }
 
-  // A root that reads n element by element and also a reduction over n, as a norm does, would compute each element twice.
+  // A root that reads n element by element and also a reduction over n, as a norm does, would compute each element
+  // twice.
   bool is_needed_twice() const {
     return std::any_of(roots_.begin(), roots_.end(), [&](const Node* r) {
       return direct_roots_.contains(r) && summed_roots_.contains(r);
@@ -194,8 +195,8 @@ class Placement {
     }
     if (is_move(user->op)) return continues(n, through_move(user, marked), user);
     if (is_reduce(user->op)) return spreads_in_reduction(n, marked, user);
-    // Without a reduction in it, only the last tensor before the axes it is spread over is worth a place: what that one is
-    // made of is inside it.
+    // Without a reduction in it, only the last tensor before the axes it is spread over is worth a place: what that
+    // one is made of is inside it.
     if (marked.empty() && !holds_reduction(n)) return false;
     return continues(n, marked, user);
   }

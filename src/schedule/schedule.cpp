@@ -219,8 +219,8 @@ class Scheduler {
     }
   }
 
-  // What people mean by the tensor of an item: where operators have added or scaled results, the nearest reduction of this
-  // kernel below them.
+  // What people mean by the tensor of an item: where operators have added or scaled results, the nearest reduction of
+  // this kernel below them.
   Ref last_reduction(Ref item) const {
     const auto is_made_by_operators = [](Ref n) {
       return n->op == Op::Output || is_move(n->op) || (is_elementwise(n->op) && n->op != Op::Place);

@@ -98,8 +98,8 @@ struct WeightedSum {
 
 constexpr double kMostSteps = 255;
 
-// Values are q * scale with bytes q. Each weight times its scale becomes one of 255 steps up to the greatest of the chunk,
-// and the products those of bytes:
+// Values are q * scale with bytes q. Each weight times its scale becomes one of 255 steps up to the greatest of the
+// chunk, and the products those of bytes:
 //   y = weight * scale,  step = max(y) / 255,  sum = step * sum(round(y / step) * q)
 // The error is at most step / 2 * sum |q|.
 WeightedSum sum_of_bytes(Tensor weight, Ref value, int axis, const Chunks& c) {

@@ -3,9 +3,9 @@
 //   kernel A: x = f(a)       kernel: for each task { local x = f(part of a); y = g(local x) }
 //   kernel B: y = g(x)
 //
-// A chunk of an attention is a tile: scores, maximum, weights, sums. Its nests stand one after the other in the kernel, and
-// their stores begin with the same ranges of kind Tile, which are shared out among the workers; inside, each nest has
-// loops and options of its own. How much of the leading axes is inside a tile changes no result.
+// A chunk of an attention is a tile: scores, maximum, weights, sums. Its nests stand one after the other in the
+// kernel, and their stores begin with the same ranges of kind Tile, which are shared out among the workers; inside,
+// each nest has loops and options of its own. How much of the leading axes is inside a tile changes no result.
 #pragma once
 
 #include "schedule/split_reduce.h"
@@ -25,8 +25,8 @@ TileShape shape_of_tile(const TileTensors& tile, int64_t tile_bytes);
 // Sizes along all axes of the part of `tensor` that a tile holds. REQUIRES: the axes behind the chunks are constant.
 std::vector<int64_t> extents_in_tile(const TileShape& shape, Ref tensor);
 
-// The stores of a tile, as lowered one by one, with the loops that they share as Tile ranges. Scores that a mask drops at
-// the end of a chunk are not computed: `scores` is the store of the scores, all that reads them stops there too.
+// The stores of a tile, as lowered one by one, with the loops that they share as Tile ranges. Scores that a mask drops
+// at the end of a chunk are not computed: `scores` is the store of the scores, all that reads them stops there too.
 Refs share_loops(const TileShape& shape, const Refs& stores, Ref scores);
 
 // The Tile ranges of a nest; empty for one that is not part of a tile.

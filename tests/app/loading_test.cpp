@@ -82,8 +82,8 @@ TEST_CASE("where a pack cannot be kept, one line says so and the run goes on") {
 
 TEST_CASE(
     "Ctrl-C while a model opens says how far it came, exits 130 and leaves nothing unfinished") {
-  // When its first kernels have been kept, it is compiling the others. On a machine so busy that we look too late, it was
-  // quicker: then again.
+  // When its first kernels have been kept, it is compiling the others. On a machine so busy that we look too late, it
+  // was quicker: then again.
   bool stopped = false;
   for (int attempt = 0; attempt < 20 && !stopped; ++attempt) {
     const std::string folder = "interrupted" + std::to_string(attempt);

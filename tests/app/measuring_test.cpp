@@ -110,8 +110,8 @@ TEST_CASE("perplexity is the exponential of the mean loss that the logits give")
 
 // In a suite of its own, which CMake runs as one more test beside the others: it reads twelve thousand tokens.
 TEST_CASE("perplexity of the held-out stories is the reference's" * doctest::test_suite("long")) {
-  // "perplexity" in tests/data/tiny-glm-Q4_K_M.json: exact activations to four digits and a little more, those of 8 bits
-  // to 0.1 %.
+  // "perplexity" in tests/data/tiny-glm-Q4_K_M.json: exact activations to four digits and a little more, those of 8
+  // bits to 0.1 %.
   for (const auto& [policy, error] : {std::pair{"f32", 0.001}, std::pair{"q8", 0.026}}) {
     const Outcome run =
         smelt::test::smelt({"perplexity", "--activations", policy, "--cache-type", "f32", "-f",

@@ -56,8 +56,8 @@ struct RunOptions {
 
 namespace detail {
 
-// Kernels compiled by one test serve the others, and the user's cache stays as it is. Not asked for in a child, which would
-// make a folder of its own and leave it.
+// Kernels compiled by one test serve the others, and the user's cache stays as it is. Not asked for in a child, which
+// would make a folder of its own and leave it.
 inline const std::string& shared_cache() {
   static const std::string path = scratch().file("cache");
   return path;

@@ -1,5 +1,5 @@
-// cross_cases FOLDER TARGET...: writes the cases of tests/cross for each target into FOLDER/TARGET. tools/cross_check links
-// and runs them.
+// cross_cases FOLDER TARGET...: writes the cases of tests/cross for each target into FOLDER/TARGET. tools/cross_check
+// links and runs them.
 #define DOCTEST_CONFIG_IMPLEMENT  // the helpers of tests/support make assertions
 #include <doctest/doctest.h>
 

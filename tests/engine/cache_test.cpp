@@ -1,5 +1,5 @@
-// Kinds of attention cache: how far their logits are from those of a cache of floats, and that they are the same bits for
-// any number of threads.
+// Kinds of attention cache: how far their logits are from those of a cache of floats, and that they are the same bits
+// for any number of threads.
 #include <doctest/doctest.h>
 
 #include <array>

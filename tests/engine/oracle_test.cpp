@@ -89,8 +89,8 @@ Difference difference(std::span<const float> got, const float* expected) {
   return d;
 }
 
-// With exact activations and cache; `quantise`: both in 8 bits, as the program's default is. On one thread: any number gives
-// the same bits.
+// With exact activations and cache; `quantise`: both in 8 bits, as the program's default is. On one thread: any number
+// gives the same bits.
 std::unique_ptr<Session> open(const GgufFile& file, int threads = 1, bool quantise = false) {
   auto session = Session::open(file,
                                {.threads = threads,
@@ -170,8 +170,8 @@ TEST_CASE("the logits of all positions equal the oracle's") {
     }
 }
 
-// The bound of the policy: 1e-3 in the mean. Random weights, whose scores are near each other and whose experts change with
-// the smallest difference, get more. The small models are 30 times narrower than those it is made for, and errors
+// The bound of the policy: 1e-3 in the mean. Random weights, whose scores are near each other and whose experts change
+// with the smallest difference, get more. The small models are 30 times narrower than those it is made for, and errors
 // of 8-bit activations average out over the width, so this is the worst case.
 double bound_of_8_bits(const Oracle& o) { return o.name.starts_with("tiny-ds2") ? 4e-3 : 1e-3; }
 

@@ -1,5 +1,5 @@
-// Sums of products of bytes and look-ups of bytes: compiled code gives the bits of the evaluator, with every instruction
-// that this machine has for them, and the code of the other processors compiles.
+// Sums of products of bytes and look-ups of bytes: compiled code gives the bits of the evaluator, with every
+// instruction that this machine has for them, and the code of the other processors compiles.
 #include <doctest/doctest.h>
 
 #include "support/byte_programs.h"

@@ -1,4 +1,5 @@
-// How much of a test that repeats itself runs under a sanitizer, where all but the generated code is 3 to 15 times slower.
+// How much of a test that repeats itself runs under a sanitizer, where all but the generated code is 3 to 15 times
+// slower.
 #pragma once
 
 namespace smelt::test {
