@@ -91,14 +91,14 @@ int Compiler::add_kernel(Ref tree) {
     kernels_.back().opts = recipe->opts;
     pending.source = {.text = {}, .entry = request.name, .key = recipe->source_key};
   } else {
-    generate_kernel(pending.kernel, pending);
+    generate_kernel(pending);
   }
   pending_.push_back(std::move(pending));
   return kernel_of_[tree.get()] = kernel_count() - 1;
 }
 
-void Compiler::generate_kernel(int kernel, Pending& pending) {
-  CompiledKernel& k = kernels_[static_cast<size_t>(kernel)];
+void Compiler::generate_kernel(Pending& pending) {
+  CompiledKernel& k = kernels_[static_cast<size_t>(pending.kernel)];
   CodegenRequest request = request_for(k.tree);
   if (options().noopt) request.opts.resize(k.tree->src.size());
   request.observe = observer(request.name);
@@ -125,7 +125,7 @@ void Compiler::finish(const ProgressFn& progress, const std::atomic<bool>* cance
       CompiledKernel& k = kernels_[static_cast<size_t>(p.kernel)];
       k.entry = entries[i];
       if (!k.entry)
-        generate_kernel(p.kernel, missing.emplace_back(std::move(p)));
+        generate_kernel(missing.emplace_back(std::move(p)));
       else if (p.source.key.empty() && !p.question.empty())
         device_.remember(p.question, format_recipe({k.opts, device_.key_of(p.source)}));
     }

@@ -60,12 +60,11 @@ class Compiler {
   struct Pending {
     int kernel;
     Source source;
-    std::string
-        question;  // under which its recipe will be remembered; empty: it is known, or shall not be
+    std::string question;  // under which its recipe is remembered; empty: it is not to be
   };
 
   int add_kernel(Ref tree);
-  void generate_kernel(int kernel, Pending& pending);
+  void generate_kernel(Pending& pending);
   CodegenRequest request_for(Ref tree) const;
 
   CpuDevice& device_;

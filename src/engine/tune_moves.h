@@ -2,7 +2,7 @@
 //
 // An option names its axis by a position that depends on the options before it, so taking one out of a list would
 // change what the others mean. Here options are held by the numbers of their ranges, which splitting keeps apart
-// (graph/ range_kind.h), and are turned back into positions on the stores that they find; one that no longer fits is
+// (graph/range_kind.h), and are turned back into positions on the stores that they find; one that no longer fits is
 // left out.
 //
 //   local(0,16) front(2) task(0)   without the first   front(1) task(0), of the loops that these were

@@ -4,20 +4,13 @@
 #include <algorithm>
 
 #include "model/dequant.h"
+#include "support/block_formats.h"
 #include "support/judge.h"
 
 using namespace smelt;
 using namespace smelt::testing;
 
 namespace {
-
-std::vector<GgufType> block_formats() {
-  std::vector<GgufType> types;
-  for (uint32_t id = 0; id < 256; ++id)
-    if (const GgufTypeInfo* info = find_type(id); info && info->supported && info->elements > 1)
-      types.push_back(info->type);
-  return types;
-}
 
 // The kernel of y = W x for W [rows, 512]; scales are of ordinary size.
 JudgedKernel product_kernel(GgufType type, int interleave, int64_t rows = 16) {

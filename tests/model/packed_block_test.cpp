@@ -7,18 +7,12 @@
 #include <vector>
 
 #include "graph/eval.h"
+#include "support/block_formats.h"
 
 using namespace smelt;
+using namespace smelt::testing;
 
 namespace {
-
-std::vector<GgufType> block_formats() {
-  std::vector<GgufType> types;
-  for (uint32_t id = 0; id < 256; ++id)
-    if (const GgufTypeInfo* info = find_type(id); info && info->supported && info->elements > 1)
-      types.push_back(info->type);
-  return types;
-}
 
 struct Piece {
   std::string_view field;
