@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <functional>
 
 #include "codegen/nest_emitter.h"
 #include "graph/rules_algebra.h"
@@ -8,6 +9,7 @@ namespace {
 
 constexpr double kLowest = -3.4028234663852886e38;
 constexpr double kLog2E = 1.4426950408889634;
+constexpr size_t kMostAddends = 4;
 
 int64_t lowest_integer(DType dtype) {
   return is_signed_int(dtype) ? static_cast<int64_t>(~uint64_t{0} << (8 * size_of(dtype) - 1)) : 0;
@@ -23,14 +25,23 @@ int NestEmitter::depth_of(const RangeSet& ranges) const {
   return depth;
 }
 
+// What a nest of the tile has written is not there before.
+int NestEmitter::depth_of_reduction(Ref n) {
+  const Refs nodes = toposort(n);
+  const bool waits = std::any_of(nodes.begin(), nodes.end(), [&](Ref x) {
+    return x->op == Op::Load && written_.contains(x->src[0].get());
+  });
+  return std::max(depth_of(facts_.free_ranges(n)), waits ? 1 : 0);
+}
+
 // Emits the loop of a reduction, together with those of its siblings that live at the same depth, just inside the
 // scope of that depth.
 void NestEmitter::emit_reductions(Ref first) {
-  const int depth = depth_of(facts_.free_ranges(first));
+  const int depth = depth_of_reduction(first);
   Refs group;
   for (Ref n : siblings_.at({bound_ranges(first), facts_.height(first)}))
     if (!values_.contains(n.get()) && all_known(facts_.free_ranges(n)) &&
-        depth_of(facts_.free_ranges(n)) == depth)
+        depth_of_reduction(n) == depth)
       group.push_back(n);
 
   // The loops opened further in are set aside, with the values that live in them.
@@ -127,14 +138,18 @@ void NestEmitter::emit_loop_of(const Refs& group, int depth) {
   for (const auto& [score, i] : scores)
     slots[i].next = alu(Op::Max, slots[i].dtype, {old[i], value(score)});
   Refs summed;
+  std::map<const Node*, std::vector<Addend>> addends;
   for (Ref n : group)
-    if (n->op == Op::ReduceSum) summed.push_back(terms_of(n)[0]);
-  compute_together(summed);
+    if (n->op == Op::ReduceSum) {
+      summed.push_back(terms_of(n)[0]);
+      addends[n.get()] = addends_of(summed.back());
+    }
+  compute_addends(summed);
   for (Ref n : group) {
     const Refs terms = terms_of(n);
     if (n->op == Op::ReduceSum) {
       Slot& s = slots[sum_slot[n.get()]];
-      s.next = sum_of(old[sum_slot[n.get()]], terms[0], s.dtype);
+      s.next = sum_of(old[sum_slot[n.get()]], addends[n.get()], s.dtype);
     } else if (n->op == Op::SoftmaxSum) {
       const size_t i = sum_slot[n.get()], m = max_slot[greatest_score(terms).get()];
       slots[i].next = softmax_step(n, terms, old[i], old[m], slots[m].next);
@@ -159,10 +174,41 @@ void NestEmitter::emit_loop_of(const Refs& group, int depth) {
   }
 }
 
-Value NestEmitter::sum_of(Value sum, Ref term, DType dtype) {
-  if (term->op == Op::Dot4 && is_const(term->src[0], 0))
-    return alu(Op::Dot4, dtype, {sum, value(term->src[1]), value(term->src[2])}, term->arg);
-  return alu(Op::Add, dtype, {sum, value(term)});
+// What is added to a sum, one by one, as multiply-adds do; a long chain of additions would wait for each.
+std::vector<NestEmitter::Addend> NestEmitter::addends_of(Ref term) const {
+  std::vector<Addend> out;
+  const std::function<void(Ref, Op)> split = [&](Ref n, Op sign) {
+    if (!is_float(n->dtype) || (n->op != Op::Add && n->op != Op::Sub) ||
+        values_.contains(n.get())) {
+      out.push_back({n, sign});
+      return;
+    }
+    split(n->src[0], sign);
+    split(n->src[1], n->op == sign ? Op::Add : Op::Sub);
+  };
+  split(term, Op::Add);
+  if (out.size() > kMostAddends) out = {{term, Op::Add}};
+  return out;
+}
+
+// The addends of terms of equal structure, side by side.
+void NestEmitter::compute_addends(const Refs& terms) {
+  std::vector<Refs> columns;
+  for (Ref t : terms) {
+    const std::vector<Addend> addends = addends_of(t);
+    if (columns.empty()) columns.resize(addends.size());
+    if (columns.size() != addends.size()) return compute_together(terms);
+    for (size_t i = 0; i < addends.size(); ++i) columns[i].push_back(addends[i].value);
+  }
+  for (Refs& column : columns) compute_together(std::move(column));
+}
+
+Value NestEmitter::sum_of(Value sum, const std::vector<Addend>& addends, DType dtype) {
+  for (const auto& [x, sign] : addends)
+    sum = x->op == Op::Dot4 && is_const(x->src[0], 0)
+              ? alu(Op::Dot4, dtype, {sum, value(x->src[1]), value(x->src[2])}, x->arg)
+              : alu(sign, dtype, {sum, value(x)});
+  return sum;
 }
 
 Value NestEmitter::exp_of_difference(Value x, Value y, DType dtype) {

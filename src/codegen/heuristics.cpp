@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "codegen/loop_order.h"
+#include "codegen/stage.h"
 #include "graph/rules_algebra.h"
 
 namespace smelt {
@@ -13,7 +14,10 @@ constexpr int64_t kUnrolled = 16;        // terms of a reduction written out whe
 constexpr int64_t kUnrolledScalar = 64;  // and when lanes hold outputs: then a block has more terms
 constexpr int64_t kAccumulators = 16;    // sums kept in registers
 constexpr int64_t kSharedColumns = 8;    // vectors of columns for which a weight is computed once
-constexpr int64_t kBody = 512;           // copies x terms in a loop body
+constexpr int64_t kPanelBytes =
+    192 << 10;  // of unpacked weights: they stay in a cache beside activations
+constexpr int64_t kMostPanelRows = 256;
+constexpr int64_t kBody = 512;  // copies x terms in a loop body
 
 // How the loads below an expression move with a range.
 struct Walk {
@@ -62,10 +66,12 @@ class Chooser {
   Chooser(const Refs& stores, const Machine& machine) : stores_(stores), machine_(machine) {}
 
   std::vector<Opt> run(bool is_local) {
+    if (!is_local && !is_part_of_tile()) choose_stage();
+    choose_pack();
     choose_local();
     choose_dot();
     choose_group();
-    if (is_part_of_tile()) choose_block();
+    if (is_part_of_tile() && !is_staged(opts_)) choose_block();
     choose_unroll();
     if (has_local_) choose_unroll_of_bytes();
     choose_upcast();
@@ -106,6 +112,25 @@ class Chooser {
     for (int64_t w = machine_.lanes; w >= 4; w /= 2)
       if (known_divisor(range->src[0]) % w == 0) return w;
     return 0;
+  }
+
+  // Weights are unpacked once for all tokens of a prompt. Panels of experts would serve some thirty tokens each, which
+  // does not pay for reading their weights while nothing else is done (measured: 0.7 to 0.9 times the speed).
+  void choose_stage() {
+    const Refs axes = output_axes();
+    for (Ref axis : axes) {
+      if (is_const(axis->src[0])) continue;
+      const int64_t bytes = panel_bytes_of_row(stores_, axis_of(axis));
+      if (bytes == 0 || panel_jumps(stores_, axis_of(axis))) continue;
+      for (int64_t rows = kMostPanelRows; rows >= kPanelLanes; rows /= 2)
+        if (rows * bytes <= kPanelBytes && try_opt({OptKind::Stage, axis_of(axis), rows})) return;
+    }
+  }
+
+  // Bytes side by side are stored by words.
+  void choose_pack() {
+    for (Ref r : output_axes())
+      if (kind_of(r) == RangeKind::Loop && try_opt({OptKind::Pack, axis_of(r), 4})) return;
   }
 
   // Neighbouring outputs in lanes, when everything they read lies side by side too.
@@ -201,14 +226,15 @@ class Chooser {
   void choose_block() {
     Ref product;
     for (Ref reduce : reductions_of(stores_))
-      if (reduce->op == Op::ReduceSum && (!product || size_of_sum(reduce) > size_of_sum(product)))
+      if (reduce->op == Op::ReduceSum && !holds_reduction(reduce) &&
+          (!product || size_of_sum(reduce) > size_of_sum(product)))
         product = reduce;
     if (!product) return;
     const Refs operands = operands_of(product->src[0]);
     if (operands.size() < 2) return;
     Refs axes = output_axes();
     std::erase_if(axes, [](Ref r) { return kind_of(r) != RangeKind::Loop; });
-    const int64_t most = machine_.registers * 5 / 8;
+    const int64_t most = machine_.registers * 5 / 8 / sums_around(product);
     Block best;
     for (Ref a : axes)
       for (Ref b : axes)
@@ -220,6 +246,13 @@ class Chooser {
     is_block_ = best.na * best.nb > 1;
     if (best.na > 1) try_opt({OptKind::Upcast, axis_of(best.a), best.na});
     if (best.nb > 1) try_opt({OptKind::Upcast, axis_of(best.b), best.nb});
+  }
+
+  // A sum, and those whose terms it is part of, are under way at once.
+  int64_t sums_around(Ref sum) const {
+    int64_t sums = 0;
+    for (Ref reduce : reductions_of(stores_)) sums += depends_on(reduce, sum);
+    return std::max<int64_t>(sums, 1);
   }
 
   struct Block {
@@ -291,6 +324,13 @@ class Chooser {
   // Loops around other sums are written out where that tells which byte of a word is read (see coalesce_loads.cpp), or
   // by how much a word is shifted.
   void choose_unroll_of_bytes() {
+    if (is_part_of_tile() && reductions_of(stores_).empty())
+      for (Ref r : output_axes())
+        for (Ref s : stores_) {
+          const auto size = const_int(r->src[0]);
+          if (kind_of(r) == RangeKind::Loop && size && *size > 1 && moves_in_word(s->src[2], r))
+            try_opt({OptKind::Upcast, axis_of(r), *size % 4 == 0 ? 4 : *size});
+        }
     for (bool again = true; again;) {
       again = false;
       for (Ref reduce : reductions_of(stores_))

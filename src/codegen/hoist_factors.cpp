@@ -88,12 +88,11 @@ class FactorHoist {
                        [&](Ref f) { return is_worth_pulling(f, inner); });
   }
 
-  // Copies made by UPCAST share what does not depend on them: a factor common to all copies is cheaper applied to the
-  // weights once than to every copy's sum.
+  // Copies made by UPCAST share what does not depend on them: a factor that is common to all of them is cheaper applied
+  // to the weights once than to every copy's sum.
   bool is_worth_pulling(Ref factor, const Refs& inner) const {
     if (is_const(factor) || depends_on_any(factor, inner)) return false;
-    return std::all_of(copies_.begin(), copies_.end(),
-                       [&](Ref copy) { return depends_on(factor, copy); });
+    return copies_.empty() || depends_on_any(factor, copies_);
   }
 
   Ref pull_product(const Refs& factors, const Refs& inner) const {

@@ -97,6 +97,7 @@ class NestEmitter {
 
   // --- reductions
   int depth_of(const RangeSet& ranges) const;
+  int depth_of_reduction(Ref n);
   void emit_reductions(Ref first);
   bool all_known(const RangeSet& ranges) const;
   int new_accumulator(int depth, Value initial, DType dtype, int lanes);
@@ -105,7 +106,13 @@ class NestEmitter {
   Value identity(Op op, DType dtype);
   Ref greatest_score(const Refs& terms);
   void emit_loop_of(const Refs& group, int depth);
-  Value sum_of(Value sum, Ref term, DType dtype);
+  struct Addend {
+    Ref value;
+    Op sign;  // Add or Sub
+  };
+  std::vector<Addend> addends_of(Ref term) const;
+  void compute_addends(const Refs& terms);
+  Value sum_of(Value sum, const std::vector<Addend>& addends, DType dtype);
   Value exp_of_difference(Value x, Value y, DType dtype);
   Value softmax_step(Ref n, const Refs& terms, Value sum, Value old_max, Value new_max);
   static Ref flat_index(const Refs& ranges);

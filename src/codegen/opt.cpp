@@ -8,17 +8,14 @@
 
 #include "base/ensure.h"
 #include "codegen/packed_bytes.h"
+#include "codegen/stage.h"
 #include "graph/rules_algebra.h"
 
 namespace smelt {
 namespace {
 
-constexpr std::array<std::string_view, 8> kNames{"local", "group", "upcast", "unroll",
-                                                 "dot",   "split", "front",  "task"};
-
-Ref make_range(int64_t id, Ref size, RangeKind kind) {
-  return make(Op::Range, DType::I64, {size}, {.i = id, .list = {static_cast<int64_t>(kind)}});
-}
+constexpr std::array<std::string_view, kOptKinds> kNames{
+    "local", "group", "upcast", "unroll", "dot", "pack", "split", "front", "task", "stage"};
 
 Refs ranges_of_store(Ref store) { return Refs(store->src.begin() + 3, store->src.end()); }
 
@@ -45,8 +42,8 @@ Ref replace_range(Ref node, Ref range, const Refs& by, const Replacements& index
 }
 
 bool wants_output_axis(OptKind kind) {
-  return kind == OptKind::Local || kind == OptKind::Upcast || kind == OptKind::Front ||
-         kind == OptKind::Task;
+  return kind == OptKind::Local || kind == OptKind::Upcast || kind == OptKind::Pack ||
+         kind == OptKind::Front || kind == OptKind::Task || kind == OptKind::Stage;
 }
 
 bool wants_reduce_axis(OptKind kind) {
@@ -59,7 +56,8 @@ RangeKind inner_kind(OptKind kind, RangeKind plain) {
     case OptKind::Group: return RangeKind::Lane;
     case OptKind::Upcast:
     case OptKind::Unroll: return RangeKind::Unroll;
-    case OptKind::Dot: return RangeKind::Packed;
+    case OptKind::Dot:
+    case OptKind::Pack: return RangeKind::Packed;
     default: return plain;
   }
 }
@@ -76,6 +74,12 @@ Refs reductions_over(const Refs& stores, Ref range) {
       if (is_reduce(n->op) && std::find(n->src.begin(), n->src.end(), range) != n->src.end())
         found.push_back(n);
   return found;
+}
+
+bool is_packed(Ref store) {
+  const Refs ranges = ranges_of_store(store);
+  return std::any_of(ranges.begin(), ranges.end(),
+                     [](Ref r) { return kind_of(r) == RangeKind::Packed; });
 }
 
 std::string why_not_lanes(const Refs& stores, const Opt& opt, Ref range) {
@@ -97,7 +101,8 @@ std::string why_not_lanes(const Refs& stores, const Opt& opt, Ref range) {
     for (Ref r : ranges_of(s))
       if (kind_of(r) == RangeKind::Lane) return "the nest already has lanes";
   for (Ref s : stores)
-    if (depends_on(s, range) && stride(s->src[1], range) != size_of(s->src[2]->dtype))
+    if (depends_on(s, range) &&
+        stride(s->src[1], range) != (is_packed(s) ? 4 : size_of(s->src[2]->dtype)))
       return "neighbours along axis " + std::to_string(opt.axis) + " are not stored side by side";
   return "";
 }
@@ -165,6 +170,22 @@ std::string why_not_dot(const Refs& stores, const Opt& opt, Ref range) {
       found = true;
     }
   return found ? "" : "no reduction is left over axis " + std::to_string(opt.axis);
+}
+
+// Every store must be one of bytes side by side.
+std::string why_not_pack(const Refs& stores, const Opt& opt, Ref range) {
+  if (opt.amount != 4) return "a word has 4 bytes";
+  for (Ref s : stores)
+    if (is_packed(s)) return "the nest has a packed axis";
+  for (Ref s : cut(stores, range, opt)) {
+    const Refs ranges = ranges_of_store(s);
+    const auto packed = std::find_if(ranges.begin(), ranges.end(),
+                                     [](Ref r) { return kind_of(r) == RangeKind::Packed; });
+    if (packed == ranges.end() || stride(s->src[1], *packed) != 1 ||
+        !packed_bytes(s->src[2], *packed))
+      return "axis " + std::to_string(opt.axis) + " is not one of bytes side by side";
+  }
+  return "";
 }
 
 }  // namespace
@@ -254,6 +275,10 @@ std::string why_not(const Refs& stores, const Opt& opt) {
   if (!is_plain(range) && !(opt.kind == OptKind::Front && kind_of(range) == RangeKind::Task))
     return name + ": axis " + std::to_string(opt.axis) + " is already taken";
   if (opt.kind == OptKind::Front) return "";
+  if (opt.kind == OptKind::Stage) {
+    const std::string reason = why_not_stage(stores, opt);
+    return reason.empty() ? "" : name + ": " + reason;
+  }
   if (opt.kind == OptKind::Task) {
     for (Ref s : stores) {
       for (Ref r : ranges_of_store(s))
@@ -279,6 +304,9 @@ std::string why_not(const Refs& stores, const Opt& opt) {
   if (opt.kind == OptKind::Dot)
     if (std::string reason = why_not_dot(stores, opt, range); !reason.empty())
       return name + ": " + reason;
+  if (opt.kind == OptKind::Pack)
+    if (std::string reason = why_not_pack(stores, opt, range); !reason.empty())
+      return name + ": " + reason;
   return "";
 }
 
@@ -287,6 +315,7 @@ Refs apply_opt(const Refs& stores, const Opt& opt) {
   const Ref range = axes_of(stores)[opt.axis];
   if (opt.kind == OptKind::Task) return with_kind(stores, range, RangeKind::Task);
   if (opt.kind == OptKind::Front) return move_to_front(stores, range);
+  if (opt.kind == OptKind::Stage) return stage(stores, opt, 0).main;
   return cut(stores, range, opt);
 }
 

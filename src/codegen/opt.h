@@ -5,9 +5,11 @@
 //   UPCAST(output axis, n)   n neighbours are computed in registers of one lane, sharing what does not depend on them
 //   UNROLL(reduce axis, n)   n terms of a reduction are written out
 //   DOT(reduce axis, 4)      four neighbouring products of bytes are summed by one instruction (see packed_bytes.h)
+//   PACK(output axis, 4)     four neighbouring bytes are stored as one word
 //   SPLIT(axis, n)           one loop becomes two, the inner of n; changes nothing by itself
 //   FRONT(output axis)       the loop becomes the outermost
 //   TASK(output axis)        the iterations of an outermost loop are shared out among workers
+//   STAGE(output axis, n)    what its iterations share is made once for panels of n rows, on chip (see stage.h)
 //
 // Axes are numbered by axes_of(): output axes, outermost first, then reduction axes. Nothing here knows the machine.
 #pragma once
@@ -22,7 +24,8 @@
 
 namespace smelt {
 
-enum class OptKind : uint8_t { Local, Group, Upcast, Unroll, Dot, Split, Front, Task };
+enum class OptKind : uint8_t { Local, Group, Upcast, Unroll, Dot, Pack, Split, Front, Task, Stage };
+constexpr int kOptKinds = 10;
 
 struct Opt {
   OptKind kind;
@@ -34,6 +37,10 @@ struct Opt {
 std::string to_string(const Opt& opt);
 std::string to_string(const std::vector<Opt>& opts);
 Result<std::vector<Opt>> parse_opts(std::string_view text);  // the form that to_string prints
+
+inline Ref make_range(int64_t number, Ref size, RangeKind kind) {
+  return make(Op::Range, DType::I64, {size}, {.i = number, .list = {static_cast<int64_t>(kind)}});
+}
 
 inline RangeKind kind_of(Ref range) { return static_cast<RangeKind>(range->arg.list[0]); }
 

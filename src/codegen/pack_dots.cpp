@@ -8,6 +8,23 @@
 
 namespace smelt {
 
+namespace {
+
+// A store of bytes side by side becomes one of words.
+Ref pack_store(Ref store) {
+  const auto packed = std::find_if(store->src.begin() + 3, store->src.end(),
+                                   [](Ref r) { return kind_of(r) == RangeKind::Packed; });
+  if (packed == store->src.end()) return store;
+  const Ref word = packed_bytes(store->src[2], *packed);
+  ENSURE(word, "a range is packed whose bytes make no words");
+  Refs src{store->src[0], substitute(store->src[1], {{*packed, constant(0)}}), word};
+  for (size_t i = 3; i < store->src.size(); ++i)
+    if (store->src[i] != *packed) src.push_back(store->src[i]);
+  return with_sources(store, std::move(src));
+}
+
+}  // namespace
+
 Refs pack_dots(const Refs& stores) {
   const auto pack = [](Ref, Ref n) {
     if (n->op != Op::ReduceSum) return n;
@@ -22,7 +39,7 @@ Refs pack_dots(const Refs& stores) {
     return src.size() == 1 ? dot : with_sources(n, std::move(src));
   };
   Refs out;
-  for (Ref s : stores) out.push_back(rebuild(s, pack));
+  for (Ref s : stores) out.push_back(pack_store(rebuild(s, pack)));
   return out;
 }
 

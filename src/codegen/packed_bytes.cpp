@@ -146,6 +146,10 @@ Ref dot_of(Ref unsigned_side, Ref signed_side, Ref range) {
 
 }  // namespace
 
+Ref packed_bytes(Ref byte, Ref range) {
+  return is_const(range->src[0], 4) ? Packer(range).pack(byte) : Ref();
+}
+
 Ref packed_dot(Ref term, Ref range) {
   if (term->dtype != DType::I32 || !is_const(range->src[0], 4)) return Ref();
   if (term->op != Op::Mul) return dot_of(constant(1, DType::I32), term, range);  // a plain sum

@@ -11,4 +11,7 @@ namespace smelt {
 // where the term is no such product or a side cannot be packed. REQUIRES: the range has size 4.
 Ref packed_dot(Ref term, Ref range);
 
+// A byte for each value of the range as a word; nothing where it cannot be packed. REQUIRES: the range has size 4.
+Ref packed_bytes(Ref byte, Ref range);
+
 }  // namespace smelt

@@ -15,6 +15,9 @@ Refs bound_masks(const Refs& stores);
 //      w[k / 32, k % 32], k < 4096  ->  w[b, l], b < 128, l < 32
 Refs split_ranges(const Refs& stores);
 
+// The other way round, for a nest whose divisions STAGE has taken away: loops that nothing divides become one again.
+Refs merge_ranges(Refs stores);
+
 // (options are applied here: opt.h)
 
 // 3. Factors that do not change in an inner reduction loop leave it.
@@ -23,6 +26,7 @@ Refs hoist_factors(const Refs& stores);
 
 // 4. Packed ranges (option DOT) become sums of products of four bytes at a time.
 //      sum(cast(w[l * 4 + b]) * cast(x[l * 4 + b]); l, b)  ->  sum(dot4(0, word of w[l], word of x[l]); l)
+//    Those of stores (option PACK): one word is stored in place of four bytes.
 Refs pack_dots(const Refs& stores);
 
 // 5. Unroll ranges are written out: stores are repeated, reductions become sums of terms. Lane ranges leave the

@@ -5,9 +5,11 @@
 namespace smelt {
 namespace {
 
-constexpr OptKind kKinds[] = {OptKind::Local, OptKind::Group, OptKind::Upcast, OptKind::Unroll,
-                              OptKind::Dot,   OptKind::Split, OptKind::Front,  OptKind::Task};
-constexpr int64_t kAmounts[] = {2, 3, 4, 5, 6, 8, 12, 16, 32, 64, 128};
+// Without PACK, which only nests of panels have.
+constexpr OptKind kKinds[] = {OptKind::Local,  OptKind::Group, OptKind::Upcast,
+                              OptKind::Unroll, OptKind::Dot,   OptKind::Split,
+                              OptKind::Front,  OptKind::Task,  OptKind::Stage};
+constexpr int64_t kAmounts[] = {2, 3, 4, 5, 6, 8, 12, 16, 32, 64, 128, 256};
 
 // The compiler asks for a line when a kind is added; then it belongs in kKinds, too.
 bool has_amount(OptKind kind) {
@@ -17,7 +19,9 @@ bool has_amount(OptKind kind) {
     case OptKind::Upcast:
     case OptKind::Unroll:
     case OptKind::Dot:
-    case OptKind::Split: return true;
+    case OptKind::Pack:
+    case OptKind::Split:
+    case OptKind::Stage: return true;
     case OptKind::Front:
     case OptKind::Task: return false;
   }

@@ -416,6 +416,7 @@ Grouped with_unsigned(Grouped w) {
 // Within a group the sum is one of integers when the activations are; scales and minima stay outside, where there is
 // one of each per group:
 //   y[n] = sum over g of scale[n, g] * (dot(q[n, g], x[g]) - zero * sum(x[g])) - minimum[n, g] * sum(x[g])
+// and what the integers of x stand for multiplies all of that, once for each of its blocks.
 Tensor product(const Activations& x, Tensor raw, GgufType type, WeightLayout layout) {
   Grouped w = apply_formula(Block(raw, type, layout), type);
   if (is_plain(type))
@@ -432,8 +433,9 @@ Tensor product(const Activations& x, Tensor raw, GgufType type, WeightLayout lay
     const Tensor shift = w.scale * static_cast<double>(w.zero);
     minimum = minimum.ref() ? minimum + shift : shift;
   }
-  Tensor term = w.scale * (integer ? f32(dot) * g.scale : dot);
-  if (minimum.ref()) term = term - minimum * place(integer ? f32(g.total) * g.scale : g.total);
+  Tensor term = w.scale * f32(dot);
+  if (minimum.ref()) term = term - minimum * place(f32(g.total));
+  if (integer) term = term * g.scale;
   return sum(with_last_axes(term, 2, {blocks * groups}), -1);
 }
 

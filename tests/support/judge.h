@@ -137,7 +137,7 @@ inline std::vector<Opt> random_opts(Refs stores, std::mt19937_64& rng, int tries
   for (int i = 0; i < tries; ++i) {
     const size_t axes = axes_of(stores).size();
     if (axes == 0) break;
-    const auto kind = static_cast<OptKind>(rng() % 8);
+    const auto kind = static_cast<OptKind>(rng() % kOptKinds);
     if (is_local && kind == OptKind::Task) continue;  // every worker runs all of a local nest
     const bool counts = kind != OptKind::Front && kind != OptKind::Task;
     static constexpr int64_t kAmounts[] = {2, 4, 8, 16, 3};

@@ -1,0 +1,77 @@
+#include <algorithm>
+
+#include "codegen/opt.h"
+#include "codegen/passes.h"
+#include "graph/rules_algebra.h"
+
+namespace smelt {
+namespace {
+
+// `outer` and `inner` become one range. REQUIRES: every reduction has both or none.
+Ref merge_pair(Ref store, Ref outer, Ref inner, Ref whole) {
+  const auto merge = [&](Ref, Ref n) {
+    if (!is_reduce(n->op)) return n;
+    Refs src;
+    for (Ref s : n->src)
+      if (s != inner) src.push_back(s == outer ? whole : s);
+    return with_sources(n, std::move(src));
+  };
+  const Ref size = inner->src[0];
+  return substitute(rebuild(store, merge), {{outer, whole / size}, {inner, whole % size}});
+}
+
+bool is_divided(const Refs& stores, Ref range, int64_t by) {
+  for (Ref s : stores)
+    for (Ref n : toposort(s))
+      if ((n->op == Op::Div || n->op == Op::Mod) && is_const(n->src[1], by) &&
+          depends_on(n->src[0], range))
+        return true;
+  return false;
+}
+
+// Two loops of the same reductions, one just inside of the other.
+struct LoopPair {
+  Ref outer, inner;
+};
+
+bool are_together(const Refs& stores, const LoopPair& pair) {
+  const auto has = [](Ref n, Ref r) {
+    return std::find(n->src.begin(), n->src.end(), r) != n->src.end();
+  };
+  for (Ref s : stores)
+    for (Ref n : toposort(s))
+      if (is_reduce(n->op) && has(n, pair.outer) != has(n, pair.inner)) return false;
+  return true;
+}
+
+std::vector<LoopPair> neighbours_of(const Refs& stores) {
+  std::vector<LoopPair> pairs;
+  for (Ref s : stores)
+    for (Ref n : toposort(s))
+      for (size_t i = 1; is_reduce(n->op) && i + 1 < n->src.size(); ++i)
+        if (n->src[i]->op == Op::Range) pairs.push_back({n->src[i], n->src[i + 1]});
+  return pairs;
+}
+
+}  // namespace
+
+Refs merge_ranges(Refs stores) {
+  for (bool again = true; again;) {
+    again = false;
+    for (const auto& [outer, inner] : neighbours_of(stores)) {
+      const auto size = const_int(inner->src[0]);
+      if (!size || !are_together(stores, {outer, inner})) continue;
+      const Ref whole =
+          make_range(outer->arg.i, simplify(outer->src[0] * constant(*size)), RangeKind::Reduce);
+      Refs merged;
+      for (Ref s : stores) merged.push_back(merge_pair(s, outer, inner, whole));
+      if (is_divided(merged, whole, *size)) continue;
+      stores = std::move(merged);
+      again = true;
+      break;
+    }
+  }
+  return stores;
+}
+
+}  // namespace smelt

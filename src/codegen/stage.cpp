@@ -1,0 +1,340 @@
+#include "codegen/stage.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/ensure.h"
+#include "codegen/dependence.h"
+#include "codegen/passes.h"
+#include "graph/rules_algebra.h"
+
+namespace smelt {
+namespace {
+
+constexpr int64_t kCell = 4;                     // bytes
+constexpr int64_t kPanelIds = int64_t{1} << 62;  // which panel is on chip is one number below this
+constexpr int64_t kTokensAtOnce = 8;  // iterations that run together, where nothing else does
+
+bool contains(const Refs& list, Ref x) {
+  return std::find(list.begin(), list.end(), x) != list.end();
+}
+
+bool is_byte(DType dtype) { return dtype == DType::U8 || dtype == DType::I8; }
+
+Refs output_ranges(const Refs& stores) {
+  return Refs(stores[0]->src.begin() + 3, stores[0]->src.end());
+}
+
+// Finds what can be staged along an axis.
+class Search {
+ public:
+  Search(const Refs& stores, Ref axis) : axis_(axis), outputs_(output_ranges(stores)) {
+    for (Ref s : stores) look(s->src[2]);
+  }
+  const Refs& values() const { return values_; }
+
+ private:
+  void look(Ref n) {
+    if (!seen_.insert(n.get()).second) return;
+    if (is_elementwise(n->op) && is_shared(n)) return add(n);
+    if (n->op == Op::Load || n->op == Op::Range) return;
+    for (Ref s : n->src) look(s);
+  }
+
+  // An integer is kept in as few bytes as it has. What is loaded as it is, is not worth a copy.
+  void add(Ref n) {
+    while (n->op == Op::Cast && is_int(n->dtype) && is_int(n->src[0]->dtype)) n = n->src[0];
+    const bool is_cell = is_byte(n->dtype) || n->dtype == DType::F32;
+    if (is_cell && n->op != Op::Load && !contains(values_, n)) values_.push_back(n);
+  }
+
+  bool is_shared(Ref n) {
+    const Dependence d = dependence_of(n);
+    const auto is_output = [&](Ref r) { return contains(outputs_, r); };
+    if (contains(d.direct, axis_) || !std::any_of(d.direct.begin(), d.direct.end(), is_output) ||
+        std::all_of(d.direct.begin(), d.direct.end(), is_output))
+      return false;
+    const Refs nodes = toposort(n);
+    return std::none_of(nodes.begin(), nodes.end(), [](Ref x) { return is_reduce(x->op); });
+  }
+
+  Ref axis_;
+  Refs outputs_, values_;
+  std::set<const Node*> seen_;
+};
+
+// The loops of the reductions of a nest, outer ones first.
+void add_reduce_loops(Ref n, std::set<const Node*>& seen, Refs& loops) {
+  if (!seen.insert(n.get()).second || n->op == Op::Load || n->op == Op::Range) return;
+  if (is_reduce(n->op))
+    for (Ref s : n->src)
+      if (s->op == Op::Range && !contains(loops, s)) loops.push_back(s);
+  for (Ref s : n->src) add_reduce_loops(s, seen, loops);
+}
+
+// How the loops of a nest divide.
+struct Loops {
+  Refs panels;      // over panels
+  Refs tile;        // those, and inside of them over what a panel is used for
+  Refs rows;        // inside of a panel
+  Replacements by;  // the ranges that were cut
+  Refs inner;       // those of the nest that are left inside a tile
+  int64_t row_count = 1;
+};
+
+class Staging {
+ public:
+  Staging(const Refs& stores, const Opt& opt)
+      : stores_(stores), axis_(axes_of(stores)[static_cast<size_t>(opt.axis)]), rows_(opt.amount) {
+    values_ = Search(stores, axis_).values();
+    for (Ref v : values_)
+      for (Ref r : dependence_of(v).direct)
+        if (contains(output_ranges(stores), r) && !contains(row_ranges_, r))
+          row_ranges_.push_back(r);
+    for (Ref v : values_)
+      for (Ref load : dependence_of(v).indices)
+        if (depends_on(load->src[1], axis_) && !contains(indices_, load)) indices_.push_back(load);
+    // The bulk of it first: it is read from memory in one go, what else is there from a cache then.
+    std::stable_sort(values_.begin(), values_.end(),
+                     [](Ref a, Ref b) { return is_byte(a->dtype) && !is_byte(b->dtype); });
+    std::set<const Node*> seen;
+    for (Ref s : stores) add_reduce_loops(s->src[2], seen, reduce_loops_);
+    divide();
+  }
+
+  std::string why_not() const {
+    if (values_.empty() || values_.size() + 1 > kMostPanelLocals)
+      return "nothing that its iterations share is computed";
+    if (loops_.row_count % kPanelLanes != 0 || loops_.row_count != rows_)
+      return std::to_string(rows_) + " rows do not make a panel";
+    for (Ref v : values_) {
+      if (is_byte(v->dtype) && *const_int(terms_of(v).back()->src[0]) % kCell != 0)
+        return "bytes of a panel do not fill words";
+      for (Ref r : terms_of(v))
+        if (!is_const(size_of_loop(r))) return "a panel of symbolic size";
+    }
+    if (loops_.tile.empty()) return "no loop over panels is left";
+    __int128 ids = 1;
+    for (Ref part : parts_of_id()) ids *= static_cast<__int128>(part->max) + 1;
+    if (ids > kPanelIds) return "panels cannot be numbered";
+    return "";
+  }
+
+  int64_t bytes_of_row() const {
+    int64_t bytes = 0;
+    for (Ref v : values_) {
+      int64_t each = size_of(v->dtype);
+      for (Ref r : terms_of(v)) each *= const_int(size_of_loop(r)).value_or(0);
+      bytes += each;
+    }
+    return bytes;
+  }
+
+  bool jumps() const { return !indices_.empty(); }
+
+  Staged run(int64_t first_local) const {
+    Staged out;
+    const Ref current = make(Op::Local, DType::Void, {}, {.i = first_local, .list = {8}});
+    const auto write_down = [&](Ref id, const Refs& ranges) {
+      Refs src{current, constant(0), id};
+      src.insert(src.end(), ranges.begin(), ranges.end());
+      return make(Op::Store, DType::Void, std::move(src));
+    };
+    const Ref id = id_of_panel();
+    const Ref is_other = binary(Op::Lt, make(Op::Load, DType::I64, {current, constant(0)}), id),
+              is_older = binary(Op::Lt, id, make(Op::Load, DType::I64, {current, constant(0)}));
+    const Ref is_wanted = binary(Op::Or, is_other, is_older);
+    out.reset = {write_down(constant(-1), {})};
+    Replacements staged;
+    for (Ref v : values_) {
+      const Ref local =
+          make(Op::Local, DType::Void, {}, {.i = ++first_local, .list = {bytes_of(v)}});
+      staged[v] = make(Op::Load, v->dtype, {local, substitute(offset_of(v), loops_.by)});
+      out.panels.push_back(split_ranges({panel_store(v, local, is_wanted)}));
+    }
+    out.panels.push_back({write_down(id, loops_.tile)});
+    out.main = split_ranges(merge_ranges(main_stores(staged)));
+    return out;
+  }
+
+ private:
+  // Rows of a panel are counted from the innermost loop on.
+  void divide() {
+    const Refs outputs = output_ranges(stores_);
+    Refs tile_rows, tile_axis;
+    std::vector<Refs> inner(outputs.size());
+    int64_t rows = 1;
+    bool is_full = false;
+    for (size_t i = outputs.size(); i-- > 0;) {
+      const Ref r = outputs[i];
+      if (r == axis_) {
+        cut(r, is_axis_alone() && known_divisor(r->src[0]) % kTokensAtOnce == 0 ? kTokensAtOnce : 1,
+            tile_axis, inner[i]);
+        continue;
+      }
+      if (!contains(row_ranges_, r)) {
+        inner[i] = {r};
+        continue;
+      }
+      const auto size = const_int(r->src[0]);
+      int64_t inside = 1;
+      if (!is_full && size && rows * *size <= rows_)
+        inside = *size;
+      else if (!is_full && rows_ % rows == 0 && known_divisor(r->src[0]) % (rows_ / rows) == 0)
+        inside = rows_ / rows;
+      is_full |= !size || inside < *size;
+      rows *= inside;
+      cut(r, inside, tile_rows, inner[i]);
+      if (!inner[i].empty()) loops_.rows.insert(loops_.rows.begin(), inner[i].back());
+    }
+    loops_.panels = loops_.tile = tile_rows;
+    loops_.tile.insert(loops_.tile.end(), tile_axis.begin(), tile_axis.end());
+    for (const Refs& part : inner)
+      loops_.inner.insert(loops_.inner.end(), part.begin(), part.end());
+    loops_.row_count = rows;
+  }
+
+  // Whether no other loop shares the panel: then some iterations should run side by side.
+  bool is_axis_alone() const {
+    if (!indices_.empty()) return false;
+    const Refs outputs = output_ranges(stores_);
+    return std::none_of(outputs.begin(), outputs.end(),
+                        [&](Ref r) { return r != axis_ && !contains(row_ranges_, r); });
+  }
+
+  void cut(Ref range, int64_t inside, Refs& tile, Refs& inner) {
+    if (is_const(range->src[0], inside)) {
+      inner = {range};
+    } else if (inside == 1) {
+      tile.insert(tile.begin(), make_range(range->arg.i, range->src[0], RangeKind::Tile));
+      loops_.by[range] = tile.front();
+    } else {
+      const Ref size = simplify(range->src[0] / constant(inside));
+      tile.insert(tile.begin(), make_range(2 * range->arg.i, size, RangeKind::Tile));
+      inner = {make_range(2 * range->arg.i + 1, constant(inside), RangeKind::Loop)};
+      loops_.by[range] = simplify(tile.front() * constant(inside) + inner[0]);
+    }
+  }
+
+  // The loops of reductions that a value is a term of, outermost first.
+  Refs terms_of(Ref value) const {
+    const Refs direct = dependence_of(value).direct;
+    Refs terms = reduce_loops_;
+    std::erase_if(terms, [&](Ref r) { return !contains(direct, r); });
+    return terms;
+  }
+
+  // A mask can end a loop early; a panel has room for all of it.
+  static Ref size_of_loop(Ref range) {
+    if (is_const(range->src[0])) return range->src[0];
+    const int64_t whole = known_divisor(range->src[0]);
+    return range->src[0]->max == whole ? constant(whole) : range->src[0];
+  }
+
+  static Ref flat(const Refs& ranges) {
+    Ref index = constant(0);
+    for (Ref r : ranges) index = index * size_of_loop(r) + r;
+    return index;
+  }
+
+  int64_t bytes_of(Ref value) const {
+    int64_t bytes = loops_.row_count * size_of(value->dtype);
+    for (Ref r : terms_of(value)) bytes *= *const_int(size_of_loop(r));
+    return bytes;
+  }
+
+  // Of a value in its panel: [rows / lanes][terms, by words][lanes][bytes of a word].
+  Ref offset_of(Ref value) const {
+    const Ref row = flat(loops_.rows), term = flat(terms_of(value));
+    const int64_t each = kCell / size_of(value->dtype);
+    const int64_t cells = bytes_of(value) / kCell / loops_.row_count;
+    const Ref cell = (row / kPanelLanes * cells + term / each) * kPanelLanes + row % kPanelLanes;
+    return simplify(cell * kCell + term % each * size_of(value->dtype));
+  }
+
+  Refs parts_of_id() const {
+    Refs parts = loops_.panels;
+    for (Ref load : indices_) parts.push_back(substitute(cast(load, DType::I64), loops_.by));
+    return parts;
+  }
+
+  Ref id_of_panel() const {
+    Ref id = constant(0);
+    for (Ref part : parts_of_id()) id = id * (part->max + 1) + part;
+    return simplify(id);
+  }
+
+  Ref panel_store(Ref value, Ref local, Ref is_wanted) const {
+    Refs loops(loops_.rows.begin(), loops_.rows.end() - 1);
+    Replacements by = loops_.by;
+    for (Ref r : terms_of(value)) {
+      loops.push_back(make_range(r->arg.i, size_of_loop(r), RangeKind::Loop));
+      by[r] = loops.back();
+    }
+    loops.push_back(loops_.rows.back());
+    // Nothing is done where the panel is there.
+    const Ref first = loops[0];
+    loops[0] = make_range(first->arg.i, simplify(cast(is_wanted, DType::I64) * first->src[0]),
+                          RangeKind::Loop);
+    Refs src{local, substitute(offset_of(value), by), substitute(value, by)};
+    const Replacements guarded{{first, loops[0]}};
+    for (Ref& s : src) s = substitute(s, guarded);
+    src.insert(src.end(), loops_.tile.begin(), loops_.tile.end());
+    src.insert(src.end(), loops.begin(), loops.end());
+    return make(Op::Store, DType::Void, std::move(src));
+  }
+
+  Refs main_stores(const Replacements& staged) const {
+    Refs out;
+    for (Ref store : stores_) {
+      Refs src(store->src.begin(), store->src.begin() + 3);
+      for (Ref& s : src) s = substitute(substitute(s, staged), loops_.by);
+      src.insert(src.end(), loops_.tile.begin(), loops_.tile.end());
+      src.insert(src.end(), loops_.inner.begin(), loops_.inner.end());
+      out.push_back(make(Op::Store, DType::Void, std::move(src)));
+    }
+    return out;
+  }
+
+  const Refs& stores_;
+  Ref axis_;
+  int64_t rows_;
+  Refs values_, row_ranges_, indices_, reduce_loops_;
+  Loops loops_;
+};
+
+bool is_plain(const Refs& stores) {
+  for (Ref r : axes_of(stores))
+    if (kind_of(r) != RangeKind::Loop && kind_of(r) != RangeKind::Reduce) return false;
+  return std::all_of(stores.begin(), stores.end(), [&](Ref s) {
+    return s->src[0]->op != Op::Local && output_ranges({s}) == output_ranges(stores);
+  });
+}
+
+}  // namespace
+
+std::string why_not_stage(const Refs& stores, const Opt& opt) {
+  if (!is_plain(stores)) return "it comes before all other options, for stores with the same loops";
+  if (opt.amount < kPanelLanes)
+    return "a panel has " + std::to_string(kPanelLanes) + " rows or more";
+  return Staging(stores, opt).why_not();
+}
+
+bool is_staged(const std::vector<Opt>& opts) {
+  return !opts.empty() && opts[0].kind == OptKind::Stage;
+}
+
+Staged stage(const Refs& stores, const Opt& opt, int64_t first_local) {
+  return Staging(stores, opt).run(first_local);
+}
+
+bool panel_jumps(const Refs& stores, int axis) {
+  return is_plain(stores) && Staging(stores, {OptKind::Stage, axis, kPanelLanes}).jumps();
+}
+
+int64_t panel_bytes_of_row(const Refs& stores, int axis) {
+  if (!is_plain(stores)) return 0;
+  return Staging(stores, {OptKind::Stage, axis, kPanelLanes}).bytes_of_row();
+}
+
+}  // namespace smelt

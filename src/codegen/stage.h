@@ -1,0 +1,50 @@
+// STAGE: what all iterations of an output loop share is computed once and kept on chip, as a panel.
+//
+//   for t { for r { y[t, r] = sum(unpack(w[r, k]) * x[t, k]; k) } }
+//
+//   for panels of rows, for t {          tiles (see schedule/tiles.h): tasks in this order
+//     if the panel on chip is another one { for r in the panel, k { local[r, k] = unpack(w[r, k]) } }
+//     for r in the panel { y[t, r] = sum(local[r, k] * x[t, k]; k) }
+//   }
+//
+// A value that depends on the loop through a loaded index only, as the weights of the expert of a tile of tokens do, is
+// shared by the iterations that load the same index one after the other.
+//
+// A panel holds cells of 4 bytes: one f32, or four bytes of neighbouring terms, kPanelLanes rows side by side, so that
+// vectors of rows and words of bytes are loaded as they lie.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "codegen/opt.h"
+
+namespace smelt {
+
+constexpr int64_t kPanelLanes = 16;
+
+struct Staged {
+  Refs reset;  // a nest that every worker runs first: there is no panel yet
+  std::vector<Refs>
+      panels;  // nests that make the parts of a panel, the last one writes down which it is
+  Refs main;   // the nest itself, reading the panel
+};
+
+// Why STAGE(axis, rows of a panel) cannot be applied; empty if it can. It comes before all other options.
+std::string why_not_stage(const Refs& stores, const Opt& opt);
+
+// Whether the options of a nest begin with STAGE.
+bool is_staged(const std::vector<Opt>& opts);
+
+constexpr int64_t kMostPanelLocals = 16;
+
+// Local buffers are numbered from `first_local` on, at most kMostPanelLocals. REQUIRES: why_not_stage(stores, opt) is empty.
+Staged stage(const Refs& stores, const Opt& opt, int64_t first_local);
+
+// Bytes of a panel of one row; 0 if there is nothing to stage along this axis.
+int64_t panel_bytes_of_row(const Refs& stores, int axis);
+
+// Whether an index loaded along the axis says what the panel is.
+bool panel_jumps(const Refs& stores, int axis);
+
+}  // namespace smelt

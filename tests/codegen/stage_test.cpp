@@ -1,0 +1,120 @@
+// Panels: what the iterations of a loop share, made once and kept on chip.
+#include "codegen/stage.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "support/judge.h"
+#include "support/small_graphs.h"
+
+using namespace smelt;
+using namespace smelt::testing;
+
+namespace {
+
+Opt stage_opt(int axis, int64_t rows) { return {OptKind::Stage, axis, rows}; }
+
+Dim tokens() { return Dim(variable("tokens8", 1, 4) * 8); }
+
+// y[t, n] = (d[n] & 63) * sum over k of q[n, k] x[t, k], of nibbles and bytes, for groups of 8.
+Tensor grouped(Tensor q, Tensor d, Tensor x) {
+  const Tensor dot = sum(cast(q & 15, DType::I32) * cast(x, DType::I32), -1);  // [T, N, groups]
+  return sum(cast(d & 63, DType::F32) * cast(dot, DType::F32), -1);
+}
+
+Ref byte_groups() {
+  return sink(
+      {output(9, grouped(input(0, {1, 32, 4, 8}, DType::U8), input(1, {1, 32, 4}, DType::U8),
+                         slice(input(2, {32, 1, 4, 8}, DType::I8), 0, 0, tokens())))});
+}
+
+Ref float_product() {
+  return sink({output(9, linear(slice(input(2, {32, 64}), 0, 0, tokens()),
+                                q4_0(input(0, {32, 2, 18}, DType::U8))))});
+}
+
+// Tiles of two places, each with the matrix of its expert; some are not used.
+Ref expert_tiles() {
+  const Tensor expert = input(0, {16}, DType::I32) % 3, raw = input(1, {3, 32, 4, 8}, DType::U8),
+               d = input(2, {3, 32, 4}, DType::U8), x = input(3, {16, 2, 1, 4, 8}, DType::I8);
+  const Tensor used = less(cast(iota({16, 1, 1}, 0), DType::I32), input(4, {1, 1, 1}, DType::I32));
+  const Tensor y = grouped(unsqueeze(gather(raw, expert), 1), unsqueeze(gather(d, expert), 1), x);
+  return sink({output(9, where(used, y, scalar(0)))});
+}
+
+Refs last_nest(const JudgedKernel& kernel) { return prepare_nest(kernel.tree->src.back()); }
+
+KernelOpts with_stage(const JudgedKernel& kernel, const std::vector<Opt>& opts) {
+  KernelOpts all(kernel.tree->src.size());
+  all.back() = opts;
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("staged kernels agree with the interpreter, with more options and without") {
+  std::mt19937_64 rng(3);
+  for (Ref root : {byte_groups(), float_product(), expert_tiles()}) {
+    const bool has_tokens = root != expert_tiles();
+    const JudgedKernel kernel =
+        kernel_of(root, has_tokens ? Variables{{"tokens8", 3}} : Variables{});
+    for (int64_t rows : {16, 32}) {
+      const std::vector<Opt> opts{stage_opt(0, rows)};
+      REQUIRE(why_not(last_nest(kernel), opts[0]) == "");
+      CHECK(problem_with(kernel, with_stage(kernel, opts)) == "");
+      for (int round = 0; round < 10; ++round) {
+        std::vector<Opt> more = random_opts(apply_opts(last_nest(kernel), opts), rng, 6);
+        more.insert(more.begin(), opts[0]);
+        CHECK_MESSAGE(problem_with(kernel, with_stage(kernel, more)) == "", to_string(more));
+      }
+    }
+  }
+}
+
+TEST_CASE("a panel holds bytes as words of 16 rows, and floats") {
+  const JudgedKernel kernel = kernel_of(byte_groups(), {{"tokens8", 3}});
+  const Staged staged = stage(last_nest(kernel), stage_opt(0, 32), 7);
+  REQUIRE(staged.panels.size() == 3);  // nibbles, scales, and which panel it is
+  CHECK(staged.panels[0][0]->src[0]->arg.list[0] == 32 * 32);
+  CHECK(staged.panels[1][0]->src[0]->arg.list[0] == 32 * 4 * 4);
+  CHECK(staged.panels[2][0]->src[0]->arg.i == 7);
+  CHECK(staged.reset[0]->src[0]->arg.i == 7);
+  const std::vector<Opt> opts = choose_opts(staged.panels[0], {}, false);
+  CHECK(std::any_of(opts.begin(), opts.end(), [](Opt o) { return o.kind == OptKind::Pack; }));
+}
+
+TEST_CASE("the heuristic stages what many tokens share, but not what an index chooses") {
+  const auto chosen = [](Ref root, const Variables& variables) {
+    return is_staged(choose_opts(last_nest(kernel_of(root, variables)), {}, false));
+  };
+  CHECK(chosen(byte_groups(), {{"tokens8", 3}}));
+  CHECK(chosen(float_product(), {{"tokens8", 3}}));
+  CHECK_FALSE(chosen(expert_tiles(), {}));
+}
+
+TEST_CASE("why a nest cannot be staged") {
+  const JudgedKernel kernel = kernel_of(byte_groups(), {{"tokens8", 3}});
+  const Refs stores = last_nest(kernel);
+  CHECK(why_not(stores, stage_opt(2, 16)) == "stage: axis 2 is not an output axis");
+  CHECK(why_not(stores, stage_opt(0, 8)) == "stage: a panel has 16 rows or more");
+  CHECK(why_not(stores, stage_opt(0, 24)) == "stage: 24 rows do not make a panel");
+  CHECK(why_not(stores, stage_opt(1, 16)) ==
+        "stage: nothing that its iterations share is computed");
+  CHECK(why_not(apply_opt(stores, local(1, 16)), stage_opt(0, 16)) ==
+        "stage: it comes before all other options, for stores with the same loops");
+}
+
+TEST_CASE("four bytes side by side are stored as one word") {
+  const Tensor x = input(0, {16, 32}, DType::U8);
+  const JudgedKernel kernel = kernel_of(sink({output(9, (x >> 4) & 3)}), {});
+  const Opt pack{OptKind::Pack, 1, 4};
+  const Refs stores = last_nest(kernel);
+  CHECK(why_not(stores, pack) == "");
+  CHECK(why_not(stores, {OptKind::Pack, 0, 4}) == "pack: axis 0 is not one of bytes side by side");
+  CHECK(why_not(stores, {OptKind::Pack, 1, 8}) == "pack: a word has 4 bytes");
+  CHECK(why_not(apply_opt(stores, pack), {OptKind::Pack, 1, 2}) == "pack: a word has 4 bytes");
+  CHECK(why_not(apply_opt(stores, pack), pack) == "pack: the nest has a packed axis");
+  CHECK(problem_with(kernel, with_stage(kernel, {pack})) == "");
+  CHECK(problem_with(kernel, with_stage(kernel, {pack, local(1, 8)})) == "");
+}
