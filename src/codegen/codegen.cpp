@@ -54,6 +54,7 @@ class NestPasses {
     for (const Refs& panel : staged.panels)
       add(panel, choose_opts(panel, request_.machine, false), false);
     add(staged.main, {opts.begin() + 1, opts.end()}, false);
+    out_.back().ahead = staged.next;
   }
 
   Refs step(const char* pass, const Refs& stores) const {

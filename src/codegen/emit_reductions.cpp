@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kLowest = -3.4028234663852886e38;
 constexpr double kLog2E = 1.4426950408889634;
-constexpr size_t kMostAddends = 4;
+constexpr size_t kMostAddends = 2;
 
 int64_t lowest_integer(DType dtype) {
   return is_signed_int(dtype) ? static_cast<int64_t>(~uint64_t{0} << (8 * size_of(dtype) - 1)) : 0;
@@ -133,6 +133,7 @@ void NestEmitter::emit_loop_of(const Refs& group, int depth) {
 
   const Refs ranges = bound_ranges(group[0]);
   for (Ref r : ranges) open_loop(r);
+  if (ahead_ && depth > 0 && facts_.height(group[0]) == 1) ask_ahead();
   std::vector<Value> old;
   for (const Slot& s : slots) old.push_back(get(s.id, s.dtype, s.lanes));
   for (const auto& [score, i] : scores)

@@ -55,8 +55,12 @@ Ref add(Ref x, Ref y) {
   return binary(Op::Add, x, y);
 }
 
+// Differences of products are two sums, of multiply-adds each.
 Ref combine(Op reduce, Ref x, Ref y) {
   if (reduce != Op::ReduceSum) return binary(Op::Max, x, y);
+  if (is_float(x->dtype) && x->op == Op::Sub && y->op == Op::Sub)
+    return binary(Op::Sub, binary(Op::Add, x->src[0], y->src[0]),
+                  binary(Op::Add, x->src[1], y->src[1]));
   return x->dtype == DType::I32 ? add(x, y) : binary(Op::Add, x, y);
 }
 

@@ -5,6 +5,7 @@
 // same ranges that do not depend on each other share one loop.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 
@@ -12,11 +13,20 @@
 
 namespace smelt {
 
+// What the next tiles will read from memory, to be asked for while this one computes: a line in every round of the
+// innermost loops. Tiles that follow each other take turns where there are more lines than rounds.
+struct Ahead {
+  Ref buffer, offset;  // of the first byte; of values that the tile knows
+  int64_t bytes = 0;
+  Ref turn;  // the number of the tile
+};
+
 struct ExpandedNest {
   // After expand(): ranges are Tile, Task, Loop or Lane; reductions run over Reduce ranges. Neighbouring nests with the
   // same Tile ranges run one after the other in each of these tasks.
   Refs stores;
   bool is_local = false;  // run in full by every worker
+  std::optional<Ahead> ahead = {};
 };
 
 // `symbols` are the launch values in the order that the caller gives them in; variables not among them are added

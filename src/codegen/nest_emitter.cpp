@@ -6,6 +6,12 @@
 #include "graph/rules_algebra.h"
 
 namespace smelt {
+namespace {
+
+constexpr int64_t kLine = 64;             // bytes
+constexpr int64_t kMostRounds = 1 << 12;  // of a loop, as far as they are counted
+
+}  // namespace
 
 Refs tile_ranges_of(const ExpandedNest& nest) {
   Refs out;
@@ -24,6 +30,7 @@ Code NestEmitter::run() {
   for (const ExpandedNest& nest : nests_) {
     find_siblings(nest.stores);
     find_shared(nest.stores);
+    ahead_ = nest.ahead ? &*nest.ahead : nullptr;
     for (const Refs& group : groups_by_loops(nest.stores)) emit_stores(group);
   }
   if (opened) close_scope();
@@ -69,6 +76,7 @@ void NestEmitter::open_loop(Ref range) {
   const int zero = integer(0).id;
   const Value size = value(range->src[0]);
   open_scope(zero, size.id);
+  scopes_.back().rounds = std::clamp<int64_t>(range->src[0]->max, 1, kMostRounds);
   values_[range.get()] = {scopes_.back().loop, top(), 1};
 }
 
@@ -126,6 +134,25 @@ void NestEmitter::emit_stores(const Refs& group) {
   for (Ref s : group) values.push_back(value(s->src[2]));
   for (size_t i = 0; i < group.size(); ++i) emit_store(group[i], values[i]);
   for (size_t i = 0; i < loops.size(); ++i) close_scope();
+}
+
+// One line, in the innermost loop as it is now.
+void NestEmitter::ask_ahead() {
+  int64_t rounds = 1;
+  Value round = integer(0);
+  for (int depth = 2; depth <= top(); ++depth) {  // behind the loop over tiles
+    const Value index{scopes_[depth].loop, depth, 1};
+    rounds *= scopes_[depth].rounds;
+    round = alu(Op::Add, DType::I64,
+                {alu(Op::Mul, DType::I64, {round, integer(scopes_[depth].rounds)}), index});
+  }
+  const int64_t lines = (ahead_->bytes + kLine - 1) / kLine, turns = (lines + rounds - 1) / rounds;
+  const Value turn = alu(Op::Mod, DType::I64, {value(ahead_->turn), integer(turns)}),
+              line = alu(Op::Add, DType::I64,
+                         {alu(Op::Mul, DType::I64, {turn, integer(rounds)}), round}),
+              at = alu(Op::Add, DType::I64,
+                       {value(ahead_->offset), alu(Op::Mul, DType::I64, {line, integer(kLine)})});
+  add(top(), {.kind = Inst::Prefetch, .src = {value(ahead_->buffer).id, at.id}});
 }
 
 void NestEmitter::emit_store(Ref store, Value v) {

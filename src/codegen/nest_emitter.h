@@ -47,6 +47,7 @@ class NestEmitter {
   struct Scope {
     Code code;
     int begin = -1, end = -1, loop = -1;
+    int64_t rounds = 0;  // at most
   };
 
   struct GroupKey {
@@ -75,6 +76,7 @@ class NestEmitter {
   size_t open_task_loop();
   std::vector<Refs> groups_by_loops(const Refs& stores) const;
   void emit_stores(const Refs& group);
+  void ask_ahead();
   void emit_store(Ref store, Value v);
 
   // --- values
@@ -124,6 +126,7 @@ class NestEmitter {
   std::map<int64_t, int64_t>& scratch_;  // byte offset by Local number
   int64_t& scratch_bytes_;
   int& next_id_;
+  const Ahead* ahead_ = nullptr;  // of the nest under way
   NestFacts facts_;
   std::set<const Node*> reductions_, shared_;
   std::map<GroupKey, Refs> siblings_;

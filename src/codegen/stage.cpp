@@ -120,17 +120,7 @@ class Staging {
     return "";
   }
 
-  int64_t bytes_of_row() const {
-    int64_t bytes = 0;
-    for (Ref v : values_) {
-      int64_t each = size_of(v->dtype);
-      for (Ref r : terms_of(v)) each *= const_int(size_of_loop(r)).value_or(0);
-      bytes += each;
-    }
-    return bytes;
-  }
-
-  bool jumps() const { return !indices_.empty(); }
+  Panel panel() const { return {.bytes_of_row = bytes_of_row(), .jumps = !indices_.empty()}; }
 
   Staged run(int64_t first_local) const {
     Staged out;
@@ -154,10 +144,21 @@ class Staging {
     }
     out.panels.push_back({write_down(id, loops_.tile)});
     out.main = split_ranges(merge_ranges(main_stores(staged)));
+    out.next = next_panel();
     return out;
   }
 
  private:
+  int64_t bytes_of_row() const {
+    int64_t bytes = 0;
+    for (Ref v : values_) {
+      int64_t each = size_of(v->dtype);
+      for (Ref r : terms_of(v)) each *= const_int(size_of_loop(r)).value_or(0);
+      bytes += each;
+    }
+    return bytes;
+  }
+
   // Rows of a panel are counted from the innermost loop on.
   void divide() {
     const Refs outputs = output_ranges(stores_);
@@ -284,6 +285,34 @@ class Staging {
     return make(Op::Store, DType::Void, std::move(src));
   }
 
+  // The panel after this one: of the next index, or of the next rows.
+  std::optional<Ahead> next_panel() const {
+    Ref load;
+    for (Ref n : toposort(values_[0]))
+      if (n->op == Op::Load && n->src[0]->op == Op::Param && !contains(indices_, n)) load = n;
+    if (!load || (indices_.empty() && loops_.panels.empty())) return std::nullopt;
+    // The offset with all loops inside of a panel at their beginning, or at their end.
+    const auto offset_at = [&](bool at_end) {
+      Replacements terms, rows;
+      for (Ref r : terms_of(values_[0])) terms[r] = constant(at_end ? size_of_loop(r)->max - 1 : 0);
+      for (Ref r : loops_.rows) rows[r] = constant(at_end ? r->src[0]->max - 1 : 0);
+      return substitute(substitute(substitute(load->src[1], terms), loops_.by), rows);
+    };
+    const Ref offset = offset_at(false);
+    const auto bytes = const_int(simplify(offset_at(true) - offset));
+    if (!bytes) return std::nullopt;
+    Replacements next;
+    if (indices_.empty()) next[loops_.panels.back()] = loops_.panels.back() + 1;
+    for (Ref index : indices_) {
+      const Ref value = substitute(index, loops_.by);
+      next[cast(value, DType::I64)] = cast(value, DType::I64) + 1;
+    }
+    return Ahead{.buffer = load->src[0],
+                 .offset = substitute(offset, next),
+                 .bytes = *bytes + size_of(load->dtype),
+                 .turn = loops_.tile.back()};
+  }
+
   Refs main_stores(const Replacements& staged) const {
     Refs out;
     for (Ref store : stores_) {
@@ -328,13 +357,8 @@ Staged stage(const Refs& stores, const Opt& opt, int64_t first_local) {
   return Staging(stores, opt).run(first_local);
 }
 
-bool panel_jumps(const Refs& stores, int axis) {
-  return is_plain(stores) && Staging(stores, {OptKind::Stage, axis, kPanelLanes}).jumps();
-}
-
-int64_t panel_bytes_of_row(const Refs& stores, int axis) {
-  if (!is_plain(stores)) return 0;
-  return Staging(stores, {OptKind::Stage, axis, kPanelLanes}).bytes_of_row();
+Panel panel_of(const Refs& stores, int axis) {
+  return is_plain(stores) ? Staging(stores, {OptKind::Stage, axis, kPanelLanes}).panel() : Panel{};
 }
 
 }  // namespace smelt

@@ -14,9 +14,11 @@
 // vectors of rows and words of bytes are loaded as they lie.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "codegen/linearize.h"
 #include "codegen/opt.h"
 
 namespace smelt {
@@ -28,6 +30,7 @@ struct Staged {
   std::vector<Refs>
       panels;  // nests that make the parts of a panel, the last one writes down which it is
   Refs main;   // the nest itself, reading the panel
+  std::optional<Ahead> next;  // where the next panel is made from
 };
 
 // Why STAGE(axis, rows of a panel) cannot be applied; empty if it can. It comes before all other options.
@@ -41,10 +44,11 @@ constexpr int64_t kMostPanelLocals = 16;
 // Local buffers are numbered from `first_local` on, at most kMostPanelLocals. REQUIRES: why_not_stage(stores, opt) is empty.
 Staged stage(const Refs& stores, const Opt& opt, int64_t first_local);
 
-// Bytes of a panel of one row; 0 if there is nothing to stage along this axis.
-int64_t panel_bytes_of_row(const Refs& stores, int axis);
-
-// Whether an index loaded along the axis says what the panel is.
-bool panel_jumps(const Refs& stores, int axis);
+// What staging along an axis would keep.
+struct Panel {
+  int64_t bytes_of_row = 0;  // 0: nothing
+  bool jumps = false;        // an index loaded along the axis says what the panel is
+};
+Panel panel_of(const Refs& stores, int axis);
 
 }  // namespace smelt
