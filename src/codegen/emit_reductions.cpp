@@ -25,13 +25,10 @@ int NestEmitter::depth_of(const RangeSet& ranges) const {
   return depth;
 }
 
-// What a nest of the tile has written is not there before.
+// As far out as its ranges allow, but not before what a nest of the tile writes for it.
 int NestEmitter::depth_of_reduction(Ref n) {
-  const Refs nodes = toposort(n);
-  const bool waits = std::any_of(nodes.begin(), nodes.end(), [&](Ref x) {
-    return x->op == Op::Load && written_.contains(x->src[0].get());
-  });
-  return std::max(depth_of(facts_.free_ranges(n)), waits ? 1 : 0);
+  const int depth = depth_of(facts_.free_ranges(n));
+  return passed_on_.contains(n.get()) ? std::max(depth, floor_) : depth;
 }
 
 // Emits the loop of a reduction, together with those of its siblings that live at the same depth, just inside the

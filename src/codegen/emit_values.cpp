@@ -109,7 +109,7 @@ Value NestEmitter::load(Ref n) {
     }
   const Value pointer = value(n->src[0]), at = value(offset);
   // What a nest of the tile has written is not there before.
-  const int written = written_.contains(n->src[0].get()) ? 1 : 0;
+  const int written = written_.contains(n->src[0].get()) ? floor_ : 0;
   const int depth = std::max({pointer.depth, at.depth, written});
   const bool is_vector = lanes > 1 && at.lanes == 1 && is_from_memory(n);
   if (is_vector && depth > 0 && bytes_ahead(n)) prefetch(pointer, at, bytes_ahead(n));

@@ -83,6 +83,13 @@ class NestEvaluator {
       : request_(request), locals_(locals) {}
 
   // `fixed` are loops around the nest, where they stand now; `wanted`: see elements_per_store.
+  // The size of a loop around nests, where those around it stand at `fixed`.
+  int64_t length_of(Ref range, const std::map<const Node*, int64_t>& fixed) {
+    const int cell = cell_of(range);
+    for (const auto& [r, at] : fixed) move(cell_of(Ref(r)), at);
+    return size_of_range(cell);
+  }
+
   Status run(const Refs& stores, const std::map<const Node*, int64_t>& fixed, int64_t wanted,
              std::vector<KernelElement>& out) {
     for (Ref store : stores) {
@@ -319,6 +326,29 @@ class NestEvaluator {
   std::string problem_;
 };
 
+// The nests of one tile in order, those with a step range again and again.
+Status run_tile(const KernelEvalRequest& request, std::span<const Ref> nests,
+                std::map<const Node*, int64_t> fixed, int64_t wanted,
+                std::map<int64_t, std::vector<std::byte>>& locals,
+                std::vector<KernelElement>& out) {
+  while (!nests.empty()) {
+    const Ref step = step_range(nests[0]);
+    size_t n = 1;
+    while (n < nests.size() && step_range(nests[n]) == step) ++n;
+    const int64_t rounds = step ? NestEvaluator(request, locals).length_of(step, fixed) : 1;
+    for (int64_t round = 0; round < rounds; ++round) {
+      if (step) fixed[step.get()] = round;
+      for (Ref nest : nests.first(n)) {
+        NestEvaluator evaluator(request, locals);  // a new one: locals have changed
+        SMELT_CHECK(evaluator.run(nest->src, fixed, wanted, out));
+      }
+    }
+    if (step) fixed.erase(step.get());
+    nests = nests.subspan(n);
+  }
+  return {};
+}
+
 // The nests of a tile, or a single one (no ranges): for each choice of the ranges they run in order.
 Status run_tiles(const KernelEvalRequest& request, const Refs& nests, const Refs& ranges,
                  std::map<int64_t, std::vector<std::byte>>& locals,
@@ -343,10 +373,7 @@ Status run_tiles(const KernelEvalRequest& request, const Refs& nests, const Refs
       fixed[ranges[i].get()] = rest % sizes[i];
       rest /= sizes[i];
     }
-    for (Ref nest : nests) {
-      NestEvaluator evaluator(request, locals);  // a new one: locals of earlier nests have changed
-      SMELT_CHECK(evaluator.run(nest->src, fixed, wanted, out));
-    }
+    SMELT_CHECK(run_tile(request, nests, fixed, wanted, locals, out));
   }
   return {};
 }

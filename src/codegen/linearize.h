@@ -22,8 +22,9 @@ struct Ahead {
 };
 
 struct ExpandedNest {
-  // After expand(): ranges are Tile, Task, Loop or Lane; reductions run over Reduce ranges. Neighbouring nests with the
-  // same Tile ranges run one after the other in each of these tasks.
+  // After expand(): ranges are Tile, Step, Task, Loop or Lane; reductions run over Reduce ranges. Neighbouring nests with
+  // the same Tile ranges run one after the other in each of these tasks; those of them with the same Step range do so in
+  // each of its iterations.
   Refs stores;
   bool is_local = false;  // run in full by every worker
   std::optional<Ahead> ahead = {};

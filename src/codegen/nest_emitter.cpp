@@ -21,6 +21,13 @@ Refs tile_ranges_of(const ExpandedNest& nest) {
   return out;
 }
 
+Ref step_range_of(const ExpandedNest& nest) {
+  const Ref store = nest.stores[0];
+  for (size_t i = 3; i < store->src.size(); ++i)
+    if (kind_of(store->src[i]) == RangeKind::Step) return store->src[i];
+  return Ref();
+}
+
 Code NestEmitter::run() {
   scopes_.emplace_back();
   for (const ExpandedNest& nest : nests_)
@@ -28,21 +35,42 @@ Code NestEmitter::run() {
       if (nests_.size() > 1) written_.insert(s->src[0].get());
   const size_t opened = open_task_loop();
   for (const ExpandedNest& nest : nests_) {
+    enter(nest);
     find_siblings(nest.stores);
     find_shared(nest.stores);
     ahead_ = nest.ahead ? &*nest.ahead : nullptr;
     for (const Refs& group : groups_by_loops(nest.stores)) emit_stores(group);
   }
+  if (step_) close_scope();
   if (opened) close_scope();
   return std::move(scopes_[0].code);
+}
+
+// Opens and closes the loop around nests of a tile. What was read before may have been written since.
+void NestEmitter::enter(const ExpandedNest& nest) {
+  const Ref step = step_range_of(nest);
+  if (step_ && step != step_) close_scope();
+  if (is_tile())
+    std::erase_if(values_, [](const auto& entry) {
+      return entry.second.depth > 0 && entry.first->op != Op::Range;
+    });
+  if (step && step != step_) open_loop(step);
+  step_ = step;
+  floor_ = top();
 }
 
 void NestEmitter::find_siblings(const Refs& stores) {
   reductions_.clear();
   siblings_.clear();
+  passed_on_.clear();
   for (Ref s : stores)
-    for (Ref n : toposort(s))
+    for (Ref n : toposort(s)) {
       if (is_reduce(n->op)) reductions_.insert(n.get());
+      if ((n->op == Op::Load && written_.contains(n->src[0].get())) ||
+          std::any_of(n->src.begin(), n->src.end(),
+                      [&](Ref x) { return passed_on_.contains(x.get()); }))
+        passed_on_.insert(n.get());
+    }
   for (const Node* n : reductions_)
     siblings_[{bound_ranges(Ref(n)), facts_.height(Ref(n))}].push_back(Ref(n));
   for (auto& [key, group] : siblings_) std::sort(group.begin(), group.end(), structurally_less);

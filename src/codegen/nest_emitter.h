@@ -63,6 +63,7 @@ class NestEmitter {
     }
   };
 
+  void enter(const ExpandedNest& nest);
   void find_siblings(const Refs& stores);
   void find_shared(const Refs& stores);
 
@@ -122,6 +123,8 @@ class NestEmitter {
 
   std::span<const ExpandedNest> nests_;
   std::set<const Node*> written_;  // buffers that nests of a tile pass on
+  Ref step_;                       // the loop that is open around some nests of the tile
+  int floor_ = 0;                  // depth of the loops around the nest
   std::vector<std::string>& symbols_;
   std::map<int64_t, int64_t>& scratch_;  // byte offset by Local number
   int64_t& scratch_bytes_;
@@ -129,6 +132,8 @@ class NestEmitter {
   const Ahead* ahead_ = nullptr;  // of the nest under way
   NestFacts facts_;
   std::set<const Node*> reductions_, shared_;
+  std::set<const Node*>
+      passed_on_;  // nodes of the nest made of what nests of the tile have written
   std::map<GroupKey, Refs> siblings_;
   std::vector<Scope> scopes_;
   std::unordered_map<const Node*, Value> values_;
@@ -138,5 +143,8 @@ class NestEmitter {
 
 // The Tile ranges of a nest: those of neighbours that are the same run together.
 Refs tile_ranges_of(const ExpandedNest& nest);
+
+// The Step range of a nest; null if it has none.
+Ref step_range_of(const ExpandedNest& nest);
 
 }  // namespace smelt

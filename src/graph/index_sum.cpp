@@ -31,6 +31,7 @@ int64_t depth_of(Ref range) {
   switch (kind) {
     case RangeKind::Task:
     case RangeKind::Tile:
+    case RangeKind::Step:
     case RangeKind::Loop: order = 0; break;
     case RangeKind::Reduce: order = 1; break;
     case RangeKind::Unroll:

@@ -9,6 +9,7 @@
 #include "base/ensure.h"
 #include "graph/rules_algebra.h"
 #include "graph/tensor.h"
+#include "schedule/fold_chunks.h"
 #include "schedule/lower.h"
 #include "schedule/memory_plan.h"
 #include "schedule/split_reduce.h"
@@ -24,6 +25,7 @@ struct Item {
   int level = -1;
   bool on_chip = false;
   int tile = -1;           // the tile that it is part of
+  int order = 0;           // of its stores in the tile
   std::vector<int> needs;  // items read, in order of index
 };
 
@@ -33,12 +35,21 @@ class Scheduler {
     const SplitGraph split = split_reduce(root);
     root_ = split.root;
     places_ = choose_places(split, options);
-    for (const TileTensors& tile : split.tiles) {
-      for (const Refs* members : {&tile.inner, &tile.results})
+    for (const TileTensors& tensors : split.tiles) {
+      Tile tile{.shape = shape_of_tile(tensors, options.tile_bytes),
+                .scores = tensors.inner.front()};
+      if (const auto ends = ends_of_sums(tensors, tile.shape, root_, places_)) {
+        tile.shape.has_all_chunks = true;
+        tile.sums = tensors.sums;
+        tile.ends = *ends;
+        for (Ref n : tensors.results) places_.erase(n.get());
+        for (Ref n : tile.sums) places_[n.get()] = Where::InTile;
+      }
+      const std::initializer_list<const Refs*> lists{&tensors.inner, &tensors.results, &tile.sums,
+                                                     &tile.ends};
+      for (const Refs* members : lists)
         for (Ref n : *members) tile_of_[n.get()] = static_cast<int>(tiles_.size());
-      tiles_.push_back({.shape = shape_of_tile(tile, options.tile_bytes),
-                        .scores = tile.inner.front(),
-                        .members = {}});
+      tiles_.push_back(std::move(tile));
     }
   }
 
@@ -48,7 +59,7 @@ class Scheduler {
     for (Item& item : items_) find_needs(item);
     for (Item& item : items_) (void)level_of(item);
     for (Item& item : items_) item.store = lower(item);
-    for (Tile& tile : tiles_) join(tile);
+    for (const Tile& tile : tiles_) join(tile);
     build_kernels();
     plan();
     return std::move(schedule_);
@@ -58,6 +69,7 @@ class Scheduler {
   struct Tile {
     TileShape shape;
     Ref scores;
+    Refs sums, ends;           // if it has all chunks: see fold_chunks.h
     std::vector<int> members;  // items, in order
   };
 
@@ -124,7 +136,8 @@ class Scheduler {
 
   void place_inside_tile(const Item& item) {
     const Ref n = item.node;
-    std::vector<int64_t> extents = extents_in_tile(tiles_[static_cast<size_t>(item.tile)].shape, n);
+    const Tile& tile = tiles_[static_cast<size_t>(item.tile)];
+    std::vector<int64_t> extents = extents_in_tile(tile.shape, n, is_in(tile.sums, n));
     int64_t bytes = size_of(n->dtype);
     for (int64_t e : extents) bytes *= e;
     buffers_[n.get()] = new_local(n->dtype, bytes);
@@ -175,23 +188,74 @@ class Scheduler {
     return level;
   }
 
+  static bool is_in(const Refs& list, Ref n) {
+    return std::find(list.begin(), list.end(), n) != list.end();
+  }
+
+  // The sums of a tile have several stores: see join().
   Ref lower(const Item& item) {
+    if (item.tile >= 0 && is_in(tiles_[static_cast<size_t>(item.tile)].sums, item.node))
+      return Ref();
     if (item.node->op == Op::Write) return lowering_.store_rows(item.node);
     if (item.node->op == Op::Output)
       return lowering_.store(item.node->src[0], buffers_.at(item.node.get()));
     return lowering_.store(item.node, buffers_.at(item.node.get()));
   }
 
-  void join(Tile& tile) {
-    Refs stores;
-    Ref scores;
+  // Gives the stores of a tile the loops that they share.
+  void join(const Tile& tile) {
+    TileStores stores;
+    std::vector<int> chunk, after;
     for (int i : tile.members) {
-      stores.push_back(items_[static_cast<size_t>(i)].store);
-      if (items_[static_cast<size_t>(i)].node == tile.scores) scores = stores.back();
+      const Item& item = items_[static_cast<size_t>(i)];
+      if (is_in(tile.ends, item.node))
+        after.push_back(i);
+      else if (item.store && item.node == tile.scores)
+        chunk.insert(chunk.begin(), i);
+      else if (item.store)
+        chunk.push_back(i);
     }
-    stores = share_loops(tile.shape, stores, scores);
-    for (size_t i = 0; i < stores.size(); ++i)
-      items_[static_cast<size_t>(tile.members[i])].store = stores[i];
+    for (int i : chunk) stores.chunk.push_back(items_[static_cast<size_t>(i)].store);
+    for (int i : after) stores.after.push_back(items_[static_cast<size_t>(i)].store);
+    if (tile.shape.has_all_chunks) add_fold(tile, stores);
+    put_in_order(chunk, after, share_loops(tile.shape, stores));
+  }
+
+  // Stores that belong to no item yet get one.
+  void put_in_order(const std::vector<int>& chunk, const std::vector<int>& after,
+                    const TileStores& stores) {
+    const Item like = items_[static_cast<size_t>(chunk[0])];
+    int order = 0;
+    const auto append = [&](const Refs& more) {
+      for (Ref store : more) {
+        items_.push_back(like);
+        items_.back().store = store;
+        items_.back().order = order++;
+      }
+    };
+    const auto set = [&](const std::vector<int>& members, const Refs& in_order) {
+      for (size_t i = 0; i < members.size(); ++i) {
+        Item& item = items_[static_cast<size_t>(members[i])];
+        item.store = in_order[i];
+        item.order = order++;
+      }
+    };
+    append(stores.before);
+    set(chunk, stores.chunk);
+    append(stores.combine);
+    set(after, stores.after);
+  }
+
+  void add_fold(const Tile& tile, TileStores& stores) {
+    const Ref maximum = maximum_below(tile.sums[0]);
+    const Item& maxima = items_[static_cast<size_t>(item_of_.at(maximum.get()))];
+    const auto local = [&] {
+      return new_local(DType::F32, store_buffer(maxima.store)->arg.list[0]);
+    };
+    const RunningBuffers running{.maximum = local(), .keep = local(), .gain = local()};
+    FoldStores fold = fold_stores(lowering_, maxima.store, tile.sums, tile.shape.axis, running);
+    stores.before = std::move(fold.before);
+    stores.combine = std::move(fold.chunk);
   }
 
   // All on-chip items that the item reads, directly or through others, sources first.
@@ -203,15 +267,18 @@ class Scheduler {
   void build_kernels() {
     std::map<int, std::vector<int>> by_level;
     for (size_t i = 0; i < items_.size(); ++i)
-      if (!items_[i].on_chip) by_level[items_[i].level].push_back(static_cast<int>(i));
+      if (!items_[i].on_chip && items_[i].store)
+        by_level[items_[i].level].push_back(static_cast<int>(i));
     for (auto& [level, members] : by_level) {
       std::set<int> local;
       for (int i : members) gather_on_chip(items_[i], local);
       Refs nests;
       for (int i : local) nests.push_back(sink({items_[i].store}));
       // Nests of a tile follow each other, in the order in which they need each other.
-      std::stable_sort(members.begin(), members.end(),
-                       [&](int a, int b) { return items_[a].tile < items_[b].tile; });
+      std::stable_sort(members.begin(), members.end(), [&](int a, int b) {
+        return std::pair(items_[a].tile, items_[a].order) <
+               std::pair(items_[b].tile, items_[b].order);
+      });
       for (const Refs& stores : group_stores(members)) nests.push_back(sink(stores));
       add_kernel(sink(nests), level);
       for (int i : members)

@@ -54,7 +54,7 @@ TileTensors& tile_of(Ref scores, int axis, const Chunks& c, SplitGraph& out) {
   for (TileTensors& tile : out.tiles)
     if (tile.inner.front() == scores) return tile;
   return out.tiles.emplace_back(
-      TileTensors{.axis = axis, .chunk = c.chunk, .inner = {scores}, .results = {}});
+      TileTensors{.axis = axis, .chunk = c.chunk, .inner = {scores}, .results = {}, .sums = {}});
 }
 
 // Whether the scores are sums of products, which is what a tile is good at: others are cheaper computed again.
@@ -138,7 +138,9 @@ Ref split_softmax(Ref node, int axis, const Chunks& c, SplitGraph& out) {
     add_once(tile.results, partial.ref());
   }
   const Tensor wide = expand(kept, {part.shape().begin(), part.shape().end()});
-  return reduce_like(node, {wide.ref(), part.ref()}, axis).ref();
+  const Ref all = reduce_like(node, {wide.ref(), part.ref()}, axis).ref();
+  add_once(tile.sums, all);
+  return all;
 }
 
 Ref split_plain(Ref node, int axis, const Chunks& c, SplitGraph& out) {

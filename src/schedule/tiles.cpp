@@ -42,6 +42,7 @@ struct Cut {
   Ref outer, inner;  // either may be missing
 };
 
+// REQUIRES: where the tile has all chunks, the axis of these comes last.
 std::vector<Cut> cuts_of(const TileShape& shape, Ref store) {
   std::vector<Cut> cuts;
   for (int axis = 0; axis <= shape.axis; ++axis) {
@@ -50,7 +51,9 @@ std::vector<Cut> cuts_of(const TileShape& shape, Ref store) {
     const int64_t inside = shape.extents[static_cast<size_t>(axis)];
     const Ref size = range->src[0];
     Cut cut{.range = range, .outer = {}, .inner = {}};
-    if (is_const(size, inside)) {
+    if (shape.has_all_chunks && axis == shape.axis) {
+      cut.outer = make_range(range->arg.i, size, RangeKind::Step);
+    } else if (is_const(size, inside)) {
       cut.inner = range;
     } else if (inside == 1) {
       cut.outer = make_range(range->arg.i, size, RangeKind::Tile);
@@ -72,12 +75,12 @@ Replacements replacements_of(const std::vector<Cut>& cuts) {
   return by;
 }
 
-// The number of positions of a chunk that some row of the tile counts, rounded up.
-Ref limit_of_tile(const std::vector<Cut>& cuts, Ref score, Ref positions) {
+// The positions of a chunk that each row of the tile counts; empty if all do.
+Refs limits_of_rows(const std::vector<Cut>& cuts, Ref score, Ref positions) {
   const auto mask = mask_of(score, Op::SoftmaxSum);
-  if (!mask) return Ref();
+  if (!mask) return {};
   const auto limit = limit_of(*mask, positions);
-  if (!limit) return Ref();
+  if (!limit) return {};
   Refs limits{substitute(*limit, replacements_of(cuts))};
   for (const Cut& c : cuts) {
     if (!c.inner || !depends_on(limits[0], c.inner)) continue;
@@ -87,12 +90,33 @@ Ref limit_of_tile(const std::vector<Cut>& cuts, Ref score, Ref positions) {
         each.push_back(substitute(l, {{c.inner, constant(i)}}));
     limits = std::move(each);
   }
-  Ref most = limits[0];
-  for (size_t i = 1; i < limits.size(); ++i) most = binary(Op::Max, most, limits[i]);
-  const Ref size = positions->src[0];
-  const Ref clamped =
-      simplify(binary(Op::Max, binary(Op::Min, most, size), constant(0)) + (kLimitStep - 1));
+  return limits;
+}
+
+Ref greatest(const Refs& values) {
+  Ref most = values[0];
+  for (size_t i = 1; i < values.size(); ++i) most = binary(Op::Max, most, values[i]);
+  return most;
+}
+
+// The number of positions of a chunk that some row of the tile counts, rounded up.
+Ref limit_of_tile(const Refs& limits, Ref size) {
+  if (limits.empty()) return Ref();
+  const Ref clamped = simplify(
+      binary(Op::Max, binary(Op::Min, greatest(limits), size), constant(0)) + (kLimitStep - 1));
   return simplify(clamped / kLimitStep) * constant(kLimitStep);
+}
+
+// The loop over chunks without those behind the last position that some row of the tile counts.
+Ref without_masked(Ref chunks, Refs limits, int64_t chunk) {
+  for (Ref& l : limits) {
+    if (stride(l, chunks) != -chunk) return chunks;
+    l = simplify(substitute(l, {{chunks, constant(0)}}));
+  }
+  if (limits.empty()) return chunks;
+  const Ref counted = simplify(binary(Op::Max, greatest(limits), constant(1)) + (chunk - 1));
+  const Ref size = simplify(binary(Op::Min, simplify(counted / chunk), chunks->src[0]));
+  return make(Op::Range, DType::I64, {size}, chunks->arg);
 }
 
 // The ranges of a store's reductions that run over positions of what a tile has on chip.
@@ -156,8 +180,9 @@ TileShape shape_of_tile(const TileTensors& tile, int64_t tile_bytes) {
   return shape;
 }
 
-std::vector<int64_t> extents_in_tile(const TileShape& shape, Ref tensor) {
+std::vector<int64_t> extents_in_tile(const TileShape& shape, Ref tensor, bool is_combined) {
   std::vector<int64_t> extents = shape.extents;
+  if (is_combined) extents.pop_back();
   for (size_t k = extents.size(); k < tensor->shape.size(); ++k) {
     const auto n = const_int(tensor->shape[k]);
     ENSURE(n, "a tile of symbolic size");
@@ -166,31 +191,47 @@ std::vector<int64_t> extents_in_tile(const TileShape& shape, Ref tensor) {
   return extents;
 }
 
-Refs share_loops(const TileShape& shape, const Refs& stores, Ref scores) {
-  const std::vector<Cut> cuts = cuts_of(shape, scores);
+TileStores share_loops(const TileShape& shape, const TileStores& stores) {
+  const Ref scores = stores.chunk.front();
+  std::vector<Cut> cuts = cuts_of(shape, scores);
   const Ref positions = range_of_axis(scores, shape.axis + 1);
-  const Ref limit = positions ? limit_of_tile(cuts, scores->src[2], positions) : Ref();
+  Refs limits = positions ? limits_of_rows(cuts, scores->src[2], positions) : Refs();
+  Ref step;
+  if (shape.has_all_chunks && cuts.back().range->arg.i == kFirstOutputRange + shape.axis) {
+    step = without_masked(cuts.back().outer, limits, shape.chunk);
+    for (Ref& l : limits) l = substitute(l, {{cuts.back().outer, step}});
+    cuts.back().outer = step;
+  }
+  const Ref limit = positions ? limit_of_tile(limits, positions->src[0]) : Ref();
   Refs tile, on_chip;
   Ref chunks;
   for (const Cut& c : cuts) {
-    if (c.outer) tile.push_back(c.outer);
+    if (c.outer && c.outer != step) tile.push_back(c.outer);
     if (c.range->arg.i == kFirstOutputRange + shape.axis) chunks = c.outer;
   }
   tile = in_order(std::move(tile), chunks, limit);
-  for (Ref store : stores)
+  Refs of_chunk = tile;
+  if (step) of_chunk.push_back(step);
+  for (Ref store : stores.chunk)
     if (store->src[0]->op == Op::Local) on_chip.push_back(store->src[0]);
-  Refs out;
-  for (Ref store : stores) {
+  const auto with_limit = [&](Ref store, bool holds_positions) {
     Replacements by = replacements_of(cuts);
     const auto shorten = [&](Ref range) {
       by[range] = make(Op::Range, DType::I64, {limit}, range->arg);
     };
     // Equal sizes make equal ranges: each store is asked for itself which of its ranges are positions.
-    if (limit && store->src[0]->op == Op::Local) shorten(positions);
+    if (limit && holds_positions) shorten(positions);
     if (limit)
       for (Ref range : reductions_over_positions(store, on_chip, shape.chunk)) shorten(range);
-    out.push_back(with_loops(store, tile, cuts, by));
-  }
+    return with_loops(store, of_chunk, cuts, by);
+  };
+  TileStores out;
+  for (Ref store : stores.chunk)
+    out.chunk.push_back(with_limit(store, store->src[0]->op == Op::Local));
+  for (Ref store : stores.combine) out.combine.push_back(with_limit(store, false));
+  for (const auto& [from, to] :
+       {std::pair{&stores.before, &out.before}, {&stores.after, &out.after}})
+    for (Ref store : *from) to->push_back(with_loops(store, tile, cuts, replacements_of(cuts)));
   return out;
 }
 
@@ -200,6 +241,13 @@ Refs tile_ranges(Ref nest) {
   for (size_t i = 3; i < store->src.size(); ++i)
     if (kind_of(store->src[i]) == RangeKind::Tile) out.push_back(store->src[i]);
   return out;
+}
+
+Ref step_range(Ref nest) {
+  const Ref store = nest->src[0];
+  for (size_t i = 3; i < store->src.size(); ++i)
+    if (kind_of(store->src[i]) == RangeKind::Step) return store->src[i];
+  return Ref();
 }
 
 }  // namespace smelt

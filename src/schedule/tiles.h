@@ -6,6 +6,9 @@
 // A chunk of an attention is a tile: scores, maximum, weights, sums. Its nests stand one after the other in the
 // kernel, and their stores begin with the same ranges of kind Tile, which are shared out among the workers; inside,
 // each nest has loops and options of its own. How much of the leading axes is inside a tile changes no result.
+//
+// With many rows a tile goes over all chunks of its rows (fold_chunks.h): its nests are those before the chunks, those
+// of a chunk, which have one more range in common, of kind Step, and those after.
 #pragma once
 
 #include "schedule/split_reduce.h"
@@ -17,19 +20,32 @@ struct TileShape {
   int axis = 0;                  // of the chunks: one a tile
   int64_t chunk = 0;             // length of a chunk
   std::vector<int64_t> extents;  // inside a tile, for axes 0 .. axis: a divisor of the axis, or all
+  bool has_all_chunks = false;   // goes over the chunks, one at a time
 };
 
 // Rows of neighbouring axes come inside, from the last axis on, as long as a tensor of them stays within `tile_bytes`.
 TileShape shape_of_tile(const TileTensors& tile, int64_t tile_bytes);
 
-// Sizes along all axes of the part of `tensor` that a tile holds. REQUIRES: the axes behind the chunks are constant.
-std::vector<int64_t> extents_in_tile(const TileShape& shape, Ref tensor);
+// Sizes along all axes of the part of `tensor` that a tile holds; a combination of chunks has no axis of them.
+// REQUIRES: the axes behind the chunks are constant.
+std::vector<int64_t> extents_in_tile(const TileShape& shape, Ref tensor, bool is_combined = false);
 
-// The stores of a tile, as lowered one by one, with the loops that they share as Tile ranges. Scores that a mask drops
-// at the end of a chunk are not computed: `scores` is the store of the scores, all that reads them stops there too.
-Refs share_loops(const TileShape& shape, const Refs& stores, Ref scores);
+// The stores of a tile.
+struct TileStores {
+  Refs before;   // the chunks: if the tile has all of them
+  Refs chunk;    // scores first
+  Refs combine;  // what a chunk leaves to the next one: if the tile has all of them
+  Refs after;    // the last chunk
+};
+
+// The stores, as lowered one by one, with the loops that they share as Tile and Step ranges. Scores that a mask drops at
+// the end of a chunk are not computed, and chunks that it drops in all rows of a tile are left out.
+TileStores share_loops(const TileShape& shape, const TileStores& stores);
 
 // The Tile ranges of a nest; empty for one that is not part of a tile.
 Refs tile_ranges(Ref nest);
+
+// The loop over chunks that a nest is in; null for one that is in none.
+Ref step_range(Ref nest);
 
 }  // namespace smelt

@@ -3,6 +3,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <array>
+
 #include "support/judge.h"
 #include "support/small_graphs.h"
 
@@ -34,6 +37,31 @@ TEST_CASE("a tiled attention agrees with the interpreter, with options and witho
       const KernelOpts opts = random_opts_of(kernel.tree, rng, 6);
       CHECK_MESSAGE(problem_with(kernel, opts) == "", to_text(opts));
     }
+  }
+}
+
+TEST_CASE(
+    "a tile that goes over all chunks agrees with the interpreter, with options and without") {
+  std::mt19937_64 rng(11);
+  const Dim tokens = Dim(variable("tokens8", 1, 64) * 8),
+            length = Dim(variable("chunks", 1, 8) * 32);
+  // 1 and 4 tokens in a tile; 32 values: as many as there are positions in a chunk.
+  for (const auto& [heads, values] : {std::pair{1, 8}, {40, 32}, {160, 8}}) {
+    const Tensor o = attention_of_tokens(input(0, {tokens, heads, 32}), input(1, {256, 32}),
+                                         input(2, {tokens}, DType::I32), length, values);
+    const Tensor weight = input(3, {values});
+    JudgedKernel kernel = kernel_of(sink({output(9, o * weight)}), {{"tokens8", 1}, {"chunks", 4}});
+    REQUIRE(std::any_of(kernel.tree->src.begin(), kernel.tree->src.end(),
+                        [](Ref nest) { return static_cast<bool>(step_range(nest)); }));
+    const std::array<int32_t, 8> positions{0, 31, 32, 33, 70, 96, 126, 127};
+    for (Bytes& buffer : kernel.buffers)
+      if (buffer.size() == sizeof positions)
+        std::memcpy(buffer.data(), positions.data(), sizeof positions);
+    CAPTURE(heads);
+    CHECK(problem_with(kernel, KernelOpts(kernel.tree->src.size())) == "");
+    CHECK(problem_with(kernel, {}) == "");
+    const KernelOpts opts = random_opts_of(kernel.tree, rng, 6);
+    CHECK_MESSAGE(problem_with(kernel, opts) == "", to_text(opts));
   }
 }
 

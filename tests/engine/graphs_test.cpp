@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "support/run_graph.h"
+#include "support/small_graphs.h"
 
 using namespace smelt;
 using namespace smelt::testing;
@@ -12,7 +13,7 @@ Tensor f32(int slot, std::vector<Dim> shape) {
   return param(slot, DType::F32, std::move(shape), "x");
 }
 
-Tensor rms_norm(Tensor x, Tensor w) {
+Tensor normed(Tensor x, Tensor w) {
   const Tensor mean = sum(x * x, -1) * (1.0 / x.size(-1));
   return x * unsqueeze(scalar(1) / sqrt(mean + 1e-5), mean.rank()) * w;
 }
@@ -40,7 +41,7 @@ TEST_CASE("a matrix-vector product with its epilogue is one kernel") {
 
 TEST_CASE("a norm before a matrix-vector product stays on chip") {
   const Tensor x = f32(0, {1, 256}), g = f32(1, {256}), w = f32(2, {64, 256});
-  const Ref root = sink({output(3, linear(rms_norm(x, g), w))});
+  const Ref root = sink({output(3, linear(normed(x, g), w))});
   CHECK(kernels(root) == 1);
   CHECK(compare(root, {.buffers = {{0, random_floats(256, 1)},
                                    {1, random_floats(256, 4)},
@@ -51,7 +52,7 @@ TEST_CASE("a norm before a matrix-vector product stays on chip") {
 TEST_CASE("a norm of many rows is one kernel, the product another") {
   const Ref n = variable("n", 1, 8);
   const Tensor x = f32(0, {Dim(n * 4), 256}), g = f32(1, {256}), w = f32(2, {64, 256});
-  const Ref root = sink({output(3, linear(rms_norm(x, g), w))});
+  const Ref root = sink({output(3, linear(normed(x, g), w))});
   CHECK(kernels(root) == 2);
   CHECK(compare(root, {.buffers = {{0, random_floats(12 * 256, 1)},
                                    {1, random_floats(256, 4)},
@@ -95,6 +96,22 @@ TEST_CASE("attention over chunks is partial results and one combination") {
                                                   {1, random_floats(1024 * 80, 2)},
                                                   {2, as_bytes(std::vector<int32_t>{5, 300})}},
                                       .variables = {{"chunks", 2}}});
+  CHECK(c.worst < 1e-5);
+}
+
+TEST_CASE("attention of many tokens goes over its chunks in one kernel") {
+  const Ref chunks = variable("chunks", 1, 4), tokens8 = variable("tokens8", 1, 64);
+  const Dim tokens = tokens8 * 8, length = chunks * 256;
+  const Tensor o = attention_of_tokens(f32(0, {tokens, 20, 48}), f32(1, {1024, 48}),
+                                       param(2, DType::I32, {tokens}, "positions"), length, 32);
+  const Ref root = sink({output(3, o)});
+  CHECK(kernels(root) == 1);
+  std::vector<int32_t> positions(16);
+  for (size_t t = 0; t < positions.size(); ++t) positions[t] = static_cast<int32_t>(t * 47);
+  const Comparison c = compare(root, {.buffers = {{0, random_floats(16 * 20 * 48, 1)},
+                                                  {1, random_floats(1024 * 48, 2)},
+                                                  {2, as_bytes(positions)}},
+                                      .variables = {{"chunks", 3}, {"tokens8", 2}}});
   CHECK(c.worst < 1e-5);
 }
 

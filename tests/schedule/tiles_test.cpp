@@ -22,9 +22,18 @@ Ref small_attention(int64_t heads) {
                                    input(2, {1}, DType::I32), length, 8))});
 }
 
+// The same for many tokens.
+Tensor attention_of_rows(Dim tokens, int64_t heads) {
+  const Dim length = Dim(Dim(variable("chunks", 1, 8)).ref * 32);
+  return attention_of_tokens(input(0, {tokens, heads, 16}), input(1, {256, 16}),
+                             input(2, {tokens}, DType::I32), length, 8);
+}
+
+Dim many_tokens() { return Dim(variable("tokens8", 1, 64) * 8); }
+
 TileTensors scores_of(std::vector<Dim> shape, int axis) {
   const Tensor x = input(0, std::move(shape));
-  return {.axis = axis, .chunk = 256, .inner = {x.ref()}, .results = {}};
+  return {.axis = axis, .chunk = 256, .inner = {x.ref()}, .results = {}, .sums = {}};
 }
 
 std::vector<int64_t> extents(std::vector<Dim> shape, int axis, int64_t bytes) {
@@ -76,4 +85,35 @@ TEST_CASE("positions behind the last that counts are left out") {
     for (Ref r : ranges_of(nest->src[0]))
       if (!const_int(r->src[0]) && static_cast<RangeKind>(r->arg.list[0]) != RangeKind::Tile)
         CHECK(r->src[0] == positions->src[0]);
+}
+
+TEST_CASE("with many rows a tile goes over the chunks and nothing of a chunk reaches memory") {
+  const Schedule schedule =
+      make_schedule(sink({output(9, attention_of_rows(many_tokens(), 4) * 2.0)}));
+  REQUIRE(schedule.kernels.size() == 1);
+  CHECK(schedule.temps.empty());
+  const Refs nests = tile_nests(schedule.kernels[0]);
+  std::vector<bool> in_chunk;
+  for (Ref nest : nests) {
+    CHECK(tile_ranges(nest) == tile_ranges(nests[0]));
+    in_chunk.push_back(static_cast<bool>(step_range(nest)));
+  }
+  // What the chunks begin with, the chunks, the result.
+  CHECK(!in_chunk.front());
+  CHECK(!in_chunk.back());
+  CHECK(std::count(in_chunk.begin(), in_chunk.end(), false) == 4);
+  const auto first = std::find(in_chunk.begin(), in_chunk.end(), true);
+  CHECK(std::find(std::find(first, in_chunk.end(), false), in_chunk.end(), true) == in_chunk.end());
+  // Chunks behind the last position that counts are left out.
+  const Ref chunks = step_range(nests[static_cast<size_t>(first - in_chunk.begin())]);
+  CHECK(chunks->src[0]->op == Op::Min);
+}
+
+TEST_CASE("few rows, and sums that are used in another way, leave each chunk a tile of its own") {
+  const Tensor few = attention_of_rows(Dim(16), 4);
+  CHECK(make_schedule(sink({output(9, few)})).kernels.size() == 2);
+  // The greatest of all tokens: not made row by row.
+  const Tensor many = attention_of_rows(many_tokens(), 4);
+  for (Ref nest : nests_of(make_schedule(sink({output(9, max(many, 0))})).kernels[0]))
+    CHECK(!step_range(nest));
 }

@@ -56,4 +56,16 @@ inline Tensor attention(Tensor q, Tensor cache, Tensor position, Dim length, int
   return softmax_average(unsqueeze(masked, 2), unsqueeze(slice(rows, 1, 0, value), 0), 1);
 }
 
+// The same for many tokens q [tokens, heads, width] at positions [tokens].
+inline Tensor attention_of_tokens(Tensor q, Tensor cache, Tensor position, Dim length,
+                                  int64_t value) {
+  const Tensor rows = slice(cache, 0, 0, length);  // [length, width]
+  const Tensor keys = unsqueeze(unsqueeze(rows, 0), 0), values = slice(keys, 3, 0, value);
+  const Tensor score = sum(unsqueeze(q, 2) * keys, -1) * 0.25;  // [tokens, heads, length]
+  const Tensor above =
+      less(unsqueeze(cast(position, DType::I64), 1), unsqueeze(iota({length}, 0), 0));
+  const Tensor masked = where(unsqueeze(above, 1), scalar(-1e30), score);
+  return softmax_average(unsqueeze(masked, 3), values, 2);
+}
+
 }  // namespace smelt::testing
