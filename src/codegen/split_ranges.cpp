@@ -14,17 +14,21 @@ struct Cut {
   int64_t amount;  // length of the inner part
 };
 
-// Where `expr` is divided by c: the range in it whose steps could be grouped so that a group makes exactly c.
+constexpr int64_t kLeastPart = 16;  // of c, that is worth a loop: as many neighbours as lanes are
+
+// Where `expr` is divided by c: the range in it whose steps could be grouped so that a group makes exactly c. Where the
+// length of the range is not known to be a multiple of that, as that of positions under a mask and pages of 64, a group
+// makes a part of c: then at least neighbours in a group follow each other.
 std::optional<Cut> cut_for(Ref expr, int64_t c) {
   for (Ref range : ranges_of(expr)) {
     const RangeKind kind = kind_of(range);
     if (kind != RangeKind::Loop && kind != RangeKind::Reduce) continue;
     const auto step = stride(expr, range);
     if (!step || *step <= 0 || c % *step != 0) continue;
-    const int64_t amount = c / *step;
-    if (amount > 1 && known_divisor(range->src[0]) % amount == 0 &&
-        !is_const(range->src[0], amount))
-      return Cut{range, amount};
+    const int64_t divisor = known_divisor(range->src[0]), common = std::gcd(c / *step, divisor);
+    const bool is_whole = common == c / *step;
+    const int64_t amount = is_whole || common >= kLeastPart ? common : 1;
+    if (amount > 1 && !is_const(range->src[0], amount)) return Cut{range, amount};
   }
   return std::nullopt;
 }

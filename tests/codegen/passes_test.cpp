@@ -137,6 +137,20 @@ TEST_SUITE("split ranges") {
           "load(x1, a*4)*load(x2, a*128 + b*4); a<4 b<32");
   }
 
+  TEST_CASE("a length that is no multiple of a page is cut in parts of one") {
+    const Dim length = Dim(variable("n", 1, 16) * 16);
+    const Tensor page = gather(input(1, {4}), iota({length}, 0) / 64.0);
+    const Refs stores = of(input(0, {length}) * page, {{"n", 7}}).apply(split_ranges).stores;
+    const Refs axes = axes_of(stores);
+    REQUIRE(axes.size() == 2);
+    CHECK(is_const(axes[1]->src[0], 16));
+    std::vector<int64_t> steps;
+    for (Ref n : toposort(stores[0]))
+      if (n->op == Op::Load) steps.push_back(stride(n->src[1], axes[1]).value_or(-1));
+    std::sort(steps.begin(), steps.end());
+    CHECK(steps == std::vector<int64_t>{0, 4});
+  }
+
   TEST_CASE("no division is left in the index of a block format") {
     const Tensor w = q4_0(input(0, {2, 4, 18}, DType::U8));
     const std::string text = values_of(of(sum(w, 1)).apply(split_ranges).stores);

@@ -45,8 +45,8 @@ TEST_CASE(
   std::mt19937_64 rng(11);
   const Dim tokens = Dim(variable("tokens8", 1, 64) * 8),
             length = Dim(variable("chunks", 1, 8) * 32);
-  // 1 and 4 tokens in a tile; 32 values: as many as there are positions in a chunk.
-  for (const auto& [heads, values] : {std::pair{1, 8}, {40, 32}, {160, 8}}) {
+  // 8 and 4 tokens in a tile; 32 values: as many as there are positions in a chunk.
+  for (const auto& [heads, values] : {std::pair{1, 8}, {40, 32}}) {
     const Tensor o = attention_of_tokens(input(0, {tokens, heads, 32}), input(1, {256, 32}),
                                          input(2, {tokens}, DType::I32), length, values);
     const Tensor weight = input(3, {values});
