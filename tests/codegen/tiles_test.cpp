@@ -65,6 +65,21 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("sums of a tile over all that a nest before has written stay inside of it") {
+  // Both heads are copies, so the sum of weights depends on no loop.
+  JudgedKernel kernel = kernel_of(small_attention(2, 8), {{"chunks", 3}});
+  KernelOpts opts(kernel.tree->src.size());
+  for (size_t i = 0; i < opts.size(); ++i) {
+    const Refs stores = prepared(kernel.tree, i);
+    const size_t axes = axes_of(stores).size();
+    for (size_t axis = 0; axis < axes; ++axis)
+      if (const Opt both = upcast(static_cast<int>(axis), 2);
+          why_not(stores, both).empty() && opts[i].empty())
+        opts[i] = {both};
+  }
+  CHECK_MESSAGE(problem_with(kernel, opts) == "", to_text(opts));
+}
+
 TEST_CASE("the loops of a tile are shared out as they are") {
   const Schedule schedule = make_schedule(small_attention(6, 8));
   const Refs stores = prepare_nest(schedule.kernels[0].tree->src.back());
