@@ -1,0 +1,32 @@
+// What each kernel has cost so far, from clocks that the workers read between launches.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace smelt {
+
+class LaunchTimes {
+ public:
+  // Forgets what was counted. `launches`: of the longest plan.
+  void start(int kernels, size_t launches);
+  bool started() const { return !clocks_.empty(); }
+
+  // Where the workers write the times of a plan of so many launches; none before start().
+  std::span<int64_t> clocks(size_t launches);
+  // Counts a replay. `kernels`: of each launch.
+  void add(std::span<const int> kernels, std::span<const int64_t> clocks);
+
+  struct Kernel {
+    int64_t calls = 0;
+    double seconds = 0;
+  };
+  std::span<const Kernel> kernels() const { return kernels_; }  // by kernel number
+
+ private:
+  std::vector<Kernel> kernels_;
+  std::vector<int64_t> clocks_;
+};
+
+}  // namespace smelt

@@ -1,0 +1,200 @@
+#include "engine/model_passes.h"
+
+#include <algorithm>
+
+#include "graph/line.h"
+
+namespace smelt {
+namespace {
+
+// For people. A Weight goes by its own name.
+const char* name_of(Bound kind) {
+  switch (kind) {
+    case Bound::Weight: return "weight";
+    case Bound::Tokens: return "tokens";
+    case Bound::Positions: return "positions";
+    case Bound::Tables: return "tables";
+    case Bound::Pages: return "pages";
+    case Bound::Cache: return "cache";
+    case Bound::CacheValues: return "cache values";
+    case Bound::CacheScales: return "cache scales";
+    case Bound::RopeCos: return "cos";
+    case Bound::RopeSin: return "sin";
+    case Bound::HiddenIn: return "hidden";
+    case Bound::HiddenOut: return "next hidden";
+    case Bound::Rows: return "rows";
+    case Bound::Logits: return "logits";
+  }
+  return "";
+}
+
+// Where the model multiplies with the weights of a kernel; for one without, where its results come from.
+std::vector<std::string> lines_of(const Kernel& kernel, const std::vector<SlotBinding>& slots) {
+  std::vector<std::string> lines;
+  const auto add = [&](const std::string& line) {
+    if (!line.empty() && std::find(lines.begin(), lines.end(), line) == lines.end())
+      lines.push_back(line);
+  };
+  for (Ref buffer : kernel.buffers)
+    if (buffer->op == Op::Param) add(slots[static_cast<size_t>(buffer->arg.i)].line);
+  if (!lines.empty()) return lines;
+  for (Ref value : kernel.values)
+    if (const auto line = line_of(value)) add(to_text(*line));
+  return lines;
+}
+
+// Of a slot, with symbolic sizes at their greatest.
+int64_t most_bytes(Ref buffer) {
+  int64_t bytes = size_of(buffer->dtype);
+  for (Ref size : buffer->shape) bytes *= size->max;
+  return bytes;
+}
+
+}  // namespace
+
+const std::vector<std::string>& PassSymbols::names() {
+  static const std::vector<std::string> list = {"tokens8", "chunks"};
+  return list;
+}
+
+Pass ModelPasses::decode(const std::atomic<bool>* cancel) const {
+  return all_layers(shape(1), cancel);
+}
+
+Pass ModelPasses::prefill(const std::atomic<bool>* cancel) const {
+  return all_layers(shape(prefill_tokens() * 8), cancel);
+}
+
+Pass ModelPasses::head(int64_t rows) const {
+  ModelShape chunk = shape(prefill_tokens() * 8);
+  chunk.rows = Dim(rows);
+  Pass pass{.first = model_.layers + 1};
+  pass.segments.push_back(head_segment(file_, model_, chunk));
+  compile(pass, nullptr);
+  return pass;
+}
+
+Ref ModelPasses::prefill_tokens() const {
+  return variable(PassSymbols::names()[0], 1, layout_.prefill_tokens / 8);
+}
+
+ModelShape ModelPasses::shape(Dim tokens) const {
+  // Judged for a short prompt, where the expanded form is at its worst and the wait is felt most.
+  const bool expand = !const_int(tokens.ref) && expanding_is_cheaper(model_, 32, kChunkSize);
+  return {.tokens = tokens,
+          .chunks = variable(PassSymbols::names()[1], 1, layout_.positions / kChunkSize),
+          .rows = 1,
+          .one_sequence = true,
+          .context = layout_.positions,
+          .cache_rows = layout_.positions,
+          .page_entries = layout_.page_entries,
+          .cache_type = options_.cache_type,
+          .interleave = options_.interleave,
+          .quantise = options_.quantise,
+          .expand_attention = expand};
+}
+
+Pass ModelPasses::all_layers(const ModelShape& shape, const std::atomic<bool>* cancel) const {
+  Pass pass;
+  pass.segments.push_back(embed_segment(file_, model_, shape));
+  for (int64_t layer = 0; layer < model_.layers; ++layer)
+    pass.segments.push_back(block_segment(file_, model_, shape, layer));
+  if (const_int(shape.tokens.ref)) pass.segments.push_back(head_segment(file_, model_, shape));
+  compile(pass, cancel);
+  return pass;
+}
+
+void ModelPasses::compile(Pass& pass, const std::atomic<bool>* cancel) const {
+  for (const Segment& s : pass.segments) {
+    if (cancel && cancel->load(std::memory_order_relaxed)) return;
+    pass.compiled.push_back(compiler_.add_segment(s.root));
+  }
+}
+
+std::map<std::string, WeightLayout> ModelPasses::packed_layouts(
+    const std::vector<const Pass*>& passes) const {
+  std::map<std::string, WeightLayout> layouts;
+  for (const Pass* pass : passes)
+    for (size_t i = 0; i < pass->segments.size(); ++i)
+      for (const SlotBinding& slot : pass->segments[i].slots)
+        if (slot.kind == Bound::Weight && slot.layout.interleave > 1)
+          layouts[weight_name(*pass, i, slot)] = slot.layout;
+  return layouts;
+}
+
+int64_t ModelPasses::arena_bytes(const std::vector<const Pass*>& passes) const {
+  int64_t bytes = 0;
+  for (const Pass* pass : passes)
+    for (int s : pass->compiled) bytes = std::max(bytes, compiler_.segment(s).schedule.arena_bytes);
+  return bytes;
+}
+
+// The name in the file.
+std::string ModelPasses::weight_name(const Pass& pass, size_t segment,
+                                     const SlotBinding& slot) const {
+  const int64_t stage = pass.stage(segment);
+  return stage >= 1 && stage <= model_.layers ? layer_prefix(stage - 1) + slot.name : slot.name;
+}
+
+// Each segment that writes hidden states swaps the two buffers.
+Plan ModelPasses::plan(const Pass& pass, const PackedWeights& weights, const SessionMemory& memory,
+                       void* arena) const {
+  Plan out;
+  for (size_t i = 0; i < pass.segments.size(); ++i) {
+    const int64_t stage = pass.stage(i),
+                  layer = std::clamp<int64_t>(stage - 1, 0, model_.layers - 1);
+    const auto resolve = [&](const SlotBinding& slot) -> const void* {
+      if (slot.kind != Bound::Weight) return memory.resolve(slot, layer, stage % 2 == 0);
+      const std::string name = weight_name(pass, i, slot);
+      return slot.layout.interleave > 1 ? weights.find(name) : file_.find(name)->data;
+    };
+    out.append(compiler_, pass.compiled[i], pass.segments[i].slots, resolve, arena);
+  }
+  return out;
+}
+
+std::vector<PlanLaunch> ModelPasses::launches(const Pass& pass, const Plan& plan) const {
+  std::vector<PlanLaunch> out;
+  for (size_t i = 0; i < pass.segments.size(); ++i) {
+    const CompiledSegment& segment = compiler_.segment(pass.compiled[i]);
+    const int64_t stage = pass.stage(i);
+    const bool is_block = stage >= 1 && stage <= model_.layers;
+    for (size_t k = 0; k < segment.kernels.size(); ++k) {
+      PlanLaunch launch{.kernel = segment.kernels[k],
+                        .stage = is_block     ? "block"
+                                 : stage == 0 ? "embed"
+                                              : "head"};
+      if (is_block) launch.layer = stage - 1;
+      for (Ref buffer : segment.schedule.kernels[k].buffers)
+        launch.buffers.push_back(describe(buffer, pass, i));
+      launch.lines = lines_of(segment.schedule.kernels[k], pass.segments[i].slots);
+      launch.launch = plan.launches()[out.size()];
+      out.push_back(std::move(launch));
+    }
+  }
+  return out;
+}
+
+LaunchBuffer ModelPasses::describe(Ref buffer, const Pass& pass, size_t segment) const {
+  if (buffer->op == Op::Temp) {
+    const auto& temps = compiler_.segment(pass.compiled[segment]).schedule.temps;
+    return {.name = "temp " + std::to_string(buffer->arg.i),
+            .bytes = temps[static_cast<size_t>(buffer->arg.i)].bytes};
+  }
+  const SlotBinding& slot = pass.segments[segment].slots[static_cast<size_t>(buffer->arg.i)];
+  if (slot.kind != Bound::Weight) return {.name = name_of(slot.kind), .bytes = most_bytes(buffer)};
+  return {slot.name, true,
+          static_cast<int64_t>(file_.find(weight_name(pass, segment, slot))->bytes)};
+}
+
+double ModelPasses::bytes_read(const Pass& pass) const {
+  double bytes = 0;
+  for (size_t i = 0; i < pass.segments.size(); ++i)
+    for (const SlotBinding& slot : pass.segments[i].slots)
+      if (slot.kind == Bound::Weight)
+        bytes +=
+            slot.share_of_read * static_cast<double>(file_.find(weight_name(pass, i, slot))->bytes);
+  return bytes;
+}
+
+}  // namespace smelt

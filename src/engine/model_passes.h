@@ -1,0 +1,79 @@
+// Passes over the model: which segments make one up, where the memory of their slots is, and what each launch is.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "engine/packed_weights.h"
+#include "engine/plan.h"
+#include "engine/profile.h"
+#include "engine/session_memory.h"
+
+namespace smelt {
+
+// The segments of embed, all blocks and perhaps the head, compiled for one shape class.
+struct Pass {
+  // Stage of the first segment: 0 embed, 1 .. layers the blocks, layers + 1 the head.
+  int64_t first = 0;
+  std::vector<Segment> segments;
+  std::vector<int> compiled;  // CompiledSegment of each, in the compiler
+
+  int64_t stage(size_t segment) const { return first + static_cast<int64_t>(segment); }
+};
+
+// Launch values of every kernel, in this order.
+struct PassSymbols {
+  int64_t tokens8 = 1;  // eighths of the tokens of a chunk
+  int64_t chunks = 1;   // of the context, see ModelShape
+
+  static const std::vector<std::string>& names();
+};
+
+struct PassOptions {
+  DType cache_type = DType::F32;
+  bool quantise = false;  // activations
+  int interleave = 1;     // rows of quantised matrices in a group, see WeightLayout
+};
+
+class ModelPasses {
+ public:
+  // REQUIRES: all of it outlives this.
+  ModelPasses(const GgufFile& file, const Hyperparameters& model, const SessionLayout& layout,
+              const PassOptions& options, Compiler& compiler)
+      : file_(file), model_(model), layout_(layout), options_(options), compiler_(compiler) {}
+
+  // These add their segments to the compiler. Incomplete, and of no use, when `cancel` becomes true in between.
+  Pass decode(const std::atomic<bool>* cancel) const;   // one token, with its logits
+  Pass prefill(const std::atomic<bool>* cancel) const;  // a chunk of a prompt, without
+  Pass head(int64_t rows) const;                        // over `rows` rows of a chunk
+
+  // The layout of every weight that is to be packed, by its name in the file.
+  std::map<std::string, WeightLayout> packed_layouts(const std::vector<const Pass*>& passes) const;
+  int64_t arena_bytes(const std::vector<const Pass*>& passes) const;
+
+  // REQUIRES: the compiler has finished; weights, memory and arena outlive the plan.
+  Plan plan(const Pass& pass, const PackedWeights& weights, const SessionMemory& memory,
+            void* arena) const;
+
+  std::vector<PlanLaunch> launches(const Pass& pass, const Plan& plan) const;
+  // Bytes of weights that one replay reads.
+  double bytes_read(const Pass& pass) const;
+
+ private:
+  Ref prefill_tokens() const;
+  ModelShape shape(Dim tokens) const;
+  Pass all_layers(const ModelShape& shape, const std::atomic<bool>* cancel) const;
+  void compile(Pass& pass, const std::atomic<bool>* cancel) const;
+  std::string weight_name(const Pass& pass, size_t segment, const SlotBinding& slot) const;
+  LaunchBuffer describe(Ref buffer, const Pass& pass, size_t segment) const;
+
+  const GgufFile& file_;
+  const Hyperparameters& model_;
+  const SessionLayout& layout_;
+  PassOptions options_;
+  Compiler& compiler_;
+};
+
+}  // namespace smelt

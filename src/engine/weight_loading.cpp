@@ -1,0 +1,78 @@
+#include "engine/weight_loading.h"
+
+#include <chrono>
+#include <optional>
+
+#include "base/dirs.h"
+#include "base/progress.h"
+#include "engine/prefault.h"
+
+namespace smelt {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+LoadOptions options_of(const WeightLoading& loading, const char* what) {
+  return {.threads = loading.threads,
+          .progress = [&loading, what](double done) { loading.progress(what, done); },
+          .cancel = loading.cancel};
+}
+
+Result<PackCache> find_pack_cache(const WeightLoading& loading) {
+  if (loading.packing.tensors.empty())
+    return Error{"[pack cache] nothing is packed with --no-repack, so nothing is kept"};
+  SMELT_TRY(folder, cache_folder());
+  if (folder.empty()) return Error{"[pack cache] SMELT_CACHE is off, so nothing is kept"};
+  return PackCache::open(loading.file, loading.packing, folder + "/packs");
+}
+
+// A cache that cannot be used is no reason not to run.
+std::optional<PackCache> open_pack_cache(const WeightLoading& loading) {
+  auto cache = find_pack_cache(loading);
+  if (cache) return cache.take();
+  loading.note(cache.error().message);
+  return std::nullopt;
+}
+
+std::optional<PackedWeights> load_kept(const WeightLoading& loading, const PackCache& cache) {
+  std::string problem;
+  auto kept = cache.load(options_of(loading, "loading"), problem);
+  if (!problem.empty()) loading.note(problem);
+  if (!kept) return std::nullopt;
+  loading.note("[pack cache] mapped " + cache.path());
+  return PackedWeights::mapped(loading.packing, std::move(*kept));
+}
+
+void keep(const WeightLoading& loading, const PackCache& cache, const PackedWeights& packed) {
+  const LoadOptions options = options_of(loading, "keeping");
+  const Status kept = cache.store(packed.bytes(), options);
+  if (options.cancelled()) return;
+  loading.note(kept ? "[pack cache] wrote " + bytes_text(packed.bytes().size()) + " to " +
+                          cache.path()
+                    : kept.error().message + "; nothing is kept");
+}
+
+}  // namespace
+
+Result<LoadedWeights> load_weights(const WeightLoading& loading) {
+  const auto start = Clock::now();
+  const LoadOptions options = options_of(loading, "loading");
+  loading.progress("loading", 0);
+  std::optional<PackCache> cache;
+  if (loading.pack_cache) cache = open_pack_cache(loading);
+  std::optional<PackedWeights> packed;
+  if (cache) packed = load_kept(loading, *cache);
+  const bool is_mapped = packed.has_value();
+  if (!is_mapped) {
+    SMELT_TRY(made, PackedWeights::pack(loading.packing, options));
+    packed = std::move(made);
+  }
+  if (loading.packing.tensors.empty()) prefault(loading.file, options);
+  if (options.cancelled()) return Error{"[session] interrupted"};
+  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  if (cache && !is_mapped) keep(loading, *cache, *packed);
+  if (options.cancelled()) return Error{"[session] interrupted"};
+  return LoadedWeights{std::move(*packed), seconds};
+}
+
+}  // namespace smelt

@@ -1,0 +1,32 @@
+// Weights into memory: packed from the file or mapped from the pack cache; or, for what is read in place, the pages of
+// the file.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "engine/load_options.h"
+#include "engine/packed_weights.h"
+
+namespace smelt {
+
+struct WeightLoading {
+  const GgufFile& file;
+  const PackPlan& packing;
+  bool pack_cache = false;  // SessionOptions
+  int threads = 1;
+  // As Session::OpenHooks has them. Not empty.
+  std::function<void(const char* what, double fraction)> progress;
+  std::function<void(const std::string& sentence)> note;
+  const std::atomic<bool>* cancel = nullptr;
+};
+
+struct LoadedWeights {
+  PackedWeights packed;
+  double seconds = 0;  // without the time for keeping them on disk
+};
+
+// An Error if the system has not the memory, or when cancelled.
+Result<LoadedWeights> load_weights(const WeightLoading& loading);
+
+}  // namespace smelt
