@@ -1,12 +1,14 @@
-// `smelt tune`: a search for better options of the kernels that a model spends its time in.
+// `smelt tune`: a search for better options of the kernels that a model spends its time in, and better layouts of the
+// weights that they read.
 #include "engine/tune.h"
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
 #include <map>
+#include <optional>
+#include <set>
 
-#include "app/bench_sample.h"
 #include "app/checks.h"
 #include "app/command.h"
 #include "app/engine_flags.h"
@@ -15,7 +17,9 @@
 #include "app/profile_words.h"
 #include "app/random_tokens.h"
 #include "app/stopwatch.h"
+#include "app/tune_layouts.h"
 #include "app/tune_report.h"
+#include "app/tune_times.h"
 #include "base/progress.h"
 #include "engine/tune_child.h"
 #include "engine/tuned_options.h"
@@ -28,6 +32,7 @@ constexpr int kDecoded = 12;           // tokens that are timed
 constexpr double kWorthwhile = 0.005;  // share of a plan below which a kernel is left alone
 constexpr double kShortPrompt = 2;     // seconds: read it once more, with everything warm
 constexpr double kFewestSeconds = 2;   // for one kernel
+constexpr double kLayoutShare = 0.4;   // of the time, for layouts
 constexpr uint64_t kPerMille = 1000;
 
 constexpr const char* kExplanation =
@@ -35,9 +40,11 @@ constexpr const char* kExplanation =
     "first: compiles what looks\n"
     "promising, compares its output with the reference, times it with cold weights in turns with "
     "the kernel as it is without\n"
-    "tuning. What is faster is kept for this processor, and every later start uses it. Ctrl-C ends "
-    "the search and keeps what\n"
-    "was found so far. Let the machine do nothing else meanwhile.\n"
+    "tuning. Then the same for weights in other layouts. What is faster is kept for this "
+    "processor, "
+    "and every later start uses\n"
+    "it. Ctrl-C ends the search and keeps what was found so far. Let the machine do nothing else "
+    "meanwhile.\n"
     "\nExamples:\n"
     "  smelt tune -m model.gguf                    ten minutes, shared out by what kernels cost\n"
     "  smelt tune -m model.gguf --minutes 60       longer\n"
@@ -50,41 +57,19 @@ struct TuneFlags {
   int64_t prompt_tokens = 256;
   std::string plan = "both";
   std::string kernel;
+  bool no_layouts = false;
   bool dry_run = false;
-};
-
-// Replays of one plan: what each launch cost, and with which launch values.
-class PlanTimes {
- public:
-  void add(const RunTimes& run) {
-    samples_.resize(run.times_ns.size() - 1);
-    for (size_t i = 0; i + 1 < run.times_ns.size(); ++i)
-      samples_[i].push_back(static_cast<double>(run.times_ns[i + 1] - run.times_ns[i]) * 1e-9);
-    symbols_ = run.symbols;
-    tokens_ = run.tokens;
-    position_ = run.position;
-  }
-
-  void forget() { samples_.clear(); }
-  bool empty() const { return samples_.empty(); }
-  // The least disturbed one.
-  double seconds(size_t launch) const { return sample_of(samples_[launch]).min; }
-  const SymbolValues& symbols() const { return symbols_; }
-  int64_t tokens() const { return tokens_; }
-  int64_t position() const { return position_; }
-
- private:
-  std::vector<std::vector<double>> samples_;  // by launch
-  SymbolValues symbols_;
-  int64_t tokens_ = 0, position_ = 0;
 };
 
 class TuneRun {
  public:
-  TuneRun(const TuneFlags& flags, Session& session, const MachineRates& machine)
+  TuneRun(const TuneFlags& flags, const GgufFile& file, Session& session,
+          const MachineRates& machine)
       : flags_(flags),
         session_(session),
         machine_(machine),
+        layouts_{session, file, times_, machine,
+                 [this](PlanKind plan) { return make_ready(plan); }},
         tokens_(random_tokens(session, flags.prompt_tokens + kDecoded)) {}
 
   // Runs both plans and lists the kernels that are worth a search, those of decode first.
@@ -94,6 +79,7 @@ class TuneRun {
     if (wants("decode")) list(PlanKind::Decode, "decode");
     if (wants("prefill") && prompt().size() > 1) list(PlanKind::Prefill, "prefill");
     session_.observe({});
+    if (wants_layouts()) layout_jobs_ = layout_jobs(layouts_, flags_.kernel);
     if (jobs_.empty() && !flags_.kernel.empty())
       return Error{"[tune] " + flags_.kernel +
                    ": no kernel of these plans has this in its name; --dry-run lists them"};
@@ -102,32 +88,91 @@ class TuneRun {
 
   const std::vector<TuneJob>& jobs() const { return jobs_; }
   const std::vector<TunePlan>& plans() const { return plans_; }
+  const std::vector<LayoutJob>& layout_jobs_found() const { return layout_jobs_; }
 
   // Keeps each gain as soon as it is found.
   Result<std::vector<TunedJob>> tune(const std::string& path) {
     const TunedOptions known = TunedOptions::load(host_target());
     std::vector<TunedJob> done;
     Stopwatch watch;
-    double left = flags_.minutes * 60, shares = 0;
+    double left = flags_.minutes * 60 * (layout_jobs_.empty() ? 1 : 1 - kLayoutShare), shares = 0;
     for (const TuneJob& j : jobs_) shares += j.share;
-    std::string ready;  // the plan whose inputs are in place
     for (size_t i = 0; i < jobs_.size() && !interrupted() && left > 0; ++i) {
       const TuneJob& job = jobs_[i];
-      if (job.plan != ready) SMELT_CHECK(job.plan == "decode" ? decode() : prefill());
-      ready = job.plan;
+      SMELT_CHECK(make_ready(kind_of(job)));
       const double seconds = std::max(left * job.share / shares, kFewestSeconds);
       // What the child does to the session's memory is its own, so that the inputs stay in place here.
       Result<TuneOutcome> outcome = in_child([&] { return tune(job, i, known, seconds); });
       done.push_back(outcome ? TunedJob{job, outcome.take(), ""}
                              : TunedJob{job, {}, outcome.error().message});
       SMELT_CHECK(keep(done.back(), known, path));
+      note_ratio(done.back());
       shares -= job.share;
       left -= watch.lap();
     }
     return done;
   }
 
+  // Keeps each layout as soon as all of its kernels were judged. A kernel that reads a weight whose layout has just
+  // changed is no longer what its launches were timed as, so that its other weights wait for another tune.
+  Result<std::vector<TunedLayout>> tune_layouts(const std::string& path) {
+    std::vector<TunedLayout> done;
+    Stopwatch watch;
+    double left = flags_.minutes * 60 * kLayoutShare, shares = 0;
+    for (const LayoutJob& j : layout_jobs_) shares += j.share();
+    std::set<std::pair<PlanKind, int>> changed;
+    for (size_t i = 0; i < layout_jobs_.size() && !interrupted() && left > 0; ++i) {
+      LayoutJob job = layout_jobs_[i];
+      bool waits = false;
+      for (RoleKernel& k : job.kernels) {
+        waits = waits || changed.count({k.plan, k.kernel}) > 0;
+        if (const auto found = best_ratio_.find(k.name); found != best_ratio_.end())
+          k.best_ratio = found->second;
+      }
+      if (waits) {
+        done.push_back(
+            {.job = job, .not_tried = "a kernel has changed; the next tune tries these"});
+        continue;
+      }
+      const std::string what =
+          "layout " + std::to_string(i + 1) + " of " + std::to_string(layout_jobs_.size());
+      SMELT_TRY(tuned, tune_layout(layouts_, job, left * job.share() / shares, what));
+      const std::vector<TunedEntry> entries = entries_of(tuned);
+      if (!entries.empty()) {
+        SMELT_CHECK(remember_tuned(path, entries));
+        for (const RoleKernel& k : job.kernels) changed.insert({k.plan, k.kernel});
+      }
+      done.push_back(std::move(tuned));
+      shares -= job.share();
+      left -= watch.lap();
+    }
+    return done;
+  }
+
  private:
+  // Those of a prompt and those of a token are judged together.
+  bool wants_layouts() const {
+    return !flags_.no_layouts && !flags_.engine.no_repack && flags_.plan == "both" &&
+           !times_[PlanKind::Prefill].empty();
+  }
+  static PlanKind kind_of(const TuneJob& job) {
+    return job.plan == "decode" ? PlanKind::Decode : PlanKind::Prefill;
+  }
+
+  // Puts the inputs of a plan's launches in place.
+  Status make_ready(PlanKind plan) {
+    const bool for_decode = plan == PlanKind::Decode;
+    if (ready_ && *ready_ == for_decode) return {};
+    SMELT_CHECK(for_decode ? decode() : prefill());
+    ready_ = for_decode;
+    return {};
+  }
+
+  void note_ratio(const TunedJob& tuned) {
+    if (tuned.problem.empty() && tuned.outcome.improved)
+      best_ratio_[tuned.job.name] = tuned.outcome.after_us / tuned.outcome.before_us;
+  }
+
   bool wants(const char* plan) const { return flags_.plan == "both" || flags_.plan == plan; }
   std::span<const int32_t> prompt() const {
     return std::span(tokens_).first(static_cast<size_t>(flags_.prompt_tokens));
@@ -209,7 +254,7 @@ class TuneRun {
 
   Result<TuneOutcome> tune(const TuneJob& job, size_t number, const TunedOptions& known,
                            double seconds) {
-    const PlanKind kind = job.plan == "decode" ? PlanKind::Decode : PlanKind::Prefill;
+    const PlanKind kind = kind_of(job);
     const PlanSites sites(session_, kind, times_[kind].symbols(), machine_.threads,
                           static_cast<double>(session_.stats().bytes_per_token));
     const TuneSite site = sites.site(job.kernel);
@@ -249,7 +294,11 @@ class TuneRun {
   Session& session_;
   const MachineRates& machine_;
   const std::vector<int32_t> tokens_;
-  std::map<PlanKind, PlanTimes> times_;
+  mutable std::map<PlanKind, PlanTimes> times_;
+  const LayoutTuning layouts_;
+  std::optional<bool> ready_;  // the inputs of a token are in place, or those of a prompt
+  std::map<std::string, double> best_ratio_;  // by kernel: with tuned options to without
+  std::vector<LayoutJob> layout_jobs_;
   std::vector<TunePlan> plans_;
   std::vector<TuneJob> jobs_;
 };
@@ -268,19 +317,22 @@ Result<int> run_tune(const TuneFlags& flags) {
   SMELT_TRY(file, open_model(flags.engine.model));
   SMELT_TRY(machine, measure_machine(flags.engine.threads));
   SessionOptions options = session_options(flags.engine);
-  options.use_tuned = false;  // what is compared with is the heuristic's choice
+  // What is compared with is the heuristic's choice, over the layouts that were found before.
+  options.use_tuned = false;
+  options.layouts = TunedOptions::load(host_target()).layouts();
   SMELT_TRY(session, open_session(file, options));
   if (flags.prompt_tokens + kDecoded > session->context())
     return Error{"[tune] " + std::to_string(flags.prompt_tokens + kDecoded) +
                  " tokens do not fit a context of " + std::to_string(session->context()) +
                  "; make it longer with -c, or the prompt shorter with --prompt-tokens"};
   (void)interrupted();
-  TuneRun run(flags, *session, machine);
+  TuneRun run(flags, file, *session, machine);
   const Status surveyed = run.survey();
   if (interrupted()) return kExitInterrupted;
   SMELT_CHECK(surveyed);
   if (flags.dry_run) {
     std::fputs(tune_plan_text(run.plans(), run.jobs()).c_str(), stdout);
+    std::fputs(layout_plan_text(run.layout_jobs_found()).c_str(), stdout);
     return 0;
   }
   SMELT_TRY(done, run.tune(path));
@@ -288,8 +340,11 @@ Result<int> run_tune(const TuneFlags& flags) {
   if (done.size() < run.jobs().size())
     std::printf("%zu of %zu kernels were searched; the others had no time left\n", done.size(),
                 run.jobs().size());
+  SMELT_TRY(layouts, run.tune_layouts(path));
+  std::fputs(layout_report(layouts).c_str(), stdout);
   const bool any =
-      std::any_of(done.begin(), done.end(), [](const TunedJob& t) { return t.outcome.improved; });
+      std::any_of(done.begin(), done.end(), [](const TunedJob& t) { return t.outcome.improved; }) ||
+      std::any_of(layouts.begin(), layouts.end(), [](const TunedLayout& t) { return t.best >= 0; });
   if (any) std::printf("kept in %s\n", path.c_str());
   return interrupted() ? kExitInterrupted : 0;
 }
@@ -312,6 +367,7 @@ Action declare_tune(CLI::App& app) {
       ->check(one_of({"both", "decode", "prefill"}));
   app.add_option("--kernel", flags->kernel, "only kernels with this in their name")
       ->type_name("NAME");
+  app.add_flag("--no-layouts", flags->no_layouts, "search over options alone");
   app.add_flag("--dry-run", flags->dry_run, "list the kernels, search nothing and keep nothing");
   app.footer(kExplanation);
   return [flags] { return run_tune(*flags); };

@@ -84,6 +84,7 @@ int Compiler::add_kernel(Ref tree) {
   Pending pending{.kernel = kernel_count(),
                   .source = {},
                   .question = recipe_question(request, tuned ? format_entry(*tuned) : "")};
+  const std::string wanted = tuned ? to_string(tuned->opts) : "";
   kernels_.push_back({.name = request.name, .tree = tree, .opts = {}});
   const auto known = pending.question.empty() ? std::nullopt : device_.recall(pending.question);
   const auto recipe = known ? parse_recipe(*known, tree->src.size()) : std::nullopt;
@@ -93,6 +94,7 @@ int Compiler::add_kernel(Ref tree) {
   } else {
     generate_kernel(pending);
   }
+  if (!wanted.empty() && to_string(kernels_.back().opts) != wanted) ++tuned_lost_;
   pending_.push_back(std::move(pending));
   return kernel_of_[tree.get()] = kernel_count() - 1;
 }

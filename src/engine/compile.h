@@ -50,6 +50,8 @@ class Compiler {
   int kernel_count() const { return static_cast<int>(kernels_.size()); }
   // Those that code generation made; the others were known from an earlier start (recipe.h).
   int generated() const { return generated_; }
+  // Those whose tuned options no longer stand: the heuristic has chosen theirs.
+  int tuned_lost() const { return tuned_lost_; }
 
   // For people: what a kernel has become on its way, made again.
   Program program(int kernel) const;
@@ -76,7 +78,7 @@ class Compiler {
   std::vector<CompiledKernel> kernels_;
   std::unordered_map<const Node*, int> kernel_of_;
   std::vector<Pending> pending_;
-  int generated_ = 0;
+  int generated_ = 0, tuned_lost_ = 0;
 };
 
 // What the heuristic should know of a CPU.

@@ -50,6 +50,21 @@ int64_t most_bytes(Ref buffer) {
   return bytes;
 }
 
+// Whether kernels of the one can run on the memory of the other.
+bool same_buffers(const Schedule& a, const Schedule& b) {
+  const auto equal = [](const auto& x, const auto& y, auto&& is_same) {
+    return std::equal(x.begin(), x.end(), y.begin(), y.end(), is_same);
+  };
+  return equal(a.temps, b.temps,
+               [](const auto& x, const auto& y) {
+                 return x.bytes == y.bytes && x.offset == y.offset;
+               }) &&
+         equal(a.kernels, b.kernels, [&](const Kernel& x, const Kernel& y) {
+           return equal(x.buffers, y.buffers,
+                        [](Ref p, Ref q) { return p->op == q->op && p->arg.i == q->arg.i; });
+         });
+}
+
 }  // namespace
 
 const std::vector<std::string>& PassSymbols::names() {
@@ -58,20 +73,17 @@ const std::vector<std::string>& PassSymbols::names() {
 }
 
 Pass ModelPasses::decode(const std::atomic<bool>* cancel) const {
-  return all_layers(shape(1), cancel);
+  return stages(shape(1), 0, model_.layers + 2, cancel);
 }
 
 Pass ModelPasses::prefill(const std::atomic<bool>* cancel) const {
-  return all_layers(shape(prefill_tokens() * 8), cancel);
+  return stages(shape(prefill_tokens() * 8), 0, model_.layers + 1, cancel);
 }
 
 Pass ModelPasses::head(int64_t rows) const {
   ModelShape chunk = shape(prefill_tokens() * 8);
   chunk.rows = Dim(rows);
-  Pass pass{.first = model_.layers + 1};
-  pass.segments.push_back(head_segment(file_, model_, chunk));
-  compile(pass, nullptr);
-  return pass;
+  return stages(chunk, model_.layers + 1, model_.layers + 2, nullptr);
 }
 
 Ref ModelPasses::prefill_tokens() const {
@@ -90,25 +102,26 @@ ModelShape ModelPasses::shape(Dim tokens) const {
           .page_entries = layout_.page_entries,
           .cache_type = options_.cache_type,
           .interleave = options_.interleave,
+          .layouts = options_.layouts,
           .quantise = options_.quantise,
           .expand_attention = expand};
 }
 
-Pass ModelPasses::all_layers(const ModelShape& shape, const std::atomic<bool>* cancel) const {
-  Pass pass;
-  pass.segments.push_back(embed_segment(file_, model_, shape));
-  for (int64_t layer = 0; layer < model_.layers; ++layer)
-    pass.segments.push_back(block_segment(file_, model_, shape, layer));
-  if (const_int(shape.tokens.ref)) pass.segments.push_back(head_segment(file_, model_, shape));
-  compile(pass, cancel);
-  return pass;
+Segment ModelPasses::segment(const ModelShape& shape, int64_t stage) const {
+  if (stage == 0) return embed_segment(file_, model_, shape);
+  if (stage <= model_.layers) return block_segment(file_, model_, shape, stage - 1);
+  return head_segment(file_, model_, shape);
 }
 
-void ModelPasses::compile(Pass& pass, const std::atomic<bool>* cancel) const {
+Pass ModelPasses::stages(const ModelShape& shape, int64_t first, int64_t end,
+                         const std::atomic<bool>* cancel) const {
+  Pass pass{.first = first, .shape = shape};
+  for (int64_t stage = first; stage < end; ++stage) pass.segments.push_back(segment(shape, stage));
   for (const Segment& s : pass.segments) {
-    if (cancel && cancel->load(std::memory_order_relaxed)) return;
+    if (cancel && cancel->load(std::memory_order_relaxed)) break;
     pass.compiled.push_back(compiler_.add_segment(s.root));
   }
+  return pass;
 }
 
 std::map<std::string, WeightLayout> ModelPasses::packed_layouts(
@@ -117,7 +130,7 @@ std::map<std::string, WeightLayout> ModelPasses::packed_layouts(
   for (const Pass* pass : passes)
     for (size_t i = 0; i < pass->segments.size(); ++i)
       for (const SlotBinding& slot : pass->segments[i].slots)
-        if (slot.kind == Bound::Weight && slot.layout.interleave > 1)
+        if (slot.kind == Bound::Weight && slot.layout.is_packed())
           layouts[weight_name(*pass, i, slot)] = slot.layout;
   return layouts;
 }
@@ -146,7 +159,7 @@ Plan ModelPasses::plan(const Pass& pass, const PackedWeights& weights, const Ses
     const auto resolve = [&](const SlotBinding& slot) -> const void* {
       if (slot.kind != Bound::Weight) return memory.resolve(slot, layer, stage % 2 == 0);
       const std::string name = weight_name(pass, i, slot);
-      return slot.layout.interleave > 1 ? weights.find(name) : file_.find(name)->data;
+      return slot.layout.is_packed() ? weights.find(name) : file_.find(name)->data;
     };
     out.append(compiler_, pass.compiled[i], pass.segments[i].slots, resolve, arena);
   }
@@ -183,8 +196,29 @@ LaunchBuffer ModelPasses::describe(Ref buffer, const Pass& pass, size_t segment)
   }
   const SlotBinding& slot = pass.segments[segment].slots[static_cast<size_t>(buffer->arg.i)];
   if (slot.kind != Bound::Weight) return {.name = name_of(slot.kind), .bytes = most_bytes(buffer)};
-  return {slot.name, true,
-          static_cast<int64_t>(file_.find(weight_name(pass, segment, slot))->bytes)};
+  const std::string name = weight_name(pass, segment, slot);
+  return {.name = slot.name,
+          .is_weight = true,
+          .bytes = static_cast<int64_t>(file_.find(name)->bytes),
+          .tensor = name,
+          .layout = slot.layout,
+          .role = slot.role};
+}
+
+std::vector<Ref> ModelPasses::trees_with(const Pass& pass, const std::string& role,
+                                         WeightLayout layout) const {
+  ModelShape shape = pass.shape;
+  shape.layouts[role] = layout;
+  std::map<const Node*, Schedule> schedules;
+  std::vector<Ref> trees;
+  for (size_t i = 0; i < pass.segments.size(); ++i) {
+    const Segment other = segment(shape, pass.stage(i));
+    auto [found, is_new] = schedules.try_emplace(other.root.get());
+    if (is_new) found->second = make_schedule(other.root);
+    if (!same_buffers(found->second, compiler_.segment(pass.compiled[i]).schedule)) return {};
+    for (const Kernel& kernel : found->second.kernels) trees.push_back(kernel.tree);
+  }
+  return trees;
 }
 
 double ModelPasses::bytes_read(const Pass& pass) const {

@@ -17,6 +17,7 @@ namespace smelt {
 struct Pass {
   // Stage of the first segment: 0 embed, 1 .. layers the blocks, layers + 1 the head.
   int64_t first = 0;
+  ModelShape shape;
   std::vector<Segment> segments;
   std::vector<int> compiled;  // CompiledSegment of each, in the compiler
 
@@ -35,6 +36,7 @@ struct PassOptions {
   DType cache_type = DType::F32;
   bool quantise = false;  // activations
   int interleave = 1;     // rows of quantised matrices in a group, see WeightLayout
+  LayoutChoice layouts = {};
 };
 
 class ModelPasses {
@@ -58,14 +60,18 @@ class ModelPasses {
             void* arena) const;
 
   std::vector<PlanLaunch> launches(const Pass& pass, const Plan& plan) const;
+  // For each launch the tree of its kernel if weights of `role` lay in another layout; empty if the schedule would be
+  // another one.
+  std::vector<Ref> trees_with(const Pass& pass, const std::string& role, WeightLayout layout) const;
   // Bytes of weights that one replay reads.
   double bytes_read(const Pass& pass) const;
 
  private:
   Ref prefill_tokens() const;
   ModelShape shape(Dim tokens) const;
-  Pass all_layers(const ModelShape& shape, const std::atomic<bool>* cancel) const;
-  void compile(Pass& pass, const std::atomic<bool>* cancel) const;
+  Segment segment(const ModelShape& shape, int64_t stage) const;
+  Pass stages(const ModelShape& shape, int64_t first, int64_t end,
+              const std::atomic<bool>* cancel) const;
   std::string weight_name(const Pass& pass, size_t segment, const SlotBinding& slot) const;
   LaunchBuffer describe(Ref buffer, const Pass& pass, size_t segment) const;
 

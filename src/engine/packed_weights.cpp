@@ -52,7 +52,7 @@ void pack_piece(const PackPiece& piece, std::byte* to) {
   const int64_t blocks = piece.row_bytes() / static_cast<int64_t>(info_of(type).bytes);
   const std::span<const std::byte> from = {piece.from(), static_cast<size_t>(piece.bytes())};
   if (piece.of->is_mapped) advise(from, MADV_POPULATE_READ);
-  interleave_rows(type, piece.of->layout.interleave, piece.rows, blocks, from.data(), to);
+  interleave_rows(type, piece.of->layout, piece.rows, blocks, from.data(), to);
   if (piece.of->is_mapped) advise(from, MADV_DONTNEED);
 }
 

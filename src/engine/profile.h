@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "codegen/codegen.h"
+#include "model/dequant.h"
 #include "runtime/kernel_entry.h"
 #include "runtime/workers.h"
 
@@ -25,6 +26,10 @@ struct LaunchBuffer {
       name;  // of a weight: its tensor without "blk.N."; else what it is for: "hidden", "cache", "temp 3"
   bool is_weight = false;
   int64_t bytes = 0;  // of a weight: all of its tensor; else as many as it may need
+  // Of a weight: its tensor in the file, how it lies, and its role, if that is a choice (model/layout_choice.h).
+  std::string tensor = {};
+  WeightLayout layout = {};
+  std::string role = {};
 };
 
 struct PlanLaunch {

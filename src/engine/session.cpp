@@ -38,9 +38,9 @@ class SessionState {
     hooks_ = &hooks;
     report("compiling", 0);
     SMELT_CHECK(open_device());
-    decode_.pass = passes_->decode(hooks.cancel);
-    prefill_.pass = passes_->prefill(hooks.cancel);
-    head_.pass = passes_->head(1);
+    make_passes(layouts_);
+    // Layouts go with the options that were found with them.
+    if (!layouts_.empty() && compiler_->tuned_lost() > 0) make_passes(options_.layouts);
     SMELT_CHECK(not_cancelled());
     const PackPlan packing = PackPlan::make(file_, passes_->packed_layouts(all_passes()));
     const int64_t arena_bytes = passes_->arena_bytes(all_passes());
@@ -99,6 +99,9 @@ class SessionState {
   std::vector<PlanLaunch> launches(PlanKind kind) const {
     const Runnable& r = of_kind(kind);
     return passes_->launches(r.pass, r.plan);
+  }
+  std::vector<Ref> trees_with(PlanKind kind, const std::string& role, WeightLayout layout) const {
+    return passes_->trees_with(of_kind(kind).pass, role, layout);
   }
 
   int kernel_count() const { return compiler_->kernel_count(); }
@@ -169,13 +172,25 @@ class SessionState {
     if (const std::string missing = missing_instructions(device_->target()); !missing.empty())
       note(missing);
     compiler_ = std::make_unique<Compiler>(*device_, PassSymbols::names());
-    if (options_.use_tuned) compiler_->use_tuned(TunedOptions::load(device_->target()));
+    layouts_ = options_.layouts;
+    if (options_.use_tuned) {
+      TunedOptions tuned = TunedOptions::load(device_->target());
+      layouts_.merge(tuned.layouts());
+      compiler_->use_tuned(std::move(tuned));
+    }
+    return {};
+  }
+
+  void make_passes(const LayoutChoice& layouts) {
     const PassOptions pass_options{
         .cache_type = options_.cache_type,
         .quantise = options_.quantise_activations,
-        .interleave = options_.repack ? machine_of(device_->target()).lanes : 1};
+        .interleave = options_.repack ? machine_of(device_->target()).lanes : 1,
+        .layouts = layouts};
     passes_ = std::make_unique<ModelPasses>(file_, model_, layout_, pass_options, *compiler_);
-    return {};
+    decode_.pass = passes_->decode(hooks_->cancel);
+    prefill_.pass = passes_->prefill(hooks_->cancel);
+    head_.pass = passes_->head(1);
   }
 
   Status load(const PackPlan& packing) {
@@ -302,6 +317,7 @@ class SessionState {
   const Hyperparameters model_;
   const SessionOptions options_;
   const SessionLayout layout_;
+  LayoutChoice layouts_;
   const Session::OpenHooks* hooks_ = nullptr;  // while opening
   std::unique_ptr<CpuDevice> device_;
   std::unique_ptr<Compiler> compiler_;
@@ -349,6 +365,10 @@ void Session::observe(std::function<void(const RunTimes&)> observer) {
   state_->observe(std::move(observer));
 }
 std::vector<PlanLaunch> Session::launches(PlanKind plan) const { return state_->launches(plan); }
+std::vector<Ref> Session::trees_with(PlanKind plan, const std::string& role,
+                                     WeightLayout layout) const {
+  return state_->trees_with(plan, role, layout);
+}
 int Session::kernel_count() const { return state_->kernel_count(); }
 KernelDescription Session::kernel(int number) const { return state_->kernel(number); }
 KernelListing Session::listing(int kernel, bool with_assembly) const {

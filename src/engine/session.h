@@ -13,6 +13,7 @@
 #include "base/result.h"
 #include "gguf/gguf.h"
 #include "graph/dtype.h"
+#include "model/layout_choice.h"
 
 namespace smelt {
 
@@ -23,10 +24,11 @@ struct SessionOptions {
   // Products take activations as 8-bit integers with a scale for each 32 (model/dequant.h has the error); else as F32.
   bool quantise_activations = true;
   int64_t prefill_chunk = 512;  // tokens appended by one run of the prefill plan
-  bool repack =
-      true;  // copy quantised weights into the layout that kernels read fastest; else read the file in place
-  bool use_tuned = true;    // options that `smelt tune` has found (engine/tuned_options.h)
-  bool pack_cache = false;  // keep these copies on disk, and map what an earlier start has kept
+  // Copy quantised weights into the layout that kernels read fastest; else read the file in place.
+  bool repack = true;
+  bool use_tuned = true;      // what `smelt tune` has found (engine/tuned_options.h)
+  LayoutChoice layouts = {};  // of weights that are repacked; these go over tuned ones
+  bool pack_cache = false;    // keep these copies on disk, and map what an earlier start has kept
   bool use_kernel_cache = true;  // look for compiled kernels on disk, and leave them there
 };
 
@@ -101,6 +103,9 @@ class Session {
   // Calls `observer` after each replay of a plan, with the time of every launch; see engine/profile.h.
   void observe(std::function<void(const RunTimes&)> observer);
   std::vector<PlanLaunch> launches(PlanKind plan) const;
+  // For each launch the tree of its kernel if weights of `role` lay in another layout. Empty if the schedule would be
+  // another one. For trials: nothing is compiled.
+  std::vector<Ref> trees_with(PlanKind plan, const std::string& role, WeightLayout layout) const;
   int kernel_count() const;
   KernelDescription kernel(int number) const;
   KernelListing listing(int kernel, bool with_assembly) const;

@@ -19,7 +19,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kHopeless = 1.5;     // times the estimate of the best: not compiled
+constexpr double kHopeless = 1.5;  // times the estimate of the best: not compiled
+constexpr double kHopelessStart =
+    1.5;  // times as slow as over the weights as they are: a layout is given up
 constexpr double kAtTheFloor = 1.03;  // times what memory takes: nothing left to gain
 constexpr int kStale = 2;             // generations without a gain that end a search
 constexpr double kStep = 0.01;        // what counts as one
@@ -58,13 +60,15 @@ class Search {
          Candidate base, double bytes)
       : request_(request),
         site_(request.site),
+        now_(request.now ? *request.now : request.site),
         limits_(request.limits),
         device_(device),
         judge_(std::move(judge)),
         bench_(std::move(bench)),
         base_(std::move(base)),
         bytes_(bytes) {
-    seen_.insert(base_.program);
+    if (!is_other_layout()) seen_.insert(base_.program);
+    out_.kernel = kernel_hash(site_.tree);
     out_.before = out_.after = base_.opts;
     out_.program = base_.program;
     out_.judged_elements = judge_.elements();
@@ -73,6 +77,7 @@ class Search {
 
   TuneOutcome run() {
     start();
+    if (is_other_layout() && best_score() > kHopelessStart) return finished();
     // At least one generation, whatever the floor: on a busy machine memory seems slower than it is.
     for (int stale = 0; stale < kStale && !must_stop();) {
       const double before = best_score();
@@ -80,11 +85,15 @@ class Search {
       stale = best_score() < before * (1 - kStep) ? 0 : stale + 1;
       if (at_the_floor()) break;
     }
-    finish();
-    return std::move(out_);
+    return finished();
   }
 
  private:
+  TuneOutcome finished() {
+    finish();
+    return std::move(out_);
+  }
+  bool is_other_layout() const { return &now_ != &site_; }
   bool cancelled() const { return request_.cancel && *request_.cancel; }
   double elapsed() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
   bool must_stop() const {
@@ -93,12 +102,23 @@ class Search {
     if (request_.progress) request_.progress(std::min(std::max(time, count), 1.0));
     return cancelled() || time > 1 - kFinalShare || count >= 1;
   }
-  double best_score() const { return timed_.empty() ? 1 : std::min(timed_.front().score, 1.0); }
+  double best_score() const {
+    if (is_other_layout()) return timed_.empty() ? kHopelessStart : timed_.front().score;
+    return timed_.empty() ? 1 : std::min(timed_.front().score, 1.0);
+  }
   bool at_the_floor() const {
     return base_us_ > 0 && best_score() * base_us_ < out_.floor_us * kAtTheFloor;
   }
 
   // --- candidates
+
+  KernelOpts heuristic_options() const {
+    return generate({.tree = site_.tree,
+                     .name = site_.name,
+                     .machine = machine_of(request_.target),
+                     .symbols = site_.symbol_names})
+        .opts;
+  }
 
   Program program_of(const KernelOpts& opts) const {
     return generate({.tree = site_.tree,
@@ -179,10 +199,10 @@ class Search {
     const std::vector<KernelEntry> entries = device_.compile(sources);
     out_.counts.compiled += static_cast<int>(batch.size());
     std::vector<Candidate> right;
-    site_.prepare();
+    now_.prepare();
     for (size_t i = 0; i < batch.size() && !cancelled(); ++i) {
       batch[i].entry = entries[i];
-      const std::string problem = judge_.problem_with(entries[i]);
+      const std::string problem = judge_.problem_with(entries[i], site_.launches[0]);
       if (problem.empty()) {
         right.push_back(std::move(batch[i]));
       } else if (++out_.counts.wrong; out_.wrong.size() < kWrongTold) {
@@ -202,11 +222,17 @@ class Search {
                       kMostRounds);
   }
 
-  // The heuristic's kernel first, then the candidates; and the seconds that a round took.
+  // The heuristic's kernel first, then the candidates.
+  std::vector<TimedKernel> timed_kernels(const std::vector<Candidate>& candidates) const {
+    std::vector<TimedKernel> kernels = {{base_.entry, now_.launches}};
+    for (const Candidate& c : candidates) kernels.push_back({c.entry, site_.launches});
+    return kernels;
+  }
+
+  // Their samples, and the seconds that a round took.
   std::pair<std::vector<std::vector<double>>, double> samples_of(
       const std::vector<Candidate>& candidates, int rounds) {
-    std::vector<KernelEntry> kernels = {base_.entry};
-    for (const Candidate& c : candidates) kernels.push_back(c.entry);
+    const std::vector<TimedKernel> kernels = timed_kernels(candidates);
     const auto start = Clock::now();
     auto samples = bench_.run(kernels, rounds, request_.cancel);
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
@@ -241,16 +267,24 @@ class Search {
 
   void start() {
     look_at_nests();
-    Candidate base = base_;
-    base.score = 1;
-    timed_.push_back(std::move(base));
     std::vector<KernelOpts> starts;
+    KernelOpts chosen = base_.opts;
+    if (is_other_layout()) {
+      // What the heuristic chooses for this layout, and what it has chosen for the other one.
+      chosen = heuristic_options();
+      starts.push_back(chosen);
+      if (why_not_opts(site_.tree, base_.opts).empty()) starts.push_back(base_.opts);
+    } else {
+      Candidate base = base_;
+      base.score = 1;
+      timed_.push_back(std::move(base));
+    }
     for (const KernelOpts& known : request_.known)
       if (why_not_opts(site_.tree, known).empty()) starts.push_back(known);
     for (size_t nest : worth_changing_)
       for (std::vector<Opt>& other :
            starting_points(nests_[nest], machine_of(request_.target), is_local(nest))) {
-        KernelOpts opts = base_.opts;
+        KernelOpts opts = chosen;
         opts[nest] = std::move(other);
         starts.push_back(std::move(opts));
       }
@@ -305,19 +339,19 @@ class Search {
     out_.interrupted = cancelled();
     std::vector<Candidate> last;
     for (const Candidate& c : timed_)
-      if (last.size() < kFinalists && c.score > 0 && c.program != base_.program) last.push_back(c);
-    site_.prepare();
+      if (last.size() < kFinalists && c.score > 0 && c.entry != base_.entry) last.push_back(c);
+    now_.prepare();
     const int rounds = kLastRounds * (last.empty() ? kFewestRounds : rounds_for_last(last));
-    std::vector<KernelEntry> kernels = {base_.entry};
-    for (const Candidate& c : last) kernels.push_back(c.entry);
+    const std::vector<TimedKernel> kernels = timed_kernels(last);
     // Not interrupted: what was found is to be worth something.
     const auto samples = bench_.run(kernels, out_.interrupted ? kFewestRounds : rounds, nullptr);
     out_.before_us = out_.after_us = typical_of(samples[0]) * 1e6;
+    if (is_other_layout()) out_.after_us = std::numeric_limits<double>::infinity();
     for (size_t i = 0; i < last.size(); ++i) {
       const double us = typical_of(samples[i + 1]) * 1e6;
       if (us >= out_.after_us) continue;
-      site_.prepare();
-      if (!judge_.is_steady(last[i].entry)) {
+      now_.prepare();
+      if (!judge_.is_steady(last[i].entry, site_.launches[0])) {
         ++out_.counts.wrong;
         out_.wrong.push_back(to_string(last[i].opts) +
                              ": the output depends on the number of threads");
@@ -338,7 +372,7 @@ class Search {
   }
 
   const TuneRequest& request_;
-  const TuneSite& site_;
+  const TuneSite &site_, &now_;
   const TuneLimits& limits_;
   CpuDevice& device_;
   TuneJudge judge_;
@@ -365,7 +399,7 @@ double weight_bytes(const TuneSite& site, const KernelCost& cost) {
 }  // namespace
 
 Result<TuneOutcome> tune_kernel(const TuneRequest& request) {
-  const TuneSite& site = request.site;
+  const TuneSite& site = request.now ? *request.now : request.site;
   // A device of its own, so that the code of candidates goes when the search is over.
   SMELT_TRY(device, CpuDevice::open({.threads = request.threads, .use_cache = false}));
   CodegenResult made = generate({.tree = site.tree,
@@ -389,8 +423,11 @@ Result<TuneOutcome> tune_kernel(const TuneRequest& request) {
                       .seconds;
   SMELT_TRY(judge, TuneJudge::make(site, base.entry, device->workers()));
   SMELT_TRY(bench, ColdBench::make(site, weights, request.target, device->workers()));
-  return Search(request, *device, std::move(judge), std::move(bench), std::move(base), weights)
-      .run();
+  TuneOutcome found =
+      Search(request, *device, std::move(judge), std::move(bench), std::move(base), weights).run();
+  if (std::isinf(found.after_us))
+    return Error{"[tune] " + site.name + ": nothing was found that agrees, in the time there was"};
+  return found;
 }
 
 }  // namespace smelt

@@ -6,7 +6,9 @@
 //   kernel, weights cold (tune_bench.h)
 //   at last: the best few against the heuristic's once more, with many more rounds
 //
-// Nests of a kernel are searched together: a step changes one of them.
+// Nests of a kernel are searched together: a step changes one of them. The same search goes over a kernel whose weights
+// lie in another layout: it is judged by, and timed in turns with, the kernel over the weights as they are
+// (tune_layout.h).
 #pragma once
 
 #include <atomic>
@@ -43,6 +45,7 @@ struct TuneOutcome {
   double before_us = 0, after_us = 0;  // of the last comparison: see typical_of()
   uint64_t program = 0;                // program_hash() of the best
   bool improved = false;
+  uint64_t kernel = 0;  // kernel_hash() of what was searched
   double floor_us = 0;  // what memory alone would take
   TuneCounts counts;
   std::vector<std::string> wrong;  // of candidates that disagreed: options and where
@@ -52,6 +55,9 @@ struct TuneOutcome {
 
 struct TuneRequest {
   const TuneSite& site;
+  // The same kernel with the same inputs and outputs, over weights in the layout that they have now; null: `site`. What
+  // was found is then the best of `site`, faster or not.
+  const TuneSite* now = nullptr;
   const CpuTarget& target;
   int threads = 1;
   double bytes_per_second = 0;    // that memory gives to all threads

@@ -50,7 +50,7 @@ Result<ColdBench> ColdBench::make(const TuneSite& site, double launch_bytes,
   return bench;
 }
 
-std::vector<std::vector<double>> ColdBench::run(std::span<const KernelEntry> kernels, int rounds,
+std::vector<std::vector<double>> ColdBench::run(std::span<const TimedKernel> kernels, int rounds,
                                                 const std::atomic<bool>* cancel) {
   std::vector<const void*> stretches;
   if (other_.size() > 0) {
@@ -67,8 +67,8 @@ std::vector<std::vector<double>> ColdBench::run(std::span<const KernelEntry> ker
     // Every round begins with another kernel, so that none always follows the same one.
     for (size_t k = 0; k < kernels.size(); ++k) {
       if (!stretches.empty()) launches.push_back({read_stretches, stretches.data()});
-      launches.push_back({kernels[(k + static_cast<size_t>(round)) % kernels.size()],
-                          site_->launches[next_launch_++ % site_->launches.size()]});
+      const TimedKernel& timed = kernels[(k + static_cast<size_t>(round)) % kernels.size()];
+      launches.push_back({timed.entry, timed.launches[next_launch_++ % timed.launches.size()]});
     }
     std::vector<int64_t> times(launches.size() + 1);
     workers_->run(launches, site_->symbols.data(), {.times_ns = times});

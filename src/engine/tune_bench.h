@@ -16,6 +16,12 @@
 
 namespace smelt {
 
+// A kernel and the arguments of its launches, which it goes round.
+struct TimedKernel {
+  KernelEntry entry = nullptr;
+  std::span<const void* const* const> launches;
+};
+
 class ColdBench {
  public:
   // `launch_bytes`: of weights that one launch reads. REQUIRES: site and workers outlive it.
@@ -24,7 +30,7 @@ class ColdBench {
 
   // Seconds of a launch: for each kernel one sample from each round, the kernels of a round one after the other. Stops
   // before a round once `cancel` is true. REQUIRES: the site is prepared.
-  std::vector<std::vector<double>> run(std::span<const KernelEntry> kernels, int rounds,
+  std::vector<std::vector<double>> run(std::span<const TimedKernel> kernels, int rounds,
                                        const std::atomic<bool>* cancel);
 
   // Other memory that is read before each launch; 0: the weights of the other layers do.

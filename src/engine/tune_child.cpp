@@ -85,12 +85,13 @@ class Fields {
 
 std::string format_outcome(const TuneOutcome& o) {
   char numbers[400];
-  std::snprintf(numbers, sizeof numbers,
-                "before_us %.6g\nafter_us %.6g\nfloor_us %.6g\nprogram %llu\nimproved %d\n"
-                "interrupted %d\nconsidered %d\nhopeless %d\ncompiled %d\nwrongs %d\njudged %zu\n",
-                o.before_us, o.after_us, o.floor_us, static_cast<unsigned long long>(o.program),
-                o.improved, o.interrupted, o.counts.considered, o.counts.hopeless,
-                o.counts.compiled, o.counts.wrong, o.judged_elements);
+  std::snprintf(
+      numbers, sizeof numbers,
+      "before_us %.6g\nafter_us %.6g\nfloor_us %.6g\nprogram %llu\nkernel %llu\nimproved %d\n"
+      "interrupted %d\nconsidered %d\nhopeless %d\ncompiled %d\nwrongs %d\njudged %zu\n",
+      o.before_us, o.after_us, o.floor_us, static_cast<unsigned long long>(o.program),
+      static_cast<unsigned long long>(o.kernel), o.improved, o.interrupted, o.counts.considered,
+      o.counts.hopeless, o.counts.compiled, o.counts.wrong, o.judged_elements);
   std::string text = numbers;
   text += "before " + to_string(o.before) + "\nafter " + to_string(o.after) + "\n";
   for (const std::string& wrong : o.wrong) text += "wrong " + wrong + "\n";
@@ -102,13 +103,13 @@ Result<TuneOutcome> parse_outcome(std::string_view text) {
   const Fields fields(text);
   TuneOutcome o;
   int improved = 0, interrupted = 0;
-  const bool ok = fields.read("before_us", o.before_us) && fields.read("after_us", o.after_us) &&
-                  fields.read("floor_us", o.floor_us) && fields.read("program", o.program) &&
-                  fields.read("improved", improved) && fields.read("interrupted", interrupted) &&
-                  fields.read("considered", o.counts.considered) &&
-                  fields.read("hopeless", o.counts.hopeless) &&
-                  fields.read("compiled", o.counts.compiled) &&
-                  fields.read("wrongs", o.counts.wrong) && fields.read("judged", o.judged_elements);
+  const bool ok =
+      fields.read("before_us", o.before_us) && fields.read("after_us", o.after_us) &&
+      fields.read("floor_us", o.floor_us) && fields.read("program", o.program) &&
+      fields.read("kernel", o.kernel) && fields.read("improved", improved) &&
+      fields.read("interrupted", interrupted) && fields.read("considered", o.counts.considered) &&
+      fields.read("hopeless", o.counts.hopeless) && fields.read("compiled", o.counts.compiled) &&
+      fields.read("wrongs", o.counts.wrong) && fields.read("judged", o.judged_elements);
   if (!ok) return Error{"[tune] the search told something else"};
   SMELT_TRY(before, parse_kernel_opts(fields.text("before")));
   SMELT_TRY(after, parse_kernel_opts(fields.text("after")));

@@ -76,7 +76,7 @@ Result<TuneJudge> TuneJudge::make(const TuneSite& site, KernelEntry base, Worker
   site.prepare();
   SMELT_CHECK(judge.ask_interpreter());
   judge.poison();
-  judge.run(base);
+  judge.run(base, site.launches[0]);
   if (const std::string problem = judge.compare_elements(); !problem.empty())
     return Error{"[tune] " + site.name +
                  ": without tuning it disagrees with the interpreter: " + problem};
@@ -160,8 +160,8 @@ void TuneJudge::poison() {
     std::memset(memory(e.buffer) + e.offset, 0xff, static_cast<size_t>(size_of(e.dtype)));
 }
 
-void TuneJudge::run(KernelEntry kernel) {
-  const Launch launch{kernel, site_->launches[0]};
+void TuneJudge::run(KernelEntry kernel, const void* const* arguments) {
+  const Launch launch{kernel, arguments};
   workers_->run({&launch, 1}, site_->symbols.data());
 }
 
@@ -202,10 +202,10 @@ std::string TuneJudge::compare_region(const Region& region) const {
              : "buffer " + std::to_string(region.buffer) + " is off everywhere, by a little";
 }
 
-std::string TuneJudge::problem_with(KernelEntry kernel) {
+std::string TuneJudge::problem_with(KernelEntry kernel, const void* const* arguments) {
   if (in_place_) site_->prepare();
   poison();
-  run(kernel);
+  run(kernel, arguments);
   std::string problem = compare_elements();
   for (size_t i = 0; i < regions_.size() && problem.empty(); ++i)
     problem = compare_region(regions_[i]);
@@ -213,7 +213,7 @@ std::string TuneJudge::problem_with(KernelEntry kernel) {
   return problem;
 }
 
-bool TuneJudge::is_steady(KernelEntry kernel) {
+bool TuneJudge::is_steady(KernelEntry kernel, const void* const* arguments) {
   const auto output = [&] {
     std::vector<std::byte> out;
     for (const Region& r : regions_)
@@ -224,12 +224,12 @@ bool TuneJudge::is_steady(KernelEntry kernel) {
     return out;
   };
   if (in_place_) site_->prepare();
-  run(kernel);
+  run(kernel, arguments);
   const std::vector<std::byte> together = output();
   if (in_place_) site_->prepare();
   poison();
   for (int64_t part = 0; part < kOtherParts; ++part)
-    kernel(site_->launches[0], site_->symbols.data(), part, kOtherParts);
+    kernel(arguments, site_->symbols.data(), part, kOtherParts);
   return output() == together;
 }
 

@@ -22,12 +22,13 @@ class TuneJudge {
   // take too long to find out. Prepares the site. REQUIRES: site and workers outlive the judge.
   static Result<TuneJudge> make(const TuneSite& site, KernelEntry base, Workers& workers);
 
-  // What is wrong with a kernel's output; empty if nothing is. REQUIRES: the site is prepared, or nobody but the judge
-  // has run anything on it since it was.
-  std::string problem_with(KernelEntry kernel);
+  // What is wrong with a kernel's output; empty if nothing is. `arguments`: of the site's first launch, or with the
+  // weights in another layout. REQUIRES: the site is prepared, or nobody but the judge has run anything on it since it
+  // was.
+  std::string problem_with(KernelEntry kernel, const void* const* arguments);
 
   // The same output, bit by bit, for other numbers of workers. REQUIRES: as problem_with().
-  bool is_steady(KernelEntry kernel);
+  bool is_steady(KernelEntry kernel, const void* const* arguments);
 
   size_t elements() const { return expected_.size(); }  // judged by the interpreter
   int64_t bytes() const;                                // compared with the heuristic's kernel
@@ -45,7 +46,7 @@ class TuneJudge {
   void find_regions();
   Status ask_interpreter();
   void poison();
-  void run(KernelEntry kernel);
+  void run(KernelEntry kernel, const void* const* arguments);
   std::string compare_elements() const;
   std::string compare_region(const Region& region) const;
   std::byte* memory(int64_t buffer) const;

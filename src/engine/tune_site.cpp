@@ -57,9 +57,14 @@ PlanSites::PlanSites(const Session& session, PlanKind plan, const SymbolValues& 
 
 PlanSites::~PlanSites() = default;
 
-TuneSite PlanSites::site(int kernel) const {
+TuneSite PlanSites::site(int kernel) const { return site_of(launches_of(state_->plan, kernel)); }
+
+TuneSite PlanSites::site_of_launch(size_t launch) const { return site_of({launch}); }
+
+// Of launches of one kernel that share their inputs.
+TuneSite PlanSites::site_of(const std::vector<size_t>& launches) const {
   State& state = *state_;
-  const std::vector<size_t> launches = launches_of(state.plan, kernel);
+  const int kernel = state.plan[launches.front()].kernel;
   const KernelDescription description = state.session.kernel(kernel);
   TuneSite site{.name = description.name,
                 .tree = description.tree,

@@ -48,8 +48,12 @@ class PlanSites {
 
   // Of a kernel that the plan launches.
   TuneSite site(int kernel) const;
+  // Of one launch of the plan alone.
+  TuneSite site_of_launch(size_t launch) const;
 
  private:
+  TuneSite site_of(const std::vector<size_t>& launches) const;
+
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -24,7 +24,7 @@ constexpr std::string_view kHeader =
 constexpr int kFormat = 1;  // raise it when options come to mean something else
 constexpr uint64_t kLargestFile = 64 << 20;
 constexpr int64_t kAnySize = int64_t{1} << 20;
-constexpr std::string_view kNoOptions = "none", kBetweenNests = " | ";
+constexpr std::string_view kNoOptions = "none", kBetweenNests = " | ", kLayout = "layout=";
 
 constexpr const char* kBuiltIn[] = {
 #define TUNED(line) line,
@@ -108,6 +108,8 @@ uint64_t kernel_hash(Ref tree) {
   })));
 }
 
+uint64_t role_hash(const std::string& role) { return hash_of("role " + role); }
+
 uint64_t program_hash(const Program& program) {
   Program nameless = program;
   nameless.name.clear();
@@ -156,8 +158,10 @@ Result<KernelOpts> parse_kernel_opts(std::string_view text) {
 std::string format_entry(const TunedEntry& entry) {
   char times[64];
   std::snprintf(times, sizeof times, " %.3f %.3f ", entry.before_us, entry.after_us);
-  const std::string line = hex(entry.kernel) + " " + entry.device + " " + entry.compiler + " " +
-                           hex(entry.program) + times + entry.name + " " + to_string(entry.opts);
+  const std::string line =
+      hex(entry.kernel) + " " + entry.device + " " + entry.compiler + " " + hex(entry.program) +
+      times + entry.name + " " +
+      (entry.layout ? std::string(kLayout) + to_string(*entry.layout) : to_string(entry.opts));
   return hex(hash_of(line)) + " " + line;
 }
 
@@ -174,6 +178,12 @@ Result<TunedEntry> parse_tuned_entry(std::string_view line) {
        words.number(entry.after_us);
   entry.name = words.next();
   if (!ok) return Error{"it is not of this form"};
+  if (words.rest().starts_with(kLayout)) {
+    entry.layout = parse_layout(words.rest().substr(kLayout.size()));
+    if (!entry.layout || entry.kernel != role_hash(entry.name))
+      return Error{"its layout is none for this role"};
+    return entry;
+  }
   SMELT_TRY(opts, parse_kernel_opts(words.rest()));
   entry.opts = std::move(opts);
   return entry;
@@ -203,6 +213,13 @@ TunedOptions::TunedOptions(std::span<const TunedEntry> entries, const CpuTarget&
   const std::string device = device_text(target), compiler = compiler_text();
   for (const TunedEntry& entry : entries)
     if (entry.device == device && entry.compiler == compiler) entries_[entry.kernel] = entry;
+}
+
+LayoutChoice TunedOptions::layouts() const {
+  LayoutChoice layouts;
+  for (const auto& [kernel, entry] : entries_)
+    if (entry.layout) layouts[entry.name] = *entry.layout;
+  return layouts;
 }
 
 TunedOptions TunedOptions::load(const CpuTarget& target, TunedComplaint complain) {

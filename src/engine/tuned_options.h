@@ -1,8 +1,12 @@
-// Options found by `smelt tune`: remembered beside the kernel cache, used by every later compilation.
+// Options of kernels and layouts of weights found by `smelt tune`: remembered beside the kernel cache, used by every
+// later start.
 //
 // An entry belongs to one kernel (a hash of its tree) on one kind of processor, made by one version of the compiler.
 // It holds a hash of the program that was compared with the reference, so that options never bring code to life that
 // nobody has checked: where code generation has changed since, the entry does not count.
+//
+// An entry of a layout belongs to a role (model/layout_choice.h) in place of a kernel. The kernels that read such
+// weights have entries of their own, for their trees over that layout.
 //
 // The database is one text file, an entry a line, each with a checksum. It is replaced as a whole, by rename; several
 // processes may use it.
@@ -20,24 +24,28 @@
 #include "base/result.h"
 #include "base/target.h"
 #include "codegen/codegen.h"
+#include "model/layout_choice.h"
 
 namespace smelt {
 
 struct TunedEntry {
-  uint64_t kernel = 0;   // kernel_hash()
+  uint64_t kernel = 0;   // kernel_hash(); of a layout role_hash()
   std::string device;    // device_text()
   std::string compiler;  // compiler_text()
   uint64_t program = 0;  // program_hash() of what was checked
   double before_us =
       0;                // a launch with the heuristic's options, weights in memory and not in cache
   double after_us = 0;  // and with these
-  std::string name;     // for people
+  std::string name;     // for people; of a layout its role
   KernelOpts opts;
+  std::optional<WeightLayout>
+      layout;  // in place of options; the times are of all kernels that read such weights
 };
 
 // Of a kernel's tree, the same in every process. Symbolic sizes count by name: how large they may get does not matter,
 // so that a kernel is the same one for every length of context.
 uint64_t kernel_hash(Ref tree);
+uint64_t role_hash(const std::string& role);
 // Of the code alone, whatever its name.
 uint64_t program_hash(const Program& program);
 // What code generation knows of a CPU: "x86_64/znver4/64x32+avx512+avx512_vnni".
@@ -68,12 +76,13 @@ class TunedOptions {
   TunedOptions(std::span<const TunedEntry> entries, const CpuTarget& target,
                TunedComplaint complain);
 
-  // Those that are part of the program, and over them those of the database. Without a cache folder, or with a database
-  // that cannot be read, the former alone.
+  // Those that are part of the program, and over them those of the database. Without a cache folder, or with a
+  // database that cannot be read, the former alone.
   static TunedOptions load(const CpuTarget& target, TunedComplaint complain = complain_on_stderr);
 
   size_t size() const { return entries_.size(); }
   const TunedEntry* find(Ref tree) const;
+  LayoutChoice layouts() const;
 
   // The kernel with its tuned options, where there are any and they still stand: they fit the tree, the program is
   // legal and is the one that was checked. Else nothing; what no longer stands is complained about and never tried

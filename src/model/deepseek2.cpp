@@ -19,8 +19,9 @@ Dim times(Dim x, int64_t factor) {
 // The slots of a segment under construction, numbered in the order in which the pass asks for them.
 class Slots {
  public:
-  int add(Bound kind, std::string name = "", double share = 1, WeightLayout layout = {}) {
-    list_.push_back({kind, std::move(name), share, layout});
+  int add(Bound kind) { return add(SlotBinding{.kind = kind}); }
+  int add(SlotBinding binding) {
+    list_.push_back(std::move(binding));
     return static_cast<int>(list_.size()) - 1;
   }
   Tensor input(Bound kind, DType dtype, std::vector<Dim> shape, const char* name) {
@@ -42,16 +43,20 @@ class Slots {
 class Weights {
  public:
   Weights(const GgufFile& file, const std::string& prefix, const std::vector<TensorShape>& shapes,
-          Slots& slots, int interleave)
+          Slots& slots, const ModelShape& wanted)
       : slots_(slots) {
     for (const TensorShape& shape : shapes) {
       const GgufTensor* tensor = file.find(prefix + shape.name);
       ENSURE(tensor,
              prefix + shape.name + " is missing: the hyper-parameters are those of another file");
-      const bool fits =
-          !shape.rows.empty() && can_interleave(tensor->type, shape.rows.back(), interleave);
-      const WeightLayout layout{fits ? interleave : 1};
-      const int slot = slots.add(Bound::Weight, shape.name, shape.share_of_read, layout);
+      SlotBinding binding{
+          .kind = Bound::Weight, .name = shape.name, .share_of_read = shape.share_of_read};
+      if (wanted.interleave > 1 && !shape.rows.empty() && !is_plain(tensor->type)) {
+        binding.role = role_of(shape, tensor->type, wanted.quantise);
+        binding.layout = layout_of(binding.role, tensor->type, shape.rows.back(), wanted);
+      }
+      const WeightLayout layout = binding.layout;
+      const int slot = slots.add(std::move(binding));
       std::vector<Dim> rows(shape.rows.begin(), shape.rows.end());
       list_.push_back(
           {shape.name, slot, tensor->type, layout,
@@ -97,6 +102,15 @@ class Weights {
     WeightLayout layout;
     Tensor raw;
   };
+
+  static WeightLayout layout_of(const std::string& role, GgufType type, int64_t rows,
+                                const ModelShape& wanted) {
+    const auto chosen = wanted.layouts.find(role);
+    return chosen != wanted.layouts.end() && fits(chosen->second, type, rows)
+               ? chosen->second
+               : default_layout(type, rows, wanted.interleave);
+  }
+
   const Entry& find(const std::string& name) const {
     for (const Entry& entry : list_)
       if (entry.name == name) return entry;
@@ -500,7 +514,7 @@ Tensor feed_forward(Block& b, Tensor normed, bool is_moe) {
 
 Segment embed_segment(const GgufFile& file, const Hyperparameters& model, const ModelShape& shape) {
   Slots slots;
-  const Weights weights(file, "", {embedding_tensor(model)}, slots, 1);  // rows are looked up
+  const Weights weights(file, "", {embedding_tensor(model)}, slots, {});  // rows are looked up
   const Tensor tokens = slots.input(Bound::Tokens, DType::I32, {shape.tokens}, "tokens");
   const Tensor rows = weights.rows("token_embd.weight", tokens);  // [T, D]
   const Ref out = slots.output(Bound::HiddenOut, rows);
@@ -510,8 +524,7 @@ Segment embed_segment(const GgufFile& file, const Hyperparameters& model, const 
 Segment block_segment(const GgufFile& file, const Hyperparameters& model, const ModelShape& shape,
                       int64_t layer) {
   Slots slots;
-  const Weights weights(file, layer_prefix(layer), layer_tensors(model, layer), slots,
-                        shape.interleave);
+  const Weights weights(file, layer_prefix(layer), layer_tensors(model, layer), slots, shape);
   Block b{model, shape, slots, weights};
   auto norm = [&](Tensor x, const char* name) { return rms_norm(x, weights(name), model.epsilon); };
 
@@ -528,7 +541,7 @@ Segment block_segment(const GgufFile& file, const Hyperparameters& model, const 
 
 Segment head_segment(const GgufFile& file, const Hyperparameters& model, const ModelShape& shape) {
   Slots slots;
-  const Weights weights(file, "", head_tensors(model), slots, shape.interleave);
+  const Weights weights(file, "", head_tensors(model), slots, shape);
   const Tensor hidden =
       slots.input(Bound::HiddenIn, DType::F32, {shape.tokens, model.hidden}, "hidden");
   const Tensor wanted = slots.input(Bound::Rows, DType::I32, {shape.rows}, "rows");

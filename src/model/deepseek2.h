@@ -13,6 +13,7 @@
 #include "graph/tensor.h"
 #include "model/dequant.h"
 #include "model/hyperparameters.h"
+#include "model/layout_choice.h"
 
 namespace smelt {
 
@@ -39,6 +40,7 @@ struct SlotBinding {
   std::string name;          // of a Weight: the GGUF tensor, without "blk.N." in a block
   double share_of_read = 1;  // of a Weight: the part of its bytes that one token reads
   WeightLayout layout = {};  // of a Weight: how its bytes must lie
+  std::string role = {};     // of a Weight: role_of(); empty: its layout is no choice
   std::string line = {};     // of a Weight: where the model multiplies with it, "deepseek2.cpp:145"
 };
 
@@ -70,11 +72,12 @@ struct ModelShape {
   int64_t page_entries = 0;  // entries of the page table
   // F32, F16, or U8: bytes, see byte_cache.h, with a scale for the latent of a row and one for its key.
   DType cache_type = DType::F32;
+  // Rows of quantised matrices in a group, see WeightLayout; 1: the file's bytes, whatever `layouts` say.
+  int interleave = 1;
+  LayoutChoice layouts = {};  // of weights that are not to lie in such groups
+  // Products multiply weights with activations of 8 bits, see quantise_activations().
+  bool quantise = false;
   // Each head computes its keys and values from the latents, in place of the absorbed form.
-  int interleave =
-      1;  // rows of quantised matrices in a group, see WeightLayout; 1: the file's bytes
-  bool quantise =
-      false;  // products multiply weights with activations of 8 bits, see quantise_activations()
   bool expand_attention = false;
 };
 

@@ -77,7 +77,7 @@ class Block {
   Tensor bytes_of(const BlockField& field) const {
     const int64_t n = layout_.interleave, bytes = field.count * size_of(field.dtype);
     if (n == 1) return slice(raw_, -1, field.offset, bytes);
-    const auto& fields = packed_fields(type_);
+    const auto& fields = packed_fields(type_, layout_.order);
     const auto place = std::find_if(fields.begin(), fields.end(), [&](const PackedField& p) {
       return p.field.name == field.name;
     });
@@ -295,9 +295,10 @@ struct Run {
   int64_t from, to, to_stride;
 };
 
-std::vector<Run> runs_of(GgufType type, int64_t interleave) {
+std::vector<Run> runs_of(GgufType type, WeightLayout layout) {
+  const int64_t interleave = layout.interleave;
   std::vector<Run> runs;
-  for (const PackedField& p : packed_fields(type)) {
+  for (const PackedField& p : packed_fields(type, layout.order)) {
     const int piece = piece_bytes(p.field), pieces = p.pieces();
     for (int s = 0; s < p.sections; ++s) {
       const int64_t from = p.field.offset + int64_t{s} * pieces * piece,
@@ -316,9 +317,10 @@ std::vector<Run> runs_of(GgufType type, int64_t interleave) {
 
 }  // namespace
 
-void interleave_rows(GgufType type, int interleave, int64_t rows, int64_t blocks,
+void interleave_rows(GgufType type, WeightLayout layout, int64_t rows, int64_t blocks,
                      const std::byte* from, std::byte* to) {
-  const std::vector<Run> runs = runs_of(type, interleave);
+  const int interleave = layout.interleave;
+  const std::vector<Run> runs = runs_of(type, layout);
   const auto block_bytes = static_cast<int64_t>(info_of(type).bytes),
              row_bytes = blocks * block_bytes;
   for (int64_t group = 0; group < rows; group += interleave, from += interleave * row_bytes)
@@ -333,7 +335,7 @@ Tensor raw_weight(int slot, GgufType type, std::vector<Dim> rows, int64_t k, std
   const GgufTypeInfo& info = info_of(type);
   ENSURE(k > 0 && k % info.elements == 0, name + ": rows are not whole blocks");
   std::vector<Dim> shape = std::move(rows);
-  if (layout.interleave > 1) {
+  if (layout.is_packed()) {
     const int64_t n = *const_int(shape.back().ref);
     ENSURE(can_interleave(type, n, layout.interleave), name + ": rows cannot be interleaved");
     shape.back() = Dim(n / layout.interleave);

@@ -29,22 +29,28 @@ const std::vector<BlockField>& block_fields(GgufType type);
 // that dtype.
 bool is_plain(GgufType type);
 
+// Of the fields of a block: that in which kernels use them (packed_block.h), or that of the file.
+enum class FieldOrder { Use, File };
+
 // How the blocks of a weight lie in memory. As in the file: row by row. Interleaved by n: groups of n rows, and in a
-// group block b of all its rows together, its fields in the order in which kernels use them (packed_block.h), cut into
-// pieces of piece_bytes(field) that alternate between the rows. So n lanes that hold n rows load neighbouring bytes.
+// group block b of all its rows together, its fields in some order, cut into pieces of piece_bytes(field) that
+// alternate between the rows. So n lanes that hold n rows load neighbouring bytes.
 //
 //   [rows / n, blocks, pieces, n, piece]
 struct WeightLayout {
   int interleave = 1;  // n; 1: as in the file
+  FieldOrder order = FieldOrder::Use;
   bool operator==(const WeightLayout&) const = default;
+
+  bool is_packed() const { return interleave > 1; }  // else the file is read in place
 };
 int piece_bytes(const BlockField& field);
 
 // Whether a weight of this type with this many rows can be interleaved.
 bool can_interleave(GgufType type, int64_t rows, int interleave);
 
-// Rewrites `rows` x `blocks` blocks from the file's layout to another one. `to` and `from` do not overlap.
-void interleave_rows(GgufType type, int interleave, int64_t rows, int64_t blocks,
+// Rewrites `rows` x `blocks` blocks from the file's layout to a packed one. `to` and `from` do not overlap.
+void interleave_rows(GgufType type, WeightLayout layout, int64_t rows, int64_t blocks,
                      const std::byte* from, std::byte* to);
 
 // The bytes of a weight as they lie in memory: in the file's layout u8 [rows..., k / elements, block bytes], or

@@ -89,17 +89,23 @@ class Places {
 
 }  // namespace
 
-const std::vector<PackedField>& packed_fields(GgufType type) {
+const std::vector<PackedField>& packed_fields(GgufType type, FieldOrder order) {
   switch (static_cast<uint32_t>(type)) {
-#define QUANT(name, fields)                                                            \
-  case static_cast<uint32_t>(GgufType::name): {                                        \
-    static const auto list = Places(GgufType::name).assign(use_order(GgufType::name)); \
-    return list;                                                                       \
+#define QUANT(name, fields)                                                                      \
+  case static_cast<uint32_t>(GgufType::name): {                                                  \
+    static const auto of_use = Places(GgufType::name).assign(use_order(GgufType::name));         \
+    static const auto of_file = Places(GgufType::name).assign(in_order_of_file(GgufType::name)); \
+    return order == FieldOrder::Use ? of_use : of_file;                                          \
   }
 #include "gguf/quants.def"
 #undef QUANT
   }
   ENSURE(false, "no layout for " + std::string(name_of(type)));
+}
+
+bool has_order_of_use(GgufType type) {
+  const UseOrder order = use_order(type);
+  return order.sections > 1 || !order.together.empty();
 }
 
 }  // namespace smelt

@@ -1,4 +1,4 @@
-// Where the fields of a block lie in packed weights: in the order in which kernels use them.
+// Where the fields of a block lie in packed weights: in the order in which kernels use them, or in that of the file.
 //
 // Elements are computed one group after the other, so what the first group needs comes first. Then the reads of a
 // kernel are one stream, line after line, which the prefetchers of processors follow; fields in the order of the file
@@ -30,6 +30,9 @@ struct PackedField {
 };
 
 // All fields, in the order in which they lie. REQUIRES: info_of(type).supported.
-const std::vector<PackedField>& packed_fields(GgufType type);
+const std::vector<PackedField>& packed_fields(GgufType type, FieldOrder order = FieldOrder::Use);
+
+// Whether the two orders differ.
+bool has_order_of_use(GgufType type);
 
 }  // namespace smelt

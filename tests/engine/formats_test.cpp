@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "model/dequant.h"
+#include "model/layout_choice.h"
 #include "support/block_formats.h"
 #include "support/judge.h"
 
@@ -13,11 +13,11 @@ using namespace smelt::testing;
 namespace {
 
 // The kernel of y = W x for W [rows, 512]; scales are of ordinary size.
-JudgedKernel product_kernel(GgufType type, int interleave, int64_t rows = 16) {
+JudgedKernel product_kernel(GgufType type, WeightLayout layout, int64_t rows = 16) {
   const Tensor x = param(0, DType::F32, {1, 512}, "x");
-  const Tensor raw = raw_weight(1, type, {rows}, 512, "w", {interleave});
+  const Tensor raw = raw_weight(1, type, {rows}, 512, "w", layout);
   JudgedKernel k =
-      kernel_of(sink({output(2, product(quantise_activations(x), raw, type, {interleave}))}));
+      kernel_of(sink({output(2, product(quantise_activations(x), raw, type, layout))}));
   for (Bytes& buffer : k.buffers)
     if (buffer.size() == info_of(type).bytes * rows * 512 / info_of(type).elements)
       for (std::byte& b : buffer) b &= std::byte{0x37};
@@ -45,16 +45,25 @@ TEST_CASE("integer products are dots of words for every block format") {
     for (int interleave : {1, 16}) {
       CAPTURE(name_of(type));
       CAPTURE(interleave);
-      const JudgedKernel k = product_kernel(type, interleave);
+      const JudgedKernel k = product_kernel(type, {interleave});
       CHECK(dots_in(program_of(k, {})) > 0);
       CHECK(problem_with(k, {}) == "");
+    }
+}
+
+TEST_CASE("products are right in every layout that a search may try") {
+  for (GgufType type : block_formats())
+    for (WeightLayout layout : layouts_to_try(type, 32, 16)) {
+      CAPTURE(name_of(type));
+      CAPTURE(to_string(layout));
+      CHECK(problem_with(product_kernel(type, layout, 32), {}) == "");
     }
 }
 
 TEST_CASE("the words of a matrix that no cache holds are loaded in the order of the program") {
   for (GgufType type : {GgufType::Q4_0, GgufType::Q6_K}) {
     CAPTURE(name_of(type));
-    const JudgedKernel small = product_kernel(type, 16), large = product_kernel(type, 16, 1024);
+    const JudgedKernel small = product_kernel(type, {16}), large = product_kernel(type, {16}, 1024);
     CHECK(streamed_loads_in(program_of(small, {})) == 0);
     CHECK(streamed_loads_in(program_of(large, {})) > 0);
     CHECK(problem_with(large, {}) == "");

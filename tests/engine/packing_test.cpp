@@ -27,7 +27,7 @@ std::map<std::string, WeightLayout> layouts(const GgufFile& file) {
 
 std::vector<std::byte> expected(const GgufTensor& t) {
   std::vector<std::byte> out(t.bytes);
-  interleave_rows(t.type, 8, static_cast<int64_t>(t.rows()),
+  interleave_rows(t.type, {8}, static_cast<int64_t>(t.rows()),
                   static_cast<int64_t>(t.row_bytes() / info_of(t.type).bytes), t.data, out.data());
   return out;
 }

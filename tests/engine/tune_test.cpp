@@ -180,13 +180,15 @@ TEST_CASE("the judge takes the same kernel in other forms, and no other kernel")
   REQUIRE_MESSAGE(judge.ok(), judge.error().message);
   CHECK(judge->elements() == 64);
   CHECK(judge->bytes() == 64 * 4);
-  CHECK(judge->problem_with(base) == "");
-  CHECK(judge->problem_with(compiled(*device, s.site, no_opts(s.site.tree))) == "");
-  CHECK(judge->is_steady(base));
-  CHECK(judge->problem_with(does_nothing) != "");  // what lay there from before does not count
-  CHECK(judge->problem_with(tells_parts) != "");
-  CHECK_FALSE(judge->is_steady(tells_parts));
-  CHECK(judge->problem_with(base) == "");
+  CHECK(judge->problem_with(base, s.site.launches[0]) == "");
+  CHECK(judge->problem_with(compiled(*device, s.site, no_opts(s.site.tree)), s.site.launches[0]) ==
+        "");
+  CHECK(judge->is_steady(base, s.site.launches[0]));
+  CHECK(judge->problem_with(does_nothing, s.site.launches[0]) !=
+        "");  // what lay there from before does not count
+  CHECK(judge->problem_with(tells_parts, s.site.launches[0]) != "");
+  CHECK_FALSE(judge->is_steady(tells_parts, s.site.launches[0]));
+  CHECK(judge->problem_with(base, s.site.launches[0]) == "");
   // A kernel that is wrong before it is tuned is not tuned.
   const auto refused = TuneJudge::make(s.site, does_nothing, device->workers());
   REQUIRE_FALSE(refused.ok());
@@ -200,7 +202,8 @@ TEST_CASE("cold samples: as many as rounds for each kernel, none after a cancell
   auto bench = ColdBench::make(s.site, 1000, device->target(), device->workers());
   REQUIRE(bench.ok());
   CHECK(bench->bytes_read_between() >= static_cast<size_t>(device->target().l3_bytes));
-  const KernelEntry kernels[] = {compiled(*device, s.site, {}), does_nothing};
+  const TimedKernel kernels[] = {{compiled(*device, s.site, {}), s.site.launches},
+                                 {does_nothing, s.site.launches}};
   const auto samples = bench->run(kernels, 3, nullptr);
   REQUIRE(samples.size() == 2);
   CHECK(samples[0].size() == 3);
@@ -265,6 +268,7 @@ TEST_CASE("an outcome comes back from a child whole, and a child that dies is an
                 .after_us = 2,
                 .program = 0xfedcba9876543210,
                 .improved = true,
+                .kernel = 0x123456789abcdef0,
                 .floor_us = 1,
                 .counts = {7, 3, 2, 1},
                 .wrong = {"local(0,2): buffer 1, byte 4"},
@@ -274,6 +278,7 @@ TEST_CASE("an outcome comes back from a child whole, and a child that dies is an
   CHECK(format_outcome(*back) == format_outcome(o));
   CHECK(back->after == o.after);
   CHECK(back->program == o.program);
+  CHECK(back->kernel == o.kernel);
   const auto refused = in_child([]() -> Result<TuneOutcome> { return Error{"[tune] no"}; });
   CHECK(refused.error().message == "[tune] no");
   const auto dead = in_child([]() -> Result<TuneOutcome> {
