@@ -18,6 +18,7 @@ const char* name_of(Bound kind) {
     case Bound::Cache: return "cache";
     case Bound::CacheValues: return "cache values";
     case Bound::CacheScales: return "cache scales";
+    case Bound::CacheKeyScales: return "cache key scales";
     case Bound::RopeCos: return "cos";
     case Bound::RopeSin: return "sin";
     case Bound::HiddenIn: return "hidden";

@@ -29,39 +29,39 @@ class Pieces {
 
 int64_t aligned(int64_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
-constexpr int64_t kScales = 2;  // of a row of bytes
 
 // What a position takes in each part of the cache of a layer. Bytes have values and scales of their own.
 struct RowBytes {
-  int64_t rows, values = 0, scales = 0;
+  int64_t rows, values = 0, scale = 0;  // there are two scales
 };
 
 RowBytes row_bytes(const Hyperparameters& model, DType type) {
   RowBytes bytes{.rows = model.cache_width() * size_of(type)};
   if (type == DType::U8) {
     bytes.values = model.kv_lora;
-    bytes.scales = kScales * static_cast<int64_t>(sizeof(float));
+    bytes.scale = static_cast<int64_t>(sizeof(float));
   }
   return bytes;
 }
 
 // Where the parts of the cache of a layer begin, and its size.
 struct CacheParts {
-  int64_t values, scales, bytes;
+  int64_t values, scales, key_scales, bytes;
 };
 
 CacheParts cache_parts(const Hyperparameters& model, const SessionLayout& layout, DType type) {
   const RowBytes row = row_bytes(model, type);
   const int64_t values = aligned(layout.positions * row.rows),
-                scales = values + aligned(layout.positions * row.values);
-  return {values, scales, scales + aligned(layout.positions * row.scales)};
+                scales = values + aligned(layout.positions * row.values),
+                key_scales = scales + aligned(layout.positions * row.scale);
+  return {values, scales, key_scales, key_scales + aligned(layout.positions * row.scale)};
 }
 
 }  // namespace
 
 int64_t cache_row_bytes(const Hyperparameters& model, DType type) {
   const RowBytes row = row_bytes(model, type);
-  return model.layers * (row.rows + row.values + row.scales);
+  return model.layers * (row.rows + row.values + 2 * row.scale);
 }
 
 SessionLayout SessionLayout::make(int64_t context, int64_t prefill_tokens) {
@@ -108,6 +108,7 @@ Result<SessionMemory> SessionMemory::allocate(const Hyperparameters& model, cons
   m.layer_cache_bytes_ = parts.bytes;
   m.values_at_ = parts.values;
   m.scales_at_ = parts.scales;
+  m.key_scales_at_ = parts.key_scales;
   m.cache_ = pieces.take<std::byte>(model.layers * m.layer_cache_bytes_);
 
   const RopeTables tables = rope_tables(model, l.positions);
@@ -126,6 +127,7 @@ void* SessionMemory::resolve(const SlotBinding& slot, int64_t layer, bool flippe
     case Bound::Cache: return cache_ + layer * layer_cache_bytes_;
     case Bound::CacheValues: return cache_ + layer * layer_cache_bytes_ + values_at_;
     case Bound::CacheScales: return cache_ + layer * layer_cache_bytes_ + scales_at_;
+    case Bound::CacheKeyScales: return cache_ + layer * layer_cache_bytes_ + key_scales_at_;
     case Bound::RopeCos: return cos_;
     case Bound::RopeSin: return sin_;
     case Bound::HiddenIn: return hidden_[flipped ? 1 : 0];

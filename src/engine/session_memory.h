@@ -51,7 +51,7 @@ class SessionMemory {
   float *cos_ = nullptr, *sin_ = nullptr, *hidden_[2] = {}, *logits_ = nullptr;
   std::byte *cache_ = nullptr, *work_ = nullptr;
   int64_t layer_cache_bytes_ = 0;
-  int64_t values_at_ = 0, scales_at_ = 0;  // in these
+  int64_t values_at_ = 0, scales_at_ = 0, key_scales_at_ = 0;  // in these
 };
 
 // Bytes that a position takes in the caches of all layers.

@@ -250,11 +250,11 @@ Tensor times_values(Block& b, Tensor x) {
 struct Cache {
   Tensor rows;    // cache_type [cache_rows, L + rope]; bytes: a buffer of keys
   Tensor values;  // of bytes: a buffer of the latents
-  Tensor scales;  // of bytes: f32 [2 cache_rows, 1], of latents, then of keys
+  Tensor scales, key_scales;  // of bytes: f32 [cache_rows, 1]
 
   Refs written() const {
     if (!scales.ref()) return {rows.ref()};
-    return {rows.ref(), values.ref(), scales.ref()};
+    return {rows.ref(), values.ref(), scales.ref(), key_scales.ref()};
   }
 };
 
@@ -263,13 +263,13 @@ Cache append_bytes(Block& b, Tensor latent, Tensor key, Tensor row) {
   const ByteRows l = to_bytes(latent), k = to_bytes(key);
   const Tensor keys = key_buffer(b.slots.add(Bound::Cache), n, width, "cache");
   const Tensor values = value_buffer(b.slots.add(Bound::CacheValues), n, lora, "values");
-  // [2, cache_rows] in rows of one: scales of neighbouring positions lie side by side.
-  const Tensor scales = b.slots.input(Bound::CacheScales, DType::F32, {2 * n, 1}, "scales");
-  const auto column = [](Tensor x) { return unsqueeze(x, 1); };
+  const auto scales = [&](Bound kind, const char* name, const ByteRows& x) {
+    return write_rows(b.slots.input(kind, DType::F32, {n, 1}, name), row, 0, unsqueeze(x.scale, 1));
+  };
   return {.rows = write_keys(write_keys(keys, row, 0, width, l.q), row, lora, width, k.q),
           .values = write_values(values, row, lora, l.q),
-          .scales = write_rows(write_rows(scales, row, 0, column(l.scale)), row + double(n), 0,
-                               column(k.scale))};
+          .scales = scales(Bound::CacheScales, "scales", l),
+          .key_scales = scales(Bound::CacheKeyScales, "key scales", k)};
 }
 
 // The weight of the latents' norm. It is no part of what the cache holds, but of the queries and of the averages: a
@@ -288,8 +288,10 @@ Cache append_to_cache(Block& b, const Activations& x, const Positions& at) {
   const Tensor cache =
       b.slots.input(Bound::Cache, type, {b.shape.cache_rows, m.cache_width()}, "cache");
   const Tensor first = write_rows(cache, at.row, 0, cast(latent, type));
-  return {
-      .rows = write_rows(first, at.row, m.kv_lora, cast(key, type)), .values = {}, .scales = {}};
+  return {.rows = write_rows(first, at.row, m.kv_lora, cast(key, type)),
+          .values = {},
+          .scales = {},
+          .key_scales = {}};
 }
 
 // A part of the cache rows that attention sees.
@@ -315,13 +317,12 @@ Context read_cache(Block& b, const Cache& cache, const Positions& at) {
         {slice(rows, -1, 0, m.kv_lora), {}, {}}, {slice(rows, -1, m.kv_lora, m.rope), {}, {}}, {}};
   }
   const Tensor rows = gather(keys_of(cache.rows, m.cache_width()), at.rows);
-  const Tensor scales = reshape(cache.scales, {2, b.shape.cache_rows});
-  const auto part = [&](int64_t begin, int64_t n, int64_t column) {
+  const auto part = [&](int64_t begin, int64_t n, Tensor scales) {
     const Tensor q = slice(rows, -1, begin, n);
-    const Tensor scale = gather(squeeze(slice(scales, 0, column, 1), 0), at.rows);
+    const Tensor scale = gather(reshape(scales, {b.shape.cache_rows}), at.rows);
     return Rows{(f32(q) - kKeyZero) * unsqueeze(scale, scale.rank()), q, scale};
   };
-  return {part(0, m.kv_lora, 0), part(m.kv_lora, m.rope, 1),
+  return {part(0, m.kv_lora, cache.scales), part(m.kv_lora, m.rope, cache.key_scales),
           gather(values_of(cache.values, m.kv_lora), at.rows)};
 }
 

@@ -1,6 +1,7 @@
 #include "schedule/schedule.h"
 
 #include <algorithm>
+#include <bit>
 #include <functional>
 #include <map>
 #include <set>
@@ -350,6 +351,7 @@ class Scheduler {
         if (it == kernel.buffers.end()) kernel.buffers.push_back(original);
         return make(Op::Param, DType::Void, {}, {.i = position});
       }
+      if (original->op == Op::Var) return with_room(original);
       if (original->op == Op::Local) {
         if (!locals.contains(original.get()))
           locals[original.get()] =
@@ -359,6 +361,14 @@ class Scheduler {
       return node;
     });
     schedule_.kernels.push_back(std::move(kernel));
+  }
+
+  // How large a symbolic size may get is seldom of interest to code, and is another number for each length of context.
+  // So kernels are made for the next power of two, and all short contexts and prompts share theirs.
+  static Ref with_room(Ref variable) {
+    const auto most = static_cast<uint64_t>(std::max(variable->max, kRoomOfSizes));
+    return smelt::variable(variable->arg.name, variable->min,
+                           static_cast<int64_t>(std::bit_ceil(most)));
   }
 
   static bool same_buffer(Ref a, Ref b) { return a->op == b->op && a->arg.i == b->arg.i; }

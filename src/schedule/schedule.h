@@ -7,7 +7,8 @@
 // are run by every worker for itself. Kernels with the same level do not depend on each other.
 //
 // Kernels do not know which buffers they run on: in a kernel's tree buffers are Params numbered in order of appearance,
-// so equal work on different layers is the same node. `buffers[i]` is what argument i is bound to.
+// so equal work on different layers is the same node. `buffers[i]` is what argument i is bound to. Nor do they know how
+// large symbolic sizes may get: a Var of a tree has the next power of two as its greatest value, at least kRoomOfSizes.
 #pragma once
 
 #include <string>
@@ -17,6 +18,8 @@
 #include "schedule/placement.h"
 
 namespace smelt {
+
+constexpr int64_t kRoomOfSizes = 64;  // 512 tokens in eighths, 16384 positions in chunks
 
 struct Kernel {
   Ref tree;       // Sink of Sinks of Stores

@@ -62,3 +62,27 @@ TEST_CASE("every temporary is written by one level and only read by later ones")
         if (buffer->op == Op::Temp) CHECK(written.at(buffer->arg.i) < k.level);
       }
 }
+
+TEST_CASE("contexts of any length have the same kernels, those beyond 16384 tokens by powers of two") {
+  const FullSizeGlm glm(GgufType::Q4_0);
+  const auto trees = [&](int64_t context, Dim tokens, DType cache) {
+    ModelShape shape{.tokens = tokens, .cache_type = cache, .quantise = true};
+    shape.context = shape.cache_rows = (context + kChunkSize - 1) / kChunkSize * kChunkSize + 64;
+    shape.page_entries = shape.context / kPageSize;
+    shape.chunks = variable("chunks", 1, shape.context / kChunkSize);
+    Refs out;
+    for (int64_t layer : {0, 1})
+      for (const Kernel& k :
+           make_schedule(block_segment(glm.file(), glm.hyperparameters(), shape, layer).root)
+               .kernels)
+        out.push_back(k.tree);
+    return out;
+  };
+  for (DType cache : {DType::F16, DType::U8})
+    for (const auto& [one, other] : {std::pair<int64_t, int64_t>{600, 16000}, {20000, 30000}}) {
+      CAPTURE(one);
+      CHECK(trees(one, 1, cache) == trees(other, 1, cache));
+      CHECK(trees(one, Dim(variable("tokens8", 1, 25) * 8), cache) ==
+            trees(other, Dim(variable("tokens8", 1, 64) * 8), cache));
+    }
+}

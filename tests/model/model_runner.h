@@ -32,7 +32,8 @@ class ModelRunner {
     caches_.resize(model.layers,
                    std::vector<std::byte>(cache_rows_ * model.cache_width() * size_of(type_)));
     values_.resize(model.layers, std::vector<std::byte>(cache_rows_ * model.kv_lora));
-    scales_.resize(model.layers, std::vector<std::byte>(cache_rows_ * 2 * sizeof(float)));
+    scales_.resize(model.layers, std::vector<std::byte>(cache_rows_ * sizeof(float)));
+    key_scales_ = scales_;
   }
 
   ModelShape shape() const {
@@ -73,6 +74,7 @@ class ModelRunner {
       case Bound::Cache: return bytes(caches_[layer]);
       case Bound::CacheValues: return bytes(values_[layer]);
       case Bound::CacheScales: return bytes(scales_[layer]);
+      case Bound::CacheKeyScales: return bytes(key_scales_[layer]);
       case Bound::RopeCos: return bytes(angles_.cos);
       case Bound::RopeSin: return bytes(angles_.sin);
       case Bound::HiddenIn: return bytes(hidden_);
@@ -87,17 +89,19 @@ class ModelRunner {
   std::vector<double> run(const Segment& segment, const std::string& prefix, int64_t layer,
                           const Step& step) {
     EvalInputs inputs{.variables = step.variables};
-    int cache = -1, values_at = -1, scales = -1;
+    int cache = -1, values_at = -1, scales = -1, key_scales = -1;
     for (size_t i = 0; i < segment.slots.size(); ++i) {
       inputs.buffers[i] = buffer(segment.slots[i], prefix, layer, step);
       if (segment.slots[i].kind == Bound::Cache) cache = static_cast<int>(i);
       if (segment.slots[i].kind == Bound::CacheValues) values_at = static_cast<int>(i);
       if (segment.slots[i].kind == Bound::CacheScales) scales = static_cast<int>(i);
+      if (segment.slots[i].kind == Bound::CacheKeyScales) key_scales = static_cast<int>(i);
     }
     EvalResult result = eval(segment.root, inputs);
     if (cache >= 0) caches_[layer] = std::move(result.written.at(cache));
     if (values_at >= 0) values_[layer] = std::move(result.written.at(values_at));
     if (scales >= 0) scales_[layer] = std::move(result.written.at(scales));
+    if (key_scales >= 0) key_scales_[layer] = std::move(result.written.at(key_scales));
     REQUIRE(result.outputs.size() == 1);
     const std::vector<double>& values = result.outputs.begin()->second.values;
     hidden_.assign(values.begin(), values.end());
@@ -110,7 +114,7 @@ class ModelRunner {
   int64_t cache_rows_;
   DType type_;
   RopeTables angles_;
-  std::vector<std::vector<std::byte>> caches_, values_, scales_;
+  std::vector<std::vector<std::byte>> caches_, values_, scales_, key_scales_;
   std::vector<float> hidden_;
 };
 
