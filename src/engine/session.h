@@ -30,6 +30,7 @@ struct SessionOptions {
   LayoutChoice layouts = {};  // of weights that are repacked; these go over tuned ones
   bool pack_cache = false;    // keep these copies on disk, and map what an earlier start has kept
   bool use_kernel_cache = true;  // look for compiled kernels on disk, and leave them there
+  uint64_t memory = 0;  // bytes that weights and session may take; 0: what the system has available
 };
 
 struct SessionStats {

@@ -1,12 +1,10 @@
-// Opening a model from outside: packs on disk, Ctrl-C before the first token, and memory that is not there.
+// Opening a model from outside: packs on disk, and Ctrl-C before the first token.
 #include <doctest/doctest.h>
 
 #include <filesystem>
 #include <fstream>
 
 #include "app/process.h"
-#include "gguf/gguf.h"
-#include "support/gguf_writer.h"
 
 using namespace smelt::test;
 namespace fs = std::filesystem;
@@ -98,19 +96,4 @@ TEST_CASE(
       CHECK_FALSE(contains(file, ".tmp-"));
   }
   CHECK(stopped);
-}
-
-TEST_CASE("a context that does not fit into memory is refused with both numbers") {
-  const std::string model = scratch().file("long-context.gguf");
-  const auto file = smelt::GgufFile::open(kModel).take();
-  const auto bytes = GgufWriter::copy_of(file).u32("deepseek2.context_length", 1 << 28).bytes();
-  std::ofstream(model, std::ios::binary)
-      .write(reinterpret_cast<const char*>(bytes.data()),
-             static_cast<std::streamsize>(bytes.size()));
-  const Outcome run = write_story(model, {"-c", std::to_string(1 << 28)});
-  CHECK(run.exit_code == 1);
-  CHECK(run.out.empty());
-  CHECK(contains(run.err, "smelt: [memory] " + model + ": "));
-  CHECK(contains(run.err, " of memory are needed, "));
-  CHECK(contains(run.err, " are available; use a smaller context (-c)"));
 }

@@ -130,10 +130,12 @@ TEST_CASE("a context that needs more memory than there is is refused before anyt
   const GgufFile file = GgufFile::open_memory(bytes).take();
   bool compiled = false;
   const auto session = Session::open(
-      file, {.context = 1 << 28},
+      file, {.context = 1 << 28, .memory = uint64_t{1} << 30},
       {.progress = [&](const char*, double fraction) { compiled = compiled || fraction > 0; }});
   REQUIRE_FALSE(session.ok());
-  CHECK(contains(session.error().message, "bytes ("));
+  CHECK(contains(session.error().message, "[memory] "));
+  CHECK(contains(session.error().message, " of memory are needed, "));
+  CHECK(contains(session.error().message, ", and 1073741824 bytes ("));
   CHECK(contains(session.error().message, " are available; use a smaller context (-c)"));
   CHECK_FALSE(compiled);
 }
