@@ -112,7 +112,10 @@ class Bench {
     SMELT_TRY(seconds, session.time(test));
     if (row) {
       row->rates.push_back(static_cast<double>(test.total()) / seconds);
-      row->peak_memory = peak_memory();  // before bandwidth is measured, which takes memory itself
+      // Bandwidth takes memory itself.
+      row->peak_memory = std::max(row->peak_memory, peak_memory());
+      rooflines_.measure_between(row->threads);
+      reset_peak_memory();
     }
     progress_.add(1);
     return {};

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "app/bench_rooflines.h"
 #include "app/checks.h"
 #include "app/command.h"
 #include "app/interrupt.h"
@@ -45,8 +46,9 @@ Status append(Session& session, std::span<const int32_t> tokens) {
 // Prompt and decoding, one after the other; each with a warm-up that is not counted.
 class ProfileRun {
  public:
-  ProfileRun(const ProfileFlags& flags, Engine& engine)
+  ProfileRun(const ProfileFlags& flags, Engine& engine, int threads)
       : flags_(flags),
+        threads_(threads),
         session_(*engine.session),
         collector_(session_),
         prompt_(prompt_of(flags, engine)),
@@ -71,17 +73,23 @@ class ProfileRun {
     collector_.forget();
     progress_.add(1);
     for (const int32_t& token : counted) {
+      rooflines_.measure_between(threads_);
       SMELT_CHECK(append(session_, {&token, 1}));
       progress_.add(1);
     }
     for (int i = 0; i < prompts(); ++i) {
+      rooflines_.measure_between(threads_);
       session_.reset();
       SMELT_CHECK(append(session_, prompt_));
       progress_.add(1);
     }
+    rooflines_.measure(threads_);
     progress_.finish();
     return {};
   }
+
+  // The best that was read from memory between the runs.
+  double bytes_per_second() const { return rooflines_.of(threads_); }
 
   // A prompt of one token is decoded, not prefilled.
   int prompts() const { return prompt_.size() > 1 ? flags_.repetitions : 0; }
@@ -94,6 +102,8 @@ class ProfileRun {
   }
 
   const ProfileFlags& flags_;
+  const int threads_;
+  Rooflines rooflines_;
   Session& session_;
   ProfileCollector collector_;
   std::vector<int32_t> prompt_;
@@ -121,10 +131,11 @@ Result<int> run_profile(const ProfileFlags& flags) {
   if (!flags.kernel.empty()) return show_kernel(flags);
   SMELT_TRY(machine, measure_machine(flags.engine.threads));
   SMELT_TRY(engine, open_engine(flags.engine));
-  ProfileRun run(flags, engine);
+  ProfileRun run(flags, engine, machine.threads);
   const Status done = run.run();
   if (interrupted()) return kExitInterrupted;
   SMELT_CHECK(done);
+  machine.bytes_per_second = std::max(machine.bytes_per_second, run.bytes_per_second());
   const std::string path = engine.file->path();
   const Profile profile =
       run.collector().result(path.substr(path.find_last_of('/') + 1), machine, run.prompts());

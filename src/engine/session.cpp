@@ -45,8 +45,7 @@ class SessionState {
     const PackPlan packing = PackPlan::make(file_, passes_->packed_layouts(all_passes()));
     const int64_t arena_bytes = passes_->arena_bytes(all_passes());
     SMELT_CHECK(check_memory({.weights = packing.bytes, .session = session_bytes(arena_bytes)},
-                             options_.memory ? options_.memory : available_memory(),
-                             file_.path()));
+                             options_.memory ? options_.memory : available_memory(), file_.path()));
     compiler_->finish(
         [&](int done, int total) { report("compiling", static_cast<double>(done) / total); },
         hooks.cancel);

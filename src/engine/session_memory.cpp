@@ -29,7 +29,6 @@ class Pieces {
 
 int64_t aligned(int64_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
-
 // What a position takes in each part of the cache of a layer. Bytes have values and scales of their own.
 struct RowBytes {
   int64_t rows, values = 0, scale = 0;  // there are two scales

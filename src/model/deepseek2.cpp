@@ -248,8 +248,8 @@ Tensor times_values(Block& b, Tensor x) {
 
 // The cache of a layer after this step. Bytes are kept in two orders, see byte_cache.h.
 struct Cache {
-  Tensor rows;    // cache_type [cache_rows, L + rope]; bytes: a buffer of keys
-  Tensor values;  // of bytes: a buffer of the latents
+  Tensor rows;                // cache_type [cache_rows, L + rope]; bytes: a buffer of keys
+  Tensor values;              // of bytes: a buffer of the latents
   Tensor scales, key_scales;  // of bytes: f32 [cache_rows, 1]
 
   Refs written() const {

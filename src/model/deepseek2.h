@@ -25,15 +25,15 @@ enum class Bound {
   Tables,     // i32 [T], or [1] if one_sequence: where a token's sequence begins in the page table
   Pages,      // i32 [page_entries]: the page table; page p is rows 64 p .. 64 p + 63 of the cache
   Cache,  // cache_type [cache_rows, kv_lora + rope], or keys as in byte_cache.h: of this layer, read and written
-  CacheValues,  // if cache_type is U8: values [cache_rows, kv_lora] as in byte_cache.h
+  CacheValues,     // if cache_type is U8: values [cache_rows, kv_lora] as in byte_cache.h
   CacheScales,     // f32 [cache_rows], if cache_type is U8: scales of latents
   CacheKeyScales,  // f32 [cache_rows], if cache_type is U8: scales of keys
-  RopeCos,      // f32 [context, rope / 2]
-  RopeSin,      // the same
-  HiddenIn,     // f32 [T, hidden]
-  HiddenOut,    // f32 [T, hidden]: written; another buffer than HiddenIn
-  Rows,         // i32 [R]: the tokens (indices into T) whose logits are wanted
-  Logits,       // f32 [R, vocabulary]: written
+  RopeCos,         // f32 [context, rope / 2]
+  RopeSin,         // the same
+  HiddenIn,        // f32 [T, hidden]
+  HiddenOut,       // f32 [T, hidden]: written; another buffer than HiddenIn
+  Rows,            // i32 [R]: the tokens (indices into T) whose logits are wanted
+  Logits,          // f32 [R, vocabulary]: written
 };
 
 struct SlotBinding {

@@ -63,7 +63,8 @@ TEST_CASE("every temporary is written by one level and only read by later ones")
       }
 }
 
-TEST_CASE("contexts of any length have the same kernels, those beyond 16384 tokens by powers of two") {
+TEST_CASE(
+    "contexts of any length have the same kernels, those beyond 16384 tokens by powers of two") {
   const FullSizeGlm glm(GgufType::Q4_0);
   const auto trees = [&](int64_t context, Dim tokens, DType cache) {
     ModelShape shape{.tokens = tokens, .cache_type = cache, .quantise = true};
