@@ -1,7 +1,7 @@
 // The part of `smelt tune` that searches over layouts of weights.
 //
-// A weight is read by a kernel of decode and by kernels of a prompt, which want their best options for a layout before it
-// can be compared with another. So each layout costs
+// A weight is read by a kernel of decode and by kernels of a prompt, which want their best options for a layout before
+// it can be compared with another. So each layout costs
 //
 //   sum over the kernels that read such weights of (share of its plan's time) * (its best time) / (its time now)
 //

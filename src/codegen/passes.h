@@ -6,7 +6,8 @@
 namespace smelt {
 
 // 1. A reduction whose terms are masked by `index < limit` ends at the limit instead.
-//      softmax_sum(where(c * 256 + i < n, s, lowest), v; i < 256)  ->  softmax_sum(s, v; i < clamp(n - c * 256, 0, 256))
+//      softmax_sum(where(c * 256 + i < n, s, lowest), v; i < 256)
+//        ->  softmax_sum(s, v; i < clamp(n - c * 256, 0, 256))
 //    A sum that is masked as a whole ends before it begins.
 //      where(used, sum(x; i < 256), 0)  ->  sum(x; i < cast(used, i64) * 256)
 Refs bound_masks(const Refs& stores);

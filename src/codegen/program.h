@@ -22,9 +22,11 @@ enum class Inst : uint8_t {
   LaneIndex,  // <0, 1, ..., lanes - 1> of dtype
   Buffer,     // pointer: argument arg.i of the launch
   Scratch,    // pointer: byte arg.i of the worker's own scratch memory (64-byte aligned)
-  Load,  // src {pointer, byte offset}; a scalar offset with lanes > 1 loads neighbouring elements, a vector offset gathers;
+  // src {pointer, byte offset}; a scalar offset with lanes > 1 loads neighbouring elements, a vector offset gathers;
   // arg.i = 1: part of a stream. These loads keep their order, so that prefetchers see lines follow each other
-  Prefetch,  // src {pointer, byte offset}: a hint that this line is read soon; the address may lie outside of the buffer
+  Load,
+  // src {pointer, byte offset}: a hint that this line is read soon; the address may lie outside of the buffer
+  Prefetch,
   Store,  // src {pointer, byte offset, value}; a scalar offset with a vector value stores neighbouring elements
   LaneReduce,  // src {vector}: all lanes combined to a scalar by `op` (ReduceSum: pairwise halves; ReduceMax)
   Loop,     // src {begin, end}: i64 index running over [begin, end); empty when end <= begin

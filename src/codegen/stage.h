@@ -41,7 +41,8 @@ bool is_staged(const std::vector<Opt>& opts);
 
 constexpr int64_t kMostPanelLocals = 16;
 
-// Local buffers are numbered from `first_local` on, at most kMostPanelLocals. REQUIRES: why_not_stage(stores, opt) is empty.
+// Local buffers are numbered from `first_local` on, at most kMostPanelLocals.
+// REQUIRES: why_not_stage(stores, opt) is empty.
 Staged stage(const Refs& stores, const Opt& opt, int64_t first_local);
 
 // What staging along an axis would keep.

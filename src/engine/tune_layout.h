@@ -23,8 +23,8 @@ struct LayoutTrial {
 
 class LayoutSites {
  public:
-  // An Error if there is not the memory, or if the schedule would be another one. REQUIRES: `sites` are of that plan and
-  // outlive this; so does the file, which is the session's.
+  // An Error if there is not the memory, or if the schedule would be another one. REQUIRES: `sites` are of that plan
+  // and outlive this; so does the file, which is the session's.
   static Result<std::unique_ptr<LayoutSites>> make(const Session& session, const GgufFile& file,
                                                    const PlanSites& sites, const LayoutTrial& trial,
                                                    int threads);

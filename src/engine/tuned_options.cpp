@@ -225,7 +225,10 @@ LayoutChoice TunedOptions::layouts() const {
 TunedOptions TunedOptions::load(const CpuTarget& target, TunedComplaint complain) {
   std::vector<TunedEntry> entries;
   for (const char* const* line = kBuiltIn; *line; ++line)
-    if (Result<TunedEntry> entry = parse_tuned_entry(*line)) entries.push_back(entry.take());
+    if (Result<TunedEntry> entry = parse_tuned_entry(*line)) {
+      entries.push_back(entry.take());
+      entries.back().is_built_in = true;
+    }
   // A cache folder that cannot be used is complained about by those who need it.
   if (const Result<std::string> path = tuned_file(); path && !path->empty())
     for (TunedEntry& entry : read_tuned(*path, complain)) entries.push_back(std::move(entry));
@@ -240,7 +243,7 @@ const TunedEntry* TunedOptions::find(Ref tree) const {
 
 void TunedOptions::drop(uint64_t kernel, const std::string& reason) {
   const auto entry = entries_.find(kernel);
-  if (complain_ && !reason.empty())
+  if (complain_ && !reason.empty() && !entry->second.is_built_in)
     complain_("[tuned] " + entry->second.name + ": " + reason +
               "; the options are not used, run `smelt tune` again");
   entries_.erase(entry);
@@ -258,7 +261,7 @@ std::optional<CodegenResult> TunedOptions::generate(const CodegenRequest& reques
   tuned.opts = entry->opts;
   CodegenResult result = smelt::generate(tuned);
   if (program_hash(result.program) == entry->program) return result;
-  ++outdated_;
+  if (!entry->is_built_in) ++outdated_;
   drop(kernel, "");
   return std::nullopt;
 }

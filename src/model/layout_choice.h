@@ -31,8 +31,8 @@ WeightLayout default_layout(GgufType type, int64_t rows, int lanes);
 // Whether a weight with so many rows can lie so.
 bool fits(WeightLayout layout, GgufType type, int64_t rows);
 
-// The small set that a search goes over: the file in place, rows in groups of as many as there are lanes, of half and of
-// twice as many; and with fields in the order of the file, where that is another one. The default comes first.
+// The small set that a search goes over: the file in place, rows in groups of as many as there are lanes, of half and
+// of twice as many; and with fields in the order of the file, where that is another one. The default comes first.
 std::vector<WeightLayout> layouts_to_try(GgufType type, int64_t rows, int lanes);
 
 }  // namespace smelt

@@ -1,6 +1,7 @@
 // Schedule: a segment's tensor graph as a list of kernels over buffers.
 //
-//   split reductions -> choose places -> lower every placed tensor to stores -> group stores into kernels -> plan memory
+//   split reductions -> choose places -> lower every placed tensor to stores -> group stores into kernels
+//     -> plan memory
 //
 // A kernel's tree is Sink(nests), a nest is Sink(stores): the stores of a nest share their outer loops and run as one
 // loop nest; nests of a kernel do not depend on each other, except that nests that write Local buffers come first and
