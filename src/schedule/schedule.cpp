@@ -343,7 +343,7 @@ class Scheduler {
     Kernel kernel{.level = level};
     int next_local = 0;
     std::unordered_map<const Node*, Ref> locals;
-    kernel.tree = rebuild(tree, [&](Ref original, Ref node) {
+    const Ref nameless = rebuild(tree, [&](Ref original, Ref node) {
       if (original->op == Op::Param || original->op == Op::Temp) {
         auto it = std::find_if(kernel.buffers.begin(), kernel.buffers.end(),
                                [&](Ref b) { return same_buffer(b, original); });
@@ -360,6 +360,7 @@ class Scheduler {
       }
       return node;
     });
+    kernel.tree = simplify(nameless);  // terms of sums were in the order of the buffers that they load from
     schedule_.kernels.push_back(std::move(kernel));
   }
 
