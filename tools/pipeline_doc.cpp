@@ -50,6 +50,7 @@ std::string_view word_of(RangeKind kind) {
     case RangeKind::Reduce: return "reduce";
     case RangeKind::Packed: return "bytes of a word";
     case RangeKind::Tile: return "tile";
+    case RangeKind::Step: return "steps of a tile";
   }
   return "";
 }

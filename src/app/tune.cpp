@@ -68,9 +68,9 @@ class TuneRun {
       : flags_(flags),
         session_(session),
         machine_(machine),
+        tokens_(random_tokens(session, flags.prompt_tokens + kDecoded)),
         layouts_{session, file, times_, machine,
-                 [this](PlanKind plan) { return make_ready(plan); }},
-        tokens_(random_tokens(session, flags.prompt_tokens + kDecoded)) {}
+                 [this](PlanKind plan) { return make_ready(plan); }} {}
 
   // Runs both plans and lists the kernels that are worth a search, those of decode first.
   Status survey() {

@@ -18,7 +18,9 @@ int64_t tiles_of_rows(const TileShape& shape, Ref scores) {
   int64_t tiles = 1;
   for (int k = 0; k < shape.axis; ++k) {
     const auto axis = static_cast<size_t>(k);
-    tiles *= std::clamp<int64_t>(scores->shape[axis]->max / shape.extents[axis], 1, kManyTiles);
+    // An axis of symbolic size counts as long, whatever its greatest size.
+    const int64_t rows = const_int(scores->shape[axis]).value_or(kManyTiles * shape.extents[axis]);
+    tiles *= std::clamp<int64_t>(rows / shape.extents[axis], 1, kManyTiles);
   }
   return tiles;
 }

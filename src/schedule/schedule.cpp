@@ -341,26 +341,28 @@ class Scheduler {
 
   void add_kernel(Ref tree, int level) {
     Kernel kernel{.level = level};
-    int next_local = 0;
-    std::unordered_map<const Node*, Ref> locals;
-    const Ref nameless = rebuild(tree, [&](Ref original, Ref node) {
-      if (original->op == Op::Param || original->op == Op::Temp) {
-        auto it = std::find_if(kernel.buffers.begin(), kernel.buffers.end(),
-                               [&](Ref b) { return same_buffer(b, original); });
-        const int64_t position = it - kernel.buffers.begin();
-        if (it == kernel.buffers.end()) kernel.buffers.push_back(original);
+    std::unordered_map<const Node*, Ref> buffers;
+    int64_t locals = 0;
+    // Terms of sums are in an order that depends on the buffers that they load from: first these lose their shapes, which
+    // are others for each length of context, then they are numbered.
+    const Ref shapeless = rebuild(tree, [&](Ref original, Ref node) {
+      if (original->op == Op::Var) return with_room(original);
+      if (original->op != Op::Param && original->op != Op::Temp) return node;
+      const Ref plain = make(original->op, DType::Void, {}, {.i = original->arg.i});
+      buffers[plain.get()] = original;
+      return plain;
+    });
+    const Ref nameless = rebuild(simplify(shapeless), [&](Ref original, Ref node) {
+      if (const auto buffer = buffers.find(original.get()); buffer != buffers.end()) {
+        kernel.buffers.push_back(buffer->second);
+        const auto position = static_cast<int64_t>(kernel.buffers.size()) - 1;
         return make(Op::Param, DType::Void, {}, {.i = position});
       }
-      if (original->op == Op::Var) return with_room(original);
-      if (original->op == Op::Local) {
-        if (!locals.contains(original.get()))
-          locals[original.get()] =
-              make(Op::Local, DType::Void, {}, {.i = next_local++, .list = original->arg.list});
-        return locals[original.get()];
-      }
+      if (original->op == Op::Local)
+        return make(Op::Local, DType::Void, {}, {.i = locals++, .list = original->arg.list});
       return node;
     });
-    kernel.tree = simplify(nameless);  // terms of sums were in the order of the buffers that they load from
+    kernel.tree = simplify(nameless);
     schedule_.kernels.push_back(std::move(kernel));
   }
 
@@ -371,8 +373,6 @@ class Scheduler {
     return smelt::variable(variable->arg.name, variable->min,
                            static_cast<int64_t>(std::bit_ceil(most)));
   }
-
-  static bool same_buffer(Ref a, Ref b) { return a->op == b->op && a->arg.i == b->arg.i; }
 
   void plan() {
     for (Lifetime& l : lifetimes_) l.first = 1 << 30;

@@ -19,7 +19,8 @@ JudgedKernel product_kernel(GgufType type, WeightLayout layout, int64_t rows = 1
   JudgedKernel k =
       kernel_of(sink({output(2, product(quantise_activations(x), raw, type, layout))}));
   for (Bytes& buffer : k.buffers)
-    if (buffer.size() == info_of(type).bytes * rows * 512 / info_of(type).elements)
+    if (static_cast<int64_t>(buffer.size()) ==
+        info_of(type).bytes * rows * 512 / info_of(type).elements)
       for (std::byte& b : buffer) b &= std::byte{0x37};
   return k;
 }
