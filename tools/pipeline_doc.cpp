@@ -49,6 +49,7 @@ std::string_view word_of(RangeKind kind) {
     case RangeKind::Unroll: return "unroll";
     case RangeKind::Reduce: return "reduce";
     case RangeKind::Packed: return "bytes of a word";
+    case RangeKind::Row: return "rows of a matrix";
     case RangeKind::Tile: return "tile";
     case RangeKind::Step: return "steps of a tile";
   }

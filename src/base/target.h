@@ -24,6 +24,7 @@ struct CpuTarget {
   bool neon_i8mm = false;  // the same of unsigned and signed bytes
   bool amx_int8 = false;
   bool amx_bf16 = false;
+  bool amx_refused = false;  // the processor has AMX, the system does not let us use it
 
   int cores = 1;  // that this process may use
   int64_t line_bytes = 64;

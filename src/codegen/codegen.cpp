@@ -41,6 +41,7 @@ class NestPasses {
         step("hoist factors",
              hoist_factors(stores));  // before expand, while reductions still have their ranges
     stores = step("pack dots", pack_dots(stores));
+    stores = step("matrix dots", matrix_dots(stores));
     stores = step("expand", expand(stores));
     stores = step("coalesce loads",
                   coalesce_loads(stores));  // after expand, when the byte of a word is known

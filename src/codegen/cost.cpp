@@ -8,6 +8,7 @@
 #include "base/ensure.h"
 #include "codegen/footprint.h"
 #include "codegen/passes.h"
+#include "graph/matrix_shape.h"
 #include "graph/rules_algebra.h"
 #include "graph/scalar_math.h"
 
@@ -177,6 +178,21 @@ class KnownIntegers {
   std::vector<std::optional<int64_t>> values_;
 };
 
+// Rows of a product of matrices are read like vectors.
+void add_matrices(const Program& program, const Instruction& product, double times,
+                  MemoryAccess& access) {
+  const MatrixShape shape = matrix_shape(product.arg.list);
+  const std::pair<size_t, double> sides[] = {{0, static_cast<double>(shape.rows)},
+                                             {2, static_cast<double>(shape.lanes)}};
+  access.vectors += times * static_cast<double>(shape.rows + shape.words);
+  for (const auto& [operand, width] : sides) {
+    const Instruction& pointer = program.code[static_cast<size_t>(product.src[operand])];
+    if (pointer.kind == Inst::Buffer)
+      access.bytes[static_cast<size_t>(pointer.arg.i)] +=
+          times * width * 4 * static_cast<double>(shape.words);
+  }
+}
+
 std::string size_text(Ref size) {
   if (const auto n = const_int(size)) return std::to_string(*n);
   if (size->op == Op::Var) return size->arg.name;
@@ -277,6 +293,7 @@ MemoryAccess memory_access(const Program& program, const SymbolValues& symbols) 
   for (const Instruction& i : program.code) {
     if (i.kind == Inst::Loop) times.push_back(times.back() * integers.rounds(i));
     if (i.kind == Inst::EndLoop) times.pop_back();
+    if (i.kind == Inst::MatrixDot) add_matrices(program, i, times.back(), access);
     if (i.kind != Inst::Load) continue;
     const bool gathers = program.code[static_cast<size_t>(i.src[1])].lanes > 1;
     (i.lanes == 1 ? access.scalars : gathers ? access.gathers : access.vectors) += times.back();

@@ -2,6 +2,7 @@
 
 #include "base/ensure.h"
 #include "codegen/nest_emitter.h"
+#include "graph/matrix_shape.h"
 #include "graph/rules_algebra.h"
 
 namespace smelt {
@@ -67,6 +68,8 @@ Value NestEmitter::compute(Ref n) {
     case Op::Range: return lane_index(n);
     case Op::Load: return load(n);
     case Op::LaneReduce: return lane_reduce(n);
+    case Op::MatrixDot: return matrix_dot(n);
+    case Op::MatrixRow: return matrix_row(n);
     case Op::TopKLane: value(n->src[0]); return topk_items_.at({n->src[0].get(), n->arg.i});
     default: break;
   }
@@ -149,6 +152,33 @@ void NestEmitter::prefetch(Value pointer, Value at, int64_t bytes) {
   const Value ahead = alu(Op::Add, DType::I64, {at, integer(bytes)});
   add(std::max(pointer.depth, ahead.depth),
       {.kind = Inst::Prefetch, .src = {pointer.id, ahead.id}});
+}
+
+Value NestEmitter::matrix_dot(Ref n) {
+  Instruction out{.kind = Inst::MatrixDot,
+                  .dtype = DType::I32,
+                  .lanes = static_cast<int>(matrix_shape(n->arg.list).lanes),
+                  .arg = n->arg};
+  int depth = 0;
+  for (Ref s : n->src) {
+    const Value v = value(s);
+    out.src.push_back(v.id);
+    depth = std::max({depth, v.depth, written_.contains(s.get()) ? floor_ : 0});
+  }
+  const int lanes = out.lanes;
+  return {add(depth, std::move(out)), depth, lanes};
+}
+
+Value NestEmitter::matrix_row(Ref n) {
+  const Value product = value(n->src[0]);
+  const auto row = const_int(n->src[2]);
+  ENSURE(row, "the rows of a matrix are not written out");
+  return {add(product.depth, {.kind = Inst::MatrixRow,
+                              .dtype = DType::I32,
+                              .lanes = product.lanes,
+                              .src = {product.id},
+                              .arg = {.i = *row}}),
+          product.depth, product.lanes};
 }
 
 Value NestEmitter::lane_reduce(Ref n) {

@@ -36,7 +36,7 @@ Split split_sources(Ref node, size_t first) {
     const Ref x = node->src[i];
     if (i < first || x->op != Op::Range)
       s.values.push_back(x);
-    else if (kind_of(x) == RangeKind::Unroll)
+    else if (is_copies(x))
       s.copies.push_back(x);
     else if (kind_of(x) == RangeKind::Lane)
       s.lanes.push_back(x);

@@ -4,6 +4,8 @@
 #include <unordered_set>
 
 #include "codegen/loop_order.h"
+#include "codegen/matrix_cost.h"
+#include "codegen/matrix_rows.h"
 #include "codegen/stage.h"
 #include "graph/rules_algebra.h"
 
@@ -71,10 +73,12 @@ class Chooser {
     choose_local();
     choose_dot();
     choose_group();
-    if (is_part_of_tile() && !is_staged(opts_)) choose_block();
-    choose_unroll();
-    if (has_local_) choose_unroll_of_bytes();
-    choose_upcast();
+    if (!choose_matrix()) {
+      if (is_part_of_tile() && !is_staged(opts_)) choose_block();
+      choose_unroll();
+      if (has_local_) choose_unroll_of_bytes();
+      choose_upcast();
+    }
     if (!is_local && !is_part_of_tile()) {
       choose_order();
       choose_tasks();
@@ -205,6 +209,60 @@ class Chooser {
         }
       }
     }
+  }
+
+  // Sums of bytes of several rows as products of matrices, where that takes fewer cycles than a sum each.
+  bool choose_matrix() {
+    if (!machine_.byte_matrices || !has_local_) return false;
+    const Refs stores = stores_;
+    const std::vector<Opt> opts = opts_;
+    unroll_words();
+    if (add_rows()) {
+      choose_unroll();
+      choose_unroll_of_bytes();
+      return true;
+    }
+    stores_ = stores, opts_ = opts;
+    return false;
+  }
+
+  // As many words as a product may have.
+  void unroll_words() {
+    for (bool again = true; again;) {
+      again = false;
+      for (Ref reduce : reductions_of(stores_)) {
+        int64_t written = 1;
+        Refs loops;
+        bool packed = false;
+        for (Ref r : own_ranges(reduce)) {
+          packed |= kind_of(r) == RangeKind::Packed;
+          if (kind_of(r) == RangeKind::Unroll) written *= r->src[0]->arg.i;
+          if (kind_of(r) == RangeKind::Reduce) loops.push_back(r);
+        }
+        if (!packed || loops.empty()) continue;
+        const int64_t most = kMatrixWords / written, size = known_divisor(loops.back()->src[0]);
+        for (int64_t n = std::min(most, size); n > 1 && !again; --n)
+          if (size % n == 0) again = try_opt({OptKind::Unroll, axis_of(loops.back()), n});
+        if (again) break;
+      }
+    }
+  }
+
+  bool add_rows() {
+    Opt best{OptKind::Matrix};
+    double best_cycles = 1;  // of those that sums of words take
+    for (Ref axis : output_axes()) {
+      if (kind_of(axis) != RangeKind::Loop) continue;
+      for (int64_t n : block_sizes(axis, kMatrixRows)) {
+        const Opt opt{OptKind::Matrix, axis_of(axis), n};
+        if (n < 2 || !why_not(stores_, opt).empty()) continue;
+        double tiles = 0, dots = 0;
+        for (const MatrixShape& shape : matrix_products(apply_opt(stores_, opt)))
+          tiles += tile_cycles(shape), dots += dot_cycles(shape);
+        if (tiles / dots < best_cycles) best = opt, best_cycles = tiles / dots;
+      }
+    }
+    return best_cycles < 1 && try_opt(best);
   }
 
   // Numbers that a term is made of, without those that only say where others are.

@@ -12,6 +12,7 @@ struct Machine {
   int lanes = 16;                   // 4-byte elements in a vector
   int registers = 32;               // vector registers
   int tasks = 64;                   // a nest should have at least this many tasks to share out
+  bool byte_matrices = false;       // has an instruction for products of small matrices of bytes
   int64_t cache_bytes = 512 << 10;  // that a core may count on to find again
 };
 

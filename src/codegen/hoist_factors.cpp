@@ -38,7 +38,7 @@ class FactorHoist {
  public:
   explicit FactorHoist(Ref store) {
     for (size_t i = 3; i < store->src.size(); ++i)
-      if (kind_of(store->src[i]) == RangeKind::Unroll) copies_.push_back(store->src[i]);
+      if (is_copies(store->src[i])) copies_.push_back(store->src[i]);
   }
 
   Ref hoist(Ref reduce) {

@@ -8,6 +8,7 @@
 
 #include "base/ensure.h"
 #include "graph/eval.h"
+#include "graph/matrix_shape.h"
 #include "graph/text.h"
 #include "schedule/tiles.h"
 
@@ -227,6 +228,8 @@ class NestEvaluator {
       case Op::LaneReduce: return reduce(id, static_cast<Op>(node->arg.i));
       case Op::SoftmaxSum: return softmax_sum(id);
       case Op::TopK: return top_k(id);
+      case Op::MatrixRow: return matrix_row(id);
+      case Op::MatrixDot: return {};  // its rows compute what they want of it
       case Op::TopKLane: {
         value(cells_[id].src[0]);
         return {{.i = cells_[cells_[id].src[0]].best[static_cast<size_t>(node->arg.i)]}};
@@ -252,21 +255,52 @@ class NestEvaluator {
   }
 
   Value load(int id) {
-    const Ref node = cells_[id].node, buffer = node->src[0];
+    const Ref node = cells_[id].node;
     const Value offset = value(cells_[id].src[1]);
+    if (!offset.defined) {
+      fail(node, "the offset is undefined");
+      return offset;
+    }
+    return read_checked(node, node->src[0], offset.scalar.i, node->dtype);
+  }
+
+  // What a node reads at a byte of a buffer.
+  Value read_checked(Ref node, Ref buffer, int64_t at, DType dtype) {
     std::span<const std::byte> memory;
     if (buffer->op == Op::Local)
       memory = locals_[buffer->arg.i];
     else
       memory = request_.buffers.at(static_cast<size_t>(buffer->arg.i));
-    const int64_t at = offset.scalar.i, size = size_of(node->dtype);
-    if (!offset.defined || at < 0 || at > static_cast<int64_t>(memory.size()) - size) {
+    const int64_t size = size_of(dtype);
+    if (at < 0 || at > static_cast<int64_t>(memory.size()) - size) {
       fail(node, "byte " + std::to_string(at) + " is outside of " +
                      std::string(name_of(buffer->op)) + " " + std::to_string(buffer->arg.i) +
                      ", which has " + std::to_string(memory.size()) + " bytes");
       return {.defined = false};
     }
-    return {read(memory, at, node->dtype)};
+    return {read(memory, at, dtype)};
+  }
+
+  Value matrix_row(int id) {
+    const Ref product = cells_[id].node->src[0];
+    const MatrixShape shape = matrix_shape(product->arg.list);
+    const int64_t lane = value(cells_[id].src[1]).scalar.i, row = value(cells_[id].src[2]).scalar.i;
+    const std::vector<int> operands = cells_[cells_[id].src[0]].src;
+    Value sum;
+    for (int64_t k = 0; k < shape.words; ++k) {
+      const Value a = word(product, 0, operands[1], row * shape.a_stride + 4 * k);
+      const Value b = word(product, 2, operands[3], k * shape.b_stride + 4 * lane);
+      if (!a.defined || !b.defined) return {.defined = false};
+      const auto [u, s] = shape.a_is_signed ? std::pair(b, a) : std::pair(a, b);
+      sum.scalar = dot4(sum.scalar.i, u.scalar.i, s.scalar.i);
+    }
+    return sum;
+  }
+
+  Value word(Ref product, size_t buffer, int offset, int64_t begin) {
+    const Value at = value(offset);
+    return at.defined ? read_checked(product, product->src[buffer], at.scalar.i + begin, DType::U32)
+                      : at;
   }
 
   Value reduce(int id, Op op) {

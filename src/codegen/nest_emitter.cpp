@@ -66,9 +66,9 @@ void NestEmitter::find_siblings(const Refs& stores) {
   for (Ref s : stores)
     for (Ref n : toposort(s)) {
       if (is_reduce(n->op)) reductions_.insert(n.get());
-      if ((n->op == Op::Load && written_.contains(n->src[0].get())) ||
-          std::any_of(n->src.begin(), n->src.end(),
-                      [&](Ref x) { return passed_on_.contains(x.get()); }))
+      if (std::any_of(n->src.begin(), n->src.end(), [&](Ref x) {
+            return (n->op != Op::Store && written_.contains(x.get())) || passed_on_.contains(x.get());
+          }))
         passed_on_.insert(n.get());
     }
   for (const Node* n : reductions_)

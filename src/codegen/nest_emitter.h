@@ -91,6 +91,8 @@ class NestEmitter {
   Value local(Ref n);
   Value lane_index(Ref range);
   Value load(Ref n);
+  Value matrix_dot(Ref n);
+  Value matrix_row(Ref n);
   bool is_from_memory(Ref load) const;
   bool is_tile() const;
   static bool is_word(Ref load);

@@ -7,15 +7,18 @@
 #include <unordered_set>
 
 #include "base/ensure.h"
+#include "codegen/matrix_rows.h"
 #include "codegen/packed_bytes.h"
 #include "codegen/stage.h"
+#include "graph/matrix_shape.h"
 #include "graph/rules_algebra.h"
 
 namespace smelt {
 namespace {
 
-constexpr std::array<std::string_view, kOptKinds> kNames{
-    "local", "group", "upcast", "unroll", "dot", "pack", "split", "front", "task", "stage"};
+constexpr std::array<std::string_view, kOptKinds> kNames{"local", "group",  "upcast", "unroll",
+                                                         "dot",   "matrix", "pack",   "split",
+                                                         "front", "task",   "stage"};
 
 Refs ranges_of_store(Ref store) { return Refs(store->src.begin() + 3, store->src.end()); }
 
@@ -42,8 +45,9 @@ Ref replace_range(Ref node, Ref range, const Refs& by, const Replacements& index
 }
 
 bool wants_output_axis(OptKind kind) {
-  return kind == OptKind::Local || kind == OptKind::Upcast || kind == OptKind::Pack ||
-         kind == OptKind::Front || kind == OptKind::Task || kind == OptKind::Stage;
+  return kind == OptKind::Local || kind == OptKind::Upcast || kind == OptKind::Matrix ||
+         kind == OptKind::Pack || kind == OptKind::Front || kind == OptKind::Task ||
+         kind == OptKind::Stage;
 }
 
 bool wants_reduce_axis(OptKind kind) {
@@ -58,6 +62,7 @@ RangeKind inner_kind(OptKind kind, RangeKind plain) {
     case OptKind::Unroll: return RangeKind::Unroll;
     case OptKind::Dot:
     case OptKind::Pack: return RangeKind::Packed;
+    case OptKind::Matrix: return RangeKind::Row;
     default: return plain;
   }
 }
@@ -188,6 +193,15 @@ std::string why_not_pack(const Refs& stores, const Opt& opt, Ref range) {
   return "";
 }
 
+// At least one sum must become a row of a matrix.
+std::string why_not_matrix(const Refs& stores, const Opt& opt, Ref range) {
+  if (opt.amount > kMatrixRows)
+    return "a matrix has at most " + std::to_string(kMatrixRows) + " rows";
+  std::string reason;
+  matrix_products(cut(stores, range, opt), &reason);
+  return reason;
+}
+
 }  // namespace
 
 std::string to_string(const Opt& opt) {
@@ -300,6 +314,9 @@ std::string why_not(const Refs& stores, const Opt& opt) {
       if (n->op == Op::TopK) return name + ": a topk takes one element at a time";
   if (opt.kind == OptKind::Local || opt.kind == OptKind::Group)
     if (std::string reason = why_not_lanes(stores, opt, range); !reason.empty())
+      return name + ": " + reason;
+  if (opt.kind == OptKind::Matrix)
+    if (std::string reason = why_not_matrix(stores, opt, range); !reason.empty())
       return name + ": " + reason;
   if (opt.kind == OptKind::Dot)
     if (std::string reason = why_not_dot(stores, opt, range); !reason.empty())

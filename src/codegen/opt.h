@@ -5,6 +5,8 @@
 //   UPCAST(output axis, n)   n neighbours are computed in registers of one lane, sharing what does not depend on them
 //   UNROLL(reduce axis, n)   n terms of a reduction are written out
 //   DOT(reduce axis, 4)      four neighbouring products of bytes are summed by one instruction (see packed_bytes.h)
+//   MATRIX(output axis, n)   UPCAST, where sums of products of bytes of the n copies and of all lanes are one product of
+//                            small matrices (see graph/matrix_shape.h): an instruction, on machines that have one
 //   PACK(output axis, 4)     four neighbouring bytes are stored as one word
 //   SPLIT(axis, n)           one loop becomes two, the inner of n; changes nothing by itself
 //   FRONT(output axis)       the loop becomes the outermost
@@ -24,8 +26,20 @@
 
 namespace smelt {
 
-enum class OptKind : uint8_t { Local, Group, Upcast, Unroll, Dot, Pack, Split, Front, Task, Stage };
-constexpr int kOptKinds = 10;
+enum class OptKind : uint8_t {
+  Local,
+  Group,
+  Upcast,
+  Unroll,
+  Dot,
+  Matrix,
+  Pack,
+  Split,
+  Front,
+  Task,
+  Stage
+};
+constexpr int kOptKinds = 11;
 
 struct Opt {
   OptKind kind;
@@ -43,6 +57,11 @@ inline Ref make_range(int64_t number, Ref size, RangeKind kind) {
 }
 
 inline RangeKind kind_of(Ref range) { return static_cast<RangeKind>(range->arg.list[0]); }
+
+// Whose values are written out: options UPCAST, UNROLL and MATRIX.
+inline bool is_copies(Ref range) {
+  return kind_of(range) == RangeKind::Unroll || kind_of(range) == RangeKind::Row;
+}
 
 // The ranges of the stores of a nest: output ranges of the store that has most, then those of reductions, in a fixed
 // order. Ranges that options have already turned into lanes or registers are among them.

@@ -30,11 +30,15 @@ Refs hoist_factors(const Refs& stores);
 //    Those of stores (option PACK): one word is stored in place of four bytes.
 Refs pack_dots(const Refs& stores);
 
-// 5. Unroll ranges are written out: stores are repeated, reductions become sums of terms. Lane ranges leave the
+// 5. Sums of these words over rows and lanes (option MATRIX) become products of small matrices.
+//      sum(dot4(0, w[l, lane], x[row, l]); l)  ->  matrix_row(matrix_dot(x, w), lane, row)
+Refs matrix_dots(const Refs& stores);
+
+// 6. Unroll ranges are written out: stores are repeated, reductions become sums of terms. Lane ranges leave the
 //    reductions, whose lanes are then combined by LaneReduce.
 Refs expand(const Refs& stores);
 
-// 6. Byte loads that lie a word apart in neighbouring lanes share word loads.
+// 7. Byte loads that lie a word apart in neighbouring lanes share word loads.
 Refs coalesce_loads(const Refs& stores);
 
 }  // namespace smelt

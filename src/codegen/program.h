@@ -29,11 +29,14 @@ enum class Inst : uint8_t {
   Prefetch,
   Store,  // src {pointer, byte offset, value}; a scalar offset with a vector value stores neighbouring elements
   LaneReduce,  // src {vector}: all lanes combined to a scalar by `op` (ReduceSum: pairwise halves; ReduceMax)
-  Loop,     // src {begin, end}: i64 index running over [begin, end); empty when end <= begin
-  EndLoop,  // src {loop}
-  Acc,      // src {initial value}: a register that can change, of dtype x lanes
-  AccGet,   // src {acc}: its value now
-  AccSet,   // src {acc, value}
+  MatrixDot,  // src {pointer, byte offset of a, pointer, byte offset of b}: a product of matrices in memory, of the shape
+  // arg.list (graph/matrix_shape.h), whose `lanes` these are
+  MatrixRow,  // src {matrix dot}: row arg.i of it, i32
+  Loop,       // src {begin, end}: i64 index running over [begin, end); empty when end <= begin
+  EndLoop,    // src {loop}
+  Acc,        // src {initial value}: a register that can change, of dtype x lanes
+  AccGet,     // src {acc}: its value now
+  AccSet,     // src {acc, value}
 };
 
 struct Instruction {

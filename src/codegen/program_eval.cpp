@@ -5,6 +5,7 @@
 #include "base/ensure.h"
 #include "codegen/program_text.h"
 #include "codegen/program_verify.h"
+#include "graph/matrix_shape.h"
 #include "graph/scalar_math.h"
 
 namespace smelt {
@@ -140,8 +141,8 @@ class Evaluator {
     bool is_scratch = false;
   };
 
-  Memory memory_of(const Instruction& x) {
-    const Instruction& pointer = program_.code[static_cast<size_t>(x.src[0])];
+  Memory memory_of(const Instruction& x, size_t pointer_operand = 0) {
+    const Instruction& pointer = program_.code[static_cast<size_t>(x.src[pointer_operand])];
     if (pointer.kind == Inst::Scratch) return {scratch_, pointer.arg.i, "scratch", true};
     return {buffers_[static_cast<size_t>(pointer.arg.i)], 0,
             "buffer " + std::to_string(pointer.arg.i)};
@@ -195,6 +196,49 @@ class Evaluator {
       if (memory.is_scratch)
         std::fill_n(scratch_written_.begin() + static_cast<std::ptrdiff_t>(at), size, true);
     }
+    return "";
+  }
+
+  // --- products of matrices
+
+  // The word at `begin` bytes from where operand `k`, a pointer, and the offset behind it lead.
+  std::string word(const Instruction& x, size_t k, int64_t begin, int64_t* out) {
+    const Memory memory = memory_of(x, k);
+    const Lane& offset = operand(x, k + 1)[0];
+    if (!offset.defined) return "an offset is undefined";
+    const int64_t at = memory.base + offset.value.i + begin;
+    if (at < 0 || at > static_cast<int64_t>(memory.bytes.size()) - 4)
+      return "byte " + std::to_string(at) + " is outside of " + memory.name;
+    if (memory.is_scratch && !was_written(static_cast<size_t>(at), 4))
+      return "scratch byte " + std::to_string(at) + " is read before it is written";
+    uint32_t bits = 0;
+    std::memcpy(&bits, memory.bytes.data() + at, 4);
+    *out = bits;
+    return "";
+  }
+
+  std::string matrix_dot(const Instruction& x) {
+    const MatrixShape shape = matrix_shape(x.arg.list);
+    Lanes result(static_cast<size_t>(shape.rows * shape.lanes), Lane{Scalar{.i = 0}});
+    for (int64_t m = 0; m < shape.rows; ++m)
+      for (int64_t n = 0; n < shape.lanes; ++n)
+        for (int64_t k = 0; k < shape.words; ++k) {
+          int64_t a = 0, b = 0;
+          std::string problem = word(x, 0, m * shape.a_stride + 4 * k, &a);
+          if (problem.empty()) problem = word(x, 2, k * shape.b_stride + 4 * n, &b);
+          if (!problem.empty()) return problem;
+          Scalar& sum = result[static_cast<size_t>(m * shape.lanes + n)].value;
+          sum = shape.a_is_signed ? dot4(sum.i, b, a) : dot4(sum.i, a, b);
+        }
+    values_[pc_] = std::move(result);
+    return "";
+  }
+
+  std::string matrix_row(const Instruction& x) {
+    const Lanes product = operand(x, 0);
+    Lanes& result = fresh(x.lanes);
+    for (size_t i = 0; i < result.size(); ++i)
+      result[i] = product[static_cast<size_t>(x.arg.i) * result.size() + i];
     return "";
   }
 
@@ -254,6 +298,8 @@ class Evaluator {
       case Inst::Prefetch: return "";
       case Inst::Store: return store(x);
       case Inst::LaneReduce: return lane_reduce(x);
+      case Inst::MatrixDot: return matrix_dot(x);
+      case Inst::MatrixRow: return matrix_row(x);
       case Inst::Loop: return begin_loop(x);
       case Inst::EndLoop: return end_loop(x);
       case Inst::Acc: return set(pc_, operand(x, 0));

@@ -2,6 +2,7 @@
 
 #include <charconv>
 
+#include "graph/matrix_shape.h"
 #include "graph/scalar_math.h"
 
 namespace smelt {
@@ -21,6 +22,8 @@ std::string_view word_of(Inst kind) {
     case Inst::Prefetch: return "prefetch";
     case Inst::Store: return "store";
     case Inst::LaneReduce: return "lanes";
+    case Inst::MatrixDot: return "matrix_dot";
+    case Inst::MatrixRow: return "row";
     case Inst::Loop: return "loop";
     case Inst::EndLoop: return "end";
     case Inst::Acc: return "acc";
@@ -45,6 +48,15 @@ std::string list_text(const std::vector<int64_t>& list) {
   return text + "]";
 }
 
+// Rows x bytes times bytes x lanes, with the distances of rows.
+std::string matrix_text(const Instruction& x) {
+  if (!is_matrix_shape(x.arg.list)) return list_text(x.arg.list);
+  const MatrixShape s = matrix_shape(x.arg.list);
+  const auto text = [](int64_t n) { return std::to_string(n); };
+  return text(s.rows) + "x" + text(4 * s.words) + "x" + text(s.lanes) +
+         (s.a_is_signed ? " su " : " us ") + list_text({s.a_stride, s.b_stride});
+}
+
 std::string symbol_text(const Program& program, int64_t index) {
   bool known = index >= 0 && index < static_cast<int64_t>(program.symbols.size());
   return known ? program.symbols[static_cast<size_t>(index)] : "#" + std::to_string(index);
@@ -56,7 +68,9 @@ std::string argument_text(const Program& program, const Instruction& x) {
     case Inst::Symbol: return symbol_text(program, x.arg.i);
     case Inst::Part: return x.arg.i == 0 ? "index" : "count";
     case Inst::Buffer:
+    case Inst::MatrixRow:
     case Inst::Scratch: return std::to_string(x.arg.i);
+    case Inst::MatrixDot: return matrix_text(x);
     case Inst::Load: return x.arg.i ? "stream" : "";
     case Inst::Value:
       if (x.op == Op::Lut || x.op == Op::Lut4) return list_text(x.arg.list);

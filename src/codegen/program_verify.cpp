@@ -4,6 +4,7 @@
 #include <cctype>
 
 #include "codegen/program_text.h"
+#include "graph/matrix_shape.h"
 
 namespace smelt {
 namespace {
@@ -88,6 +89,7 @@ class Verifier {
       case Inst::Buffer:
       case Inst::Scratch: return 0;
       case Inst::LaneReduce:
+      case Inst::MatrixRow:
       case Inst::EndLoop:
       case Inst::Acc:
       case Inst::AccGet: return 1;
@@ -96,6 +98,7 @@ class Verifier {
       case Inst::Loop:
       case Inst::AccSet: return 2;
       case Inst::Store: return 3;
+      case Inst::MatrixDot: return 4;
     }
     return -1;
   }
@@ -106,17 +109,21 @@ class Verifier {
     return std::to_string(wanted) + " operands are wanted";
   }
 
-  // Pointers and accumulators are not values: each has its one place.
+  // Pointers, accumulators and products of matrices are not values: each has its one place.
   std::string check_kinds(const Instruction& x) const {
     for (size_t i = 0; i < x.src.size(); ++i) {
       Inst kind = code(x.src[i]).kind;
       bool wants_pointer =
-          (x.kind == Inst::Load || x.kind == Inst::Prefetch || x.kind == Inst::Store) && i == 0;
+          ((x.kind == Inst::Load || x.kind == Inst::Prefetch || x.kind == Inst::Store) && i == 0) ||
+          (x.kind == Inst::MatrixDot && i % 2 == 0);
       bool wants_acc = (x.kind == Inst::AccGet || x.kind == Inst::AccSet) && i == 0;
       if (is_pointer(kind) != wants_pointer)
         return wants_pointer ? "no pointer" : "a pointer is not a value";
       if ((kind == Inst::Acc) != wants_acc)
         return wants_acc ? "no accumulator" : "an accumulator is read by get";
+      if ((kind == Inst::MatrixDot) != (x.kind == Inst::MatrixRow))
+        return x.kind == Inst::MatrixRow ? "no product of matrices"
+                                         : "a product of matrices is read by row";
     }
     return "";
   }
@@ -135,6 +142,8 @@ class Verifier {
         return dtype(x, 1) == DType::I64 && lanes(x, 1) == 1 ? "" : "one i64 offset is wanted";
       case Inst::Store: return check_store(x);
       case Inst::LaneReduce: return check_lane_reduce(x);
+      case Inst::MatrixDot: return check_matrix_dot(x);
+      case Inst::MatrixRow: return check_matrix_row(x);
       case Inst::Loop: return check_loop(x);
       case Inst::EndLoop:
         return !open_.empty() && x.src[0] == open_.back() ? "" : "not the innermost loop";
@@ -178,6 +187,18 @@ class Verifier {
     if (x.dtype == DType::Bool) return "arithmetic on bool";
     return dtype(x, 0) == x.dtype && x.lanes == 1 ? ""
                                                   : "the result is one lane of the operand's dtype";
+  }
+  std::string check_matrix_dot(const Instruction& x) const {
+    if (!is_matrix_shape(x.arg.list) || matrix_shape(x.arg.list).lanes != x.lanes)
+      return "no shape";
+    for (size_t i : {1, 3})
+      if (dtype(x, i) != DType::I64 || lanes(x, i) != 1) return "one i64 offset each is wanted";
+    return x.dtype == DType::I32 ? "" : "sums of bytes are i32";
+  }
+  std::string check_matrix_row(const Instruction& x) const {
+    const Instruction& product = code(x.src[0]);
+    if (x.dtype != DType::I32 || x.lanes != product.lanes) return "the product has other elements";
+    return within(x.arg.i, matrix_shape(product.arg.list).rows, "rows");
   }
   std::string check_loop(const Instruction& x) const {
     bool is_index = x.dtype == DType::I64 && x.lanes == 1;

@@ -34,7 +34,9 @@ PassObserver observer(const std::string& kernel) {
 }  // namespace
 
 Machine machine_of(const CpuTarget& target) {
-  return {.lanes = target.vector_bytes / 4, .registers = target.vector_registers};
+  return {.lanes = target.vector_bytes / 4,
+          .registers = target.vector_registers,
+          .byte_matrices = target.amx_int8};
 }
 
 std::string kernel_name(Ref tree) {

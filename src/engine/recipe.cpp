@@ -15,8 +15,8 @@ bool shows_passes() {
 
 std::string text_of(const Machine& m) {
   std::string out = "machine";
-  for (int64_t n :
-       {int64_t{m.lanes}, int64_t{m.registers}, int64_t{m.tasks}, int64_t{m.cache_bytes}})
+  for (int64_t n : {int64_t{m.lanes}, int64_t{m.registers}, int64_t{m.tasks}, m.cache_bytes,
+                    int64_t{m.byte_matrices}})
     out += ' ' + std::to_string(n);
   return out;
 }

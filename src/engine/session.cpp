@@ -166,8 +166,10 @@ class SessionState {
   };
 
   Status open_device() {
-    SMELT_TRY(device, CpuDevice::open(
-                          {.threads = options_.threads, .use_cache = options_.use_kernel_cache}));
+    SMELT_TRY(device, CpuDevice::open({.threads = options_.threads,
+                                       .use_cache = options_.use_kernel_cache,
+                                       .codegen = {},
+                                       .target = options_.target}));
     device_ = std::move(device);
     if (const std::string missing = missing_instructions(device_->target()); !missing.empty())
       note(missing);

@@ -6,11 +6,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "base/target.h"
 #include "gguf/gguf.h"
 #include "graph/dtype.h"
 #include "model/layout_choice.h"
@@ -29,6 +31,8 @@ struct SessionOptions {
   bool use_tuned = true;      // what `smelt tune` has found (engine/tuned_options.h)
   LayoutChoice layouts = {};  // of weights that are repacked; these go over tuned ones
   bool pack_cache = false;    // keep these copies on disk, and map what an earlier start has kept
+  std::optional<CpuTarget>
+      target;  // what kernels are made for; this machine must run it. None: this machine
   bool use_kernel_cache = true;  // look for compiled kernels on disk, and leave them there
   uint64_t memory = 0;  // bytes that weights and session may take; 0: what the system has available
 };

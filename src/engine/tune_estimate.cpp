@@ -5,12 +5,14 @@
 #include <optional>
 #include <vector>
 
+#include "codegen/matrix_cost.h"
 #include "graph/scalar_math.h"
 
 namespace smelt {
 namespace {
 
 constexpr double kWorkPerSecond = 6e9;  // of one core: two instructions a cycle
+constexpr double kPerCycle = 2;
 constexpr double kRound = 1;            // of a loop: count and jump
 constexpr double kSpill = 2;            // store and load again
 constexpr double kScalarInteger = 0.3;  // addresses, which run beside the vectors
@@ -62,6 +64,8 @@ class Walk {
       case Inst::Acc:
       case Inst::AccGet:
       case Inst::AccSet: return 0;
+      case Inst::MatrixDot: return work_of_matrices(i);
+      case Inst::MatrixRow: return request_.target.amx_int8 ? 1 : 0;  // loaded back, or there
       case Inst::Prefetch: return 1;
       case Inst::LaneReduce: return 2 * std::log2(std::max(i.lanes, 2));
       case Inst::Load:
@@ -77,6 +81,13 @@ class Walk {
     double vectors = vectors_of(i.dtype, i.lanes);
     for (int s : i.src) vectors = std::max(vectors, vectors_of(code(s).dtype, code(s).lanes));
     return vectors;
+  }
+
+  double work_of_matrices(const Instruction& i) const {
+    const MatrixShape shape = matrix_shape(i.arg.list);
+    return kPerCycle * (request_.target.amx_int8
+                            ? tile_cycles(shape)
+                            : dot_cycles(shape) * vectors_of(DType::I32, i.lanes));
   }
 
   double rounds(const Instruction& loop) const {

@@ -6,9 +6,9 @@ namespace smelt {
 namespace {
 
 // Without PACK, which only nests of panels have.
-constexpr OptKind kKinds[] = {OptKind::Local,  OptKind::Group, OptKind::Upcast,
-                              OptKind::Unroll, OptKind::Dot,   OptKind::Split,
-                              OptKind::Front,  OptKind::Task,  OptKind::Stage};
+constexpr OptKind kKinds[] = {OptKind::Local, OptKind::Group,  OptKind::Upcast, OptKind::Unroll,
+                              OptKind::Dot,   OptKind::Matrix, OptKind::Split,  OptKind::Front,
+                              OptKind::Task,  OptKind::Stage};
 constexpr int64_t kAmounts[] = {2, 3, 4, 5, 6, 8, 12, 16, 32, 64, 128, 256};
 
 // The compiler asks for a line when a kind is added; then it belongs in kKinds, too.
@@ -19,6 +19,7 @@ bool has_amount(OptKind kind) {
     case OptKind::Upcast:
     case OptKind::Unroll:
     case OptKind::Dot:
+    case OptKind::Matrix:
     case OptKind::Pack:
     case OptKind::Split:
     case OptKind::Stage: return true;

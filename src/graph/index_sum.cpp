@@ -36,6 +36,7 @@ int64_t depth_of(Ref range) {
     case RangeKind::Reduce: order = 1; break;
     case RangeKind::Unroll:
     case RangeKind::Packed:
+    case RangeKind::Row:
     case RangeKind::Lane: order = 2; break;
   }
   return (order << 48) + range_order(range->arg.i);

@@ -178,13 +178,13 @@ std::optional<Scalar> apply_unary(const Node& node, Scalar x) {
   }
 }
 
+}  // namespace
+
 Scalar dot4(int64_t sum, int64_t x, int64_t y) {
   for (int shift = 0; shift < 32; shift += 8)
     sum += static_cast<uint8_t>(x >> shift) * static_cast<int8_t>(y >> shift);
   return {.i = wrap(sum, DType::I32)};
 }
-
-}  // namespace
 
 int64_t lowest_int(DType dtype) {
   if (!is_signed_int(dtype)) return 0;

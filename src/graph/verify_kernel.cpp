@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "graph/matrix_shape.h"
 #include "graph/range_kind.h"
 #include "graph/verify_parts.h"
 
@@ -57,6 +58,22 @@ std::string lanes(Ref node, Stage stage) {
   return wants(node->src[0]->dtype == node->dtype, "a value of its dtype");
 }
 
+std::string matrix_dot(Ref node) {
+  for (size_t k : {0, 2})
+    if (!is_buffer(node->src[k]) || node->src[k + 1]->dtype != DType::I64)
+      return "it wants two buffers, each with an i64 offset";
+  return wants(is_matrix_shape(node->arg.list) && node->dtype == DType::I32,
+               "a shape, and dtype i32");
+}
+
+std::string matrix_row(Ref node) {
+  if (node->src[0]->op != Op::MatrixDot || node->dtype != DType::I32)
+    return "it wants a matrix_dot, and dtype i32";
+  if (node->src[1]->op != Op::Range || kind_of(node->src[1]) != RangeKind::Lane)
+    return "it wants a lane range";
+  return wants(node->src[2]->dtype == DType::I64, "an i64 row");
+}
+
 std::string memory(Ref node, Stage stage) {
   switch (node->op) {
     case Op::Load:
@@ -71,6 +88,8 @@ std::string memory(Ref node, Stage stage) {
         return "it wants a value, and is none";
       return ranges_from(node, 3);
     case Op::LaneReduce: return lanes(node, stage);
+    case Op::MatrixDot: return matrix_dot(node);
+    case Op::MatrixRow: return matrix_row(node);
     case Op::TopKLane:
       if (node->src[0]->op != Op::TopK || node->dtype != DType::I32)
         return "it wants a topk, and dtype i32";
@@ -82,10 +101,13 @@ std::string memory(Ref node, Stage stage) {
 std::string sources(Ref node) {
   for (size_t k = 0; k < node->src.size(); ++k) {
     Ref s = node->src[k];
-    bool address = k == 0 && (node->op == Op::Load || node->op == Op::Store);
+    bool address = (k == 0 && (node->op == Op::Load || node->op == Op::Store)) ||
+                   (k % 2 == 0 && node->op == Op::MatrixDot);
     if (is_buffer(s) && !address) return "it uses a buffer as a value";
     if (s->op == Op::Store && node->op != Op::Sink) return "it uses a store";
     if (s->op == Op::Sink && node->op != Op::Sink) return "it uses a sink";
+    if (s->op == Op::MatrixDot && node->op != Op::MatrixRow)
+      return "a matrix_dot is read by matrix_row";
     if (s->op == Op::TopK && node->op != Op::TopKLane) return "a topk is read by topk_item";
     if (node->op == Op::Sink && s->op != Op::Store && s->op != Op::Sink)
       return "it wants stores, or sinks of stores";
@@ -101,7 +123,8 @@ std::string kernel_problem(Ref node, Stage stage) {
   switch (class_of(node->op)) {
     case OpClass::leaf:
       if (node->op == Op::Iota) return "it belongs to tensor graphs";
-      if (node->op == Op::Range && stage == Stage::Expanded && kind_of(node) == RangeKind::Unroll)
+      if (node->op == Op::Range && stage == Stage::Expanded &&
+          (kind_of(node) == RangeKind::Unroll || kind_of(node) == RangeKind::Row))
         return "unrolled ranges are written out";
       if (node->op == Op::Range && stage == Stage::Expanded && kind_of(node) == RangeKind::Packed)
         return "packed ranges have become words";

@@ -1,10 +1,12 @@
 #include "render/llvm.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "base/ensure.h"
 #include "codegen/program_verify.h"
+#include "render/llvm_matrix.h"
 #include "render/llvm_ops.h"
 #include "render/llvm_writer.h"
 
@@ -78,6 +80,7 @@ class Renderer {
       : program_(program),
         options_(options),
         metadata_(program.buffers),
+        tiles_(program, options),
         values_(program.code.size()) {
     for (const Instruction& instruction : program.code)
       if (instruction.kind == Inst::Store) stored_.insert(buffer_of(instruction));
@@ -89,6 +92,10 @@ class Renderer {
     for (size_t i = 0; i < program_.code.size(); ++i) {
       out_.set_position(static_cast<int>(i));
       instruction(static_cast<int>(i), program_.code[i]);
+    }
+    if (tiles_.used()) {
+      tiles_.configure(out_);
+      TileRegisters::release(out_);
     }
     return module();
   }
@@ -111,6 +118,8 @@ class Renderer {
       case Inst::LaneReduce:
         result = render_lane_reduce(out_, x.op, value(x.src[0]), options_);
         break;
+      case Inst::MatrixDot: matrix_dot(position, x); break;
+      case Inst::MatrixRow: result = matrix_row(x); break;
       case Inst::Loop: result = begin_loop(position, x); break;
       case Inst::EndLoop: end_loop(x.src[0]); break;
       case Inst::Acc: result = accumulator(position, x); break;
@@ -253,6 +262,36 @@ class Renderer {
     }
   }
 
+  // --- products of matrices
+
+  void matrix_dot(int position, const Instruction& x) {
+    const MatrixShape shape = matrix_shape(x.arg.list);
+    const auto pointer = [&](size_t k) {
+      return matrix_address(value(x.src[k]), value(x.src[k + 1]));
+    };
+    const MatrixOperands operands{pointer(0), pointer(2)};
+    const auto tiles = tiles_.of(shape);
+    if (!tiles) {
+      rows_[position] = render_row_sums(out_, shape, operands, options_);
+      return;
+    }
+    const std::string c = "%matrix." + number(position);
+    out_.entry_line(c + " = alloca [" + number(64 * shape.rows) + " x i8], align 64");
+    render_tile_product(out_, *tiles, shape, operands, c);
+  }
+
+  std::string matrix_address(const IrValue& pointer, const IrValue& offset) {
+    return out_.emit("getelementptr inbounds i8, ptr " + pointer.text + ", i64 " + offset.text);
+  }
+
+  IrValue matrix_row(const Instruction& x) {
+    if (const auto rows = rows_.find(x.src[0]); rows != rows_.end())
+      return rows->second[static_cast<size_t>(x.arg.i)];
+    const std::string at = address("%matrix." + number(x.src[0]), number(64 * x.arg.i));
+    return out_.emit(x.dtype, x.lanes,
+                     "load " + ir_type(x.dtype, x.lanes) + ", ptr " + at + ", align 64");
+  }
+
   // --- loops: the test stands at the end, where the optimiser wants it, and once before the first
   // round
 
@@ -337,6 +376,8 @@ class Renderer {
   const Program& program_;
   const LlvmOptions& options_;
   Metadata metadata_;
+  TileRegisters tiles_;
+  std::map<int, std::vector<IrValue>> rows_;  // by position: of products that are sums of words
   LlvmWriter out_;
   std::vector<IrValue> values_;   // by position
   std::set<int> stored_;          // buffers that are written to
@@ -368,6 +409,7 @@ LlvmOptions llvm_options(const CpuTarget& target) {
           .dot_bytes = is_x86 ? std::min(target.vector_bytes,
                                          target.avx512_vnni || !target.avx_vnni ? 64 : 32)
                               : 16,
+          .amx_int8 = is_x86 && target.amx_int8 && !target.amx_refused,
           .f16_convert = target.f16_convert,
           .vector_bits = 8 * target.vector_bytes};
 }

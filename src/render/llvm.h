@@ -12,6 +12,9 @@
 //   - scratch memory is the kernel's own: it lies on the stack, so `scratch_bytes` must fit a
 //     worker's stack.
 //
+// Products of matrices: with AMX, the function sets the shapes of tile registers when it begins and releases them when
+// it ends, so between launches no thread has any in use.
+//
 // What floats mean: single operations are IEEE; a multiplication whose result is added may be fused
 // (`contract`), nothing is reassociated. Max(x, y) is `x > y ? x : y` and Min `x < y ? x : y`: y
 // where one of them is NaN. Exp2 is within 1.25 ulps and may flush subnormal results to 0, Log2 is
@@ -40,6 +43,7 @@ struct LlvmOptions {
   bool neon = false;  // AArch64: has a byte shuffle of 16 bytes
   ByteDot dot = ByteDot::Vnni;
   int dot_bytes = 64;       // width of a register for it
+  bool amx_int8 = false;    // products of matrices of bytes by tiles
   bool f16_convert = true;  // half <-> float in hardware, else in integer instructions
   int vector_bits = 512;    // width of a register that is worth using
 };

@@ -35,6 +35,7 @@ std::string symbol_of(const Source& source, const KernelKey& key) {
 
 struct CpuDevice::State {
   CodegenOptions codegen;
+  CpuTarget target;
   std::string compiler, pipeline;
   std::unique_ptr<KernelCache> cache;
   std::string cache_problem;
@@ -60,7 +61,6 @@ struct CpuDevice::State {
   }
 
   KernelKey key_of(std::string_view text, std::string_view entry) const {
-    const CpuTarget& target = host_target();
     return make_key({.text = text,
                      .entry = entry,
                      .triple = target.triple,
@@ -76,7 +76,7 @@ struct CpuDevice::State {
       kernel.object = std::move(*object);
       kernel.from_cache = true;
     } else if (kernel.source->key.empty()) {
-      kernel.object = compile_object(*kernel.source, kernel.symbol, host_target(), codegen);
+      kernel.object = compile_object(*kernel.source, kernel.symbol, target, codegen);
       cache->store(kernel.key, kernel.object);
     }
   }
@@ -104,12 +104,13 @@ Result<std::unique_ptr<CpuDevice>> CpuDevice::open(const CpuOptions& options) {
   std::unique_ptr<CpuDevice> device(new CpuDevice);
   State& state = *device->state_;
   state.codegen = options.codegen;
+  state.target = options.target.value_or(host_target());
   state.compiler = "llvm " + llvm_version();
   state.pipeline = options.codegen.passes + " O" + std::to_string(options.codegen.level);
   SMELT_TRY(jit, Jit::create());
   state.jit = std::move(jit);
   state.workers =
-      std::make_unique<Workers>(options.threads > 0 ? options.threads : host_target().cores);
+      std::make_unique<Workers>(options.threads > 0 ? options.threads : state.target.cores);
 
   std::string folder = options.cache_dir;
   if (options.use_cache && folder.empty()) {
@@ -125,7 +126,7 @@ Result<std::unique_ptr<CpuDevice>> CpuDevice::open(const CpuOptions& options) {
   return device;
 }
 
-const CpuTarget& CpuDevice::target() const { return host_target(); }
+const CpuTarget& CpuDevice::target() const { return state_->target; }
 Workers& CpuDevice::workers() { return *state_->workers; }
 const std::string& CpuDevice::cache_problem() const { return state_->cache_problem; }
 
@@ -182,7 +183,7 @@ void CpuDevice::remember(std::string_view question, std::string_view answer) con
 }
 
 std::string CpuDevice::assembly(const Source& source) const {
-  return smelt::assembly(source, host_target(), state_->codegen);
+  return smelt::assembly(source, state_->target, state_->codegen);
 }
 
 CompileStats CpuDevice::stats() const {

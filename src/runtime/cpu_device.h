@@ -22,6 +22,7 @@ struct CpuOptions {
   std::string cache_dir;  // of compiled kernels; empty: cache_folder() of base/dirs.h
   bool use_cache = true;
   CodegenOptions codegen;
+  std::optional<CpuTarget> target;  // to compile for; this machine must run it. None: host_target()
 };
 
 struct CompileStats {

@@ -42,6 +42,7 @@ void initialize_llvm() {
     llvm::InitializeAllTargets();
     llvm::InitializeAllTargetMCs();
     llvm::InitializeAllAsmPrinters();
+    llvm::InitializeAllAsmParsers();  // instructions on tiles are written as assembly
   });
 }
 

@@ -112,6 +112,7 @@ CpuTarget find_host() {
   }
   ENSURE(features, "[target] LLVM does not know its own host " + target.triple);
   if (features->contains("amx-tile") && !request_amx()) {
+    target.amx_refused = true;
     target.features = without_amx(target.features);
     features = llvm_features(target.triple, target.cpu, target.features);
   }
@@ -191,6 +192,8 @@ std::string missing_instructions(const CpuTarget& target) {
     return sentence("AVX-512",
                     target.avx_vnni ? "AVX2 with VNNI" : "AVX2, vectors of half the width");
   if (!target.avx512_vnni) return sentence("VNNI", "AVX-512 without dot products of bytes");
+  if (target.amx_refused)
+    return "[target] the system does not grant the tile registers of AMX: kernels use VNNI";
   return {};
 }
 

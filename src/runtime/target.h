@@ -22,7 +22,7 @@ std::vector<int> core_cpus();
 Result<CpuTarget> named_target(std::string_view name);
 
 // Where a processor lacks what kernels of its kind are fastest with: a sentence for the user that says what they use
-// instead. Else empty. Matrix units (AMX) are not expected.
+// instead. Else empty. Matrix units (AMX) are not expected, but if there are some that the system refuses, this says so.
 std::string missing_instructions(const CpuTarget& target);
 
 }  // namespace smelt

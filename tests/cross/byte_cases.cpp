@@ -25,6 +25,11 @@ std::vector<Case> byte_cases() {
       cases.push_back(evaluated_case(name("lut4,", lanes, last), look_ups(lanes, table),
                                      {random_bytes(4, 0, last), Bytes(4 * kWords)}));
     }
+  for (const MatrixShape& s : kMatrixShapes)
+    cases.push_back(evaluated_case("matrix product, " + std::to_string(s.rows) + " rows, " +
+                                       std::to_string(s.words) + " words, " +
+                                       std::to_string(s.lanes) + " lanes",
+                                   matrix_product(s, 3), matrix_operands(s, 3)));
   return cases;
 }
 

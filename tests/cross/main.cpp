@@ -41,7 +41,8 @@ int run(const std::string& folder, const std::vector<std::string>& names) {
       return 1;
     }
     const Machine wanted = machine_of(*target);
-    if (cases.empty() || wanted.lanes != machine.lanes || wanted.registers != machine.registers)
+    if (cases.empty() || wanted.lanes != machine.lanes || wanted.registers != machine.registers ||
+        wanted.byte_matrices != machine.byte_matrices)
       cases = all_cases(machine = wanted);
     std::error_code error;
     std::filesystem::create_directories(folder + "/" + name, error);

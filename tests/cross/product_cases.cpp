@@ -4,6 +4,7 @@
 #include "cross/cases.h"
 #include "model/dequant.h"
 #include "support/judge.h"
+#include "support/small_graphs.h"
 
 namespace smelt::cross {
 
@@ -30,6 +31,16 @@ Case product_case(GgufType type, int interleave, bool of_bytes, int64_t tokens,
   return evaluated_case(name, std::move(program), k.buffers, std::move(agreements), {}, 2);
 }
 
+// Of a prompt, with weights as kernels leave unpacked ones: by matrices where the machine has them.
+Case grouped_case(int64_t tokens, int64_t words, const Machine& machine) {
+  JudgedKernel k =
+      kernel_of(sink({output(9, grouped_product(tokens, 32, 5, words, machine.lanes))}));
+  Program program = generate({.tree = k.tree, .name = "grouped", .machine = machine}).program;
+  return evaluated_case(
+      "product of " + std::to_string(tokens) + " with groups of " + std::to_string(4 * words),
+      std::move(program), k.buffers, agreements_of(k.tree, k.buffers.size(), kAgreement), {}, 2);
+}
+
 }  // namespace
 
 std::vector<Case> product_cases(const Machine& machine) {
@@ -42,6 +53,8 @@ std::vector<Case> product_cases(const Machine& machine) {
         cases.push_back(product_case(info->type, interleave, of_bytes, 1, machine));
     cases.push_back(product_case(info->type, machine.lanes, true, 5, machine));
   }
+  for (int64_t tokens : {4, 8, 16, 40})
+    for (int64_t words : {4, 8, 64}) cases.push_back(grouped_case(tokens, words, machine));
   return cases;
 }
 

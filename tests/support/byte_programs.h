@@ -7,6 +7,7 @@
 #include <random>
 #include <vector>
 
+#include "graph/matrix_shape.h"
 #include "support/program_builder.h"
 
 namespace smelt::test {
@@ -72,5 +73,51 @@ inline std::vector<std::vector<int64_t>> byte_tables() {
   for (int i = 0; i < 40; ++i) large.push_back(255 - 3 * i);
   return {{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}, large};
 }
+
+// Products of matrices: out[p, m, n] = row m, lane n of a product for each of `products` neighbours of a and b.
+inline Program matrix_product(const MatrixShape& shape, int products) {
+  ProgramBuilder p("matrix_product", 3);
+  const int a = p.buffer(0), b = p.buffer(1), out = p.buffer(2), loop = p.loop(products);
+  const int a_at = p.mul(loop, p.integer(shape.rows * shape.a_stride));
+  const int b_at = p.mul(loop, p.integer(shape.words * shape.b_stride));
+  const int dot = p.add({.kind = Inst::MatrixDot,
+                         .dtype = DType::I32,
+                         .lanes = static_cast<int>(shape.lanes),
+                         .src = {a, a_at, b, b_at},
+                         .arg = {.list = shape.list()}});
+  const int begin = p.mul(loop, p.integer(4 * shape.rows * shape.lanes));
+  for (int64_t m = 0; m < shape.rows; ++m) {
+    const int at = p.add2(begin, p.integer(4 * m * shape.lanes));
+    p.store(out, at,
+            p.add({.kind = Inst::MatrixRow,
+                   .dtype = DType::I32,
+                   .lanes = static_cast<int>(shape.lanes),
+                   .src = {dot},
+                   .arg = {.i = m}}));
+  }
+  p.end(loop);
+  return p.program();
+}
+
+inline std::vector<std::vector<std::byte>> matrix_operands(const MatrixShape& shape, int products) {
+  std::mt19937_64 random(7);
+  std::vector<std::vector<std::byte>> buffers(3);
+  buffers[0].resize(static_cast<size_t>(products * shape.rows * shape.a_stride));
+  buffers[1].resize(static_cast<size_t>(products * shape.words * shape.b_stride));
+  buffers[2].resize(static_cast<size_t>(products * shape.rows * shape.lanes * 4));
+  for (std::vector<std::byte>* side : {&buffers[0], &buffers[1]})
+    for (std::byte& x : *side) x = static_cast<std::byte>(random());
+  return buffers;
+}
+
+inline const MatrixShape kMatrixShapes[] = {
+    {.rows = 16, .lanes = 16, .words = 8, .a_stride = 64, .b_stride = 64},
+    {.rows = 16, .lanes = 16, .words = 4, .a_stride = 16, .b_stride = 64, .a_is_signed = false},
+    {.rows = 7, .lanes = 16, .words = 16, .a_stride = 64, .b_stride = 96},
+    {.rows = 4, .lanes = 8, .words = 8, .a_stride = 40, .b_stride = 32},
+    {.rows = 8, .lanes = 16, .words = 48, .a_stride = 192, .b_stride = 64},  // three instructions
+    {.rows = 2, .lanes = 32, .words = 3, .a_stride = 12, .b_stride = 128},   // wider than a tile
+    {.rows = 3, .lanes = 16, .words = 20, .a_stride = 80, .b_stride = 64},   // in no even parts
+};
 
 }  // namespace smelt::test

@@ -119,6 +119,7 @@ inline Opt local(int axis, int64_t n) { return {OptKind::Local, axis, n}; }
 inline Opt group(int axis, int64_t n) { return {OptKind::Group, axis, n}; }
 inline Opt upcast(int axis, int64_t n) { return {OptKind::Upcast, axis, n}; }
 inline Opt unroll(int axis, int64_t n) { return {OptKind::Unroll, axis, n}; }
+inline Opt matrix(int axis, int64_t n) { return {OptKind::Matrix, axis, n}; }
 inline Opt split(int axis, int64_t n) { return {OptKind::Split, axis, n}; }
 inline Opt front(int axis) { return {OptKind::Front, axis, 0}; }
 inline Opt task(int axis) { return {OptKind::Task, axis, 0}; }

@@ -29,6 +29,21 @@ inline Tensor q4_0(Tensor raw) {
   return reshape(d * (cast(q, DType::F32) - 8.0), {rows, blocks * 32});
 }
 
+// y[t, n] = sum over g of scale_w[g, n] * scale_x[t, g] * sum over k of w[n, g, k] * x[t, g, k]: 8-bit activations times
+// weights that lie as kernels leave unpacked ones, u8 [rows / lanes, groups, words, lanes, 4].
+inline Tensor grouped_product(int64_t tokens, int64_t rows, int64_t groups, int64_t words,
+                              int64_t lanes = 16) {
+  const Tensor raw = input(0, {rows / lanes, groups, words, lanes, 4}, DType::U8);
+  const Tensor w = reshape(permute(raw, {0, 3, 1, 2, 4}), {1, rows, groups, words * 4});
+  const Tensor x =
+      reshape(input(1, {tokens, groups, words * 4}, DType::I8), {tokens, 1, groups, words * 4});
+  const Tensor sums = cast(sum(cast(w, DType::I32) * cast(x, DType::I32), -1),
+                           DType::F32);  // [tokens, rows, groups]
+  const Tensor scale_w = unsqueeze(permute(input(2, {groups, rows}), {1, 0}), 0),
+               scale_x = unsqueeze(input(3, {tokens, groups}), 1);
+  return sum(sums * scale_w * scale_x, -1);
+}
+
 // Each token's best `used` of `experts` and their normalised weights.
 struct Routes {
   Tensor experts, weights;  // [tokens, used]

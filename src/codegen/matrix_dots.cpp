@@ -1,0 +1,136 @@
+#include <algorithm>
+
+#include "base/ensure.h"
+#include "codegen/matrix_rows.h"
+#include "codegen/opt.h"
+#include "codegen/passes.h"
+#include "graph/matrix_shape.h"
+#include "graph/rules_algebra.h"
+
+namespace smelt {
+namespace {
+
+constexpr int64_t kWord = 4;
+
+// The one range of a kind that an offset depends on; none where there are several.
+Ref only_range(Ref offset, RangeKind kind) {
+  Ref found;
+  for (Ref r : ranges_of(offset)) {
+    if (kind_of(r) != kind) continue;
+    if (found) return Ref();
+    found = r;
+  }
+  return found;
+}
+
+bool has_range(Ref offset, RangeKind kind) {
+  const Refs ranges = ranges_of(offset);
+  return std::any_of(ranges.begin(), ranges.end(), [&](Ref r) { return kind_of(r) == kind; });
+}
+
+// Where the parts of a sum stand.
+struct SumParts {
+  std::string problem;
+  MatrixShape shape;
+  Ref a, b, row, lane;  // loads of words; the ranges of the product's elements
+  Refs words, loops;    // the sum's ranges
+};
+
+SumParts failed(std::string problem) { return {.problem = std::move(problem)}; }
+
+// Words follow each other: in a row of `a`, and in steps of b_stride from row to row of `b`, in the same order.
+std::string find_words(SumParts& m) {
+  struct Step {
+    int64_t a, b, size;
+  };
+  std::vector<Step> steps;
+  for (Ref r : m.words) {
+    const auto a = stride(m.a->src[1], r), b = stride(m.b->src[1], r);
+    if (!a || !b) return "its words do not lie in even steps";
+    steps.push_back({*a, *b, r->src[0]->arg.i});
+  }
+  std::sort(steps.begin(), steps.end(), [](const Step& x, const Step& y) { return x.a < y.a; });
+  m.shape.words = 1;
+  for (const Step& s : steps) {
+    if (s.a != kWord * m.shape.words) return "the words of a row do not follow each other";
+    if (m.shape.words == 1) m.shape.b_stride = s.b;
+    if (s.b != m.shape.b_stride * m.shape.words) return "its words do not lie in even steps";
+    m.shape.words *= s.size;
+    if (m.shape.words > kMatrixWords) return "more than " + std::to_string(kMatrixWords) + " words";
+  }
+  return m.shape.words > 1 ? "" : "its words are not written out";
+}
+
+SumParts match(Ref sum) {
+  const Ref dot = sum->op == Op::ReduceSum ? sum->src[0] : Ref();
+  if (!dot || dot->op != Op::Dot4 || !is_const(dot->src[0], 0))
+    return failed("there are no sums of products of words");
+  SumParts m{.a = dot->src[2], .b = dot->src[1]};
+  if (m.a->op != Op::Load || m.b->op != Op::Load)
+    return failed("its words are not plainly in memory");
+  m.shape.a_is_signed = !has_range(m.a->src[1], RangeKind::Lane);
+  if (!m.shape.a_is_signed) std::swap(m.a, m.b);
+  m.shape.greatest = dot->arg.i;
+  m.row = only_range(m.a->src[1], RangeKind::Row),
+  m.lane = only_range(m.b->src[1], RangeKind::Lane);
+  if (!m.lane || has_range(m.a->src[1], RangeKind::Lane) || stride(m.b->src[1], m.lane) != kWord ||
+      !const_int(m.lane->src[0]))
+    return failed("lanes do not read a word each of one side");
+  const auto step = m.row ? stride(m.a->src[1], m.row) : std::nullopt;
+  if (!step || has_range(m.b->src[1], RangeKind::Row))
+    return failed("its rows are not those of one side");
+  m.shape.rows = *const_int(m.row->src[0]), m.shape.lanes = *const_int(m.lane->src[0]);
+  m.shape.a_stride = *step;
+  for (size_t i = 1; i < sum->src.size(); ++i) {
+    const RangeKind kind = kind_of(sum->src[i]);
+    if (kind == RangeKind::Lane) return failed("its terms are in lanes");
+    (kind == RangeKind::Unroll ? m.words : m.loops).push_back(sum->src[i]);
+  }
+  m.problem = find_words(m);
+  return m;
+}
+
+}  // namespace
+
+std::string why_no_matrix_row(Ref sum) { return match(sum).problem; }
+
+Ref matrix_row_of(Ref sum) {
+  const SumParts m = match(sum);
+  ENSURE(m.problem.empty(), m.problem);
+  const auto begin = [&](Ref load) {
+    Replacements zero{{m.row, constant(0)}, {m.lane, constant(0)}};
+    for (Ref r : m.words) zero[r] = constant(0);
+    return substitute(load->src[1], zero);
+  };
+  const Ref product =
+      make(Op::MatrixDot, DType::I32, {m.a->src[0], begin(m.a), m.b->src[0], begin(m.b)},
+           {.list = m.shape.list()});
+  Refs src{make(Op::MatrixRow, DType::I32, {product, m.lane, m.row})};
+  src.insert(src.end(), m.loops.begin(), m.loops.end());
+  return src.size() == 1 ? src[0] : with_sources(sum, std::move(src));
+}
+
+std::vector<MatrixShape> matrix_products(const Refs& stores, std::string* why_none) {
+  std::vector<MatrixShape> shapes;
+  std::string reason = "there are no sums of products of words";
+  for (Ref s : pack_dots(hoist_factors(stores)))
+    for (Ref n : toposort(s)) {
+      if (n->op != Op::ReduceSum) continue;
+      SumParts m = match(n);
+      if (m.problem.empty()) shapes.push_back(m.shape);
+      if (!m.problem.empty() && n->src[0]->op == Op::Dot4) reason = m.problem;
+    }
+  if (why_none) *why_none = shapes.empty() ? reason : "";
+  return shapes;
+}
+
+Refs matrix_dots(const Refs& stores) {
+  Refs out;
+  for (Ref s : stores)
+    out.push_back(rebuild(s, [](Ref, Ref n) {
+      return n->op == Op::ReduceSum && why_no_matrix_row(n).empty() ? matrix_row_of(n) : n;
+    }));
+  return out;
+}
+
+}  // namespace smelt

@@ -1,0 +1,63 @@
+// Products of small matrices of bytes (Inst::MatrixDot): by the tile registers of AMX, or as sums of words.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "codegen/program.h"
+#include "graph/matrix_shape.h"
+#include "render/llvm.h"
+#include "render/llvm_writer.h"
+
+namespace smelt {
+
+// The tile registers of a program. Their shapes are set once, when its function begins, and they are released when it
+// ends: while they are in use every switch of threads saves and restores 8 KiB more.
+class TileRegisters {
+ public:
+  // Tiles of a product, and how many words a single instruction takes.
+  struct Product {
+    int c, a, b;
+    int64_t words;
+  };
+
+  TileRegisters(const Program& program, const LlvmOptions& options);
+
+  bool used() const { return !tiles_.empty(); }
+  // Nothing where the target has no such instruction, or all registers have other shapes: sums of words then.
+  std::optional<Product> of(const MatrixShape& shape) const;
+
+  void configure(LlvmWriter& out) const;  // in the entry of the function
+  static void release(LlvmWriter& out);   // at its end
+
+ private:
+  struct Tile {
+    char role;  // operands of a product are three different registers
+    int64_t rows, bytes;
+    bool operator==(const Tile&) const = default;
+  };
+  static std::array<Tile, 3> tiles_of(const MatrixShape& shape);
+  static int64_t words_of(const MatrixShape& shape);
+  std::optional<int> find(const Tile& tile) const;
+
+  std::vector<Tile> tiles_;
+};
+
+// Pointers to the first bytes of both sides.
+struct MatrixOperands {
+  std::string a, b;
+};
+
+// By tiles: rows end up side by side, 64 bytes each, in memory that `c` points to.
+void render_tile_product(LlvmWriter& out, const TileRegisters::Product& tiles,
+                         const MatrixShape& shape, const MatrixOperands& operands,
+                         const std::string& c);
+
+// By sums of words: one value of all lanes a row.
+std::vector<IrValue> render_row_sums(LlvmWriter& out, const MatrixShape& shape,
+                                     const MatrixOperands& operands, const LlvmOptions& options);
+
+}  // namespace smelt

@@ -1,0 +1,113 @@
+// A machine with AMX, emulated where this one has none: the model's prompts through tiles.
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "engine/compile.h"
+#include "engine/session.h"
+#include "engine/tuned_options.h"
+#include "model/deepseek2.h"
+#include "render/llvm.h"
+#include "support/amx_emulator.h"
+#include "support/amx_target.h"
+#include "support/effort.h"
+
+#if defined(__x86_64__) && defined(__linux__)
+using namespace smelt;
+
+namespace {
+
+const std::string kModel = SMELT_SOURCE_DIR "/models/tiny-glm-Q4_K_M.gguf";
+
+std::vector<int32_t> prompt_of(size_t tokens) {
+  const auto json =
+      nlohmann::json::parse(std::ifstream(SMELT_SOURCE_DIR "/tests/data/tiny-glm-Q4_K_M.json"));
+  auto ids = json["prompts"][0]["ids"].get<std::vector<int32_t>>();
+  while (ids.size() < tokens) ids.insert(ids.end(), ids.begin(), ids.end());
+  ids.resize(tokens);
+  return ids;
+}
+
+std::vector<float> logits_on(const CpuTarget& target, const std::vector<int32_t>& ids) {
+  const GgufFile file = GgufFile::open(kModel).take();
+  auto session = Session::open(file,
+                               {.threads = 1,
+                                .context = 256,
+                                .cache_type = DType::U8,
+                                .target = target,
+                                .use_kernel_cache = false},
+                               {});
+  REQUIRE_MESSAGE(session.ok(), session.error().message);
+  const auto logits = (*session)->append(ids);
+  REQUIRE_MESSAGE(logits.ok(), logits.error().message);
+  return {logits->begin(), logits->end()};
+}
+
+// The kernels of a prompt in one block, with the cache of bytes.
+Refs prompt_kernels(int lanes) {
+  static const GgufFile file = GgufFile::open(kModel).take();
+  const Hyperparameters model = read_hyperparameters(file).take();
+  const ModelShape shape{.tokens = variable("tokens8", 1, 4) * 8,
+                         .chunks = variable("chunks", 1, 4),
+                         .context = 1088,
+                         .cache_rows = 1088,
+                         .page_entries = 17,
+                         .cache_type = DType::U8,
+                         .interleave = lanes,
+                         .quantise = true};
+  Refs trees;
+  for (const Kernel& k : make_schedule(block_segment(file, model, shape, 3).root).kernels)
+    trees.push_back(k.tree);
+  return trees;
+}
+
+}  // namespace
+
+TEST_CASE("prompts on a machine with AMX use tiles") {
+  const CpuTarget target = named_target("sapphirerapids").take();
+  const Machine machine = machine_of(target);
+  REQUIRE(machine.byte_matrices);
+  int kernels = 0;
+  for (Ref tree : prompt_kernels(machine.lanes)) {
+    const CodegenResult code = generate({.tree = tree,
+                                         .name = kernel_name(tree),
+                                         .machine = machine,
+                                         .symbols = {"tokens8", "chunks"}});
+    const bool wanted = to_string(code.opts).find("matrix(") != std::string::npos;
+    const Source source{.text = render_llvm(code.program, llvm_options(target)),
+                        .entry = code.program.name};
+    const std::string text = assembly(source, target);
+    CHECK((text.find("tdpb") != std::string::npos) == wanted);
+    CHECK((text.find("tilerelease") != std::string::npos) == wanted);
+    kernels += wanted;
+  }
+  CHECK(kernels > 0);
+}
+
+TEST_CASE(
+    "a prompt through tiles has the logits of the same products as sums of words, bit for bit") {
+  const std::vector<int32_t> ids = prompt_of(48);
+  CpuTarget without = test::amx_target();
+  without.amx_refused = true;  // products of matrices, rendered for a machine without tiles
+  without.features = host_target().features;
+  const std::vector<float> words = logits_on(without, ids),
+                           other_sums = logits_on(host_target(), ids);
+  const test::AmxEmulator emulator;
+  const uint64_t before = test::AmxEmulator::executed();
+  const std::vector<float> tiles = logits_on(test::amx_target(), ids);
+  if (!host_target().amx_int8) CHECK(test::AmxEmulator::executed() > before);
+  CHECK(!test::amx_state().configured);
+  CHECK(tiles == words);
+  // With other options floats are added in another order, and what is rounded to bytes after that may differ by a step.
+  double worst = 0, greatest = 0;
+  for (size_t i = 0; i < tiles.size(); ++i) {
+    worst = std::max(worst, std::abs(double(tiles[i]) - double(other_sums[i])));
+    greatest = std::max(greatest, std::abs(double(tiles[i])));
+  }
+  MESSAGE("logits up to " << greatest << ", greatest difference from other options " << worst);
+  CHECK(worst < 1e-2 * greatest);
+}
+#endif
