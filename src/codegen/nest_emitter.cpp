@@ -67,7 +67,8 @@ void NestEmitter::find_siblings(const Refs& stores) {
     for (Ref n : toposort(s)) {
       if (is_reduce(n->op)) reductions_.insert(n.get());
       if (std::any_of(n->src.begin(), n->src.end(), [&](Ref x) {
-            return (n->op != Op::Store && written_.contains(x.get())) || passed_on_.contains(x.get());
+            return (n->op != Op::Store && written_.contains(x.get())) ||
+                   passed_on_.contains(x.get());
           }))
         passed_on_.insert(n.get());
     }
