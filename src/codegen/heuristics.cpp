@@ -8,6 +8,7 @@
 #include "codegen/matrix_rows.h"
 #include "codegen/stage.h"
 #include "graph/rules_algebra.h"
+#include "schedule/tiles.h"
 
 namespace smelt {
 namespace {
@@ -74,7 +75,7 @@ class Chooser {
     choose_dot();
     choose_group();
     if (!choose_matrix()) {
-      if (is_part_of_tile() && !is_staged(opts_)) choose_block();
+      if (is_part_of_tile() && !is_staged(opts_) && !goes_in_passes(stores_[0])) choose_block();
       choose_unroll();
       if (has_local_) choose_unroll_of_bytes();
       choose_upcast();

@@ -423,8 +423,10 @@ Result<std::vector<KernelElement>> evaluate_kernel(const KernelEvalRequest& requ
   for (size_t first = 0; first < nests.size();) {
     const Refs ranges = tile_ranges(nests[first]);
     size_t behind = first + 1;
-    if (!ranges.empty())
-      while (behind < nests.size() && tile_ranges(nests[behind]) == ranges) ++behind;
+    const auto goes_alone = [&](size_t i) { return goes_in_passes(nests[i]->src[0]); };
+    if (!ranges.empty() && !goes_alone(first))
+      while (behind < nests.size() && tile_ranges(nests[behind]) == ranges && !goes_alone(behind))
+        ++behind;
     const Refs together(nests.begin() + first, nests.begin() + behind);
     SMELT_CHECK(run_tiles(request, together, ranges, locals, elements));
     first = behind;

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "codegen/nest_emitter.h"
+#include "schedule/tiles.h"
 
 namespace smelt {
 namespace {
@@ -12,8 +13,9 @@ namespace {
 size_t size_of_tile(std::span<const ExpandedNest> nests) {
   const Refs ranges = tile_ranges_of(nests[0]);
   size_t n = 1;
-  if (!ranges.empty())
-    while (n < nests.size() && tile_ranges_of(nests[n]) == ranges) ++n;
+  const auto goes_alone = [&](size_t i) { return goes_in_passes(nests[i].stores[0]); };
+  if (!ranges.empty() && !goes_alone(0))
+    while (n < nests.size() && tile_ranges_of(nests[n]) == ranges && !goes_alone(n)) ++n;
   return n;
 }
 

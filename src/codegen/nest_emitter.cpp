@@ -33,7 +33,7 @@ Code NestEmitter::run() {
   for (const ExpandedNest& nest : nests_)
     for (Ref s : nest.stores)
       if (nests_.size() > 1) written_.insert(s->src[0].get());
-  const size_t opened = open_task_loop();
+  const size_t opened = open_task_loops();
   for (const ExpandedNest& nest : nests_) {
     enter(nest);
     find_siblings(nest.stores);
@@ -42,7 +42,7 @@ Code NestEmitter::run() {
     for (const Refs& group : groups_by_loops(nest.stores)) emit_stores(group);
   }
   if (step_) close_scope();
-  if (opened) close_scope();
+  for (size_t i = 0; i < opened; ++i) close_scope();
   return std::move(scopes_[0].code);
 }
 
@@ -116,8 +116,9 @@ Refs NestEmitter::loops_of(Ref store, RangeKind kind) const {
   return loops;
 }
 
-// The tasks of a nest are the iterations of all its Task loops together; a worker takes an equal, contiguous share.
-size_t NestEmitter::open_task_loop() {
+// The tasks of a nest are the iterations of all its Task loops together; a worker takes an equal, contiguous share, in
+// each pass the same. Returns how many loops were opened.
+size_t NestEmitter::open_task_loops() {
   Refs tasks = tile_ranges_of(nests_[0]);
   if (tasks.empty()) tasks = loops_of(nests_[0].stores[0], RangeKind::Task);
   if (nests_[0].is_local) return 0;
@@ -129,6 +130,8 @@ size_t NestEmitter::open_task_loop() {
     return alu(Op::Div, DType::I64, {alu(Op::Mul, DType::I64, {total, p}), parts});
   };
   const Value begin = share(part), end = share(alu(Op::Add, DType::I64, {part, integer(1)}));
+  const Refs passes = loops_of(nests_[0].stores[0], RangeKind::Pass);
+  for (Ref r : passes) open_loop(r);
   open_scope(begin.id, end.id);
   Value rest{scopes_.back().loop, top(), 1};
   for (size_t i = tasks.size(); i-- > 0;) {
@@ -136,7 +139,7 @@ size_t NestEmitter::open_task_loop() {
     values_[tasks[i].get()] = i == 0 ? rest : alu(Op::Mod, DType::I64, {rest, size});
     if (i > 0) rest = alu(Op::Div, DType::I64, {rest, size});
   }
-  return 1;
+  return passes.size() + 1;
 }
 
 std::vector<Refs> NestEmitter::groups_by_loops(const Refs& stores) const {

@@ -74,7 +74,7 @@ class NestEmitter {
   void close_scope();
   void open_loop(Ref range);
   Refs loops_of(Ref store, RangeKind kind) const;
-  size_t open_task_loop();
+  size_t open_task_loops();
   std::vector<Refs> groups_by_loops(const Refs& stores) const;
   void emit_stores(const Refs& group);
   void ask_ahead();

@@ -32,6 +32,7 @@ int64_t depth_of(Ref range) {
     case RangeKind::Task:
     case RangeKind::Tile:
     case RangeKind::Step:
+    case RangeKind::Pass:
     case RangeKind::Loop: order = 0; break;
     case RangeKind::Reduce: order = 1; break;
     case RangeKind::Unroll:

@@ -17,6 +17,7 @@ enum class RangeKind : uint8_t {
   Tile,    // a Task whose iterations run several nests one after the other: see schedule/tiles.h
   Step,  // a serial loop inside a tile around some of its nests, which run in each of its iterations
   Row,   // like Unroll, of rows whose sums of bytes one matrix instruction computes (option MATRIX)
+  Pass,  // a serial loop around a worker's tasks, which it does all in each iteration: see schedule/streams.h
 };
 
 // Numbers of ranges. Those that lowering makes have 7 bits; splitting range n makes 2 n (the outer part) and 2 n + 1,

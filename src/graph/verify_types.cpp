@@ -32,7 +32,7 @@ std::string leaf(Ref node) {
     case Op::Iota: return wants(node->dtype == DType::I64, "dtype i64");
     case Op::Range: {
       bool kind = node->arg.list.size() == 1 && node->arg.list[0] >= 0 &&
-                  node->arg.list[0] <= static_cast<int64_t>(RangeKind::Step);
+                  node->arg.list[0] <= static_cast<int64_t>(RangeKind::Pass);
       return either(wants(node->dtype == DType::I64 && node->src[0]->dtype == DType::I64,
                           "dtype i64 and an i64 size"),
                     wants(kind, "its kind as list=[kind]"));

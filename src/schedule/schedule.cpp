@@ -14,6 +14,7 @@
 #include "schedule/lower.h"
 #include "schedule/memory_plan.h"
 #include "schedule/split_reduce.h"
+#include "schedule/streams.h"
 #include "schedule/tiles.h"
 
 namespace smelt {
@@ -33,6 +34,7 @@ struct Item {
 class Scheduler {
  public:
   Scheduler(Ref root, const PlacementOptions& options) {
+    on_chip_bytes_ = options.on_chip_bytes;
     const SplitGraph split = split_reduce(root);
     root_ = split.root;
     places_ = choose_places(split, options);
@@ -280,11 +282,18 @@ class Scheduler {
         return std::pair(items_[a].tile, items_[a].order) <
                std::pair(items_[b].tile, items_[b].order);
       });
-      for (const Refs& stores : group_stores(members)) nests.push_back(sink(stores));
+      for (const Refs& stores : group_stores(members))
+        for (Ref nest : in_streams(sink(stores))) nests.push_back(nest);
       add_kernel(sink(nests), level);
       for (int i : members)
         schedule_.kernels.back().values.push_back(last_reduction(items_[i].node));
     }
+  }
+
+  Refs in_streams(Ref nest) {
+    if (!tile_ranges(nest).empty()) return {nest};
+    return one_stream_at_a_time(
+        nest, on_chip_bytes_, [&](DType dtype, int64_t bytes) { return new_local(dtype, bytes); });
   }
 
   // What people mean by the tensor of an item: where operators have added or scaled results, the nearest reduction of
@@ -389,6 +398,7 @@ class Scheduler {
   }
 
   Ref root_;
+  int64_t on_chip_bytes_ = 0;
   std::unordered_map<const Node*, Where> places_;
   std::vector<Item> items_;
   std::vector<Tile> tiles_;

@@ -250,4 +250,9 @@ Ref step_range(Ref nest) {
   return Ref();
 }
 
+bool goes_in_passes(Ref store) {
+  return std::any_of(store->src.begin() + 3, store->src.end(),
+                     [](Ref r) { return kind_of(r) == RangeKind::Pass; });
+}
+
 }  // namespace smelt

@@ -48,4 +48,7 @@ Refs tile_ranges(Ref nest);
 // The loop over chunks that a nest is in; null for one that is in none.
 Ref step_range(Ref nest);
 
+// Whether the nest of this store goes over all of its tasks several times (streams.h). Such a nest runs by itself.
+bool goes_in_passes(Ref store);
+
 }  // namespace smelt

@@ -83,7 +83,7 @@ TEST_CASE(
   const Tensor each = reshape(linear(x, q4_0(reshape(raw, {128, 2, 18}))), {4, 32});
   CHECK(schedule_of(sum(each * reshape(r.weights, {4, 1}), 0)) ==
         "local reduce_sum[16] | local topk[4] | local reduce_sum[4] | local reduce_sum[4] | "
-        "reduce_sum+reduce_sum[32]\n");
+        "local reduce_sum[4,2,16] | reduce_sum[2,16]\n");
 }
 
 TEST_CASE("experts are read where they lie") {
