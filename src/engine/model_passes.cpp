@@ -128,10 +128,11 @@ Pass ModelPasses::stages(const ModelShape& shape, int64_t first, int64_t end,
 std::map<std::string, WeightLayout> ModelPasses::packed_layouts(
     const std::vector<const Pass*>& passes) const {
   std::map<std::string, WeightLayout> layouts;
+  if (options_.interleave == 1) return layouts;
   for (const Pass* pass : passes)
     for (size_t i = 0; i < pass->segments.size(); ++i)
       for (const SlotBinding& slot : pass->segments[i].slots)
-        if (slot.kind == Bound::Weight && slot.layout.is_packed())
+        if (slot.kind == Bound::Weight && pass->stage(i) > 0)
           layouts[weight_name(*pass, i, slot)] = slot.layout;
   return layouts;
 }
@@ -160,7 +161,8 @@ Plan ModelPasses::plan(const Pass& pass, const PackedWeights& weights, const Ses
     const auto resolve = [&](const SlotBinding& slot) -> const void* {
       if (slot.kind != Bound::Weight) return memory.resolve(slot, layer, stage % 2 == 0);
       const std::string name = weight_name(pass, i, slot);
-      return slot.layout.is_packed() ? weights.find(name) : file_.find(name)->data;
+      const std::byte* packed = weights.find(name, slot.layout);
+      return packed ? packed : file_.find(name)->data;
     };
     out.append(compiler_, pass.compiled[i], pass.segments[i].slots, resolve, arena);
   }

@@ -85,7 +85,8 @@ std::string layout_text(const PackPlan& plan) {
     const auto& [interleave, order] =
         t.layout;  // a new field of WeightLayout belongs into this text
     text += " interleave " + std::to_string(interleave);
-    for (const PackedField& p : packed_fields(t.tensor->type, order)) text += place_text(p);
+    if (t.layout.is_packed())
+      for (const PackedField& p : packed_fields(t.tensor->type, order)) text += place_text(p);
     text += "\n";
   }
   return text;

@@ -52,7 +52,10 @@ void pack_piece(const PackPiece& piece, std::byte* to) {
   const int64_t blocks = piece.row_bytes() / static_cast<int64_t>(info_of(type).bytes);
   const std::span<const std::byte> from = {piece.from(), static_cast<size_t>(piece.bytes())};
   if (piece.of->is_mapped) advise(from, MADV_POPULATE_READ);
-  interleave_rows(type, piece.of->layout, piece.rows, blocks, from.data(), to);
+  if (piece.of->layout.is_packed())
+    interleave_rows(type, piece.of->layout, piece.rows, blocks, from.data(), to);
+  else
+    std::copy(from.begin(), from.end(), to);
   if (piece.of->is_mapped) advise(from, MADV_DONTNEED);
 }
 
@@ -88,12 +91,12 @@ PackedWeights PackedWeights::mapped(const PackPlan& plan, PackCache::Mapped pack
 
 void PackedWeights::place(const PackPlan& plan) {
   for (const PackedTensor& t : plan.tensors)
-    places_[std::string(t.tensor->name)] = bytes_.data() + t.offset;
+    places_[std::string(t.tensor->name)] = {t.layout, bytes_.data() + t.offset};
 }
 
-const std::byte* PackedWeights::find(const std::string& name) const {
-  auto it = places_.find(name);
-  return it == places_.end() ? nullptr : it->second;
+const std::byte* PackedWeights::find(const std::string& name, WeightLayout layout) const {
+  const auto it = places_.find(name);
+  return it == places_.end() || it->second.layout != layout ? nullptr : it->second.data;
 }
 
 }  // namespace smelt

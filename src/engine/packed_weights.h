@@ -23,8 +23,8 @@ class PackedWeights {
   // What an earlier start has packed and kept on disk. REQUIRES: it is of this plan.
   static PackedWeights mapped(const PackPlan& plan, PackCache::Mapped pack);
 
-  // Null for a tensor that was not packed.
-  const std::byte* find(const std::string& name) const;
+  // Null for a tensor that was not packed, or in another layout.
+  const std::byte* find(const std::string& name, WeightLayout layout) const;
   std::span<const std::byte> bytes() const { return bytes_; }
 
  private:
@@ -33,7 +33,11 @@ class PackedWeights {
   Buffer buffer_;
   MappedFile file_;
   std::span<const std::byte> bytes_;  // in one of the two
-  std::map<std::string, const std::byte*> places_;
+  struct Place {
+    WeightLayout layout;
+    const std::byte* data;
+  };
+  std::map<std::string, Place> places_;
 };
 
 }  // namespace smelt

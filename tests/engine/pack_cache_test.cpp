@@ -27,9 +27,10 @@ const LoadOptions kTwoThreads = {.threads = 2};
 
 std::map<std::string, WeightLayout> layouts(const GgufFile& file, int interleave) {
   std::map<std::string, WeightLayout> all;
-  for (const GgufTensor& t : file.tensors())
-    if (can_interleave(t.type, static_cast<int64_t>(t.rows()), interleave))
-      all[std::string(t.name)] = {.interleave = interleave};
+  for (const GgufTensor& t : file.tensors()) {
+    const bool fits = can_interleave(t.type, static_cast<int64_t>(t.rows()), interleave);
+    all[std::string(t.name)] = {.interleave = fits ? interleave : 1};
+  }
   return all;
 }
 
@@ -110,8 +111,8 @@ TEST_CASE("a pack is read as it was written, and its weights are found by name")
         0);
   for (const PackedTensor& t : model.plan.tensors) {
     const std::string name(t.tensor->name);
-    CHECK(mapped.find(name) - mapped.bytes().data() ==
-          model.weights.find(name) - model.weights.bytes().data());
+    CHECK(mapped.find(name, t.layout) - mapped.bytes().data() ==
+          model.weights.find(name, t.layout) - model.weights.bytes().data());
   }
 }
 

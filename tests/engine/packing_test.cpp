@@ -2,6 +2,7 @@
 // memory is short.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "engine/memory_need.h"
@@ -16,16 +17,18 @@ namespace {
 
 constexpr const char* kModel = SMELT_SOURCE_DIR "/models/tiny-glm-Q4_K_M.gguf";
 
-// All weights that can be interleaved by 8.
+// All weights: interleaved by 8 where that can be, the others as they are.
 std::map<std::string, WeightLayout> layouts(const GgufFile& file) {
   std::map<std::string, WeightLayout> all;
-  for (const GgufTensor& t : file.tensors())
-    if (can_interleave(t.type, static_cast<int64_t>(t.rows()), 8))
-      all[std::string(t.name)] = {.interleave = 8};
+  for (const GgufTensor& t : file.tensors()) {
+    const bool fits = can_interleave(t.type, static_cast<int64_t>(t.rows()), 8);
+    all[std::string(t.name)] = {.interleave = fits ? 8 : 1};
+  }
   return all;
 }
 
-std::vector<std::byte> expected(const GgufTensor& t) {
+std::vector<std::byte> expected(const GgufTensor& t, WeightLayout layout) {
+  if (layout.interleave == 1) return {t.data, t.data + t.bytes};
   std::vector<std::byte> out(t.bytes);
   interleave_rows(t.type, {8}, static_cast<int64_t>(t.rows()),
                   static_cast<int64_t>(t.row_bytes() / info_of(t.type).bytes), t.data, out.data());
@@ -35,17 +38,22 @@ std::vector<std::byte> expected(const GgufTensor& t) {
 void check_packed(const GgufFile& file, int threads) {
   const PackPlan plan = PackPlan::make(file, layouts(file));
   REQUIRE(plan.tensors.size() > 10);
+  for (int interleave : {1, 8})
+    CHECK(std::any_of(plan.tensors.begin(), plan.tensors.end(),
+                      [&](const PackedTensor& t) { return t.layout.interleave == interleave; }));
   double last = 0;
   const auto packed = PackedWeights::pack(
       plan, {.threads = threads, .progress = [&](double fraction) { last = fraction; }});
   REQUIRE(packed.ok());
   for (const PackedTensor& t : plan.tensors) {
-    const std::byte* data = packed->find(std::string(t.tensor->name));
+    const std::string name(t.tensor->name);
+    const std::byte* data = packed->find(name, t.layout);
     REQUIRE(data);
     CHECK(reinterpret_cast<uintptr_t>(data) % 64 == 0);
-    CHECK(std::memcmp(data, expected(*t.tensor).data(), t.tensor->bytes) == 0);
+    CHECK(std::memcmp(data, expected(*t.tensor, t.layout).data(), t.tensor->bytes) == 0);
+    CHECK(packed->find(name, {.interleave = 4}) == nullptr);
   }
-  CHECK(packed->find("no.such.weight") == nullptr);
+  CHECK(packed->find("no.such.weight", {}) == nullptr);
   CHECK(last <= 1.0);
 }
 
@@ -83,8 +91,8 @@ TEST_CASE("pieces are whole groups of rows, and together all of the plan") {
   for (int64_t bytes : {int64_t{1}, int64_t{10000}, int64_t{1} << 40}) {
     int64_t total = 0, wanted = 0;
     for (const PackPiece& piece : cut_in_pieces(plan, bytes)) {
-      CHECK(piece.row % 8 == 0);
-      CHECK(piece.rows % 8 == 0);
+      CHECK(piece.row % piece.of->layout.interleave == 0);
+      CHECK(piece.rows % piece.of->layout.interleave == 0);
       total += piece.bytes();
     }
     for (const PackedTensor& t : plan.tensors) wanted += static_cast<int64_t>(t.tensor->bytes);
