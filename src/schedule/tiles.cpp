@@ -162,6 +162,19 @@ Ref with_loops(Ref store, const Refs& tile, const std::vector<Cut>& cuts, const 
   return make(Op::Store, DType::Void, std::move(src));
 }
 
+// A tile that holds all of its axes is the only task of a chunk. In two halves, two workers have work as soon as there
+// is a chunk, and equal shares of an odd number of chunks.
+void leave_work_for_two(TileShape& shape, Ref scores) {
+  for (int k = 0; k < shape.axis; ++k)
+    if (!is_const(scores->shape[static_cast<size_t>(k)], shape.extents[static_cast<size_t>(k)]))
+      return;
+  for (int64_t& n : shape.extents)
+    if (n % 2 == 0) {
+      n /= 2;
+      return;
+    }
+}
+
 }  // namespace
 
 TileShape shape_of_tile(const TileTensors& tile, int64_t tile_bytes) {
@@ -177,6 +190,7 @@ TileShape shape_of_tile(const TileTensors& tile, int64_t tile_bytes) {
     shape.extents[k] = n;
     bytes *= n;
   }
+  leave_work_for_two(shape, scores);
   return shape;
 }
 
