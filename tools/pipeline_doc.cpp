@@ -52,6 +52,7 @@ std::string_view word_of(RangeKind kind) {
     case RangeKind::Row: return "rows of a matrix";
     case RangeKind::Tile: return "tile";
     case RangeKind::Step: return "steps of a tile";
+    case RangeKind::Pass: return "passes over tasks";
   }
   return "";
 }

@@ -63,6 +63,15 @@ class Search {
   std::set<const Node*> seen_;
 };
 
+// The loops that a value is another one in each iteration of.
+Refs ranges_of_value(Ref value) {
+  const Dependence d = dependence_of(value);
+  Refs ranges = d.direct;
+  for (Ref r : d.jumps)
+    if (!contains(ranges, r)) ranges.push_back(r);
+  return ranges;
+}
+
 // The loops of the reductions of a nest, outer ones first.
 void add_reduce_loops(Ref n, std::set<const Node*>& seen, Refs& loops) {
   if (!seen.insert(n.get()).second || n->op == Op::Load || n->op == Op::Range) return;
@@ -88,8 +97,8 @@ class Staging {
       : stores_(stores), axis_(axes_of(stores)[static_cast<size_t>(opt.axis)]), rows_(opt.amount) {
     values_ = Search(stores, axis_).values();
     for (Ref v : values_)
-      for (Ref r : dependence_of(v).direct)
-        if (contains(output_ranges(stores), r) && !contains(row_ranges_, r))
+      for (Ref r : ranges_of_value(v))
+        if (r != axis_ && contains(output_ranges(stores), r) && !contains(row_ranges_, r))
           row_ranges_.push_back(r);
     for (Ref v : values_)
       for (Ref load : dependence_of(v).indices)
@@ -219,9 +228,9 @@ class Staging {
 
   // The loops of reductions that a value is a term of, outermost first.
   Refs terms_of(Ref value) const {
-    const Refs direct = dependence_of(value).direct;
+    const Refs mine = ranges_of_value(value);
     Refs terms = reduce_loops_;
-    std::erase_if(terms, [&](Ref r) { return !contains(direct, r); });
+    std::erase_if(terms, [&](Ref r) { return !contains(mine, r); });
     return terms;
   }
 

@@ -43,6 +43,15 @@ Ref expert_tiles() {
   return sink({output(9, where(used, y, scalar(0)))});
 }
 
+// Each of two places has an expert of its own, whatever the token.
+Ref experts_of_places() {
+  const Tensor expert = input(0, {2}, DType::I32) % 3, raw = input(1, {3, 32, 4, 8}, DType::U8),
+               d = input(2, {3, 32, 4}, DType::U8);
+  const Tensor x = slice(input(3, {32, 2, 1, 4, 8}, DType::I8), 0, 0, tokens());
+  return sink(
+      {output(9, grouped(unsqueeze(gather(raw, expert), 0), unsqueeze(gather(d, expert), 0), x))});
+}
+
 Refs last_nest(const JudgedKernel& kernel) { return prepare_nest(kernel.tree->src.back()); }
 
 KernelOpts with_stage(const JudgedKernel& kernel, const std::vector<Opt>& opts) {
@@ -55,7 +64,7 @@ KernelOpts with_stage(const JudgedKernel& kernel, const std::vector<Opt>& opts) 
 
 TEST_CASE("staged kernels agree with the interpreter, with more options and without") {
   std::mt19937_64 rng(3);
-  for (Ref root : {byte_groups(), float_product(), expert_tiles()}) {
+  for (Ref root : {byte_groups(), float_product(), expert_tiles(), experts_of_places()}) {
     const bool has_tokens = root != expert_tiles();
     const JudgedKernel kernel =
         kernel_of(root, has_tokens ? Variables{{"tokens8", 3}} : Variables{});
