@@ -310,6 +310,8 @@ class Staging {
     const Ref offset = offset_at(false);
     const auto bytes = const_int(simplify(offset_at(true) - offset));
     if (!bytes) return std::nullopt;
+    // An index behind the last one must not be loaded.
+    if (indices_.empty() && !dependence_of(load).indices.empty()) return std::nullopt;
     Replacements next;
     if (indices_.empty()) next[loops_.panels.back()] = loops_.panels.back() + 1;
     for (Ref index : indices_) {
