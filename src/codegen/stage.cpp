@@ -124,7 +124,11 @@ class Staging {
     }
     if (loops_.tile.empty()) return "no loop over panels is left";
     __int128 ids = 1;
-    for (Ref part : parts_of_id()) ids *= static_cast<__int128>(part->max) + 1;
+    for (Ref part : parts_of_id()) {
+      ids *= static_cast<__int128>(part->max) + 1;
+      for (Ref r : ranges_of(part))
+        if (!contains(loops_.tile, r)) return "an index differs inside of a panel";
+    }
     if (ids > kPanelIds) return "panels cannot be numbered";
     return "";
   }

@@ -52,6 +52,14 @@ Ref experts_of_places() {
       {output(9, grouped(unsqueeze(gather(raw, expert), 0), unsqueeze(gather(d, expert), 0), x))});
 }
 
+// Each token chooses an expert for each of two places.
+Ref experts_of_tokens() {
+  const Tensor expert = slice(input(0, {32, 2}, DType::I32), 0, 0, tokens()) % 3,
+               raw = input(1, {3, 32, 4, 8}, DType::U8), d = input(2, {3, 32, 4}, DType::U8);
+  const Tensor x = slice(input(3, {32, 2, 1, 4, 8}, DType::I8), 0, 0, tokens());
+  return sink({output(9, grouped(gather(raw, expert), gather(d, expert), x))});
+}
+
 Refs last_nest(const JudgedKernel& kernel) { return prepare_nest(kernel.tree->src.back()); }
 
 KernelOpts with_stage(const JudgedKernel& kernel, const std::vector<Opt>& opts) {
@@ -64,7 +72,8 @@ KernelOpts with_stage(const JudgedKernel& kernel, const std::vector<Opt>& opts) 
 
 TEST_CASE("staged kernels agree with the interpreter, with more options and without") {
   std::mt19937_64 rng(3);
-  for (Ref root : {byte_groups(), float_product(), expert_tiles(), experts_of_places()}) {
+  for (Ref root :
+       {byte_groups(), float_product(), expert_tiles(), experts_of_places(), experts_of_tokens()}) {
     const bool has_tokens = root != expert_tiles();
     const JudgedKernel kernel =
         kernel_of(root, has_tokens ? Variables{{"tokens8", 3}} : Variables{});
@@ -112,6 +121,9 @@ TEST_CASE("why a nest cannot be staged") {
         "stage: nothing that its iterations share is computed");
   CHECK(why_not(apply_opt(stores, local(1, 16)), stage_opt(0, 16)) ==
         "stage: it comes before all other options, for stores with the same loops");
+  const JudgedKernel chosen = kernel_of(experts_of_tokens(), {{"tokens8", 3}});
+  CHECK(why_not(last_nest(chosen), stage_opt(0, 64)) ==
+        "stage: an index differs inside of a panel");
 }
 
 TEST_CASE("four bytes side by side are stored as one word") {
