@@ -22,8 +22,8 @@ struct Ahead {
 };
 
 struct ExpandedNest {
-  // After expand(): ranges are Pass, Tile, Step, Task, Loop or Lane; reductions run over Reduce ranges. Neighbouring nests with
-  // the same Tile ranges run one after the other in each of these tasks; those of them with the same Step range do so in
+  // After expand(): ranges are Pass, Tile, Step, Task, Loop or Lane; reductions run over Reduce ranges. Neighbouring
+  // nests with the same Tile ranges run one after the other in each of these tasks; those with the same Step range in
   // each of its iterations. Those with Pass ranges run by themselves.
   Refs stores;
   bool is_local = false;  // run in full by every worker

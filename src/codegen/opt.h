@@ -5,8 +5,8 @@
 //   UPCAST(output axis, n)   n neighbours are computed in registers of one lane, sharing what does not depend on them
 //   UNROLL(reduce axis, n)   n terms of a reduction are written out
 //   DOT(reduce axis, 4)      four neighbouring products of bytes are summed by one instruction (see packed_bytes.h)
-//   MATRIX(output axis, n)   UPCAST, where sums of products of bytes of the n copies and of all lanes are one product of
-//                            small matrices (see graph/matrix_shape.h): an instruction, on machines that have one
+//   MATRIX(output axis, n)   UPCAST, where sums of products of bytes of the n copies and of all lanes are one product
+//                            of small matrices (see graph/matrix_shape.h): an instruction, on machines that have one
 //   PACK(output axis, 4)     four neighbouring bytes are stored as one word
 //   SPLIT(axis, n)           one loop becomes two, the inner of n; changes nothing by itself
 //   FRONT(output axis)       the loop becomes the outermost
@@ -51,10 +51,6 @@ struct Opt {
 std::string to_string(const Opt& opt);
 std::string to_string(const std::vector<Opt>& opts);
 Result<std::vector<Opt>> parse_opts(std::string_view text);  // the form that to_string prints
-
-inline Ref make_range(int64_t number, Ref size, RangeKind kind) {
-  return make(Op::Range, DType::I64, {size}, {.i = number, .list = {static_cast<int64_t>(kind)}});
-}
 
 inline RangeKind kind_of(Ref range) { return static_cast<RangeKind>(range->arg.list[0]); }
 

@@ -5,6 +5,8 @@
 #include <bit>
 #include <cstdint>
 
+#include "graph/node.h"
+
 namespace smelt {
 
 enum class RangeKind : uint8_t {
@@ -29,6 +31,11 @@ constexpr int64_t kFirstReduceRange = 96;
 inline int64_t range_order(int64_t number) {
   const int bits = std::max(7, static_cast<int>(std::bit_width(static_cast<uint64_t>(number))));
   return bits <= 48 ? number << (48 - bits) : number >> (bits - 48);
+}
+
+// REQUIRES: `size` is simplified, as the sizes of ranges are not touched later.
+inline Ref make_range(int64_t number, Ref size, RangeKind kind) {
+  return make(Op::Range, DType::I64, {size}, {.i = number, .list = {static_cast<int64_t>(kind)}});
 }
 
 }  // namespace smelt

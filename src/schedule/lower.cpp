@@ -7,10 +7,6 @@
 namespace smelt {
 namespace {
 
-Ref make_range(int64_t id, Ref size, RangeKind kind) {
-  return make(Op::Range, DType::I64, {size}, {.i = id, .list = {static_cast<int64_t>(kind)}});
-}
-
 Ref flatten(const Shape& shape, const Refs& index, size_t begin, size_t end) {
   Ref flat = constant(0);
   for (size_t i = begin; i < end; ++i) flat = simplify(flat * shape[i] + index[i]);

@@ -352,8 +352,8 @@ class Scheduler {
     Kernel kernel{.level = level};
     std::unordered_map<const Node*, Ref> buffers;
     int64_t locals = 0;
-    // Terms of sums are in an order that depends on the buffers that they load from: first these lose their shapes, which
-    // are others for each length of context, then they are numbered.
+    // Terms of sums are in an order that depends on the buffers that they load from: first these lose their shapes,
+    // which are others for each length of context, then they are numbered.
     const Ref shapeless = rebuild(tree, [&](Ref original, Ref node) {
       if (original->op == Op::Var) return with_room(original);
       if (original->op != Op::Param && original->op != Op::Temp) return node;

@@ -13,10 +13,6 @@ namespace {
 // Neighbouring results of a task: vectors of all machines divide it.
 constexpr int64_t kRowsPerTask = 16;
 
-Ref make_range(int64_t id, Ref size, RangeKind kind) {
-  return make(Op::Range, DType::I64, {size}, {.i = id, .list = {static_cast<int64_t>(kind)}});
-}
-
 Refs ranges_of_store(Ref store) { return Refs(store->src.begin() + 3, store->src.end()); }
 
 bool has_reduction(Ref n) {

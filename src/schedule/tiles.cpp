@@ -13,10 +13,6 @@ namespace {
 
 RangeKind kind_of(Ref range) { return static_cast<RangeKind>(range->arg.list[0]); }
 
-Ref make_range(int64_t id, Ref size, RangeKind kind) {
-  return make(Op::Range, DType::I64, {size}, {.i = id, .list = {static_cast<int64_t>(kind)}});
-}
-
 // A number that divides the size: the size itself if it is known.
 int64_t divisor_of(Ref size) {
   if (const auto n = const_int(size)) return *n;
