@@ -3,10 +3,13 @@
 //   cast(and(load u8 [base + lane * 4 + 1], 15), f32)
 //   -> cast(and(shr(load i32 [base + lane * 4], 8), 15), f32)
 //
-// The arithmetic on the bytes is carried on in i32 lanes, where the value of each byte is the same number.
+// The arithmetic on the bytes is carried on in i32 lanes, where the value of each byte is the same number. Bytes that are
+// put together from several words are put together for all four bytes at once, which neighbours then share.
+#include <optional>
 #include <unordered_map>
 
 #include "codegen/opt.h"
+#include "codegen/packed_bytes.h"
 #include "codegen/passes.h"
 #include "graph/rules_algebra.h"
 
@@ -14,6 +17,7 @@ namespace smelt {
 namespace {
 
 constexpr int64_t kWord = 4;
+constexpr int64_t kAnyByte = 1;  // number of a range that no kernel has
 
 // The lane range along which an offset steps by a word, if there is one.
 Ref word_lane(Ref offset) {
@@ -38,14 +42,47 @@ class Widen {
     if (n->op == Op::Const) return constant(n->arg.i, DType::I32);
     if (!is_byte(n->dtype)) return Ref();
     switch (n->op) {
-      case Op::And:
-      case Op::Or: return both(n);
+      case Op::And: return both(n);
+      case Op::Or: {
+        const Ref word = byte_of_word(n);
+        return word ? word : both(n);
+      }
       case Op::Shr: return shift_right(n);
       case Op::Shl: return shift_left(n);
-      case Op::Where: return choice(n);
+      case Op::Where: {
+        const Ref word = byte_of_word(n);
+        return word ? word : choice(n);
+      }
       case Op::Cast: return narrowed(n);
       default: return Ref();
     }
+  }
+
+  // The byte of a word of four such bytes, if all that n is made of is the same byte of words.
+  Ref byte_of_word(Ref n) {
+    if (n->dtype != DType::U8) return Ref();
+    std::optional<int64_t> byte;
+    bool same = true;
+    const Ref any = any_byte();
+    const Ref of_any = rebuild(n, [&](Ref, Ref x) {
+      if (x->op != Op::Load || !is_byte(x->dtype)) return x;
+      const auto which =
+          word_lane(x->src[1]) ? const_int(simplify(x->src[1] % kWord)) : std::nullopt;
+      same = same && which && (!byte || byte == which);
+      if (!which) return x;
+      byte = which;
+      return with_sources(x, {x->src[0], simplify(x->src[1] - *which) + any});
+    });
+    const Ref word = same && byte ? packed_bytes(of_any, any) : Ref();
+    return word ? byte_of(bitcast(word, DType::I32), *byte) : Ref();
+  }
+
+  // Stands for the byte of a word while four bytes are put together; of no loop.
+  static Ref any_byte() { return make_range(kAnyByte, constant(kWord), RangeKind::Packed); }
+
+  static Ref byte_of(Ref word, int64_t byte) {
+    const Ref low = byte == 0 ? word : binary(Op::Shr, word, constant(8 * byte, DType::I32));
+    return binary(Op::And, low, constant(255, DType::I32));
   }
 
   Ref load(Ref n) {
@@ -53,12 +90,12 @@ class Widen {
     if (!lane) return Ref();
     const auto byte = const_int(simplify(n->src[1] % kWord));
     if (!byte) return Ref();
-    const Ref word = make(Op::Load, DType::I32, {n->src[0], simplify(n->src[1] - *byte)});
-    const auto shifted = [](Op op, Ref x, int64_t by) {
-      return by == 0 ? x : binary(op, x, constant(by, DType::I32));
-    };
-    if (n->dtype == DType::I8) return shifted(Op::Shr, shifted(Op::Shl, word, 24 - 8 * *byte), 24);
-    return binary(Op::And, shifted(Op::Shr, word, 8 * *byte), constant(255, DType::I32));
+    const Ref loaded = make(Op::Load, DType::U32, {n->src[0], simplify(n->src[1] - *byte)}),
+              word = bitcast(loaded, DType::I32);
+    if (n->dtype == DType::U8) return byte_of(word, *byte);
+    const Ref high =
+        *byte == 3 ? word : binary(Op::Shl, word, constant(24 - 8 * *byte, DType::I32));
+    return binary(Op::Shr, high, constant(24, DType::I32));
   }
 
   Ref both(Ref n) {

@@ -149,9 +149,8 @@ bool NestEmitter::is_tile() const { return nests_.size() > 1; }
 bool NestEmitter::is_word(Ref load) { return is_int(load->dtype) && size_of(load->dtype) == 4; }
 
 void NestEmitter::prefetch(Value pointer, Value at, int64_t bytes) {
-  const Value ahead = alu(Op::Add, DType::I64, {at, integer(bytes)});
-  add(std::max(pointer.depth, ahead.depth),
-      {.kind = Inst::Prefetch, .src = {pointer.id, ahead.id}});
+  add(std::max(pointer.depth, at.depth),
+      {.kind = Inst::Prefetch, .src = {pointer.id, at.id}, .arg = {.i = bytes}});
 }
 
 Value NestEmitter::matrix_dot(Ref n) {

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <functional>
+#include <unordered_set>
 
 #include "base/ensure.h"
 #include "codegen/opt.h"
@@ -89,21 +90,48 @@ Ref expand_softmax(const Split& s, DType dtype) {
   return make(Op::SoftmaxSum, dtype, std::move(terms));
 }
 
-// `most`: chains of terms side by side, so that an addition need not wait for the one before.
-Ref expand_plain(Op op, const Split& s, DType dtype, size_t most) {
-  std::vector<Ref> chains;
-  if (s.values[0]->op == Op::Dot4) most = kDotChains;
-  size_t terms = 0;
-  for_each_choice(s.copies, [&](const Replacements& choice) {
-    const Ref one = substitute(s.values[0], choice);
-    if (chains.size() < most)
-      chains.push_back(one);
-    else
-      chains[terms % most] = combine(op, chains[terms % most], one);
-    ++terms;
+// How many loads of weights, which differ from lane to lane, the range's values have in common: 1 if none, less if some.
+double loads_changed(Ref term, Ref range) {
+  std::unordered_set<const Node*> all;
+  size_t each = 0;
+  for (int64_t v = 0; v < range->src[0]->arg.i; ++v)
+    for (Ref n : toposort(substitute(term, {{range, constant(v)}})))
+      if (n->op == Op::Load && varies_in_lanes(n)) all.insert(n.get()), ++each;
+  return each == 0 ? 1 : static_cast<double>(all.size()) / static_cast<double>(each);
+}
+
+// Terms that read the same words come one after the other: words then leave the registers early.
+Refs by_reuse(const Refs& ranges, Ref term) {
+  std::vector<std::pair<double, Ref>> changed;
+  for (Ref r : ranges) changed.emplace_back(loads_changed(term, r), r);
+  std::stable_sort(changed.begin(), changed.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  Refs sorted;
+  for (const auto& [loads, range] : changed) sorted.push_back(range);
+  return sorted;
+}
+
+// All terms, as `most` chains of neighbours: an addition then need not wait for all before, while words are still read
+// in their order.
+Ref combined(Op op, const Refs& terms, size_t most) {
+  const size_t chains = std::min(most, terms.size());
+  Ref all;
+  for (size_t c = 0; c < chains; ++c) {
+    const size_t begin = c * terms.size() / chains, end = (c + 1) * terms.size() / chains;
+    Ref chain = terms[begin];
+    for (size_t i = begin + 1; i < end; ++i) chain = combine(op, chain, terms[i]);
+    all = all ? combine(op, all, chain) : chain;
+  }
+  return all;
+}
+
+Ref expand_plain(Op op, const Split& s, DType dtype, size_t chains, bool reuse) {
+  const Refs copies = reuse ? by_reuse(s.copies, s.values[0]) : s.copies;
+  Refs terms;
+  for_each_choice(copies, [&](const Replacements& choice) {
+    terms.push_back(substitute(s.values[0], choice));
   });
-  Ref term = chains[0];
-  for (size_t i = 1; i < chains.size(); ++i) term = combine(op, term, chains[i]);
+  const Ref term = combined(op, terms, terms[0]->op == Op::Dot4 ? kDotChains : chains);
   Ref result = term;
   if (!s.loops.empty()) {
     Refs src{term};
@@ -115,12 +143,12 @@ Ref expand_plain(Op op, const Split& s, DType dtype, size_t most) {
   return result;
 }
 
-Ref expand_reduction(Ref n, size_t chains) {
+Ref expand_reduction(Ref n, size_t chains, bool reuse) {
   const Split s = split_sources(n, 1);
   if (s.copies.empty() && s.lanes.empty()) return n;
   if (n->op == Op::SoftmaxSum) return expand_softmax(s, n->dtype);
   ENSURE(n->op != Op::TopK, "topk takes one element at a time");
-  return expand_plain(n->op, s, n->dtype, chains);
+  return expand_plain(n->op, s, n->dtype, chains, reuse);
 }
 
 bool is_lane_sum(Ref n) {
@@ -147,7 +175,7 @@ Refs expand(const Refs& stores) {
     const size_t chains = std::max<size_t>(1, kChains / copies);
     const Ref expanded = rebuild(store, [&](Ref, Ref n) {
       if (n->op == Op::Add && n->dtype == DType::I32) return add(n->src[0], n->src[1]);
-      return is_reduce(n->op) ? expand_reduction(n, chains) : join_lane_sums(n);
+      return is_reduce(n->op) ? expand_reduction(n, chains, copies > 1) : join_lane_sums(n);
     });
     const Split s = split_sources(expanded, 3);
     for_each_choice(s.copies, [&](const Replacements& choice) {

@@ -348,12 +348,6 @@ class Chooser {
     return loads / static_cast<double>(na * nb);
   }
 
-  static bool varies_in_lanes(Ref n) {
-    const Refs ranges = ranges_of(n);
-    return std::any_of(ranges.begin(), ranges.end(),
-                       [](Ref r) { return kind_of(r) == RangeKind::Lane; });
-  }
-
   // The parts of a block are written out; a plain long loop gets a few terms an iteration.
   void choose_unroll() {
     const int64_t most = is_block_ ? kUnrolled / 2 : has_local_ ? kUnrolledScalar : kUnrolled;

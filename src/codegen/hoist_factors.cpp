@@ -28,9 +28,12 @@ Ref multiply(const Refs& factors) {
   return product;
 }
 
+// A sum of sums with nothing between them is one sum.
 Ref sum_over(Ref term, const Refs& ranges) {
-  Refs src{term};
+  const bool is_sum = term->op == Op::ReduceSum;
+  Refs src{is_sum ? term->src[0] : term};
   src.insert(src.end(), ranges.begin(), ranges.end());
+  if (is_sum) src.insert(src.end(), term->src.begin() + 1, term->src.end());
   return make(Op::ReduceSum, term->dtype, std::move(src));
 }
 

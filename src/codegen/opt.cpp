@@ -241,6 +241,12 @@ Result<std::vector<Opt>> parse_opts(std::string_view text) {
   }
 }
 
+bool varies_in_lanes(Ref value) {
+  const Refs ranges = ranges_of(value);
+  return std::any_of(ranges.begin(), ranges.end(),
+                     [](Ref r) { return kind_of(r) == RangeKind::Lane; });
+}
+
 int64_t known_divisor(Ref size) {
   if (const auto n = const_int(size)) return *n;
   if (size->op == Op::Mul) {

@@ -61,6 +61,9 @@ inline bool is_copies(Ref range) {
 
 // The ranges of the stores of a nest: output ranges of the store that has most, then those of reductions, in a fixed
 // order. Ranges that options have already turned into lanes or registers are among them.
+// Whether a value differs from lane to lane.
+bool varies_in_lanes(Ref value);
+
 Refs axes_of(const Refs& stores);
 bool is_output_axis(const Refs& stores, Ref range);
 

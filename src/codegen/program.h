@@ -25,7 +25,8 @@ enum class Inst : uint8_t {
   // src {pointer, byte offset}; a scalar offset with lanes > 1 loads neighbouring elements, a vector offset gathers;
   // arg.i = 1: part of a stream. These loads keep their order, so that prefetchers see lines follow each other
   Load,
-  // src {pointer, byte offset}: a hint that this line is read soon; the address may lie outside of the buffer
+  // src {pointer, byte offset}: a hint that the line arg.i bytes ahead is read soon; it may lie outside of the buffer,
+  // the offset itself only if arg.i is 0
   Prefetch,
   Store,  // src {pointer, byte offset, value}; a scalar offset with a vector value stores neighbouring elements
   LaneReduce,  // src {vector}: all lanes combined to a scalar by `op` (ReduceSum: pairwise halves; ReduceMax)

@@ -72,6 +72,7 @@ std::string argument_text(const Program& program, const Instruction& x) {
     case Inst::Scratch: return std::to_string(x.arg.i);
     case Inst::MatrixDot: return matrix_text(x);
     case Inst::Load: return x.arg.i ? "stream" : "";
+    case Inst::Prefetch: return x.arg.i ? "ahead " + std::to_string(x.arg.i) : "";
     case Inst::Value:
       if (x.op == Op::Lut || x.op == Op::Lut4) return list_text(x.arg.list);
       if (x.op != Op::Const) return "";

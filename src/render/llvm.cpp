@@ -236,11 +236,16 @@ class Renderer {
     return from_memory(x, result);
   }
 
-  // Plain arithmetic on the address: it may leave the buffer.
+  // Plain arithmetic on the address: it may leave the buffer. What lies ahead of a load is reached from the address of
+  // the load: else LLVM keeps an address register for each hint.
   void prefetch(const Instruction& x) {
     out_.declare("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)");
-    std::string at = out_.emit("getelementptr i8, ptr " + value(x.src[0]).text + ", i64 " +
-                               value(x.src[1]).text);
+    const auto plain = [&](const std::string& from, const std::string& bytes) {
+      return out_.emit("getelementptr i8, ptr " + from + ", i64 " + bytes);
+    };
+    const std::string pointer = value(x.src[0]).text, offset = value(x.src[1]).text;
+    const std::string at =
+        x.arg.i ? plain(address(pointer, offset), number(x.arg.i)) : plain(pointer, offset);
     out_.line("call void @llvm.prefetch.p0(ptr " + at + ", i32 0, i32 2, i32 1)");
   }
 

@@ -209,8 +209,10 @@ IrValue render_bitcast(LlvmWriter& out, const IrValue& x, DType dtype) {
 }
 
 IrValue render_where(LlvmWriter& out, std::span<const IrValue> x, int lanes) {
+  // A bit that chooses between vectors becomes a mask: of one bit, LLVM makes a branch, and what follows in registers
+  // then waits in memory for the end of the blocks.
   IrValue yes = out.widen(x[1], lanes), no = out.widen(x[2], lanes);
-  IrValue result = select(out, x[0], yes, no);  // one bit may choose between vectors
+  IrValue result = select(out, out.widen(x[0], lanes), yes, no);
   result.non_negative = x[1].non_negative && x[2].non_negative;
   return result;
 }

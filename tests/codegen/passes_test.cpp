@@ -191,7 +191,7 @@ TEST_SUITE("hoist factors") {
     PassTest one =
         of(linear(input(0, {2, 64}), q4_0(input(1, {4, 2, 18}, DType::U8)))).apply(split_ranges);
     PassTest two = one;
-    CHECK(sums_in(one.apply(hoist_factors).stores) == 3);  // over blocks, nibbles, bytes
+    CHECK(sums_in(one.apply(hoist_factors).stores) == 2);  // over blocks; over nibbles and bytes
     CHECK(sums_in(two.apply({upcast(0, 2)}).apply(hoist_factors).stores) == 1);
   }
 }
@@ -202,6 +202,21 @@ TEST_SUITE("expand") {
   TEST_CASE("UNROLL writes out the terms of a sum") {
     CHECK(values_of(of(sum(x, 1)).apply({unroll(1, 2)}).apply(expand).stores) ==
           "reduce_sum(load(x1, a*32 + b*8) + load(x1, a*32 + b*8 + 4), b); a<4 b<4");
+  }
+
+  TEST_CASE("where copies share words, terms that read the same ones follow each other") {
+    // The words differ along the inner of two ranges; without copies it stays inside, as it lies in memory.
+    const Tensor words = input(0, {2, 8}, DType::I32), gains = input(1, {4, 2, 2});
+    const Tensor each = unsqueeze(cast(permute(words, {1, 0}), DType::F32), 1);    // [8, 1, 2]
+    const Tensor sums = sum(sum(unsqueeze(each, 0) * unsqueeze(gains, 1), 3), 2);  // [4, 8]
+    const auto text = [&](std::vector<Opt> opts) {
+      opts.insert(opts.end(), {unroll(2, 2), unroll(3, 2)});
+      return values_of(of(sums).apply(hoist_factors).apply(opts).apply(expand).stores);
+    };
+    const std::string plain = text({local(1, 8)}), shared = text({local(1, 8), upcast(0, 4)});
+    CHECK(plain.starts_with(
+        "f32(load(x1, b*4))*load(x2, a*16) + f32(load(x1, b*4 + 32))*load(x2, a*16 + 4)"));
+    CHECK(shared.starts_with("f32(load(x1, a*4))*load(x2, 0) + f32(load(x1, a*4))*load(x2, 8)"));
   }
 
   TEST_CASE("a sum that is written out in full is no loop") {
@@ -238,7 +253,20 @@ TEST_SUITE("coalesce loads") {
     CHECK(loads_in(test.stores, DType::U8) == 4);
     test.apply(coalesce_loads);
     CHECK(loads_in(test.stores, DType::U8) == 0);
-    CHECK(loads_in(test.stores, DType::I32) == 1);
+    CHECK(loads_in(test.stores, DType::U32) == 1);
+  }
+
+  TEST_CASE("bytes of two words are put together four at a time") {
+    const Tensor low = input(0, {16, 4}, DType::U8), high = input(1, {16, 4}, DType::U8);
+    PassTest test = of(sum(cast((low & 15) | ((high >> 6) << 4), DType::F32), 1))
+                        .apply({local(0, 8), unroll(2, 4)})
+                        .apply(expand)
+                        .apply(coalesce_loads);
+    CHECK(loads_in(test.stores, DType::U8) == 0);
+    CHECK(loads_in(test.stores, DType::U32) == 2);
+    size_t together = 0;
+    for (Ref n : toposort(test.stores[0])) together += n->op == Op::Or;
+    CHECK(together == 1);
   }
 
   TEST_CASE("without such lanes nothing changes") {
