@@ -143,11 +143,21 @@ struct Grouped {
   Tensor scale;  // f32 [groups]
   int zero = 0;
   Tensor minimum;  // f32 [groups]; none: zero
+  // Where minima are multiples of a step of the block, minimum[g] = step * steps[g]:
+  Tensor step;   // f32 [1]
+  Tensor steps;  // U8 [groups], below 128
 };
 
 // All elements of the block share a scale; q [elements].
 Grouped one_group(const Block& b, Tensor q, int zero = 0) {
   return {split(q, 1), b.f("d"), zero, {}};
+}
+
+Grouped with_steps(Grouped w, Tensor step, Tensor steps) {
+  w.minimum = step * f32(steps);
+  w.step = step;
+  w.steps = steps;
+  return w;
 }
 
 // Q4_K and Q5_K share the order of their nibbles: byte l of run p holds elements 64 p + l (low) and
@@ -194,8 +204,8 @@ Grouped Q8_0(const Block& b) { return one_group(b, b["qs"]); }
 
 Grouped Q2_K(const Block& b) {
   const Tensor both = b["scales"];  // [16]: scale in the low nibble, minimum in the high one
-  return {split(two_bits_of_halves(b["qs"]), 16), b.f("d") * f32(both & 15), 0,
-          b.f("dmin") * f32(both >> 4)};
+  return with_steps({split(two_bits_of_halves(b["qs"]), 16), b.f("d") * f32(both & 15)},
+                    b.f("dmin"), both >> 4);
 }
 
 Grouped Q3_K(const Block& b) {
@@ -207,13 +217,13 @@ Grouped Q3_K(const Block& b) {
 
 Grouped Q4_K(const Block& b) {
   const auto [scales, minima] = six_bit(b["scales"]);
-  return {nibbles_of_runs(b["qs"]), b.f("d") * f32(scales), 0, b.f("dmin") * f32(minima)};
+  return with_steps({nibbles_of_runs(b["qs"]), b.f("d") * f32(scales)}, b.f("dmin"), minima);
 }
 
 Grouped Q5_K(const Block& b) {
   const auto [scales, minima] = six_bit(b["scales"]);
-  return {nibbles_of_runs(b["qs"]) | (unpack(b["qh"], 1) << 4), b.f("d") * f32(scales), 0,
-          b.f("dmin") * f32(minima)};
+  return with_steps({nibbles_of_runs(b["qs"]) | (unpack(b["qh"], 1) << 4), b.f("d") * f32(scales)},
+                    b.f("dmin"), minima);
 }
 
 Grouped Q6_K(const Block& b) {
@@ -382,6 +392,8 @@ Activations rows_of(const Activations& x, Tensor rows) {
 
 namespace {
 
+constexpr int64_t kDigits = 4;  // bytes of which products are summed by one instruction
+
 // What is known of each group of a row of x: the sums of its elements, and what the integers stand for.
 struct GroupSums {
   Tensor in;     // [..., 1, blocks, groups, elements]: integers i32, or the values
@@ -413,22 +425,52 @@ Grouped with_unsigned(Grouped w) {
   return w;
 }
 
+// sum(steps[g] * total[g]) over the groups of each block of activations, as sums of products of bytes: a total of up to
+// 126 elements is 128 * high + low. [..., rows, blocks of activations]
+Tensor sum_of_steps(Tensor steps, Tensor total, int64_t blocks, int64_t groups) {
+  const auto grouped = [&](Tensor v) { return with_last_axes(v, 2, {blocks, groups}); };
+  const Tensor high = (total + 64) >> 7, low = total - high * 128;
+  const auto dot = [&](Tensor digit) {
+    const Tensor bytes = place(cast(digit, DType::I8));
+    return sum(cast(grouped(steps), DType::I32) * cast(grouped(bytes), DType::I32), -1);
+  };
+  return dot(low) + dot(high) * 128;
+}
+
+// A number of each block of weights for each of the `n` blocks of activations in it.
+Tensor for_activations(Tensor x, int64_t blocks, int64_t n) {
+  std::vector<Dim> wide(x.shape().begin(), x.shape().end());
+  wide.back() = Dim(n);
+  return with_last_axes(expand(x, wide), 2, {blocks * n});
+}
+
 }  // namespace
 
 // Within a group the sum is one of integers when the activations are; scales and minima stay outside, where there is
 // one of each per group:
 //   y[n] = sum over g of scale[n, g] * (dot(q[n, g], x[g]) - zero * sum(x[g])) - minimum[n, g] * sum(x[g])
-// and what the integers of x stand for multiplies all of that, once for each of its blocks.
+// and what the integers of x stand for multiplies all of that, once for each of its blocks a. Minima that are steps of a
+// block make one more sum of integers for each of these:
+//   y[n] = sum over a of x.scale[a] * (sum over g of scale[n, g] * dot(q[n, g], x[g])
+//                                      - step[n] * sum over g of steps[n, g] * sum(x[g]))
 Tensor product(const Activations& x, Tensor raw, GgufType type, WeightLayout layout) {
   Grouped w = apply_formula(Block(raw, type, layout), type);
   if (is_plain(type))
     return sum(unsqueeze(x.x, x.x.rank() - 1) * with_last_axes(w.q, 2, {w.q.size(-1)}), -1);
   const int64_t blocks = w.q.size(-3), groups = w.q.size(-2), elements = w.q.size(-1);
-  const bool integer = x.q.ref() && activation_block(blocks * groups * elements) % elements == 0;
+  const int64_t together = activation_block(blocks * groups * elements);
+  const bool integer = x.q.ref() && together % elements == 0;
   if (integer) w = with_unsigned(w);
   const GroupSums g = in_groups(x, integer, blocks, groups, elements);
   Tensor dot =
       sum(cast(w.q, integer ? DType::I32 : DType::F32) * g.in, -1);  // [..., rows, blocks, groups]
+  if (integer && w.steps.ref() && together / elements % kDigits == 0) {
+    const int64_t n = together / elements, all = blocks * groups / n;
+    const Tensor scaled = sum(with_last_axes(w.scale * f32(dot), 2, {all, n}), -1),
+                 step = for_activations(w.step, blocks, groups / n),
+                 minima = step * f32(sum_of_steps(w.steps, g.total, all, n));
+    return sum((scaled - minima) * unsqueeze(x.scale, x.scale.rank() - 1), -1);
+  }
   Tensor minimum = w.minimum;
   if (w.zero && integer) dot = dot + place(g.total * static_cast<double>(-w.zero));
   if (w.zero && !integer) {

@@ -153,6 +153,34 @@ TEST_CASE("rows gathered from the raw bytes of a three-dimensional weight keep t
   }
 }
 
+TEST_CASE("a product with 8-bit activations is the sum of what its integers and blocks stand for") {
+  std::mt19937 random(5);
+  std::uniform_real_distribution<float> uniform(-1, 1);
+  constexpr int64_t kElements = 512;
+  std::vector<float> values(kElements);
+  for (float& v : values) v = uniform(random);
+  const Activations x = quantise_activations(param(0, DType::F32, {1, kElements}, "x"));
+  const int64_t blocks = x.scale.size(-1);
+  const Tensor stand_for = reshape(
+      reshape(cast(x.q, DType::F32), {1, blocks, kElements / blocks}) * unsqueeze(x.scale, 2),
+      {1, kElements});
+  for (GgufType type : supported_types()) {
+    if (is_plain(type)) continue;
+    CAPTURE(name_of(type));
+    Bytes raw(kElements / info_of(type).elements * info_of(type).bytes);
+    for (uint8_t& b : raw) b = static_cast<uint8_t>(random() & 0x37);  // scales of ordinary size
+    const EvalInputs inputs{
+        .buffers = {{0, std::as_bytes(std::span(values))}, {1, std::as_bytes(std::span(raw))}}};
+    const Tensor row = raw_weight(1, type, {1}, kElements, "w", {}),
+                 terms = stand_for * dequantize(row, type, {});
+    const double got = eval(product(x, row, type, {}).ref(), inputs).value.values.at(0),
+                 wanted = eval(sum(terms, 1).ref(), inputs).value.values.at(0),
+                 size = eval(sum(maximum(terms, -terms), 1).ref(), inputs).value.values.at(0);
+    CHECK(size > 0);
+    CHECK(std::abs(got - wanted) <= 1e-12 * size);
+  }
+}
+
 TEST_CASE("the same weight in the same slot is the same graph") {
   CHECK(weight(3, GgufType::Q4_K, {8}, 256, "w") == weight(3, GgufType::Q4_K, {8}, 256, "w"));
 }
