@@ -115,7 +115,8 @@ Value NestEmitter::load(Ref n) {
   const int written = written_.contains(n->src[0].get()) ? floor_ : 0;
   const int depth = std::max({pointer.depth, at.depth, written});
   const bool is_vector = lanes > 1 && at.lanes == 1 && is_from_memory(n);
-  if (is_vector && depth > 0 && bytes_ahead(n)) prefetch(pointer, at, bytes_ahead(n));
+  const int64_t ahead = is_vector && depth > 0 ? bytes_ahead(n, offset, depth) : 0;
+  if (ahead) prefetch(pointer, at, ahead);
   Instruction out{
       .kind = Inst::Load, .dtype = n->dtype, .lanes = lanes, .src = {pointer.id, at.id}};
   out.arg.i = is_vector && !is_tile() && is_word(n);
@@ -127,8 +128,20 @@ Value NestEmitter::load(Ref n) {
 // between reads, and prefetchers give up: it asks ahead of time. So do several outputs that share what is read: their
 // arithmetic fills the window in which the processor looks ahead, and the next block is met too late (measured: Q4_0
 // for 8 tokens from 217 to 350 GOP/s a core).
-int64_t NestEmitter::bytes_ahead(Ref load) const {
-  return is_tile() ? kTileAhead : shared_.contains(load.get()) ? kSharedAhead : 0;
+int64_t NestEmitter::bytes_ahead(Ref load, Ref offset, int depth) {
+  if (!is_tile()) return shared_.contains(load.get()) ? kSharedAhead : 0;
+  if (is_in_reduction(offset)) return kTileAhead;
+  // Read once for an output, whose sum takes long: what the next one reads.
+  for (const Node* r : facts_.free_ranges(offset))
+    if (const auto it = values_.find(r); it != values_.end() && it->second.depth == depth)
+      return stride(offset, Ref(r)).value_or(0);
+  return 0;
+}
+
+bool NestEmitter::is_in_reduction(Ref offset) {
+  const RangeSet ranges = facts_.free_ranges(offset);
+  return std::any_of(ranges.begin(), ranges.end(),
+                     [](const Node* r) { return kind_of(Ref(r)) == RangeKind::Reduce; });
 }
 
 // Loads that more than one output makes use of.

@@ -96,7 +96,9 @@ class NestEmitter {
   bool is_from_memory(Ref load) const;
   bool is_tile() const;
   static bool is_word(Ref load);
-  int64_t bytes_ahead(Ref load) const;  // to ask for when it happens; 0: nothing
+  // To ask for when it happens; 0: nothing.
+  int64_t bytes_ahead(Ref load, Ref offset, int depth);
+  bool is_in_reduction(Ref offset);
   void prefetch(Value pointer, Value at, int64_t bytes);
   Value lane_reduce(Ref n);
 
