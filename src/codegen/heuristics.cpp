@@ -75,7 +75,8 @@ class Chooser {
     choose_dot();
     choose_group();
     if (!choose_matrix()) {
-      if (is_part_of_tile() && !is_staged(opts_) && !goes_in_passes(stores_[0])) choose_block();
+      const bool is_in_task = is_part_of_tile() && !is_staged(opts_) && !goes_in_passes(stores_[0]);
+      if (is_in_task || is_product_of_reused()) choose_block();
       choose_unroll();
       if (has_local_) choose_unroll_of_bytes();
       choose_upcast();
@@ -133,10 +134,21 @@ class Chooser {
     }
   }
 
-  // Bytes side by side are stored by words.
+  // Bytes side by side are stored by words, unless they are only copied: then lanes hold as many.
   void choose_pack() {
+    if (copies_neighbours()) return;
     for (Ref r : output_axes())
       if (kind_of(r) == RangeKind::Loop && try_opt({OptKind::Pack, axis_of(r), 4})) return;
+  }
+
+  bool copies_neighbours() const {
+    const Refs axes = output_axes();
+    return !axes.empty() && lanes_for(axes.back()) > 0 &&
+           std::all_of(stores_.begin(), stores_.end(), [&](Ref s) {
+             return s->src[2]->op == Op::Load &&
+                    stride(s->src[1], axes.back()) == size_of(s->src[2]->dtype) &&
+                    walk({s->src[2]}, axes.back()).neighbours == 1;
+           });
   }
 
   // Neighbouring outputs in lanes, when everything they read lies side by side too.
@@ -281,14 +293,32 @@ class Chooser {
     return loads;
   }
 
+  Ref largest_sum() const {
+    Ref largest;
+    for (Ref reduce : reductions_of(stores_))
+      if (reduce->op == Op::ReduceSum && !holds_reduction(reduce) &&
+          (!largest || size_of_sum(reduce) > size_of_sum(largest)))
+        largest = reduce;
+    return largest;
+  }
+
+  // Floats of both sides serve many outputs, as those of a router's matrix and of the tokens of a prompt do: then they
+  // come from the caches. Rows of a matrix that one token reads come from memory, one after the other.
+  bool is_product_of_reused() const {
+    const Ref product = largest_sum();
+    if (has_local_ || !product || !is_float(product->dtype)) return false;
+    const Refs axes = output_axes(), operands = operands_of(product->src[0]);
+    return operands.size() >= 2 && std::all_of(operands.begin(), operands.end(), [&](Ref x) {
+             return is_float(x->dtype) && std::any_of(axes.begin(), axes.end(), [&](Ref axis) {
+                      return kind_of(axis) == RangeKind::Loop && !depends_on(x->src[1], axis);
+                    });
+           });
+  }
+
   // What a tile works on comes from the caches, so its products are those of small matrices: a block of sums in
   // registers, as wide along two output axes as saves most loads.
   void choose_block() {
-    Ref product;
-    for (Ref reduce : reductions_of(stores_))
-      if (reduce->op == Op::ReduceSum && !holds_reduction(reduce) &&
-          (!product || size_of_sum(reduce) > size_of_sum(product)))
-        product = reduce;
+    const Ref product = largest_sum();
     if (!product) return;
     const Refs operands = operands_of(product->src[0]);
     if (operands.size() < 2) return;
@@ -467,10 +497,18 @@ class Chooser {
       const Refs axes = output_axes();
       const auto next = std::find_if(axes.begin(), axes.end(),
                                      [](Ref r) { return kind_of(r) == RangeKind::Loop; });
-      if (next == axes.end() || repeats_sums(*next) || !try_opt({OptKind::Task, axis_of(*next)}))
-        break;
-      tasks *= const_int((*next)->src[0]).value_or(1);
+      if (next == axes.end() || repeats_sums(*next)) break;
+      const int64_t iterations = least_iterations(*next);
+      if (!try_opt({OptKind::Task, axis_of(*next)})) break;
+      tasks *= iterations;
     }
+  }
+
+  // Each task costs divisions, which is more than some of them do. Where iterations differ in work, of a number that is
+  // not known some may have none.
+  int64_t least_iterations(Ref axis) const {
+    if (const auto n = const_int(axis->src[0])) return *n;
+    return is_ragged(stores_, axis) ? 1 : std::max<int64_t>(axis->src[0]->min, 1);
   }
 
   Refs stores_;

@@ -32,13 +32,6 @@ bool moves_with(Ref offset, Ref range, bool through_loads) {
                      [&](Ref s) { return moves_with(s, range, through_loads); });
 }
 
-bool is_ragged(const Refs& stores, Ref axis) {
-  for (Ref s : stores)
-    for (Ref n : toposort(s))
-      if (n->op == Op::Range && n != axis && depends_on(n->src[0], axis)) return true;
-  return false;
-}
-
 // What one load reads in all: `bytes` for fixed values of the loops.
 struct Stream {
   double bytes = 1;
@@ -182,6 +175,13 @@ Plan plan_order(Refs stores, double cache) {
 }
 
 }  // namespace
+
+bool is_ragged(const Refs& stores, Ref axis) {
+  for (Ref s : stores)
+    for (Ref n : toposort(s))
+      if (n->op == Op::Range && n != axis && depends_on(n->src[0], axis)) return true;
+  return false;
+}
 
 std::vector<Opt> choose_loop_order(const Refs& stores, int64_t cache_bytes) {
   const auto cache = static_cast<double>(cache_bytes);

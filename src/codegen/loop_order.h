@@ -9,4 +9,7 @@ namespace smelt {
 // sums differ in length is not the outermost. `cache_bytes`: what may be counted on to stay in a core's own cache.
 std::vector<Opt> choose_loop_order(const Refs& stores, int64_t cache_bytes);
 
+// Whether other loops of the nest differ in length from one iteration of this one to the next.
+bool is_ragged(const Refs& stores, Ref axis);
+
 }  // namespace smelt

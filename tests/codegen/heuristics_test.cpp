@@ -1,0 +1,63 @@
+// What the heuristic chooses for loops that are not products of weights.
+#include "codegen/heuristics.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "support/judge.h"
+#include "support/small_graphs.h"
+
+using namespace smelt;
+using namespace smelt::testing;
+
+namespace {
+
+Dim tokens() { return Dim(variable("tokens8", 1, 8) * 8); }
+
+struct Chosen {
+  std::vector<Opt> opts;
+  int count(OptKind kind) const {
+    return static_cast<int>(
+        std::count_if(opts.begin(), opts.end(), [&](const Opt& o) { return o.kind == kind; }));
+  }
+};
+
+// Of a graph of one kernel with one nest, which must agree with the interpreter, too.
+Chosen chosen_for(Ref root, const Variables& variables = {}) {
+  const JudgedKernel kernel = kernel_of(root, variables);
+  REQUIRE(kernel.tree->src.size() == 1);
+  CHECK(problem_with(kernel, {}) == "");
+  return {choose_opts(prepared(kernel.tree), {}, false)};
+}
+
+}  // namespace
+
+TEST_CASE("floats that many outputs read again are multiplied in blocks of sums") {
+  const Variables three{{"tokens8", 3}};
+  const Tensor w = input(1, {16, 256});
+  const Chosen prompt = chosen_for(sink({output(2, linear(input(0, {tokens(), 256}), w))}), three);
+  CHECK(prompt.count(OptKind::Upcast) == 2);
+  // One token reads each row of the matrix once, from memory.
+  const Chosen token = chosen_for(sink({output(2, linear(input(0, {1, 256}), w))}));
+  CHECK(token.count(OptKind::Upcast) == 0);
+  // Nothing is shared by rows that are summed one by one.
+  const Chosen squares =
+      chosen_for(sink({output(2, mean_square(input(0, {tokens(), 256})))}), three);
+  CHECK(squares.count(OptKind::Upcast) == 0);
+}
+
+TEST_CASE("no more loops become tasks than it takes, as each costs divisions in each task") {
+  const Tensor x = input(0, {tokens(), 20, 6, 7});
+  const Chosen chosen = chosen_for(sink({output(1, x + 1.0)}), {{"tokens8", 2}});
+  CHECK(chosen.count(OptKind::Task) == 2);  // 8 tokens at least, times 20
+}
+
+TEST_CASE("bytes that are only copied go by vectors, others by words") {
+  const auto bytes = [](Tensor x) {
+    return chosen_for(sink({output(1, x)}), {{"tokens8", 1}}).count(OptKind::Pack);
+  };
+  const Tensor x = input(0, {tokens(), 64}, DType::U8);
+  CHECK(bytes(x) == 0);
+  CHECK(bytes(x ^ 128) == 1);
+}
