@@ -11,6 +11,8 @@
 #include "graph/rules_algebra.h"
 #include "graph/tensor.h"
 #include "schedule/fold_chunks.h"
+#include "schedule/follow_rows.h"
+#include "schedule/items.h"
 #include "schedule/lower.h"
 #include "schedule/memory_plan.h"
 #include "schedule/split_reduce.h"
@@ -19,17 +21,6 @@
 
 namespace smelt {
 namespace {
-
-// One placed tensor or cache write on its way into a kernel.
-struct Item {
-  Ref node;   // the tensor, Write, or Output that only copies
-  Ref store;  // filled in by lowering
-  int level = -1;
-  bool on_chip = false;
-  int tile = -1;           // the tile that it is part of
-  int order = 0;           // of its stores in the tile
-  std::vector<int> needs;  // items read, in order of index
-};
 
 class Scheduler {
  public:
@@ -60,9 +51,9 @@ class Scheduler {
     collect_items();
     assign_buffers();
     for (Item& item : items_) find_needs(item);
-    for (Item& item : items_) (void)level_of(item);
     for (Item& item : items_) item.store = lower(item);
     for (const Tile& tile : tiles_) join(tile);
+    follow();
     build_kernels();
     plan();
     return std::move(schedule_);
@@ -175,22 +166,6 @@ class Scheduler {
     item.needs.assign(needs.begin(), needs.end());
   }
 
-  // An on-chip item happens inside its readers: its level is that of what it reads. A tile has one level.
-  int level_of(Item& item) {
-    if (item.level >= 0) return item.level;
-    std::vector<int> same{static_cast<int>(&item - items_.data())};
-    if (item.tile >= 0) same = tiles_[static_cast<size_t>(item.tile)].members;
-    int level = 0;
-    for (int member : same)
-      for (int i : items_[static_cast<size_t>(member)].needs) {
-        Item& source = items_[static_cast<size_t>(i)];
-        if (item.tile >= 0 && source.tile == item.tile) continue;
-        level = std::max(level, level_of(source) + (source.on_chip ? 0 : 1));
-      }
-    for (int member : same) items_[static_cast<size_t>(member)].level = level;
-    return level;
-  }
-
   static bool is_in(const Refs& list, Ref n) {
     return std::find(list.begin(), list.end(), n) != list.end();
   }
@@ -259,6 +234,15 @@ class Scheduler {
     FoldStores fold = fold_stores(lowering_, maxima.store, tile.sums, tile.shape.axis, running);
     stores.before = std::move(fold.before);
     stores.combine = std::move(fold.chunk);
+  }
+
+  void follow() {
+    const RowsRequest request{
+        .lowered = item_of_.size(),  // behind these are stores that tiles have added
+        .buffers = buffers_,
+        .new_local = [&](DType dtype, int64_t bytes) { return new_local(dtype, bytes); }};
+    for (Ref unread : follow_rows(items_, request))
+      lifetimes_[static_cast<size_t>(unread->arg.i)].bytes = 0;
   }
 
   // All on-chip items that the item reads, directly or through others, sources first.
@@ -337,6 +321,7 @@ class Scheduler {
         reductions.emplace_back();
       }
       groups[g].push_back(store);
+      if (items_[i].copy) groups[g].push_back(items_[i].copy);
       reductions[g].merge(mine);
     }
     return groups;

@@ -1,0 +1,36 @@
+// Rows: what is made of a row follows in the task that made the row.
+//
+//   kernel A: m[t, b] = max(x[t, b, i]; i)             kernel: for each row t { m = max(x); q = f(x, m); s = sum(q) }
+//   kernel B: q[t, b, i] = f(x[t, b, i], m[t, b])
+//   kernel C: s[t, b] = sum(q[t, b, i]; i)
+//
+// Rows are those of a prompt: of a leading axis of symbolic size, whose loop becomes one of kind Tile (tiles.h). What
+// later nests of the task read of a row is kept on chip, and goes to memory only where other kernels read it, too: a
+// kernel never reads memory that it writes.
+#pragma once
+
+#include <optional>
+
+#include "graph/node.h"
+
+namespace smelt {
+
+// The loop over rows of a store, as lowered, that may run row by row; null if it has none, or reads too much for a row,
+// as products with matrices do: these want many rows at once.
+Ref loop_over_rows(Ref store);
+
+// The loop over rows as the loop that nests of a tile share.
+Ref tile_of_rows(Ref rows);
+Ref in_tile_of_rows(Ref store, Ref rows);
+
+// Bytes of a row, if an iteration of the loop fills one row of the buffer and nothing else.
+std::optional<int64_t> bytes_of_row(Ref store, Ref rows);
+
+// Whether an iteration reads nothing of the buffer but its own row of `bytes`.
+bool reads_own_row(Ref store, Ref buffer, Ref rows, int64_t bytes);
+
+// The same store to, or reading from, an on-chip buffer that has one row in place of all.
+Ref store_on_chip(Ref store, Ref local, Ref rows);
+Ref read_on_chip(Ref store, Ref buffer, Ref local, Ref rows);
+
+}  // namespace smelt

@@ -1,0 +1,63 @@
+// Rows of a prompt: which steps follow each other in one task.
+#include "schedule/row_tiles.h"
+
+#include <doctest/doctest.h>
+
+#include "schedule/schedule.h"
+#include "schedule/tiles.h"
+#include "support/byte_rows.h"
+
+using namespace smelt;
+using namespace smelt::testing;
+
+namespace {
+
+Dim tokens() { return Dim(variable("tokens8", 1, 64) * 8); }
+
+}  // namespace
+
+TEST_CASE("maximum, bytes and sums of the rows of a prompt are one kernel, and stay on chip") {
+  const Schedule schedule = make_schedule(rows_to_bytes(input(0, {tokens(), 4, 32}), false));
+  CHECK(summary(schedule) == "local reduce_max[?,4] | local cast[?,4,32] | reduce_sum[?,4]\n");
+  for (Ref nest : nests_of(schedule.kernels[0])) {
+    CHECK(tile_ranges(nest).size() == 1);
+    CHECK(!is_local_nest(nest));
+  }
+  CHECK(schedule.kernels[0].buffers.size() == 2);
+  CHECK(schedule.arena_bytes <= 2 * 64);
+}
+
+TEST_CASE("what other kernels read of a row goes to memory, too, and is read on chip") {
+  const BlockBytes b = bytes_of_blocks(input(0, {tokens(), 4, 32}));
+  const Tensor w = input(1, {512, 128}, DType::I8);
+  const Tensor products = sum(cast(unsqueeze(reshape(b.q, {tokens(), 128}), 1), DType::I32) *
+                                  cast(unsqueeze(w, 0), DType::I32),
+                              -1);
+  const Schedule schedule = make_schedule(sink({output(9, b.sums), output(8, products)}));
+  CHECK(summary(schedule) ==
+        "local reduce_max[?,4] | cast[?,4,32] & local cast[?,4,32] | reduce_sum[?,4]\n"
+        "reduce_sum[?,512]\n");
+  for (const Kernel& k : schedule.kernels)
+    for (Ref nest : nests_of(k))
+      for (Ref store : nest->src) {
+        if (store_buffer(store)->op == Op::Local) continue;
+        for (Ref n : toposort(k.tree))
+          CHECK_FALSE((n->op == Op::Load && n->src[0] == store_buffer(store)));
+      }
+}
+
+TEST_CASE("products with matrices, other rows and single tokens are kernels of their own") {
+  // A matrix wants many rows at once.
+  const Tensor x = place(input(0, {tokens(), 256}) * 2.0);
+  CHECK(make_schedule(sink({output(9, linear(x, input(1, {512, 256})))})).kernels.size() == 2);
+  CHECK(make_schedule(sink({output(9, linear(x, input(1, {16, 256})))})).kernels.size() == 2);
+  const Tensor rows = input(2, {tokens()}, DType::I32);
+  const Tensor chosen = gather(input(3, {4, 16, 256}), rows);  // a matrix for each row
+  CHECK(make_schedule(sink({output(9, sum(unsqueeze(x, 1) * chosen, -1))})).kernels.size() == 2);
+  // A row that an index names.
+  CHECK(make_schedule(sink({output(9, gather(x, rows) + 1.0)})).kernels.size() == 2);
+  // One token: no rows.
+  CHECK(make_schedule(rows_to_bytes(input(0, {1, 4, 32}), false)).kernels.size() > 0);
+  for (const Kernel& k : make_schedule(rows_to_bytes(input(0, {1, 4, 32}), false)).kernels)
+    for (Ref nest : nests_of(k)) CHECK(tile_ranges(nest).empty());
+}
