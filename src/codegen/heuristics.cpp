@@ -16,6 +16,7 @@ namespace {
 constexpr int64_t kUnrolled = 16;        // terms of a reduction written out when they are vectors,
 constexpr int64_t kUnrolledScalar = 64;  // and when lanes hold outputs: then a block has more terms
 constexpr int64_t kAccumulators = 16;    // sums kept in registers
+constexpr int64_t kPairs = 4;            // neighbours computed side by side where nothing else is
 constexpr int64_t kSharedColumns = 8;    // vectors of columns for which a weight is computed once
 constexpr int64_t kPanelBytes =
     192 << 10;  // of unpacked weights: they stay in a cache beside activations
@@ -458,7 +459,7 @@ class Chooser {
     for (Ref r : axes_of(stores_))
       if (!is_output_axis(stores_, r) && kind_of(r) == RangeKind::Unroll)
         written *= r->src[0]->arg.i;
-    if (sums == 0) return;
+    if (sums == 0) return choose_pairs();
     Refs axes = output_axes();
     std::erase_if(axes,
                   [&](Ref r) { return kind_of(r) != RangeKind::Loop || shared_work(r) == 0; });
@@ -473,6 +474,15 @@ class Chooser {
         copies *= n;
         break;
       }
+  }
+
+  // Neighbours that have no lanes, such as the two numbers of a rotation, share what they are made of.
+  void choose_pairs() {
+    const Refs axes = output_axes();
+    if (has_local_ || axes.empty() || kind_of(axes.back()) != RangeKind::Loop) return;
+    const auto size = const_int(axes.back()->src[0]);
+    if (size && *size > 1 && *size <= kPairs)
+      try_opt({OptKind::Upcast, axis_of(axes.back()), *size});
   }
 
   void choose_order() {

@@ -61,3 +61,10 @@ TEST_CASE("bytes that are only copied go by vectors, others by words") {
   CHECK(bytes(x) == 0);
   CHECK(bytes(x ^ 128) == 1);
 }
+
+TEST_CASE("the two numbers of a rotation are computed side by side") {
+  const Tensor x = input(0, {tokens(), 4, 2}), angle = input(1, {4});
+  const Tensor turned = x * reshape(angle, {1, 4, 1}) + flip(x, 2) * 0.5;
+  const Chosen chosen = chosen_for(sink({output(2, turned)}), {{"tokens8", 2}});
+  CHECK(chosen.count(OptKind::Upcast) == 1);
+}
