@@ -12,6 +12,7 @@
 #include "app/command.h"
 #include "app/interrupt.h"
 #include "base/progress.h"
+#include "runtime/target.h"
 
 namespace smelt {
 namespace {
@@ -47,7 +48,7 @@ class Bench {
       : flags_(flags),
         contests_(std::move(contests)),
         report_(flags.output, !flags.versus.empty(), model_width()),
-        progress_("bench", run_count()) {}
+        progress_("benchmark runs", run_count()) {}
 
   Status run() {
     Status status;
@@ -126,10 +127,11 @@ class Bench {
     for (BenchRow& row : rows) {
       rooflines_.measure(row.threads);
       row.bandwidth = rooflines_.of(row.threads);
+      row.arithmetic = rooflines_.arithmetic(row.threads);
       // Not before there is something to show: a model that does not open leaves no empty table behind.
       if (!std::exchange(begun_, true)) print(report_.begin());
       print(report_.row(row));
-      if (row.test == contest.tests.back()) notes_ += configuration_line(row);
+      if (row.test == contest.tests.back()) notes_ += configuration_lines(row, host_target().cores);
     }
   }
 

@@ -10,6 +10,7 @@
 #include "app/command.h"
 #include "app/interrupt.h"
 #include "base/progress.h"
+#include "runtime/target.h"
 
 namespace smelt {
 namespace {
@@ -116,7 +117,7 @@ class BlockBench {
       : flags_(flags),
         contests_(contests),
         report_(flags.output, !flags.versus.empty()),
-        progress_("bench", run_count()) {}
+        progress_("benchmark runs", run_count()) {}
 
   Status run() {
     Status status;
@@ -164,6 +165,8 @@ class BlockBench {
       BlockResult& result = runs[i]->result();
       rooflines_.measure(result.threads);
       result.bandwidth = rooflines_.of(result.threads);
+      result.arithmetic = rooflines_.arithmetic(result.threads);
+      result.cores = host_target().cores;
       if (!std::exchange(begun_, true)) print(report_.begin());
       print(report_.result(result));
     }

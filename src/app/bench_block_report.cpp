@@ -41,6 +41,7 @@ Json json_of(const BlockResult& result, const BlockRow& row, bool versus) {
               {"bytes", row.work.bytes},
               {"bytes_per_second", row.bytes_per_second()},
               {"read_bandwidth", result.bandwidth},
+              {"arithmetic", json_of(result.arithmetic)},
               {"multiply_adds", row.work.multiply_adds},
               {"flops", row.flops()},
               {"emptied_caches", result.emptied_caches}};
@@ -140,7 +141,8 @@ std::string BlockReport::table(const BlockResult& result) const {
                " runs of " + std::to_string(row.layers) + (row.layers == 1 ? " layer" : " layers");
   }
   return out + "\n" + kinds + "\n" + coldness(result) +
-         text_of("; memory reads %.2f GB/s\n", result.bandwidth / 1e9) +
+         text_of("; memory reads %.2f GB/s, ", result.bandwidth / 1e9) +
+         arithmetic_text(result.arithmetic) + "\n" + sharing_note(result.arithmetic, result.cores) +
          (has_shared ? std::string("a shared kernel's time is divided by ") +
                            (result.test.total() > 1 ? "the multiply-adds" : "the bytes") +
                            " of each part's weights\n"

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "app/arithmetic.h"
 #include "app/bench_block_parts.h"
 #include "app/bench_flags.h"
 #include "app/bench_sample.h"
@@ -35,7 +36,9 @@ struct BlockResult {
   BenchTest test;
   int threads = 1;
   int64_t runs = 0;
-  double bandwidth = 0;         // bytes per second that this machine read in this run
+  double bandwidth = 0;  // bytes per second that this machine read in this run
+  ArithmeticSeen arithmetic;
+  int cores = 1;                // that the program may use
   bool emptied_caches = false;  // before each run
   int64_t bytes_between = 0;    // that are read between two uses of a block
   int64_t cache_bytes = 0;      // of the processor's caches together

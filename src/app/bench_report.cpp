@@ -50,6 +50,7 @@ Json json_of(const BenchRow& row, bool versus) {
       {"bytes_per_second", optional_json(row.bytes_per_second())},
       {"read_bandwidth", row.bandwidth},
       {"share_of_roofline", optional_json(row.share_of_roofline())},
+      {"arithmetic", json_of(row.arithmetic)},
       {"kernels_per_token", row.stats.kernels_per_token},
       {"load_seconds", row.stats.load_seconds},
       {"compile_cold_seconds", optional_json(row.cold_compile)},
@@ -133,19 +134,21 @@ std::string BenchReport::row(const BenchRow& row) {
 
 std::string BenchReport::end() const { return is_table_ ? "" : data_.end(); }
 
-std::string configuration_line(const BenchRow& row) {
+std::string configuration_lines(const BenchRow& row, int cores) {
   const SessionStats& s = row.stats;
   const std::string cold = row.cold_compile ? text_of("%.2f s cold, ", *row.cold_compile) : "";
+  const std::string note = sharing_note(row.arithmetic, cores);
   return row.model + ", " + std::to_string(row.threads) +
          (row.threads == 1 ? " thread" : " threads") +
          (row.config.label.empty() ? "" : " (" + row.config.label + ")") +
-         text_of(": memory reads %.2f GB/s, %d kernels and ", row.bandwidth / 1e9,
-                 s.kernels_per_token) +
-         bytes_text(static_cast<uint64_t>(s.bytes_per_token)) + " of weights a token, " +
-         text_of("load %.2f s, compile ", s.load_seconds) + cold +
-         text_of("%.2f s %s (%d kernels compiled, %d from the cache), ", s.compile_seconds,
-                 temperature(s), s.kernels_compiled, s.kernels_cached) +
-         "peak memory " + bytes_text(static_cast<uint64_t>(row.peak_memory)) + "\n";
+         text_of(":\n  memory reads %.2f GB/s, ", row.bandwidth / 1e9) +
+         arithmetic_text(row.arithmetic) + "\n" + (note.empty() ? "" : "  " + note) +
+         text_of("  %d kernels and ", s.kernels_per_token) +
+         bytes_text(static_cast<uint64_t>(s.bytes_per_token)) +
+         " of weights a token, peak memory " + bytes_text(static_cast<uint64_t>(row.peak_memory)) +
+         text_of("\n  load %.2f s, compile ", s.load_seconds) + cold +
+         text_of("%.2f s %s (%d kernels compiled, %d from the cache)\n", s.compile_seconds,
+                 temperature(s), s.kernels_compiled, s.kernels_cached);
 }
 
 }  // namespace smelt

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "app/arithmetic.h"
 #include "app/bench_flags.h"
 #include "app/bench_sample.h"
 #include "app/bench_table.h"
@@ -23,6 +24,7 @@ struct BenchRow {
       ratios;  // with --vs, of the second configuration: its rate over that of the first, run by run
   double bytes_per_token = 0;  // that decoding reads
   double bandwidth = 0;        // bytes per second that this machine read in this run; 0: unknown
+  ArithmeticSeen arithmetic;   // in this run
   SessionStats stats;
   std::optional<double> cold_compile;  // seconds to compile everything anew, if that was timed
   int64_t peak_memory = 0;
@@ -47,7 +49,8 @@ class BenchReport {
   DataRows data_;
 };
 
-// What a table leaves out of a configuration: bandwidth, compilation, kernels, memory. One line.
-std::string configuration_line(const BenchRow& row);
+// What a table leaves out of a configuration, a line for each of machine, model and start. Another one where its threads
+// seem to share some of the `cores` that the program may use.
+std::string configuration_lines(const BenchRow& row, int cores);
 
 }  // namespace smelt

@@ -1,41 +1,37 @@
-// How fast this machine reads memory, measured while something else is timed.
+// How fast this machine reads memory and computes, measured while something else is timed.
 //
-// What a shared machine reads changes by half from one second to the next, so one measurement before a run says little
+// What a shared machine can do changes by half from one second to the next, so one measurement before a run says little
 // about the run. Those who time measure again between their runs, so that both see the same minutes.
 #pragma once
 
-#include <algorithm>
 #include <chrono>
 #include <map>
+#include <optional>
 
-#include "runtime/memory.h"
-#include "runtime/workers.h"
+#include "app/arithmetic.h"
 
 namespace smelt {
 
-// By number of threads; the best that was seen, since other work on the machine can only take away from it.
+// By number of threads.
 class Rooflines {
  public:
-  void measure(int threads) {
-    Workers workers(threads);
-    Measured& m = measured_[threads];
-    m.best = std::max(m.best, read_bandwidth(workers) * 1e9);
-    m.last = Clock::now();
-  }
-  // The same unless it was done a moment ago: for runs that may be short.
-  void measure_between(int threads) {
-    const auto found = measured_.find(threads);
-    if (found == measured_.end() || Clock::now() - found->second.last > std::chrono::seconds(1))
-      measure(threads);
-  }
-  double of(int threads) const { return measured_.at(threads).best; }
+  void measure(int threads);  // 0.2 s
+  void measure_between(
+      int threads);  // the same unless it was done a moment ago: for runs that may be short
+
+  // Bytes a second: the best that was seen, since other work on the machine can only take away from it.
+  // REQUIRES: it was measured.
+  double of(int threads) const { return measured_.at(threads).bandwidth; }
+  const ArithmeticSeen& arithmetic(int threads) const { return measured_.at(threads).arithmetic; }
 
  private:
   using Clock = std::chrono::steady_clock;
   struct Measured {
-    double best = 0;  // bytes a second
+    double bandwidth = 0;
+    ArithmeticSeen arithmetic;
     Clock::time_point last;
   };
+  std::optional<Arithmetic> arithmetic_;  // none: not made yet, or it cannot be
   std::map<int, Measured> measured_;
 };
 

@@ -115,10 +115,6 @@ Result<double> BenchSession::time(const BenchTest& test) {
   return watch.lap();
 }
 
-int thread_count(int threads) {
-  return threads > 0 ? threads : static_cast<int>(core_cpus().size());
-}
-
 int64_t peak_memory() {
   std::ifstream status("/proc/self/status");
   for (std::string line; std::getline(status, line);) {

@@ -46,9 +46,6 @@ class BenchSession {
   int64_t cache_row_bytes_ = 0;  // of all layers
 };
 
-// The cores that -t N stands for.
-int thread_count(int threads);
-
 // Bytes of this process's memory that were resident at once, since the last reset.
 int64_t peak_memory();
 void reset_peak_memory();  // where the system cannot, the peak of the whole process stays

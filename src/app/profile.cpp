@@ -88,8 +88,8 @@ class ProfileRun {
     return {};
   }
 
-  // The best that was read from memory between the runs.
-  double bytes_per_second() const { return rooflines_.of(threads_); }
+  // What the machine could do between the runs.
+  const Rooflines& rooflines() const { return rooflines_; }
 
   // A prompt of one token is decoded, not prefilled.
   int prompts() const { return prompt_.size() > 1 ? flags_.repetitions : 0; }
@@ -135,7 +135,9 @@ Result<int> run_profile(const ProfileFlags& flags) {
   const Status done = run.run();
   if (interrupted()) return kExitInterrupted;
   SMELT_CHECK(done);
-  machine.bytes_per_second = std::max(machine.bytes_per_second, run.bytes_per_second());
+  machine.bytes_per_second =
+      std::max(machine.bytes_per_second, run.rooflines().of(machine.threads));
+  machine.arithmetic.add(run.rooflines().arithmetic(machine.threads));
   const std::string path = engine.file->path();
   const Profile profile =
       run.collector().result(path.substr(path.find_last_of('/') + 1), machine, run.prompts());

@@ -36,7 +36,7 @@ std::vector<std::string> advice_on(const ProfiledKernel& k, const MachineRates& 
   std::vector<std::string> out;
   if (k.seconds < kMatters * plan_seconds || k.seconds <= 0) return out;
   const double memory = k.bytes() / machine.bytes_per_second / k.seconds;
-  const double arithmetic = k.operations() / machine.float_ops_per_second / k.seconds;
+  const double arithmetic = k.operations() / machine.arithmetic.most / k.seconds;
   if (std::max(memory, arithmetic) > kGoodEnough) return out;
 
   if (k.seconds_per_call() < kNearBarrier * machine.barrier_seconds)

@@ -82,8 +82,16 @@ ProfiledPlan plan_from(const Json& json) {
 Profile profile_from(const Json& json) {
   Profile profile{.model = json.at("model")};
   const Json& machine = json.at("machine");
-  profile.machine = {machine.at("threads"), machine.at("bytes_per_second"),
-                     machine.at("float_ops_per_second"), machine.at("barrier_seconds")};
+  profile.machine = {.threads = machine.at("threads"),
+                     .cores = machine.value("cores", 1),
+                     .bytes_per_second = machine.at("bytes_per_second"),
+                     .barrier_seconds = machine.at("barrier_seconds")};
+  const double most = machine.at("float_ops_per_second");
+  // The others are not in profiles saved before they were measured.
+  profile.machine.arithmetic = {.threads = profile.machine.threads,
+                                .one_thread = machine.value("float_ops_of_one_thread", 0.0),
+                                .least = machine.value("float_ops_at_least", most),
+                                .most = most};
   for (const Json& plan : json.at("plans")) profile.plans.push_back(plan_from(plan));
   return profile;
 }
@@ -112,8 +120,11 @@ Json json_of(const Profile& profile) {
               {"model", profile.model},
               {"machine",
                {{"threads", profile.machine.threads},
+                {"cores", profile.machine.cores},
                 {"bytes_per_second", profile.machine.bytes_per_second},
-                {"float_ops_per_second", profile.machine.float_ops_per_second},
+                {"float_ops_per_second", profile.machine.arithmetic.most},
+                {"float_ops_at_least", profile.machine.arithmetic.least},
+                {"float_ops_of_one_thread", profile.machine.arithmetic.one_thread},
                 {"barrier_seconds", profile.machine.barrier_seconds}}},
               {"plans", Json::array()}};
   for (const ProfiledPlan& plan : profile.plans) {

@@ -25,11 +25,11 @@ std::string time_text(double seconds) {
 }
 
 std::string machine_text(const MachineRates& m) {
-  return text(
-      "%d %s: memory reads %.2f GB/s, arithmetic reaches %.0f GFLOP/s (f32 in registers), an empty "
-      "launch takes %.2f us\n",
-      m.threads, m.threads == 1 ? "thread" : "threads", m.bytes_per_second / 1e9,
-      m.float_ops_per_second / 1e9, m.barrier_seconds * 1e6);
+  return text("%d %s: memory reads %.2f GB/s, ", m.threads, m.threads == 1 ? "thread" : "threads",
+              m.bytes_per_second / 1e9) +
+         arithmetic_text(m.arithmetic) +
+         text(" in f32, an empty launch takes %.2f us\n", m.barrier_seconds * 1e6) +
+         sharing_note(m.arithmetic, m.cores);
 }
 
 std::string headline(const ProfiledPlan& plan, const MachineRates& m) {
@@ -51,7 +51,7 @@ std::string kernel_lines(const ProfiledKernel& k, const MachineRates& m, double 
   std::string out = text("%5.1f %% %6.1f %10.2f %9.2f %9.2f %5.0f %% %5.0f %%  %s\n",
                          100 * rate(k.seconds, plan_seconds), k.calls, k.seconds_per_call() * 1e6,
                          bytes / 1e9, operations / 1e9, 100 * bytes / m.bytes_per_second,
-                         100 * operations / m.float_ops_per_second, k.name.c_str());
+                         100 * operations / m.arithmetic.most, k.name.c_str());
   out += "          " + k.stage + ": " + k.what + (k.lines.empty() ? "" : "; " + k.lines) + "\n";
   out += text("          options %s; %lld %s\n", k.options.c_str(), static_cast<long long>(k.tasks),
               k.tasks == 1 ? "task" : "tasks");

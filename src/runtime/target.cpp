@@ -159,6 +159,8 @@ const CpuTarget& host_target() {
   return target;
 }
 
+int thread_count(int threads) { return threads > 0 ? threads : host_target().cores; }
+
 Result<CpuTarget> named_target(std::string_view name) {
   if (name == "host") return host_target();
   for (const Named& known : kNamed) {

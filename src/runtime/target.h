@@ -17,6 +17,9 @@ const CpuTarget& host_target();
 // threads).
 std::vector<int> core_cpus();
 
+// The threads that a wish for `threads` stands for: 0 is one for each core.
+int thread_count(int threads);
+
 // "host", "x86-64-v2" (SSE), "x86-64-v3" (AVX2), "x86-64-v4" (AVX-512), "sapphirerapids", "znver4",
 // "alderlake" (AVX2 and AVX-VNNI), "aarch64" (NEON), "neoverse-n1" (NEON with dot products), "neoverse-v1" (and i8mm).
 Result<CpuTarget> named_target(std::string_view name);

@@ -386,6 +386,8 @@ TEST_CASE("bench measures the embedded model and prints JSON lines") {
     CHECK(row["samples"].size() == 2);
     CHECK(row["kernels_per_token"] > 0);
     CHECK(row["read_bandwidth"] > 0);
+    CHECK(row["arithmetic"]["flops_at_least"] > 0);
+    CHECK(row["arithmetic"]["cores_at_most"] > 0);
     CHECK(row["peak_memory_bytes"] > 0);
   }
   CHECK(nlohmann::json::parse(lines[2])["test"] == "pp8+tg2 @ d8");
@@ -398,6 +400,7 @@ TEST_CASE("bench lets two configurations take turns") {
   REQUIRE(run.exit_code == 0);
   CHECK(contains(run.out, "-b 8"));
   CHECK(contains(run.out, "x ("));
+  CHECK(contains(run.out, "arithmetic reaches "));
 }
 
 TEST_CASE("wrong use of bench exits 2 and says what is wrong") {

@@ -34,7 +34,10 @@ std::string file_text(const std::string& path) {
 }
 
 constexpr MachineRates kMachine{
-    .threads = 4, .bytes_per_second = 1e10, .float_ops_per_second = 1e11, .barrier_seconds = 1e-6};
+    .threads = 4,
+    .bytes_per_second = 1e10,
+    .arithmetic = {.threads = 4, .one_thread = 3e10, .least = 1e11, .most = 1e11},
+    .barrier_seconds = 1e-6};
 
 // A millisecond in which memory and arithmetic are nearly idle.
 ProfiledKernel slow_kernel() {

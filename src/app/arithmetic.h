@@ -1,0 +1,51 @@
+// How much arithmetic the processor does now, and whether each thread has a core of its own.
+//
+// The cores of a virtual machine may be hyper-threads of one real core, and the host moves them about: two threads then
+// reach no more arithmetic than one, and what was measured before and after does not compare. Nothing but measuring
+// tells.
+#pragma once
+
+#include <memory>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+#include "base/result.h"
+#include "runtime/cpu_device.h"
+
+namespace smelt {
+
+// A loop of f32 multiply-adds in registers, as wide as the processor's vectors. Made once, in some milliseconds.
+class Arithmetic {
+ public:
+  static Result<Arithmetic> make();
+  // Operations a second by all workers together, two for a multiply-add: the best of a few passes, about 5 ms in all.
+  double rate(Workers& workers) const;
+
+ private:
+  std::unique_ptr<CpuDevice> device_;  // owns the loop's code
+  KernelEntry entry_ = nullptr;
+  double operations_ = 0;  // of one worker in one pass
+};
+
+// What was seen of it in a run, at one number of threads. Operations a second; 0: not measured.
+struct ArithmeticSeen {
+  int threads = 1;
+  double one_thread = 0;       // the best
+  double least = 0, most = 0;  // by all threads together, at different times
+  double least_cores() const;  // as many times what one thread reaches
+  double most_cores() const;
+  void add(double one, double all);
+  void add(const ArithmeticSeen& other);
+};
+
+// "arithmetic reaches 228 GFLOP/s (2.0 times one thread)", or a range where it changed.
+std::string arithmetic_text(const ArithmeticSeen& seen);
+
+// Fields of a measurement.
+nlohmann::ordered_json json_of(const ArithmeticSeen& seen);
+
+// "2 threads reach 1.0 times the arithmetic of one: they seem to share a core", for as many threads as `cores` or fewer
+// that at times had clearly less, with the line's end; else empty.
+std::string sharing_note(const ArithmeticSeen& seen, int cores);
+
+}  // namespace smelt
