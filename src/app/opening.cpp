@@ -32,7 +32,7 @@ void Opening::report(const char* stage, double fraction) {
     watch_.lap();
     bar_.reset();
     // Elsewhere than on a terminal, the figures at the end say how long it took.
-    if (stderr_is_terminal()) bar_.emplace(stage, kPercent);
+    if (stderr_is_terminal()) bar_.emplace(stage, kPercent, ProgressUnit::parts);
   }
   stages_.back().fraction = fraction;
   if (bar_) bar_->set(static_cast<uint64_t>(fraction * kPercent));

@@ -260,7 +260,7 @@ class TuneRun {
     const TuneSite site = sites.site(job.kernel);
     Progress bar("tuning " + std::to_string(number + 1) + " of " + std::to_string(jobs_.size()) +
                      ", " + job.plan + " " + job.stage,
-                 kPerMille);
+                 kPerMille, ProgressUnit::parts);
     TuneRequest request{
         .site = site,
         .target = host_target(),

@@ -69,7 +69,8 @@ Result<TuneOutcome> search(const LayoutTuning& tuning, const LayoutJob& job,
                 tuning.session, tuning.file, sites,
                 {.plan = kernel.plan, .launch = kernel.launch, .role = job.role, .layout = layout},
                 tuning.machine.threads));
-  Progress bar(what + ", " + to_string(layout) + ", " + name_of(kernel.plan), kPerMille);
+  Progress bar(what + ", " + to_string(layout) + ", " + name_of(kernel.plan), kPerMille,
+               ProgressUnit::parts);
   return tune_kernel(
       {.site = trial->then(),
        .now = &trial->now(),

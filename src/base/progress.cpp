@@ -102,13 +102,23 @@ void Progress::finish() {
   const double elapsed = console_.seconds() - start_;
   if (visible_) console_.write(kClearLine);
   if (!console_.terminal && elapsed >= kShowAfter) {
-    console_.write(label_ + ": " + amount_text(done_.load()) + " in " +
+    console_.write(label_ + ": " + done_text(done_.load(), " of ") + " in " +
                    number("%.1f s\n", elapsed));
   }
 }
 
 std::string Progress::amount_text(uint64_t done) const {
   return unit_ == ProgressUnit::bytes ? bytes_text(done) : std::to_string(done);
+}
+
+// "83", "83/214", "39 %"; never more than the total.
+std::string Progress::done_text(uint64_t done, const char* of) const {
+  if (total_ == 0) return amount_text(done);
+  done = std::min(done, total_);
+  if (unit_ == ProgressUnit::parts)
+    return number("%.0f %%", 100 * static_cast<double>(done) / static_cast<double>(total_));
+  if (unit_ == ProgressUnit::bytes && done == total_) return amount_text(done);
+  return amount_text(done) + of + amount_text(total_);
 }
 
 // "compiling [#########---------------] 83/214  3.1 s", never wider than the terminal, or clearing
@@ -118,9 +128,8 @@ std::string Progress::bar(uint64_t done, double elapsed) const {
   const std::string label =
       label_.substr(0, static_cast<size_t>(std::max(1, console_.columns - 2)));
   if (total_ == 0)
-    return (label_ + " " + amount_text(done) + time).substr(0, std::max(1, console_.columns - 1));
-  const std::string tail =
-      " " + amount_text(std::min(done, total_)) + "/" + amount_text(total_) + time;
+    return (label_ + " " + done_text(done, "") + time).substr(0, std::max(1, console_.columns - 1));
+  const std::string tail = " " + done_text(done, "/") + time;
   const int room = console_.columns - 1 - static_cast<int>(label.size() + 3 + tail.size());
   const int width = std::min(kBarWidth, room);
   if (width < 4) return (label + tail).substr(0, std::max(1, console_.columns - 1));

@@ -29,7 +29,8 @@ struct Console {
 };
 Console stderr_console();
 
-enum class ProgressUnit { items, bytes };
+// Of parts, thousandths or whatever else, only their share of the total is shown: "43 %".
+enum class ProgressUnit { items, bytes, parts };
 
 class Progress {
  public:
@@ -48,6 +49,7 @@ class Progress {
   void draw(double now);
   std::string bar(uint64_t done, double elapsed) const;
   std::string amount_text(uint64_t done) const;
+  std::string done_text(uint64_t done, const char* of) const;
 
   const std::string label_;
   const uint64_t total_;

@@ -65,6 +65,29 @@ TEST_CASE("elsewhere long work gives one line at the end") {
   CHECK(screen.text == "loading: 4.00 MB in 2.2 s\n");
 }
 
+TEST_CASE("the line at the end says how much of the work was done") {
+  const auto line = [](uint64_t done, ProgressUnit unit) {
+    Screen screen;
+    Progress progress("work", 1000, unit, screen.console(false));
+    screen.now += 2;
+    progress.set(done);
+    progress.finish();
+    return screen.text;
+  };
+  CHECK(line(1000, ProgressUnit::items) == "work: 1000 of 1000 in 2.0 s\n");
+  CHECK(line(10, ProgressUnit::items) == "work: 10 of 1000 in 2.0 s\n");
+  CHECK(line(10, ProgressUnit::bytes) == "work: 10 B of 1.00 kB in 2.0 s\n");
+  CHECK(line(431, ProgressUnit::parts) == "work: 43 % in 2.0 s\n");
+}
+
+TEST_CASE("of parts a bar shows their share") {
+  Screen screen;
+  Progress progress("packing", 200, ProgressUnit::parts, screen.console(true));
+  screen.now += 1.5;
+  progress.set(50);
+  CHECK(screen.text == "\r\x1b[Kpacking [######------------------] 25 %  1.5 s");
+}
+
 TEST_CASE("a line never fills the width of the terminal, however narrow") {
   for (int columns = 1; columns < 100; ++columns) {
     for (uint64_t total : {uint64_t{0}, uint64_t{1000000}}) {
