@@ -18,7 +18,8 @@ namespace smelt {
 class Arithmetic {
  public:
   static Result<Arithmetic> make();
-  // Operations a second by all workers together, two for a multiply-add: the best of a few passes, about 5 ms in all.
+  // Operations a second of processor time by all workers together, two for a multiply-add: the best of a few passes,
+  // about 5 ms in all. Work of other programs on the same cores does not change it.
   double rate(Workers& workers) const;
 
  private:

@@ -50,7 +50,7 @@ class ProfileRun {
       : flags_(flags),
         threads_(threads),
         session_(*engine.session),
-        collector_(session_),
+        collector_(session_, threads),
         prompt_(prompt_of(flags, engine)),
         progress_("profiling", static_cast<uint64_t>(flags.repetitions + flags.tokens + 1)) {}
 

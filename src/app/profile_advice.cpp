@@ -13,6 +13,8 @@ constexpr double kIdle = 0.15;        // of the workers' time
 constexpr double kManyGathers = 0.1;  // of the loads
 constexpr double kManyScalars = 0.3;  // of the operations
 constexpr double kManyPasses = 1.5;   // over the weights
+constexpr double kRepeats = 1.5;      // as many operations as needed
+constexpr double kSerial = 0.3;       // of the time in loops
 constexpr double kFarBelow = 0.35;    // of both rooflines
 
 template <class... Values>
@@ -52,16 +54,31 @@ std::vector<std::string> advice_on(const ProfiledKernel& k, const MachineRates& 
   if (k.scalar_share > kManyScalars)
     out.push_back(text("not vectorised: %.0f %% of the operations are in nests without SIMD lanes",
                        k.scalar_share * 100));
+  if (k.serial_share > kSerial)
+    out.push_back(
+        text("serial reduction: in loops with %.0f %% of the time each round waits %d cycles for "
+             "the sum of the one before, and has %d instructions; more sums side by side",
+             k.serial_share * 100, k.serial_cycles, k.serial_instructions));
+  if (k.weight_gather_share > kManyGathers)
+    out.push_back(
+        text("wrong layout: %.0f %% of the loads take each lane of a weight from an address of its "
+             "own; one in which lanes are neighbours",
+             k.weight_gather_share * 100));
   if (k.gather_share > kManyGathers)
     out.push_back(
         text("scattered loads: %.0f %% of the loads take each lane from an address of its own; "
-             "another layout or axis for the lanes",
+             "another axis for the lanes",
              k.gather_share * 100));
   if (k.weight_passes > kManyPasses)
     out.push_back(
         text("more bytes than needed: the code loads each byte of its weights %.1f times; larger "
              "tiles in registers",
              k.weight_passes));
+  if (k.float_passes > kRepeats)
+    out.push_back(
+        text("recomputation: the code does %.1f times the floating-point operations of the "
+             "formula; what several tasks or workers need is computed by each",
+             k.float_passes));
   if (out.empty() && std::max(memory, arithmetic) < kFarBelow)
     out.push_back(
         text("far below both rooflines: %.0f %% of the memory bandwidth, %.0f %% of the "

@@ -16,16 +16,27 @@ std::string options_text(const KernelOpts& opts) {
   return text;
 }
 
-// How often the code loads each byte that the kernel needs of its weights.
-double weight_passes(const PlanLaunch& launch, const KernelCost& cost, const MemoryAccess& access) {
-  double loaded = 0, needed = 0;
+// What the code of a kernel does beyond what its formula asks for, as the advisor wants it.
+void add_execution(const PlanLaunch& launch, const KernelCost& cost, const Execution& execution,
+                   ProfiledKernel& k) {
+  double loaded = 0, needed = 0, gathers = 0;  // of weights
   for (size_t i = 0;
-       i < launch.buffers.size() && i < cost.buffers.size() && i < access.bytes.size(); ++i) {
+       i < std::min({launch.buffers.size(), cost.buffers.size(), execution.of_argument.size()});
+       ++i) {
     if (!launch.buffers[i].is_weight) continue;
-    loaded += access.bytes[i];
+    loaded += execution.of_argument[i].bytes;
+    gathers += execution.of_argument[i].gathers;
     needed += cost.buffers[i].read;
   }
-  return needed > 0 ? loaded / needed : 0;
+  const double all = std::max(execution.loads.total(), 1.0);
+  k.gather_share = (execution.loads.gathers - gathers) / all;
+  k.weight_gather_share = gathers / all;
+  k.weight_passes = needed > cost.read / 2 ? loaded / needed : 0;
+  k.float_passes =
+      execution.is_exact && cost.float_ops > 0 ? execution.float_ops / cost.float_ops : 0;
+  k.serial_share = execution.serial_share;
+  k.serial_cycles = execution.serial_cycles;
+  k.serial_instructions = execution.serial_instructions;
 }
 
 // The middle of the positions that a replay's tokens have, for every buffer that holds positions.
@@ -70,7 +81,8 @@ struct ProfileCollector::Totals {
   std::vector<ProfiledPart> stages, layers;
 };
 
-ProfileCollector::ProfileCollector(Session& session) : session_(session) {
+ProfileCollector::ProfileCollector(Session& session, int threads)
+    : session_(session), threads_(threads) {
   for (PlanKind kind : {PlanKind::Decode, PlanKind::Prefill, PlanKind::Head}) {
     PlanSamples& samples = plans_[kind];
     samples.launches = session.launches(kind);
@@ -123,7 +135,7 @@ ProfileCollector::Facts ProfileCollector::facts_of(const PlanLaunch& launch,
   const KernelDescription k = session_.kernel(launch.kernel);
   return {within_weights(cost_of(k.tree, symbols, positions_of(launch, position)), launch),
           shape_of(k.tree, k.opts, symbols),
-          memory_access(session_.listing(launch.kernel, false).program, symbols)};
+          execution_of(session_.listing(launch.kernel, false).program, symbols, threads_)};
 }
 
 void ProfileCollector::add_kernel(const PlanLaunch& launch, const Facts& facts, double times,
@@ -147,8 +159,7 @@ void ProfileCollector::add_kernel(const PlanLaunch& launch, const Facts& facts, 
   most = facts.cost.operations();
   k.tasks = facts.shape.tasks;
   k.scalar_share = facts.shape.scalar_share;
-  k.gather_share = facts.access.total() > 0 ? facts.access.gathers / facts.access.total() : 0;
-  k.weight_passes = weight_passes(launch, facts.cost, facts.access);
+  add_execution(launch, facts.cost, facts.execution, k);
 }
 
 void ProfileCollector::add(const PlanSamples& samples, Totals& totals) const {

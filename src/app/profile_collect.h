@@ -8,6 +8,7 @@
 
 #include "app/profile_data.h"
 #include "codegen/cost.h"
+#include "codegen/execution.h"
 #include "engine/profile.h"
 #include "engine/session.h"
 
@@ -23,7 +24,7 @@ struct RecordedRun {
 class ProfileCollector {
  public:
   // Listens to the session from now on. REQUIRES: the session outlives it.
-  explicit ProfileCollector(Session& session);
+  ProfileCollector(Session& session, int threads);
   ~ProfileCollector();
   ProfileCollector(const ProfileCollector&) = delete;
   ProfileCollector& operator=(const ProfileCollector&) = delete;
@@ -61,7 +62,7 @@ class ProfileCollector {
   struct Facts {
     KernelCost cost;
     KernelShape shape;
-    MemoryAccess access;
+    Execution execution;
   };
 
   void listen(const RunTimes& run);
@@ -73,6 +74,7 @@ class ProfileCollector {
                        const MachineRates& machine) const;
 
   Session& session_;
+  const int threads_;
   std::map<PlanKind, PlanSamples> plans_;
   std::vector<RecordedRun> runs_;
 };

@@ -27,7 +27,12 @@ void visit_fields(Kernel& k, Visit visit) {
   visit("tasks", k.tasks);
   visit("scalar_share", k.scalar_share);
   visit("gather_share", k.gather_share);
+  visit("weight_gather_share", k.weight_gather_share);
   visit("weight_passes", k.weight_passes);
+  visit("float_passes", k.float_passes);
+  visit("serial_share", k.serial_share);
+  visit("serial_cycles", k.serial_cycles);
+  visit("serial_instructions", k.serial_instructions);
   visit("advice", k.advice);
 }
 
@@ -65,13 +70,20 @@ std::vector<ProfiledPart> parts_from(const Json& json) {
   return out;
 }
 
+// Fields that profiles of earlier versions lack.
+bool is_new(std::string_view name) {
+  for (std::string_view known : {"lines", "weight_gather_share", "float_passes", "serial_share",
+                                 "serial_cycles", "serial_instructions"})
+    if (name == known) return true;
+  return false;
+}
+
 ProfiledPlan plan_from(const Json& json) {
   ProfiledPlan plan{.name = json.at("name"), .tokens = json.at("tokens"), .runs = json.at("runs")};
   for (const Json& item : json.at("kernels")) {
     ProfiledKernel& kernel = plan.kernels.emplace_back();
     visit_fields(kernel, [&](const char* name, auto& value) {
-      // Not in profiles saved before there were lines.
-      if (item.contains(name) || name != std::string("lines")) item.at(name).get_to(value);
+      if (item.contains(name) || !is_new(name)) item.at(name).get_to(value);
     });
   }
   plan.stages = parts_from(json.at("stages"));

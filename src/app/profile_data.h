@@ -21,9 +21,16 @@ struct ProfiledKernel {
   double seconds = 0;                                        // of all calls
   double read = 0, written = 0, float_ops = 0, int_ops = 0;  // of all calls
   int64_t tasks = 0;                                         // of one call
-  double scalar_share = 0;   // of the operations: outside of SIMD lanes
-  double gather_share = 0;   // of the loads: one address a lane
-  double weight_passes = 0;  // how often the code loads each byte of its weights; 0: it has none
+  double scalar_share = 0;         // of the operations: outside of SIMD lanes
+  double gather_share = 0;         // of the loads: one address a lane, weights left out
+  double weight_gather_share = 0;  // of the loads: weights, one address a lane
+  double weight_passes =
+      0;  // how often the code loads each byte of its weights; 0: these are not most of what it reads
+  double float_passes =
+      0;  // floating-point operations of the code over those of the formula; 0: not known
+  double serial_share =
+      0;  // of the time in loops: rounds wait for each other, see codegen/execution.h
+  int serial_cycles = 0, serial_instructions = 0;  // of such a round
   std::vector<std::string> advice;
 
   double seconds_per_call() const { return calls > 0 ? seconds / calls : 0; }

@@ -132,8 +132,8 @@ std::string change_line(const Change& c) {
   const std::string ratio = c.before <= 0  ? "new"
                             : c.after <= 0 ? "gone"
                                            : text("%.2fx", c.after / c.before);
-  return text("%12s %12s %+11.1f us %7s  ", time_text(c.before).c_str(), time_text(c.after).c_str(),
-              (c.after - c.before) * 1e6, ratio.c_str()) +
+  return text("%12s %12s %12s %7s  ", time_text(c.before).c_str(), time_text(c.after).c_str(),
+              ((c.after < c.before ? "-" : "+") + time_text(c.size())).c_str(), ratio.c_str()) +
          c.name + "\n";
 }
 
@@ -178,7 +178,7 @@ std::vector<Change> stage_changes(const ProfiledPlan& before, const ProfiledPlan
 
 std::string plan_comparison(const ProfiledPlan& before, const ProfiledPlan& after) {
   std::string out = after.name + ", a " + (after.name == "decode" ? "token" : "prompt") +
-                    ":\n      before        after      change\n";
+                    ":\n      before        after       change   ratio\n";
   if (before.tokens != after.tokens)
     out = text("note: %.0f tokens before, %.0f after\n", before.tokens, after.tokens) + out;
   out += change_line({"everything", before.seconds(), after.seconds()});

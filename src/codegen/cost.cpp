@@ -1,16 +1,13 @@
 #include "codegen/cost.h"
 
 #include <algorithm>
-#include <optional>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "base/ensure.h"
 #include "codegen/footprint.h"
 #include "codegen/passes.h"
-#include "graph/matrix_shape.h"
 #include "graph/rules_algebra.h"
-#include "graph/scalar_math.h"
 
 namespace smelt {
 namespace {
@@ -138,61 +135,6 @@ double operations_of(const Refs& stores) {
   return cost.operations();
 }
 
-// The integers of a program that follow from its symbols alone, as the only worker of all sees them in the first round
-// of every loop.
-class KnownIntegers {
- public:
-  KnownIntegers(const Program& program, const SymbolValues& symbols)
-      : program_(program), values_(program.code.size()) {
-    for (size_t i = 0; i < program.code.size(); ++i)
-      values_[i] = value_of(program.code[i], symbols);
-  }
-
-  double rounds(const Instruction& loop) const {
-    const auto begin = of(loop.src[0]), end = of(loop.src[1]);
-    return begin && end ? static_cast<double>(std::max<int64_t>(*end - *begin, 0)) : 1;
-  }
-
- private:
-  std::optional<int64_t> of(int i) const { return values_[static_cast<size_t>(i)]; }
-
-  std::optional<int64_t> value_of(const Instruction& i, const SymbolValues& symbols) const {
-    switch (i.kind) {
-      case Inst::Symbol: {
-        const auto given = symbols.find(program_.symbols[static_cast<size_t>(i.arg.i)]);
-        return given == symbols.end() ? std::optional<int64_t>() : given->second;
-      }
-      case Inst::Part: return i.arg.i;  // part 0 of 1
-      case Inst::Loop: return of(i.src[0]);
-      case Inst::Value: break;
-      default: return std::nullopt;
-    }
-    if (i.lanes != 1 || i.dtype != DType::I64) return std::nullopt;
-    if (i.op == Op::Const) return i.arg.i;
-    if (i.src.size() != 2 || !of(i.src[0]) || !of(i.src[1])) return std::nullopt;
-    const auto result = apply_binary(i.op, i.dtype, {.i = *of(i.src[0])}, {.i = *of(i.src[1])});
-    return result ? std::optional<int64_t>(result->i) : std::nullopt;
-  }
-
-  const Program& program_;
-  std::vector<std::optional<int64_t>> values_;
-};
-
-// Rows of a product of matrices are read like vectors.
-void add_matrices(const Program& program, const Instruction& product, double times,
-                  MemoryAccess& access) {
-  const MatrixShape shape = matrix_shape(product.arg.list);
-  const std::pair<size_t, double> sides[] = {{0, static_cast<double>(shape.rows)},
-                                             {2, static_cast<double>(shape.lanes)}};
-  access.vectors += times * static_cast<double>(shape.rows + shape.words);
-  for (const auto& [operand, width] : sides) {
-    const Instruction& pointer = program.code[static_cast<size_t>(product.src[operand])];
-    if (pointer.kind == Inst::Buffer)
-      access.bytes[static_cast<size_t>(pointer.arg.i)] +=
-          times * width * 4 * static_cast<double>(shape.words);
-  }
-}
-
 std::string size_text(Ref size) {
   if (const auto n = const_int(size)) return std::to_string(*n);
   if (size->op == Op::Var) return size->arg.name;
@@ -284,24 +226,6 @@ KernelShape shape_of(Ref tree, const KernelOpts& opts, const SymbolValues& symbo
   }
   shape.scalar_share = all > 0 ? scalar / all : 0;
   return shape;
-}
-
-MemoryAccess memory_access(const Program& program, const SymbolValues& symbols) {
-  const KnownIntegers integers(program, symbols);
-  MemoryAccess access{.bytes = std::vector<double>(static_cast<size_t>(program.buffers))};
-  std::vector<double> times = {1};
-  for (const Instruction& i : program.code) {
-    if (i.kind == Inst::Loop) times.push_back(times.back() * integers.rounds(i));
-    if (i.kind == Inst::EndLoop) times.pop_back();
-    if (i.kind == Inst::MatrixDot) add_matrices(program, i, times.back(), access);
-    if (i.kind != Inst::Load) continue;
-    const bool gathers = program.code[static_cast<size_t>(i.src[1])].lanes > 1;
-    (i.lanes == 1 ? access.scalars : gathers ? access.gathers : access.vectors) += times.back();
-    const Instruction& pointer = program.code[static_cast<size_t>(i.src[0])];
-    if (pointer.kind == Inst::Buffer)
-      access.bytes[static_cast<size_t>(pointer.arg.i)] += times.back() * i.lanes * size_of(i.dtype);
-  }
-  return access;
 }
 
 std::string operations_in_words(Ref tree) {

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "codegen/codegen.h"
-#include "codegen/program.h"
 #include "graph/node.h"
 
 namespace smelt {
@@ -40,24 +39,13 @@ using BufferContents = std::map<int64_t, int64_t>;
 // REQUIRES: `tree` is a kernel as make_schedule() leaves it.
 KernelCost cost_of(Ref tree, const SymbolValues& symbols = {}, const BufferContents& contents = {});
 
-// What options have made of a kernel.
+// What options have made of a kernel; execution.h tells of its program.
 struct KernelShape {
   int64_t tasks = 0;        // to share out among workers, of the nest that has most operations
   double scalar_share = 0;  // of the operations: those of nests without SIMD lanes
 };
 // REQUIRES: opts as generate() returned them for this tree.
 KernelShape shape_of(Ref tree, const KernelOpts& opts, const SymbolValues& symbols = {});
-
-// How a program reaches memory: loads, as often as its loops repeat them with these symbols, of all workers together.
-// Loops whose bounds follow from values in memory count as one round.
-struct MemoryAccess {
-  double vectors = 0;  // of neighbouring elements at once
-  double gathers = 0;  // each lane from its own address
-  double scalars = 0;
-  std::vector<double> bytes;  // by argument
-  double total() const { return vectors + gathers + scalars; }
-};
-MemoryAccess memory_access(const Program& program, const SymbolValues& symbols = {});
 
 // What a kernel does, in a few words: "rms norm, 768 sums of 2048, top 4 of 64". Symbols stand as their names.
 std::string operations_in_words(Ref tree);

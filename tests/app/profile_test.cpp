@@ -87,6 +87,19 @@ TEST_CASE("the advisor names the cause with its evidence") {
   k.gather_share = 0.5;
   CHECK(contains(advice(k), "scattered loads: 50 %"));
   k = slow_kernel();
+  k.weight_gather_share = 0.4;
+  CHECK(contains(advice(k), "wrong layout: 40 % of the loads"));
+  k = slow_kernel();
+  k.serial_share = 0.8;
+  k.serial_cycles = 4;
+  k.serial_instructions = 3;
+  CHECK(contains(advice(k),
+                 "serial reduction: in loops with 80 % of the time each round waits 4 cycles for "
+                 "the sum of the one before, and has 3 instructions"));
+  k = slow_kernel();
+  k.float_passes = 2.04;
+  CHECK(contains(advice(k), "recomputation: the code does 2.0 times the floating-point"));
+  k = slow_kernel();
   k.weight_passes = 8;
   CHECK(contains(advice(k), "loads each byte of its weights 8.0 times"));
   k = slow_kernel();
@@ -142,7 +155,8 @@ TEST_CASE("a saved profile reads back the same, other files are refused by name"
   CHECK(json_of(*loaded) == json_of(profile));
   CHECK(loaded->plans[0].kernels[0].lines == "model.cpp:12");
   auto older = json_of(profile);  // from before there were lines
-  older["plans"][0]["kernels"][0].erase("lines");
+  for (const char* field : {"lines", "serial_share", "float_passes"})
+    older["plans"][0]["kernels"][0].erase(field);
   std::ofstream(path) << older;
   REQUIRE(load_profile(path).ok());
   CHECK(load_profile(path)->plans[0].kernels[0].lines == "");

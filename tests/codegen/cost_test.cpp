@@ -109,19 +109,6 @@ TEST_CASE("tasks and lanes come from the options") {
   CHECK(serial.scalar_share == 1);
 }
 
-TEST_CASE("memory access of a program counts loads as often as loops repeat them, by buffer") {
-  const Ref tree = kernel_tree(linear(input(0, {1, 256}), input(1, {512, 256})));
-  const MemoryAccess access = memory_access(generate({.tree = tree, .name = "k"}).program);
-  CHECK(access.vectors > 0);
-  CHECK(access.total() >= access.vectors);
-  const double most = *std::max_element(access.bytes.begin(), access.bytes.end());
-  CHECK(most >= 512 * 256 * 4);  // every weight is loaded at least once, by some worker
-  const MemoryAccess serial = memory_access(
-      generate({.tree = tree, .name = "k", .opts = KernelOpts(tree->src.size())}).program);
-  CHECK(serial.scalars == serial.total());
-  CHECK(serial.scalars >= 2 * 512 * 256);
-}
-
 TEST_CASE("attention counts the rows of the cache up to the position, where that is known") {
   const Dim length = Dim(Dim(variable("chunks", 1, 8)).ref * 64);
   const Tensor q = input(0, {4, 32}), cache = input(1, {512, 32}),
