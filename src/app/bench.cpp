@@ -193,9 +193,10 @@ Action declare_bench(CLI::App& app) {
   const auto flags = std::make_shared<BenchFlags>();
   declare_bench_flags(app, *flags);
   const CLI::Option* repetitions =
-      app.add_option("-r,--repetitions", flags->repetitions, "how often each test runs")
+      app.add_option("-r,--repetitions", flags->repetitions,
+                     "how often each test runs; with --block 30 unless said otherwise")
           ->type_name("N")
-          ->default_str("5, with --block 30")
+          ->default_str("5")
           ->check(whole_number(1, 100000));
   app.add_flag("--block", flags->block,
                "time the parts of one transformer block (attention, router, experts, ...) in place "

@@ -14,7 +14,7 @@ constexpr int64_t kMostTokens = int64_t{1} << 24;
 // One argument of comma-separated values; the flag may also be given several times.
 template <class T>
 CLI::Option* add_list(CLI::App& app, const char* names, std::vector<T>& values, const char* type,
-                      const char* help) {
+                      const std::string& help) {
   return app.add_option(names, values, help)
       ->type_name(type)
       ->delimiter(',')
@@ -43,7 +43,9 @@ void declare_bench_flags(CLI::App& app, BenchFlags& flags) {
       ->default_str("");
   add_list(app, "--synthetic", flags.synthetic, "SHAPE:MIX,...",
            "models of random weights in memory, no file needed: glm-4.7-flash:q4_k_m, or its first "
-           "4 layers as glm-4.7-flash:q4_k_m:4")
+           "4 layers as glm-4.7-flash:q4_k_m:4; shapes: " +
+               listed(synthetic_shapes()) + "; mixes: " + listed(synthetic_mixes()) +
+               ", or one type such as q8_0")
       ->default_str("");
   add_list(app, "-p,--n-prompt", flags.prompt, "N,...",
            "tests ppN: tokens of a prompt, read in chunks; 0: none")

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "app/command.h"
+#include "app/help_format.h"
 #include "app/interrupt.h"
 #include "base/options.h"
 
@@ -76,8 +77,7 @@ int run_command_line(int argc, char** argv) {
   app.footer(kExamples + ("\nEnvironment variables:\n" + options_help()));
   app.set_version_flag("--version", "smelt " SMELT_VERSION);
   app.require_subcommand(0, 1);  // none: our own message
-  app.get_formatter()->label("SUBCOMMAND", "COMMAND");
-  app.get_formatter()->column_width(28);
+  app.formatter(std::make_shared<HelpFormat>());
   std::vector<std::pair<CLI::App*, Action>> commands;
   for (const Command& command : kCommands) {
     CLI::App* sub = app.add_subcommand(command.name, command.summary);

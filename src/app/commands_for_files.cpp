@@ -19,6 +19,9 @@ Action declare_inspect(CLI::App& app) {
       ->type_name("N")
       ->check(whole_number(1, int64_t{1} << 30));
   app.add_flag("--json", options->json, "print JSON");
+  app.footer(
+      "Examples:\n  smelt inspect model.gguf\n  smelt inspect model.gguf --json | jq .tensors\n"
+      "\nNothing is loaded: a file of any size is looked at in a moment.\n");
   return [options]() -> Result<int> { return run_inspect(*options); };
 }
 

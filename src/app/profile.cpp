@@ -172,6 +172,7 @@ Action declare_profile(CLI::App& app) {
   app.add_option("--json", flags->json, "save the profile")->type_name("FILE");
   app.add_option("--compare", flags->compare, "compare two saved profiles")
       ->type_name("A B")
+      ->default_str("")
       ->expected(2);
   app.footer(kExplanation);
   return [flags] { return run_profile(*flags); };

@@ -236,12 +236,6 @@ SyntheticTensor tensor_of(const SyntheticSpec& spec, const TensorShape& shape, i
 
 // --- names
 
-std::string listed(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
-
 Error refused(const std::string& text, const std::string& why) {
   return Error{"[synthetic] " + printable(text, 60) + ": " + why};
 }
@@ -257,6 +251,12 @@ std::vector<std::string> split_at_colons(const std::string& text) {
 }
 
 }  // namespace
+
+std::string listed(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
+}
 
 std::vector<std::string> synthetic_shapes() {
   std::vector<std::string> names;

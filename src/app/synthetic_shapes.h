@@ -25,7 +25,8 @@ struct SyntheticSpec {
 Result<SyntheticSpec> parse_synthetic(const std::string& text);
 
 std::vector<std::string> synthetic_shapes();
-std::vector<std::string> synthetic_mixes();  // the named ones
+std::vector<std::string> synthetic_mixes();                 // the named ones
+std::string listed(const std::vector<std::string>& names);  // "a, b, c"
 
 struct SyntheticTensor {
   std::string name;  // as in a file

@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <fstream>
+#include <sstream>
 
 #include "app/process.h"
 
@@ -81,6 +82,22 @@ TEST_CASE("a model other than the embedded one needs a prompt") {
       smelt::test::smelt({"run", "-m", SMELT_SOURCE_DIR "/models/tiny-glm-Q4_K_M.gguf"});
   CHECK(run.exit_code == 2);
   CHECK(contains(run.err, "no prompt"));
+}
+
+TEST_CASE("help fits a line of 100 columns and shows values as they are typed") {
+  for (const char* command : {"run", "inspect", "tokenize", "logits", "bench", "profile", "tune"}) {
+    const std::string help = smelt::test::smelt({command, "--help"}).out;
+    std::istringstream options(help.substr(0, help.find("\n\nEx")));
+    for (std::string line; std::getline(options, line);) {
+      CAPTURE(line);
+      CHECK((line.size() <= 100 || line[0] != ' '));
+    }
+    for (const char* noise : {"=[", "{", "} ", ",... ..."}) CHECK(!contains(help, noise));
+  }
+  const std::string bench = smelt::test::smelt({"bench", "--help"}).out;
+  CHECK(contains(bench, "-p,--n-prompt N,...=512\n"));
+  CHECK(contains(bench, "moonlight-16b-a3b"));
+  CHECK(!contains(smelt::test::smelt({"inspect", "--help"}).out, "DEBUG"));
 }
 
 TEST_CASE("help explains every command with examples, on standard output") {
