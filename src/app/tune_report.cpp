@@ -27,7 +27,7 @@ std::string unit(const TunePlan& plan) {
 
 std::string lines_of(const TunedJob& t) {
   const TuneOutcome& o = t.outcome;
-  const std::string title = t.job.stage + ": " + t.job.what + "\n";
+  const std::string title = t.job.name + ", " + t.job.stage + ": " + t.job.what + "\n";
   if (!t.problem.empty())
     return text("%6d %10s %10s %8s %12s  ", t.job.calls, "", "", "", "not tuned") + title +
            "          " + t.problem + "\n";
