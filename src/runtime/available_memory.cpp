@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fstream>
 #include <optional>
+#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -22,8 +23,10 @@ std::optional<uint64_t> read_number(const std::string& path) {
 uint64_t read_field(const std::string& path, std::string_view wanted) {
   std::ifstream file(path);
   std::string word;
-  for (uint64_t value = 0; file >> word >> value; file.ignore(256, '\n'))
-    if (word == wanted) return value;
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream fields(line);
+    if (uint64_t value = 0; fields >> word >> value && word == wanted) return value;
+  }
   return 0;
 }
 
@@ -78,10 +81,24 @@ uint64_t group_memory(const std::string& root) {
   return left;
 }
 
+// What a limit of this process's address space (ulimit -v) leaves of it: "Max address space  2048000000  ...".
+uint64_t address_space(const std::string& root) {
+  constexpr std::string_view kLine = "Max address space ";
+  std::ifstream limits(root + "/proc/self/limits");
+  for (std::string line; std::getline(limits, line);) {
+    if (!line.starts_with(kLine)) continue;
+    uint64_t limit = 0;
+    if (!(std::istringstream(line.substr(kLine.size())) >> limit)) break;  // "unlimited"
+    const uint64_t used = read_field(root + "/proc/self/status", "VmSize:") << 10;
+    return limit - std::min(limit, used);
+  }
+  return kUnlimited;
+}
+
 }  // namespace
 
 uint64_t available_memory(const std::string& root) {
-  return std::min(machine_memory(root), group_memory(root));
+  return std::min({machine_memory(root), group_memory(root), address_space(root)});
 }
 
 }  // namespace smelt

@@ -48,6 +48,19 @@ TEST_CASE("a system that does not say is taken to have enough") {
   CHECK(FakeRoot().add("proc/meminfo", "").available() == UINT64_MAX / kMega);
 }
 
+TEST_CASE("a limit of address space leaves what is not mapped yet") {
+  FakeRoot root;
+  root.add("proc/self/status", "Name:\tsmelt\nVmPeak:\t  200000 kB\nVmSize:\t  102400 kB\n");
+  const auto limit = [](const std::string& soft) {
+    return "Limit                     Soft Limit           Hard Limit           Units\n"
+           "Max address space         " +
+           soft + "            unlimited            bytes\n";
+  };
+  CHECK(root.add("proc/self/limits", limit("unlimited")).available() == 1000);
+  CHECK(root.add("proc/self/limits", limit(std::to_string(400 * kMega))).available() == 300);
+  CHECK(root.add("proc/self/limits", limit(std::to_string(50 * kMega))).available() == 0);
+}
+
 TEST_CASE("a group leaves its limit less what is used, page cache not counted") {
   FakeRoot root;
   root.add("proc/self/cgroup", "0::/a/b\n");
