@@ -21,7 +21,7 @@
 #include "graph/text.h"
 #include "model/dequant.h"
 #include "render/llvm.h"
-#include "runtime/llvm_jit.h"
+#include "runtime/llvm_compile.h"
 #include "runtime/target.h"
 #include "schedule/schedule.h"
 

@@ -13,7 +13,7 @@
 #include "base/dirs.h"
 #include "base/file.h"
 #include "graph/text.h"
-#include "runtime/llvm_jit.h"
+#include "runtime/llvm_compile.h"
 
 namespace smelt {
 namespace {

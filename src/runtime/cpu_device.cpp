@@ -10,6 +10,7 @@
 #include "base/ensure.h"
 #include "base/parallel.h"
 #include "runtime/kernel_cache.h"
+#include "runtime/llvm_jit.h"
 #include "runtime/target.h"
 
 namespace smelt {

@@ -12,7 +12,7 @@
 #include "base/result.h"
 #include "base/target.h"
 #include "runtime/kernel_entry.h"
-#include "runtime/llvm_jit.h"
+#include "runtime/llvm_compile.h"
 #include "runtime/workers.h"
 
 namespace smelt {

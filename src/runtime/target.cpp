@@ -11,7 +11,7 @@
 #include <string>
 
 #include "base/ensure.h"
-#include "runtime/llvm_jit.h"
+#include "runtime/llvm_compile.h"
 
 namespace smelt {
 namespace {

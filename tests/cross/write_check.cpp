@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "render/llvm.h"
-#include "runtime/llvm_jit.h"
+#include "runtime/llvm_compile.h"
 
 namespace smelt::cross {
 namespace {

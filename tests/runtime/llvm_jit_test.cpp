@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "runtime/kernels.h"
+#include "runtime/llvm_compile.h"
 #include "runtime/target.h"
 
 using namespace smelt;

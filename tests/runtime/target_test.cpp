@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "runtime/llvm_jit.h"
+#include "runtime/llvm_compile.h"
 
 using namespace smelt;
 

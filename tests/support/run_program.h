@@ -11,6 +11,7 @@
 #include "codegen/program_eval.h"
 #include "codegen/program_verify.h"
 #include "render/llvm.h"
+#include "runtime/llvm_compile.h"
 #include "runtime/llvm_jit.h"
 #include "runtime/target.h"
 
