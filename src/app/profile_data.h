@@ -14,7 +14,7 @@ namespace smelt {
 struct ProfiledKernel {
   std::string name;   // of the code; the same in every process
   std::string what;   // what it computes, in words
-  std::string lines;  // of the model's source that made its results: "deepseek2.cpp:145"
+  std::string lines;  // of the model's source that made its results: "deepseek2_attention.cpp:68"
   std::string stage;  // where most of its time goes: "experts"
   std::string options;
   double calls = 0;

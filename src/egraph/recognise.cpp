@@ -93,7 +93,7 @@ std::vector<Tensor> left_sides(Tensor x, const Shape& result, int64_t k) {
 }
 
 // A left side of 8-bit integers: x is `of` quantised, or that with an axis of 1 more, or `rows` of it. The model
-// writes all three (model/deepseek2.cpp: the experts of a token, and tiles of tokens by expert).
+// writes all three (model/deepseek2_experts.cpp: the experts of a token, and tiles of tokens by expert).
 struct QuantisedForm {
   Tensor of;
   Ref rows;

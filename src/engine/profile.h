@@ -38,7 +38,7 @@ struct PlanLaunch {
   int64_t layer = -1;                 // of a block
   std::vector<LaunchBuffer> buffers;  // by Param number of the kernel's tree
   std::vector<std::string>
-      lines;      // of the model's source that made its results: "deepseek2.cpp:145"
+      lines;      // of the model's source that made its results: "deepseek2_attention.cpp:68"
   Launch launch;  // what the workers run; lives as long as the session
 };
 

@@ -42,7 +42,8 @@ struct SlotBinding {
   double share_of_read = 1;  // of a Weight: the part of its bytes that one token reads
   WeightLayout layout = {};  // of a Weight: how its bytes must lie
   std::string role = {};     // of a Weight: role_of(); empty: its layout is no choice
-  std::string line = {};     // of a Weight: where the model multiplies with it, "deepseek2.cpp:145"
+  std::string line =
+      {};  // of a Weight: where the model multiplies with it, "deepseek2_attention.cpp:68"
 };
 
 struct Segment {
