@@ -11,9 +11,9 @@
 
 #include "gguf/gguf.h"
 #include "graph/tensor.h"
-#include "model/dequant.h"
 #include "model/hyperparameters.h"
 #include "model/layout_choice.h"
+#include "model/product.h"
 
 namespace smelt {
 

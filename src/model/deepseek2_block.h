@@ -8,7 +8,7 @@
 
 #include "graph/line.h"
 #include "model/deepseek2.h"
-#include "model/dequant.h"
+#include "model/product.h"
 
 namespace smelt::deepseek2 {
 

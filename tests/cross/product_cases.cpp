@@ -2,7 +2,7 @@
 
 #include "codegen/codegen.h"
 #include "cross/cases.h"
-#include "model/dequant.h"
+#include "model/product.h"
 #include "support/judge.h"
 #include "support/small_graphs.h"
 

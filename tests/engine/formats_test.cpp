@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "model/layout_choice.h"
+#include "model/product.h"
 #include "support/block_formats.h"
 #include "support/judge.h"
 

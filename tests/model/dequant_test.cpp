@@ -8,6 +8,7 @@
 #include <random>
 
 #include "graph/eval.h"
+#include "model/product.h"
 #include "model/reference_dequant.h"
 
 using namespace smelt;

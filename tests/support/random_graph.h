@@ -11,7 +11,7 @@
 #include "codegen/opt.h"
 #include "graph/rules_algebra.h"
 #include "graph/tensor.h"
-#include "model/dequant.h"
+#include "model/product.h"
 #include "support/judge.h"
 #include "support/small_graphs.h"
 

@@ -1,0 +1,131 @@
+#include "model/product.h"
+
+#include "model/block_groups.h"
+
+namespace smelt {
+namespace {
+
+Tensor f32(Tensor x) { return cast(x, DType::F32); }
+
+// A number for each group, against its elements.
+Tensor per_group(Tensor x) { return unsqueeze(x, x.rank()); }
+
+}  // namespace
+
+int64_t activation_block(int64_t k) {
+  for (int64_t n : {128, 64, 32})
+    if (k % n == 0) return n;
+  return 0;
+}
+
+Activations quantise_activations(Tensor x) {
+  const int64_t k = x.size(-1), n = activation_block(k);
+  if (n == 0) return {x, {}, {}};
+  const Tensor blocks = with_last_axes(x, 1, {k / n, n});
+  const Tensor greatest = max(maximum(blocks, -blocks), -1);
+  const Tensor scale = place(greatest * (1.0 / 127));
+  const Tensor inverse =
+      where(less(scalar(0), scale), scalar(1) / maximum(scale, scalar(1e-30)), scalar(0));
+  const Tensor q = place(cast(floor(blocks * per_group(inverse) + 0.5), DType::I8));
+  return {x, with_last_axes(q, 2, {k}), scale};
+}
+
+Activations rows_of(const Activations& x, Tensor rows) {
+  if (!x.q.ref()) return {gather(x.x, rows), {}, {}};
+  return {gather(x.x, rows), place(gather(x.q, rows)), place(gather(x.scale, rows))};
+}
+
+namespace {
+
+constexpr int64_t kDigits = 4;  // bytes of which products are summed by one instruction
+
+// What is known of each group of a row of x: the sums of its elements, and what the integers stand for.
+struct GroupSums {
+  Tensor in;     // [..., 1, blocks, groups, elements]: integers i32, or the values
+  Tensor total;  // [..., 1, blocks, groups]: their sums
+  Tensor scale;  // f32, the same shape; none: the values themselves
+};
+
+GroupSums in_groups(const Activations& x, bool integer, int64_t blocks, int64_t groups,
+                    int64_t elements) {
+  const auto grouped = [&](Tensor v) {
+    return with_last_axes(v, 1, {1, blocks, groups, elements});
+  };
+  const Tensor in = grouped(integer ? cast(x.q, DType::I32) : x.x);
+  GroupSums g{in, sum(in, -1), {}};
+  if (!integer) return g;
+  // The scale of a group is that of the block of activations it lies in.
+  const Tensor scale = unsqueeze(x.scale, x.scale.rank());  // [..., k / n, 1]
+  std::vector<Dim> wide(scale.shape().begin(), scale.shape().end());
+  wide.back() = Dim(blocks * groups / x.scale.size(-1));
+  g.scale = with_last_axes(expand(scale, wide), 2, {1, blocks, groups});
+  return g;
+}
+
+// Signed bytes as unsigned ones, 128 greater: what instructions for sums of products of bytes take.
+Grouped with_unsigned(Grouped w) {
+  if (w.q.dtype() != DType::I8) return w;
+  w.q = bitcast(w.q, DType::U8) ^ 128;
+  w.zero += 128;
+  return w;
+}
+
+// sum(steps[g] * total[g]) over the groups of each block of activations, as sums of products of bytes: a total of up to
+// 126 elements is 128 * high + low. [..., rows, blocks of activations]
+Tensor sum_of_steps(Tensor steps, Tensor total, int64_t blocks, int64_t groups) {
+  const auto grouped = [&](Tensor v) { return with_last_axes(v, 2, {blocks, groups}); };
+  const Tensor high = (total + 64) >> 7, low = total - high * 128;
+  const auto dot = [&](Tensor digit) {
+    const Tensor bytes = place(cast(digit, DType::I8));
+    return sum(cast(grouped(steps), DType::I32) * cast(grouped(bytes), DType::I32), -1);
+  };
+  return dot(low) + dot(high) * 128;
+}
+
+// A number of each block of weights for each of the `n` blocks of activations in it.
+Tensor for_activations(Tensor x, int64_t blocks, int64_t n) {
+  std::vector<Dim> wide(x.shape().begin(), x.shape().end());
+  wide.back() = Dim(n);
+  return with_last_axes(expand(x, wide), 2, {blocks * n});
+}
+
+}  // namespace
+
+// Within a group the sum is one of integers when the activations are; scales and minima stay outside, where there is
+// one of each per group:
+//   y[n] = sum over g of scale[n, g] * (dot(q[n, g], x[g]) - zero * sum(x[g])) - minimum[n, g] * sum(x[g])
+// and what the integers of x stand for multiplies all of that, once for each of its blocks a. Minima that are steps of a
+// block make one more sum of integers for each of these:
+//   y[n] = sum over a of x.scale[a] * (sum over g of scale[n, g] * dot(q[n, g], x[g])
+//                                      - step[n] * sum over g of steps[n, g] * sum(x[g]))
+Tensor product(const Activations& x, Tensor raw, GgufType type, WeightLayout layout) {
+  Grouped w = groups_of(raw, type, layout);
+  if (is_plain(type))
+    return sum(unsqueeze(x.x, x.x.rank() - 1) * with_last_axes(w.q, 2, {w.q.size(-1)}), -1);
+  const int64_t blocks = w.q.size(-3), groups = w.q.size(-2), elements = w.q.size(-1);
+  const int64_t together = activation_block(blocks * groups * elements);
+  const bool integer = x.q.ref() && together % elements == 0;
+  if (integer) w = with_unsigned(w);
+  const GroupSums g = in_groups(x, integer, blocks, groups, elements);
+  Tensor dot =
+      sum(cast(w.q, integer ? DType::I32 : DType::F32) * g.in, -1);  // [..., rows, blocks, groups]
+  if (integer && w.steps.ref() && together / elements % kDigits == 0) {
+    const int64_t n = together / elements, all = blocks * groups / n;
+    const Tensor scaled = sum(with_last_axes(w.scale * f32(dot), 2, {all, n}), -1),
+                 step = for_activations(w.step, blocks, groups / n),
+                 minima = step * f32(sum_of_steps(w.steps, g.total, all, n));
+    return sum((scaled - minima) * unsqueeze(x.scale, x.scale.rank() - 1), -1);
+  }
+  Tensor minimum = w.minimum;
+  if (w.zero && integer) dot = dot + place(g.total * static_cast<double>(-w.zero));
+  if (w.zero && !integer) {
+    const Tensor shift = w.scale * static_cast<double>(w.zero);
+    minimum = minimum.ref() ? minimum + shift : shift;
+  }
+  Tensor term = w.scale * f32(dot);
+  if (minimum.ref()) term = term - minimum * place(f32(g.total));
+  if (integer) term = term * g.scale;
+  return sum(with_last_axes(term, 2, {blocks * groups}), -1);
+}
+
+}  // namespace smelt

@@ -1,0 +1,27 @@
+// Products with weights in block formats, in floats or in 8-bit integers.
+#pragma once
+
+#include "model/dequant.h"
+
+namespace smelt {
+
+// The left side of products: values, and, where the policy says so, the 8-bit integers that stand for them.
+//   x[k] = scale[k / n] * q[k] + e, |e| <= scale / 2 = max |x| of the block / 254
+// Blocks have n = 128 elements, or 64 or 32 where rows are no whole blocks of more. Longer ones leave fewer scales to
+// multiply with: one for four groups of Q4_0.
+int64_t activation_block(int64_t k);  // 0: rows of k elements have no whole blocks
+struct Activations {
+  Tensor x;      // f32 [..., k]
+  Tensor q;      // i8 [..., k]; none: products are made of floats
+  Tensor scale;  // f32 [..., k / n]
+};
+Activations quantise_activations(Tensor x);  // x alone where k is not whole blocks
+// The rows of x [n, k] named by `rows`, as by gather(). The integers are brought together once, as products read them
+// again for every row of weights.
+Activations rows_of(const Activations& x, Tensor rows);
+
+// y[..., n] = sum over k of x[..., k] * w[..., n, k] for the weight w that `raw` holds (as for dequantize); leading
+// axes broadcast.
+Tensor product(const Activations& x, Tensor raw, GgufType type, WeightLayout layout = {});
+
+}  // namespace smelt
