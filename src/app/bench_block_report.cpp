@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "app/bench_report.h"
 #include "base/progress.h"
 
 namespace smelt {
@@ -14,37 +15,27 @@ std::string part_name(const BlockRow& row) { return row.part ? name_of(*row.part
 
 Json json_of(const BlockResult& result, const BlockRow& row, bool versus) {
   const Sample time = sample_of(row.seconds);
-  Json out = {{"model", result.config.model_name()},
-              {"synthetic", !result.config.synthetic.empty()},
-              {"configuration", result.config.label},
-              {"threads", result.threads},
-              {"batch", result.config.batch},
-              {"cache_type", result.config.engine.cache_type},
-              {"activations", result.config.engine.activations},
-              {"test", name_of(result.test)},
-              {"n_prompt", result.test.prompt},
-              {"n_gen", result.test.tokens},
-              {"n_depth", result.test.depth},
-              {"block", row.block},
-              {"layers", row.layers},
-              {"part", part_name(row)},
-              {"microseconds",
-               {{"median", time.median * 1e6},
-                {"p10", time.p10 * 1e6},
-                {"p90", time.p90 * 1e6},
-                {"min", time.min * 1e6},
-                {"max", time.max * 1e6}}},
-              {"samples", row.seconds.size()},
-              {"share_of_block", row.share},
-              {"kernels", row.launches},
-              {"kernels_shared", row.shared_launches},
-              {"bytes", row.work.bytes},
-              {"bytes_per_second", row.bytes_per_second()},
-              {"read_bandwidth", result.bandwidth},
-              {"arithmetic", json_of(result.arithmetic)},
-              {"multiply_adds", row.work.multiply_adds},
-              {"flops", row.flops()},
-              {"emptied_caches", result.emptied_caches}};
+  Json out = fields_of(result.config.model_name(), result.config, result.test, result.threads);
+  out.update(Json{{"block", row.block},
+                  {"layers", row.layers},
+                  {"part", part_name(row)},
+                  {"microseconds",
+                   {{"median", time.median * 1e6},
+                    {"p10", time.p10 * 1e6},
+                    {"p90", time.p90 * 1e6},
+                    {"min", time.min * 1e6},
+                    {"max", time.max * 1e6}}},
+                  {"samples", row.seconds.size()},
+                  {"share_of_block", row.share},
+                  {"kernels", row.launches},
+                  {"kernels_shared", row.shared_launches},
+                  {"bytes", row.work.bytes},
+                  {"bytes_per_second", row.bytes_per_second()},
+                  {"read_bandwidth", result.bandwidth},
+                  {"arithmetic", json_of(result.arithmetic)},
+                  {"multiply_adds", row.work.multiply_adds},
+                  {"flops", row.flops()},
+                  {"emptied_caches", result.emptied_caches}});
   if (!versus) return out;
   const Sample ratio = sample_of(row.ratios.empty() ? std::vector{1.0} : row.ratios);
   out["ratio"] = {{"median", ratio.median}, {"p10", ratio.p10}, {"p90", ratio.p90}};

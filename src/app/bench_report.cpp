@@ -31,19 +31,9 @@ const char* temperature(const SessionStats& stats) {
 
 // The first of two configurations is the measure of itself: the same fields in every row.
 Json json_of(const BenchRow& row, bool versus) {
-  Json out = {
-      {"model", row.model},
-      {"synthetic", !row.config.synthetic.empty()},
+  Json out = fields_of(row.model, row.config, row.test, row.threads);
+  out.update(Json{
       {"file_bytes", row.file_bytes},
-      {"configuration", row.config.label},
-      {"threads", row.threads},
-      {"batch", row.config.batch},
-      {"cache_type", row.config.engine.cache_type},
-      {"activations", row.config.engine.activations},
-      {"test", name_of(row.test)},
-      {"n_prompt", row.test.prompt},
-      {"n_gen", row.test.tokens},
-      {"n_depth", row.test.depth},
       {"tokens_per_second", json_of(sample_of(row.rates))},
       {"samples", row.rates},
       {"bytes_per_token", row.bytes_per_token},
@@ -59,7 +49,7 @@ Json json_of(const BenchRow& row, bool versus) {
       {"kernels_compiled", row.stats.kernels_compiled},
       {"kernels_cached", row.stats.kernels_cached},
       {"peak_memory_bytes", row.peak_memory},
-  };
+  });
   if (versus) out["ratio"] = json_of(sample_of(row.ratios.empty() ? std::vector{1.0} : row.ratios));
   return out;
 }
@@ -103,6 +93,21 @@ std::vector<Column> columns(size_t model_width, bool versus) {
 }
 
 }  // namespace
+
+Json fields_of(const std::string& model, const BenchConfig& config, const BenchTest& test,
+               int threads) {
+  return {{"model", model},
+          {"synthetic", !config.synthetic.empty()},
+          {"configuration", config.label},
+          {"threads", threads},
+          {"batch", config.batch},
+          {"cache_type", config.engine.cache_type},
+          {"activations", config.engine.activations},
+          {"test", name_of(test)},
+          {"n_prompt", test.prompt},
+          {"n_gen", test.tokens},
+          {"n_depth", test.depth}};
+}
 
 std::optional<double> BenchRow::bytes_per_second() const {
   if (test.prompt > 0) return std::nullopt;

@@ -1,6 +1,7 @@
 // Rows of figures that a benchmark ends with, as a table for people or as data for programs.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -49,8 +50,12 @@ class BenchReport {
   DataRows data_;
 };
 
-// What a table leaves out of a configuration, a line for each of machine, model and start. Another one where its threads
-// seem to share some of the `cores` that the program may use.
+// The fields that rows of both kinds of benchmark begin with: what was measured.
+nlohmann::ordered_json fields_of(const std::string& model, const BenchConfig& config,
+                                 const BenchTest& test, int threads);
+
+// What a table leaves out of a configuration, a line for each of machine, model and start. Another one where its
+// threads seem to share some of the `cores` that the program may use.
 std::string configuration_lines(const BenchRow& row, int cores);
 
 }  // namespace smelt

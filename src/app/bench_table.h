@@ -1,10 +1,11 @@
 // Rows of figures as text: Markdown tables, CSV, lists of JSON objects.
 #pragma once
 
-#include <cstdio>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
+
+#include "app/text_of.h"
 
 namespace smelt {
 
@@ -31,13 +32,5 @@ class DataRows {
   std::string form_;
   bool first_ = true;
 };
-
-// printf into a string, of at most 511 bytes.
-template <class... Values>
-std::string text_of(const char* format, Values... values) {
-  char buffer[512];
-  std::snprintf(buffer, sizeof buffer, format, values...);
-  return buffer;
-}
 
 }  // namespace smelt

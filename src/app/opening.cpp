@@ -3,18 +3,12 @@
 #include <cstdio>
 
 #include "app/interrupt.h"
+#include "app/text_of.h"
 
 namespace smelt {
 namespace {
 
 constexpr uint64_t kPercent = 100;
-
-template <class... Values>
-std::string text(const char* format, Values... values) {
-  char buffer[128];
-  std::snprintf(buffer, sizeof buffer, format, values...);
-  return buffer;
-}
 
 }  // namespace
 
@@ -51,11 +45,11 @@ void Opening::say_where_it_stopped() {
   if (!stages_.empty()) {
     Stage& last = stages_.back();
     last.seconds += watch_.lap();
-    where = text("stopped: interrupted while %s, %.0f %% done", last.name.c_str(),
-                 last.fraction * kPercent);
+    where = text_of("stopped: interrupted while %s, %.0f %% done", last.name.c_str(),
+                    last.fraction * kPercent);
   }
   for (const Stage& stage : stages_)
-    times += (times.empty() ? "" : ", ") + text("%s %.2f s", stage.name.c_str(), stage.seconds);
+    times += (times.empty() ? "" : ", ") + text_of("%s %.2f s", stage.name.c_str(), stage.seconds);
   std::fprintf(stderr, "%s\n", where.c_str());
   if (!times.empty()) std::fprintf(stderr, "%s\n", times.c_str());
 }

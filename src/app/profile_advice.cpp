@@ -1,7 +1,8 @@
 #include "app/profile_advice.h"
 
 #include <algorithm>
-#include <cstdio>
+
+#include "app/text_of.h"
 
 namespace smelt {
 namespace {
@@ -16,13 +17,6 @@ constexpr double kManyPasses = 1.5;   // over the weights
 constexpr double kRepeats = 1.5;      // as many operations as needed
 constexpr double kSerial = 0.3;       // of the time in loops
 constexpr double kFarBelow = 0.35;    // of both rooflines
-
-template <class... Values>
-std::string text(const char* format, Values... values) {
-  char buffer[256];
-  std::snprintf(buffer, sizeof buffer, format, values...);
-  return buffer;
-}
 
 // Part of the workers' time that is lost when tasks of equal cost do not come out even.
 double idle_share(int64_t tasks, int threads) {
@@ -42,48 +36,49 @@ std::vector<std::string> advice_on(const ProfiledKernel& k, const MachineRates& 
   if (std::max(memory, arithmetic) > kGoodEnough) return out;
 
   if (k.seconds_per_call() < kNearBarrier * machine.barrier_seconds)
-    out.push_back(text(
+    out.push_back(text_of(
         "barrier-bound: %.2f us a call, an empty launch takes %.2f us; fuse it with a neighbour",
         k.seconds_per_call() * 1e6, machine.barrier_seconds * 1e6));
   if (const double idle = idle_share(k.tasks, machine.threads); idle > kIdle)
     out.push_back(
-        text("too little parallelism: %lld %s for %d workers leave them idle for %.0f %%; split "
-             "another axis or the reduction",
-             static_cast<long long>(k.tasks), k.tasks == 1 ? "task" : "tasks", machine.threads,
-             idle * 100));
+        text_of("too little parallelism: %lld %s for %d workers leave them idle for %.0f %%; split "
+                "another axis or the reduction",
+                static_cast<long long>(k.tasks), k.tasks == 1 ? "task" : "tasks", machine.threads,
+                idle * 100));
   if (k.scalar_share > kManyScalars)
-    out.push_back(text("not vectorised: %.0f %% of the operations are in nests without SIMD lanes",
-                       k.scalar_share * 100));
+    out.push_back(
+        text_of("not vectorised: %.0f %% of the operations are in nests without SIMD lanes",
+                k.scalar_share * 100));
   if (k.serial_share > kSerial)
-    out.push_back(
-        text("serial reduction: in loops with %.0f %% of the time each round waits %d cycles for "
-             "the sum of the one before, and has %d instructions; more sums side by side",
-             k.serial_share * 100, k.serial_cycles, k.serial_instructions));
+    out.push_back(text_of(
+        "serial reduction: in loops with %.0f %% of the time each round waits %d cycles for "
+        "the sum of the one before, and has %d instructions; more sums side by side",
+        k.serial_share * 100, k.serial_cycles, k.serial_instructions));
   if (k.weight_gather_share > kManyGathers)
-    out.push_back(
-        text("wrong layout: %.0f %% of the loads take each lane of a weight from an address of its "
-             "own; one in which lanes are neighbours",
-             k.weight_gather_share * 100));
+    out.push_back(text_of(
+        "wrong layout: %.0f %% of the loads take each lane of a weight from an address of its "
+        "own; one in which lanes are neighbours",
+        k.weight_gather_share * 100));
   if (k.gather_share > kManyGathers)
     out.push_back(
-        text("scattered loads: %.0f %% of the loads take each lane from an address of its own; "
-             "another axis for the lanes",
-             k.gather_share * 100));
+        text_of("scattered loads: %.0f %% of the loads take each lane from an address of its own; "
+                "another axis for the lanes",
+                k.gather_share * 100));
   if (k.weight_passes > kManyPasses)
-    out.push_back(
-        text("more bytes than needed: the code loads each byte of its weights %.1f times; larger "
-             "tiles in registers",
-             k.weight_passes));
+    out.push_back(text_of(
+        "more bytes than needed: the code loads each byte of its weights %.1f times; larger "
+        "tiles in registers",
+        k.weight_passes));
   if (k.float_passes > kRepeats)
     out.push_back(
-        text("recomputation: the code does %.1f times the floating-point operations of the "
-             "formula; what several tasks or workers need is computed by each",
-             k.float_passes));
+        text_of("recomputation: the code does %.1f times the floating-point operations of the "
+                "formula; what several tasks or workers need is computed by each",
+                k.float_passes));
   if (out.empty() && std::max(memory, arithmetic) < kFarBelow)
     out.push_back(
-        text("far below both rooflines: %.0f %% of the memory bandwidth, %.0f %% of the "
-             "arithmetic; look at its assembly with --kernel",
-             memory * 100, arithmetic * 100));
+        text_of("far below both rooflines: %.0f %% of the memory bandwidth, %.0f %% of the "
+                "arithmetic; look at its assembly with --kernel",
+                memory * 100, arithmetic * 100));
   return out;
 }
 

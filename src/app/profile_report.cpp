@@ -2,45 +2,39 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 #include "app/bench_sample.h"
+#include "app/text_of.h"
 #include "base/progress.h"
 
 namespace smelt {
 namespace {
 
-template <class... Values>
-std::string text(const char* format, Values... values) {
-  char buffer[512];
-  std::snprintf(buffer, sizeof buffer, format, values...);
-  return buffer;
-}
-
 double rate(double amount, double seconds) { return seconds > 0 ? amount / seconds : 0; }
 
 std::string time_text(double seconds) {
-  if (seconds < 1e-3) return text("%.1f us", seconds * 1e6);
-  return seconds < 1 ? text("%.2f ms", seconds * 1e3) : text("%.2f s", seconds);
+  if (seconds < 1e-3) return text_of("%.1f us", seconds * 1e6);
+  return seconds < 1 ? text_of("%.2f ms", seconds * 1e3) : text_of("%.2f s", seconds);
 }
 
 std::string machine_text(const MachineRates& m) {
-  return text("%d %s: memory reads %.2f GB/s, ", m.threads, m.threads == 1 ? "thread" : "threads",
-              m.bytes_per_second / 1e9) +
+  return text_of("%d %s: memory reads %.2f GB/s, ", m.threads,
+                 m.threads == 1 ? "thread" : "threads", m.bytes_per_second / 1e9) +
          arithmetic_text(m.arithmetic) +
-         text(" in f32, an empty launch takes %.2f us\n", m.barrier_seconds * 1e6) +
+         text_of(" in f32, an empty launch takes %.2f us\n", m.barrier_seconds * 1e6) +
          sharing_note(m.arithmetic, m.cores);
 }
 
 std::string headline(const ProfiledPlan& plan, const MachineRates& m) {
   const double seconds = plan.seconds(), memory = rate(plan.bytes(), seconds) / m.bytes_per_second;
   const std::string unit =
-      plan.name == "decode" ? "a token" : text("a prompt of %.0f tokens", plan.tokens);
+      plan.name == "decode" ? "a token" : text_of("a prompt of %.0f tokens", plan.tokens);
   return plan.name + ": " + time_text(seconds) + " " + unit +
-         text(" (%.1f tok/s in kernels), ", rate(plan.tokens, seconds)) +
-         text("%.0f launches, ", plan.calls()) + bytes_text(static_cast<uint64_t>(plan.bytes())) +
-         text(", %.2f GB/s, %.0f %% of the memory roofline; median of %d\n",
-              rate(plan.bytes(), seconds) / 1e9, memory * 100, plan.runs);
+         text_of(" (%.1f tok/s in kernels), ", rate(plan.tokens, seconds)) +
+         text_of("%.0f launches, ", plan.calls()) +
+         bytes_text(static_cast<uint64_t>(plan.bytes())) +
+         text_of(", %.2f GB/s, %.0f %% of the memory roofline; median of %d\n",
+                 rate(plan.bytes(), seconds) / 1e9, memory * 100, plan.runs);
 }
 
 constexpr const char* kHeader =
@@ -48,23 +42,24 @@ constexpr const char* kHeader =
 
 std::string kernel_lines(const ProfiledKernel& k, const MachineRates& m, double plan_seconds) {
   const double bytes = rate(k.bytes(), k.seconds), operations = rate(k.operations(), k.seconds);
-  std::string out = text("%5.1f %% %6.1f %10.2f %9.2f %9.2f %5.0f %% %5.0f %%  %s\n",
-                         100 * rate(k.seconds, plan_seconds), k.calls, k.seconds_per_call() * 1e6,
-                         bytes / 1e9, operations / 1e9, 100 * bytes / m.bytes_per_second,
-                         100 * operations / m.arithmetic.most, k.name.c_str());
+  std::string out =
+      text_of("%5.1f %% %6.1f %10.2f %9.2f %9.2f %5.0f %% %5.0f %%  %s\n",
+              100 * rate(k.seconds, plan_seconds), k.calls, k.seconds_per_call() * 1e6, bytes / 1e9,
+              operations / 1e9, 100 * bytes / m.bytes_per_second,
+              100 * operations / m.arithmetic.most, k.name.c_str());
   out += "          " + k.stage + ": " + k.what + (k.lines.empty() ? "" : "; " + k.lines) + "\n";
-  out += text("          options %s; %lld %s\n", k.options.c_str(), static_cast<long long>(k.tasks),
-              k.tasks == 1 ? "task" : "tasks");
+  out += text_of("          options %s; %lld %s\n", k.options.c_str(),
+                 static_cast<long long>(k.tasks), k.tasks == 1 ? "task" : "tasks");
   for (const std::string& advice : k.advice) out += "        ! " + advice + "\n";
   return out;
 }
 
 std::string part_line(const std::string& name, double seconds, double bytes, double calls,
                       const MachineRates& m, double plan_seconds) {
-  return text("%5.1f %% %6.1f %10s %9.2f %15.0f %%          %s\n",
-              100 * rate(seconds, plan_seconds), calls, time_text(seconds).c_str(),
-              rate(bytes, seconds) / 1e9, 100 * rate(bytes, seconds) / m.bytes_per_second,
-              name.c_str());
+  return text_of("%5.1f %% %6.1f %10s %9.2f %15.0f %%          %s\n",
+                 100 * rate(seconds, plan_seconds), calls, time_text(seconds).c_str(),
+                 rate(bytes, seconds) / 1e9, 100 * rate(bytes, seconds) / m.bytes_per_second,
+                 name.c_str());
 }
 
 bool alike(const ProfiledPart& a, const ProfiledPart& b) {
@@ -86,7 +81,8 @@ std::string layer_lines(const ProfiledPlan& plan, const MachineRates& m, double 
     const double total = s.mean * static_cast<double>(s.count);
     std::string name = plan.layers[first].name;
     if (s.count > 1)
-      name = text("layers %s to %s, each %s (%s to %s)", plan.layers[first].name.substr(6).c_str(),
+      name =
+          text_of("layers %s to %s, each %s (%s to %s)", plan.layers[first].name.substr(6).c_str(),
                   plan.layers[end - 1].name.substr(6).c_str(), time_text(s.median).c_str(),
                   time_text(s.min).c_str(), time_text(s.max).c_str());
     out += part_line(name, total, bytes, plan.layers[first].calls * static_cast<double>(s.count), m,
@@ -111,8 +107,8 @@ std::string plan_text(const ProfiledPlan& plan, const MachineRates& m,
       rest += plan.kernels[i].seconds;
   }
   if (count < plan.kernels.size())
-    out += text("%5.1f %%  in %zu more kernels (--all shows them)\n", 100 * rate(rest, seconds),
-                plan.kernels.size() - count);
+    out += text_of("%5.1f %%  in %zu more kernels (--all shows them)\n", 100 * rate(rest, seconds),
+                   plan.kernels.size() - count);
   out += "\n  share  calls       time      GB/s           memory          stage\n";
   for (const ProfiledPart& p : plan.stages)
     out += part_line(p.name, p.seconds, p.bytes, p.calls, m, seconds);
@@ -131,9 +127,9 @@ struct Change {
 std::string change_line(const Change& c) {
   const std::string ratio = c.before <= 0  ? "new"
                             : c.after <= 0 ? "gone"
-                                           : text("%.2fx", c.after / c.before);
-  return text("%12s %12s %12s %7s  ", time_text(c.before).c_str(), time_text(c.after).c_str(),
-              ((c.after < c.before ? "-" : "+") + time_text(c.size())).c_str(), ratio.c_str()) +
+                                           : text_of("%.2fx", c.after / c.before);
+  return text_of("%12s %12s %12s %7s  ", time_text(c.before).c_str(), time_text(c.after).c_str(),
+                 ((c.after < c.before ? "-" : "+") + time_text(c.size())).c_str(), ratio.c_str()) +
          c.name + "\n";
 }
 
@@ -180,7 +176,7 @@ std::string plan_comparison(const ProfiledPlan& before, const ProfiledPlan& afte
   std::string out = after.name + ", a " + (after.name == "decode" ? "token" : "prompt") +
                     ":\n      before        after       change   ratio\n";
   if (before.tokens != after.tokens)
-    out = text("note: %.0f tokens before, %.0f after\n", before.tokens, after.tokens) + out;
+    out = text_of("note: %.0f tokens before, %.0f after\n", before.tokens, after.tokens) + out;
   out += change_line({"everything", before.seconds(), after.seconds()});
   out += "stages\n";
   for (const Change& c : stage_changes(before, after)) out += change_line(c);

@@ -1,19 +1,12 @@
 #include "app/statistics.h"
 
 #include <algorithm>
-#include <cstdio>
 
+#include "app/text_of.h"
 #include "base/progress.h"
 
 namespace smelt {
 namespace {
-
-template <class... Values>
-std::string text(const char* format, Values... values) {
-  char buffer[256];
-  std::snprintf(buffer, sizeof buffer, format, values...);
-  return buffer;
-}
 
 std::string tokens(int64_t count) {
   return std::to_string(count) + (count == 1 ? " token" : " tokens");
@@ -25,28 +18,28 @@ double rate(double amount, double seconds) { return seconds > 0 ? amount / secon
 std::string cost_of_a_token(const SessionStats& stats, double tokens_per_second) {
   const double gigabytes = static_cast<double>(stats.bytes_per_token) * tokens_per_second / 1e9;
   const std::string bytes = bytes_text(static_cast<uint64_t>(stats.bytes_per_token));
-  return text("%d kernels and %s a token, %.2f GB/s", stats.kernels_per_token, bytes.c_str(),
-              gigabytes);
+  return text_of("%d kernels and %s a token, %.2f GB/s", stats.kernels_per_token, bytes.c_str(),
+                 gigabytes);
 }
 
 }  // namespace
 
 std::string load_line(const SessionStats& stats) {
-  return text("load %.2f s, compile %.2f s (%d kernels compiled, %d from the cache)",
-              stats.load_seconds, stats.compile_seconds, stats.kernels_compiled,
-              stats.kernels_cached);
+  return text_of("load %.2f s, compile %.2f s (%d kernels compiled, %d from the cache)",
+                 stats.load_seconds, stats.compile_seconds, stats.kernels_compiled,
+                 stats.kernels_cached);
 }
 
 std::string prompt_line(const Generation& generation) {
   const double speed =
       rate(static_cast<double>(generation.prompt_tokens), generation.prompt_seconds);
-  return "prompt " + tokens(generation.prompt_tokens) + text(", %.1f tok/s", speed);
+  return "prompt " + tokens(generation.prompt_tokens) + text_of(", %.1f tok/s", speed);
 }
 
 std::string decode_line(const SessionStats& stats, const Generation& generation) {
   const double speed =
       rate(static_cast<double>(generation.decode_steps), generation.decode_seconds);
-  return "decode " + tokens(generation.decode_steps) + text(", %.1f tok/s, ", speed) +
+  return "decode " + tokens(generation.decode_steps) + text_of(", %.1f tok/s, ", speed) +
          cost_of_a_token(stats, speed);
 }
 
@@ -54,8 +47,8 @@ std::string benchmark_line(const SessionStats& stats, std::vector<double> step_s
   std::sort(step_seconds.begin(), step_seconds.end());
   const double median = step_seconds[step_seconds.size() / 2];
   return "decode " + tokens(static_cast<int64_t>(step_seconds.size())) +
-         text(", median %.1f tok/s (slowest %.1f, fastest %.1f), ", rate(1, median),
-              rate(1, step_seconds.back()), rate(1, step_seconds.front())) +
+         text_of(", median %.1f tok/s (slowest %.1f, fastest %.1f), ", rate(1, median),
+                 rate(1, step_seconds.back()), rate(1, step_seconds.front())) +
          cost_of_a_token(stats, rate(1, median));
 }
 

@@ -1,19 +1,12 @@
 #include "app/tune_report.h"
 
-#include <cstdio>
-
+#include "app/text_of.h"
 #include "engine/tuned_options.h"
 
 namespace smelt {
 namespace {
 
-std::string text(const char* format, auto... values) {
-  char line[400];
-  std::snprintf(line, sizeof line, format, values...);
-  return line;
-}
-
-std::string milliseconds(double seconds) { return text("%.3g ms", seconds * 1e3); }
+std::string milliseconds(double seconds) { return text_of("%.3g ms", seconds * 1e3); }
 
 double saved_by(const TunedJob& t) {
   if (!t.problem.empty() || !t.outcome.improved || t.outcome.before_us <= 0) return 0;
@@ -29,15 +22,15 @@ std::string lines_of(const TunedJob& t) {
   const TuneOutcome& o = t.outcome;
   const std::string title = t.job.name + ", " + t.job.stage + ": " + t.job.what + "\n";
   if (!t.problem.empty())
-    return text("%6d %10s %10s %8s %12s  ", t.job.calls, "", "", "", "not tuned") + title +
+    return text_of("%6d %10s %10s %8s %12s  ", t.job.calls, "", "", "", "not tuned") + title +
            "          " + t.problem + "\n";
   std::string out =
-      text("%6d %10.1f %10.1f %7.2fx %12s  ", t.job.calls, o.before_us,
-           o.improved ? o.after_us : o.before_us, o.improved ? o.before_us / o.after_us : 1.0,
-           o.improved ? milliseconds(saved_by(t)).c_str() : "-") +
+      text_of("%6d %10.1f %10.1f %7.2fx %12s  ", t.job.calls, o.before_us,
+              o.improved ? o.after_us : o.before_us, o.improved ? o.before_us / o.after_us : 1.0,
+              o.improved ? milliseconds(saved_by(t)).c_str() : "-") +
       title;
-  out += text("          %d lists of options, %d hopeless, %d compiled and timed, %d wrong\n",
-              o.counts.considered, o.counts.hopeless, o.counts.compiled, o.counts.wrong);
+  out += text_of("          %d lists of options, %d hopeless, %d compiled and timed, %d wrong\n",
+                 o.counts.considered, o.counts.hopeless, o.counts.compiled, o.counts.wrong);
   out += "          before  " + to_string(o.before) + "\n";
   if (o.improved) out += "          after   " + to_string(o.after) + "\n";
   for (const std::string& wrong : o.wrong) out += "          wrong   " + wrong + "\n";
@@ -53,8 +46,8 @@ std::string tune_plan_text(const std::vector<TunePlan>& plans, const std::vector
            "\n  share  calls    us each   us memory  kernel\n";
     for (const TuneJob& j : jobs) {
       if (j.plan != plan.name) continue;
-      out += text("%5.1f %% %6d %10.1f %11.1f  ", 100 * j.share, j.calls, j.seconds / j.calls * 1e6,
-                  j.floor_seconds / j.calls * 1e6) +
+      out += text_of("%5.1f %% %6d %10.1f %11.1f  ", 100 * j.share, j.calls,
+                     j.seconds / j.calls * 1e6, j.floor_seconds / j.calls * 1e6) +
              j.name + ", " + j.stage + ": " + j.what + "\n          " + j.options + "\n";
     }
   }
@@ -76,7 +69,7 @@ std::string tune_report(const std::vector<TunePlan>& plans, const std::vector<Tu
     const double after = plan.seconds - saved;
     out += plan.name + ": " + unit(plan) + " took " + milliseconds(plan.seconds) +
            " without tuned options, about " + milliseconds(after) +
-           text(" with them: %.2fx\n", after > 0 ? plan.seconds / after : 1.0);
+           text_of(" with them: %.2fx\n", after > 0 ? plan.seconds / after : 1.0);
   }
   return out;
 }

@@ -6,10 +6,6 @@
 namespace smelt {
 namespace {
 
-bool contains(const Refs& list, Ref x) {
-  return std::find(list.begin(), list.end(), x) != list.end();
-}
-
 void add_dependence(Ref n, bool is_index, std::set<std::pair<const Node*, bool>>& seen,
                     Dependence& d) {
   if (!seen.insert({n.get(), is_index}).second) return;

@@ -2,55 +2,12 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 
+#include "codegen/known_integers.h"
 #include "graph/matrix_shape.h"
-#include "graph/scalar_math.h"
 
 namespace smelt {
 namespace {
-
-// The integers of a program that follow from its symbols alone, as the only worker of all sees them in the first round
-// of every loop.
-class KnownIntegers {
- public:
-  KnownIntegers(const Program& program, const SymbolValues& symbols)
-      : program_(program), values_(program.code.size()) {
-    for (size_t i = 0; i < program.code.size(); ++i)
-      values_[i] = value_of(program.code[i], symbols);
-  }
-
-  // None: the bounds follow from values in memory.
-  std::optional<double> rounds(const Instruction& loop) const {
-    const auto begin = of(loop.src[0]), end = of(loop.src[1]);
-    if (!begin || !end) return std::nullopt;
-    return static_cast<double>(std::max<int64_t>(*end - *begin, 0));
-  }
-
- private:
-  std::optional<int64_t> of(int i) const { return values_[static_cast<size_t>(i)]; }
-
-  std::optional<int64_t> value_of(const Instruction& i, const SymbolValues& symbols) const {
-    switch (i.kind) {
-      case Inst::Symbol: {
-        const auto given = symbols.find(program_.symbols[static_cast<size_t>(i.arg.i)]);
-        return given == symbols.end() ? std::optional<int64_t>() : given->second;
-      }
-      case Inst::Part: return i.arg.i;  // part 0 of 1
-      case Inst::Loop: return of(i.src[0]);
-      case Inst::Value: break;
-      default: return std::nullopt;
-    }
-    if (i.lanes != 1 || i.dtype != DType::I64) return std::nullopt;
-    if (i.op == Op::Const) return i.arg.i;
-    if (i.src.size() != 2 || !of(i.src[0]) || !of(i.src[1])) return std::nullopt;
-    const auto result = apply_binary(i.op, i.dtype, {.i = *of(i.src[0])}, {.i = *of(i.src[1])});
-    return result ? std::optional<int64_t>(result->i) : std::nullopt;
-  }
-
-  const Program& program_;
-  std::vector<std::optional<int64_t>> values_;
-};
 
 const Instruction& source(const Program& program, const Instruction& i, size_t operand) {
   return program.code[static_cast<size_t>(i.src[operand])];

@@ -1,5 +1,5 @@
-// Execution: what a program does when it runs, counted from its instructions and the rounds of its loops. Beside what its
-// kernel must do (cost.h) this tells what options have made of it.
+// Execution: what a program does when it runs, counted from its instructions and the rounds of its loops. Beside what
+// its kernel must do (cost.h) this tells what options have made of it.
 //
 // Rounds are those of given symbols. Loops whose bounds follow from values in memory count as one round.
 #pragma once

@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 
+#include "codegen/dependence.h"
 #include "graph/rules_algebra.h"
 
 namespace smelt {
@@ -17,10 +18,6 @@ constexpr double kUnevenShare = 1.25;   // and what others are counted as, where
 double trips_of(Ref range) {
   return static_cast<double>(
       const_int(range->src[0]).value_or(std::max<int64_t>(range->src[0]->max, 1)));
-}
-
-bool contains(const Refs& list, Ref x) {
-  return std::find(list.begin(), list.end(), x) != list.end();
 }
 
 // Whether the value of an offset moves with a range: by itself, or (through_loads) by what is loaded there. How long

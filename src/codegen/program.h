@@ -30,8 +30,9 @@ enum class Inst : uint8_t {
   Prefetch,
   Store,  // src {pointer, byte offset, value}; a scalar offset with a vector value stores neighbouring elements
   LaneReduce,  // src {vector}: all lanes combined to a scalar by `op` (ReduceSum: pairwise halves; ReduceMax)
-  MatrixDot,  // src {pointer, byte offset of a, pointer, byte offset of b}: a product of matrices in memory, of the shape
-  // arg.list (graph/matrix_shape.h), whose `lanes` these are
+  // src {pointer, byte offset of a, pointer, byte offset of b}: a product of matrices in memory, of the shape arg.list
+  // (graph/matrix_shape.h), whose `lanes` these are
+  MatrixDot,
   MatrixRow,  // src {matrix dot}: row arg.i of it, i32
   Loop,       // src {begin, end}: i64 index running over [begin, end); empty when end <= begin
   EndLoop,    // src {loop}

@@ -15,10 +15,6 @@ constexpr int64_t kCell = 4;                     // bytes
 constexpr int64_t kPanelIds = int64_t{1} << 62;  // which panel is on chip is one number below this
 constexpr int64_t kTokensAtOnce = 8;  // iterations that run together, where nothing else does
 
-bool contains(const Refs& list, Ref x) {
-  return std::find(list.begin(), list.end(), x) != list.end();
-}
-
 bool is_byte(DType dtype) { return dtype == DType::U8 || dtype == DType::I8; }
 
 Refs output_ranges(const Refs& stores) {

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <vector>
 
+#include "codegen/known_integers.h"
 #include "codegen/matrix_cost.h"
-#include "graph/scalar_math.h"
 
 namespace smelt {
 namespace {
@@ -21,16 +20,15 @@ constexpr double kScalarInteger = 0.3;  // addresses, which run beside the vecto
 class Walk {
  public:
   explicit Walk(const EstimateRequest& request)
-      : request_(request), values_(request.program.code.size()) {}
+      : request_(request), integers_(request.program, request.symbols) {}
 
   ProgramEstimate run() {
     ProgramEstimate out;
     std::vector<double> times = {1}, carried = {0};
     for (size_t at = 0; at < request_.program.code.size(); ++at) {
       const Instruction& i = request_.program.code[at];
-      values_[at] = value_of(i);
       if (i.kind == Inst::Loop) {
-        times.push_back(times.back() * rounds(i));
+        times.push_back(times.back() * integers_.rounds(i).value_or(1));
         carried.push_back(0);
         out.work += times.back() * kRound;
       } else if (i.kind == Inst::EndLoop) {
@@ -90,37 +88,10 @@ class Walk {
                             : dot_cycles(shape) * vectors_of(DType::I32, i.lanes));
   }
 
-  double rounds(const Instruction& loop) const {
-    const auto begin = known(loop.src[0]), end = known(loop.src[1]);
-    return begin && end ? static_cast<double>(std::max<int64_t>(*end - *begin, 0)) : 1;
-  }
-
-  // As the only worker sees it in the first round of every loop.
-  std::optional<int64_t> value_of(const Instruction& i) const {
-    switch (i.kind) {
-      case Inst::Symbol: {
-        const auto given =
-            request_.symbols.find(request_.program.symbols[static_cast<size_t>(i.arg.i)]);
-        return given == request_.symbols.end() ? std::optional<int64_t>() : given->second;
-      }
-      case Inst::Part: return i.arg.i;  // part 0 of 1
-      case Inst::Loop: return known(i.src[0]);
-      case Inst::Value: break;
-      default: return std::nullopt;
-    }
-    if (i.lanes != 1 || i.dtype != DType::I64) return std::nullopt;
-    if (i.op == Op::Const) return i.arg.i;
-    if (i.src.size() != 2 || !known(i.src[0]) || !known(i.src[1])) return std::nullopt;
-    const auto result =
-        apply_binary(i.op, i.dtype, {.i = *known(i.src[0])}, {.i = *known(i.src[1])});
-    return result ? std::optional<int64_t>(result->i) : std::nullopt;
-  }
-
   const Instruction& code(int at) const { return request_.program.code[static_cast<size_t>(at)]; }
-  std::optional<int64_t> known(int at) const { return values_[static_cast<size_t>(at)]; }
 
   const EstimateRequest& request_;
-  std::vector<std::optional<int64_t>> values_;
+  const KnownIntegers integers_;
 };
 
 // The worker that has most tasks is waited for.

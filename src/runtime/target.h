@@ -25,7 +25,8 @@ int thread_count(int threads);
 Result<CpuTarget> named_target(std::string_view name);
 
 // Where a processor lacks what kernels of its kind are fastest with: a sentence for the user that says what they use
-// instead. Else empty. Matrix units (AMX) are not expected, but if there are some that the system refuses, this says so.
+// instead. Else empty. Matrix units (AMX) are not expected, but if there are some that the system refuses, this says
+// so.
 std::string missing_instructions(const CpuTarget& target);
 
 }  // namespace smelt

@@ -8,19 +8,13 @@
 #include "codegen/footprint.h"
 #include "graph/range_kind.h"
 #include "schedule/schedule.h"
+#include "support/kernel_tree.h"
 #include "support/small_graphs.h"
 
 using namespace smelt;
 using namespace smelt::testing;
 
 namespace {
-
-// The only kernel of a graph.
-Ref kernel_tree(Tensor x) {
-  const Schedule schedule = make_schedule(sink({output(9, x)}));
-  REQUIRE(schedule.kernels.size() == 1);
-  return schedule.kernels[0].tree;
-}
 
 // Bytes read by argument, smallest first.
 std::vector<double> reads_of(const KernelCost& cost) {

@@ -5,19 +5,13 @@
 
 #include <algorithm>
 
-#include "schedule/schedule.h"
+#include "support/kernel_tree.h"
 #include "support/small_graphs.h"
 
 using namespace smelt;
 using namespace smelt::testing;
 
 namespace {
-
-Ref kernel_tree(Tensor x) {
-  const Schedule schedule = make_schedule(sink({output(9, x)}));
-  REQUIRE(schedule.kernels.size() == 1);
-  return schedule.kernels[0].tree;
-}
 
 // With options for its only nest.
 Execution execution(Ref tree, const char* opts, int workers = 1) {

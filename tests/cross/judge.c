@@ -1,5 +1,5 @@
-/* Runs each case on the processor that this is compiled for and compares what its buffers hold. Prints what is wrong and
-   one line `N passed, N failed`; exits with 1 if any failed. */
+/* Runs each case on the processor that this is compiled for and compares what its buffers hold. Prints what is wrong
+   and one line `N passed, N failed`; exits with 1 if any failed. */
 #define _GNU_SOURCE
 #include "judge.h"
 

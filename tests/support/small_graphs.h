@@ -29,8 +29,8 @@ inline Tensor q4_0(Tensor raw) {
   return reshape(d * (cast(q, DType::F32) - 8.0), {rows, blocks * 32});
 }
 
-// y[t, n] = sum over g of scale_w[g, n] * scale_x[t, g] * sum over k of w[n, g, k] * x[t, g, k]: 8-bit activations times
-// weights that lie as kernels leave unpacked ones, u8 [rows / lanes, groups, words, lanes, 4].
+// y[t, n] = sum over g of scale_w[g, n] * scale_x[t, g] * sum over k of w[n, g, k] * x[t, g, k]: 8-bit activations
+// times weights that lie as kernels leave unpacked ones, u8 [rows / lanes, groups, words, lanes, 4].
 inline Tensor grouped_product(int64_t tokens, int64_t rows, int64_t groups, int64_t words,
                               int64_t lanes = 16) {
   const Tensor raw = input(0, {rows / lanes, groups, words, lanes, 4}, DType::U8);
