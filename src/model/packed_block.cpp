@@ -9,7 +9,7 @@ namespace {
 
 using Names = std::vector<std::string_view>;
 
-// The order of use as the formula of a format has it (dequant.cpp).
+// The order of use as the formula of a format has it (block_groups.cpp).
 struct UseOrder {
   Names once;        // what is needed from the first element on
   int sections = 1;  // then, for each of so many equal parts of the elements:
