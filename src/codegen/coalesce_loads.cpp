@@ -3,8 +3,8 @@
 //   cast(and(load u8 [base + lane * 4 + 1], 15), f32)
 //   -> cast(and(shr(load i32 [base + lane * 4], 8), 15), f32)
 //
-// The arithmetic on the bytes is carried on in i32 lanes, where the value of each byte is the same number. Bytes that are
-// put together from several words are put together for all four bytes at once, which neighbours then share.
+// The arithmetic on the bytes is carried on in i32 lanes, where the value of each byte is the same number. Bytes that
+// are put together from several words are put together for all four bytes at once, which neighbours then share.
 #include <optional>
 #include <unordered_map>
 
@@ -43,19 +43,18 @@ class Widen {
     if (!is_byte(n->dtype)) return Ref();
     switch (n->op) {
       case Op::And: return both(n);
-      case Op::Or: {
-        const Ref word = byte_of_word(n);
-        return word ? word : both(n);
-      }
+      case Op::Or:
+      case Op::Where: return together(n);
       case Op::Shr: return shift_right(n);
       case Op::Shl: return shift_left(n);
-      case Op::Where: {
-        const Ref word = byte_of_word(n);
-        return word ? word : choice(n);
-      }
       case Op::Cast: return narrowed(n);
       default: return Ref();
     }
+  }
+
+  Ref together(Ref n) {
+    if (const Ref byte = byte_of_word(n)) return byte;
+    return n->op == Op::Or ? both(n) : choice(n);
   }
 
   // The byte of a word of four such bytes, if all that n is made of is the same byte of words.

@@ -139,7 +139,7 @@ int64_t NestEmitter::bytes_ahead(Ref load, Ref offset, int depth) {
 }
 
 bool NestEmitter::is_in_reduction(Ref offset) {
-  const RangeSet ranges = facts_.free_ranges(offset);
+  const RangeSet& ranges = facts_.free_ranges(offset);
   return std::any_of(ranges.begin(), ranges.end(),
                      [](const Node* r) { return kind_of(Ref(r)) == RangeKind::Reduce; });
 }

@@ -94,8 +94,8 @@ Tensor for_activations(Tensor x, int64_t blocks, int64_t n) {
 // Within a group the sum is one of integers when the activations are; scales and minima stay outside, where there is
 // one of each per group:
 //   y[n] = sum over g of scale[n, g] * (dot(q[n, g], x[g]) - zero * sum(x[g])) - minimum[n, g] * sum(x[g])
-// and what the integers of x stand for multiplies all of that, once for each of its blocks a. Minima that are steps of a
-// block make one more sum of integers for each of these:
+// and what the integers of x stand for multiplies all of that, once for each of its blocks a. Minima that are steps of
+// a block make one more sum of integers for each of these:
 //   y[n] = sum over a of x.scale[a] * (sum over g of scale[n, g] * dot(q[n, g], x[g])
 //                                      - step[n] * sum over g of steps[n, g] * sum(x[g]))
 Tensor product(const Activations& x, Tensor raw, GgufType type, WeightLayout layout) {

@@ -1,5 +1,5 @@
-// Where linked kernels lie: one reserved range of addresses, code in front, constants behind, filled batch by batch. For
-// llvm_jit.cpp alone.
+// Where linked kernels lie: one reserved range of addresses, code in front, constants behind, filled batch by batch.
+// For llvm_jit.cpp alone.
 #pragma once
 
 #include <llvm/ExecutionEngine/JITLink/JITLinkMemoryManager.h>

@@ -1,5 +1,5 @@
-// Which items follow others in the tasks of a tile of rows (row_tiles.h): what is made of the rows of one item, or of one
-// tile, at the next level. That makes kernels and levels fewer, and what passes between the steps stays on chip.
+// Which items follow others in the tasks of a tile of rows (row_tiles.h): what is made of the rows of one item, or of
+// one tile, at the next level. That makes kernels and levels fewer, and what passes between the steps stays on chip.
 #pragma once
 
 #include <functional>

@@ -38,8 +38,8 @@ struct TileStores {
   Refs after;    // the last chunk
 };
 
-// The stores, as lowered one by one, with the loops that they share as Tile and Step ranges. Scores that a mask drops at
-// the end of a chunk are not computed, and chunks that it drops in all rows of a tile are left out.
+// The stores, as lowered one by one, with the loops that they share as Tile and Step ranges. Scores that a mask drops
+// at the end of a chunk are not computed, and chunks that it drops in all rows of a tile are left out.
 TileStores share_loops(const TileShape& shape, const TileStores& stores);
 
 // The Tile ranges of a nest; empty for one that is not part of a tile.
