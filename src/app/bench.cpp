@@ -110,12 +110,14 @@ class Bench {
 
   // `row`: gets the rate; null for a warm-up.
   Status run(BenchSession& session, const BenchTest& test, BenchRow* row = nullptr) {
+    const double reads_before = rooflines_.now(session.threads());
     SMELT_TRY(seconds, session.time(test));
     if (row) {
       row->rates.push_back(static_cast<double>(test.total()) / seconds);
       // Bandwidth takes memory itself.
       row->peak_memory = std::max(row->peak_memory, peak_memory());
       rooflines_.measure_between(row->threads);
+      row->reads.push_back((reads_before + rooflines_.now(row->threads)) / 2);
       reset_peak_memory();
     }
     progress_.add(1);

@@ -39,6 +39,7 @@ Json json_of(const BenchRow& row, bool versus) {
       {"bytes_per_token", row.bytes_per_token},
       {"bytes_per_second", optional_json(row.bytes_per_second())},
       {"read_bandwidth", row.bandwidth},
+      {"read_bandwidth_samples", row.reads},
       {"share_of_roofline", optional_json(row.share_of_roofline())},
       {"arithmetic", json_of(row.arithmetic)},
       {"kernels_per_token", row.stats.kernels_per_token},
@@ -74,6 +75,14 @@ std::string ratio_text(const std::vector<double>& ratios) {
   if (ratios.empty()) return "";
   const Sample ratio = sample_of(ratios);
   return text_of("%.3fx (%.3f to %.3f)", ratio.median, ratio.min, ratio.max);
+}
+
+// What the machine could read changed while it was timed: the least and the most.
+std::string reads_text(const BenchRow& row) {
+  const double least =
+      row.reads.empty() ? row.bandwidth : *std::min_element(row.reads.begin(), row.reads.end());
+  return (least < 0.98 * row.bandwidth ? text_of("%.2f to ", least / 1e9) : "") +
+         text_of("%.2f GB/s", row.bandwidth / 1e9);
 }
 
 std::vector<Column> columns(size_t model_width, bool versus) {
@@ -115,9 +124,13 @@ std::optional<double> BenchRow::bytes_per_second() const {
 }
 
 std::optional<double> BenchRow::share_of_roofline() const {
-  const auto speed = bytes_per_second();
-  if (!speed || bandwidth <= 0) return std::nullopt;
-  return *speed / bandwidth;
+  if (!bytes_per_second() || reads.size() != rates.size()) return std::nullopt;
+  std::vector<double> shares;
+  for (size_t i = 0; i < rates.size(); ++i) {
+    if (reads[i] <= 0) return std::nullopt;
+    shares.push_back(rates[i] * bytes_per_token / reads[i]);
+  }
+  return sample_of(shares).median;
 }
 
 BenchReport::BenchReport(std::string form, bool versus, size_t model_width)
@@ -145,10 +158,9 @@ std::string configuration_lines(const BenchRow& row, int cores) {
   const std::string note = sharing_note(row.arithmetic, cores);
   return row.model + ", " + std::to_string(row.threads) +
          (row.threads == 1 ? " thread" : " threads") +
-         (row.config.label.empty() ? "" : " (" + row.config.label + ")") +
-         text_of(":\n  memory reads %.2f GB/s, ", row.bandwidth / 1e9) +
-         arithmetic_text(row.arithmetic) + "\n" + (note.empty() ? "" : "  " + note) +
-         text_of("  %d kernels and ", s.kernels_per_token) +
+         (row.config.label.empty() ? "" : " (" + row.config.label + ")") + ":\n  memory reads " +
+         reads_text(row) + ", " + arithmetic_text(row.arithmetic) + "\n" +
+         (note.empty() ? "" : "  " + note) + text_of("  %d kernels and ", s.kernels_per_token) +
          bytes_text(static_cast<uint64_t>(s.bytes_per_token)) +
          " of weights a token, peak memory " + bytes_text(static_cast<uint64_t>(row.peak_memory)) +
          text_of("\n  load %.2f s, compile ", s.load_seconds) + cold +

@@ -24,14 +24,17 @@ struct BenchRow {
   std::vector<double>
       ratios;  // with --vs, of the second configuration: its rate over that of the first, run by run
   double bytes_per_token = 0;  // that decoding reads
-  double bandwidth = 0;        // bytes per second that this machine read in this run; 0: unknown
-  ArithmeticSeen arithmetic;   // in this run
+  double bandwidth =
+      0;  // bytes per second that this machine read in this run, the best; 0: unknown
+  std::vector<double> reads;  // the same, about the time of each rate
+  ArithmeticSeen arithmetic;  // in this run
   SessionStats stats;
   std::optional<double> cold_compile;  // seconds to compile everything anew, if that was timed
   int64_t peak_memory = 0;
 
   // Of decoding; a prompt reads each weight for many tokens.
   std::optional<double> bytes_per_second() const;
+  // The median of what each run reached of what could be read at its time.
   std::optional<double> share_of_roofline() const;
 };
 

@@ -10,7 +10,8 @@ namespace smelt {
 void Rooflines::measure(int threads) {
   Measured& m = measured_[threads];
   Workers workers(threads), one(1);
-  m.bandwidth = std::max(m.bandwidth, read_bandwidth(workers) * 1e9);
+  m.bandwidth_now = read_bandwidth(workers) * 1e9;
+  m.bandwidth = std::max(m.bandwidth, m.bandwidth_now);
   if (!arithmetic_)
     if (Result<Arithmetic> made = Arithmetic::make()) arithmetic_ = made.take();
   if (arithmetic_) {

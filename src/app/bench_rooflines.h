@@ -22,12 +22,14 @@ class Rooflines {
   // Bytes a second: the best that was seen, since other work on the machine can only take away from it.
   // REQUIRES: it was measured.
   double of(int threads) const { return measured_.at(threads).bandwidth; }
+  // Bytes a second as measured last.
+  double now(int threads) const { return measured_.at(threads).bandwidth_now; }
   const ArithmeticSeen& arithmetic(int threads) const { return measured_.at(threads).arithmetic; }
 
  private:
   using Clock = std::chrono::steady_clock;
   struct Measured {
-    double bandwidth = 0;
+    double bandwidth = 0, bandwidth_now = 0;
     ArithmeticSeen arithmetic;
     Clock::time_point last;
   };

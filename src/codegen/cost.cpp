@@ -52,10 +52,8 @@ class Multiplicity {
     } else {
       for (Ref s : n->src)
         for (Ref r : Ranges(ranges(s)))
-          if (std::find(out.begin(), out.end(), r) == out.end()) out.push_back(r);
-      if (is_reduce(n->op))
-        std::erase_if(
-            out, [&](Ref r) { return std::find(n->src.begin(), n->src.end(), r) != n->src.end(); });
+          if (!contains(out, r)) out.push_back(r);
+      if (is_reduce(n->op)) std::erase_if(out, [&](Ref r) { return contains(n->src, r); });
     }
     return memo_[n.get()] = std::move(out);
   }

@@ -1,8 +1,6 @@
 // Which loops a value moves with, and how.
 #pragma once
 
-#include <algorithm>
-
 #include "graph/node.h"
 
 namespace smelt {
@@ -15,9 +13,5 @@ struct Dependence {
 };
 
 Dependence dependence_of(Ref value);
-
-inline bool contains(const Refs& list, Ref x) {
-  return std::find(list.begin(), list.end(), x) != list.end();
-}
 
 }  // namespace smelt

@@ -42,7 +42,7 @@ void add_term(Pattern& pattern, const IndexTerm& term, Refs& gathered_over) {
     // Two terms with indices from memory, as of a page and a row in it, move together when the same ranges move them.
     int64_t count = 1;
     for (Ref r : ranges_of(x)) {
-      if (std::find(gathered_over.begin(), gathered_over.end(), r) != gathered_over.end()) continue;
+      if (contains(gathered_over, r)) continue;
       gathered_over.push_back(r);
       count *= size_of_range(r);
     }

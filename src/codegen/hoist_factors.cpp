@@ -9,8 +9,7 @@ namespace {
 
 bool depends_on_any(Ref expr, const Refs& ranges) {
   const Refs mine = ranges_of(expr);
-  return std::any_of(ranges.begin(), ranges.end(),
-                     [&](Ref r) { return std::find(mine.begin(), mine.end(), r) != mine.end(); });
+  return std::any_of(ranges.begin(), ranges.end(), [&](Ref r) { return contains(mine, r); });
 }
 
 void collect_factors(Ref product, Refs& out) {

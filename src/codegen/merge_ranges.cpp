@@ -35,9 +35,7 @@ struct LoopPair {
 };
 
 bool are_together(const Refs& stores, const LoopPair& pair) {
-  const auto has = [](Ref n, Ref r) {
-    return std::find(n->src.begin(), n->src.end(), r) != n->src.end();
-  };
+  const auto has = [](Ref n, Ref r) { return contains(n->src, r); };
   for (Ref s : stores)
     for (Ref n : toposort(s))
       if (is_reduce(n->op) && has(n, pair.outer) != has(n, pair.inner)) return false;

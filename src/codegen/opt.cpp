@@ -76,8 +76,7 @@ Refs reductions_over(const Refs& stores, Ref range) {
   Refs found;
   for (Ref s : stores)
     for (Ref n : toposort(s))
-      if (is_reduce(n->op) && std::find(n->src.begin(), n->src.end(), range) != n->src.end())
-        found.push_back(n);
+      if (is_reduce(n->op) && contains(n->src, range)) found.push_back(n);
   return found;
 }
 
@@ -277,8 +276,7 @@ Refs axes_of(const Refs& stores) {
 }
 
 bool is_output_axis(const Refs& stores, Ref range) {
-  const Refs output = ranges_of_store(widest(stores));
-  return std::find(output.begin(), output.end(), range) != output.end();
+  return contains(ranges_of_store(widest(stores)), range);
 }
 
 std::string why_not(const Refs& stores, const Opt& opt) {

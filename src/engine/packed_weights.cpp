@@ -2,7 +2,9 @@
 // the file. So each thread takes pieces of 4 MB. That keeps two of them from zeroing one large page at the same time,
 // and a piece of the file is mapped by one call instead of a thousand faults. The advice SEQUENTIAL makes the system
 // read ahead in large pages; asking for pieces in advance (WILLNEED) costs ten times the system time, as it reads
-// small ones.
+// small ones. Where the file and the weights do not fit into memory side by side, what was rewritten leaves the page
+// cache, too: the next start would find only the end of the file there, which its own beginning evicts, and the small
+// pages of the cache are in the way of the weights' large ones.
 #include "engine/packed_weights.h"
 
 #include <sys/mman.h>
@@ -11,6 +13,7 @@
 #include <algorithm>
 
 #include "base/parallel.h"
+#include "runtime/available_memory.h"
 
 namespace smelt {
 namespace {
@@ -19,6 +22,9 @@ constexpr int64_t kPieceBytes = 4 << 20;
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22
+#endif
+#ifndef MADV_PAGEOUT
+#define MADV_PAGEOUT 21
 #endif
 
 // Advice about the whole pages around some bytes of a mapped file. Any may be refused: then pages come as they are
@@ -46,8 +52,14 @@ class ReadOnce {
   const PackPlan& plan_;
 };
 
-// Maps the pages of a piece of the file, rewrites it and lets go of the pages, which stay in the page cache.
-void pack_piece(const PackPiece& piece, std::byte* to) {
+bool fits_beside_file(const PackPlan& plan) {
+  uint64_t both = static_cast<uint64_t>(plan.bytes);
+  for (const auto& mapping : plan.mappings) both += mapping.size();
+  return both <= available_memory();
+}
+
+// Maps the pages of a piece of the file, rewrites it and lets go of the pages, which stay in the page cache if wanted.
+void pack_piece(const PackPiece& piece, bool keep_cached, std::byte* to) {
   const GgufType type = piece.of->tensor->type;
   const int64_t blocks = piece.row_bytes() / static_cast<int64_t>(info_of(type).bytes);
   const std::span<const std::byte> from = {piece.from(), static_cast<size_t>(piece.bytes())};
@@ -56,6 +68,7 @@ void pack_piece(const PackPiece& piece, std::byte* to) {
     interleave_rows(type, piece.of->layout, piece.rows, blocks, from.data(), to);
   else
     std::copy(from.begin(), from.end(), to);
+  if (piece.of->is_mapped && !keep_cached) advise(from, MADV_PAGEOUT);
   if (piece.of->is_mapped) advise(from, MADV_DONTNEED);
 }
 
@@ -64,6 +77,7 @@ void pack_piece(const PackPiece& piece, std::byte* to) {
 Result<PackedWeights> PackedWeights::pack(const PackPlan& plan, const LoadOptions& options) {
   PackedWeights packed;
   if (plan.bytes == 0) return packed;
+  const bool keep_cached = fits_beside_file(plan);
   SMELT_TRY(buffer, Buffer::allocate(static_cast<size_t>(plan.bytes)));
   packed.buffer_ = std::move(buffer);
   const std::vector<PackPiece> pieces = cut_in_pieces(plan, kPieceBytes);
@@ -71,7 +85,7 @@ Result<PackedWeights> PackedWeights::pack(const PackPlan& plan, const LoadOption
   std::atomic<int64_t> done = 0;
   for_each_in_parallel(pieces.size(), options.threads, [&](size_t i, int worker) {
     if (options.cancelled()) return;
-    pack_piece(pieces[i], packed.buffer_.data() + pieces[i].to());
+    pack_piece(pieces[i], keep_cached, packed.buffer_.data() + pieces[i].to());
     done += pieces[i].bytes();
     if (worker == 0) options.report(done, plan.bytes);
   });

@@ -5,6 +5,7 @@
 // Which ops are legal at which stage is checked by graph/verify.h; ops are listed in ops.def.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <functional>
@@ -80,6 +81,10 @@ struct Node {
   uint64_t key;      // structural hash, the same in every process
   int64_t min, max;  // bounds of an integer or bool scalar's value; the dtype's limits when unknown
 };
+
+inline bool contains(const Refs& list, Ref x) {
+  return std::find(list.begin(), list.end(), x) != list.end();
+}
 
 // Order of printing and sorting that does not depend on addresses.
 inline bool structurally_less(Ref a, Ref b) { return a->key < b->key; }

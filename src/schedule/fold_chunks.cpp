@@ -49,7 +49,7 @@ class Ends {
   }
 
  private:
-  bool is_sum(Ref n) const { return std::find(sums_.begin(), sums_.end(), n) != sums_.end(); }
+  bool is_sum(Ref n) const { return contains(sums_, n); }
 
   bool keeps_rows(Ref n) const {
     return n->shape.size() >= rows_.size() &&
@@ -67,7 +67,7 @@ class Ends {
         if (!climb(user)) return false;
       } else if (place->second != Where::Memory) {
         return false;
-      } else if (std::find(ends_.begin(), ends_.end(), user) == ends_.end()) {
+      } else if (!contains(ends_, user)) {
         ends_.push_back(user);
       }
     }

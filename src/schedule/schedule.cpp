@@ -131,7 +131,7 @@ class Scheduler {
   void place_inside_tile(const Item& item) {
     const Ref n = item.node;
     const Tile& tile = tiles_[static_cast<size_t>(item.tile)];
-    std::vector<int64_t> extents = extents_in_tile(tile.shape, n, is_in(tile.sums, n));
+    std::vector<int64_t> extents = extents_in_tile(tile.shape, n, contains(tile.sums, n));
     int64_t bytes = size_of(n->dtype);
     for (int64_t e : extents) bytes *= e;
     buffers_[n.get()] = new_local(n->dtype, bytes);
@@ -166,13 +166,9 @@ class Scheduler {
     item.needs.assign(needs.begin(), needs.end());
   }
 
-  static bool is_in(const Refs& list, Ref n) {
-    return std::find(list.begin(), list.end(), n) != list.end();
-  }
-
   // The sums of a tile have several stores: see join().
   Ref lower(const Item& item) {
-    if (item.tile >= 0 && is_in(tiles_[static_cast<size_t>(item.tile)].sums, item.node))
+    if (item.tile >= 0 && contains(tiles_[static_cast<size_t>(item.tile)].sums, item.node))
       return Ref();
     if (item.node->op == Op::Write) return lowering_.store_rows(item.node);
     if (item.node->op == Op::Output)
@@ -186,7 +182,7 @@ class Scheduler {
     std::vector<int> chunk, after;
     for (int i : tile.members) {
       const Item& item = items_[static_cast<size_t>(i)];
-      if (is_in(tile.ends, item.node))
+      if (contains(tile.ends, item.node))
         after.push_back(i);
       else if (item.store && item.node == tile.scores)
         chunk.insert(chunk.begin(), i);

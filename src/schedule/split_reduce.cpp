@@ -46,7 +46,7 @@ bool is_one(Tensor x) {
 Tensor unexpanded(Tensor x) { return x.ref()->op == Op::Expand ? Tensor(x.ref()->src[0]) : x; }
 
 void add_once(Refs& list, Ref x) {
-  if (std::find(list.begin(), list.end(), x) == list.end()) list.push_back(x);
+  if (!contains(list, x)) list.push_back(x);
 }
 
 // The tile of these scores: several sums are made with the same weights.

@@ -123,8 +123,7 @@ Refs reductions_over_positions(Ref store, const Refs& on_chip, int64_t chunk) {
     const Ref range = n->src.back();
     const Refs below = toposort(n->src[0]);
     if (std::any_of(below.begin(), below.end(), [&](Ref x) {
-          return x->op == Op::Load && depends_on(x->src[1], range) &&
-                 std::find(on_chip.begin(), on_chip.end(), x->src[0]) != on_chip.end();
+          return x->op == Op::Load && depends_on(x->src[1], range) && contains(on_chip, x->src[0]);
         }))
       found.push_back(range);
   }

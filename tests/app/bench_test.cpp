@@ -47,7 +47,8 @@ BenchRow sample_row() {
           .threads = 2,
           .rates = {8, 12, 10},
           .bytes_per_token = 1e9,
-          .bandwidth = 2e10};
+          .bandwidth = 2e10,
+          .reads = {2e10, 2e10, 2e10}};
 }
 
 std::vector<std::string> lines_of(const std::string& text) {
@@ -118,6 +119,17 @@ TEST_CASE("a decoding row knows its bytes per second and its share of the roofli
   CHECK(*row.share_of_roofline() == 0.5);
   row.test.prompt = 4;
   CHECK(!row.bytes_per_second());
+  CHECK(!row.share_of_roofline());
+}
+
+TEST_CASE("the share of the roofline is that of the time of each run") {
+  BenchRow row = sample_row();
+  row.rates = {5, 5, 10};
+  row.reads = {1e10, 1e10, 2e10};
+  CHECK(*row.share_of_roofline() == 0.5);
+  CHECK(contains(configuration_lines(row, 2), "memory reads 10.00 to 20.00 GB/s"));
+  row.reads.clear();
+  CHECK(!row.share_of_roofline());
 }
 
 TEST_CASE("each form of a report holds what was measured") {

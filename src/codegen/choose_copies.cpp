@@ -1,0 +1,125 @@
+// What is written out: the terms of a sum, and neighbouring outputs that share what they are made of.
+#include <algorithm>
+
+#include "codegen/opt_choice.h"
+#include "graph/rules_algebra.h"
+
+namespace smelt {
+namespace {
+
+constexpr int64_t kUnrolled = 16;        // terms of a reduction written out when they are vectors,
+constexpr int64_t kUnrolledScalar = 64;  // and when lanes hold outputs: then a block has more terms
+constexpr int64_t kAccumulators = 16;    // sums kept in registers
+constexpr int64_t kPairs = 4;            // neighbours computed side by side where nothing else is
+constexpr int64_t kBody = 512;           // copies x terms in a loop body
+
+bool moves_in_word(Ref reduce, Ref range) {
+  for (Ref n : toposort(reduce)) {
+    if ((n->op == Op::Shr || n->op == Op::Shl) && depends_on(n->src[1], range)) return true;
+    if (n->op != Op::Load || size_of(n->dtype) != 1 || !depends_on(n->src[1], range)) continue;
+    if (depends_on(simplify(n->src[1] % 4), range)) return true;
+  }
+  return false;
+}
+
+// Work saved by computing neighbours along an axis together: what does not depend on it is shared. Unpacking weights
+// is worth it; reading the same floats again is not, as they come from the first-level cache, while several rows of
+// a matrix streamed side by side confuse the prefetchers (measured: 2-3 times slower from memory).
+int shared_work(const OptChoice& c, Ref axis) {
+  int work = 0;
+  for (Ref reduce : reductions_of(c.stores))
+    for (Ref n : toposort(reduce))
+      if (n->op == Op::Load && size_of(n->dtype) < 4 && varies_in_lanes(n->src[1]) &&
+          !depends_on(n->src[1], axis))
+        ++work;
+  return work;
+}
+
+// Neighbours that have no lanes, such as the two numbers of a rotation, share what they are made of.
+void choose_pairs(OptChoice& c) {
+  const Refs axes = c.output_axes();
+  if (c.has_local || axes.empty() || kind_of(axes.back()) != RangeKind::Loop) return;
+  const auto size = const_int(axes.back()->src[0]);
+  if (size && *size > 1 && *size <= kPairs)
+    c.try_opt({OptKind::Upcast, c.axis_of(axes.back()), *size});
+}
+
+}  // namespace
+
+// The parts of a block are written out; a plain long loop gets a few terms an iteration.
+void choose_unroll(OptChoice& c) {
+  const int64_t most = c.is_block ? kUnrolled / 2 : c.has_local ? kUnrolledScalar : kUnrolled;
+  for (bool again = true; again;) {
+    again = false;
+    for (Ref reduce : reductions_of(c.stores)) {
+      if (holds_reduction(reduce) || reduce->op == Op::TopK || reduce->op == Op::SoftmaxSum)
+        continue;
+      int64_t written = 1;
+      Refs loops;
+      for (Ref r : own_ranges(reduce)) {
+        if (kind_of(r) == RangeKind::Unroll) written *= r->src[0]->arg.i;
+        if (kind_of(r) == RangeKind::Reduce) loops.push_back(r);
+      }
+      if (loops.empty()) continue;
+      const Ref inner = loops.back();
+      const auto size = const_int(inner->src[0]);
+      if (size && *size > 1 && *size * written <= most)
+        again = c.try_opt({OptKind::Unroll, c.axis_of(inner), *size});
+      else if (written < 2 && !c.is_block)
+        for (int64_t n : {4, 2})
+          if ((again = c.try_opt({OptKind::Unroll, c.axis_of(inner), n}))) break;
+      if (again) break;
+    }
+  }
+}
+
+// Loops around other sums are written out where that tells which byte of a word is read (see coalesce_loads.cpp), or
+// by how much a word is shifted.
+void choose_unroll_of_bytes(OptChoice& c) {
+  if (c.is_part_of_tile() && reductions_of(c.stores).empty())
+    for (Ref r : c.output_axes())
+      for (Ref s : c.stores) {
+        const auto size = const_int(r->src[0]);
+        if (kind_of(r) == RangeKind::Loop && size && *size > 1 && moves_in_word(s->src[2], r))
+          c.try_opt({OptKind::Upcast, c.axis_of(r), *size % 4 == 0 ? 4 : *size});
+      }
+  for (bool again = true; again;) {
+    again = false;
+    for (Ref reduce : reductions_of(c.stores))
+      for (Ref r : own_ranges(reduce)) {
+        const auto size = const_int(r->src[0]);
+        if (kind_of(r) != RangeKind::Reduce || !size || !moves_in_word(reduce, r)) continue;
+        if ((again = c.try_opt({OptKind::Unroll, c.axis_of(r), *size % 4 == 0 ? 4 : *size}))) break;
+      }
+  }
+}
+
+// As many neighbours along the axes that share most work as have room in registers and in a loop's body.
+void choose_upcast(OptChoice& c) {
+  if (c.is_block) return;
+  int64_t sums = 0, written = 1;
+  for (Ref reduce : reductions_of(c.stores)) {
+    if (reduce->op == Op::TopK || reduce->op == Op::SoftmaxSum) return;
+    if (!holds_reduction(reduce)) ++sums;
+  }
+  for (Ref r : axes_of(c.stores))
+    if (!is_output_axis(c.stores, r) && kind_of(r) == RangeKind::Unroll)
+      written *= r->src[0]->arg.i;
+  if (sums == 0) return choose_pairs(c);
+  Refs axes = c.output_axes();
+  std::erase_if(axes,
+                [&](Ref r) { return kind_of(r) != RangeKind::Loop || shared_work(c, r) == 0; });
+  std::stable_sort(axes.begin(), axes.end(),
+                   [&](Ref a, Ref b) { return shared_work(c, a) > shared_work(c, b); });
+  int64_t copies = 1;
+  for (Ref axis : axes)
+    for (int64_t n : {8, 4, 2}) {
+      if (n > 4 && !c.has_local) continue;
+      if (copies * n * sums > kAccumulators || copies * n * written > kBody) continue;
+      if (!c.try_opt({OptKind::Upcast, c.axis_of(axis), n})) continue;
+      copies *= n;
+      break;
+    }
+}
+
+}  // namespace smelt

@@ -1,0 +1,104 @@
+// What goes side by side into a vector: neighbouring outputs, bytes of a word, terms of a sum.
+#include <algorithm>
+
+#include "codegen/opt_choice.h"
+#include "graph/rules_algebra.h"
+
+namespace smelt {
+namespace {
+
+constexpr int64_t kSharedColumns = 8;  // vectors of columns for which a weight is computed once
+
+bool copies_neighbours(const OptChoice& c) {
+  const Refs axes = c.output_axes();
+  return !axes.empty() && c.lanes_for(axes.back()) > 0 &&
+         std::all_of(c.stores.begin(), c.stores.end(), [&](Ref s) {
+           return s->src[2]->op == Op::Load &&
+                  stride(s->src[1], axes.back()) == size_of(s->src[2]->dtype) &&
+                  walk({s->src[2]}, axes.back()).neighbours == 1;
+         });
+}
+
+template <class Is>
+bool has_softmax(const OptChoice& c, Is is) {
+  return std::any_of(c.stores.begin(), c.stores.end(), [&](Ref store) {
+    const Refs nodes = toposort(store);
+    return std::any_of(nodes.begin(), nodes.end(),
+                       [&](Ref n) { return n->op == Op::SoftmaxSum && is(n); });
+  });
+}
+
+}  // namespace
+
+// Bytes side by side are stored by words, unless they are only copied: then lanes hold as many.
+void choose_pack(OptChoice& c) {
+  if (copies_neighbours(c)) return;
+  for (Ref r : c.output_axes())
+    if (kind_of(r) == RangeKind::Loop && c.try_opt({OptKind::Pack, c.axis_of(r), 4})) return;
+}
+
+// Neighbouring outputs in lanes, when everything they read lies side by side too.
+void choose_local(OptChoice& c) {
+  const Refs axes = c.output_axes();
+  if (axes.empty()) return;
+  const Ref inner = axes.back();
+  const Walk w = walk(c.stores, inner);
+  const int64_t lanes = c.lanes_for(inner);
+  if (w.scattered > 0 || lanes == 0) return;
+  if (!c.try_opt({OptKind::Local, c.axis_of(inner), lanes})) return;
+  c.has_local = true;
+  // The columns of an online softmax stay in registers, so that scores are computed once; where those are at hand, as
+  // when chunks are combined, some columns share what is made of them.
+  const Refs rest = c.output_axes();
+  if (rest.size() < 2) return;
+  const Ref outer = rest[rest.size() - 2];
+  const auto n = const_int(outer->src[0]);
+  if (!n || outer->arg.i != 2 * inner->arg.i) return;
+  const bool computes = has_softmax(c, [](Ref s) { return holds_reduction(s); });
+  if (computes && *n <= 64) c.try_opt({OptKind::Upcast, c.axis_of(outer), *n});
+  if (!computes && has_softmax(c, [](Ref s) { return !varies_in_lanes(s->src[0]); }))
+    c.try_opt({OptKind::Upcast, c.axis_of(outer), kSharedColumns});
+}
+
+// Sums of products of bytes, four at a time.
+void choose_dot(OptChoice& c) {
+  for (bool again = true; again;) {
+    again = false;
+    for (Ref reduce : reductions_of(c.stores)) {
+      if (reduce->op != Op::ReduceSum || reduce->dtype != DType::I32) continue;
+      const Refs ranges = own_ranges(reduce);
+      if (std::any_of(ranges.begin(), ranges.end(),
+                      [](Ref r) { return kind_of(r) == RangeKind::Packed; }))
+        continue;
+      for (Ref r : ranges)
+        if ((again = c.try_opt({OptKind::Dot, c.axis_of(r), 4}))) break;
+      if (again) break;
+    }
+  }
+}
+
+// Terms of a sum in lanes, where these read neighbours.
+void choose_group(OptChoice& c) {
+  for (bool again = true; again;) {
+    again = false;
+    for (Ref reduce : reductions_of(c.stores)) {
+      Ref best;
+      int best_score = 0;
+      for (Ref r : own_ranges(reduce)) {
+        if (c.lanes_for(r) == 0 ||
+            !why_not(c.stores, {OptKind::Group, c.axis_of(r), c.lanes_for(r)}).empty())
+          continue;
+        const Walk w = walk({reduce->src[0]}, r);
+        const int score = w.neighbours - 2 * w.scattered;
+        if (score > best_score) best_score = score, best = r;
+      }
+      if (best && !varies_in_lanes(reduce->src[0]) &&
+          c.try_opt({OptKind::Group, c.axis_of(best), c.lanes_for(best)})) {
+        again = true;
+        break;
+      }
+    }
+  }
+}
+
+}  // namespace smelt

@@ -1,0 +1,189 @@
+// How a product of matrices is computed: over panels, as products of small matrices, as blocks of sums.
+#include <algorithm>
+#include <unordered_set>
+
+#include "codegen/matrix_cost.h"
+#include "codegen/matrix_rows.h"
+#include "codegen/opt_choice.h"
+#include "codegen/stage.h"
+#include "graph/rules_algebra.h"
+
+namespace smelt {
+namespace {
+
+// Unpacked weights stay in a cache beside activations.
+constexpr int64_t kPanelBytes = 192 << 10;
+constexpr int64_t kMostPanelRows = 256;
+
+std::vector<int64_t> block_sizes(Ref axis, int64_t most) {
+  std::vector<int64_t> sizes;
+  const int64_t n = known_divisor(axis->src[0]);
+  for (int64_t d = 1; d <= most; ++d)
+    if (n % d == 0) sizes.push_back(d);
+  return sizes;
+}
+
+// As many words as a product may have.
+void unroll_words(OptChoice& c) {
+  for (bool again = true; again;) {
+    again = false;
+    for (Ref reduce : reductions_of(c.stores)) {
+      int64_t written = 1;
+      Refs loops;
+      bool packed = false;
+      for (Ref r : own_ranges(reduce)) {
+        packed |= kind_of(r) == RangeKind::Packed;
+        if (kind_of(r) == RangeKind::Unroll) written *= r->src[0]->arg.i;
+        if (kind_of(r) == RangeKind::Reduce) loops.push_back(r);
+      }
+      if (!packed || loops.empty()) continue;
+      const int64_t most = kMatrixWords / written, size = known_divisor(loops.back()->src[0]);
+      for (int64_t n = std::min(most, size); n > 1 && !again; --n)
+        if (size % n == 0) again = c.try_opt({OptKind::Unroll, c.axis_of(loops.back()), n});
+      if (again) break;
+    }
+  }
+}
+
+// The number of rows with which products of matrices take the fewest cycles. False: none takes fewer than sums of words.
+bool add_rows(OptChoice& c) {
+  Opt best{OptKind::Matrix};
+  double best_cycles = 1;  // of those that sums of words take
+  for (Ref axis : c.output_axes()) {
+    if (kind_of(axis) != RangeKind::Loop) continue;
+    for (int64_t n : block_sizes(axis, kMatrixRows)) {
+      const Opt opt{OptKind::Matrix, c.axis_of(axis), n};
+      if (n < 2 || !why_not(c.stores, opt).empty()) continue;
+      double tiles = 0, dots = 0;
+      for (const MatrixShape& shape : matrix_products(apply_opt(c.stores, opt)))
+        tiles += tile_cycles(shape), dots += dot_cycles(shape);
+      if (tiles / dots < best_cycles) best = opt, best_cycles = tiles / dots;
+    }
+  }
+  return best_cycles < 1 && c.try_opt(best);
+}
+
+// Numbers that a term is made of, without those that only say where others are.
+Refs operands_of(Ref term) {
+  Refs loads, stack{term};
+  std::unordered_set<const Node*> seen;
+  while (!stack.empty()) {
+    const Ref n = stack.back();
+    stack.pop_back();
+    if (!seen.insert(n.get()).second) continue;
+    if (n->op == Op::Load) loads.push_back(n);
+    if (n->op != Op::Load && !is_reduce(n->op) && n->op != Op::Range)
+      stack.insert(stack.end(), n->src.begin(), n->src.end());
+  }
+  return loads;
+}
+
+double size_of_sum(Ref reduce) {
+  double size = 1;
+  for (Ref r : own_ranges(reduce))
+    size *= static_cast<double>(const_int(r->src[0]).value_or(r->src[0]->max));
+  return size;
+}
+
+Ref largest_sum(const OptChoice& c) {
+  Ref largest;
+  for (Ref reduce : reductions_of(c.stores))
+    if (reduce->op == Op::ReduceSum && !holds_reduction(reduce) &&
+        (!largest || size_of_sum(reduce) > size_of_sum(largest)))
+      largest = reduce;
+  return largest;
+}
+
+// A sum, and those whose terms it is part of, are under way at once.
+int64_t sums_around(const OptChoice& c, Ref sum) {
+  int64_t sums = 0;
+  for (Ref reduce : reductions_of(c.stores)) sums += depends_on(reduce, sum);
+  return std::max<int64_t>(sums, 1);
+}
+
+struct Block {
+  Ref a, b;
+  int64_t na = 1, nb = 1;
+  double loads = 1e9;  // for a term of one sum
+};
+
+// Those of narrow types are conversions, too.
+double loads_per_sum(const Refs& operands, Ref a, int64_t na, Ref b, int64_t nb) {
+  double loads = 0;
+  for (Ref x : operands) {
+    double each = size_of(x->dtype) < 4 ? 2 : 1;
+    if (depends_on(x->src[1], a)) each *= static_cast<double>(na);
+    if (a != b && depends_on(x->src[1], b)) each *= static_cast<double>(nb);
+    loads += each;
+  }
+  return loads / static_cast<double>(na * nb);
+}
+
+}  // namespace
+
+// Weights are unpacked once for all tokens of a prompt. Panels of experts serve some thirty tokens each, which does
+// not pay for making them (measured: 0.75 to 1.1 times the speed with 512 tokens, half of it with 64).
+void choose_stage(OptChoice& c) {
+  for (Ref axis : c.output_axes()) {
+    if (is_const(axis->src[0])) continue;
+    const Panel panel = panel_of(c.stores, c.axis_of(axis));
+    if (panel.bytes_of_row == 0 || panel.jumps) continue;
+    for (int64_t rows = kMostPanelRows; rows >= kPanelLanes; rows /= 2)
+      if (rows * panel.bytes_of_row <= kPanelBytes &&
+          c.try_opt({OptKind::Stage, c.axis_of(axis), rows}))
+        return;
+  }
+}
+
+// Sums of bytes of several rows as products of matrices, where that takes fewer cycles than a sum each.
+bool choose_matrix(OptChoice& c) {
+  if (!c.machine.byte_matrices || !c.has_local) return false;
+  const Refs stores = c.stores;
+  const std::vector<Opt> opts = c.opts;
+  unroll_words(c);
+  if (add_rows(c)) {
+    choose_unroll(c);
+    choose_unroll_of_bytes(c);
+    return true;
+  }
+  c.stores = stores, c.opts = opts;
+  return false;
+}
+
+// Floats of both sides serve many outputs, as those of a router's matrix and of the tokens of a prompt do: then they
+// come from the caches. Rows of a matrix that one token reads come from memory, one after the other.
+bool is_product_of_reused(const OptChoice& c) {
+  const Ref product = largest_sum(c);
+  if (c.has_local || !product || !is_float(product->dtype)) return false;
+  const Refs axes = c.output_axes(), operands = operands_of(product->src[0]);
+  return operands.size() >= 2 && std::all_of(operands.begin(), operands.end(), [&](Ref x) {
+           return is_float(x->dtype) && std::any_of(axes.begin(), axes.end(), [&](Ref axis) {
+                    return kind_of(axis) == RangeKind::Loop && !depends_on(x->src[1], axis);
+                  });
+         });
+}
+
+// What a tile works on comes from the caches, so its products are those of small matrices: a block of sums in
+// registers, as wide along two output axes as saves most loads.
+void choose_block(OptChoice& c) {
+  const Ref product = largest_sum(c);
+  if (!product) return;
+  const Refs operands = operands_of(product->src[0]);
+  if (operands.size() < 2) return;
+  Refs axes = c.output_axes();
+  std::erase_if(axes, [](Ref r) { return kind_of(r) != RangeKind::Loop; });
+  const int64_t most = c.machine.registers * 5 / 8 / sums_around(c, product);
+  Block best;
+  for (Ref a : axes)
+    for (Ref b : axes)
+      for (int64_t na : block_sizes(a, most))
+        for (int64_t nb : a == b ? std::vector<int64_t>{1} : block_sizes(b, most / na)) {
+          const Block block{a, b, na, nb, loads_per_sum(operands, a, na, b, nb)};
+          if (block.loads < best.loads) best = block;
+        }
+  c.is_block = best.na * best.nb > 1;
+  if (best.na > 1) c.try_opt({OptKind::Upcast, c.axis_of(best.a), best.na});
+  if (best.nb > 1) c.try_opt({OptKind::Upcast, c.axis_of(best.b), best.nb});
+}
+
+}  // namespace smelt

@@ -1,0 +1,50 @@
+// In which order loops stand, and which of them become tasks for the workers.
+#include <algorithm>
+
+#include "codegen/loop_order.h"
+#include "codegen/opt_choice.h"
+#include "graph/rules_algebra.h"
+#include "schedule/tiles.h"
+
+namespace smelt {
+namespace {
+
+// Tasks in which the workers would do the same again are no tasks: a sum that does not depend on the axis, but on
+// those outside of it, belongs to all of its iterations.
+bool repeats_sums(const OptChoice& c, Ref axis) {
+  const Refs reductions = reductions_of(c.stores);
+  return std::any_of(reductions.begin(), reductions.end(), [&](Ref reduce) {
+    const Refs ranges = ranges_of(reduce);
+    return !depends_on(reduce, axis) && std::any_of(ranges.begin(), ranges.end(), [](Ref r) {
+      return kind_of(r) == RangeKind::Task;
+    });
+  });
+}
+
+// Each task costs divisions, which is more than some of them do. Where iterations differ in work, of a number that is
+// not known some may have none.
+int64_t least_iterations(const OptChoice& c, Ref axis) {
+  if (const auto n = const_int(axis->src[0])) return *n;
+  return is_ragged(c.stores, axis) ? 1 : std::max<int64_t>(axis->src[0]->min, 1);
+}
+
+}  // namespace
+
+void choose_order(OptChoice& c) {
+  for (const Opt& opt : choose_loop_order(c.stores, c.machine.cache_bytes)) c.try_opt(opt);
+}
+
+void choose_tasks(OptChoice& c) {
+  int64_t tasks = 1;
+  while (tasks < c.machine.tasks) {
+    const Refs axes = c.output_axes();
+    const auto next =
+        std::find_if(axes.begin(), axes.end(), [](Ref r) { return kind_of(r) == RangeKind::Loop; });
+    if (next == axes.end() || repeats_sums(c, *next)) break;
+    const int64_t iterations = least_iterations(c, *next);
+    if (!c.try_opt({OptKind::Task, c.axis_of(*next)})) break;
+    tasks *= iterations;
+  }
+}
+
+}  // namespace smelt

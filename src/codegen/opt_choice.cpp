@@ -1,0 +1,73 @@
+#include "codegen/opt_choice.h"
+
+#include <algorithm>
+
+#include "graph/rules_algebra.h"
+
+namespace smelt {
+
+Walk walk(const Refs& roots, Ref range) {
+  Walk w;
+  for (Ref root : roots)
+    for (Ref n : toposort(root)) {
+      if (n->op != Op::Load || !depends_on(n->src[1], range)) continue;
+      const auto step = stride(n->src[1], range);
+      const bool near = step == size_of(n->dtype) || (step == 4 && size_of(n->dtype) == 1);
+      (near ? w.neighbours : w.scattered)++;
+    }
+  return w;
+}
+
+Refs reductions_of(const Refs& stores) {
+  Refs found;
+  for (Ref s : stores)
+    for (Ref n : toposort(s))
+      if (is_reduce(n->op) && !contains(found, n)) found.push_back(n);
+  return found;
+}
+
+Refs own_ranges(Ref reduce) {
+  Refs out;
+  for (Ref s : reduce->src)
+    if (s->op == Op::Range) out.push_back(s);
+  return out;
+}
+
+bool holds_reduction(Ref reduce) {
+  for (Ref s : reduce->src)
+    for (Ref n : toposort(s))
+      if (is_reduce(n->op)) return true;
+  return false;
+}
+
+bool OptChoice::try_opt(Opt opt) {
+  if (!why_not(stores, opt).empty()) return false;
+  stores = apply_opt(stores, opt);
+  opts.push_back(opt);
+  return true;
+}
+
+int OptChoice::axis_of(Ref range) const {
+  const Refs axes = axes_of(stores);
+  return static_cast<int>(std::find(axes.begin(), axes.end(), range) - axes.begin());
+}
+
+Refs OptChoice::output_axes() const {
+  Refs out;
+  for (Ref r : axes_of(stores))
+    if (is_output_axis(stores, r)) out.push_back(r);
+  return out;
+}
+
+int64_t OptChoice::lanes_for(Ref range) const {
+  for (int64_t w = machine.lanes; w >= 4; w /= 2)
+    if (known_divisor(range->src[0]) % w == 0) return w;
+  return 0;
+}
+
+bool OptChoice::is_part_of_tile() const {
+  const Refs axes = axes_of(stores);
+  return std::any_of(axes.begin(), axes.end(), [](Ref r) { return kind_of(r) == RangeKind::Tile; });
+}
+
+}  // namespace smelt

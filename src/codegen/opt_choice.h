@@ -1,0 +1,60 @@
+// A choice of options under way, and the steps that make it. Each step tries options in an order of preference and keeps
+// those that are legal.
+#pragma once
+
+#include <vector>
+
+#include "codegen/heuristics.h"
+
+namespace smelt {
+
+struct OptChoice {
+  Refs stores;  // with the options applied that were taken so far
+  const Machine& machine;
+  std::vector<Opt> opts = {};
+  bool has_local = false;  // neighbouring outputs are in lanes
+  bool is_block = false;   // a block of sums fills the registers
+
+  // Takes an option if it is legal.
+  bool try_opt(Opt opt);
+  int axis_of(Ref range) const;
+  Refs output_axes() const;
+  // The widest vector of which the range's size is a multiple; 0 if there is none.
+  int64_t lanes_for(Ref range) const;
+  bool is_part_of_tile() const;
+};
+
+// How the loads below expressions move with a range.
+struct Walk {
+  int neighbours =
+      0;  // next value, next element (or the next word, for bytes: see coalesce_loads.cpp)
+  int scattered = 0;  // any other step
+};
+Walk walk(const Refs& roots, Ref range);
+
+Refs reductions_of(const Refs& stores);
+Refs own_ranges(Ref reduce);
+bool holds_reduction(Ref reduce);
+
+// choose_lanes.cpp
+void choose_pack(OptChoice& c);
+void choose_local(OptChoice& c);
+void choose_dot(OptChoice& c);
+void choose_group(OptChoice& c);
+
+// choose_products.cpp
+void choose_stage(OptChoice& c);
+bool choose_matrix(OptChoice& c);  // false: sums of words are as fast
+void choose_block(OptChoice& c);
+bool is_product_of_reused(const OptChoice& c);
+
+// choose_copies.cpp
+void choose_unroll(OptChoice& c);
+void choose_unroll_of_bytes(OptChoice& c);
+void choose_upcast(OptChoice& c);
+
+// choose_tasks.cpp
+void choose_order(OptChoice& c);
+void choose_tasks(OptChoice& c);
+
+}  // namespace smelt
