@@ -24,9 +24,9 @@ struct BenchRow {
   std::vector<double>
       ratios;  // with --vs, of the second configuration: its rate over that of the first, run by run
   double bytes_per_token = 0;  // that decoding reads
-  double bandwidth =
-      0;  // bytes per second that this machine read in this run, the best; 0: unknown
-  std::vector<double> reads;  // the same, about the time of each rate
+  // Bytes per second that this machine read: the best that was measured, 0 if unknown, and about the time of each rate.
+  double bandwidth = 0;
+  std::vector<double> reads;
   ArithmeticSeen arithmetic;  // in this run
   SessionStats stats;
   std::optional<double> cold_compile;  // seconds to compile everything anew, if that was timed

@@ -45,7 +45,7 @@ void unroll_words(OptChoice& c) {
   }
 }
 
-// The number of rows with which products of matrices take the fewest cycles. False: none takes fewer than sums of words.
+// The number of rows with which products of matrices take the fewest cycles. False: sums of words take no more.
 bool add_rows(OptChoice& c) {
   Opt best{OptKind::Matrix};
   double best_cycles = 1;  // of those that sums of words take

@@ -90,8 +90,8 @@ Ref expand_softmax(const Split& s, DType dtype) {
   return make(Op::SoftmaxSum, dtype, std::move(terms));
 }
 
-// Loads of weights, which differ from lane to lane, that the range's values need together, over those that each needs by
-// itself: 1 if they have none in common, less if some.
+// Loads of weights, which differ from lane to lane, that the range's values need together, over those that each needs
+// by itself: 1 if they have none in common, less if some.
 double loads_changed(Ref term, Ref range) {
   std::unordered_set<const Node*> all;
   size_t each = 0;

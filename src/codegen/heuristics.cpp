@@ -8,8 +8,7 @@ namespace smelt {
 
 std::vector<Opt> choose_opts(const Refs& stores, const Machine& machine, bool is_local) {
   OptChoice c{.stores = stores, .machine = machine};
-  const bool is_nest = !is_local && !c.is_part_of_tile();
-  if (is_nest) choose_stage(c);
+  if (!is_local && !c.is_part_of_tile()) choose_stage(c);
   choose_pack(c);
   choose_local(c);
   choose_dot(c);
@@ -22,6 +21,7 @@ std::vector<Opt> choose_opts(const Refs& stores, const Machine& machine, bool is
     if (c.has_local) choose_unroll_of_bytes(c);
     choose_upcast(c);
   }
+  // Not if STAGE was taken: it has made this a part of a tile.
   if (!is_local && !c.is_part_of_tile()) {
     choose_order(c);
     choose_tasks(c);

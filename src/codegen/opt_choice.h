@@ -1,5 +1,5 @@
-// A choice of options under way, and the steps that make it. Each step tries options in an order of preference and keeps
-// those that are legal.
+// A choice of options under way, and the steps that make it. Each step tries options in an order of preference and
+// keeps those that are legal.
 #pragma once
 
 #include <vector>
@@ -26,8 +26,8 @@ struct OptChoice {
 
 // How the loads below expressions move with a range.
 struct Walk {
-  int neighbours =
-      0;  // next value, next element (or the next word, for bytes: see coalesce_loads.cpp)
+  // Next value, next element (or the next word, for bytes: see coalesce_loads.cpp).
+  int neighbours = 0;
   int scattered = 0;  // any other step
 };
 Walk walk(const Refs& roots, Ref range);

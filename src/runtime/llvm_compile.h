@@ -1,8 +1,8 @@
 // LLVM as a compiler: IR text in, an ELF object of any target out; pure, thread-safe.
 //
 // The text is a product of ours: if it does not parse or verify, that is a bug and stops the process (ENSURE) with
-// the line of the IR. What the outside can do wrong here is nothing. Objects become entry pointers in llvm_jit.h; the on-disk
-// cache (kernel_cache.h) fits between the two.
+// the line of the IR. What the outside can do wrong here is nothing. Objects become entry pointers in llvm_jit.h; the
+// on-disk cache (kernel_cache.h) fits between the two.
 #pragma once
 
 #include <optional>
