@@ -5,30 +5,13 @@
 // tells.
 #pragma once
 
-#include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
-#include "base/result.h"
-#include "runtime/cpu_device.h"
-
 namespace smelt {
 
-// A loop of f32 multiply-adds in registers, as wide as the processor's vectors. Made once, in some milliseconds.
-class Arithmetic {
- public:
-  static Result<Arithmetic> make();
-  // Operations a second of processor time by all workers together, two for a multiply-add: the best of a few passes,
-  // about 5 ms in all. Work of other programs on the same cores does not change it.
-  double rate(Workers& workers) const;
-
- private:
-  std::unique_ptr<CpuDevice> device_;  // owns the loop's code
-  KernelEntry entry_ = nullptr;
-  double operations_ = 0;  // of one worker in one pass
-};
-
-// What was seen of it in a run, at one number of threads. Operations a second; 0: not measured.
+// What was seen of it (runtime/machine_rates.h) in a run, at one number of threads. Operations a second; 0: not
+// measured.
 struct ArithmeticSeen {
   int threads = 1;
   double one_thread = 0;       // the best
@@ -45,8 +28,8 @@ std::string arithmetic_text(const ArithmeticSeen& seen);
 // Fields of a measurement.
 nlohmann::ordered_json json_of(const ArithmeticSeen& seen);
 
-// "2 threads reach 1.0 times the arithmetic of one: they seem to share a core", for as many threads as `cores` or fewer
-// that at times had clearly less, with the line's end; else empty.
+// "2 threads reach 1.0 times the arithmetic of one: they seem to share a core" where they at times had clearly less
+// than a core each, or that more threads than `cores` take turns; with the line's end. Else empty.
 std::string sharing_note(const ArithmeticSeen& seen, int cores);
 
 }  // namespace smelt

@@ -5,12 +5,15 @@
 
 #include "app/bench_block.h"
 #include "app/bench_contest.h"
+#include "app/bench_grammar.h"
+#include "app/bench_parallel.h"
 #include "app/bench_report.h"
 #include "app/bench_rooflines.h"
 #include "app/bench_session.h"
 #include "app/checks.h"
 #include "app/command.h"
 #include "app/interrupt.h"
+#include "app/number_list.h"
 #include "base/progress.h"
 #include "runtime/target.h"
 
@@ -24,7 +27,7 @@ constexpr const char* kExplanation =
     "tokens in the context\n"
     "already. Tokens are random. `of roofline` is the part of the memory bandwidth, measured in "
     "the same run, that\n"
-    "decoding reaches: nothing that reads all its weights once a token can be faster than 100 %.\n"
+    "decoding reaches; `cached`: more than all of it, since weights stayed in the processor's caches.\n"
     "\nExamples:\n"
     "  smelt bench                                  the model inside the program\n"
     "  smelt bench -m a.gguf,b.gguf -t 1,2          two models, on one core and on two\n"
@@ -35,6 +38,7 @@ constexpr const char* kExplanation =
     "  smelt bench --synthetic glm-4.7-flash:q4_0   a known architecture with random weights\n"
     "  smelt bench --synthetic glm-4.7-flash:q4_0 --block -p 64,512\n"
     "                                               what each part of a block takes\n"
+    "  smelt bench -m a.gguf --parallel 1,8,32      sequences that generate side by side\n"
     "\ndocs/benchmarking.md explains every figure.\n";
 
 int usage(const std::string& message) {
@@ -56,14 +60,15 @@ class Bench {
       if (status = run(contest); !status) break;
     if (begun_) print(report_.end());
     progress_.finish();
+    if (interrupted())
+      std::fprintf(stderr, "stopped: interrupted; rows above are complete, the last test is left out\n");
     if (flags_.output == "md" && !notes_.empty()) print("\n" + notes_);
     return interrupted() ? Status{} : status;
   }
 
  private:
   Status run(const Contest& contest) {
-    for (const BenchConfig& config : contest.configs)
-      rooflines_.measure(thread_count(config.engine.threads));
+    for (const BenchConfig& config : contest.configs) rooflines_.measure(thread_count(config.engine.threads));
     return contest.reloads ? run_with_reloads(contest) : run_together(contest);
   }
 
@@ -76,8 +81,7 @@ class Bench {
     }
     for (const BenchTest& test : contest.tests) {
       std::vector<BenchRow> rows;
-      for (size_t i = 0; i < sessions.size(); ++i)
-        rows.push_back(row_of(contest.configs[i], sessions[i], test));
+      for (size_t i = 0; i < sessions.size(); ++i) rows.push_back(row_of(contest.configs[i], sessions[i], test));
       if (!flags_.no_warmup)
         for (BenchSession& session : sessions) SMELT_CHECK(run(session, test));
       for (int64_t r = 0; r < flags_.repetitions; ++r)
@@ -90,8 +94,7 @@ class Bench {
 
   // Both sides do not fit into memory together, so each is opened for a round of all tests and closed again.
   Status run_with_reloads(const Contest& contest) {
-    std::vector<std::vector<BenchRow>> rows(
-        contest.tests.size());  // of each test, by configuration
+    std::vector<std::vector<BenchRow>> rows(contest.tests.size());  // of each test, by configuration
     for (int64_t r = 0; r < flags_.repetitions; ++r)
       for (const BenchConfig& config : contest.configs) {
         reset_peak_memory();
@@ -133,12 +136,11 @@ class Bench {
       // Not before there is something to show: a model that does not open leaves no empty table behind.
       if (!std::exchange(begun_, true)) print(report_.begin());
       print(report_.row(row));
-      if (row.test == contest.tests.back()) notes_ += configuration_lines(row, host_target().cores);
+      if (row.test == contest.tests.back()) notes_ += configuration_lines(row, thread_count(0));
     }
   }
 
-  static BenchRow row_of(const BenchConfig& config, const BenchSession& session,
-                         const BenchTest& test) {
+  static BenchRow row_of(const BenchConfig& config, const BenchSession& session, const BenchTest& test) {
     return {.config = config,
             .test = test,
             .model = config.model_name(),
@@ -160,13 +162,13 @@ class Bench {
     uint64_t runs = 0;
     for (const Contest& contest : contests_) {
       const int64_t warm_ups = flags_.no_warmup ? 0 : contest.reloads ? flags_.repetitions : 1;
-      runs += contest.configs.size() * contest.tests.size() *
-              static_cast<uint64_t>(flags_.repetitions + warm_ups);
+      runs += contest.configs.size() * contest.tests.size() * static_cast<uint64_t>(flags_.repetitions + warm_ups);
     }
     return runs;
   }
 
-  static void print(const std::string& text) {
+  void print(const std::string& text) {
+    progress_.hide();
     std::fputs(text.c_str(), stdout);
     std::fflush(stdout);
   }
@@ -180,12 +182,24 @@ class Bench {
   bool begun_ = false;
 };
 
+// Before the first measurement: a name that is wrong would be found after minutes.
+Status check_files(const std::vector<Contest>& contests) {
+  for (const Contest& contest : contests)
+    for (const BenchConfig& config : contest.configs)
+      if (config.synthetic.empty())
+        if (const auto file = open_model(config.engine.model); !file) return file.error();
+  return {};
+}
+
 }  // namespace
 
 Result<int> run_bench(const BenchFlags& flags) {
   auto contests = contests_of(flags);
   if (!contests) return usage(contests.error().message);
+  SMELT_CHECK(check_files(*contests));
+  if (flags.grammar) return run_grammar_bench(flags);
   if (flags.block) return run_block_bench(flags, *contests);
+  if (!flags.parallel.empty()) return run_parallel_bench(flags);
   Bench bench(flags, contests.take());
   SMELT_CHECK(bench.run());
   return interrupted() ? kExitInterrupted : 0;
@@ -194,27 +208,30 @@ Result<int> run_bench(const BenchFlags& flags) {
 Action declare_bench(CLI::App& app) {
   const auto flags = std::make_shared<BenchFlags>();
   declare_bench_flags(app, *flags);
-  const CLI::Option* repetitions =
-      app.add_option("-r,--repetitions", flags->repetitions,
-                     "how often each test runs; with --block 30 unless said otherwise")
-          ->type_name("N")
-          ->default_str("5")
-          ->check(whole_number(1, 100000));
+  const CLI::Option* repetitions = app.add_option("-r,--repetitions", flags->repetitions,
+                                                  "how often each test runs; with --block 30 unless said otherwise")
+                                       ->type_name("N")
+                                       ->default_str("5")
+                                       ->check(whole_number(1, 100000));
   app.add_flag("--block", flags->block,
                "time the parts of one transformer block (attention, router, experts, ...) in place "
                "of whole tests");
+  add_number_list(
+      app, "--parallel", flags->parallel, 1, kMostParallel, "N,...",
+      "time sequences that generate -n tokens side by side, each with -d tokens in its context, in place of "
+      "whole tests");
+  app.add_flag("--grammar", flags->grammar,
+               "time what a grammar adds to a token with the vocabulary of the model, in place of whole tests");
   app.add_option("-o,--output", flags->output, "form of the result: md, csv, json, jsonl")
       ->type_name("FORM")
       ->check(one_of({"md", "csv", "json", "jsonl"}));
   app.add_flag("--compile", flags->compile,
                "time compiling, too: cold, everything anew, and warm, from the kernel cache");
   app.add_flag("--no-warmup", flags->no_warmup, "count the first run of a test, too");
-  app.add_option("--vs", flags->versus, "a second configuration: flags that differ from the first")
-      ->type_name("FLAGS");
-  app.add_flag(
-      "--reload", flags->reload,
-      "with --vs: load each side anew for its turns, so that only one is in memory; this is "
-      "what happens anyway where both do not fit");
+  app.add_option("--vs", flags->versus, "a second configuration: flags that differ from the first")->type_name("FLAGS");
+  app.add_flag("--reload", flags->reload,
+               "with --vs: load each side anew for its turns, so that only one is in memory; this is "
+               "what happens anyway where both do not fit");
   app.footer(kExplanation);
   return [flags, repetitions] {
     if (flags->block && repetitions->count() == 0) flags->repetitions = 30;

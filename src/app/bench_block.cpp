@@ -4,12 +4,12 @@
 
 #include "app/bench_block_report.h"
 #include "app/bench_block_timer.h"
-#include "app/bench_cache_flush.h"
 #include "app/bench_rooflines.h"
 #include "app/bench_session.h"
 #include "app/command.h"
 #include "app/interrupt.h"
 #include "base/progress.h"
+#include "runtime/cache_flush.h"
 #include "runtime/target.h"
 
 namespace smelt {
@@ -17,14 +17,13 @@ namespace {
 
 // What all launches of a test have to do in one block. A prompt is read in chunks, each of which reads the weights
 // again.
-std::map<BlockPart, PartWork> work_of(const BenchSession& session, const BenchTest& test,
-                                      int64_t batch, int64_t layer) {
-  const int64_t total = test.total(), row = session.cache_row_bytes() / session.model().layers;
+std::map<BlockPart, PartWork> work_of(const BenchSession& session, const BenchTest& test, int64_t batch,
+                                      int64_t layer) {
+  const int64_t total = test.total(), row = session.cache_row_bytes() / session.model().numbers().layers;
   std::map<BlockPart, PartWork> sum;
   for (int64_t done = 0; done < total; done += batch) {
     const int64_t tokens = std::min(batch, total - done);
-    for (const auto& [part, work] :
-         work_of(layer, session.file(), session.model(), tokens, test.depth + done, row)) {
+    for (const auto& [part, work] : work_of(layer, session.file(), session.model(), tokens, test.depth + done, row)) {
       sum[part].bytes += work.bytes;
       sum[part].multiply_adds += work.multiply_adds;
     }
@@ -32,18 +31,15 @@ std::map<BlockPart, PartWork> work_of(const BenchSession& session, const BenchTe
   return sum;
 }
 
-constexpr int64_t kRunsBetweenMeasures =
-    10;  // of bandwidth; a block's time is short, so is a busy machine's mood
+constexpr int64_t kRunsBetweenMeasures = 10;  // of bandwidth; a block's time is short, so is a busy machine's mood
 
 // One test of one configuration under way.
 class BlockRun {
  public:
   BlockRun(const BenchConfig& config, const BenchTest& test, BenchSession& session)
       : session_(session), timer_(session) {
-    result_ = {.config = config,
-               .test = test,
-               .threads = session.threads(),
-               .bytes_between = session.stats().bytes_per_token};
+    result_ = {
+        .config = config, .test = test, .threads = session.threads(), .bytes_between = session.stats().bytes_per_token};
     for (const BlockKind& kind : block_kinds(session.file(), session.model())) {
       const auto work = work_of(session, test, config.batch, kind.layers[0]);
       BlockRow all{.block = kind.name, .layers = kind.layers.size()};
@@ -53,8 +49,7 @@ class BlockRun {
       }
       result_.rows.push_back(all);
       for (const auto& [part, w] : work)
-        result_.rows.push_back(
-            {.block = kind.name, .layers = kind.layers.size(), .part = part, .work = w});
+        result_.rows.push_back({.block = kind.name, .layers = kind.layers.size(), .part = part, .work = w});
       layers_.resize(result_.rows.size(), kind.layers);
     }
   }
@@ -74,8 +69,7 @@ class BlockRun {
   void compare_with(const BlockResult& first) {
     for (BlockRow& row : result_.rows)
       for (const BlockRow& other : first.rows)
-        if (other.block == row.block && other.part == row.part)
-          row.ratios = paired_ratios(row.seconds, other.seconds);
+        if (other.block == row.block && other.part == row.part) row.ratios = paired_ratios(row.seconds, other.seconds);
   }
 
   void finish() {
@@ -156,8 +150,7 @@ class BlockBench {
         if (runs[i]->result().emptied_caches) flushes[i]->run();
         SMELT_CHECK(runs[i]->run(r >= 0));
         progress_.add(1);
-        if (r % kRunsBetweenMeasures == kRunsBetweenMeasures - 1)
-          rooflines_.measure(sessions[i].threads());
+        if (r % kRunsBetweenMeasures == kRunsBetweenMeasures - 1) rooflines_.measure(sessions[i].threads());
       }
     for (size_t i = 0; i < runs.size(); ++i) {
       if (i > 0) runs[i]->compare_with(runs[0]->result());
@@ -166,7 +159,7 @@ class BlockBench {
       rooflines_.measure(result.threads);
       result.bandwidth = rooflines_.of(result.threads);
       result.arithmetic = rooflines_.arithmetic(result.threads);
-      result.cores = host_target().cores;
+      result.cores = thread_count(0);
       if (!std::exchange(begun_, true)) print(report_.begin());
       print(report_.result(result));
     }

@@ -7,7 +7,7 @@
 
 #include "engine/profile.h"
 #include "gguf/gguf.h"
-#include "model/hyperparameters.h"
+#include "model/model.h"
 
 namespace smelt {
 
@@ -26,8 +26,8 @@ struct BlockLaunch {
 // For a run that computes `tokens` tokens at once. One token is divided by the bytes of the weights, which it waits
 // for; many tokens by multiply-adds. Launches without weights (of the cache: attention) belong to the part before
 // them.
-std::vector<BlockLaunch> parts_of(const std::vector<PlanLaunch>& launches, const GgufFile& file,
-                                  const Hyperparameters& model, int64_t tokens);
+std::vector<BlockLaunch> parts_of(const std::vector<PlanLaunch>& launches, const GgufFile& file, const Model& model,
+                                  int64_t tokens);
 
 // What a part has to do at least, however it is computed.
 struct PartWork {
@@ -37,8 +37,7 @@ struct PartWork {
 
 // Of a layer, while `tokens` tokens at once follow after `position` others. A few tokens do not reach all experts: it
 // counts as many as they reach on average when each chooses at random.
-std::map<BlockPart, PartWork> work_of(int64_t layer, const GgufFile& file,
-                                      const Hyperparameters& model, int64_t tokens,
+std::map<BlockPart, PartWork> work_of(int64_t layer, const GgufFile& file, const Model& model, int64_t tokens,
                                       int64_t position, int64_t cache_row_bytes);
 
 // Layers that are alike: the same kind of network, and the same types of all tensors.
@@ -46,6 +45,6 @@ struct BlockKind {
   std::string name;  // "dense block", "MoE block", "MoE block, ffn_down_exps Q6_K"
   std::vector<int64_t> layers;
 };
-std::vector<BlockKind> block_kinds(const GgufFile& file, const Hyperparameters& model);
+std::vector<BlockKind> block_kinds(const GgufFile& file, const Model& model);
 
 }  // namespace smelt

@@ -42,16 +42,13 @@ Json json_of(const BlockResult& result, const BlockRow& row, bool versus) {
   return out;
 }
 
-std::string microseconds(double seconds) {
-  return text_of(seconds < 1e-4 ? "%.1f" : "%.0f", seconds * 1e6);
-}
+std::string microseconds(double seconds) { return text_of(seconds < 1e-4 ? "%.1f" : "%.0f", seconds * 1e6); }
 
 std::vector<std::string> cells_of(const BlockResult& result, const BlockRow& row) {
   const Sample time = sample_of(row.seconds);
   const double roofline = result.bandwidth > 0 ? row.bytes_per_second() / result.bandwidth : 0;
   const Sample ratio = sample_of(row.ratios);
-  const std::string shared =
-      row.part && row.shared_launches ? text_of(" (%d shared)", row.shared_launches) : "";
+  const std::string shared = row.part && row.shared_launches ? text_of(" (%d shared)", row.shared_launches) : "";
   return {row.part ? "" : row.block,
           part_name(row),
           microseconds(time.median),
@@ -62,18 +59,15 @@ std::vector<std::string> cells_of(const BlockResult& result, const BlockRow& row
           text_of("%.1f", row.bytes_per_second() / 1e9),
           text_of("%.0f %%", roofline * 100),
           text_of("%.0f", row.flops() / 1e9),
-          row.ratios.empty() ? ""
-                             : text_of("%.3fx (%.3f to %.3f)", ratio.median, ratio.p10, ratio.p90)};
+          row.ratios.empty() ? "" : text_of("%.3fx (%.3f to %.3f)", ratio.median, ratio.p10, ratio.p90)};
 }
 
 std::vector<Column> columns(const BlockResult& result, bool versus) {
   size_t width = 5;
   for (const BlockRow& row : result.rows) width = std::max(width, row.block.size());
-  std::vector<Column> out = {{"block", width, false},   {"part", 13, false},
-                             {"us", 7, true},           {"10 to 90 %", 16, true},
-                             {"share", 6, true},        {"kernels", 13, true},
-                             {"reads", 8, true},        {"GB/s", 6, true},
-                             {"of roofline", 11, true}, {"GFLOP/s", 7, true}};
+  std::vector<Column> out = {
+      {"block", width, false}, {"part", 13, false}, {"us", 7, true},   {"10 to 90 %", 16, true},  {"share", 6, true},
+      {"kernels", 13, true},   {"reads", 8, true},  {"GB/s", 6, true}, {"of roofline", 11, true}, {"GFLOP/s", 7, true}};
   if (versus) out.push_back({"against the first", 24, true});
   return out;
 }
@@ -88,8 +82,7 @@ std::string heading(const BlockResult& r) {
 // How cold the weights were, in a sentence.
 std::string coldness(const BlockResult& r) {
   const std::string caches = bytes_text(static_cast<uint64_t>(r.cache_bytes)) + " of caches";
-  if (r.emptied_caches)
-    return "weights come from memory: the " + caches + " are emptied before each run";
+  if (r.emptied_caches) return "weights come from memory: the " + caches + " are emptied before each run";
   return "weights come from memory: " + bytes_text(static_cast<uint64_t>(r.bytes_between)) +
          " are read between two uses of a block, against " + caches;
 }
@@ -128,15 +121,13 @@ std::string BlockReport::table(const BlockResult& result) const {
     out += table_line(cells_of(result, row), all);
     has_shared = has_shared || row.shared_launches > 0;
     if (!row.part)
-      kinds += (kinds.empty() ? "" : "; ") + row.block + ": " + std::to_string(result.runs) +
-               " runs of " + std::to_string(row.layers) + (row.layers == 1 ? " layer" : " layers");
+      kinds += (kinds.empty() ? "" : "; ") + row.block + ": " + std::to_string(result.runs) + " runs of " +
+               std::to_string(row.layers) + (row.layers == 1 ? " layer" : " layers");
   }
-  return out + "\n" + kinds + "\n" + coldness(result) +
-         text_of("; memory reads %.2f GB/s, ", result.bandwidth / 1e9) +
+  return out + "\n" + kinds + "\n" + coldness(result) + text_of("; memory reads %.2f GB/s, ", result.bandwidth / 1e9) +
          arithmetic_text(result.arithmetic) + "\n" + sharing_note(result.arithmetic, result.cores) +
          (has_shared ? std::string("a shared kernel's time is divided by ") +
-                           (result.test.total() > 1 ? "the multiply-adds" : "the bytes") +
-                           " of each part's weights\n"
+                           (result.test.total() > 1 ? "the multiply-adds" : "the bytes") + " of each part's weights\n"
                      : "") +
          "\n";
 }

@@ -19,8 +19,7 @@ struct BlockRow {
   size_t layers = 1;              // of that kind
   std::optional<BlockPart> part;  // none: all of the block
   std::vector<double> seconds;    // of one block, for each run and layer
-  std::vector<double>
-      ratios;  // with --vs, of the second configuration: how many times as fast, one by one
+  std::vector<double> ratios;     // with --vs, of the second configuration: how many times as fast, one by one
   PartWork work;
   int launches = 0;
   int shared_launches = 0;  // those of them that work for several parts

@@ -3,12 +3,11 @@
 namespace smelt {
 
 BlockTimer::BlockTimer(BenchSession& session) : session_(session) {
-  for (PlanKind plan : {PlanKind::Decode, PlanKind::Prefill})
-    plans_[plan] = session.session().launches(plan);
-  session.session().observe([this](const RunTimes& run) { listen(run); });
+  for (PlanKind plan : {PlanKind::Decode, PlanKind::Prefill}) plans_[plan] = session.session().loaded().launches(plan);
+  session.session().loaded().observe([this](const RunTimes& run) { listen(run); });
 }
 
-BlockTimer::~BlockTimer() { session_.session().observe({}); }
+BlockTimer::~BlockTimer() { session_.session().loaded().observe({}); }
 
 const std::vector<BlockLaunch>& BlockTimer::launches(PlanKind plan, int64_t tokens) {
   auto& parts = parts_[{plan, tokens}];

@@ -17,7 +17,7 @@ Result<BenchFlags> for_blocks(BenchFlags flags) {
   flags.tokens.resize(std::min<size_t>(flags.tokens.size(), 1));
   for (std::string& name : flags.synthetic) {
     SMELT_TRY(spec, parse_synthetic(name));
-    const int64_t layers = std::min(spec.shape.layers, kLayersForBlocks);
+    const int64_t layers = std::min(spec.model->numbers().layers, kLayersForBlocks);
     if (!spec.names_layers) name = spec.shape_name + ":" + spec.mix + ":" + std::to_string(layers);
   }
   return flags;
@@ -61,8 +61,7 @@ Result<std::vector<Contest>> contests_of(const BenchFlags& given) {
     other = std::move(adapted);
   }
   SMELT_TRY(other_tests, tests_of(other));
-  if (other_tests != tests)
-    return Error{where + "both sides run the same tests; leave out -p, -n, -pg and -d there"};
+  if (other_tests != tests) return Error{where + "both sides run the same tests; leave out -p, -n, -pg and -d there"};
   SMELT_TRY(others, configs_of(other));
   if (others.size() != contests.size())
     return Error{where + "it makes " + std::to_string(others.size()) + " configurations against " +

@@ -1,9 +1,13 @@
 #include "app/bench_flags.h"
 
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "app/checks.h"
+#include "app/model_names.h"
+#include "app/number_list.h"
 #include "app/synthetic_shapes.h"
 
 namespace smelt {
@@ -11,25 +15,43 @@ namespace {
 
 constexpr int64_t kMostTokens = int64_t{1} << 24;
 
+// Not two names with a comma between them.
+bool is_one_model(const std::string& given) { return given.starts_with(kFetch) || ::access(given.c_str(), F_OK) == 0; }
+
+std::vector<std::string> split_at_commas(const std::string& text) {
+  std::vector<std::string> parts;
+  for (size_t begin = 0; begin <= text.size();) {
+    const size_t comma = std::min(text.find(',', begin), text.size());
+    parts.push_back(text.substr(begin, comma - begin));
+    begin = comma + 1;
+  }
+  return parts;
+}
+
 // One argument of comma-separated values; the flag may also be given several times.
 template <class T>
 CLI::Option* add_list(CLI::App& app, const char* names, std::vector<T>& values, const char* type,
                       const std::string& help) {
-  return app.add_option(names, values, help)
-      ->type_name(type)
-      ->delimiter(',')
-      ->allow_extra_args(false);
+  return app.add_option(names, values, help)->type_name(type)->delimiter(',')->allow_extra_args(false);
 }
 
+// As a shell splits them: quotes keep a path with spaces together.
 std::vector<std::string> words_of(const std::string& text) {
   std::vector<std::string> words;
   std::string word;
-  for (char c : text + " ") {
-    if (c != ' ') {
+  char quote = 0;
+  bool begun = false;
+  for (const char c : text + " ") {
+    if (quote ? c == quote : c == '\'' || c == '"') {
+      quote = quote ? 0 : c;
+      begun = true;
+    } else if (quote || c != ' ') {
       word += c;
-    } else if (!word.empty()) {
+      begun = true;
+    } else if (begun) {
       words.push_back(word == "-pg" ? "--pg" : word);
       word.clear();
+      begun = false;
     }
   }
   return words;
@@ -38,42 +60,46 @@ std::vector<std::string> words_of(const std::string& text) {
 }  // namespace
 
 void declare_bench_flags(CLI::App& app, BenchFlags& flags) {
-  add_list(app, "-m,--model", flags.models, "FILE,...",
-           "GGUF files; without it, the model inside the program")
+  app.add_option("-m,--model", flags.models,
+                 "models; without it, the one inside the program; a file with a comma in "
+                 "its name has an -m to itself")
+      ->type_name("MODEL,...")
+      ->allow_extra_args(false)
       ->default_str("");
+  app.add_option_function<std::vector<std::string>>(
+         "--hf",
+         [&flags](const std::vector<std::string>& names) {
+           for (const std::string& name : names) flags.models.push_back(kFetch + name);
+         },
+         "models by name, fetched first if they are not there (also spelled -hf)")
+      ->type_name("NAME,...")
+      ->delimiter(',')
+      ->allow_extra_args(false);
   add_list(app, "--synthetic", flags.synthetic, "SHAPE:MIX,...",
            "models of random weights in memory, no file needed: glm-4.7-flash:q4_k_m, or its first "
-           "4 layers as glm-4.7-flash:q4_k_m:4; shapes: " +
-               listed(synthetic_shapes()) + "; mixes: " + listed(synthetic_mixes()) +
-               ", or one type such as q8_0")
+           "4 layers as glm-4.7-flash:q4_k_m:4; without a mix q4_k_m; shapes: " +
+               listed(synthetic_shapes()) + "; mixes: " + listed(synthetic_mixes()) + ", or one type such as q8_0")
       ->default_str("");
-  add_list(app, "-p,--n-prompt", flags.prompt, "N,...",
-           "tests ppN: tokens of a prompt, read in chunks; 0: none")
-      ->check(whole_number(0, kMostTokens));
-  add_list(app, "-n,--n-gen", flags.tokens, "N,...",
-           "tests tgN: tokens generated one after the other; 0: none")
-      ->check(whole_number(0, kMostTokens));
-  add_list(app, "--pg", flags.both, "P,N,...",
-           "tests ppP+tgN: a prompt, then tokens after it (also spelled -pg)")
-      ->check(whole_number(1, kMostTokens))
-      ->default_str("");
-  add_list(app, "-d,--n-depth", flags.depth, "N,...", "tokens in the context before a test begins")
-      ->check(whole_number(0, kMostTokens));
-  add_list(app, "-t,--threads", flags.threads, "N,...", "processor cores to use; 0: all")
-      ->check(whole_number(0, 4096));
-  add_list(app, "-b,--batch-size", flags.batch, "N,...",
-           "tokens of a prompt that are computed together")
-      ->check(whole_number(8, 1 << 16));
-  add_list(app, "--cache-type", flags.cache_types, "KIND,...",
-           "numbers of the attention cache: q8, f16 or f32")
+  add_number_list(app, "-p,--n-prompt", flags.prompt, 0, kMostTokens, "N,...",
+                  "tests ppN: tokens of a prompt, read in chunks; 0: none; 128-1024*2 is 128,256,512,1024, and "
+                  "128-512+128 is 128,256,384,512");
+  add_number_list(app, "-n,--n-gen", flags.tokens, 0, kMostTokens, "N,...",
+                  "tests tgN: tokens generated one after the other; 0: none");
+  add_number_list(app, "--pg", flags.both, 1, kMostTokens, "P,N,...",
+                  "tests ppP+tgN: a prompt, then tokens after it (also spelled -pg)");
+  add_number_list(app, "-d,--n-depth", flags.depth, 0, kMostTokens, "N,...",
+                  "tokens in the context before a test begins");
+  add_number_list(app, "-t,--threads", flags.threads, 0, most_threads(), "N,...", "processor cores to use; 0: all");
+  add_number_list(app, "-b,--batch-size", flags.batch, 8, 1 << 16, "N,...",
+                  "tokens of a prompt that are computed together");
+  add_list(app, "--cache-type", flags.cache_types, "KIND,...", "numbers of the attention cache: q8, f16 or f32")
       ->check(one_of({"q8", "f16", "f32"}));
-  add_list(app, "--activations", flags.activations, "KIND,...",
-           "numbers that weights are multiplied with: q8 or f32")
+  add_list(app, "--activations", flags.activations, "KIND,...", "numbers that weights are multiplied with: q8 or f32")
       ->check(one_of({"q8", "f32"}));
+  declare_device_flag(app, flags.device);
   app.add_flag("--no-repack", flags.no_repack,
                "read the weights in place instead of copying them into a faster layout");
-  app.add_flag("--no-kernel-cache", flags.no_kernel_cache,
-               "compile everything anew and leave nothing on disk");
+  app.add_flag("--no-kernel-cache", flags.no_kernel_cache, "compile everything anew and leave nothing on disk");
 }
 
 std::string name_of(const BenchTest& test) {
@@ -100,7 +126,7 @@ Result<BenchFlags> with_versus(const BenchFlags& base) {
   const auto take = [&](const char* name, auto& to, const auto& from) {
     if (app.get_option(name)->count() > 0) to = from;
   };
-  take("--model", out.models, given.models);
+  if (!given.models.empty()) out.models = given.models;  // of -m or --hf
   take("--synthetic", out.synthetic, given.synthetic);
   // Another model takes the place of the first one, wherever that came from.
   if (out.models.size() && given.synthetic.size() && given.models.empty()) out.models.clear();
@@ -113,6 +139,7 @@ Result<BenchFlags> with_versus(const BenchFlags& base) {
   take("--batch-size", out.batch, given.batch);
   take("--cache-type", out.cache_types, given.cache_types);
   take("--activations", out.activations, given.activations);
+  take("--device", out.device, given.device);
   take("--no-repack", out.no_repack, given.no_repack);
   take("--no-kernel-cache", out.no_kernel_cache, given.no_kernel_cache);
   return out;
@@ -121,12 +148,16 @@ Result<BenchFlags> with_versus(const BenchFlags& base) {
 std::string BenchConfig::model_name() const {
   if (!synthetic.empty()) return synthetic;
   if (engine.model.empty()) return "embedded model";
-  return engine.model.substr(engine.model.find_last_of('/') + 1);
+  const std::string name =
+      engine.model.starts_with(kFetch) ? engine.model.substr(std::string(kFetch).size()) : engine.model;
+  return name.substr(name.find_last_of('/') + 1);
 }
 
 Result<std::vector<BenchConfig>> configs_of(const BenchFlags& flags) {
   std::vector<BenchConfig> models;
-  for (const std::string& path : flags.models) models.push_back({.engine = {.model = path}});
+  for (const std::string& given : flags.models)
+    for (const std::string& path : is_one_model(given) ? std::vector{given} : split_at_commas(given))
+      models.push_back({.engine = {.model = path}});
   for (const std::string& name : flags.synthetic) {
     SMELT_TRY(spec, parse_synthetic(name));
     models.push_back({.synthetic = spec.name});
@@ -140,6 +171,7 @@ Result<std::vector<BenchConfig>> configs_of(const BenchFlags& flags) {
           for (int64_t threads : flags.threads) {
             config.engine.threads = static_cast<int>(threads);
             config.engine.cache_type = cache_type;
+            config.engine.device = flags.device;
             config.engine.activations = activations;
             config.engine.no_repack = flags.no_repack;
             config.batch = batch;
@@ -151,8 +183,7 @@ Result<std::vector<BenchConfig>> configs_of(const BenchFlags& flags) {
 }
 
 Result<std::vector<BenchTest>> tests_of(const BenchFlags& flags) {
-  if (flags.both.size() % 2)
-    return Error{"-pg: it takes pairs, such as 512,128: a prompt and the tokens after it"};
+  if (flags.both.size() % 2) return Error{"-pg: it takes pairs, such as 512,128: a prompt and the tokens after it"};
   std::vector<BenchTest> tests;
   for (int64_t depth : flags.depth) {
     for (int64_t prompt : flags.prompt)

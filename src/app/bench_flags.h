@@ -22,16 +22,19 @@ struct BenchFlags {
   std::vector<int64_t> tokens = {128};
   std::vector<int64_t> both;  // prompt and tokens in turn: p1, n1, p2, n2 ...
   std::vector<int64_t> depth = {0};
+  std::vector<int64_t> parallel;  // sequences that generate side by side, in place of whole tests
   std::vector<int64_t> threads = {0};
   std::vector<int64_t> batch = {512};
   std::vector<std::string> cache_types = {"q8"};
   std::vector<std::string> activations = {"q8"};
   int64_t repetitions = 5;
   std::string output = "md";
+  std::string device = "cpu";
   bool no_repack = false;
   bool no_kernel_cache = false;
   bool compile = false;  // times compiling, cold and warm
   bool block = false;    // times the parts of a block in place of whole tests
+  bool grammar = false;  // times masks of grammars in place of models
   bool no_warmup = false;
   std::string versus;   // flags of a second configuration, as one text
   bool reload = false;  // with versus: one side in memory at a time

@@ -19,9 +19,7 @@ Json json_of(const Sample& sample) {
           {"max", sample.max}};
 }
 
-Json optional_json(const std::optional<double>& value) {
-  return value ? Json(*value) : Json(nullptr);
-}
+Json optional_json(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
 
 // Whether kernels came from the kernel cache.
 const char* temperature(const SessionStats& stats) {
@@ -68,7 +66,7 @@ std::vector<std::string> cells_of(const BenchRow& row) {
           rate_text(rate.mean) + " ± " + rate_text(rate.deviation),
           rate_text(rate.median),
           speed ? text_of("%.2f", *speed / 1e9) : "",
-          share ? text_of("%.0f %%", *share * 100) : ""};
+          share ? share_text(*share) : ""};
 }
 
 std::string ratio_text(const std::vector<double>& ratios) {
@@ -79,8 +77,7 @@ std::string ratio_text(const std::vector<double>& ratios) {
 
 // What the machine could read changed while it was timed: the least and the most.
 std::string reads_text(const BenchRow& row) {
-  const double least =
-      row.reads.empty() ? row.bandwidth : *std::min_element(row.reads.begin(), row.reads.end());
+  const double least = row.reads.empty() ? row.bandwidth : *std::min_element(row.reads.begin(), row.reads.end());
   return (least < 0.98 * row.bandwidth ? text_of("%.2f to ", least / 1e9) : "") +
          text_of("%.2f GB/s", row.bandwidth / 1e9);
 }
@@ -103,8 +100,7 @@ std::vector<Column> columns(size_t model_width, bool versus) {
 
 }  // namespace
 
-Json fields_of(const std::string& model, const BenchConfig& config, const BenchTest& test,
-               int threads) {
+Json fields_of(const std::string& model, const BenchConfig& config, const BenchTest& test, int threads) {
   return {{"model", model},
           {"synthetic", !config.synthetic.empty()},
           {"configuration", config.label},
@@ -156,16 +152,14 @@ std::string configuration_lines(const BenchRow& row, int cores) {
   const SessionStats& s = row.stats;
   const std::string cold = row.cold_compile ? text_of("%.2f s cold, ", *row.cold_compile) : "";
   const std::string note = sharing_note(row.arithmetic, cores);
-  return row.model + ", " + std::to_string(row.threads) +
-         (row.threads == 1 ? " thread" : " threads") +
-         (row.config.label.empty() ? "" : " (" + row.config.label + ")") + ":\n  memory reads " +
-         reads_text(row) + ", " + arithmetic_text(row.arithmetic) + "\n" +
-         (note.empty() ? "" : "  " + note) + text_of("  %d kernels and ", s.kernels_per_token) +
-         bytes_text(static_cast<uint64_t>(s.bytes_per_token)) +
+  return row.model + ", " + std::to_string(row.threads) + (row.threads == 1 ? " thread" : " threads") +
+         (row.config.label.empty() ? "" : " (" + row.config.label + ")") + ":\n  memory reads " + reads_text(row) +
+         ", " + arithmetic_text(row.arithmetic) + "\n" + (note.empty() ? "" : "  " + note) +
+         text_of("  %d kernels and ", s.kernels_per_token) + bytes_text(static_cast<uint64_t>(s.bytes_per_token)) +
          " of weights a token, peak memory " + bytes_text(static_cast<uint64_t>(row.peak_memory)) +
          text_of("\n  load %.2f s, compile ", s.load_seconds) + cold +
-         text_of("%.2f s %s (%d kernels compiled, %d from the cache)\n", s.compile_seconds,
-                 temperature(s), s.kernels_compiled, s.kernels_cached);
+         text_of("%.2f s %s (%d kernels compiled, %d from the cache)\n", s.compile_seconds, temperature(s),
+                 s.kernels_compiled, s.kernels_cached);
 }
 
 }  // namespace smelt

@@ -20,9 +20,8 @@ struct BenchRow {
   std::string model;
   uint64_t file_bytes = 0;
   int threads = 0;
-  std::vector<double> rates;  // tokens per second, in the order of running
-  std::vector<double>
-      ratios;  // with --vs, of the second configuration: its rate over that of the first, run by run
+  std::vector<double> rates;   // tokens per second, in the order of running
+  std::vector<double> ratios;  // with --vs, of the second configuration: its rate over that of the first, run by run
   double bytes_per_token = 0;  // that decoding reads
   // Bytes per second that this machine read: the best that was measured, 0 if unknown, and about the time of each rate.
   double bandwidth = 0;
@@ -54,8 +53,8 @@ class BenchReport {
 };
 
 // The fields that rows of both kinds of benchmark begin with: what was measured.
-nlohmann::ordered_json fields_of(const std::string& model, const BenchConfig& config,
-                                 const BenchTest& test, int threads);
+nlohmann::ordered_json fields_of(const std::string& model, const BenchConfig& config, const BenchTest& test,
+                                 int threads);
 
 // What a table leaves out of a configuration, a line for each of machine, model and start. Another one where its
 // threads seem to share some of the `cores` that the program may use.

@@ -2,29 +2,24 @@
 
 #include <algorithm>
 
-#include "runtime/memory.h"
-#include "runtime/workers.h"
+#include "runtime/machine_rates.h"
 
 namespace smelt {
 
 void Rooflines::measure(int threads) {
   Measured& m = measured_[threads];
-  Workers workers(threads), one(1);
-  m.bandwidth_now = read_bandwidth(workers) * 1e9;
-  m.bandwidth = std::max(m.bandwidth, m.bandwidth_now);
-  if (!arithmetic_)
-    if (Result<Arithmetic> made = Arithmetic::make()) arithmetic_ = made.take();
-  if (arithmetic_) {
+  if (const auto rates = measure_rates(threads)) {
+    m.bandwidth_now = rates->bandwidth;
+    m.bandwidth = std::max(m.bandwidth, m.bandwidth_now);
     m.arithmetic.threads = threads;
-    m.arithmetic.add(arithmetic_->rate(one), arithmetic_->rate(workers));
+    m.arithmetic.add(rates->one_thread, rates->all_threads);
   }
   m.last = Clock::now();
 }
 
 void Rooflines::measure_between(int threads) {
   const auto found = measured_.find(threads);
-  if (found == measured_.end() || Clock::now() - found->second.last > std::chrono::seconds(1))
-    measure(threads);
+  if (found == measured_.end() || Clock::now() - found->second.last > std::chrono::seconds(1)) measure(threads);
 }
 
 }  // namespace smelt

@@ -4,20 +4,18 @@
 // about the run. Those who time measure again between their runs, so that both see the same minutes.
 #pragma once
 
-#include <chrono>
 #include <map>
-#include <optional>
 
 #include "app/arithmetic.h"
+#include "base/clock.h"
 
 namespace smelt {
 
 // By number of threads.
 class Rooflines {
  public:
-  void measure(int threads);  // 0.2 s
-  void measure_between(
-      int threads);  // the same unless it was done a moment ago: for runs that may be short
+  void measure(int threads);          // 0.2 s
+  void measure_between(int threads);  // the same unless it was done a moment ago: for runs that may be short
 
   // Bytes a second: the best that was seen, since other work on the machine can only take away from it.
   // REQUIRES: it was measured.
@@ -27,13 +25,11 @@ class Rooflines {
   const ArithmeticSeen& arithmetic(int threads) const { return measured_.at(threads).arithmetic; }
 
  private:
-  using Clock = std::chrono::steady_clock;
   struct Measured {
     double bandwidth = 0, bandwidth_now = 0;
     ArithmeticSeen arithmetic;
     Clock::time_point last;
   };
-  std::optional<Arithmetic> arithmetic_;  // none: not made yet, or it cannot be
   std::map<int, Measured> measured_;
 };
 

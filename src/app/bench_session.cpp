@@ -1,9 +1,5 @@
 #include "app/bench_session.h"
 
-#include <cstdio>
-#include <cstring>
-#include <fstream>
-
 #include "app/interrupt.h"
 #include "app/stopwatch.h"
 #include "base/progress.h"
@@ -19,8 +15,14 @@ Status append(Session& session, std::span<const int32_t> tokens) {
   return {};
 }
 
+Status extend(Session& session, int32_t token) {
+  SMELT_TRY(logits, session.extend(token, &interrupted()));
+  (void)logits;
+  return {};
+}
+
 // Seconds from a session's start to its first weight. It is told to stop there.
-Result<double> time_compile(const GgufFile& file, SessionOptions options, bool use_kernel_cache) {
+Result<double> time_compile(const GgufFile& file, EngineOptions options, bool use_kernel_cache) {
   options.use_kernel_cache = use_kernel_cache;
   std::atomic<bool> enough = false;
   double seconds = 0;
@@ -45,10 +47,11 @@ Result<double> time_compile(const GgufFile& file, SessionOptions options, bool u
 Result<BenchSession> BenchSession::open(const BenchConfig& config, int64_t context) {
   (void)interrupted();  // from here on Ctrl-C is asked for
   BenchSession out;
-  SMELT_CHECK(out.open_file(config));
-  SMELT_TRY(model, read_hyperparameters(out.file()));
+  SMELT_TRY(file, BenchFile::open(config));
+  out.file_ = std::move(file);
+  SMELT_TRY(model, read_model(out.file()));
   out.model_ = std::move(model);
-  SessionOptions options = session_options(config.engine);
+  EngineOptions options = session_options(config.engine);
   options.context = context;
   options.prefill_chunk = config.batch;
   options.use_kernel_cache = config.use_kernel_cache;
@@ -60,40 +63,22 @@ Result<BenchSession> BenchSession::open(const BenchConfig& config, int64_t conte
   }
   SMELT_TRY(session, open_session(out.file(), options));
   out.session_ = std::move(session);
-  if (out.synthetic_) {  // its source is mapped many times over, which would count as memory each time
-    out.synthetic_->release_pages();
-    reset_peak_memory();
-  }
+  out.file_.release_pages();
   out.threads_ = thread_count(config.engine.threads);
-  out.cache_row_bytes_ = smelt::cache_row_bytes(out.model_, options.cache_type);
+  out.cache_row_bytes_ = smelt::cache_row_bytes(*out.model_, options.cache_type);
   return out;
 }
 
-Status BenchSession::open_file(const BenchConfig& config) {
-  if (config.synthetic.empty()) {
-    SMELT_TRY(file, open_model(config.engine.model));
-    file_ = std::make_unique<GgufFile>(std::move(file));
-    return {};
-  }
-  SMELT_TRY(spec, parse_synthetic(config.synthetic));
-  SMELT_TRY(model, SyntheticModel::make(spec, config.engine.no_repack));
-  synthetic_ = std::move(model);
-  return {};
-}
-
 double BenchSession::bytes_per_token(const BenchTest& test) const {
-  const double behind =
-      static_cast<double>(test.depth + test.prompt) + static_cast<double>(test.tokens + 1) / 2;
-  return static_cast<double>(stats().bytes_per_token) +
-         behind * static_cast<double>(cache_row_bytes_);
+  const double behind = static_cast<double>(test.depth + test.prompt) + static_cast<double>(test.tokens + 1) / 2;
+  return static_cast<double>(stats().bytes_per_token) + behind * static_cast<double>(cache_row_bytes_);
 }
 
 // Random tokens: a model that talks to itself falls into a loop, keeps choosing the same experts and looks faster than
 // it is.
 std::vector<int32_t> BenchSession::random_tokens(int64_t count) {
   std::vector<int32_t> tokens(static_cast<size_t>(count));
-  for (int32_t& t : tokens)
-    t = static_cast<int32_t>(random_() % static_cast<uint64_t>(session_->vocabulary_size()));
+  for (int32_t& t : tokens) t = static_cast<int32_t>(random_() % static_cast<uint64_t>(session_->vocabulary_size()));
   return tokens;
 }
 
@@ -107,28 +92,11 @@ Status BenchSession::fill(int64_t depth) {
 Result<double> BenchSession::time(const BenchTest& test) {
   SMELT_CHECK(fill(test.depth));
   filled_ = test.depth;  // the test writes behind it
-  const std::vector<int32_t> prompt = random_tokens(test.prompt),
-                             tokens = random_tokens(test.tokens);
+  const std::vector<int32_t> prompt = random_tokens(test.prompt), tokens = random_tokens(test.tokens);
   Stopwatch watch;
   if (!prompt.empty()) SMELT_CHECK(append(*session_, prompt));
-  for (const int32_t& token : tokens) SMELT_CHECK(append(*session_, {&token, 1}));
+  for (const int32_t& token : tokens) SMELT_CHECK(extend(*session_, token));
   return watch.lap();
-}
-
-int64_t peak_memory() {
-  std::ifstream status("/proc/self/status");
-  for (std::string line; std::getline(status, line);) {
-    long long kilobytes = 0;
-    if (std::sscanf(line.c_str(), "VmHWM: %lld", &kilobytes) == 1) return kilobytes * 1024;
-  }
-  return 0;
-}
-
-void reset_peak_memory() {
-  if (std::FILE* file = std::fopen("/proc/self/clear_refs", "w")) {
-    std::fputs("5", file);
-    std::fclose(file);
-  }
 }
 
 }  // namespace smelt

@@ -5,9 +5,8 @@
 #include <optional>
 #include <random>
 
-#include "app/bench_flags.h"
-#include "app/synthetic_model.h"
-#include "model/hyperparameters.h"
+#include "app/bench_file.h"
+#include "model/model.h"
 
 namespace smelt {
 
@@ -23,21 +22,19 @@ class BenchSession {
 
   Session& session() { return *session_; }
   const SessionStats& stats() const { return session_->stats(); }
-  const GgufFile& file() const { return synthetic_ ? synthetic_->file() : *file_; }
-  const Hyperparameters& model() const { return model_; }
+  const GgufFile& file() const { return file_.file(); }
+  const Model& model() const { return *model_; }
   std::optional<double> cold_compile() const { return cold_compile_; }  // seconds, if asked for
   int64_t cache_row_bytes() const { return cache_row_bytes_; }
   int threads() const { return threads_; }
 
  private:
   BenchSession() = default;
-  Status open_file(const BenchConfig& config);
   Status fill(int64_t depth);
   std::vector<int32_t> random_tokens(int64_t count);
 
-  std::unique_ptr<SyntheticModel> synthetic_;  // this or
-  std::unique_ptr<GgufFile> file_;             // that
-  Hyperparameters model_;
+  BenchFile file_;
+  std::shared_ptr<const Model> model_;
   std::unique_ptr<Session> session_;
   std::mt19937_64 random_;  // the same tokens in every run of the program
   std::optional<double> cold_compile_;
@@ -45,9 +42,5 @@ class BenchSession {
   int64_t filled_ = 0;           // the first so many positions hold what fill() put there
   int64_t cache_row_bytes_ = 0;  // of all layers
 };
-
-// Bytes of this process's memory that were resident at once, since the last reset.
-int64_t peak_memory();
-void reset_peak_memory();  // where the system cannot, the peak of the whole process stays
 
 }  // namespace smelt

@@ -11,24 +11,21 @@ using Json = nlohmann::ordered_json;
 using Fields = std::vector<std::pair<std::string, std::string>>;
 
 std::string padded(const std::string& cell, const Column& column) {
-  const auto shown = static_cast<size_t>(
-      std::count_if(cell.begin(), cell.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+  const auto shown =
+      static_cast<size_t>(std::count_if(cell.begin(), cell.end(), [](char c) { return (c & 0xC0) != 0x80; }));
   const std::string space(column.width > shown ? column.width - shown : 0, ' ');
   return column.right ? space + cell : cell + space;
 }
 
 void flatten(const Json& value, const std::string& name, Fields& fields) {
   if (value.is_object()) {
-    for (const auto& [key, inner] : value.items())
-      flatten(inner, name.empty() ? key : name + "." + key, fields);
+    for (const auto& [key, inner] : value.items()) flatten(inner, name.empty() ? key : name + "." + key, fields);
   } else if (value.is_array()) {
     std::string list;
     for (const Json& item : value) list += (list.empty() ? "" : " ") + item.dump();
     fields.emplace_back(name, list);
   } else {
-    fields.emplace_back(name, value.is_null()     ? ""
-                              : value.is_string() ? value.get<std::string>()
-                                                  : value.dump());
+    fields.emplace_back(name, value.is_null() ? "" : value.is_string() ? value.get<std::string>() : value.dump());
   }
 }
 
@@ -41,8 +38,7 @@ std::string quoted(const std::string& field) {
 
 std::string csv_line(const Fields& fields, bool header) {
   std::string line;
-  for (const auto& [name, value] : fields)
-    line += (line.empty() ? "" : ",") + quoted(header ? name : value);
+  for (const auto& [name, value] : fields) line += (line.empty() ? "" : ",") + quoted(header ? name : value);
   return line + "\n";
 }
 

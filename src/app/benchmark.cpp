@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <random>
 
+#include "app/cache_size.h"
 #include "app/command.h"
 #include "app/interrupt.h"
 #include "app/statistics.h"
@@ -26,8 +27,7 @@ class TokenSource {
 };
 
 Status step(Session& session, int32_t token) {
-  if (session.position() == session.context()) session.reset();
-  SMELT_TRY(logits, session.append({&token, 1}, &interrupted()));
+  SMELT_TRY(logits, session.extend(token, &interrupted()));
   (void)logits;
   return {};
 }
@@ -37,6 +37,10 @@ Status step(Session& session, int32_t token) {
 Result<int> run_benchmark(const EngineFlags& flags, int tokens) {
   SMELT_TRY(engine, open_engine(flags));
   Session& session = *engine.session;
+  if (kWarmUpSteps + tokens > session.context())
+    return Error{"[run] --benchmark: " + std::to_string(tokens) + " tokens, and " + std::to_string(kWarmUpSteps) +
+                 " to warm up, do not fit a context of " + std::to_string(session.context()) +
+                 "; make it longer with -c, or time fewer"};
   TokenSource source(session.vocabulary_size());
   std::vector<double> seconds;
   for (int i = 0; i < kWarmUpSteps + tokens && !interrupted(); ++i) {
@@ -47,8 +51,9 @@ Result<int> run_benchmark(const EngineFlags& flags, int tokens) {
     SMELT_CHECK(done);
     if (i >= kWarmUpSteps) seconds.push_back(watch.lap());
   }
+  const uint64_t cache_row = cache_bytes_per_token(*engine.file, flags.cache_type).value_or(0);
   std::printf("%s\n", load_line(session.stats()).c_str());
-  if (!seconds.empty()) std::printf("%s\n", benchmark_line(session.stats(), seconds).c_str());
+  if (!seconds.empty()) std::printf("%s\n", benchmark_line(session.stats(), seconds, cache_row).c_str());
   return interrupted() ? kExitInterrupted : 0;
 }
 

@@ -13,6 +13,10 @@ using Check = std::function<std::string(const std::string&)>;
 
 Check whole_number(int64_t min, int64_t max);
 Check number(double min, double max);
+Check not_empty();
+// 0, or as many threads as can still make progress on this machine's cores: workers wait by spinning.
+Check thread_number();
+int most_threads();
 Check one_of(std::initializer_list<const char*> names);
 
 }  // namespace smelt

@@ -1,102 +1,129 @@
 #include "app/cli.h"
 
-#include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 
-#include "app/command.h"
-#include "app/help_format.h"
+#include "app/command_line.h"
+#include "app/failures.h"
+#include "app/foreign_flags.h"
 #include "app/interrupt.h"
+#include "app/model_names.h"
+#include "app/usual_checks.h"
 #include "base/options.h"
 
 namespace smelt {
 namespace {
 
-struct Command {
-  const char* name;
-  const char* summary;
-  Action (*declare)(CLI::App&);
-};
+using Words = std::vector<std::string>;
 
-constexpr Command kCommands[] = {
-    {"run", "write text after a prompt", declare_run},
-    {"inspect", "show what is in a model file: metadata, tensors, bytes per token, memory",
-     declare_inspect},
-    {"tokenize", "turn text into token ids", declare_tokenize},
-    {"logits", "write the logits after a list of token ids", declare_logits},
-    {"perplexity", "measure how well a model predicts a text", declare_perplexity},
-    {"bench", "measure the speed of prompts and of decoding", declare_bench},
-    {"profile", "show where the time goes, kernel by kernel", declare_profile},
-    {"tune", "search for faster kernels and keep them for every later start", declare_tune},
-    {"replay", "repeat one kernel dumped with DUMP=dir", declare_replay},
-};
-
-constexpr const char* kDescription =
-    "smelt runs large language models from GGUF files. It compiles the model into machine code\n"
-    "for this machine's processor, with its own tensor compiler.\n";
-
-constexpr const char* kExamples =
-    "Examples:\n"
-    "  smelt run                                   a story by the small model inside the program\n"
-    "  smelt run -p \"Once upon a time\" -n 100      the same with your own beginning\n"
-    "  smelt run -m model.gguf -f prompt.txt       another model, the prompt from a file\n"
-    "  smelt inspect model.gguf                    what is in a file and what it will cost to run\n"
-    "\n`smelt COMMAND --help` shows the options of a command.\n";
-
-// llama-bench's spelling, which would be read as `-p g`.
-void spell_out_pg(int argc, char** argv) {
-  static char spelled_out[] = "--pg";
-  if (argc < 2 || std::string_view(argv[1]) != "bench") return;
-  for (int i = 2; i < argc; ++i)
-    if (std::string_view(argv[i]) == "-pg") argv[i] = spelled_out;
-}
-
-int usage_error(const CLI::App& app, const std::string& message) {
-  const auto used = app.get_subcommands();
-  const std::string command = used.empty() ? "" : used.front()->get_name() + " ";
-  std::fprintf(stderr, "smelt: %s\nTry `smelt %s--help`.\n", message.c_str(), command.c_str());
+int usage_error(const std::string& command, const std::string& message) {
+  std::fprintf(stderr, "smelt: %s\nTry `smelt %s--help`.\n", message.c_str(),
+               command.empty() ? "" : (command + " ").c_str());
   return kExitUsage;
 }
 
-int finish(const Result<int>& outcome) {
-  if (outcome) return *outcome;
-  // What was stopped has been said where it stopped.
-  if (was_interrupted() && outcome.error().message.ends_with("] interrupted"))
-    return kExitInterrupted;
-  std::fprintf(stderr, "smelt: %s\n", outcome.error().message.c_str());
+int world_error(const Error& error) {
+  std::fprintf(stderr, "smelt: %s\n", without_tag(error.message).c_str());
   return kExitWorld;
+}
+
+std::string unknown_command(const std::string& word, const CommandLine& line) {
+  const std::string meant = nearest(word, line.names());
+  return "'" + word + "' is neither a command, nor a file, nor a model on this machine" +
+         (meant.empty() ? "" : "; did you mean `smelt " + meant + "`?");
+}
+
+std::string listed_words(const Words& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : " ") + word;
+  return text;
+}
+
+// Words that no option takes, in the order of the command line.
+std::string unexpected(const CLI::App& command) {
+  const Words words = command.remaining();
+  if (words.empty()) return "there is a word too many";
+  if (words[0].size() < 2 || words[0][0] != '-') return "nothing takes '" + listed_words(words) + "'; quote texts";
+  Words known;
+  for (const CLI::Option* option : command.get_options())
+    for (const std::string& name : option->get_lnames()) known.push_back("--" + name);
+  const std::string flag = words[0].substr(0, words[0].find('='));
+  const std::string meant = nearest(flag, known);
+  return "there is no option " + flag + (meant.empty() ? "" : "; did you mean " + meant + "?");
+}
+
+std::string parse_message(const CLI::App& command, const CLI::ParseError& error) {
+  if (dynamic_cast<const CLI::ExtrasError*>(&error)) return unexpected(command);
+  const std::string message = error.what();
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error))
+    return message.substr(0, message.find(':')) + ": its value is missing, or there are too many";
+  return message;
+}
+
+// `smelt MODEL "prompt"` is `smelt run MODEL "prompt"`.
+void put_run_in_front(Words& words, const CommandLine& line) {
+  if (words.empty() || words[0].empty() || words[0][0] == '-' || line.command(words[0])) return;
+  if (names_a_model(words[0])) words.insert(words.begin(), "run");
+}
+
+Result<Words> in_our_words(const Words& words, CLI::App& command) {
+  const auto has = [&](const std::string& spelling) { return command.get_option_no_throw(spelling) != nullptr; };
+  return in_our_spelling(Words(words.begin() + 1, words.end()), has);
+}
+
+// What was printed has reached its reader, or the exit code says that it has not.
+int with_output_written(int code) {
+  if (std::fflush(stdout) == 0 && !std::ferror(stdout)) return code;
+  if (code == kExitInterrupted) return code;
+  return world_error({"standard output cannot be written; is the disk full?"});
+}
+
+int finish(const Result<int>& outcome) {
+  if (outcome) return with_output_written(*outcome);
+  // What was stopped has been said where it stopped.
+  if (was_interrupted() && outcome.error().message.ends_with("] interrupted")) return kExitInterrupted;
+  std::fflush(stdout);
+  return world_error(outcome.error());
+}
+
+int run_action(const Action& action) {
+  if (const Status environment = check_environment(); !environment) {
+    std::fprintf(stderr, "smelt: %s\n", without_tag(environment.error().message).c_str());
+    return kExitUsage;
+  }
+  if (const Status usable = check_switches(); !usable) return world_error(usable.error());
+  const int code = finish(action());
+  note_idle_switches();
+  return code;
 }
 
 }  // namespace
 
 int run_command_line(int argc, char** argv) {
-  if (const Status environment = check_environment(); !environment) {
-    std::fprintf(stderr, "smelt: %s\n", environment.error().message.c_str());
-    return kExitUsage;
+  explain_sudden_failures();
+  CommandLine line;
+  Words words(argv + std::min(argc, 1), argv + argc);
+  put_run_in_front(words, line);
+  CLI::App* command = words.empty() ? nullptr : line.command(words[0]);
+  const std::string name = command ? command->get_name() : "";
+  if (command) {
+    auto ours = in_our_words(words, *command);
+    if (!ours) return usage_error(name, ours.error().message);
+    ours->insert(ours->begin(), name);
+    words = ours.take();
+  } else if (!words.empty() && words[0].size() > 0 && words[0][0] != '-') {
+    return usage_error("", unknown_command(words[0], line));
   }
-  CLI::App app{kDescription, "smelt"};
-  app.footer(kExamples + ("\nEnvironment variables:\n" + options_help()));
-  app.set_version_flag("--version", "smelt " SMELT_VERSION);
-  app.require_subcommand(0, 1);  // none: our own message
-  app.formatter(std::make_shared<HelpFormat>());
-  std::vector<std::pair<CLI::App*, Action>> commands;
-  for (const Command& command : kCommands) {
-    CLI::App* sub = app.add_subcommand(command.name, command.summary);
-    sub->group("Commands");
-    sub->option_defaults()->always_capture_default();
-    commands.emplace_back(sub, command.declare(*sub));
-  }
-  spell_out_pg(argc, argv);
   try {
-    app.parse(argc, argv);
+    line.app.parse(Words(words.rbegin(), words.rend()));  // CLI11 takes the last one first
   } catch (const CLI::Success& help_or_version) {
-    return app.exit(help_or_version);
+    return with_output_written(line.app.exit(help_or_version));
   } catch (const CLI::ParseError& error) {
-    return usage_error(app, error.what());
+    return usage_error(name, parse_message(command ? *command : line.app, error));
   }
-  for (const auto& [sub, action] : commands) {
-    if (sub->parsed()) return finish(action());
-  }
-  return usage_error(app, "no command given");
+  for (const auto& [sub, action] : line.commands)
+    if (sub->parsed()) return run_action(action);
+  return usage_error("", "no command given");
 }
 
 }  // namespace smelt

@@ -17,7 +17,11 @@ namespace smelt {
 using Action = std::function<Result<int>()>;
 
 Action declare_run(CLI::App& app);
+Action declare_chat(CLI::App& app);
+Action declare_serve(CLI::App& app);
+Action declare_template(CLI::App& app);
 Action declare_tokenize(CLI::App& app);
+Action declare_detokenize(CLI::App& app);
 Action declare_inspect(CLI::App& app);
 Action declare_logits(CLI::App& app);
 Action declare_perplexity(CLI::App& app);
@@ -25,6 +29,14 @@ Action declare_bench(CLI::App& app);
 Action declare_profile(CLI::App& app);
 Action declare_tune(CLI::App& app);
 Action declare_replay(CLI::App& app);
+Action declare_devices(CLI::App& app);
+Action declare_machines(CLI::App& app);
+Action declare_pull(CLI::App& app);
+Action declare_list(CLI::App& app);
+Action declare_show(CLI::App& app);
+Action declare_rm(CLI::App& app);
+Action declare_cache(CLI::App& app);
+Action declare_completion(CLI::App& app);
 
 constexpr int kExitWorld = 1;          // a file, a model, a device is not as it should be
 constexpr int kExitUsage = 2;          // the command line is wrong

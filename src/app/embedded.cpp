@@ -5,8 +5,6 @@ extern "C" const std::byte smelt_embedded_model_end[];
 
 namespace smelt {
 
-std::span<const std::byte> embedded_model() {
-  return {smelt_embedded_model_begin, smelt_embedded_model_end};
-}
+std::span<const std::byte> embedded_model() { return {smelt_embedded_model_begin, smelt_embedded_model_end}; }
 
 }  // namespace smelt

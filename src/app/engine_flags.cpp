@@ -5,7 +5,11 @@
 #include "app/checks.h"
 #include "app/embedded.h"
 #include "app/interrupt.h"
+#include "app/model_names.h"
 #include "app/opening.h"
+#include "app/usual_checks.h"
+#include "runtime/devices.h"
+#include "runtime/target.h"
 
 namespace smelt {
 namespace {
@@ -15,6 +19,7 @@ namespace {
 template <class Open>
 auto until_interrupted(const Open& open) {
   (void)interrupted();
+  note_unusable_cache();
   Opening opening;
   auto opened = [&] {
     const EndSoon end_soon([&] { opening.say_where_it_stopped(); });
@@ -28,49 +33,74 @@ DType cache_type_of(const std::string& name) {
   return name == "q8" ? DType::U8 : name == "f32" ? DType::F32 : DType::F16;
 }
 
+void note_crowded_cores(int threads) {
+  const int cores = thread_count(0);
+  if (threads > cores)
+    std::fprintf(stderr, "smelt: -t %d: this program may use %d %s; threads that take turns are slow\n", threads, cores,
+                 cores == 1 ? "core" : "cores");
+}
+
 }  // namespace
 
 void declare_model_flag(CLI::App& app, std::string& model) {
   app.add_option("-m,--model", model,
-                 "GGUF file, or the first shard of one; without it, the model inside the program")
-      ->type_name("FILE");
+                 "GGUF file, the first shard of one, or the name of a model (smelt list); without it, the model inside "
+                 "the program")
+      ->type_name("MODEL")
+      ->check(not_empty());
+  app.add_option_function<std::string>(
+         "--hf", [&model](const std::string& name) { model = kFetch + name; },
+         "the same by name, user/repo:QUANT or a short one, fetched first if it is not there (also spelled -hf)")
+      ->type_name("NAME");
+}
+
+void declare_device_flag(CLI::App& app, std::string& device) {
+  app.add_option("--device", device, "what to compute on: cpu, cuda (the first GPU) or cuda:N; see `smelt devices`")
+      ->type_name("NAME")
+      ->check([](const std::string& name) {
+        return is_device_name(name) ? std::string() : "there is no device " + name + "; use cpu, cuda or cuda:N";
+      });
 }
 
 void declare_engine_flags(CLI::App& app, EngineFlags& flags) {
   declare_model_flag(app, flags.model);
-  app.add_option("-c,--ctx-size", flags.context,
-                 "tokens of context; 0: what the model was made for, at most 4096")
+  app.add_option("-c,--ctx-size", flags.context, "tokens of context; 0: what the model was made for, at most 4096")
       ->type_name("N")
       ->check(whole_number(0, int64_t{1} << 30));
   app.add_option("-t,--threads", flags.threads, "processor cores to use; 0: all")
       ->type_name("N")
-      ->check(whole_number(0, 4096));
+      ->check(thread_number());
   app.add_flag("--no-repack", flags.no_repack,
                "read the weights in place, from the mapped file, instead of copying them into a "
                "faster layout");
   app.add_flag("--pack-cache", flags.pack_cache,
                "keep these copies on disk, in the cache folder, so that the next start maps them");
-  app.add_option(
-         "--cache-type", flags.cache_type,
-         "numbers of the attention cache: q8, bytes with a scale for each row, fastest with long "
-         "contexts; f16; or f32, exact")
+  app.add_option("--cache-type", flags.cache_type,
+                 "numbers of the attention cache: q8, bytes with a scale for each row, fastest with long "
+                 "contexts; f16; or f32, exact. q8 keeps keys in two orders, so that it takes 5 % less memory than "
+                 "f16, not half")
       ->type_name("KIND")
       ->check(one_of({"q8", "f16", "f32"}));
-  app.add_option(
-         "--activations", flags.activations,
-         "numbers that quantised weights are multiplied with: q8, integers with a scale for "
-         "each block of up to 128, or f32, slower and exact")
+  app.add_option("--activations", flags.activations,
+                 "numbers that quantised weights are multiplied with: q8, integers with a scale for "
+                 "each block of up to 128, or f32, slower; with --cache-type f32 exact")
       ->type_name("KIND")
       ->check(one_of({"q8", "f32"}));
 }
 
 Result<GgufFile> open_model(const std::string& path) {
-  if (!path.empty()) return GgufFile::open(path);
+  if (!path.empty()) {
+    SMELT_TRY(file, model_path(path));
+    auto opened = GgufFile::open(file);
+    if (opened || opened.error().message.find(file) != std::string::npos) return opened;
+    return Error{file + ": " + without_tag(opened.error().message)};
+  }
   return GgufFile::open_memory(embedded_model(), "embedded model");
 }
 
-SessionOptions session_options(const EngineFlags& flags) {
-  SessionOptions options;
+EngineOptions session_options(const EngineFlags& flags) {
+  EngineOptions options;
+  options.device = flags.device;
   options.threads = flags.threads;
   options.context = flags.context;
   options.repack = !flags.no_repack;
@@ -80,14 +110,18 @@ SessionOptions session_options(const EngineFlags& flags) {
   return options;
 }
 
-Result<std::unique_ptr<Session>> open_session(const GgufFile& file, const SessionOptions& options) {
-  return until_interrupted(
-      [&](Opening& opening) { return Session::open(file, options, opening.hooks()); });
+Result<std::unique_ptr<Session>> open_session(const GgufFile& file, const EngineOptions& options) {
+  return until_interrupted([&](Opening& opening) { return Session::open(file, options, opening.hooks()); });
 }
 
-Result<Engine> open_engine(const EngineFlags& flags) {
-  return until_interrupted([&](Opening& opening) -> Result<Engine> {
-    Engine engine;
+Result<std::unique_ptr<Engine>> open_sequences(const GgufFile& file, const EngineOptions& options) {
+  return until_interrupted([&](Opening& opening) { return Engine::open(file, options, opening.hooks()); });
+}
+
+Result<OpenedModel> open_engine(const EngineFlags& flags) {
+  note_crowded_cores(flags.threads);
+  return until_interrupted([&](Opening& opening) -> Result<OpenedModel> {
+    OpenedModel engine;
     SMELT_TRY(file, open_model(flags.model));
     engine.file = std::make_unique<GgufFile>(std::move(file));
     SMELT_TRY(tokenizer, Tokenizer::from_gguf(*engine.file));

@@ -17,6 +17,7 @@ namespace smelt {
 
 struct EngineFlags {
   std::string model;  // empty: the embedded model
+  std::string device = "cpu";
   int threads = 0;
   int64_t context = 0;
   bool no_repack = false;
@@ -26,24 +27,28 @@ struct EngineFlags {
 };
 
 void declare_model_flag(CLI::App& app, std::string& model);
+// --device, of the commands that can run elsewhere than on the processor.
+void declare_device_flag(CLI::App& app, std::string& device);
 void declare_engine_flags(CLI::App& app, EngineFlags& flags);
 
 // The file of `-m`, or the embedded model where `path` is empty.
 Result<GgufFile> open_model(const std::string& path);
 
-SessionOptions session_options(const EngineFlags& flags);
+EngineOptions session_options(const EngineFlags& flags);
 
-// Session::open; its notes, and on a terminal its progress, are seen on stderr. Ctrl-C ends it within 0.2 s.
-Result<std::unique_ptr<Session>> open_session(const GgufFile& file, const SessionOptions& options);
+// Session::open and Engine::open; their notes, and on a terminal their progress, are seen on stderr. Ctrl-C ends them
+// within 0.2 s.
+Result<std::unique_ptr<Session>> open_session(const GgufFile& file, const EngineOptions& options);
+Result<std::unique_ptr<Engine>> open_sequences(const GgufFile& file, const EngineOptions& options);
 
 // Members are destroyed last to first, and each one uses those before it.
-struct Engine {
+struct OpenedModel {
   std::unique_ptr<GgufFile> file;
   std::unique_ptr<Tokenizer> tokenizer;
   std::unique_ptr<Session> session;
 };
 
 // Opens the model; compiling shows its progress on stderr.
-Result<Engine> open_engine(const EngineFlags& flags);
+Result<OpenedModel> open_engine(const EngineFlags& flags);
 
 }  // namespace smelt

@@ -4,16 +4,20 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
+#include <vector>
 
 #include "base/result.h"
 #include "engine/sampler.h"
 #include "engine/session.h"
+#include "grammar/constraint.h"
 #include "text/tokenizer.h"
 
 namespace smelt {
 
-enum class StopReason { length, stop_token, context_full, interrupted };
+// complete: by the constraint; unwanted: by whoever the tokens were given to.
+enum class StopReason { length, stop_token, complete, context_full, interrupted, unwanted };
 
 struct Generation {
   StopReason stopped = StopReason::length;
@@ -25,15 +29,16 @@ struct Generation {
 };
 
 struct GenerateOptions {
-  int64_t max_tokens = 256;  // negative: until a stop token or a full context
-  bool ignore_stop = false;  // stop tokens are given out like any other
+  int64_t max_tokens = 256;                   // negative: until a stop token or a full context
+  bool ignore_stop = false;                   // stop tokens are given out like any other
+  std::optional<std::vector<int32_t>> stops;  // ascending, in place of the tokenizer's
+  Constraint* constraint = nullptr;           // what the text has to be; stop tokens may come where it may end
 };
 
-// Appends `prompt` and gives each new token to `emit`. A cancelled run is not an Error: it ends as `interrupted`.
-// REQUIRES: the prompt is not empty and fits the context; `sampler` has seen it.
+// Appends `prompt` and gives each new token to `emit`, until that says false: nobody wants more. A cancelled run is not
+// an Error: it ends as `interrupted`. REQUIRES: the prompt is not empty and fits the context; `sampler` has seen it.
 Result<Generation> generate(Session& session, const Tokenizer& tokenizer, Sampler& sampler,
                             std::span<const int32_t> prompt, const GenerateOptions& options,
-                            const std::function<void(int32_t)>& emit,
-                            const std::atomic<bool>& cancel);
+                            const std::function<bool(int32_t)>& emit, const std::atomic<bool>& cancel);
 
 }  // namespace smelt

@@ -1,6 +1,6 @@
 #include "app/help_format.h"
 
-#include <sstream>
+#include "app/wrapped.h"
 
 namespace smelt {
 namespace {
@@ -10,8 +10,7 @@ constexpr size_t kWidth = 100;
 
 // Defaults of lists come as "[512]".
 std::string without_brackets(std::string text) {
-  if (text.size() >= 2 && text.front() == '[' && text.back() == ']')
-    text = text.substr(1, text.size() - 2);
+  if (text.size() >= 2 && text.front() == '[' && text.back() == ']') text = text.substr(1, text.size() - 2);
   return text;
 }
 
@@ -41,24 +40,8 @@ std::string HelpFormat::make_option_opts(const CLI::Option* option) const {
 // Flags that turn something off carry "{false}" in their name.
 std::string HelpFormat::make_option_name(const CLI::Option* option, bool is_positional) const {
   std::string name = CLI::Formatter::make_option_name(option, is_positional);
-  if (const size_t brace = name.find('{'); brace != std::string::npos)
-    name.erase(brace, name.find('}') - brace + 1);
+  if (const size_t brace = name.find('{'); brace != std::string::npos) name.erase(brace, name.find('}') - brace + 1);
   return name;
-}
-
-std::string wrapped(const std::string& text, size_t width, size_t indent) {
-  std::istringstream words(text);
-  std::string out;
-  size_t column = 0;
-  for (std::string word; words >> word;) {
-    if (column > 0 && column + 1 + word.size() > width) {
-      out += "\n" + std::string(indent, ' ');
-      column = 0;
-    }
-    out += (column > 0 ? " " : "") + word;
-    column += (column > 0 ? 1 : 0) + word.size();
-  }
-  return out;
 }
 
 }  // namespace smelt

@@ -17,8 +17,4 @@ class HelpFormat : public CLI::Formatter {
   std::string make_option_name(const CLI::Option* option, bool is_positional) const override;
 };
 
-// `text` in lines of at most `width` columns, all but the first behind `indent` spaces. A longer word keeps a line to
-// itself.
-std::string wrapped(const std::string& text, size_t width, size_t indent);
-
 }  // namespace smelt

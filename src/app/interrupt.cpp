@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <system_error>
 #include <utility>
 
 #include "app/command.h"
@@ -13,8 +14,7 @@ namespace smelt {
 namespace {
 
 constexpr auto kLook = std::chrono::milliseconds(10);
-constexpr auto kGrace =
-    std::chrono::milliseconds(50);  // giving back the memory of a model takes longer
+constexpr auto kGrace = std::chrono::milliseconds(50);  // giving back the memory of a model takes longer
 
 std::atomic<bool> pressed = false;
 static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may not take a lock");
@@ -37,10 +37,19 @@ const std::atomic<bool>& interrupted() {
   return pressed;
 }
 
+void forget_interrupt() {
+  pressed = false;
+  listen();
+}
+
 bool was_interrupted() { return pressed; }
 
-EndSoon::EndSoon(std::function<void()> last_words)
-    : last_words_(std::move(last_words)), thread_([this] { watch(); }) {}
+EndSoon::EndSoon(std::function<void()> last_words) : last_words_(std::move(last_words)) {
+  try {
+    thread_ = std::thread([this] { watch(); });
+  } catch (const std::system_error&) {  // the system refuses a thread: Ctrl-C takes as long as the work
+  }
+}
 
 EndSoon::~EndSoon() {
   {
@@ -48,7 +57,7 @@ EndSoon::~EndSoon() {
     is_over_ = true;
   }
   ended_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 void EndSoon::watch() {

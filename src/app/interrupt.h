@@ -13,6 +13,9 @@ namespace smelt {
 // Becomes true when the user presses Ctrl-C. The first call starts to listen.
 const std::atomic<bool>& interrupted();
 
+// Listens anew, for programs that go on after a Ctrl-C.
+void forget_interrupt();
+
 // The same, for those who only want to know how the program ends: does not start to listen.
 bool was_interrupted();
 

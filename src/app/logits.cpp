@@ -6,13 +6,14 @@
 #include "app/command.h"
 #include "app/engine_flags.h"
 #include "app/interrupt.h"
+#include "app/number_list.h"
 
 namespace smelt {
 namespace {
 
 struct LogitsFlags {
   EngineFlags engine;
-  std::vector<int32_t> ids;
+  std::vector<int64_t> ids;
   bool all = false;
   std::string output;
 };
@@ -29,15 +30,11 @@ class RowFile {
  public:
   static Result<RowFile> create(const std::string& path) {
     std::FILE* file = path == "-" ? stdout : std::fopen(path.c_str(), "wb");
-    if (!file)
-      return Error{"[logits] " + path +
-                   ": cannot be written; check the folder and its permissions"};
+    if (!file) return Error{"[logits] " + path + ": cannot be written; check the folder and its permissions"};
     return RowFile(file, path);
   }
 
-  void write(std::span<const float> row) {
-    std::fwrite(row.data(), sizeof(float), row.size(), file_.get());
-  }
+  void write(std::span<const float> row) { std::fwrite(row.data(), sizeof(float), row.size(), file_.get()); }
 
   Status close() {
     const bool written = std::fflush(file_.get()) == 0 && !std::ferror(file_.get());
@@ -56,32 +53,32 @@ class RowFile {
   std::string path_;
 };
 
-Status check_ids(const std::vector<int32_t>& ids, const Session& session) {
-  for (int32_t id : ids) {
-    if (id >= 0 && id < session.vocabulary_size()) continue;
+Status check_ids(const std::vector<int64_t>& ids, const Session& session) {
+  for (const int64_t id : ids) {
+    if (id < session.vocabulary_size()) continue;
     return Error{"[logits] --ids: " + std::to_string(id) + " is not in the vocabulary; it has " +
                  std::to_string(session.vocabulary_size()) + " tokens"};
   }
   if (static_cast<int64_t>(ids.size()) <= session.context()) return {};
-  return Error{"[logits] --ids: " + std::to_string(ids.size()) +
-               " tokens do not fit a context of " + std::to_string(session.context()) +
-               "; make it longer with -c"};
+  return Error{"[logits] --ids: " + std::to_string(ids.size()) + " tokens do not fit a context of " +
+               std::to_string(session.context()) + "; make it longer with -c"};
 }
 
 Status write_rows(Session& session, const LogitsFlags& flags, RowFile& file) {
+  const std::vector<int32_t> ids(flags.ids.begin(), flags.ids.end());
   if (flags.all) {
     const auto sink = [&](int64_t, std::span<const float> logits) { file.write(logits); };
-    return session.append_all(flags.ids, sink, &interrupted());
+    return session.append_all(ids, sink, &interrupted());
   }
-  SMELT_TRY(logits, session.append(flags.ids, &interrupted()));
+  SMELT_TRY(logits, session.append(ids, &interrupted()));
   file.write(logits);
   return {};
 }
 
 Result<int> run(const LogitsFlags& flags) {
+  SMELT_TRY(file, RowFile::create(flags.output));
   SMELT_TRY(engine, open_engine(flags.engine));
   SMELT_CHECK(check_ids(flags.ids, *engine.session));
-  SMELT_TRY(file, RowFile::create(flags.output));
   const Status written = write_rows(*engine.session, flags, file);
   if (interrupted()) return kExitInterrupted;
   SMELT_CHECK(written);
@@ -93,16 +90,11 @@ Result<int> run(const LogitsFlags& flags) {
 
 Action declare_logits(CLI::App& app) {
   const auto flags = std::make_shared<LogitsFlags>();
-  app.add_option("--ids", flags->ids, "token ids, separated by commas")
-      ->type_name("N,N,...")
-      ->delimiter(',')
-      ->default_str("")
-      ->required();
+  add_number_list(app, "--ids", flags->ids, 0, INT32_MAX, "N,N,...", "token ids, separated by commas")->required();
   app.add_flag("--all", flags->all, "the rows of all positions, not of the last alone");
-  app.add_option("-o,--output", flags->output, "file to write; -: standard output")
-      ->type_name("FILE")
-      ->required();
+  app.add_option("-o,--output", flags->output, "file to write; -: standard output")->type_name("FILE")->required();
   declare_engine_flags(app, flags->engine);
+  declare_device_flag(app, flags->engine.device);
   app.footer(kExamples);
   return [flags] { return run(*flags); };
 }

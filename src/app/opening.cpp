@@ -12,7 +12,7 @@ constexpr uint64_t kPercent = 100;
 
 }  // namespace
 
-Session::OpenHooks Opening::hooks() {
+OpenHooks Opening::hooks() {
   return {.progress = [this](const char* stage, double fraction) { report(stage, fraction); },
           .note = [this](const std::string& sentence) { note(sentence); },
           .cancel = &interrupted()};
@@ -45,8 +45,7 @@ void Opening::say_where_it_stopped() {
   if (!stages_.empty()) {
     Stage& last = stages_.back();
     last.seconds += watch_.lap();
-    where = text_of("stopped: interrupted while %s, %.0f %% done", last.name.c_str(),
-                    last.fraction * kPercent);
+    where = text_of("stopped: interrupted while %s, %.0f %% done", last.name.c_str(), last.fraction * kPercent);
   }
   for (const Stage& stage : stages_)
     times += (times.empty() ? "" : ", ") + text_of("%s %.2f s", stage.name.c_str(), stage.seconds);

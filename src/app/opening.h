@@ -17,7 +17,7 @@ namespace smelt {
 class Opening {
  public:
   // For Session::open. REQUIRES: this outlives that call.
-  Session::OpenHooks hooks();
+  OpenHooks hooks();
 
   // "stopped: interrupted while loading, 43 % done" and a line of times. Called by any thread.
   void say_where_it_stopped();

@@ -16,14 +16,14 @@ namespace {
 
 struct PerplexityFlags {
   EngineFlags engine;
-  std::string text;
+  std::string text = "-";
   int64_t chunk = 512;
 };
 
 constexpr const char* kExplanation =
     "The text is cut into chunks of tokens, each read from an empty context; the rest of the last "
     "one is dropped and\n"
-    "nothing is added. Two figures are printed, lower is better:\n"
+    "nothing is added. Two figures are printed with their standard errors, lower is better:\n"
     "  all_positions  scores every token of a chunk but the first\n"
     "  second_half    scores the tokens after the middle one, as llama-perplexity does\n";
 
@@ -37,10 +37,17 @@ double negative_log_probability(std::span<const float> logits, int32_t token) {
 }
 
 struct Mean {
-  double sum = 0;
+  double sum = 0, squares = 0;
   int64_t count = 0;
-  void add(double value) { sum += value, ++count; }
-  double perplexity() const { return std::exp(sum / static_cast<double>(count)); }
+  void add(double value) { sum += value, squares += value * value, ++count; }
+  double mean() const { return sum / static_cast<double>(count); }
+  double perplexity() const { return std::exp(mean()); }
+  // The standard error of the perplexity, as if all losses were independent.
+  double error() const {
+    if (count < 2) return 0;
+    const double variance = squares / static_cast<double>(count) - mean() * mean();
+    return perplexity() * std::sqrt(std::max(0.0, variance) / static_cast<double>(count - 1));
+  }
 };
 
 struct Score {
@@ -63,21 +70,30 @@ Status score_chunk(Session& session, std::span<const int32_t> chunk, Score& scor
 
 Status check_length(int64_t tokens, int64_t chunk, const std::string& path) {
   if (tokens >= chunk) return {};
-  return Error{"[perplexity] " + path + ": " + std::to_string(tokens) +
-               " tokens are fewer than one chunk of " + std::to_string(chunk) +
-               "; take a longer text or a smaller --chunk"};
+  return Error{"[perplexity] " + path + ": " + std::to_string(tokens) + " tokens are fewer than one chunk of " +
+               std::to_string(chunk) + "; take a longer text or a smaller --chunk"};
 }
 
 void print(const Score& score, int64_t chunks, int64_t chunk) {
-  std::printf("chunks %lld of %lld tokens\n", static_cast<long long>(chunks),
-              static_cast<long long>(chunk));
-  std::printf("all_positions %.6f\n", score.all_positions.perplexity());
-  std::printf("second_half %.6f\n", score.second_half.perplexity());
+  std::printf("chunks %lld of %lld tokens\n", static_cast<long long>(chunks), static_cast<long long>(chunk));
+  std::printf("all_positions %.6f +- %.6f\n", score.all_positions.perplexity(), score.all_positions.error());
+  std::printf("second_half %.6f +- %.6f\n", score.second_half.perplexity(), score.second_half.error());
+}
+
+// How the figure settles, for those who watch: chunks 1, 2, 4, 8, ... and after each tenth.
+bool is_shown(int64_t done, int64_t chunks) {
+  const int64_t tenth = std::max<int64_t>(1, chunks / 10);
+  return done < chunks && ((done & (done - 1)) == 0 || done % tenth == 0);
+}
+
+void print_running(const Score& score, int64_t done, int64_t chunks) {
+  std::fprintf(stderr, "chunk %lld of %lld: second_half %.4f +- %.4f\n", static_cast<long long>(done),
+               static_cast<long long>(chunks), score.second_half.perplexity(), score.second_half.error());
 }
 
 Result<int> run(PerplexityFlags flags) {
   if (flags.engine.context == 0) flags.engine.context = flags.chunk;
-  SMELT_TRY(text, read_file(flags.text));
+  SMELT_TRY(text, read_stream(flags.text));
   SMELT_TRY(engine, open_engine(flags.engine));
   const std::vector<int32_t> ids = engine.tokenizer->encode(text, false, false);
   SMELT_CHECK(check_length(static_cast<int64_t>(ids.size()), flags.chunk, flags.text));
@@ -87,13 +103,18 @@ Result<int> run(PerplexityFlags flags) {
   Score score;
   int64_t done = 0;
   for (; done < chunks; ++done) {
-    const Status scored = score_chunk(
-        *engine.session, std::span(ids).subspan(done * flags.chunk, flags.chunk), score);
+    const Status scored = score_chunk(*engine.session, std::span(ids).subspan(done * flags.chunk, flags.chunk), score);
     if (interrupted()) break;
     SMELT_CHECK(scored);
     progress.add(1);
+    if (!is_shown(done + 1, chunks)) continue;
+    progress.hide();
+    print_running(score, done + 1, chunks);
   }
   progress.finish();
+  if (interrupted())
+    std::fprintf(stderr, "stopped: interrupted after %lld of %lld chunks\n", static_cast<long long>(done),
+                 static_cast<long long>(chunks));
   if (done > 0) print(score, done, flags.chunk);
   return interrupted() ? kExitInterrupted : 0;
 }
@@ -102,11 +123,10 @@ Result<int> run(PerplexityFlags flags) {
 
 Action declare_perplexity(CLI::App& app) {
   const auto flags = std::make_shared<PerplexityFlags>();
-  app.add_option("-f,--file", flags->text, "the text to predict")->type_name("FILE")->required();
-  app.add_option("--chunk", flags->chunk, "tokens in a chunk")
-      ->type_name("N")
-      ->check(whole_number(4, 1 << 20));
+  app.add_option("-f,--file", flags->text, "the text to predict; -: standard input")->type_name("FILE");
+  app.add_option("--chunk", flags->chunk, "tokens in a chunk")->type_name("N")->check(whole_number(4, 1 << 20));
   declare_engine_flags(app, flags->engine);
+  declare_device_flag(app, flags->engine.device);
   app.footer(kExplanation);
   return [flags] { return run(*flags); };
 }

@@ -27,8 +27,7 @@ double idle_share(int64_t tasks, int threads) {
 
 }  // namespace
 
-std::vector<std::string> advice_on(const ProfiledKernel& k, const MachineRates& machine,
-                                   double plan_seconds) {
+std::vector<std::string> advice_on(const ProfiledKernel& k, const MachineRates& machine, double plan_seconds) {
   std::vector<std::string> out;
   if (k.seconds < kMatters * plan_seconds || k.seconds <= 0) return out;
   const double memory = k.bytes() / machine.bytes_per_second / k.seconds;
@@ -36,39 +35,36 @@ std::vector<std::string> advice_on(const ProfiledKernel& k, const MachineRates& 
   if (std::max(memory, arithmetic) > kGoodEnough) return out;
 
   if (k.seconds_per_call() < kNearBarrier * machine.barrier_seconds)
-    out.push_back(text_of(
-        "barrier-bound: %.2f us a call, an empty launch takes %.2f us; fuse it with a neighbour",
-        k.seconds_per_call() * 1e6, machine.barrier_seconds * 1e6));
+    out.push_back(text_of("barrier-bound: %.2f us a call, an empty launch takes %.2f us; fuse it with a neighbour",
+                          k.seconds_per_call() * 1e6, machine.barrier_seconds * 1e6));
   if (const double idle = idle_share(k.tasks, machine.threads); idle > kIdle)
     out.push_back(
         text_of("too little parallelism: %lld %s for %d workers leave them idle for %.0f %%; split "
                 "another axis or the reduction",
-                static_cast<long long>(k.tasks), k.tasks == 1 ? "task" : "tasks", machine.threads,
-                idle * 100));
+                static_cast<long long>(k.tasks), k.tasks == 1 ? "task" : "tasks", machine.threads, idle * 100));
   if (k.scalar_share > kManyScalars)
     out.push_back(
-        text_of("not vectorised: %.0f %% of the operations are in nests without SIMD lanes",
-                k.scalar_share * 100));
+        text_of("not vectorised: %.0f %% of the operations are in nests without SIMD lanes", k.scalar_share * 100));
   if (k.serial_share > kSerial)
-    out.push_back(text_of(
-        "serial reduction: in loops with %.0f %% of the time each round waits %d cycles for "
-        "the sum of the one before, and has %d instructions; more sums side by side",
-        k.serial_share * 100, k.serial_cycles, k.serial_instructions));
+    out.push_back(
+        text_of("serial reduction: in loops with %.0f %% of the time each round waits %d cycles for "
+                "the sum of the one before, and has %d instructions; more sums side by side",
+                k.serial_share * 100, k.serial_cycles, k.serial_instructions));
   if (k.weight_gather_share > kManyGathers)
-    out.push_back(text_of(
-        "wrong layout: %.0f %% of the loads take each lane of a weight from an address of its "
-        "own; one in which lanes are neighbours",
-        k.weight_gather_share * 100));
+    out.push_back(
+        text_of("wrong layout: %.0f %% of the loads take each lane of a weight from an address of its "
+                "own; one in which lanes are neighbours",
+                k.weight_gather_share * 100));
   if (k.gather_share > kManyGathers)
     out.push_back(
         text_of("scattered loads: %.0f %% of the loads take each lane from an address of its own; "
                 "another axis for the lanes",
                 k.gather_share * 100));
   if (k.weight_passes > kManyPasses)
-    out.push_back(text_of(
-        "more bytes than needed: the code loads each byte of its weights %.1f times; larger "
-        "tiles in registers",
-        k.weight_passes));
+    out.push_back(
+        text_of("more bytes than needed: the code loads each byte of its weights %.1f times; larger "
+                "tiles in registers",
+                k.weight_passes));
   if (k.float_passes > kRepeats)
     out.push_back(
         text_of("recomputation: the code does %.1f times the floating-point operations of the "

@@ -9,7 +9,6 @@
 namespace smelt {
 
 // Causes, the most telling first; none for a kernel that is fast, or that costs too little of the plan to matter.
-std::vector<std::string> advice_on(const ProfiledKernel& kernel, const MachineRates& machine,
-                                   double plan_seconds);
+std::vector<std::string> advice_on(const ProfiledKernel& kernel, const MachineRates& machine, double plan_seconds);
 
 }  // namespace smelt

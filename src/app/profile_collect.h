@@ -6,10 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "app/profile_data.h"
-#include "codegen/cost.h"
-#include "codegen/execution.h"
-#include "engine/profile.h"
+#include "app/profile_totals.h"
 #include "engine/session.h"
 
 namespace smelt {
@@ -45,9 +42,7 @@ class ProfileCollector {
     int replays = 0;
     double positions = 0;                      // of the middle token, added up
     std::vector<std::vector<double>> seconds;  // by launch
-    int64_t middle_position() const {
-      return static_cast<int64_t>(positions / std::max(replays, 1));
-    }
+    int64_t middle_position() const { return static_cast<int64_t>(positions / std::max(replays, 1)); }
   };
   struct PlanSamples {
     std::vector<PlanLaunch> launches;
@@ -56,24 +51,13 @@ class ProfileCollector {
     int replays = 0;
     int64_t tokens = 0;
   };
-  struct Totals;
-
-  // Of one launch of a kernel.
-  struct Facts {
-    KernelCost cost;
-    KernelShape shape;
-    Execution execution;
-  };
 
   void listen(const RunTimes& run);
-  Facts facts_of(const PlanLaunch& launch, const SymbolValues& symbols, int64_t position) const;
-  void add_kernel(const PlanLaunch& launch, const Facts& facts, double times, double seconds,
-                  Totals& totals) const;
-  void add(const PlanSamples& samples, Totals& totals) const;
   ProfiledPlan plan_of(const std::string& name, std::initializer_list<PlanKind> kinds, int replays,
                        const MachineRates& machine) const;
 
   Session& session_;
+  const KernelSet& kernels_;
   const int threads_;
   std::map<PlanKind, PlanSamples> plans_;
   std::vector<RecordedRun> runs_;

@@ -72,8 +72,8 @@ std::vector<ProfiledPart> parts_from(const Json& json) {
 
 // Fields that profiles of earlier versions lack.
 bool is_new(std::string_view name) {
-  for (std::string_view known : {"lines", "weight_gather_share", "float_passes", "serial_share",
-                                 "serial_cycles", "serial_instructions"})
+  for (std::string_view known :
+       {"lines", "weight_gather_share", "float_passes", "serial_share", "serial_cycles", "serial_instructions"})
     if (name == known) return true;
   return false;
 }
@@ -92,7 +92,7 @@ ProfiledPlan plan_from(const Json& json) {
 }
 
 Profile profile_from(const Json& json) {
-  Profile profile{.model = json.at("model")};
+  Profile profile{.model = json.at("model"), .estimated_for = json.value("estimated_for", "")};
   const Json& machine = json.at("machine");
   profile.machine = {.threads = machine.at("threads"),
                      .cores = machine.value("cores", 1),
@@ -139,6 +139,7 @@ Json json_of(const Profile& profile) {
                 {"float_ops_of_one_thread", profile.machine.arithmetic.one_thread},
                 {"barrier_seconds", profile.machine.barrier_seconds}}},
               {"plans", Json::array()}};
+  if (!profile.estimated_for.empty()) out["estimated_for"] = profile.estimated_for;
   for (const ProfiledPlan& plan : profile.plans) {
     Json kernels = Json::array();
     for (const ProfiledKernel& kernel : plan.kernels) kernels.push_back(json_of(kernel));
@@ -153,15 +154,12 @@ Json json_of(const Profile& profile) {
   return out;
 }
 
-Status save_profile(const Profile& profile, const std::string& path) {
-  return publish_file(path, json_of(profile).dump(1) + "\n");
-}
+std::string text_of_profile(const Profile& profile) { return json_of(profile).dump(1) + "\n"; }
 
 Result<Profile> load_profile(const std::string& path) {
   SMELT_TRY(text, read_file(path));
   const auto wrong = [&] {
-    return Error{"[profile] " + path +
-                 ": is not a profile; make one with `smelt profile --json FILE`"};
+    return Error{"[profile] " + path + ": is not a profile; make one with `smelt profile --json FILE`"};
   };
   const Json json = Json::parse(text, nullptr, false);
   if (!json.is_object() || !json.contains("smelt_profile")) return wrong();

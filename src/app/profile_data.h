@@ -14,22 +14,20 @@ namespace smelt {
 struct ProfiledKernel {
   std::string name;   // of the code; the same in every process
   std::string what;   // what it computes, in words
-  std::string lines;  // of the model's source that made its results: "deepseek2_attention.cpp:68"
+  std::string lines;  // of the model's source that made its results: "mla.cpp:68"
   std::string stage;  // where most of its time goes: "experts"
   std::string options;
   double calls = 0;
   double seconds = 0;                                        // of all calls
   double read = 0, written = 0, float_ops = 0, int_ops = 0;  // of all calls
   int64_t tasks = 0;                                         // of one call
-  double scalar_share = 0;         // of the operations: outside of SIMD lanes
-  double gather_share = 0;         // of the loads: one address a lane, weights left out
-  double weight_gather_share = 0;  // of the loads: weights, one address a lane
+  double scalar_share = 0;                                   // of the operations: outside of SIMD lanes
+  double gather_share = 0;                                   // of the loads: one address a lane, weights left out
+  double weight_gather_share = 0;                            // of the loads: weights, one address a lane
   double weight_passes =
-      0;  // how often the code loads each byte of its weights; 0: these are not most of what it reads
-  double float_passes =
-      0;  // floating-point operations of the code over those of the formula; 0: not known
-  double serial_share =
-      0;  // of the time in loops: rounds wait for each other, see codegen/execution.h
+      0;                    // how often the code loads each byte of its weights; 0: these are not most of what it reads
+  double float_passes = 0;  // floating-point operations of the code over those of the formula; 0: not known
+  double serial_share = 0;  // of the time in loops: rounds wait for each other, see codegen/execution.h
   int serial_cycles = 0, serial_instructions = 0;  // of such a round
   std::vector<std::string> advice;
 
@@ -60,12 +58,13 @@ struct ProfiledPlan {
 
 struct Profile {
   std::string model;
+  std::string estimated_for;  // a machine on which nothing was run; empty: times were measured on this one
   MachineRates machine;
   std::vector<ProfiledPlan> plans;
 };
 
 nlohmann::ordered_json json_of(const Profile& profile);
-Status save_profile(const Profile& profile, const std::string& path);
+std::string text_of_profile(const Profile& profile);    // as it is saved
 Result<Profile> load_profile(const std::string& path);  // an Error names the file
 
 }  // namespace smelt

@@ -11,53 +11,48 @@ namespace {
 
 constexpr size_t kMostNames = 12;
 
-Result<int> find_kernel(const Session& session, const std::string& name) {
+Result<int> find_kernel(const KernelSet& kernels, const std::string& name) {
   std::vector<int> found;
   std::string names;
-  for (int i = 0; i < session.kernel_count(); ++i) {
-    const std::string candidate = session.kernel(i).name;
+  for (int i = 0; i < kernels.kernel_count(); ++i) {
+    const std::string candidate = kernels.kernel(i).name;
     if (candidate == name) return i;
     if (candidate.find(name) != std::string::npos) found.push_back(i);
   }
   if (found.size() == 1) return found[0];
   const bool none = found.empty();
-  for (int i = 0; none && i < session.kernel_count(); ++i) found.push_back(i);
+  for (int i = 0; none && i < kernels.kernel_count(); ++i) found.push_back(i);
   for (size_t i = 0; i < std::min(found.size(), kMostNames); ++i)
-    names += (i ? ", " : "") + session.kernel(found[i]).name;
-  if (found.size() > kMostNames)
-    names += " and " + std::to_string(found.size() - kMostNames) + " more";
+    names += (i ? ", " : "") + kernels.kernel(found[i]).name;
+  if (found.size() > kMostNames) names += " and " + std::to_string(found.size() - kMostNames) + " more";
   return Error{"[profile] --kernel " + name + ": " +
-               (none ? "no kernel has this in its name; there are "
-                     : "several kernels have this in their names: ") +
+               (none ? "no kernel has this in its name; there are " : "several kernels have this in their names: ") +
                names};
 }
 
 // Where the model launches it: "decode: layers 1 to 46", with the weights of the first place.
-std::string places(const Session& session, int kernel, const KernelCost& cost) {
+std::string places(const KernelSet& kernels, int kernel, const KernelCost& cost) {
   std::string out;
-  const std::pair<PlanKind, const char*> kPlans[] = {{PlanKind::Decode, "decode"},
-                                                     {PlanKind::Prefill, "prefill"},
-                                                     {PlanKind::Head, "logits of a prompt"}};
+  const std::pair<PlanKind, const char*> kPlans[] = {
+      {PlanKind::Decode, "decode"}, {PlanKind::Prefill, "prefill"}, {PlanKind::Head, "logits of a prompt"}};
   for (const auto& [plan, name] : kPlans) {
     int count = 0;
     std::string what;
-    for (const PlanLaunch& launch : session.launches(plan)) {
+    for (const PlanLaunch& launch : kernels.launches(plan)) {
       if (launch.kernel != kernel) continue;
       if (count++ == 0)
-        what = launch_in_words(launch, session.kernel(kernel).tree, cost) +
+        what = launch_in_words(launch, kernels.kernel(kernel).tree, cost) +
                (launch.layer < 0 ? "" : ", first in layer " + std::to_string(launch.layer)) +
                (launch.lines.empty() ? "" : "\n  made by " + lines_in_words(launch));
     }
     if (count > 0)
-      out += std::string(name) + ", " + std::to_string(count) +
-             (count == 1 ? " launch: " : " launches: ") + what + "\n";
+      out +=
+          std::string(name) + ", " + std::to_string(count) + (count == 1 ? " launch: " : " launches: ") + what + "\n";
   }
   return out;
 }
 
-std::string section(const std::string& title, const std::string& body) {
-  return "\n--- " + title + "\n" + body;
-}
+std::string section(const std::string& title, const std::string& body) { return "\n--- " + title + "\n" + body; }
 
 std::string formulas(Ref tree) {
   std::string out;
@@ -65,36 +60,36 @@ std::string formulas(Ref tree) {
     for (Ref store : nest->src) {
       std::string loops;
       for (size_t i = 3; i < store->src.size(); ++i)
-        loops +=
-            (i > 3 ? ", " : "") + to_infix(store->src[i]) + " < " + to_infix(store->src[i]->src[0]);
+        loops += (i > 3 ? ", " : "") + to_infix(store->src[i]) + " < " + to_infix(store->src[i]->src[0]);
       out += "for " + (loops.empty() ? "once" : loops) + ":\n  " + to_infix(store->src[0]) + "[" +
              to_infix(store->src[1]) + "] = " + to_infix(store->src[2]) + "\n";
     }
   return out;
 }
 
+std::string text_sections(const KernelListing& listing) {
+  if (listing.source.text.empty()) return section("no renderer writes source for this machine yet", "");
+  return section("LLVM IR", listing.source.text) + section("assembly", listing.assembly);
+}
+
 }  // namespace
 
-Result<std::string> kernel_text(const Session& session, const std::string& name) {
-  SMELT_TRY(number, find_kernel(session, name));
-  const KernelDescription kernel = session.kernel(number);
-  const KernelListing listing = session.listing(number, true);
+Result<std::string> kernel_text(const KernelSet& kernels, const std::string& name) {
+  SMELT_TRY(number, find_kernel(kernels, name));
+  const KernelDescription kernel = kernels.kernel(number);
+  const KernelListing listing = kernels.listing(number, true);
   const KernelCost cost = cost_of(kernel.tree);
-  const KernelShape shape = shape_of(kernel.tree, kernel.opts);
+  const KernelShape shape = shape_of(kernel.tree, kernel.opts, kernel.machine);
   std::string options;
   for (const auto& nest : kernel.opts) options += (nest.empty() ? "none" : to_string(nest)) + "\n";
   char figures[256];
   std::snprintf(
-      figures, sizeof figures,
-      "at most: reads %s, writes %s, %.3g float and %.3g integer operations, %lld tasks\n",
-      bytes_text(static_cast<uint64_t>(cost.read)).c_str(),
-      bytes_text(static_cast<uint64_t>(cost.written)).c_str(), cost.float_ops, cost.int_ops,
-      static_cast<long long>(shape.tasks));
-  return kernel.name + "\n" + places(session, number, cost) + figures +
-         section("formulas", formulas(kernel.tree)) + section("tree", print(kernel.tree)) +
-         section("options, a line for each nest", options) +
-         section("program", print(listing.program)) + section("LLVM IR", listing.source.text) +
-         section("assembly", listing.assembly);
+      figures, sizeof figures, "at most: reads %s, writes %s, %.3g float and %.3g integer operations, %lld tasks\n",
+      bytes_text(static_cast<uint64_t>(cost.read)).c_str(), bytes_text(static_cast<uint64_t>(cost.written)).c_str(),
+      cost.float_ops, cost.int_ops, static_cast<long long>(shape.tasks));
+  return kernel.name + "\n" + places(kernels, number, cost) + figures + section("formulas", formulas(kernel.tree)) +
+         section("tree", print(kernel.tree)) + section("options, a line for each nest", options) +
+         section("program", print(listing.program)) + text_sections(listing);
 }
 
 }  // namespace smelt

@@ -1,48 +1,31 @@
 #include "app/profile_machine.h"
 
 #include <algorithm>
-#include <vector>
 
-#include "app/stopwatch.h"
-#include "runtime/memory.h"
+#include "runtime/machine_rates.h"
 #include "runtime/target.h"
-#include "runtime/workers.h"
 
 namespace smelt {
-namespace {
-
-constexpr int kPasses = 5;
-constexpr size_t kLaunches = 2000;
-
-void do_nothing(const void* const*, const int64_t*, int64_t, int64_t) {}
-
-double best_seconds(Workers& workers, const std::vector<Launch>& launches) {
-  const int64_t symbols[8] = {};
-  double best = 1e9;
-  for (int i = 0; i < kPasses; ++i) {
-    Stopwatch watch;
-    workers.run(launches, symbols);
-    best = std::min(best, watch.lap());
-  }
-  return best;
-}
-
-}  // namespace
 
 Result<MachineRates> measure_machine(int threads) {
-  Workers workers(thread_count(threads));
-  MachineRates rates{.threads = workers.count(), .cores = host_target().cores};
-  rates.bytes_per_second = read_bandwidth(workers) * 1e9;
-
-  SMELT_TRY(arithmetic, Arithmetic::make());
-  Workers one(1);
-  rates.arithmetic.threads = workers.count();
-  rates.arithmetic.add(arithmetic.rate(one), arithmetic.rate(workers));
-
-  const void* buffers[] = {nullptr};
-  rates.barrier_seconds =
-      best_seconds(workers, std::vector<Launch>(kLaunches, {do_nothing, buffers})) / kLaunches;
+  SMELT_TRY(measured, measure_rates(threads));
+  MachineRates rates{.threads = thread_count(threads),
+                     .cores = thread_count(0),
+                     .bytes_per_second = measured.bandwidth,
+                     .barrier_seconds = measured.barrier_seconds};
+  rates.arithmetic.threads = rates.threads;
+  rates.arithmetic.add(measured.one_thread, measured.all_threads);
   return rates;
+}
+
+MachineRates described_rates(const Machine& machine) {
+  const auto processors = static_cast<int>(machine.processors);
+  const double most = machine.operations_per_second();
+  return {.threads = processors,
+          .cores = processors,
+          .bytes_per_second = machine.bandwidth,
+          .arithmetic = {.threads = processors, .one_thread = most / processors, .least = most, .most = most},
+          .barrier_seconds = std::max(machine.launch_seconds, machine.barrier_seconds)};
 }
 
 }  // namespace smelt

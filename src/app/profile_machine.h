@@ -1,7 +1,8 @@
-// What this machine can do at best, measured: the lines that kernels are compared with.
+// What a machine can do at best: the lines that kernels are compared with.
 #pragma once
 
 #include "app/arithmetic.h"
+#include "base/machine.h"
 #include "base/result.h"
 
 namespace smelt {
@@ -14,7 +15,9 @@ struct MachineRates {
   double barrier_seconds = 0;  // an empty launch and its barrier
 };
 
-// Takes about half a second.
+// Of this machine, measured in about half a second.
 Result<MachineRates> measure_machine(int threads);
+// Of a machine by its description.
+MachineRates described_rates(const Machine& machine);
 
 }  // namespace smelt

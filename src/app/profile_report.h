@@ -8,7 +8,8 @@
 namespace smelt {
 
 struct ReportOptions {
-  int kernels = 20;  // of each plan, costliest first; 0: all
+  bool details = false;  // of each kernel: what it computes in full, options, advice
+  int kernels = 20;      // of each plan, costliest first; 0: all
 };
 
 std::string report(const Profile& profile, const ReportOptions& options = {});

@@ -11,23 +11,20 @@ using Json = nlohmann::ordered_json;
 constexpr int kReplays = 1, kLaunches = 2;
 
 Json row_name(int row, const char* name) {
-  return {
-      {"name", "thread_name"}, {"ph", "M"}, {"pid", 1}, {"tid", row}, {"args", {{"name", name}}}};
+  return {{"name", "thread_name"}, {"ph", "M"}, {"pid", 1}, {"tid", row}, {"args", {{"name", name}}}};
 }
 
 std::string replay_name(const RecordedRun& run) {
   switch (run.plan) {
     case PlanKind::Decode: return "token at position " + std::to_string(run.position);
     case PlanKind::Prefill:
-      return "prompt, " + std::to_string(run.tokens) + " tokens from position " +
-             std::to_string(run.position);
+      return "prompt, " + std::to_string(run.tokens) + " tokens from position " + std::to_string(run.position);
     case PlanKind::Head: return "logits of the prompt";
   }
   return "";
 }
 
-Json event(const std::string& name, const std::string& category, int row, int64_t begin_ns,
-           int64_t end_ns, Json args) {
+Json event(const std::string& name, const std::string& category, int row, int64_t begin_ns, int64_t end_ns, Json args) {
   return {{"name", name},
           {"cat", category},
           {"ph", "X"},
@@ -43,8 +40,7 @@ struct LaunchText {
   std::string name, stage, what, kernel;
 };
 
-std::vector<LaunchText> texts_of(const ProfileCollector& collector, const Session& session,
-                                 PlanKind plan) {
+std::vector<LaunchText> texts_of(const ProfileCollector& collector, const Session& session, PlanKind plan) {
   std::vector<LaunchText> out;
   std::map<int, std::string> words;  // one kernel's launches differ in their layer only, mostly
   const auto& launches = collector.launches(plan);
@@ -52,7 +48,7 @@ std::vector<LaunchText> texts_of(const ProfileCollector& collector, const Sessio
     std::string& what = words[launches[i].kernel];
     if (what.empty()) what = collector.words(plan, i);
     out.push_back({what.substr(0, what.find(" (")), collector.stage(plan, i), what,
-                   session.kernel(launches[i].kernel).name});
+                   session.loaded().kernel(launches[i].kernel).name});
   }
   return out;
 }
@@ -67,15 +63,14 @@ std::string chrome_trace(const ProfileCollector& collector, const Session& sessi
   const int64_t start = collector.runs().empty() ? 0 : collector.runs().front().times_ns.front();
   for (const RecordedRun& run : collector.runs()) {
     events.push_back(event(replay_name(run), "replay", kReplays, run.times_ns.front() - start,
-                           run.times_ns.back() - start,
-                           {{"tokens", run.tokens}, {"position", run.position}}));
+                           run.times_ns.back() - start, {{"tokens", run.tokens}, {"position", run.position}}));
     for (size_t i = 0; i + 1 < run.times_ns.size(); ++i) {
       const LaunchText& text = texts[run.plan][i];
       const int64_t layer = collector.launches(run.plan)[i].layer;
       Json args = {{"what", text.what}, {"kernel", text.kernel}};
       if (layer >= 0) args["layer"] = layer;
-      events.push_back(event(text.name, text.stage, kLaunches, run.times_ns[i] - start,
-                             run.times_ns[i + 1] - start, std::move(args)));
+      events.push_back(event(text.name, text.stage, kLaunches, run.times_ns[i] - start, run.times_ns[i + 1] - start,
+                             std::move(args)));
     }
   }
   return Json{{"displayTimeUnit", "ns"}, {"traceEvents", std::move(events)}}.dump() + "\n";

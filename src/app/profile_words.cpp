@@ -6,9 +6,7 @@
 namespace smelt {
 namespace {
 
-bool contains(const std::string& text, const char* part) {
-  return text.find(part) != std::string::npos;
-}
+bool contains(const std::string& text, const char* part) { return text.find(part) != std::string::npos; }
 
 std::string short_name(std::string name) {
   for (const char* end : {".weight", ".bias"})
@@ -28,8 +26,7 @@ void add_once(std::vector<std::string>& names, const std::string& name) {
 
 bool is_bookkeeping(const std::string& name) {
   static const char* const kNames[] = {"positions", "tables", "pages", "rows", "cos", "sin"};
-  return std::any_of(std::begin(kNames), std::end(kNames),
-                     [&](const char* n) { return name == n; });
+  return std::any_of(std::begin(kNames), std::end(kNames), [&](const char* n) { return name == n; });
 }
 
 }  // namespace
@@ -43,8 +40,7 @@ std::string launch_in_words(const PlanLaunch& launch, Ref tree, const KernelCost
       if (contains(buffer.name, "norm"))
         has_norm = true;
       else
-        add_once(matrices,
-                 short_name(buffer.name) + (cost.buffers[i].gathered ? " (chosen rows)" : ""));
+        add_once(matrices, short_name(buffer.name) + (cost.buffers[i].gathered ? " (chosen rows)" : ""));
       continue;
     }
     if (cost.buffers[i].written > 0)
@@ -54,8 +50,7 @@ std::string launch_in_words(const PlanLaunch& launch, Ref tree, const KernelCost
   }
   std::string text = listed(matrices);
   if (!inputs.empty())
-    text +=
-        (text.empty() ? "" : " of ") + std::string(has_norm ? "rms-normed " : "") + listed(inputs);
+    text += (text.empty() ? "" : " of ") + std::string(has_norm ? "rms-normed " : "") + listed(inputs);
   if (!outputs.empty()) text += " -> " + listed(outputs);
   return text + " (" + operations_in_words(tree) + ")";
 }

@@ -12,7 +12,7 @@ namespace smelt {
 
 std::string launch_in_words(const PlanLaunch& launch, Ref tree, const KernelCost& cost);
 
-// Where the model's source says so: "deepseek2_attention.cpp:68". Empty where nothing is known.
+// Where the model's source says so: "mla.cpp:68". Empty where nothing is known.
 std::string lines_in_words(const PlanLaunch& launch);
 
 // The part of the model that a launch belongs to: "embed", "attention", "router", "experts", "shared expert", "dense

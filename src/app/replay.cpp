@@ -6,17 +6,26 @@
 #include <memory>
 
 #include "app/command.h"
+#include "app/machine_flag.h"
 
 namespace smelt {
 
 Action declare_replay(CLI::App& app) {
   const auto path = std::make_shared<std::string>();
-  app.add_option("kernel", *path, "a file that DUMP=dir wrote, such as dir/KERNEL.ir")
-      ->type_name("FILE")
-      ->required();
+  app.add_option("kernel", *path, "a file that DUMP=dir wrote, such as dir/KERNEL.ir")->type_name("FILE")->required();
+  const auto with_source = std::make_shared<bool>(false);
+  app.add_flag("--source", *with_source, "print the kernel's tree, program and source, too");
+  const auto machine = std::make_shared<std::string>();
+  declare_machine_flag(app, *machine, "show what the kernel becomes on this machine, and run nothing");
   app.footer("Example:\n  DUMP=kernels smelt run -n 1\n  smelt replay kernels/KERNEL.ir\n");
-  return [path]() -> Result<int> {
+  return [path, with_source, machine]() -> Result<int> {
+    if (!machine->empty()) {
+      SMELT_TRY(text, kernel_on_machine(*path, *machine));
+      std::fputs(text.c_str(), stdout);
+      return 0;
+    }
     SMELT_TRY(report, replay_kernel(*path));
+    if (*with_source) std::printf("%s\n", report.source.c_str());
     std::fputs(report.text.c_str(), stdout);
     return report.agrees ? 0 : kExitWorld;
   };

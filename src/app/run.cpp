@@ -9,11 +9,14 @@
 #include <random>
 
 #include "app/benchmark.h"
+#include "app/cache_size.h"
 #include "app/checks.h"
 #include "app/command.h"
 #include "app/engine_flags.h"
 #include "app/generate.h"
+#include "app/grammar_flags.h"
 #include "app/interrupt.h"
+#include "app/model_names.h"
 #include "app/statistics.h"
 #include "base/file.h"
 
@@ -27,6 +30,7 @@ constexpr const char* kExamples =
     "Examples:\n"
     "  smelt run -p \"The little dragon\"             go on with this text\n"
     "  smelt run -m model.gguf -p \"Hello\" --temp 0  always the most likely token\n"
+    "  smelt run model.gguf \"Hello\"                the same in short\n"
     "  smelt run -m model.gguf < prompt.txt         the prompt from a pipe or file\n"
     "  smelt run -m model.gguf --benchmark          how fast it is here\n"
     "\nThe text goes to standard output, figures to standard error. Ctrl-C stops.\n";
@@ -39,7 +43,9 @@ struct RunFlags {
   bool special = false;
   GenerateOptions generate;
   SamplerOptions sampler;
-  std::optional<uint64_t> seed;
+  GrammarFlags grammar;
+  int64_t seed = -1;
+  std::vector<std::string> words;  // [MODEL] [PROMPT]
   CLI::Option* benchmark = nullptr;
   int benchmark_tokens = kDefaultBenchmarkTokens;
 };
@@ -50,42 +56,39 @@ struct Prompt {
 };
 
 void declare_prompt(CLI::App& app, RunFlags& flags) {
+  app.add_option("words", flags.words, "a model, where -m names none, and the prompt, where -p gives none")
+      ->type_name("[MODEL] [PROMPT]")
+      ->expected(0, 2);
   app.add_option("-p,--prompt", flags.prompt, "the text to go on with")->type_name("TEXT");
-  app.add_option("-f,--file", flags.prompt_file, "a file with that text")->type_name("FILE");
+  app.add_option("-f,--file", flags.prompt_file, "a file with that text; -: standard input")->type_name("FILE");
   app.add_flag("--echo", flags.echo, "print the prompt before the answer");
   app.add_flag("--special", flags.special, "print control tokens such as <|user|> too");
 }
 
 void declare_sampling(CLI::App& app, RunFlags& flags) {
   SamplerOptions& sampler = flags.sampler;
-  app.add_option("--temp", sampler.temperature,
-                 "how freely to choose; 0: always the most likely token")
+  app.add_option("--temp", sampler.temperature, "how freely to choose; 0: always the most likely token")
       ->type_name("X")
       ->check(number(0, 100));
   app.add_option("--top-k", sampler.top_k, "choose among the K most likely tokens; 0: all")
       ->type_name("K")
       ->check(whole_number(0, INT32_MAX));
-  app.add_option("--top-p", sampler.top_p,
-                 "choose among the tokens that make up this probability; 1: all")
+  app.add_option("--top-p", sampler.top_p, "choose among the tokens that make up this probability; 1: all")
       ->type_name("P")
       ->check(number(0, 1));
   app.add_option("--min-p", sampler.min_p, "drop tokens less likely than P times the best; 0: none")
       ->type_name("P")
       ->check(number(0, 1));
-  app.add_option("--seed", flags.seed,
-                 "the same seed gives the same text; without it, a new one each time")
+  app.add_option("--seed", flags.seed, "the same seed gives the same text; -1: a new one each time")
       ->type_name("N")
-      ->check(whole_number(0, INT64_MAX));
-  app.add_option("--repeat-penalty", sampler.repeat_penalty,
-                 "over 1: make recent tokens less likely; 1: off")
+      ->check(whole_number(-1, INT64_MAX));
+  app.add_option("--repeat-penalty", sampler.repeat_penalty, "over 1: make recent tokens less likely; 1: off")
       ->type_name("X")
       ->check(number(0.01, 100));
-  app.add_option("--repeat-last-n", sampler.repeat_last_n,
-                 "how many recent tokens that is; -1: all")
+  app.add_option("--repeat-last-n", sampler.repeat_last_n, "how many recent tokens that is; -1: all")
       ->type_name("N")
       ->check(whole_number(-1, INT32_MAX));
-  app.add_flag("--ignore-eos", flags.generate.ignore_stop,
-               "never choose a token that ends the text");
+  app.add_flag("--ignore-eos", flags.generate.ignore_stop, "never choose a token that ends the text");
 }
 
 int usage(const char* message) {
@@ -105,7 +108,7 @@ std::string read_stdin() { return {std::istreambuf_iterator<char>(std::cin), {}}
 Result<Prompt> find_prompt(const RunFlags& flags) {
   if (flags.prompt) return Prompt{*flags.prompt, flags.echo};
   if (flags.prompt_file) {
-    SMELT_TRY(text, read_file(*flags.prompt_file));
+    SMELT_TRY(text, read_stream(*flags.prompt_file));
     return Prompt{without_last_newline(std::move(text)), flags.echo};
   }
   std::string piped = ::isatty(STDIN_FILENO) ? "" : without_last_newline(read_stdin());
@@ -118,13 +121,13 @@ Result<Prompt> find_prompt(const RunFlags& flags) {
 Status check_length(const Session& session, size_t tokens) {
   if (tokens <= static_cast<size_t>(session.context())) return {};
   return Error{"[run] prompt: its " + std::to_string(tokens) + " tokens do not fit a context of " +
-               std::to_string(session.context()) +
-               "; make it shorter, or the context longer with -c"};
+               std::to_string(session.context()) + "; make it shorter, or the context longer with -c"};
 }
 
-void print(std::string_view text) {
+// False once standard output takes no more.
+bool print(std::string_view text) {
   std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fflush(stdout);
+  return std::fflush(stdout) == 0 && !std::ferror(stdout);
 }
 
 Status check_stdout() {
@@ -136,19 +139,20 @@ const char* note(StopReason reason) {
   switch (reason) {
     case StopReason::length: return nullptr;
     case StopReason::stop_token: return nullptr;
+    case StopReason::complete: return nullptr;
     case StopReason::context_full: return "stopped: the context is full (-c makes it longer)";
     case StopReason::interrupted: return "stopped: interrupted";
+    case StopReason::unwanted: return nullptr;  // an error says why
   }
   return nullptr;
 }
 
-void print_statistics(const SessionStats& stats, const Generation& generation,
-                      const SamplerOptions& sampler) {
+void print_statistics(const SessionStats& stats, const Generation& generation, const SamplerOptions& sampler,
+                      uint64_t cache_row) {
   if (const char* text = note(generation.stopped)) std::fprintf(stderr, "%s\n", text);
   std::fprintf(stderr, "%s\n", load_line(stats).c_str());
   if (generation.prompt_tokens > 0) std::fprintf(stderr, "%s\n", prompt_line(generation).c_str());
-  if (generation.decode_steps > 0)
-    std::fprintf(stderr, "%s\n", decode_line(stats, generation).c_str());
+  if (generation.decode_steps > 0) std::fprintf(stderr, "%s\n", decode_line(stats, generation, cache_row).c_str());
   if (sampler.temperature > 0) {
     std::fprintf(stderr, "seed %llu\n", static_cast<unsigned long long>(sampler.seed));
   }
@@ -156,40 +160,64 @@ void print_statistics(const SessionStats& stats, const Generation& generation,
 
 SamplerOptions sampler_options(const RunFlags& flags, const Tokenizer& tokenizer) {
   SamplerOptions options = flags.sampler;
-  options.seed = flags.seed ? *flags.seed : std::random_device{}();
+  options.seed = flags.seed >= 0 ? static_cast<uint64_t>(flags.seed) : std::random_device{}();
   if (flags.generate.ignore_stop) options.banned = tokenizer.stop_tokens();
   return options;
 }
 
 Result<int> write_text(const RunFlags& flags, const Prompt& prompt) {
+  SMELT_TRY(grammar, read_grammar(flags.grammar));
   SMELT_TRY(engine, open_engine(flags.engine));
   const std::vector<int32_t> ids = engine.tokenizer->encode(prompt.text);
-  if (ids.empty())
-    return Error{
-        "[run] prompt: the vocabulary of this model has no token for it; try another text"};
+  if (ids.empty()) return Error{"[run] prompt: the vocabulary of this model has no token for it; try another text"};
   SMELT_CHECK(check_length(*engine.session, ids.size()));
   const SamplerOptions options = sampler_options(flags, *engine.tokenizer);
   Sampler sampler(options);
   for (int32_t id : ids) sampler.accept(id);
 
+  GenerateOptions generation_options = flags.generate;
+  std::optional<Constraint> constraint;
+  if (grammar) {
+    SMELT_TRY(masks, TokenMasks::make(*grammar, TokenTable::of(*engine.tokenizer)));
+    generation_options.constraint = &constraint.emplace(std::move(masks));
+  }
+
   if (prompt.echo) print(prompt.text);
   StreamDecoder decoder(*engine.tokenizer, !flags.special);
-  const auto emit = [&](int32_t id) { print(decoder.push(id)); };
-  SMELT_TRY(generation, generate(*engine.session, *engine.tokenizer, sampler, ids, flags.generate,
-                                 emit, interrupted()));
+  const auto emit = [&](int32_t id) { return print(decoder.push(id)); };
+  SMELT_TRY(generation,
+            generate(*engine.session, *engine.tokenizer, sampler, ids, generation_options, emit, interrupted()));
   print(decoder.flush() + "\n");
-  print_statistics(engine.session->stats(), generation, options);
+  const auto cache_row = cache_bytes_per_token(*engine.file, flags.engine.cache_type);
+  print_statistics(engine.session->stats(), generation, options, cache_row.value_or(0));
   SMELT_CHECK(check_stdout());
   return generation.stopped == StopReason::interrupted ? kExitInterrupted : 0;
 }
 
-Result<int> run(const RunFlags& flags) {
-  if (flags.benchmark->count() > 0) return run_benchmark(flags.engine, flags.benchmark_tokens);
-  if (flags.prompt && flags.prompt_file)
-    return usage("--prompt and --file are two prompts; give one of them");
+// `smelt run model.gguf "Once upon"`, `smelt run "Once upon"`: a word that names no model is the prompt.
+std::string take_words(RunFlags& flags) {
+  for (const std::string& word : flags.words) {
+    const bool is_model =
+        flags.engine.model.empty() && &word == &flags.words[0] && (flags.words.size() == 2 || names_a_model(word));
+    if (is_model)
+      flags.engine.model = word;
+    else if (!flags.prompt && !flags.prompt_file)
+      flags.prompt = word;
+    else
+      return "'" + word + "' is a second prompt; give one, and quote it";
+  }
+  return {};
+}
+
+Result<int> run(RunFlags& flags) {
+  if (const std::string wrong = take_words(flags); !wrong.empty()) return usage(wrong.c_str());
+  if (flags.benchmark->count() > 0) {
+    if (flags.prompt || flags.prompt_file) return usage("--benchmark times random tokens; leave the prompt out");
+    return run_benchmark(flags.engine, flags.benchmark_tokens);
+  }
+  if (flags.prompt && flags.prompt_file) return usage("--prompt and --file are two prompts; give one of them");
   SMELT_TRY(prompt, find_prompt(flags));
-  if (prompt.text.empty())
-    return usage("no prompt: give -p TEXT, -f FILE, or text on standard input");
+  if (prompt.text.empty()) return usage("no prompt: give -p TEXT, -f FILE, or text on standard input");
   return write_text(flags, prompt);
 }
 
@@ -198,14 +226,14 @@ Result<int> run(const RunFlags& flags) {
 Action declare_run(CLI::App& app) {
   const auto flags = std::make_shared<RunFlags>();
   declare_prompt(app, *flags);
-  app.add_option("-n,--predict", flags->generate.max_tokens,
-                 "tokens to write; -1: until the text ends")
+  app.add_option("-n,--predict", flags->generate.max_tokens, "tokens to write; -1: until the text ends")
       ->type_name("N")
       ->check(whole_number(-1, int64_t{1} << 30));
   declare_engine_flags(app, flags->engine);
+  declare_device_flag(app, flags->engine.device);
   declare_sampling(app, *flags);
-  flags->benchmark = app.add_option("--benchmark", flags->benchmark_tokens,
-                                    "time N decode steps and write nothing")
+  declare_grammar_flags(app, flags->grammar);
+  flags->benchmark = app.add_option("--benchmark", flags->benchmark_tokens, "time N decode steps and write nothing")
                          ->type_name("[N]")
                          ->expected(0, 1)
                          ->check(whole_number(1, 1 << 20));

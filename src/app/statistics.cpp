@@ -8,48 +8,47 @@
 namespace smelt {
 namespace {
 
-std::string tokens(int64_t count) {
-  return std::to_string(count) + (count == 1 ? " token" : " tokens");
-}
+std::string tokens(int64_t count) { return std::to_string(count) + (count == 1 ? " token" : " tokens"); }
 
 double rate(double amount, double seconds) { return seconds > 0 ? amount / seconds : 0; }
 
 // "98 kernels and 8.21 MB a token, 3.30 GB/s"
-std::string cost_of_a_token(const SessionStats& stats, double tokens_per_second) {
-  const double gigabytes = static_cast<double>(stats.bytes_per_token) * tokens_per_second / 1e9;
-  const std::string bytes = bytes_text(static_cast<uint64_t>(stats.bytes_per_token));
-  return text_of("%d kernels and %s a token, %.2f GB/s", stats.kernels_per_token, bytes.c_str(),
-                 gigabytes);
+std::string cost_of_a_token(const SessionStats& stats, double tokens_per_second, double cache_bytes) {
+  const double read = static_cast<double>(stats.bytes_per_token) + cache_bytes;
+  const double gigabytes = read * tokens_per_second / 1e9;
+  const std::string bytes = bytes_text(static_cast<uint64_t>(read));
+  return text_of("%d %s and %s a token, %.2f GB/s", stats.kernels_per_token,
+                 stats.kernels_per_token == 1 ? "kernel" : "kernels", bytes.c_str(), gigabytes);
 }
 
 }  // namespace
 
 std::string load_line(const SessionStats& stats) {
-  return text_of("load %.2f s, compile %.2f s (%d kernels compiled, %d from the cache)",
-                 stats.load_seconds, stats.compile_seconds, stats.kernels_compiled,
+  return text_of("load %.2f s, compile %.2f s (%d %s compiled, %d from the cache)", stats.load_seconds,
+                 stats.compile_seconds, stats.kernels_compiled, stats.kernels_compiled == 1 ? "kernel" : "kernels",
                  stats.kernels_cached);
 }
 
 std::string prompt_line(const Generation& generation) {
-  const double speed =
-      rate(static_cast<double>(generation.prompt_tokens), generation.prompt_seconds);
+  const double speed = rate(static_cast<double>(generation.prompt_tokens), generation.prompt_seconds);
   return "prompt " + tokens(generation.prompt_tokens) + text_of(", %.1f tok/s", speed);
 }
 
-std::string decode_line(const SessionStats& stats, const Generation& generation) {
-  const double speed =
-      rate(static_cast<double>(generation.decode_steps), generation.decode_seconds);
+std::string decode_line(const SessionStats& stats, const Generation& generation, uint64_t cache_row) {
+  const double speed = rate(static_cast<double>(generation.decode_steps), generation.decode_seconds);
+  const double depth = static_cast<double>(generation.prompt_tokens) + static_cast<double>(generation.decode_steps) / 2;
   return "decode " + tokens(generation.decode_steps) + text_of(", %.1f tok/s, ", speed) +
-         cost_of_a_token(stats, speed);
+         cost_of_a_token(stats, speed, static_cast<double>(cache_row) * depth);
 }
 
-std::string benchmark_line(const SessionStats& stats, std::vector<double> step_seconds) {
+std::string benchmark_line(const SessionStats& stats, std::vector<double> step_seconds, uint64_t cache_row) {
   std::sort(step_seconds.begin(), step_seconds.end());
+  const double depth = static_cast<double>(step_seconds.size()) / 2;
   const double median = step_seconds[step_seconds.size() / 2];
   return "decode " + tokens(static_cast<int64_t>(step_seconds.size())) +
-         text_of(", median %.1f tok/s (slowest %.1f, fastest %.1f), ", rate(1, median),
-                 rate(1, step_seconds.back()), rate(1, step_seconds.front())) +
-         cost_of_a_token(stats, rate(1, median));
+         text_of(", median %.1f tok/s (slowest %.1f, fastest %.1f), ", rate(1, median), rate(1, step_seconds.back()),
+                 rate(1, step_seconds.front())) +
+         cost_of_a_token(stats, rate(1, median), static_cast<double>(cache_row) * depth);
 }
 
 }  // namespace smelt

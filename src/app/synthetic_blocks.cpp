@@ -36,8 +36,7 @@ uint16_t half_bits(double value) {
   const double size = std::fabs(value);
   if (size < 0x1p-14) return sign | static_cast<uint16_t>(std::lround(size * 0x1p24));
   int exponent = 0;
-  const double fraction =
-      2 * std::frexp(size, &exponent) - 1;  // size = (1 + fraction) * 2^(exponent - 1)
+  const double fraction = 2 * std::frexp(size, &exponent) - 1;  // size = (1 + fraction) * 2^(exponent - 1)
   return sign | static_cast<uint16_t>(((exponent + 14) << 10) + std::lround(fraction * 1024));
 }
 
@@ -80,16 +79,14 @@ std::vector<std::vector<Patch>> scale_choices(GgufType type, double deviation) {
   const BlockValues values = values_of(type);
   std::vector<std::vector<Patch>> choices(16);
   for (size_t i = 0; i < choices.size(); ++i) {
-    const double d =
-        deviation / values.deviation * std::pow(1.25, static_cast<double>(i % 8) / 3.5 - 1);
+    const double d = deviation / values.deviation * std::pow(1.25, static_cast<double>(i % 8) / 3.5 - 1);
     const bool negative = i >= 8 && values.minimum == 0;
     for (const BlockField& field : block_fields(type)) {
       if (field.name == "d") choices[i].push_back({field.offset, 2, half_bits(negative ? -d : d)});
       if (field.name == "m" || field.name == "dmin")
         choices[i].push_back({field.offset, 2, half_bits(d * values.minimum)});
       if (field.name == "e")
-        choices[i].push_back(
-            {field.offset, 1, static_cast<uint16_t>(std::lround(std::log2(d)) + 128)});
+        choices[i].push_back({field.offset, 1, static_cast<uint16_t>(std::lround(std::log2(d)) + 128)});
     }
   }
   return choices;
@@ -116,19 +113,16 @@ void fill_with_numbers(std::span<std::byte> to, const Convert& convert) {
 
 }  // namespace
 
-void fill_with_random_blocks(GgufType type, double mean, double deviation, uint64_t seed,
-                             std::span<std::byte> to) {
+void fill_with_random_blocks(GgufType type, double mean, double deviation, uint64_t seed, std::span<std::byte> to) {
   ENSURE(to.size() % info_of(type).bytes == 0, "part of a block");
   Random random(seed);
   const auto number = [&] { return mean + deviation * std::sqrt(3.0) * random.symmetric(); };
   switch (type) {
-    case GgufType::F32:
-      return fill_with_numbers<float>(to, [&] { return static_cast<float>(number()); });
+    case GgufType::F32: return fill_with_numbers<float>(to, [&] { return static_cast<float>(number()); });
     case GgufType::F16: return fill_with_numbers<uint16_t>(to, [&] { return half_bits(number()); });
     case GgufType::BF16:
-      return fill_with_numbers<uint16_t>(to, [&] {
-        return static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(number())) >> 16);
-      });
+      return fill_with_numbers<uint16_t>(
+          to, [&] { return static_cast<uint16_t>(std::bit_cast<uint32_t>(static_cast<float>(number())) >> 16); });
     default: fill_with_blocks(type, deviation, random, to);
   }
 }

@@ -19,10 +19,9 @@
 namespace smelt {
 namespace {
 
-constexpr uint64_t kPatternBytes = 16 << 20;  // of random blocks that tensors share, about
-constexpr uint64_t kPieceBytes = 4 << 20;     // that a thread fills at a time, about
-constexpr uint64_t kWorkingBytes = uint64_t{1}
-                                   << 30;  // that a suggestion leaves for caches and activations
+constexpr uint64_t kPatternBytes = 16 << 20;           // of random blocks that tensors share, about
+constexpr uint64_t kPieceBytes = 4 << 20;              // that a thread fills at a time, about
+constexpr uint64_t kWorkingBytes = uint64_t{1} << 30;  // that a suggestion leaves for caches and activations
 
 uint64_t page_size() { return static_cast<uint64_t>(::sysconf(_SC_PAGESIZE)); }
 uint64_t up_to(uint64_t value, uint64_t unit) { return (value + unit - 1) / unit * unit; }
@@ -53,9 +52,7 @@ class Store {
   const Pattern& pattern_of(size_t tensor) const { return patterns_[pattern_of_[tensor]]; }
 
   // Blocks and pages come out even after so many bytes of a type.
-  static uint64_t unit(GgufType type) {
-    return std::lcm(page_size(), uint64_t{info_of(type).bytes});
-  }
+  static uint64_t unit(GgufType type) { return std::lcm(page_size(), uint64_t{info_of(type).bytes}); }
 
  private:
   size_t add(const SyntheticTensor& t) {
@@ -85,8 +82,7 @@ void fill(const Store& store, std::byte* base) {
   std::vector<Piece> pieces;
   for (const Pattern& p : store.patterns()) {
     const uint64_t block = info_of(p.type).bytes, step = kPieceBytes / block * block;
-    for (uint64_t at = 0; at < p.bytes; at += step)
-      pieces.push_back({&p, at, std::min(step, p.bytes - at)});
+    for (uint64_t at = 0; at < p.bytes; at += step) pieces.push_back({&p, at, std::min(step, p.bytes - at)});
   }
   Progress progress("making random weights", store.bytes(), ProgressUnit::bytes);
   for_each_in_parallel(pieces.size(), static_cast<int>(core_cpus().size()), [&](size_t i, int) {
@@ -104,8 +100,7 @@ Error no_memory(const SyntheticSpec& spec, uint64_t bytes) {
 // Memory without a name in any folder, which many places can map.
 class SharedMemory {
  public:
-  explicit SharedMemory(uint64_t bytes)
-      : bytes_(bytes), file_(::memfd_create("weights", MFD_CLOEXEC)) {
+  explicit SharedMemory(uint64_t bytes) : bytes_(bytes), file_(::memfd_create("weights", MFD_CLOEXEC)) {
     if (file_ < 0 || ::ftruncate(file_, static_cast<off_t>(bytes)) != 0) return;
     void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
     if (memory != MAP_FAILED) data_ = static_cast<std::byte*>(memory);
@@ -119,8 +114,7 @@ class SharedMemory {
 
   std::byte* data() const { return data_; }  // null where the system refused
   bool map_at(std::byte* place, uint64_t offset, uint64_t bytes) const {
-    return ::mmap(place, bytes, PROT_READ, MAP_SHARED | MAP_FIXED, file_,
-                  static_cast<off_t>(offset)) == place;
+    return ::mmap(place, bytes, PROT_READ, MAP_SHARED | MAP_FIXED, file_, static_cast<off_t>(offset)) == place;
   }
 
  private:
@@ -130,8 +124,7 @@ class SharedMemory {
 };
 
 // Maps a tensor's pattern as often as it takes, each tensor from another place of it on.
-bool map_tensor(const SharedMemory& memory, const Pattern& pattern, size_t number, uint64_t bytes,
-                std::byte* place) {
+bool map_tensor(const SharedMemory& memory, const Pattern& pattern, size_t number, uint64_t bytes, std::byte* place) {
   const uint64_t unit = Store::unit(pattern.type);
   uint64_t at = pattern.shared ? number * 7 % (pattern.bytes / unit) * unit : 0;
   for (uint64_t done = 0; done < bytes; at = 0) {
@@ -152,25 +145,28 @@ uint64_t bytes_of_session(const SyntheticSpec& spec, bool own_bytes) {
   return bytes;
 }
 
+// The name of the same model with as many layers as fit; empty where none does.
+std::string most_layers_that_fit(const SyntheticSpec& spec, bool own_bytes, uint64_t available) {
+  for (int64_t layers = spec.model->numbers().layers; layers > 0; --layers) {
+    const auto smaller = parse_synthetic(spec.shape_name + ":" + spec.mix + ":" + std::to_string(layers));
+    if (smaller && bytes_of_session(*smaller, own_bytes) + kWorkingBytes <= available) return smaller->name;
+  }
+  return "";
+}
+
 Status check_memory(const SyntheticSpec& spec, bool own_bytes) {
   const uint64_t needed = bytes_of_session(spec, own_bytes), available = available_memory();
   if (needed <= available) return {};
-  SyntheticSpec smaller = spec;
-  while (smaller.shape.layers > 0 &&
-         bytes_of_session(smaller, own_bytes) + kWorkingBytes > available)
-    smaller.shape.layers--;
-  const std::string less =
-      spec.shape_name + ":" + spec.mix + ":" + std::to_string(smaller.shape.layers);
-  return Error{"[synthetic] " + spec.name + ": its weights take " + std::to_string(needed) +
-               " bytes of memory, " + std::to_string(available) + " are available; " +
-               (smaller.shape.layers > 0 ? "measure fewer layers, such as " + less
-                                         : "not even one layer fits, so choose a smaller model")};
+  const std::string less = most_layers_that_fit(spec, own_bytes, available);
+  return Error{
+      "[synthetic] " + spec.name + ": its weights take " + std::to_string(needed) + " bytes of memory, " +
+      std::to_string(available) + " are available; " +
+      (less.empty() ? "not even one layer fits, so choose a smaller model" : "measure fewer layers, such as " + less)};
 }
 
 }  // namespace
 
-Result<std::unique_ptr<SyntheticModel>> SyntheticModel::make(const SyntheticSpec& spec,
-                                                             bool own_bytes) {
+Result<std::unique_ptr<SyntheticModel>> SyntheticModel::make(const SyntheticSpec& spec, bool own_bytes) {
   SMELT_CHECK(check_memory(spec, own_bytes));
   const std::vector<SyntheticTensor> tensors = tensors_of(spec);
   const SyntheticFile layout = synthetic_file(spec, tensors, page_size());
@@ -183,8 +179,7 @@ Result<std::unique_ptr<SyntheticModel>> SyntheticModel::make(const SyntheticSpec
 
   // Addresses for the whole file, then what lies there.
   const uint64_t size = head_bytes + layout.data_bytes;
-  void* place =
-      ::mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void* place = ::mmap(nullptr, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (place == MAP_FAILED) return no_memory(spec, size);
   const std::span<std::byte> bytes(static_cast<std::byte*>(place), size);
   std::unique_ptr<SyntheticModel> model(new SyntheticModel(bytes));
@@ -193,6 +188,19 @@ Result<std::unique_ptr<SyntheticModel>> SyntheticModel::make(const SyntheticSpec
     mapped = mapped && map_tensor(memory, store.pattern_of(i), i, tensors[i].bytes,
                                   bytes.data() + head_bytes + layout.offsets[i]);
   if (!mapped) return no_memory(spec, size);
+  SMELT_TRY(file, GgufFile::open_memory(bytes, spec.name));
+  model->file_ = std::make_unique<GgufFile>(std::move(file));
+  return model;
+}
+
+Result<std::unique_ptr<SyntheticModel>> SyntheticModel::without_weights(const SyntheticSpec& spec) {
+  const SyntheticFile layout = synthetic_file(spec, tensors_of(spec), page_size());
+  const uint64_t size = layout.head.size() + layout.data_bytes;
+  void* place = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (place == MAP_FAILED) return no_memory(spec, size);
+  const std::span<std::byte> bytes(static_cast<std::byte*>(place), size);
+  std::unique_ptr<SyntheticModel> model(new SyntheticModel(bytes));
+  std::memcpy(bytes.data(), layout.head.data(), layout.head.size());
   SMELT_TRY(file, GgufFile::open_memory(bytes, spec.name));
   model->file_ = std::make_unique<GgufFile>(std::move(file));
   return model;

@@ -20,8 +20,9 @@ class SyntheticModel {
   // An Error if the machine has not enough memory for a session with this model; it names the bytes needed and
   // available, and the number of layers that would fit. `own_bytes`: no sharing, for sessions that read all weights in
   // place.
-  static Result<std::unique_ptr<SyntheticModel>> make(const SyntheticSpec& spec,
-                                                      bool own_bytes = false);
+  static Result<std::unique_ptr<SyntheticModel>> make(const SyntheticSpec& spec, bool own_bytes = false);
+  // The same without weights: addresses that take no memory, for whoever prints kernels and runs none.
+  static Result<std::unique_ptr<SyntheticModel>> without_weights(const SyntheticSpec& spec);
   ~SyntheticModel();
   SyntheticModel(const SyntheticModel&) = delete;
   SyntheticModel& operator=(const SyntheticModel&) = delete;

@@ -3,131 +3,162 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <functional>
 
 #include "base/ensure.h"
 #include "base/printable.h"
+#include "model/deepseek2.h"
+#include "model/llama.h"
 
 namespace smelt {
 namespace {
 
+// A known model, cut to its first layers.
 struct NamedShape {
   const char* name;
-  Hyperparameters shape;
+  std::function<std::shared_ptr<const Model>(int64_t layers)> first_layers;
+  int64_t layers;
 };
 
-Hyperparameters glm_flash() {
-  return {.layers = 47,
-          .dense_layers = 1,
-          .vocabulary = 154880,
-          .context = 202752,
-          .hidden = 2048,
-          .epsilon = 1e-5,
-          .heads = 20,
-          .q_lora = 768,
-          .kv_lora = 512,
-          .nope = 192,
-          .rope = 64,
-          .v_head = 256,
-          .rotary = {.base = 1e6},
-          .dense_width = 10240,
-          .experts = 64,
-          .experts_used = 4,
-          .expert_width = 1536,
-          .shared_width = 1536,
-          .routing = Routing::Sigmoid,
-          .selection_bias = true,
-          .normalise_weights = true,
-          .weights_scale = 1.8};
+Deepseek2Parameters glm_flash() {
+  return {
+      .common = {.layers = 47, .vocabulary = 154880, .context = 202752, .hidden = 2048, .epsilon = 1e-5},
+      .attention =
+          {.heads = 20, .q_lora = 768, .kv_lora = 512, .nope = 192, .v_head = 256, .rope = {.width = 64, .base = 1e6}},
+      .dense_layers = 1,
+      .dense_width = 10240,
+      .experts = {.count = 64,
+                  .used = 4,
+                  .width = 1536,
+                  .shared_width = 1536,
+                  .routing = Routing::Sigmoid,
+                  .selection_bias = true,
+                  .normalise_weights = true,
+                  .weights_scale = 1.8}};
 }
 
-Hyperparameters deepseek_lite() {
-  return {.layers = 27,
+Deepseek2Parameters deepseek_lite() {
+  return {.common = {.layers = 27, .vocabulary = 102400, .context = 163840, .hidden = 2048, .epsilon = 1e-6},
+          .attention = {.heads = 16,
+                        .q_lora = 0,
+                        .kv_lora = 512,
+                        .nope = 128,
+                        .v_head = 128,
+                        .rope = {.width = 64,
+                                 .base = 1e4,
+                                 .scaling = RopeScaling::Yarn,
+                                 .factor = 40,
+                                 .original_context = 4096,
+                                 .log_multiplier = 0.0707}},
           .dense_layers = 1,
-          .vocabulary = 102400,
-          .context = 163840,
-          .hidden = 2048,
-          .epsilon = 1e-6,
-          .heads = 16,
-          .q_lora = 0,
-          .kv_lora = 512,
-          .nope = 128,
-          .rope = 64,
-          .v_head = 128,
-          .rotary = {.base = 1e4, .factor = 40, .original_context = 4096, .log_multiplier = 0.0707},
           .dense_width = 10944,
-          .experts = 64,
-          .experts_used = 6,
-          .expert_width = 1408,
-          .shared_width = 2 * 1408,
-          .routing = Routing::Softmax};
+          .experts = {.count = 64, .used = 6, .width = 1408, .shared_width = 2 * 1408, .routing = Routing::Softmax}};
 }
 
-Hyperparameters moonlight() {
-  Hyperparameters m = deepseek_lite();
-  m.vocabulary = 163840;
-  m.context = 8192;
-  m.epsilon = 1e-5;
-  m.rotary = {.base = 5e4};
+Deepseek2Parameters moonlight() {
+  Deepseek2Parameters m = deepseek_lite();
+  m.common.vocabulary = 163840;
+  m.common.context = 8192;
+  m.common.epsilon = 1e-5;
+  m.attention.rope = {.width = m.attention.rope.width, .base = 5e4};
   m.dense_width = 11264;
-  m.routing = Routing::Sigmoid;
-  m.selection_bias = true;
-  m.normalise_weights = true;
-  m.weights_scale = 2.446;
+  m.experts.routing = Routing::Sigmoid;
+  m.experts.selection_bias = true;
+  m.experts.normalise_weights = true;
+  m.experts.weights_scale = 2.446;
   return m;
 }
 
-Hyperparameters kimi_k2() {
-  return {.layers = 61,
+Deepseek2Parameters kimi_k2() {
+  return {.common = {.layers = 61, .vocabulary = 163840, .context = 131072, .hidden = 7168, .epsilon = 1e-6},
+          .attention = {.heads = 64,
+                        .q_lora = 1536,
+                        .kv_lora = 512,
+                        .nope = 128,
+                        .v_head = 128,
+                        .rope = {.width = 64,
+                                 .base = 5e4,
+                                 .scaling = RopeScaling::Yarn,
+                                 .factor = 32,
+                                 .original_context = 4096,
+                                 .log_multiplier = 0.1}},
           .dense_layers = 1,
-          .vocabulary = 163840,
-          .context = 131072,
-          .hidden = 7168,
-          .epsilon = 1e-6,
-          .heads = 64,
-          .q_lora = 1536,
-          .kv_lora = 512,
-          .nope = 128,
-          .rope = 64,
-          .v_head = 128,
-          .rotary = {.base = 5e4, .factor = 32, .original_context = 4096, .log_multiplier = 0.1},
           .dense_width = 18432,
-          .experts = 384,
-          .experts_used = 8,
-          .expert_width = 2048,
-          .shared_width = 2048,
-          .routing = Routing::Sigmoid,
-          .selection_bias = true,
-          .normalise_weights = true,
-          .weights_scale = 2.827};
+          .experts = {.count = 384,
+                      .used = 8,
+                      .width = 2048,
+                      .shared_width = 2048,
+                      .routing = Routing::Sigmoid,
+                      .selection_bias = true,
+                      .normalise_weights = true,
+                      .weights_scale = 2.827}};
 }
 
 // Small enough for tests and for a first look; widths are whole blocks of every format.
-Hyperparameters tiny(Hyperparameters m) {
-  m.layers = 3;
-  m.vocabulary = 2048;
-  m.context = 8192;
-  m.hidden = 256;
-  m.heads = 4;
-  m.q_lora = m.q_lora ? 256 : 0;
+Deepseek2Parameters tiny(Deepseek2Parameters m) {
+  m.common.layers = 3;
+  m.common.vocabulary = 2048;
+  m.common.context = 8192;
+  m.common.hidden = 256;
+  m.attention.heads = 4;
+  m.attention.q_lora = m.attention.q_lora ? 256 : 0;
   m.dense_width = 512;
-  m.experts = 16;
-  m.shared_width = m.shared_width / m.expert_width * 256;
-  m.expert_width = 256;
+  m.experts.count = 16;
+  m.experts.shared_width = m.experts.shared_width / m.experts.width * 256;
+  m.experts.width = 256;
   return m;
+}
+
+LlamaParameters llama_3_1_8b() {
+  return {.common = {.layers = 32, .vocabulary = 128256, .context = 131072, .hidden = 4096, .epsilon = 1e-5},
+          .attention =
+              {.heads = 32, .kv_heads = 8, .key_width = 128, .value_width = 128, .rope = {.width = 128, .base = 5e5}},
+          .width = 14336};
+}
+
+LlamaParameters tiny(LlamaParameters m) {
+  m.common.layers = 3;
+  m.common.vocabulary = 2048;
+  m.common.context = 8192;
+  m.common.hidden = 256;
+  m.attention.heads = 4;
+  m.attention.kv_heads = 2;
+  m.width = 512;
+  return m;
+}
+
+NamedShape named(const char* name, Deepseek2Parameters p) {
+  p.common.architecture = "deepseek2";
+  const auto first = [p](int64_t layers) {
+    Deepseek2Parameters part = p;
+    part.common.layers = layers;
+    part.dense_layers = std::min(part.dense_layers, layers);
+    return std::make_shared<const Deepseek2>(part);
+  };
+  return {name, first, p.common.layers};
+}
+
+NamedShape named(const char* name, LlamaParameters p) {
+  p.common.architecture = "llama";
+  const auto first = [p](int64_t layers) {
+    LlamaParameters part = p;
+    part.common.layers = layers;
+    return std::make_shared<const Llama>(part);
+  };
+  return {name, first, p.common.layers};
 }
 
 const std::vector<NamedShape>& shapes() {
   static const std::vector<NamedShape> list = {
-      {"glm-4.7-flash", glm_flash()},     {"deepseek-v2-lite", deepseek_lite()},
-      {"moonlight-16b-a3b", moonlight()}, {"kimi-k2", kimi_k2()},
-      {"tiny-glm", tiny(glm_flash())},    {"tiny-lite", tiny(deepseek_lite())},
+      named("glm-4.7-flash", glm_flash()),       named("deepseek-v2-lite", deepseek_lite()),
+      named("moonlight-16b-a3b", moonlight()),   named("kimi-k2", kimi_k2()),
+      named("llama-3.1-8b", llama_3_1_8b()),     named("tiny-glm", tiny(glm_flash())),
+      named("tiny-lite", tiny(deepseek_lite())), named("tiny-llama", tiny(llama_3_1_8b())),
   };
   return list;
 }
 
-std::string short_name(const std::string& tensor) {
-  return tensor.substr(0, tensor.find_last_of('.'));
-}
+std::string short_name(const std::string& tensor) { return tensor.substr(0, tensor.find_last_of('.')); }
 
 // --- types
 
@@ -175,8 +206,7 @@ struct NamedMix {
   const char* name;
   GgufType (*type)(const std::string& tensor, int64_t layer, int64_t layers);
 };
-constexpr NamedMix kMixes[] = {
-    {"q4_0", q4_0_type}, {"q4_k_m", q4_k_m_type}, {"q5_k_m", q5_k_m_type}};
+constexpr NamedMix kMixes[] = {{"q4_0", q4_0_type}, {"q4_k_m", q4_k_m_type}, {"q5_k_m", q5_k_m_type}};
 
 std::string lower(std::string text) {
   for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
@@ -201,36 +231,33 @@ GgufType type_of(const SyntheticSpec& spec, const TensorShape& tensor, int64_t l
   const std::string name = short_name(tensor.name);
   if (tensor.rows.empty() || name == "ffn_gate_inp") return GgufType::F32;
   const NamedMix* mix = find_mix(spec.mix);
-  return that_fits(mix ? mix->type(name, layer, spec.shape.layers) : *uniform_type(spec.mix),
-                   tensor.k);
+  return that_fits(mix ? mix->type(name, layer, spec.model->numbers().layers) : *uniform_type(spec.mix), tensor.k);
 }
 
 // --- values
 
 // Products keep the size of what goes in; what is added to the residual stream grows it a little, so that layers
 // differ.
-double deviation_of(const std::string& name, const TensorShape& t, const Hyperparameters& m) {
+double deviation_of(const std::string& name, const TensorShape& t) {
   const double k = static_cast<double>(t.k);
   if (name == "token_embd") return 1;
   if (name == "output") return 2.5 / std::sqrt(k);
   if (name == "exp_probs_b") return 0.05;
-  if (t.rows.empty()) return 0.02;  // norms, around 1
-  if (name == "attn_k_b") return 1 / std::sqrt(static_cast<double>(m.kv_lora));
+  if (t.rows.empty()) return 0.02;                                                   // norms, around 1
+  if (name == "attn_k_b") return 1 / std::sqrt(static_cast<double>(t.rows.back()));  // a sum over latents
   return (name.starts_with("ffn_down") ? 1.5 : 1) / std::sqrt(k);
 }
 
 SyntheticTensor tensor_of(const SyntheticSpec& spec, const TensorShape& shape, int64_t layer) {
   const std::string name = short_name(shape.name);
-  SyntheticTensor t{.name = (layer >= 0 ? layer_prefix(layer) : "") + shape.name,
-                    .type = type_of(spec, shape, layer)};
+  SyntheticTensor t{.name = (layer >= 0 ? layer_prefix(layer) : "") + shape.name, .type = type_of(spec, shape, layer)};
   t.dims.push_back(static_cast<uint64_t>(shape.k));
-  for (size_t i = shape.rows.size(); i-- > 0;)
-    t.dims.push_back(static_cast<uint64_t>(shape.rows[i]));
+  for (size_t i = shape.rows.size(); i-- > 0;) t.dims.push_back(static_cast<uint64_t>(shape.rows[i]));
   const GgufTypeInfo& info = info_of(t.type);
   t.bytes = t.dims[0] / info.elements * info.bytes;
   for (size_t i = 1; i < t.dims.size(); ++i) t.bytes *= t.dims[i];
   t.mean = shape.rows.empty() && name != "exp_probs_b" ? 1 : 0;
-  t.deviation = deviation_of(name, shape, spec.shape);
+  t.deviation = deviation_of(name, shape);
   return t;
 }
 
@@ -273,41 +300,31 @@ std::vector<std::string> synthetic_mixes() {
 Result<SyntheticSpec> parse_synthetic(const std::string& text) {
   const std::vector<std::string> parts = split_at_colons(lower(text));
   if (parts.size() > 3) return refused(text, "has the form SHAPE:MIX:LAYERS");
-  const auto found = std::find_if(shapes().begin(), shapes().end(),
-                                  [&](const NamedShape& s) { return s.name == parts[0]; });
-  if (found == shapes().end())
-    return refused(text, "the shape is unknown; choose from " + listed(synthetic_shapes()));
-  SyntheticSpec spec{.name = text,
-                     .shape_name = parts[0],
-                     .names_layers = parts.size() > 2,
-                     .shape = found->shape,
-                     .mix = "q4_k_m"};
-  spec.shape.architecture = "deepseek2";
+  const auto found =
+      std::find_if(shapes().begin(), shapes().end(), [&](const NamedShape& s) { return s.name == parts[0]; });
+  if (found == shapes().end()) return refused(text, "the shape is unknown; choose from " + listed(synthetic_shapes()));
+  SyntheticSpec spec{
+      .name = text, .shape_name = parts[0], .names_layers = parts.size() > 2, .model = {}, .mix = "q4_k_m"};
   if (parts.size() > 1) spec.mix = parts[1];
   if (!find_mix(spec.mix) && !uniform_type(spec.mix))
     return refused(text, "the mix is unknown; choose from " + listed(synthetic_mixes()) +
                              ", or name one type for all matrices, such as q8_0, q6_k or f16");
+  int64_t layers = found->layers;
   if (parts.size() > 2) {
-    int64_t layers = 0;
-    const auto [end, error] =
-        std::from_chars(parts[2].data(), parts[2].data() + parts[2].size(), layers);
-    if (error != std::errc() || end != parts[2].data() + parts[2].size() || layers < 1 ||
-        layers > spec.shape.layers)
-      return refused(
-          text, "the number of layers is not one from 1 to " + std::to_string(spec.shape.layers));
-    spec.shape.layers = layers;
+    const auto [end, error] = std::from_chars(parts[2].data(), parts[2].data() + parts[2].size(), layers);
+    if (error != std::errc() || end != parts[2].data() + parts[2].size() || layers < 1 || layers > found->layers)
+      return refused(text, "the number of layers is not one from 1 to " + std::to_string(found->layers));
   }
-  spec.shape.dense_layers = std::min(spec.shape.dense_layers, spec.shape.layers);
+  spec.model = found->first_layers(layers);
   return spec;
 }
 
 std::vector<SyntheticTensor> tensors_of(const SyntheticSpec& spec) {
   std::vector<SyntheticTensor> out;
-  out.push_back(tensor_of(spec, embedding_tensor(spec.shape), -1));
-  for (int64_t layer = 0; layer < spec.shape.layers; ++layer)
-    for (const TensorShape& t : layer_tensors(spec.shape, layer))
-      out.push_back(tensor_of(spec, t, layer));
-  for (const TensorShape& t : head_tensors(spec.shape)) out.push_back(tensor_of(spec, t, -1));
+  out.push_back(tensor_of(spec, spec.model->embedding_tensor(), -1));
+  for (int64_t layer = 0; layer < spec.model->numbers().layers; ++layer)
+    for (const TensorShape& t : spec.model->layer_tensors(layer)) out.push_back(tensor_of(spec, t, layer));
+  for (const TensorShape& t : spec.model->head_tensors()) out.push_back(tensor_of(spec, t, -1));
   return out;
 }
 

@@ -9,7 +9,7 @@
 
 #include "base/result.h"
 #include "gguf/types.h"
-#include "model/hyperparameters.h"
+#include "model/model.h"
 
 namespace smelt {
 
@@ -17,8 +17,8 @@ struct SyntheticSpec {
   std::string name;        // as given, "glm-4.7-flash:q4_0:4"
   std::string shape_name;  // "glm-4.7-flash"
   bool names_layers = false;
-  Hyperparameters shape;  // `layers` is what was asked for
-  std::string mix;        // one of synthetic_mixes(), or a type of gguf/types.def in small letters
+  std::shared_ptr<const Model> model;  // with as many layers as were asked for
+  std::string mix;                     // one of synthetic_mixes(), or a type of gguf/types.def in small letters
 };
 
 // SHAPE[:MIX[:LAYERS]], the mix q4_k_m where none is given. An Error lists what there is.

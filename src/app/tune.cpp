@@ -20,10 +20,12 @@
 #include "app/tune_layouts.h"
 #include "app/tune_report.h"
 #include "app/tune_times.h"
+#include "base/new_file.h"
 #include "base/progress.h"
 #include "engine/tune_child.h"
 #include "engine/tuned_options.h"
-#include "runtime/target.h"
+#include "runtime/devices.h"
+#include "runtime/machines.h"
 
 namespace smelt {
 namespace {
@@ -49,7 +51,7 @@ constexpr const char* kExplanation =
     "  smelt tune -m model.gguf                    ten minutes, shared out by what kernels cost\n"
     "  smelt tune -m model.gguf --minutes 60       longer\n"
     "  smelt tune -m model.gguf --dry-run          what would be searched\n"
-    "  smelt tune -m model.gguf --kernel sum_2048  one kernel, as `smelt profile` names it\n";
+    "  smelt tune -m model.gguf --kernel sum_256   kernels with this in their names, as `smelt profile` gives them\n";
 
 struct TuneFlags {
   EngineFlags engine;
@@ -63,26 +65,23 @@ struct TuneFlags {
 
 class TuneRun {
  public:
-  TuneRun(const TuneFlags& flags, const GgufFile& file, Session& session,
-          const MachineRates& machine)
+  TuneRun(const TuneFlags& flags, const GgufFile& file, Session& session, const MachineRates& machine)
       : flags_(flags),
         session_(session),
         machine_(machine),
         tokens_(random_tokens(session, flags.prompt_tokens + kDecoded)),
-        layouts_{session, file, times_, machine,
-                 [this](PlanKind plan) { return make_ready(plan); }} {}
+        layouts_{session, file, times_, machine, [this](PlanKind plan) { return make_ready(plan); }} {}
 
   // Runs both plans and lists the kernels that are worth a search, those of decode first.
   Status survey() {
-    session_.observe([this](const RunTimes& run) { times_[run.plan].add(run); });
+    session_.loaded().observe([this](const RunTimes& run) { times_[run.plan].add(run); });
     SMELT_CHECK(decode());
     if (wants("decode")) list(PlanKind::Decode, "decode");
     if (wants("prefill") && prompt().size() > 1) list(PlanKind::Prefill, "prefill");
-    session_.observe({});
+    session_.loaded().observe({});
     if (wants_layouts()) layout_jobs_ = layout_jobs(layouts_, flags_.kernel);
     if (jobs_.empty() && !flags_.kernel.empty())
-      return Error{"[tune] " + flags_.kernel +
-                   ": no kernel of these plans has this in its name; --dry-run lists them"};
+      return Error{"[tune] " + flags_.kernel + ": no kernel of these plans has this in its name; --dry-run lists them"};
     return {};
   }
 
@@ -92,7 +91,7 @@ class TuneRun {
 
   // Keeps each gain as soon as it is found.
   Result<std::vector<TunedJob>> tune(const std::string& path) {
-    const TunedOptions known = TunedOptions::load(host_target());
+    const TunedOptions known = TunedOptions::load(host_machine());
     std::vector<TunedJob> done;
     Stopwatch watch;
     double left = flags_.minutes * 60 * (layout_jobs_.empty() ? 1 : 1 - kLayoutShare), shares = 0;
@@ -103,8 +102,7 @@ class TuneRun {
       const double seconds = std::max(left * job.share / shares, kFewestSeconds);
       // What the child does to the session's memory is its own, so that the inputs stay in place here.
       Result<TuneOutcome> outcome = in_child([&] { return tune(job, i, known, seconds); });
-      done.push_back(outcome ? TunedJob{job, outcome.take(), ""}
-                             : TunedJob{job, {}, outcome.error().message});
+      done.push_back(outcome ? TunedJob{job, outcome.take(), ""} : TunedJob{job, {}, outcome.error().message});
       SMELT_CHECK(keep(done.back(), known, path));
       note_ratio(done.back());
       shares -= job.share;
@@ -126,16 +124,13 @@ class TuneRun {
       bool waits = false;
       for (RoleKernel& k : job.kernels) {
         waits = waits || changed.count({k.plan, k.kernel}) > 0;
-        if (const auto found = best_ratio_.find(k.name); found != best_ratio_.end())
-          k.best_ratio = found->second;
+        if (const auto found = best_ratio_.find(k.name); found != best_ratio_.end()) k.best_ratio = found->second;
       }
       if (waits) {
-        done.push_back(
-            {.job = job, .not_tried = "a kernel has changed; the next tune tries these"});
+        done.push_back({.job = job, .not_tried = "a kernel has changed; the next tune tries these"});
         continue;
       }
-      const std::string what =
-          "layout " + std::to_string(i + 1) + " of " + std::to_string(layout_jobs_.size());
+      const std::string what = "layout " + std::to_string(i + 1) + " of " + std::to_string(layout_jobs_.size());
       SMELT_TRY(tuned, tune_layout(layouts_, job, left * job.share() / shares, what));
       const std::vector<TunedEntry> entries = entries_of(tuned);
       if (!entries.empty()) {
@@ -155,9 +150,7 @@ class TuneRun {
     return !flags_.no_layouts && !flags_.engine.no_repack && flags_.plan == "both" &&
            !times_[PlanKind::Prefill].empty();
   }
-  static PlanKind kind_of(const TuneJob& job) {
-    return job.plan == "decode" ? PlanKind::Decode : PlanKind::Prefill;
-  }
+  static PlanKind kind_of(const TuneJob& job) { return job.plan == "decode" ? PlanKind::Decode : PlanKind::Prefill; }
 
   // Puts the inputs of a plan's launches in place.
   Status make_ready(PlanKind plan) {
@@ -184,6 +177,12 @@ class TuneRun {
     return {};
   }
 
+  Status extend(int32_t token) {
+    SMELT_TRY(logits, session_.extend(token, &interrupted()));
+    (void)logits;
+    return {};
+  }
+
   Status prefill() {
     session_.reset();
     return prompt().empty() ? Status() : append(prompt());
@@ -197,14 +196,14 @@ class TuneRun {
       times_[PlanKind::Prefill].forget();
       SMELT_CHECK(prefill());
     }
-    for (const int32_t& token : std::span(tokens_).last(kDecoded)) SMELT_CHECK(append({&token, 1}));
+    for (const int32_t& token : std::span(tokens_).last(kDecoded)) SMELT_CHECK(extend(token));
     return {};
   }
 
   void list(PlanKind kind, const std::string& name) {
     const PlanTimes& times = times_[kind];
     if (times.empty()) return;
-    const std::vector<PlanLaunch> launches = session_.launches(kind);
+    const std::vector<PlanLaunch> launches = session_.loaded().launches(kind);
     TunePlan plan{name, kind == PlanKind::Decode ? 1 : times.tokens()};
     std::map<int, TuneJob> jobs;
     std::string stage;
@@ -222,18 +221,16 @@ class TuneRun {
       job.share = job.seconds / plan.seconds;
       job.floor_seconds *= job.calls;
       const bool named = !flags_.kernel.empty();
-      if (named ? job.name.find(flags_.kernel) != std::string::npos : job.share >= kWorthwhile)
-        chosen.push_back(job);
+      if (named ? job.name.find(flags_.kernel) != std::string::npos : job.share >= kWorthwhile) chosen.push_back(job);
     }
-    std::sort(chosen.begin(), chosen.end(),
-              [](const TuneJob& a, const TuneJob& b) { return a.seconds > b.seconds; });
+    std::sort(chosen.begin(), chosen.end(), [](const TuneJob& a, const TuneJob& b) { return a.seconds > b.seconds; });
     jobs_.insert(jobs_.end(), chosen.begin(), chosen.end());
     plans_.push_back(plan);
   }
 
   TuneJob job_of(const PlanLaunch& launch, const std::string& plan, const std::string& stage,
                  const PlanTimes& times) const {
-    const KernelDescription kernel = session_.kernel(launch.kernel);
+    const KernelDescription kernel = session_.loaded().kernel(launch.kernel);
     BufferContents positions;
     for (size_t i = 0; i < launch.buffers.size(); ++i)
       if (launch.buffers[i].name == "positions")
@@ -241,8 +238,7 @@ class TuneRun {
     const KernelCost cost = cost_of(kernel.tree, times.symbols(), positions);
     double bytes = 0;
     for (size_t i = 0; i < std::min(cost.buffers.size(), launch.buffers.size()); ++i)
-      bytes += std::min(cost.buffers[i].read + cost.buffers[i].written,
-                        static_cast<double>(launch.buffers[i].bytes));
+      bytes += std::min(cost.buffers[i].read + cost.buffers[i].written, static_cast<double>(launch.buffers[i].bytes));
     return {.plan = plan,
             .stage = stage,
             .what = launch_in_words(launch, kernel.tree, cost),
@@ -252,33 +248,31 @@ class TuneRun {
             .options = to_string(kernel.opts)};
   }
 
-  Result<TuneOutcome> tune(const TuneJob& job, size_t number, const TunedOptions& known,
-                           double seconds) {
+  Result<TuneOutcome> tune(const TuneJob& job, size_t number, const TunedOptions& known, double seconds) {
     const PlanKind kind = kind_of(job);
-    const PlanSites sites(session_, kind, times_[kind].symbols(), machine_.threads,
+    SMELT_TRY(device, open_device({.threads = machine_.threads, .use_cache = false}));
+    const PlanSites sites(session_, kind, times_[kind].symbols(), *device,
                           static_cast<double>(session_.stats().bytes_per_token));
     const TuneSite site = sites.site(job.kernel);
-    Progress bar("tuning " + std::to_string(number + 1) + " of " + std::to_string(jobs_.size()) +
-                     ", " + job.plan + " " + job.stage,
+    Progress bar("tuning " + std::to_string(number + 1) + " of " + std::to_string(jobs_.size()) + ", " + job.plan +
+                     " " + job.stage,
                  kPerMille, ProgressUnit::parts);
-    TuneRequest request{
-        .site = site,
-        .target = host_target(),
-        .threads = machine_.threads,
-        .bytes_per_second = machine_.bytes_per_second,
-        .limits = {.seconds = seconds},
-        .cancel = &interrupted(),
-        .progress = [&](double fraction) { bar.set(static_cast<uint64_t>(fraction * kPerMille)); }};
+    TuneRequest request{.site = site,
+                        .device = *device,
+                        .bytes_per_second = machine_.bytes_per_second,
+                        .limits = {.seconds = seconds},
+                        .cancel = &interrupted(),
+                        .progress = [&](double fraction) { bar.set(static_cast<uint64_t>(fraction * kPerMille)); }};
     if (const TunedEntry* entry = known.find(site.tree)) request.known = {entry->opts};
     return tune_kernel(request);
   }
 
   // A gain goes into the database; an entry that has become worthless goes out of it.
   Status keep(const TunedJob& tuned, const TunedOptions& known, const std::string& path) const {
-    const Ref tree = session_.kernel(tuned.job.kernel).tree;
+    const Ref tree = session_.loaded().kernel(tuned.job.kernel).tree;
     const TuneOutcome& outcome = tuned.outcome;
     const TunedEntry entry{.kernel = kernel_hash(tree),
-                           .device = device_text(host_target()),
+                           .device = device_text(host_machine()),
                            .compiler = compiler_text(),
                            .program = outcome.program,
                            .before_us = outcome.before_us,
@@ -296,7 +290,7 @@ class TuneRun {
   const std::vector<int32_t> tokens_;
   mutable std::map<PlanKind, PlanTimes> times_;
   const LayoutTuning layouts_;
-  std::optional<bool> ready_;  // the inputs of a token are in place, or those of a prompt
+  std::optional<bool> ready_;                 // the inputs of a token are in place, or those of a prompt
   std::map<std::string, double> best_ratio_;  // by kernel: with tuned options to without
   std::vector<LayoutJob> layout_jobs_;
   std::vector<TunePlan> plans_;
@@ -309,6 +303,10 @@ Result<std::string> database(bool dry_run) {
     return Error{
         "[tune] SMELT_CACHE: off, so there is no place to keep options in; set it to a folder, or "
         "use --dry-run"};
+  if (dry_run) return path;
+  // Better now than after the search.
+  if (const auto tried = NewFile::create(path); !tried)
+    return Error{tried.error().message + "; what is found could not be kept, so make room or set SMELT_CACHE"};
   return path;
 }
 
@@ -316,19 +314,22 @@ Result<int> run_tune(const TuneFlags& flags) {
   SMELT_TRY(path, database(flags.dry_run));
   SMELT_TRY(file, open_model(flags.engine.model));
   SMELT_TRY(machine, measure_machine(flags.engine.threads));
-  SessionOptions options = session_options(flags.engine);
+  EngineOptions options = session_options(flags.engine);
   // What is compared with is the heuristic's choice, over the layouts that were found before.
   options.use_tuned = false;
-  options.layouts = TunedOptions::load(host_target()).layouts();
+  options.layouts = TunedOptions::load(host_machine()).layouts();
   SMELT_TRY(session, open_session(file, options));
   if (flags.prompt_tokens + kDecoded > session->context())
-    return Error{"[tune] " + std::to_string(flags.prompt_tokens + kDecoded) +
-                 " tokens do not fit a context of " + std::to_string(session->context()) +
+    return Error{"[tune] " + std::to_string(flags.prompt_tokens + kDecoded) + " tokens do not fit a context of " +
+                 std::to_string(session->context()) +
                  "; make it longer with -c, or the prompt shorter with --prompt-tokens"};
   (void)interrupted();
   TuneRun run(flags, file, *session, machine);
   const Status surveyed = run.survey();
-  if (interrupted()) return kExitInterrupted;
+  if (interrupted()) {
+    std::fprintf(stderr, "stopped: interrupted while timing the kernels; nothing was searched yet\n");
+    return kExitInterrupted;
+  }
   SMELT_CHECK(surveyed);
   if (flags.dry_run) {
     std::fputs(tune_plan_text(run.plans(), run.jobs()).c_str(), stdout);
@@ -338,13 +339,12 @@ Result<int> run_tune(const TuneFlags& flags) {
   SMELT_TRY(done, run.tune(path));
   std::fputs(tune_report(run.plans(), done).c_str(), stdout);
   if (done.size() < run.jobs().size())
-    std::printf("%zu of %zu kernels were searched; the others had no time left\n", done.size(),
-                run.jobs().size());
+    std::printf("%zu of %zu kernels were searched; %s\n", done.size(), run.jobs().size(),
+                interrupted() ? "then it was interrupted" : "the others had no time left");
   SMELT_TRY(layouts, run.tune_layouts(path));
   std::fputs(layout_report(layouts).c_str(), stdout);
-  const bool any =
-      std::any_of(done.begin(), done.end(), [](const TunedJob& t) { return t.outcome.improved; }) ||
-      std::any_of(layouts.begin(), layouts.end(), [](const TunedLayout& t) { return t.best >= 0; });
+  const bool any = std::any_of(done.begin(), done.end(), [](const TunedJob& t) { return t.outcome.improved; }) ||
+                   std::any_of(layouts.begin(), layouts.end(), [](const TunedLayout& t) { return t.best >= 0; });
   if (any) std::printf("kept in %s\n", path.c_str());
   return interrupted() ? kExitInterrupted : 0;
 }
@@ -355,7 +355,8 @@ Action declare_tune(CLI::App& app) {
   const auto flags = std::make_shared<TuneFlags>();
   declare_engine_flags(app, flags->engine);
   app.add_option("--minutes", flags->minutes,
-                 "time for the search, shared out by what kernels cost")
+                 "time for the search, shared out by what kernels cost; each gets 2 s at least, and "
+                 "opening the model and timing it once come on top")
       ->type_name("N")
       ->check(number(0.01, 10000));
   app.add_option("--prompt-tokens", flags->prompt_tokens,
@@ -365,8 +366,7 @@ Action declare_tune(CLI::App& app) {
   app.add_option("--plan", flags->plan, "which kernels: those of decode, of prefill, or both")
       ->type_name("KIND")
       ->check(one_of({"both", "decode", "prefill"}));
-  app.add_option("--kernel", flags->kernel, "only kernels with this in their name")
-      ->type_name("NAME");
+  app.add_option("--kernel", flags->kernel, "only kernels with this in their name")->type_name("NAME");
   app.add_flag("--no-layouts", flags->no_layouts, "search over options alone");
   app.add_flag("--dry-run", flags->dry_run, "list the kernels, search nothing and keep nothing");
   app.footer(kExplanation);

@@ -9,7 +9,8 @@
 #include "engine/compile.h"
 #include "engine/tune_child.h"
 #include "engine/tune_layout.h"
-#include "runtime/target.h"
+#include "runtime/devices.h"
+#include "runtime/machines.h"
 
 namespace smelt {
 namespace {
@@ -52,48 +53,41 @@ RoleKernel& kernel_of(LayoutJob& job, PlanKind plan, int kernel) {
 LayoutJob job_of(const LayoutTuning& tuning, const LaunchBuffer& weight) {
   const GgufTensor& tensor = *tuning.file.find(weight.tensor);
   LayoutJob job{.role = weight.role, .now = weight.layout};
-  job.others = layouts_to_try(tensor.type, static_cast<int64_t>(tensor.dims[1]),
-                              machine_of(host_target()).lanes);
+  job.others = layouts_to_try(tensor.type, static_cast<int64_t>(tensor.dims[1]), host_machine().lanes());
   std::erase(job.others, job.now);
   return job;
 }
 
-Result<TuneOutcome> search(const LayoutTuning& tuning, const LayoutJob& job,
-                           const RoleKernel& kernel, WeightLayout layout, double seconds,
-                           const std::string& what) {
+Result<TuneOutcome> search(const LayoutTuning& tuning, const LayoutJob& job, const RoleKernel& kernel,
+                           WeightLayout layout, double seconds, const std::string& what) {
   const PlanTimes& times = tuning.times.at(kernel.plan);
-  const PlanSites sites(tuning.session, kernel.plan, times.symbols(), tuning.machine.threads,
+  SMELT_TRY(device, open_device({.threads = tuning.machine.threads, .use_cache = false}));
+  const PlanSites sites(tuning.session, kernel.plan, times.symbols(), *device,
                         static_cast<double>(tuning.session.stats().bytes_per_token));
-  SMELT_TRY(trial,
-            LayoutSites::make(
-                tuning.session, tuning.file, sites,
-                {.plan = kernel.plan, .launch = kernel.launch, .role = job.role, .layout = layout},
-                tuning.machine.threads));
-  Progress bar(what + ", " + to_string(layout) + ", " + name_of(kernel.plan), kPerMille,
-               ProgressUnit::parts);
-  return tune_kernel(
-      {.site = trial->then(),
-       .now = &trial->now(),
-       .target = host_target(),
-       .threads = tuning.machine.threads,
-       .bytes_per_second = tuning.machine.bytes_per_second,
-       .known = {},
-       .limits = {.seconds = seconds},
-       .cancel = &interrupted(),
-       .progress = [&](double fraction) { bar.set(static_cast<uint64_t>(fraction * kPerMille)); }});
+  SMELT_TRY(trial, LayoutSites::make(tuning.session, tuning.file, sites,
+                                     {.plan = kernel.plan, .launch = kernel.launch, .role = job.role, .layout = layout},
+                                     tuning.machine.threads));
+  Progress bar(what + ", " + to_string(layout) + ", " + name_of(kernel.plan), kPerMille, ProgressUnit::parts);
+  return tune_kernel({.site = trial->then(),
+                      .now = &trial->now(),
+                      .device = *device,
+                      .bytes_per_second = tuning.machine.bytes_per_second,
+                      .known = {},
+                      .limits = {.seconds = seconds},
+                      .cancel = &interrupted(),
+                      .progress = [&](double fraction) { bar.set(static_cast<uint64_t>(fraction * kPerMille)); }});
 }
 
 // Gives up once the kernels that are left cannot make up for those that were searched.
-Result<TriedLayout> try_layout(const LayoutTuning& tuning, const LayoutJob& job,
-                               WeightLayout layout, double seconds, const std::string& what) {
+Result<TriedLayout> try_layout(const LayoutTuning& tuning, const LayoutJob& job, WeightLayout layout, double seconds,
+                               const std::string& what) {
   TriedLayout tried{.layout = layout};
   double rest = job.share();
   for (const RoleKernel& kernel : job.kernels) {
     SMELT_CHECK(tuning.make_ready(kernel.plan));
     const double mine = std::max(kFewestSeconds, seconds * kernel.share / job.share());
     // What the child does to the session's memory is its own, so that the inputs stay in place here.
-    Result<TuneOutcome> outcome =
-        in_child([&] { return search(tuning, job, kernel, layout, mine, what); });
+    Result<TuneOutcome> outcome = in_child([&] { return search(tuning, job, kernel, layout, mine, what); });
     if (!outcome) tried.problem = outcome.error().message;
     if (!outcome || interrupted()) return tried;
     rest -= kernel.share;
@@ -126,7 +120,7 @@ std::vector<LayoutJob> layout_jobs(const LayoutTuning& tuning, const std::string
   std::map<std::string, LayoutJob> jobs;
   for (const auto& [plan, times] : tuning.times) {
     if (times.empty()) continue;
-    const std::vector<PlanLaunch> launches = tuning.session.launches(plan);
+    const std::vector<PlanLaunch> launches = tuning.session.loaded().launches(plan);
     const double all = plan_seconds(tuning, plan);
     std::string stage;
     for (size_t i = 0; i < launches.size(); ++i) {
@@ -136,7 +130,7 @@ std::vector<LayoutJob> layout_jobs(const LayoutTuning& tuning, const std::string
         LayoutJob& job = jobs.try_emplace(b.role, job_of(tuning, b)).first->second;
         RoleKernel& k = kernel_of(job, plan, launches[i].kernel);
         if (k.calls == 0) {
-          k.name = tuning.session.kernel(k.kernel).name;
+          k.name = tuning.session.loaded().kernel(k.kernel).name;
           k.stage = stage;
           k.launch = i;
         }
@@ -148,11 +142,10 @@ std::vector<LayoutJob> layout_jobs(const LayoutTuning& tuning, const std::string
   }
   std::vector<LayoutJob> chosen;
   for (auto& [role, job] : jobs) {
-    const bool is_wanted =
-        kernel.empty() ? job.share() >= kWorthwhileRole
-                       : std::any_of(job.kernels.begin(), job.kernels.end(), [&](const auto& k) {
-                           return k.name.find(kernel) != std::string::npos;
-                         });
+    const bool is_wanted = kernel.empty() ? job.share() >= kWorthwhileRole
+                                          : std::any_of(job.kernels.begin(), job.kernels.end(), [&](const auto& k) {
+                                              return k.name.find(kernel) != std::string::npos;
+                                            });
     if (!is_wanted || job.others.empty()) continue;
     std::stable_sort(job.kernels.begin(), job.kernels.end(),
                      [](const RoleKernel& a, const RoleKernel& b) { return a.share > b.share; });
@@ -183,7 +176,7 @@ Result<TunedLayout> tune_layout(const LayoutTuning& tuning, const LayoutJob& job
 std::vector<TunedEntry> entries_of(const TunedLayout& tuned) {
   if (tuned.best < 0 || tuned.interrupted) return {};
   const TriedLayout& best = tuned.tried[static_cast<size_t>(tuned.best)];
-  const TunedEntry common{.device = device_text(host_target()), .compiler = compiler_text()};
+  const TunedEntry common{.device = device_text(host_machine()), .compiler = compiler_text()};
   TunedEntry layout = common;
   layout.kernel = role_hash(tuned.job.role);
   layout.name = tuned.job.role;

@@ -26,13 +26,12 @@ namespace smelt {
 struct RoleKernel {
   PlanKind plan;
   std::string name, stage;
-  int kernel = 0;      // Session::kernel()
-  size_t launch = 0;   // the first of its launches that reads such a weight
-  int calls = 0;       // of these
-  double seconds = 0;  // of all of them
-  double share = 0;    // of the plan
-  double best_ratio =
-      1;  // of its time with tuned options to that with the heuristic's, in the layout as it is now
+  int kernel = 0;         // Session::kernel()
+  size_t launch = 0;      // the first of its launches that reads such a weight
+  int calls = 0;          // of these
+  double seconds = 0;     // of all of them
+  double share = 0;       // of the plan
+  double best_ratio = 1;  // of its time with tuned options to that with the heuristic's, in the layout as it is now
 };
 
 struct LayoutJob {

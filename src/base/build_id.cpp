@@ -4,7 +4,10 @@
 #include <link.h>
 
 #include <cstring>
+#include <span>
 #include <string_view>
+
+#include "base/hex.h"
 
 namespace smelt {
 namespace {
@@ -19,18 +22,10 @@ std::string_view id_in_notes(std::string_view notes) {
     notes.remove_prefix(sizeof header);
     const size_t name = aligned(header.n_namesz), content = aligned(header.n_descsz);
     if (name + content > notes.size()) return {};
-    if (header.n_type == NT_GNU_BUILD_ID && notes.substr(0, 3) == "GNU")
-      return notes.substr(name, header.n_descsz);
+    if (header.n_type == NT_GNU_BUILD_ID && notes.substr(0, 3) == "GNU") return notes.substr(name, header.n_descsz);
     notes.remove_prefix(name + content);
   }
   return {};
-}
-
-std::string hex(std::string_view bytes) {
-  std::string out;
-  for (const unsigned char c : bytes)
-    for (const int digit : {c >> 4, c & 15}) out += "0123456789abcdef"[digit];
-  return out;
 }
 
 // The first object is the program itself.
@@ -40,7 +35,7 @@ int find_in_first(dl_phdr_info* object, size_t, void* out) {
     if (segment.p_type != PT_NOTE) continue;
     const auto* notes = reinterpret_cast<const char*>(object->dlpi_addr + segment.p_vaddr);
     const std::string_view id = id_in_notes({notes, segment.p_filesz});
-    if (!id.empty()) *static_cast<std::string*>(out) = hex(id);
+    if (!id.empty()) *static_cast<std::string*>(out) = hex(std::as_bytes(std::span(id)));
   }
   return 1;
 }

@@ -23,9 +23,7 @@ class Checked {
     ENSURE(ok_, "the value of a size that wrapped is used");
     return value_;
   }
-  constexpr std::optional<uint64_t> get() const {
-    return ok_ ? std::optional(value_) : std::nullopt;
-  }
+  constexpr std::optional<uint64_t> get() const { return ok_ ? std::optional(value_) : std::nullopt; }
 
   friend constexpr Checked operator+(Checked a, Checked b) {
     uint64_t sum = 0;
@@ -42,8 +40,7 @@ class Checked {
   }
   // Exact division: a remainder, or division by zero, is as invalid as a wrap.
   constexpr Checked divided_exactly_by(Checked divisor) const {
-    if (!ok_ || !divisor.ok_ || divisor.value_ == 0 || value_ % divisor.value_ != 0)
-      return {0, false};
+    if (!ok_ || !divisor.ok_ || divisor.value_ == 0 || value_ % divisor.value_ != 0) return {0, false};
     return {value_ / divisor.value_, true};
   }
   // The next multiple of `alignment`, which must be a power of two.

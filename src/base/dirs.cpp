@@ -24,17 +24,18 @@ Result<std::string> cache_folder() {
   if (options().cache == "off") return std::string();
   SMELT_TRY(path, wanted_folder());
   SMELT_CHECK(make_folders(path));
-  struct stat info;
-  if (::stat(path.c_str(), &info) != 0)
-    return Error{"[cache] " + path + ": cannot be examined; check its permissions"};
-  if (info.st_uid != ::geteuid()) {
-    return Error{"[cache] " + path +
-                 ": belongs to another user; set SMELT_CACHE to a folder of yours"};
-  }
-  if (info.st_mode & (S_IWGRP | S_IWOTH)) {
-    return Error{"[cache] " + path + ": other users may write to it; run chmod go-w on it"};
-  }
+  SMELT_CHECK(check_own_folder(path, "[cache] "));
   return path;
+}
+
+Status check_own_folder(const std::string& path, const std::string& what) {
+  struct stat info;
+  if (::stat(path.c_str(), &info) != 0) return Error{what + path + ": cannot be examined; check its permissions"};
+  if (info.st_uid != ::geteuid())
+    return Error{what + path + ": belongs to another user; set SMELT_CACHE to a folder of yours"};
+  if (info.st_mode & (S_IWGRP | S_IWOTH))
+    return Error{what + path + ": other users may write to it; run chmod go-w on it"};
+  return {};
 }
 
 }  // namespace smelt

@@ -12,4 +12,8 @@ namespace smelt {
 // user, or that others may write to, is an error, since what lies in it is run as code.
 Result<std::string> cache_folder();
 
+// An Error if a folder that is there belongs to another user, or if others may write to it. `what` begins the sentence:
+// "[cache] ".
+Status check_own_folder(const std::string& path, const std::string& what);
+
 }  // namespace smelt

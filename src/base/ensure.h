@@ -7,8 +7,7 @@
 namespace smelt {
 
 // Prints the failure and the innermost notes set by EnsureNote, then aborts.
-[[noreturn]] void ensure_failed(const char* file, int line, const char* condition,
-                                const std::string& text);
+[[noreturn]] void ensure_failed(const char* file, int line, const char* condition, const std::string& text);
 
 // While it lives, names what is being worked on (a pass, a kernel, a dump file) for ensure_failed.
 class EnsureNote {
@@ -21,5 +20,4 @@ class EnsureNote {
 
 }  // namespace smelt
 
-#define ENSURE(condition, text) \
-  ((condition) ? void(0) : ::smelt::ensure_failed(__FILE__, __LINE__, #condition, (text)))
+#define ENSURE(condition, text) ((condition) ? void(0) : ::smelt::ensure_failed(__FILE__, __LINE__, #condition, (text)))

@@ -17,6 +17,9 @@ namespace smelt {
 class MappedFile {
  public:
   static Result<MappedFile> open(const std::string& path);
+  // One that nobody else can have written: it belongs to this user, others may not write to it, and the path is no
+  // link. What is checked is what is mapped.
+  static Result<MappedFile> open_own(const std::string& path);
 
   MappedFile() = default;
   MappedFile(MappedFile&& other) noexcept;
@@ -32,6 +35,7 @@ class MappedFile {
   void advise(Advice advice, uint64_t offset = 0, uint64_t size = UINT64_MAX) const;
 
  private:
+  static Result<MappedFile> map(int fd, const std::string& path);
   MappedFile(const std::byte* data, uint64_t size) : data_(data), size_(size) {}
 
   const std::byte* data_ = nullptr;
@@ -40,6 +44,12 @@ class MappedFile {
 
 // The whole file. Refuses files over `limit` bytes before reading them.
 Result<std::string> read_file(const std::string& path, uint64_t limit = 1 << 30);
+
+// All of a file, pipe or device that a user named; `-` is standard input.
+Result<std::string> read_stream(const std::string& path, uint64_t limit = 1 << 30);
+
+// Writes all of it, however often the system takes only a part. 0, or -1 with errno set.
+int write_all(int fd, std::string_view contents);
 
 // Writes `contents` to a temporary file beside `path`, syncs it, renames it to `path` and syncs the
 // folder: a reader, or a machine that loses power, finds the old file or the whole new one. The

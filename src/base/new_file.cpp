@@ -26,8 +26,7 @@ class Unfinished {
   // A name that no other process or thread uses.
   std::string add(const std::string& path) {
     std::lock_guard lock(mutex_);
-    const std::string name =
-        path + std::string(kMark) + std::to_string(::getpid()) + "-" + std::to_string(count_++);
+    const std::string name = path + std::string(kMark) + std::to_string(::getpid()) + "-" + std::to_string(count_++);
     return *names_.insert(name).first;
   }
   void forget(const std::string& name) {
@@ -77,12 +76,11 @@ bool has_no_writer(int folder, const char* name) {
 
 }  // namespace
 
-Result<NewFile> NewFile::create(const std::string& path) {
+Result<NewFile> NewFile::create(const std::string& path, unsigned mode) {
   NewFile file;
   file.path_ = path;
   file.temporary_ = unfinished().add(path);
-  file.fd_ =
-      ::open(file.temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+  file.fd_ = ::open(file.temporary_.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
   if (file.fd_ < 0) {
     const Error error = file_error(file.temporary_, "create");
     unfinished().forget(std::exchange(file.temporary_, {}));  // not ours to remove
@@ -114,8 +112,7 @@ NewFile::~NewFile() {
 Status NewFile::sync_and_rename() {
   if (::fsync(fd_) != 0) return file_error(temporary_, "sync");
   if (::close(std::exchange(fd_, -1)) != 0) return file_error(temporary_, "close");
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0)
-    return file_error(path_, "rename a file to");
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) return file_error(path_, "rename a file to");
   unfinished().forget(std::exchange(temporary_, {}));
   return {};
 }

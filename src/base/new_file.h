@@ -14,8 +14,8 @@ namespace smelt {
 
 class NewFile {
  public:
-  // The folder must exist. Readable and writable by this user only.
-  static Result<NewFile> create(const std::string& path);
+  // The folder must exist. `mode` as open() takes it: readable and writable by this user only, unless said otherwise.
+  static Result<NewFile> create(const std::string& path, unsigned mode = 0600);
   NewFile(NewFile&& other) noexcept;
   NewFile& operator=(NewFile&& other) noexcept;
   ~NewFile();  // removes it unless it was published

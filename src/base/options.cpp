@@ -15,8 +15,7 @@ Error bad_switch(const char* variable, const std::string& value, const char* exp
 }
 
 Status read_level(const char* variable, const std::string& text, int& field) {
-  if (text.size() != 1 || text[0] < '0' || text[0] > '6')
-    return bad_switch(variable, text, "a level from 0 to 6");
+  if (text.size() != 1 || text[0] < '0' || text[0] > '6') return bad_switch(variable, text, "a level from 0 to 6");
   field = text[0] - '0';
   return {};
 }
@@ -72,6 +71,13 @@ const Environment& the_environment() {
 }
 
 std::atomic<const Options*> in_force = nullptr;  // null: the environment's
+std::atomic<bool> was_met = false;               // a kernel of DEBUG_KERNEL
+
+bool is_wanted(const std::string& kernel) {
+  const bool wanted = kernel.find(options().debug_kernel) != std::string::npos;
+  if (wanted) was_met = true;
+  return wanted;
+}
 
 }  // namespace
 
@@ -83,9 +89,12 @@ const Options& options() {
 Status check_environment() { return the_environment().status; }
 
 bool debug(int level, const std::string& kernel) {
-  const Options& o = options();
-  return o.debug >= level && (kernel.empty() || kernel.find(o.debug_kernel) != std::string::npos);
+  return options().debug >= level && (kernel.empty() || is_wanted(kernel));
 }
+
+bool dumps(const std::string& kernel) { return !options().dump.empty() && is_wanted(kernel); }
+
+bool debug_kernel_was_met() { return options().debug_kernel.empty() || was_met; }
 
 Result<Options> parse_options(const OptionLookup& lookup) {
   Status status;
@@ -106,8 +115,7 @@ std::string options_help() {
   return help;
 }
 
-ScopedOptions::ScopedOptions(const std::function<void(Options&)>& change)
-    : mine_(options()), outer_(in_force.load()) {
+ScopedOptions::ScopedOptions(const std::function<void(Options&)>& change) : mine_(options()), outer_(in_force.load()) {
   change(mine_);
   in_force.store(&mine_, std::memory_order_release);
 }

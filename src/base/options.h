@@ -34,6 +34,12 @@ Status check_environment();
 // print(source);`
 bool debug(int level, const std::string& kernel = {});
 
+// Files are wanted of this kernel (DUMP, narrowed by DEBUG_KERNEL).
+bool dumps(const std::string& kernel);
+
+// Whether a kernel of DEBUG_KERNEL has come by; true without that switch.
+bool debug_kernel_was_met();
+
 // Reads all switches through `lookup`, which gives the text of an environment variable where it is
 // set.
 using OptionLookup = std::function<std::optional<std::string>(const char* variable)>;

@@ -42,7 +42,7 @@ std::string number(const char* format, double value) {
 
 }  // namespace
 
-bool stderr_is_terminal() { return ::isatty(STDERR_FILENO) == 1; }
+bool stderr_is_terminal() { return ::isatty(STDERR_FILENO) == 1 && options().term != "dumb"; }
 bool stderr_has_colour() { return stderr_is_terminal() && !options().no_color; }
 
 Console stderr_console() {
@@ -87,6 +87,16 @@ void Progress::set(uint64_t done) {
   add(0);
 }
 
+void Progress::begin_at(uint64_t done) {
+  before_ = done;
+  set(done);
+}
+
+void Progress::hide() {
+  std::lock_guard lock(drawing_);
+  if (std::exchange(visible_, false)) console_.write(kClearLine);
+}
+
 // Whoever finds another thread drawing goes on with its work.
 void Progress::draw(double now) {
   std::unique_lock lock(drawing_, std::try_to_lock);
@@ -102,8 +112,7 @@ void Progress::finish() {
   const double elapsed = console_.seconds() - start_;
   if (visible_) console_.write(kClearLine);
   if (!console_.terminal && elapsed >= kShowAfter) {
-    console_.write(label_ + ": " + done_text(done_.load(), " of ") + " in " +
-                   number("%.1f s\n", elapsed));
+    console_.write(label_ + ": " + done_text(done_.load(), " of ") + " in " + number("%.1f s\n", elapsed));
   }
 }
 
@@ -121,14 +130,22 @@ std::string Progress::done_text(uint64_t done, const char* of) const {
   return amount_text(done) + of + amount_text(total_);
 }
 
+// "  48.1 MB/s, 31 s left"
+std::string Progress::pace(uint64_t done, double elapsed) const {
+  const double rate = elapsed > 0 ? static_cast<double>(done - std::min<uint64_t>(done, before_)) / elapsed : 0;
+  std::string text = "  " + bytes_text(static_cast<uint64_t>(rate)) + "/s";
+  if (rate < 1 || done >= total_) return text;
+  const double left = static_cast<double>(total_ - done) / rate;
+  if (left < 100) return text + number(", %.0f s left", left);
+  return text + (left < 6000 ? number(", %.0f min left", left / 60) : number(", %.1f h left", left / 3600));
+}
+
 // "compiling [#########---------------] 83/214  3.1 s", never wider than the terminal, or clearing
 // would leave a line.
 std::string Progress::bar(uint64_t done, double elapsed) const {
-  const std::string time = number("  %.1f s", elapsed);
-  const std::string label =
-      label_.substr(0, static_cast<size_t>(std::max(1, console_.columns - 2)));
-  if (total_ == 0)
-    return (label_ + " " + done_text(done, "") + time).substr(0, std::max(1, console_.columns - 1));
+  const std::string time = unit_ == ProgressUnit::bytes ? pace(done, elapsed) : number("  %.1f s", elapsed);
+  const std::string label = label_.substr(0, static_cast<size_t>(std::max(1, console_.columns - 2)));
+  if (total_ == 0) return (label_ + " " + done_text(done, "") + time).substr(0, std::max(1, console_.columns - 1));
   const std::string tail = " " + done_text(done, "/") + time;
   const int room = console_.columns - 1 - static_cast<int>(label.size() + 3 + tail.size());
   const int width = std::min(kBarWidth, room);

@@ -1,8 +1,8 @@
 // Progress: a bar on stderr for work that takes its time.
 //
-// On a terminal the bar appears once the work has lasted a second and is cleared at the end;
-// elsewhere one line at the end says what was done and how long it took, if that was over a second.
-// Cheap enough to call per item, from any thread.
+// Of bytes the bar shows the pace and the time left. On a terminal the bar appears once the work has lasted a second
+// and is cleared at the end; elsewhere one line at the end says what was done and how long it took, if that was over a
+// second. Cheap enough to call per item, from any thread.
 //   Progress progress("compiling", kernels.size());
 //   for (auto& kernel : kernels) { compile(kernel); progress.add(1); }
 #pragma once
@@ -43,10 +43,13 @@ class Progress {
 
   void add(uint64_t amount);
   void set(uint64_t done);
-  void finish();  // clears the bar, or writes the one line; a second call does nothing
+  void begin_at(uint64_t done);  // so much was there before: it does not count for the pace
+  void hide();                   // clears the bar until the next change, so that a line can be printed
+  void finish();                 // clears the bar, or writes the one line; a second call does nothing
 
  private:
   void draw(double now);
+  std::string pace(uint64_t done, double elapsed) const;
   std::string bar(uint64_t done, double elapsed) const;
   std::string amount_text(uint64_t done) const;
   std::string done_text(uint64_t done, const char* of) const;
@@ -57,6 +60,7 @@ class Progress {
   const Console console_;
   const double start_;
   std::atomic<uint64_t> done_ = 0;
+  std::atomic<uint64_t> before_ = 0;
   std::atomic<double> next_draw_;
   std::mutex drawing_;
   bool visible_ = false;

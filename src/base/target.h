@@ -31,6 +31,8 @@ struct CpuTarget {
   int64_t l1_bytes = 32 << 10;  // data, per core
   int64_t l2_bytes = 1 << 20;   // per core
   int64_t l3_bytes = 8 << 20;   // shared; 0: none
+
+  bool operator==(const CpuTarget&) const = default;
 };
 
 }  // namespace smelt

@@ -1,39 +1,35 @@
 #include <algorithm>
 
 #include "codegen/passes.h"
-#include "graph/range_kind.h"
 #include "graph/rules_algebra.h"
+#include "graph/views.h"
 #include "schedule/mask_limit.h"
 
 namespace smelt {
 namespace {
 
-bool is_reduce_loop(Ref range) {
-  return range->op == Op::Range && static_cast<RangeKind>(range->arg.list[0]) == RangeKind::Reduce;
-}
-
 // A sum that a mask throws away is not computed.
 Ref dropped(Ref masked) {
   const Ref condition = masked->src[0], sum = masked->src[1];
   if (sum->op != Op::ReduceSum || !is_identity(masked->src[2], Op::ReduceSum)) return masked;
-  const Ref range = sum->src.back();
-  if (sum->src.size() != 2 || !is_reduce_loop(range)) return masked;
-  const Ref size = simplify(cast(condition, DType::I64) * range->src[0]);
-  return substitute(sum, {{range, make(Op::Range, DType::I64, {size}, range->arg)}});
+  const auto ranges = ReduceView(sum).ranges;
+  if (ranges.size() != 1 || !is_range(ranges[0], RangeKind::Reduce)) return masked;
+  const Ref size = simplify(cast(condition, DType::I64) * RangeView(ranges[0]).size);
+  return substitute(sum, {{ranges[0], with_size(ranges[0], size)}});
 }
 
 Ref bounded(Ref reduce) {
-  const Ref range = reduce->src.back();
-  if (!is_reduce_loop(range)) return reduce;
-  const auto mask = mask_of(reduce->src[0], reduce->op);
+  const ReduceView view(reduce);
+  const Ref range = view.ranges.back(), masked = view.values[0];
+  if (!is_range(range, RangeKind::Reduce)) return reduce;
+  const auto mask = mask_of(masked, reduce->op);
   if (!mask) return reduce;
   const auto limit = limit_of(*mask, range);
   if (!limit) return reduce;
-  const Ref clamped = binary(Op::Max, binary(Op::Min, *limit, range->src[0]), constant(0));
-  const Ref shorter = make(Op::Range, DType::I64, {simplify(clamped)}, range->arg);
-  const Ref term = reduce->src[0]->src[mask->keeps ? 1 : 2];
+  const Ref clamped = binary(Op::Max, binary(Op::Min, *limit, RangeView(range).size), constant(0));
+  const Ref shorter = with_size(range, simplify(clamped));
   Refs src = reduce->src;
-  src[0] = term;
+  src[0] = masked->src[mask->keeps ? 1 : 2];
   return substitute(with_sources(reduce, std::move(src)), {{range, shorter}});
 }
 
@@ -44,8 +40,7 @@ Refs bound_masks(const Refs& stores) {
   for (Ref s : stores)
     out.push_back(rebuild(s, [](Ref, Ref n) {
       if (n->op == Op::Where) return dropped(n);
-      const bool maskable =
-          n->op == Op::ReduceSum || n->op == Op::ReduceMax || n->op == Op::SoftmaxSum;
+      const bool maskable = n->op == Op::ReduceSum || n->op == Op::ReduceMax || n->op == Op::SoftmaxSum;
       return maskable ? bounded(n) : n;
     }));
   return out;

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "codegen/opt_choice.h"
+#include "codegen/sum_order.h"
 #include "graph/rules_algebra.h"
 
 namespace smelt {
@@ -9,9 +10,9 @@ namespace {
 
 constexpr int64_t kUnrolled = 16;        // terms of a reduction written out when they are vectors,
 constexpr int64_t kUnrolledScalar = 64;  // and when lanes hold outputs: then a block has more terms
-constexpr int64_t kAccumulators = 16;    // sums kept in registers
 constexpr int64_t kPairs = 4;            // neighbours computed side by side where nothing else is
-constexpr int64_t kBody = 512;           // copies x terms in a loop body
+constexpr int64_t kBytesInFlight = 160;  // that a thread has asked for before it uses the first
+constexpr int64_t kRoundsInFlight = 8;
 
 bool moves_in_word(Ref reduce, Ref range) {
   for (Ref n : toposort(reduce)) {
@@ -29,10 +30,33 @@ int shared_work(const OptChoice& c, Ref axis) {
   int work = 0;
   for (Ref reduce : reductions_of(c.stores))
     for (Ref n : toposort(reduce))
-      if (n->op == Op::Load && size_of(n->dtype) < 4 && varies_in_lanes(n->src[1]) &&
-          !depends_on(n->src[1], axis))
+      if (n->op == Op::Load && size_of(n->dtype) < 4 && varies_in_lanes(n->src[1]) && !depends_on(n->src[1], axis))
         ++work;
   return work;
+}
+
+// That a step of the range reads from memory.
+int64_t bytes_of_round(Ref term, Ref range) {
+  int64_t bytes = 0;
+  for (Ref n : toposort(term)) {
+    if (n->op != Op::Load || n->src[0]->op != Op::Param || !depends_on(n->src[1], range)) continue;
+    int64_t each = size_of(n->dtype);
+    for (Ref r : ranges_of(n->src[1]))
+      if (is_copies(r) || kind_of(r) == RangeKind::Byte) each *= known_divisor(r->src[0]);
+    bytes += each;
+  }
+  return bytes;
+}
+
+// Blocks of threads that find nothing to do help nobody: an axis of known size is first shared out.
+bool leaves_enough_blocks(const OptChoice& c, int64_t copies) {
+  if (!c.machine.has_threads()) return true;
+  int64_t blocks = 1;
+  for (Ref r : c.output_axes()) {
+    if (!is_const(r->src[0])) return true;
+    if (kind_of(r) == RangeKind::Loop) blocks *= *const_int(r->src[0]);
+  }
+  return blocks >= copies * c.machine.tasks;
 }
 
 // Neighbours that have no lanes, such as the two numbers of a rotation, share what they are made of.
@@ -40,8 +64,7 @@ void choose_pairs(OptChoice& c) {
   const Refs axes = c.output_axes();
   if (c.has_local || axes.empty() || kind_of(axes.back()) != RangeKind::Loop) return;
   const auto size = const_int(axes.back()->src[0]);
-  if (size && *size > 1 && *size <= kPairs)
-    c.try_opt({OptKind::Upcast, c.axis_of(axes.back()), *size});
+  if (size && *size > 1 && *size <= kPairs) c.try_opt({OptKind::Upcast, c.axis_of(axes.back()), *size});
 }
 
 }  // namespace
@@ -52,9 +75,8 @@ void choose_unroll(OptChoice& c) {
   for (bool again = true; again;) {
     again = false;
     for (Ref reduce : reductions_of(c.stores)) {
-      if (holds_reduction(reduce) || reduce->op == Op::TopK || reduce->op == Op::SoftmaxSum)
-        continue;
-      int64_t written = 1;
+      if (holds_reduction(reduce) || reduce->op == Op::TopK || reduce->op == Op::SoftmaxSum) continue;
+      int64_t written = partial_registers(reduce);
       Refs loops;
       for (Ref r : own_ranges(reduce)) {
         if (kind_of(r) == RangeKind::Unroll) written *= r->src[0]->arg.i;
@@ -94,28 +116,44 @@ void choose_unroll_of_bytes(OptChoice& c) {
   }
 }
 
+// A thread waits for what it reads: the steps of its sums are written out until it has asked for enough at once.
+void choose_rounds_in_flight(OptChoice& c) {
+  for (bool again = true; again;) {
+    again = false;
+    for (Ref reduce : reductions_of(c.stores)) {
+      if (!holds_reduction(reduce) || reduce->op == Op::TopK || reduce->op == Op::SoftmaxSum) continue;
+      const Refs ranges = own_ranges(reduce);
+      const auto loop =
+          std::find_if(ranges.rbegin(), ranges.rend(), [](Ref r) { return kind_of(r) == RangeKind::Reduce; });
+      if (loop == ranges.rend()) continue;
+      const int64_t bytes = bytes_of_round(reduce->src[0], *loop), size = known_divisor((*loop)->src[0]);
+      for (int64_t n = std::min(kRoundsInFlight, bytes ? kBytesInFlight / bytes : 1); n > 1 && !again; --n)
+        again = size % n == 0 && c.try_opt({OptKind::Unroll, c.axis_of(*loop), n});
+      if (again) break;
+    }
+  }
+}
+
 // As many neighbours along the axes that share most work as have room in registers and in a loop's body.
 void choose_upcast(OptChoice& c) {
   if (c.is_block) return;
   int64_t sums = 0, written = 1;
   for (Ref reduce : reductions_of(c.stores)) {
     if (reduce->op == Op::TopK || reduce->op == Op::SoftmaxSum) return;
-    if (!holds_reduction(reduce)) ++sums;
+    if (!holds_reduction(reduce)) sums += partial_registers(reduce);
   }
   for (Ref r : axes_of(c.stores))
-    if (!is_output_axis(c.stores, r) && kind_of(r) == RangeKind::Unroll)
-      written *= r->src[0]->arg.i;
+    if (!is_output_axis(c.stores, r) && kind_of(r) == RangeKind::Unroll) written *= r->src[0]->arg.i;
   if (sums == 0) return choose_pairs(c);
   Refs axes = c.output_axes();
-  std::erase_if(axes,
-                [&](Ref r) { return kind_of(r) != RangeKind::Loop || shared_work(c, r) == 0; });
-  std::stable_sort(axes.begin(), axes.end(),
-                   [&](Ref a, Ref b) { return shared_work(c, a) > shared_work(c, b); });
+  std::erase_if(axes, [&](Ref r) { return kind_of(r) != RangeKind::Loop || shared_work(c, r) == 0; });
+  std::stable_sort(axes.begin(), axes.end(), [&](Ref a, Ref b) { return shared_work(c, a) > shared_work(c, b); });
   int64_t copies = 1;
   for (Ref axis : axes)
     for (int64_t n : {8, 4, 2}) {
       if (n > 4 && !c.has_local) continue;
-      if (copies * n * sums > kAccumulators || copies * n * written > kBody) continue;
+      if (copies * n * sums > c.machine.sums || copies * n * written > c.machine.body_terms) continue;
+      if (!leaves_enough_blocks(c, n)) continue;
       if (!c.try_opt({OptKind::Upcast, c.axis_of(axis), n})) continue;
       copies *= n;
       break;

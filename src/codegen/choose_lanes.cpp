@@ -7,24 +7,19 @@
 namespace smelt {
 namespace {
 
-constexpr int64_t kSharedColumns = 8;  // vectors of columns for which a weight is computed once
-
 bool copies_neighbours(const OptChoice& c) {
   const Refs axes = c.output_axes();
-  return !axes.empty() && c.lanes_for(axes.back()) > 0 &&
-         std::all_of(c.stores.begin(), c.stores.end(), [&](Ref s) {
-           return s->src[2]->op == Op::Load &&
-                  stride(s->src[1], axes.back()) == size_of(s->src[2]->dtype) &&
-                  walk({s->src[2]}, axes.back()).neighbours == 1;
-         });
+  return !axes.empty() && c.lanes_for(axes.back()) > 0 && std::all_of(c.stores.begin(), c.stores.end(), [&](Ref s) {
+    return s->src[2]->op == Op::Load && stride(s->src[1], axes.back()) == size_of(s->src[2]->dtype) &&
+           walk({s->src[2]}, axes.back()).neighbours == 1;
+  });
 }
 
 template <class Is>
 bool has_softmax(const OptChoice& c, Is is) {
   return std::any_of(c.stores.begin(), c.stores.end(), [&](Ref store) {
     const Refs nodes = toposort(store);
-    return std::any_of(nodes.begin(), nodes.end(),
-                       [&](Ref n) { return n->op == Op::SoftmaxSum && is(n); });
+    return std::any_of(nodes.begin(), nodes.end(), [&](Ref n) { return n->op == Op::SoftmaxSum && is(n); });
   });
 }
 
@@ -57,7 +52,7 @@ void choose_local(OptChoice& c) {
   const bool computes = has_softmax(c, [](Ref s) { return holds_reduction(s); });
   if (computes && *n <= 64) c.try_opt({OptKind::Upcast, c.axis_of(outer), *n});
   if (!computes && has_softmax(c, [](Ref s) { return !varies_in_lanes(s->src[0]); }))
-    c.try_opt({OptKind::Upcast, c.axis_of(outer), kSharedColumns});
+    c.try_opt({OptKind::Upcast, c.axis_of(outer), c.machine.shared_columns});
 }
 
 // Sums of products of bytes, four at a time.
@@ -67,9 +62,7 @@ void choose_dot(OptChoice& c) {
     for (Ref reduce : reductions_of(c.stores)) {
       if (reduce->op != Op::ReduceSum || reduce->dtype != DType::I32) continue;
       const Refs ranges = own_ranges(reduce);
-      if (std::any_of(ranges.begin(), ranges.end(),
-                      [](Ref r) { return kind_of(r) == RangeKind::Packed; }))
-        continue;
+      if (std::any_of(ranges.begin(), ranges.end(), [](Ref r) { return kind_of(r) == RangeKind::Byte; })) continue;
       for (Ref r : ranges)
         if ((again = c.try_opt({OptKind::Dot, c.axis_of(r), 4}))) break;
       if (again) break;
@@ -85,15 +78,12 @@ void choose_group(OptChoice& c) {
       Ref best;
       int best_score = 0;
       for (Ref r : own_ranges(reduce)) {
-        if (c.lanes_for(r) == 0 ||
-            !why_not(c.stores, {OptKind::Group, c.axis_of(r), c.lanes_for(r)}).empty())
-          continue;
+        if (c.lanes_for(r) == 0 || !why_not(c.stores, {OptKind::Group, c.axis_of(r), c.lanes_for(r)}).empty()) continue;
         const Walk w = walk({reduce->src[0]}, r);
         const int score = w.neighbours - 2 * w.scattered;
         if (score > best_score) best_score = score, best = r;
       }
-      if (best && !varies_in_lanes(reduce->src[0]) &&
-          c.try_opt({OptKind::Group, c.axis_of(best), c.lanes_for(best)})) {
+      if (best && !varies_in_lanes(reduce->src[0]) && c.try_opt({OptKind::Group, c.axis_of(best), c.lanes_for(best)})) {
         again = true;
         break;
       }

@@ -6,14 +6,11 @@
 #include "codegen/matrix_rows.h"
 #include "codegen/opt_choice.h"
 #include "codegen/stage.h"
+#include "codegen/sum_order.h"
 #include "graph/rules_algebra.h"
 
 namespace smelt {
 namespace {
-
-// Unpacked weights stay in a cache beside activations.
-constexpr int64_t kPanelBytes = 192 << 10;
-constexpr int64_t kMostPanelRows = 256;
 
 std::vector<int64_t> block_sizes(Ref axis, int64_t most) {
   std::vector<int64_t> sizes;
@@ -24,7 +21,7 @@ std::vector<int64_t> block_sizes(Ref axis, int64_t most) {
 }
 
 // As many words as a product may have.
-void unroll_words(OptChoice& c) {
+void unroll_words(OptChoice& c, const MatrixUnit& unit) {
   for (bool again = true; again;) {
     again = false;
     for (Ref reduce : reductions_of(c.stores)) {
@@ -32,12 +29,12 @@ void unroll_words(OptChoice& c) {
       Refs loops;
       bool packed = false;
       for (Ref r : own_ranges(reduce)) {
-        packed |= kind_of(r) == RangeKind::Packed;
+        packed |= kind_of(r) == RangeKind::Byte;
         if (kind_of(r) == RangeKind::Unroll) written *= r->src[0]->arg.i;
         if (kind_of(r) == RangeKind::Reduce) loops.push_back(r);
       }
       if (!packed || loops.empty()) continue;
-      const int64_t most = kMatrixWords / written, size = known_divisor(loops.back()->src[0]);
+      const int64_t most = most_matrix_words(unit) / written, size = known_divisor(loops.back()->src[0]);
       for (int64_t n = std::min(most, size); n > 1 && !again; --n)
         if (size % n == 0) again = c.try_opt({OptKind::Unroll, c.axis_of(loops.back()), n});
       if (again) break;
@@ -46,17 +43,17 @@ void unroll_words(OptChoice& c) {
 }
 
 // The number of rows with which products of matrices take the fewest cycles. False: sums of words take no more.
-bool add_rows(OptChoice& c) {
+bool add_rows(OptChoice& c, const MatrixUnit& unit) {
   Opt best{OptKind::Matrix};
   double best_cycles = 1;  // of those that sums of words take
   for (Ref axis : c.output_axes()) {
     if (kind_of(axis) != RangeKind::Loop) continue;
-    for (int64_t n : block_sizes(axis, kMatrixRows)) {
+    for (int64_t n : block_sizes(axis, unit.m)) {
       const Opt opt{OptKind::Matrix, c.axis_of(axis), n};
-      if (n < 2 || !why_not(c.stores, opt).empty()) continue;
+      if (n < 2 || !why_not(c.stores, opt, lane_rules(c.machine)).empty()) continue;
       double tiles = 0, dots = 0;
-      for (const MatrixShape& shape : matrix_products(apply_opt(c.stores, opt)))
-        tiles += tile_cycles(shape), dots += dot_cycles(shape);
+      for (const MatrixShape& shape : matrix_products(apply_opt(c.stores, opt, lane_rules(c.machine)), unit))
+        tiles += tile_cycles(shape, unit), dots += dot_cycles(shape, c.machine);
       if (tiles / dots < best_cycles) best = opt, best_cycles = tiles / dots;
     }
   }
@@ -80,8 +77,7 @@ Refs operands_of(Ref term) {
 
 double size_of_sum(Ref reduce) {
   double size = 1;
-  for (Ref r : own_ranges(reduce))
-    size *= static_cast<double>(const_int(r->src[0]).value_or(r->src[0]->max));
+  for (Ref r : own_ranges(reduce)) size *= static_cast<double>(const_int(r->src[0]).value_or(r->src[0]->max));
   return size;
 }
 
@@ -128,20 +124,20 @@ void choose_stage(OptChoice& c) {
     if (is_const(axis->src[0])) continue;
     const Panel panel = panel_of(c.stores, c.axis_of(axis));
     if (panel.bytes_of_row == 0 || panel.jumps) continue;
-    for (int64_t rows = kMostPanelRows; rows >= kPanelLanes; rows /= 2)
-      if (rows * panel.bytes_of_row <= kPanelBytes &&
-          c.try_opt({OptKind::Stage, c.axis_of(axis), rows}))
+    for (int64_t rows = c.machine.panel_rows; rows >= kPanelLanes; rows /= 2)
+      if (rows * panel.bytes_of_row <= c.machine.panel_bytes && c.try_opt({OptKind::Stage, c.axis_of(axis), rows}))
         return;
   }
 }
 
 // Sums of bytes of several rows as products of matrices, where that takes fewer cycles than a sum each.
 bool choose_matrix(OptChoice& c) {
-  if (!c.machine.byte_matrices || !c.has_local) return false;
+  const MatrixUnit* unit = unit_for_bytes(c.machine);
+  if (!unit || !unit->loads_operands || !c.has_local) return false;
   const Refs stores = c.stores;
   const std::vector<Opt> opts = c.opts;
-  unroll_words(c);
-  if (add_rows(c)) {
+  unroll_words(c, *unit);
+  if (add_rows(c, *unit)) {
     choose_unroll(c);
     choose_unroll_of_bytes(c);
     return true;
@@ -172,7 +168,7 @@ void choose_block(OptChoice& c) {
   if (operands.size() < 2) return;
   Refs axes = c.output_axes();
   std::erase_if(axes, [](Ref r) { return kind_of(r) != RangeKind::Loop; });
-  const int64_t most = c.machine.registers * 5 / 8 / sums_around(c, product);
+  const int64_t most = c.machine.registers * 5 / 8 / (sums_around(c, product) * partial_registers(product));
   Block best;
   for (Ref a : axes)
     for (Ref b : axes)

@@ -15,9 +15,8 @@ bool repeats_sums(const OptChoice& c, Ref axis) {
   const Refs reductions = reductions_of(c.stores);
   return std::any_of(reductions.begin(), reductions.end(), [&](Ref reduce) {
     const Refs ranges = ranges_of(reduce);
-    return !depends_on(reduce, axis) && std::any_of(ranges.begin(), ranges.end(), [](Ref r) {
-      return kind_of(r) == RangeKind::Task;
-    });
+    return !depends_on(reduce, axis) &&
+           std::any_of(ranges.begin(), ranges.end(), [](Ref r) { return kind_of(r) == RangeKind::Task; });
   });
 }
 
@@ -38,8 +37,7 @@ void choose_tasks(OptChoice& c) {
   int64_t tasks = 1;
   while (tasks < c.machine.tasks) {
     const Refs axes = c.output_axes();
-    const auto next =
-        std::find_if(axes.begin(), axes.end(), [](Ref r) { return kind_of(r) == RangeKind::Loop; });
+    const auto next = std::find_if(axes.begin(), axes.end(), [](Ref r) { return kind_of(r) == RangeKind::Loop; });
     if (next == axes.end() || repeats_sums(c, *next)) break;
     const int64_t iterations = least_iterations(c, *next);
     if (!c.try_opt({OptKind::Task, c.axis_of(*next)})) break;

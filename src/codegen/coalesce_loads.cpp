@@ -17,7 +17,7 @@ namespace smelt {
 namespace {
 
 constexpr int64_t kWord = 4;
-constexpr int64_t kAnyByte = 1;  // number of a range that no kernel has
+constexpr int64_t kAnyByte = 1;  // number of a range; ranges of kernels have greater ones
 
 // The lane range along which an offset steps by a word, if there is one.
 Ref word_lane(Ref offset) {
@@ -25,8 +25,6 @@ Ref word_lane(Ref offset) {
     if (kind_of(r) == RangeKind::Lane && stride(offset, r) == kWord) return r;
   return Ref();
 }
-
-bool is_byte(DType dtype) { return dtype == DType::U8 || dtype == DType::I8; }
 
 class Widen {
  public:
@@ -65,19 +63,19 @@ class Widen {
     const Ref any = any_byte();
     const Ref of_any = rebuild(n, [&](Ref, Ref x) {
       if (x->op != Op::Load || !is_byte(x->dtype)) return x;
-      const auto which =
-          word_lane(x->src[1]) ? const_int(simplify(x->src[1] % kWord)) : std::nullopt;
+      const auto [buffer, offset] = LoadView(x);
+      const auto which = word_lane(offset) ? const_int(simplify(offset % kWord)) : std::nullopt;
       same = same && which && (!byte || byte == which);
       if (!which) return x;
       byte = which;
-      return with_sources(x, {x->src[0], simplify(x->src[1] - *which) + any});
+      return make_load(x->dtype, buffer, simplify(offset - *which) + any);
     });
     const Ref word = same && byte ? packed_bytes(of_any, any) : Ref();
     return word ? byte_of(bitcast(word, DType::I32), *byte) : Ref();
   }
 
-  // Stands for the byte of a word while four bytes are put together; of no loop.
-  static Ref any_byte() { return make_range(kAnyByte, constant(kWord), RangeKind::Packed); }
+  // Stands for the bytes of a word while four are packed; it belongs to no loop.
+  static Ref any_byte() { return make_range(kAnyByte, constant(kWord), RangeKind::Byte); }
 
   static Ref byte_of(Ref word, int64_t byte) {
     const Ref low = byte == 0 ? word : binary(Op::Shr, word, constant(8 * byte, DType::I32));
@@ -85,15 +83,13 @@ class Widen {
   }
 
   Ref load(Ref n) {
-    const Ref lane = is_byte(n->dtype) ? word_lane(n->src[1]) : Ref();
-    if (!lane) return Ref();
-    const auto byte = const_int(simplify(n->src[1] % kWord));
+    const auto [buffer, offset] = LoadView(n);
+    if (!is_byte(n->dtype) || !word_lane(offset)) return Ref();
+    const auto byte = const_int(simplify(offset % kWord));
     if (!byte) return Ref();
-    const Ref loaded = make(Op::Load, DType::U32, {n->src[0], simplify(n->src[1] - *byte)}),
-              word = bitcast(loaded, DType::I32);
+    const Ref loaded = make_load(DType::U32, buffer, simplify(offset - *byte)), word = bitcast(loaded, DType::I32);
     if (n->dtype == DType::U8) return byte_of(word, *byte);
-    const Ref high =
-        *byte == 3 ? word : binary(Op::Shl, word, constant(24 - 8 * *byte, DType::I32));
+    const Ref high = *byte == 3 ? word : binary(Op::Shl, word, constant(24 - 8 * *byte, DType::I32));
     return binary(Op::Shr, high, constant(24, DType::I32));
   }
 
@@ -124,14 +120,12 @@ class Widen {
     if (!x) return Ref();
     if (!by) return n->dtype == DType::U8 ? binary(Op::Shr, x, cast(n->src[1], DType::I32)) : Ref();
     if (*by == 0) return x;
-    if (x->op != Op::And || !is_const(x->src[1]))
-      return binary(Op::Shr, x, constant(*by, DType::I32));
+    if (x->op != Op::And || !is_const(x->src[1])) return binary(Op::Shr, x, constant(*by, DType::I32));
     // and(shr(w, a), m) >> b  ->  and(shr(w, a + b), m >> b)
     const Ref inner = x->src[0];
     const bool shifted = inner->op == Op::Shr && is_const(inner->src[1]);
     const int64_t total = *by + (shifted ? inner->src[1]->arg.i : 0);
-    return binary(Op::And,
-                  binary(Op::Shr, shifted ? inner->src[0] : inner, constant(total, DType::I32)),
+    return binary(Op::And, binary(Op::Shr, shifted ? inner->src[0] : inner, constant(total, DType::I32)),
                   constant(x->src[1]->arg.i >> *by, DType::I32));
   }
 
@@ -140,9 +134,7 @@ class Widen {
     const Ref x = wide(n->src[0]);
     const auto by = const_int(n->src[1]);
     if (!x || n->dtype != DType::U8) return Ref();
-    if (!by)
-      return binary(Op::And, binary(Op::Shl, x, cast(n->src[1], DType::I32)),
-                    constant(255, DType::I32));
+    if (!by) return binary(Op::And, binary(Op::Shl, x, cast(n->src[1], DType::I32)), constant(255, DType::I32));
     if (*by == 0) return x;
     const Ref y = binary(Op::Shl, x, constant(*by, DType::I32));
     const bool fits = n->src[0]->max << *by <= 255;

@@ -4,18 +4,27 @@
 
 #include "base/ensure.h"
 #include "codegen/linearize.h"
+#include "codegen/narrow_indices.h"
 #include "codegen/passes.h"
 #include "codegen/stage.h"
+#include "codegen/sum_order.h"
+#include "graph/on_chip.h"
 #include "graph/rules_algebra.h"
 #include "schedule/schedule.h"
 #include "schedule/tiles.h"
 
 namespace smelt {
-Refs prepare_nest(Ref nest) {
+Refs prepare_nest(Ref nest, const Machine& machine, const PassObserver& observe) {
   Refs stores = nest->src;
-  stores = bound_masks(stores);  // first: it reads masks as the model wrote them
-  stores =
-      split_ranges(stores);  // before options, which then see the natural axes of block formats
+  const auto step = [&](const char* pass, Refs after) {
+    stores = std::move(after);
+    if (observe) observe(pass, stores);
+  };
+  step("bound masks", bound_masks(stores));    // first: it reads masks as the model wrote them
+  step("split ranges", split_ranges(stores));  // options then see the natural axes of block formats
+  step("order sums", order_sums(stores, machine, is_local_nest(nest)));
+  step("hoist factors", hoist_factors(stores));  // when it is known which ranges are of partial sums
+  step("fuse multiply-adds", fuse_multiply_adds(stores));
   return stores;
 }
 
@@ -31,31 +40,27 @@ int64_t first_free_local(Ref tree) {
 // What becomes of the stores of a nest, pass by pass.
 class NestPasses {
  public:
-  NestPasses(const CodegenRequest& request, std::vector<ExpandedNest>& out)
-      : request_(request), out_(out) {}
+  NestPasses(const CodegenRequest& request, std::vector<ExpandedNest>& out) : request_(request), out_(out) {}
 
   // REQUIRES: why_not() has nothing against the options.
   void add(Refs stores, const std::vector<Opt>& opts, bool is_local) {
-    stores = step("options", apply_opts(stores, opts));
-    stores =
-        step("hoist factors",
-             hoist_factors(stores));  // before expand, while reductions still have their ranges
+    stores = step("options", apply_opts(stores, opts, lane_rules(request_.machine)));
     stores = step("pack dots", pack_dots(stores));
-    stores = step("matrix dots", matrix_dots(stores));
+    stores = step("matrix dots", matrix_dots(stores, lane_rules(request_.machine).unit));
     stores = step("expand", expand(stores));
     stores = step("coalesce loads",
                   coalesce_loads(stores));  // after expand, when the byte of a word is known
     out_.push_back({.stores = stores, .is_local = is_local});
   }
 
-  // The nests of a panel come before the nest that uses it.
-  void add_staged(const Refs& stores, const std::vector<Opt>& opts, int64_t first_local) {
+  // The nests of a panel come before the nest that uses it. Returns what the panel takes on chip.
+  int64_t add_staged(const Refs& stores, const std::vector<Opt>& opts, int64_t first_local) {
     const Staged staged = stage(stores, opts[0], first_local);
     add(staged.reset, {}, true);
-    for (const Refs& panel : staged.panels)
-      add(panel, choose_opts(panel, request_.machine, false), false);
+    for (const Refs& panel : staged.panels) add(panel, choose_opts(panel, request_.machine, false), false);
     add(staged.main, {opts.begin() + 1, opts.end()}, false);
     out_.back().ahead = staged.next;
+    return bytes_on_chip(staged.main) + bytes_on_chip(staged.reset) - bytes_on_chip(stores);
   }
 
   Refs step(const char* pass, const Refs& stores) const {
@@ -68,6 +73,12 @@ class NestPasses {
   std::vector<ExpandedNest>& out_;
 };
 
+// The machine with the on-chip memory that is left to a nest beside `others`, what else the kernel keeps there.
+Machine left_beside(int64_t others, Machine machine) {
+  machine.block_memory_bytes = std::max<int64_t>(1, machine.block_memory_bytes - others);
+  return machine;
+}
+
 }  // namespace
 
 CodegenResult generate(const CodegenRequest& request) {
@@ -78,21 +89,26 @@ CodegenResult generate(const CodegenRequest& request) {
   std::vector<ExpandedNest> nests;
   NestPasses passes(request, nests);
   int64_t next_local = first_free_local(request.tree);
+  int64_t on_chip = bytes_on_chip({&request.tree, 1});
   for (size_t i = 0; i < request.tree->src.size(); ++i) {
     const Ref nest = request.tree->src[i];
     const bool is_local = is_local_nest(nest);
-    const Refs stores = passes.step("prepare", prepare_nest(nest));
-    result.opts.push_back(request.opts.empty() ? choose_opts(stores, request.machine, is_local)
-                                               : request.opts[i]);
+    const Refs stores = prepare_nest(nest, request.machine, request.observe);
+    const Machine left = left_beside(on_chip - bytes_on_chip(stores), request.machine);
+    result.opts.push_back(request.opts.empty() ? choose_opts(stores, left, is_local) : request.opts[i]);
     const std::vector<Opt>& opts = result.opts.back();
     if (!is_staged(opts)) {
       passes.add(stores, opts, is_local);
     } else {
-      passes.add_staged(stores, opts, next_local);
+      on_chip += passes.add_staged(stores, opts, next_local);
       next_local += kMostPanelLocals;
     }
   }
-  result.program = linearize(nests, request.name, request.symbols);
+  result.program = linearize(nests, request.machine, request.name, request.symbols);
+  narrow_indices(result.program, request.machine);  // when all of them are there
+  // A GPU refuses a launch that takes too much; a stack would overflow.
+  const std::string reason = why_too_much_on_chip(result.program.scratch_bytes, on_chip_scope(request.machine));
+  ENSURE(reason.empty(), reason);
   return result;
 }
 

@@ -27,16 +27,11 @@ Ref with_symbols(Ref tree, const SymbolValues& symbols) {
 Ref with_contents(Ref tree, const BufferContents& contents) {
   Replacements values;
   for (Ref n : toposort(tree)) {
-    if (n->op != Op::Load || n->src[0]->op != Op::Param || !is_int(n->dtype)) continue;
-    if (const auto known = contents.find(n->src[0]->arg.i); known != contents.end())
+    if (n->op != Op::Load || LoadView(n).buffer->op != Op::Param || !is_int(n->dtype)) continue;
+    if (const auto known = contents.find(number_of_buffer(LoadView(n).buffer)); known != contents.end())
       values[n] = constant(known->second, n->dtype);
   }
   return values.empty() ? tree : substitute(tree, values);
-}
-
-double size_of_range(Ref range) {
-  return static_cast<double>(
-      const_int(range->src[0]).value_or(std::max<int64_t>(range->src[0]->max, 0)));
 }
 
 // How often a value is computed: the ranges that it depends on, those of finished reductions left out.
@@ -53,22 +48,21 @@ class Multiplicity {
       for (Ref s : n->src)
         for (Ref r : Ranges(ranges(s)))
           if (!contains(out, r)) out.push_back(r);
-      if (is_reduce(n->op)) std::erase_if(out, [&](Ref r) { return contains(n->src, r); });
+      if (is_reduce(n->op)) std::erase_if(out, [&](Ref r) { return contains(ReduceView(n).ranges, r); });
     }
     return memo_[n.get()] = std::move(out);
   }
 
   double of(Ref n) {
     double times = 1;
-    for (Ref r : ranges(n)) times *= size_of_range(r);
+    for (Ref r : ranges(n)) times *= static_cast<double>(RangeView(r).most());
     return times;
   }
 
   // Of the terms of a reduction.
   double terms(Ref reduce) {
     double times = of(reduce);
-    for (Ref s : reduce->src)
-      if (s->op == Op::Range) times *= size_of_range(s);
+    for (Ref r : own_ranges(reduce)) times *= static_cast<double>(RangeView(r).most());
     return times;
   }
 
@@ -87,7 +81,7 @@ void collect_data(Ref n, std::unordered_set<const Node*>& seen, Refs& out) {
 Refs data_of(const Refs& stores) {
   std::unordered_set<const Node*> seen;
   Refs out;
-  for (Ref s : stores) collect_data(s->src[2], seen, out);
+  for (Ref s : stores) collect_data(StoreView(s).value, seen, out);
   return out;
 }
 
@@ -95,8 +89,7 @@ bool is_free(Op op) { return op == Op::Bitcast || !(is_elementwise(op) || is_red
 
 bool is_float_op(Ref n) {
   if (n->op == Op::Cast) return false;
-  return is_float(n->op == Op::Lt || n->op == Op::Eq || n->op == Op::TopK ? n->src[0]->dtype
-                                                                          : n->dtype);
+  return is_float(n->op == Op::Lt || n->op == Op::Eq || n->op == Op::TopK ? n->src[0]->dtype : n->dtype);
 }
 
 void add_operations(const Refs& stores, KernelCost& cost) {
@@ -115,12 +108,13 @@ void add_patterns(const Refs& stores, Patterns& reads, Patterns& writes) {
   std::unordered_set<const Node*> seen;
   for (Ref store : stores) {
     for (Ref n : toposort(store)) {
-      if (n->op == Op::Load && n->src[0]->op == Op::Param && seen.insert(n.get()).second)
-        reads[n->src[0]->arg.i].push_back(pattern_of(n->src[1], size_of(n->dtype)));
+      if (n->op != Op::Load || LoadView(n).buffer->op != Op::Param || !seen.insert(n.get()).second) continue;
+      const auto [buffer, offset] = LoadView(n);
+      reads[number_of_buffer(buffer)].push_back(pattern_of(offset, size_of(n->dtype)));
     }
-    if (store->src[0]->op == Op::Param)
-      writes[store->src[0]->arg.i].push_back(
-          pattern_of(store->src[1], size_of(store->src[2]->dtype)));
+    const StoreView s(store);
+    if (s.buffer->op == Op::Param)
+      writes[number_of_buffer(s.buffer)].push_back(pattern_of(s.offset, size_of(s.value->dtype)));
   }
 }
 
@@ -145,26 +139,25 @@ std::string sizes_text(const Refs& ranges) {
   int64_t product = 1;
   std::string rest;
   for (Ref r : ranges) {
-    if (const auto n = const_int(r->src[0]))
+    const Ref size = RangeView(r).size;
+    if (const auto n = const_int(size))
       product *= *n;
     else
-      rest += "*" + size_text(r->src[0]);
+      rest += "*" + size_text(size);
   }
   if (product == 1 && !rest.empty()) return rest.substr(1);
   return std::to_string(product) + rest;
 }
 
 std::string reduction_in_words(Ref reduce, Multiplicity& multiplicity) {
-  Refs over;
-  for (Ref s : reduce->src)
-    if (s->op == Op::Range) over.push_back(s);
+  const Refs over = own_ranges(reduce);
   const Refs& outer = multiplicity.ranges(reduce);
   const std::string times = outer.empty() ? "" : sizes_text(outer) + " ";
   switch (reduce->op) {
     case Op::ReduceSum: return times + (outer.empty() ? "sum of " : "sums of ") + sizes_text(over);
     case Op::ReduceMax: return times + "max of " + sizes_text(over);
     case Op::SoftmaxSum: return times + "softmax of " + sizes_text(over);
-    default: return times + "top " + std::to_string(reduce->arg.i) + " of " + sizes_text(over);
+    default: return times + "top " + std::to_string(top_count(reduce)) + " of " + sizes_text(over);
   }
 }
 
@@ -176,8 +169,7 @@ KernelCost cost_of(Ref tree, const SymbolValues& symbols, const BufferContents& 
   const Ref bound = with_symbols(tree, symbols);
   for (Ref nest : bound->src) {
     // Masks become bounds while they are as the model wrote them; then what bounds them is known.
-    const Refs stores =
-        with_contents(make(Op::Sink, DType::Void, plain_stores(nest)), contents)->src;
+    const Refs stores = with_contents(make(Op::Sink, DType::Void, plain_stores(nest)), contents)->src;
     add_patterns(stores, reads, writes);
     add_operations(hoist_factors(stores), cost);
   }
@@ -187,22 +179,20 @@ KernelCost cost_of(Ref tree, const SymbolValues& symbols, const BufferContents& 
   cost.buffers.resize(static_cast<size_t>(buffers));
   for (auto& [buffer, patterns] : reads) {
     BufferCost& b = cost.buffers[static_cast<size_t>(buffer)];
-    b.gathered =
-        std::any_of(patterns.begin(), patterns.end(), [](const Pattern& p) { return p.gathered; });
+    b.gathered = std::any_of(patterns.begin(), patterns.end(), [](const Pattern& p) { return p.gathered; });
     cost.read += b.read = distinct_bytes(std::move(patterns));
   }
   for (auto& [buffer, patterns] : writes)
-    cost.written += cost.buffers[static_cast<size_t>(buffer)].written =
-        distinct_bytes(std::move(patterns));
+    cost.written += cost.buffers[static_cast<size_t>(buffer)].written = distinct_bytes(std::move(patterns));
   return cost;
 }
 
-KernelShape shape_of(Ref tree, const KernelOpts& opts, const SymbolValues& symbols) {
+KernelShape shape_of(Ref tree, const KernelOpts& opts, const Machine& machine, const SymbolValues& symbols) {
   ENSURE(opts.size() == tree->src.size(), "options for another number of nests");
   KernelShape shape;
   double most = -1, all = 0, scalar = 0;
   for (size_t i = 0; i < opts.size(); ++i) {
-    const Refs stores = apply_opts(prepare_nest(tree->src[i]), opts[i]);
+    const Refs stores = apply_opts(prepare_nest(tree->src[i], machine), opts[i], lane_rules(machine));
     const Ref bound = with_symbols(make(Op::Sink, DType::Void, stores), symbols);
     double tasks = 1;
     bool lanes = false;
@@ -211,13 +201,13 @@ KernelShape shape_of(Ref tree, const KernelOpts& opts, const SymbolValues& symbo
       for (Ref r : ranges_of(store)) {
         if (!seen.insert(r.get()).second) continue;
         if (kind_of(r) == RangeKind::Task || kind_of(r) == RangeKind::Tile)
-          tasks *= size_of_range(r);
+          tasks *= static_cast<double>(RangeView(r).most());
         lanes |= kind_of(r) == RangeKind::Lane;
       }
     const double operations = operations_of(bound->src);
     all += operations;
     if (!lanes) scalar += operations;
-    const bool is_local = tree->src[i]->src[0]->src[0]->op == Op::Local;
+    const bool is_local = StoreView(tree->src[i]->src[0]).buffer->op == Op::Local;
     if (is_local || operations <= most) continue;
     most = operations;
     shape.tasks = static_cast<int64_t>(tasks);
@@ -237,8 +227,7 @@ std::string operations_in_words(Ref tree) {
   for (Ref nest : tree->src) {
     Multiplicity multiplicity;
     for (Ref n : data_of(nest->src)) {
-      if (is_reduce(n->op))
-        reductions.push_back({multiplicity.terms(n), reduction_in_words(n, multiplicity)});
+      if (is_reduce(n->op)) reductions.push_back({multiplicity.terms(n), reduction_in_words(n, multiplicity)});
       has_norm |= n->op == Op::Sqrt;
       has_exp |= n->op == Op::Exp2;
     }

@@ -44,8 +44,8 @@ struct KernelShape {
   int64_t tasks = 0;        // to share out among workers, of the nest that has most operations
   double scalar_share = 0;  // of the operations: those of nests without SIMD lanes
 };
-// REQUIRES: opts as generate() returned them for this tree.
-KernelShape shape_of(Ref tree, const KernelOpts& opts, const SymbolValues& symbols = {});
+// REQUIRES: opts as generate() returned them for this tree and machine.
+KernelShape shape_of(Ref tree, const KernelOpts& opts, const Machine& machine, const SymbolValues& symbols = {});
 
 // What a kernel does, in a few words: "rms norm, 768 sums of 2048, top 4 of 64". Symbols stand as their names.
 std::string operations_in_words(Ref tree);

@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <set>
 
+#include "graph/views.h"
+
 namespace smelt {
 namespace {
 
-void add_dependence(Ref n, bool is_index, std::set<std::pair<const Node*, bool>>& seen,
-                    Dependence& d) {
+void add_dependence(Ref n, bool is_index, std::set<std::pair<const Node*, bool>>& seen, Dependence& d) {
   if (!seen.insert({n.get(), is_index}).second) return;
   if (n->op == Op::Range) {
     Refs& ranges = is_index ? d.jumps : d.direct;
@@ -22,12 +23,12 @@ void add_dependence(Ref n, bool is_index, std::set<std::pair<const Node*, bool>>
   const auto in_offset = [&](const auto& self, Ref x) -> void {
     if (x->op == Op::Load) {
       if (!contains(d.indices, x)) d.indices.push_back(x);
-      return add_dependence(x->src[1], true, seen, d);
+      return add_dependence(LoadView(x).offset, true, seen, d);
     }
     if (x->op == Op::Range) return add_dependence(x, is_index, seen, d);
     for (Ref s : x->src) self(self, s);
   };
-  in_offset(in_offset, n->src[1]);
+  in_offset(in_offset, LoadView(n).offset);
 }
 
 }  // namespace

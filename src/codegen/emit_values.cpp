@@ -1,16 +1,23 @@
 #include <algorithm>
+#include <numeric>
 
 #include "base/ensure.h"
 #include "codegen/nest_emitter.h"
 #include "graph/matrix_shape.h"
+#include "graph/on_chip.h"
 #include "graph/rules_algebra.h"
 
 namespace smelt {
 namespace {
 
-constexpr int64_t kStreamedBytes = 1 << 18;  // what is larger does not stay in a cache
-constexpr int64_t kTileAhead = 32768;        // bytes from a read to what is asked for: in a tile,
-constexpr int64_t kSharedAhead = 6144;       // and where several outputs share what is read
+// The order in which operands are computed. Of a chain of multiply-adds the sum so far comes first: then a product is
+// added as soon as it is there, and neither registers nor loads wait for the products behind it.
+std::vector<size_t> order_of_operands(Ref n) {
+  if (n->op == Op::Fma) return {2, 0, 1};
+  std::vector<size_t> order(n->src.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  return order;
+}
 
 }  // namespace
 
@@ -42,14 +49,16 @@ Value NestEmitter::value(Ref n) {
   return v;
 }
 
-// Values of equal structure, such as the copies that UPCAST makes, step by step side by side: what they share, an
-// unpacked word of weights say, is used by all of them while it is in a register.
+// Computes values of equal structure, such as the copies that UPCAST makes, operation by operation: what they share, as
+// an unpacked word of weights, has a short live range.
 void NestEmitter::compute_together(Refs nodes) {
   std::erase_if(nodes, [&](Ref n) { return values_.contains(n.get()); });
-  if (nodes.size() > 1 && std::all_of(nodes.begin(), nodes.end(), [&](Ref n) {
-        return is_elementwise(n->op) && n->op == nodes[0]->op;
-      }))
-    for (size_t i = 0; i < nodes[0]->src.size(); ++i) {
+  if (is_block() && nodes.size() > 1 &&
+      std::all_of(nodes.begin(), nodes.end(), [&](Ref n) { return is_over_threads(n); }))
+    return reduce_threads(nodes);
+  if (nodes.size() > 1 &&
+      std::all_of(nodes.begin(), nodes.end(), [&](Ref n) { return is_elementwise(n->op) && n->op == nodes[0]->op; }))
+    for (size_t i : order_of_operands(nodes[0])) {
       Refs operands;
       for (Ref n : nodes) operands.push_back(n->src[i]);
       compute_together(std::move(operands));
@@ -59,49 +68,55 @@ void NestEmitter::compute_together(Refs nodes) {
 
 Value NestEmitter::compute(Ref n) {
   switch (n->op) {
-    case Op::Const:
-      return {add(0, {.kind = Inst::Value, .op = Op::Const, .dtype = n->dtype, .arg = n->arg}), 0,
-              1};
-    case Op::Var: return symbol(n->arg.name);
-    case Op::Param: return {add(0, {.kind = Inst::Buffer, .arg = {.i = n->arg.i}}), 0, 1};
+    case Op::Const: return {add(0, {.kind = Inst::Value, .op = Op::Const, .dtype = n->dtype, .arg = n->arg}), 0, 1};
+    case Op::Var: return symbol(n);
+    case Op::Param: return {add(0, {.kind = Inst::Buffer, .arg = {.i = number_of_buffer(n)}}), 0, 1};
     case Op::Local: return local(n);
     case Op::Range: return lane_index(n);
     case Op::Load: return load(n);
     case Op::LaneReduce: return lane_reduce(n);
     case Op::MatrixDot: return matrix_dot(n);
     case Op::MatrixRow: return matrix_row(n);
-    case Op::TopKLane: value(n->src[0]); return topk_items_.at({n->src[0].get(), n->arg.i});
+    case Op::FragmentDot: return fragment_dot(n, {});
+    case Op::FragmentItem: return fragment_item(n, value(n->src[0]));
+    case Op::TopKLane: value(n->src[0]); return topk_items_.at({n->src[0].get(), top_place(n)});
     default: break;
   }
   ENSURE(is_elementwise(n->op), std::string("cannot linearize ") + std::string(name_of(n->op)));
+  for (size_t i : order_of_operands(n)) value(n->src[i]);
   std::vector<Value> src;
   for (Ref s : n->src) src.push_back(value(s));
   return alu(n->op, n->dtype, src, n->arg);
 }
 
-Value NestEmitter::symbol(const std::string& name) {
-  auto it = std::find(symbols_.begin(), symbols_.end(), name);
-  const int64_t position = it - symbols_.begin();
-  if (it == symbols_.end()) symbols_.push_back(name);
-  return {add(0, {.kind = Inst::Symbol, .dtype = DType::I64, .arg = {.i = position}}), 0, 1};
+Value NestEmitter::symbol(Ref variable) {
+  const std::string& name = variable->arg.name;
+  std::vector<std::string>& symbols = program_.symbols;
+  auto it = std::find(symbols.begin(), symbols.end(), name);
+  const int64_t position = it - symbols.begin();
+  if (it == symbols.end()) symbols.push_back(name);
+  return {add(0, {.kind = Inst::Symbol, .dtype = DType::I64, .arg = {.i = position, .list = variable->arg.list}}), 0,
+          1};
 }
 
 Value NestEmitter::local(Ref n) {
-  if (!scratch_.contains(n->arg.i)) {
-    scratch_[n->arg.i] = scratch_bytes_;
-    scratch_bytes_ += (n->arg.list[0] + 63) / 64 * 64 + 64;
+  const int64_t number = number_of_buffer(n);
+  if (!scratch_.locals.contains(number)) {
+    scratch_.locals[number] = program_.scratch_bytes;
+    program_.scratch_bytes += room_of_local(n);
   }
-  return {add(0, {.kind = Inst::Scratch, .arg = {.i = scratch_[n->arg.i]}}), 0, 1};
+  return {add(0, {.kind = Inst::Scratch, .arg = {.i = scratch_.locals[number]}}), 0, 1};
 }
 
 Value NestEmitter::lane_index(Ref range) {
   ENSURE(kind_of(range) == RangeKind::Lane, "a range without a loop around it");
+  if (is_of_threads(range)) return thread_lane(range);
   const int lanes = facts_.lanes(range);
   return {add(0, {.kind = Inst::LaneIndex, .dtype = DType::I64, .lanes = lanes}), 0, lanes};
 }
 
 Value NestEmitter::load(Ref n) {
-  Ref offset = n->src[1];
+  auto [buffer, offset] = LoadView(n);
   int lanes = facts_.lanes(offset);
   if (lanes > 1)
     for (const Node* r : facts_.free_ranges(offset)) {
@@ -110,28 +125,27 @@ Value NestEmitter::load(Ref n) {
       offset = substitute(offset, {{range, constant(0)}});
       break;
     }
-  const Value pointer = value(n->src[0]), at = value(offset);
+  const Value pointer = value(buffer), at = value(offset);
   // What a nest of the tile has written is not there before.
-  const int written = written_.contains(n->src[0].get()) ? floor_ : 0;
+  const int written = written_.contains(buffer.get()) ? floor_ : 0;
   const int depth = std::max({pointer.depth, at.depth, written});
   const bool is_vector = lanes > 1 && at.lanes == 1 && is_from_memory(n);
   const int64_t ahead = is_vector && depth > 0 ? bytes_ahead(n, offset, depth) : 0;
   if (ahead) prefetch(pointer, at, ahead);
-  Instruction out{
-      .kind = Inst::Load, .dtype = n->dtype, .lanes = lanes, .src = {pointer.id, at.id}};
+  Instruction out{.kind = Inst::Load, .dtype = n->dtype, .lanes = lanes, .src = {pointer.id, at.id}};
   out.arg.i = is_vector && !is_tile() && is_word(n);
   return {add(depth, std::move(out)), depth, lanes};
 }
 
-// Weights lie in the order in which loops use them (see WeightLayout), and prefetchers see by themselves that lines
-// follow each other, if loads stay in this order: hints would cost a tenth to a third. A tile computes for long
-// between reads, and prefetchers give up: it asks ahead of time. So do several outputs that share what is read: their
-// arithmetic fills the window in which the processor looks ahead, and the next block is met too late (measured: Q4_0
-// for 8 tokens from 217 to 350 GOP/s a core).
+// Weights lie in the order in which loops use them (see WeightLayout), so hardware prefetchers follow them as long as
+// loads keep this order: software prefetches would cost a tenth to a third. A tile computes for long between reads, and
+// hardware prefetchers give up: it prefetches by itself. So do several outputs that share what is read: their
+// arithmetic fills the reorder buffer, and the loads of the next block are issued too late (measured: Q4_0 for 8 tokens
+// from 217 to 350 GOP/s a core).
 int64_t NestEmitter::bytes_ahead(Ref load, Ref offset, int depth) {
-  if (!is_tile()) return shared_.contains(load.get()) ? kSharedAhead : 0;
-  if (is_in_reduction(offset)) return kTileAhead;
-  // Read once for an output, whose sum takes long: what the next one reads.
+  if (!is_tile()) return shared_.contains(load.get()) ? machine_.shared_ahead_bytes : 0;
+  if (is_in_reduction(offset)) return machine_.tile_ahead_bytes;
+  // Read once for an output, whose sum takes long: prefetch for the next output.
   for (const Node* r : facts_.free_ranges(offset))
     if (const auto it = values_.find(r); it != values_.end() && it->second.depth == depth)
       return stride(offset, Ref(r)).value_or(0);
@@ -140,8 +154,7 @@ int64_t NestEmitter::bytes_ahead(Ref load, Ref offset, int depth) {
 
 bool NestEmitter::is_in_reduction(Ref offset) {
   const RangeSet& ranges = facts_.free_ranges(offset);
-  return std::any_of(ranges.begin(), ranges.end(),
-                     [](const Node* r) { return kind_of(Ref(r)) == RangeKind::Reduce; });
+  return std::any_of(ranges.begin(), ranges.end(), [](const Node* r) { return kind_of(Ref(r)) == RangeKind::Reduce; });
 }
 
 // Loads that more than one output makes use of.
@@ -154,7 +167,8 @@ void NestEmitter::find_shared(const Refs& stores) {
 }
 
 bool NestEmitter::is_from_memory(Ref load) const {
-  return load->src[0]->op == Op::Param && load->src[1]->max >= kStreamedBytes;
+  const auto [buffer, offset] = LoadView(load);
+  return buffer->op == Op::Param && offset->max >= machine_.streamed_bytes;
 }
 
 bool NestEmitter::is_tile() const { return nests_.size() > 1; }
@@ -162,8 +176,8 @@ bool NestEmitter::is_tile() const { return nests_.size() > 1; }
 bool NestEmitter::is_word(Ref load) { return is_int(load->dtype) && size_of(load->dtype) == 4; }
 
 void NestEmitter::prefetch(Value pointer, Value at, int64_t bytes) {
-  add(std::max(pointer.depth, at.depth),
-      {.kind = Inst::Prefetch, .src = {pointer.id, at.id}, .arg = {.i = bytes}});
+  if (!is_block())
+    add(std::max(pointer.depth, at.depth), {.kind = Inst::Prefetch, .src = {pointer.id, at.id}, .arg = {.i = bytes}});
 }
 
 Value NestEmitter::matrix_dot(Ref n) {
@@ -193,17 +207,41 @@ Value NestEmitter::matrix_row(Ref n) {
           product.depth, product.lanes};
 }
 
+// `sums`: what the products are added to, by register; none where they begin.
+Value NestEmitter::fragment_dot(Ref n, const std::vector<Value>& sums) {
+  std::vector<Value> operands;
+  for (Ref word : n->src) operands.push_back(value(word));
+  operands.insert(operands.end(), sums.begin(), sums.end());
+  Instruction out{.kind = Inst::FragmentDot, .dtype = DType::I32, .arg = n->arg};
+  int depth = 0;
+  for (const Value& v : operands) {
+    out.src.push_back(v.id);
+    depth = std::max(depth, v.depth);
+  }
+  return {add(depth, std::move(out)), depth, 1};
+}
+
+Value NestEmitter::fragment_item(Ref n, Value product) {
+  const auto number = const_int(n->src[1]);
+  ENSURE(number, "the sums of a fragment are not written out");
+  return {
+      add(product.depth, {.kind = Inst::FragmentItem, .dtype = DType::I32, .src = {product.id}, .arg = {.i = *number}}),
+      product.depth, 1};
+}
+
 Value NestEmitter::lane_reduce(Ref n) {
-  const Value x = value(n->src[0]);
-  const Op op = static_cast<Op>(n->arg.i);
+  if (is_over_threads(n)) {
+    reduce_threads({n});
+    return values_.at(n.get());
+  }
+  const LaneReduceView view(n);
+  const Value x = value(view.value);
   if (x.lanes > 1)
-    return {add(x.depth, {.kind = Inst::LaneReduce, .op = op, .dtype = n->dtype, .src = {x.id}}),
-            x.depth, 1};
-  if (op == Op::ReduceMax) return x;
-  const int64_t lanes = n->src[1]->src[0]->arg.i;
+    return {add(x.depth, {.kind = Inst::LaneReduce, .op = view.reduce, .dtype = n->dtype, .src = {x.id}}), x.depth, 1};
+  if (view.reduce == Op::ReduceMax) return x;
+  const int64_t lanes = RangeView(view.lanes).count();
   return alu(Op::Mul, n->dtype,
-             {x, is_float(n->dtype) ? number(static_cast<double>(lanes), n->dtype)
-                                    : value(constant(lanes, n->dtype))});
+             {x, is_float(n->dtype) ? number(static_cast<double>(lanes), n->dtype) : value(constant(lanes, n->dtype))});
 }
 
 }  // namespace smelt

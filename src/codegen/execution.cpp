@@ -33,12 +33,13 @@ bool takes_time(const Instruction& i) {
     case Inst::Prefetch:
     case Inst::LaneReduce:
     case Inst::MatrixDot:
-    case Inst::MatrixRow: return true;
+    case Inst::MatrixRow:
+    case Inst::FragmentDot: return true;
     default: return false;
   }
 }
 
-// The longest chain of operations through which one round of an innermost loop waits for the one before, in cycles.
+// The longest loop-carried chain of an innermost loop, in cycles.
 int cycles_from_round_to_round(const Program& program, Body body) {
   std::map<int, int> since;  // by accumulator: the chain up to its value now
   std::vector<int> chain(body.end - body.begin,
@@ -95,7 +96,7 @@ class Counter {
     bool is_shared;  // workers do parts of it
   };
 
-  // Bounds that depend on the worker are those of loops whose rounds are shared out.
+  // Bounds that depend on the worker are those of loops whose iterations are shared out.
   void find_shared() {
     depends_on_part_.resize(program_.code.size());
     for (size_t at = 0; at < program_.code.size(); ++at) {
@@ -113,14 +114,14 @@ class Counter {
   void count(const Instruction& i) {
     if (i.kind == Inst::MatrixDot) return count_matrices(i);
     if (i.kind == Inst::Load) return count_load(i);
-    const bool computes =
-        i.kind == Inst::LaneReduce || (i.kind == Inst::Value && is_elementwise(i.op));
+    const bool computes = i.kind == Inst::LaneReduce || (i.kind == Inst::Value && is_elementwise(i.op));
     if (!computes || i.op == Op::Cast || i.op == Op::Bitcast) return;
     const bool compares = i.op == Op::Lt || i.op == Op::Eq;
     const Instruction& operand = i.src.empty() ? i : source(program_, i, 0);
     if (!is_float(compares ? operand.dtype : i.dtype)) return;
     const int lanes = i.kind == Inst::LaneReduce ? operand.lanes : i.lanes;
-    out_.float_ops += times() * lanes * (is_shared() ? 1 : workers_);
+    const int ops = i.op == Op::Fma ? 2 : 1;
+    out_.float_ops += times() * ops * lanes * (is_shared() ? 1 : workers_);
   }
 
   void count_load(const Instruction& i) {
@@ -155,12 +156,10 @@ class Counter {
 
   void count_loop(Body body) {
     const auto begin = program_.code.begin();
-    const auto instructions =
-        std::count_if(begin + static_cast<std::ptrdiff_t>(body.begin),
-                      begin + static_cast<std::ptrdiff_t>(body.end), takes_time);
+    const auto instructions = std::count_if(begin + static_cast<std::ptrdiff_t>(body.begin),
+                                            begin + static_cast<std::ptrdiff_t>(body.end), takes_time);
     const int chain = cycles_from_round_to_round(program_, body);
-    const double issue = static_cast<double>(instructions) / 2,
-                 cycles = times() * std::max<double>(chain, issue);
+    const double issue = static_cast<double>(instructions) / 2, cycles = times() * std::max<double>(chain, issue);
     cycles_ += cycles;
     if (chain <= issue) return;
     serial_ += cycles;

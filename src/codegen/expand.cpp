@@ -5,21 +5,21 @@
 #include "base/ensure.h"
 #include "codegen/opt.h"
 #include "codegen/passes.h"
+#include "codegen/sum_order.h"
+#include "codegen/term_of_sum.h"
 #include "graph/rules_algebra.h"
 
 namespace smelt {
 namespace {
 
-constexpr size_t kChains = 4;  // additions in flight: latency over throughput of an fma
-// Sums of bytes are short; those of neighbouring blocks overlap.
-constexpr size_t kDotChains = 1;
+constexpr size_t kChains = 4;  // of maxima in flight: latency over throughput
 
 // Calls f with every choice of values for the ranges, the last one fastest.
 void for_each_choice(const Refs& ranges, const std::function<void(const Replacements&)>& f) {
   Replacements choice;
   const std::function<void(size_t)> visit = [&](size_t i) {
     if (i == ranges.size()) return f(choice);
-    for (int64_t v = 0; v < ranges[i]->src[0]->arg.i; ++v) {
+    for (int64_t v = 0; v < RangeView(ranges[i]).count(); ++v) {
       choice[ranges[i]] = constant(v);
       visit(i + 1);
     }
@@ -27,24 +27,24 @@ void for_each_choice(const Refs& ranges, const std::function<void(const Replacem
   visit(0);
 }
 
-struct Split {
-  Refs values, loops, lanes, copies;
+// The ranges of a store or a reduction by what becomes of them.
+struct Ranges {
+  Refs loops, lanes, copies, partials;
 };
 
-Split split_sources(Ref node, size_t first) {
-  Split s;
-  for (size_t i = 0; i < node->src.size(); ++i) {
-    const Ref x = node->src[i];
-    if (i < first || x->op != Op::Range)
-      s.values.push_back(x);
-    else if (is_copies(x))
-      s.copies.push_back(x);
-    else if (kind_of(x) == RangeKind::Lane)
-      s.lanes.push_back(x);
+Ranges sorted_ranges(Ref node) {
+  Ranges by;
+  for (Ref r : own_ranges(node)) {
+    if (is_copies(r))
+      by.copies.push_back(r);
+    else if (kind_of(r) == RangeKind::Lane)
+      by.lanes.push_back(r);
+    else if (kind_of(r) == RangeKind::Partial)
+      by.partials.push_back(r);
     else
-      s.loops.push_back(x);
+      by.loops.push_back(r);
   }
-  return s;
+  return by;
 }
 
 // x + y, where sums of products of bytes begin with what is added to them.
@@ -56,66 +56,37 @@ Ref add(Ref x, Ref y) {
   return binary(Op::Add, x, y);
 }
 
-// Differences of products are two sums, of multiply-adds each.
 Ref combine(Op reduce, Ref x, Ref y) {
   if (reduce != Op::ReduceSum) return binary(Op::Max, x, y);
-  if (is_float(x->dtype) && x->op == Op::Sub && y->op == Op::Sub)
-    return binary(Op::Sub, binary(Op::Add, x->src[0], y->src[0]),
-                  binary(Op::Add, x->src[1], y->src[1]));
   return x->dtype == DType::I32 ? add(x, y) : binary(Op::Add, x, y);
 }
 
-// An online softmax without a loop left: all terms are at hand.
-Ref softmax_of_terms(const Refs& terms) {
-  Ref top = terms[0];
-  for (size_t i = 2; i < terms.size(); i += 2) top = binary(Op::Max, top, terms[i]);
-  Ref total;
-  for (size_t i = 0; i < terms.size(); i += 2) {
-    const Ref weight =
-        unary(Op::Exp2, (terms[i] - top) * constant_f(1.4426950408889634, top->dtype));
-    const Ref term = weight * terms[i + 1];
-    total = total ? total + term : term;
-  }
-  return total;
-}
-
-Ref expand_softmax(const Split& s, DType dtype) {
-  Refs terms;
-  for_each_choice(s.copies, [&](const Replacements& choice) {
-    for (Ref v : s.values) terms.push_back(substitute(v, choice));
-  });
-  ENSURE(s.lanes.empty(), "lanes over an online softmax");
-  if (s.loops.empty()) return softmax_of_terms(terms);
-  terms.insert(terms.end(), s.loops.begin(), s.loops.end());
-  return make(Op::SoftmaxSum, dtype, std::move(terms));
-}
-
-// Loads of weights, which differ from lane to lane, that the range's values need together, over those that each needs
-// by itself: 1 if they have none in common, less if some.
+// Distinct loads of weights (those that differ from lane to lane) of all iterations of a range, over the sum of what
+// each iteration loads: 1 if iterations share none, less if they share some.
 double loads_changed(Ref term, Ref range) {
   std::unordered_set<const Node*> all;
   size_t each = 0;
-  for (int64_t v = 0; v < range->src[0]->arg.i; ++v)
+  for (int64_t v = 0; v < RangeView(range).count(); ++v)
     for (Ref n : toposort(substitute(term, {{range, constant(v)}})))
       if (n->op == Op::Load && varies_in_lanes(n)) all.insert(n.get()), ++each;
   return each == 0 ? 1 : static_cast<double>(all.size()) / static_cast<double>(each);
 }
 
-// Terms that read the same words come one after the other: words then leave the registers early.
+// Terms that read the same words come one after the other, so that words have short live ranges.
 Refs by_reuse(const Refs& ranges, Ref term) {
   std::vector<std::pair<double, Ref>> changed;
   for (Ref r : ranges) changed.emplace_back(loads_changed(term, r), r);
-  std::stable_sort(changed.begin(), changed.end(),
-                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::stable_sort(changed.begin(), changed.end(), [](const auto& a, const auto& b) { return a.first > b.first; });
   Refs sorted;
   for (const auto& [loads, range] : changed) sorted.push_back(range);
   return sorted;
 }
 
-// All terms, as `most` chains of neighbours: an addition then need not wait for all before, while words are still read
-// in their order.
-Ref combined(Op op, const Refs& terms, size_t most) {
-  const size_t chains = std::min(most, terms.size());
+// All terms combined. A maximum has several chains of neighbouring terms, which hides the latency of an operation while
+// words are still read in their order. A sum of bytes is short and overlaps with those of neighbouring blocks: one
+// chain.
+Ref in_chains(Op op, const Refs& terms) {
+  const size_t chains = std::min(op == Op::ReduceMax ? kChains : 1, terms.size());
   Ref all;
   for (size_t c = 0; c < chains; ++c) {
     const size_t begin = c * terms.size() / chains, end = (c + 1) * terms.size() / chains;
@@ -126,43 +97,49 @@ Ref combined(Op op, const Refs& terms, size_t most) {
   return all;
 }
 
-Ref expand_plain(Op op, const Split& s, DType dtype, size_t chains, bool reuse) {
-  const Refs copies = reuse ? by_reuse(s.copies, s.values[0]) : s.copies;
-  Refs terms;
-  for_each_choice(copies, [&](const Replacements& choice) {
-    terms.push_back(substitute(s.values[0], choice));
-  });
-  const Ref term = combined(op, terms, terms[0]->op == Op::Dot4 ? kDotChains : chains);
-  Ref result = term;
-  if (!s.loops.empty()) {
-    Refs src{term};
-    src.insert(src.end(), s.loops.begin(), s.loops.end());
-    result = make(op, dtype, std::move(src));
+// One after the other, as a loop adds them.
+Ref in_order(const Refs& terms) {
+  Ref sum = closed(terms[0]);
+  for (size_t i = 1; i < terms.size(); ++i) sum = added_to(sum, terms[i]);
+  return sum;
+}
+
+// The first with the one behind half of them, and so on. An odd factor goes first: 12 are 3 times 4.
+Ref by_halves(Op op, Refs parts) {
+  const size_t even = parts.size() & -parts.size();
+  for (size_t i = even; i < parts.size(); ++i) parts[i % even] = combine(op, parts[i % even], parts[i]);
+  parts.resize(even);
+  while (parts.size() > 1) {
+    const size_t half = parts.size() / 2;
+    for (size_t i = 0; i < half; ++i) parts[i] = combine(op, parts[i], parts[half + i]);
+    parts.resize(half);
   }
-  for (Ref lane : s.lanes)
-    result = make(Op::LaneReduce, dtype, {result, lane}, {.i = static_cast<int64_t>(op)});
+  return parts[0];
+}
+
+// The loops that are left of a reduction. A float sum then has several terms, which are added one after the other.
+Ref in_loops(Ref reduce, const Refs& terms, const Refs& loops) {
+  if (loops.empty()) return has_order(reduce) ? in_order(terms) : in_chains(reduce->op, terms);
+  return make_reduce(reduce->op, reduce->dtype, has_order(reduce) ? terms : Refs{in_chains(reduce->op, terms)}, loops);
+}
+
+// `reuse`: integers may be added in the order that shortens the live ranges of words.
+Ref expand_reduction(Ref n, bool reuse) {
+  const Ranges s = sorted_ranges(n);
+  if (s.copies.empty() && s.lanes.empty() && s.partials.empty()) return n;
+  ENSURE(n->op == Op::ReduceSum || n->op == Op::ReduceMax, "this reduction takes one element at a time");
+  const Ref term = ReduceView(n).values[0];
+  const Refs copies = reuse && !has_order(n) ? by_reuse(s.copies, term) : s.copies;
+  Refs parts;
+  for_each_choice(s.partials, [&](const Replacements& part) {
+    const Ref value = substitute(term, part);
+    Refs terms;
+    for_each_choice(copies, [&](const Replacements& choice) { terms.push_back(substitute(value, choice)); });
+    parts.push_back(in_loops(n, terms, s.loops));
+  });
+  Ref result = by_halves(n->op, std::move(parts));
+  for (Ref lanes : s.lanes) result = make_lane_reduce(n->op, result, lanes);
   return result;
-}
-
-Ref expand_reduction(Ref n, size_t chains, bool reuse) {
-  const Split s = split_sources(n, 1);
-  if (s.copies.empty() && s.lanes.empty()) return n;
-  if (n->op == Op::SoftmaxSum) return expand_softmax(s, n->dtype);
-  ENSURE(n->op != Op::TopK, "topk takes one element at a time");
-  return expand_plain(n->op, s, n->dtype, chains, reuse);
-}
-
-bool is_lane_sum(Ref n) {
-  return n->op == Op::LaneReduce && n->arg.i == static_cast<int64_t>(Op::ReduceSum);
-}
-
-// sum(x; lanes) + sum(y; lanes) -> sum(x + y; lanes): lanes are combined once.
-Ref join_lane_sums(Ref n) {
-  if (n->op != Op::Add || !is_float(n->dtype)) return n;
-  const Ref x = n->src[0], y = n->src[1];
-  if (!is_lane_sum(x) || !is_lane_sum(y) || x->src[1]->src[0] != y->src[1]->src[0]) return n;
-  const Ref other = substitute(y->src[0], {{y->src[1], x->src[1]}});
-  return with_sources(x, {binary(Op::Add, x->src[0], other), x->src[1]});
 }
 
 }  // namespace
@@ -170,21 +147,17 @@ Ref join_lane_sums(Ref n) {
 Refs expand(const Refs& stores) {
   Refs out;
   for (Ref store : stores) {
-    // Copies are chains already, and go well together only if all take their terms in one order.
-    size_t copies = 1;
-    for (Ref r : split_sources(store, 3).copies) copies *= static_cast<size_t>(r->src[0]->arg.i);
-    const size_t chains = std::max<size_t>(1, kChains / copies);
+    const bool has_copies = !sorted_ranges(store).copies.empty();
     const Ref expanded = rebuild(store, [&](Ref, Ref n) {
       if (n->op == Op::Add && n->dtype == DType::I32) return add(n->src[0], n->src[1]);
-      return is_reduce(n->op) ? expand_reduction(n, chains, copies > 1) : join_lane_sums(n);
+      return is_reduce(n->op) ? expand_reduction(n, has_copies) : n;
     });
-    const Split s = split_sources(expanded, 3);
-    for_each_choice(s.copies, [&](const Replacements& choice) {
-      Refs src;
-      for (Ref v : s.values) src.push_back(substitute(v, choice));
-      src.insert(src.end(), s.loops.begin(), s.loops.end());
-      src.insert(src.end(), s.lanes.begin(), s.lanes.end());
-      out.push_back(make(Op::Store, DType::Void, std::move(src)));
+    const StoreView s(expanded);
+    const Ranges ranges = sorted_ranges(expanded);
+    Refs left = ranges.loops;
+    left.insert(left.end(), ranges.lanes.begin(), ranges.lanes.end());
+    for_each_choice(ranges.copies, [&](const Replacements& choice) {
+      out.push_back(make_store(s.buffer, substitute(s.offset, choice), substitute(s.value, choice), left));
     });
   }
   return out;

@@ -4,15 +4,12 @@
 
 #include "graph/index_sum.h"
 #include "graph/rules_algebra.h"
+#include "graph/views.h"
 
 namespace smelt {
 namespace {
 
-constexpr int64_t kMostMarked = 1 << 18;  // bytes of an exact picture
-
-int64_t size_of_range(Ref range) {
-  return std::max<int64_t>(const_int(range->src[0]).value_or(range->src[0]->max), 0);
-}
+constexpr int64_t kMostMarked = 1 << 18;  // bytes that are counted one by one
 
 bool has_load(Ref expr) {
   const Refs nodes = toposort(expr);
@@ -22,7 +19,7 @@ bool has_load(Ref expr) {
 // Number of values that an expression takes while its ranges run.
 int64_t count_of(Ref expr) {
   double count = 1;
-  for (Ref r : ranges_of(expr)) count *= static_cast<double>(size_of_range(r));
+  for (Ref r : ranges_of(expr)) count *= static_cast<double>(RangeView(r).most());
   constexpr double kMany = 1e15;
   return static_cast<int64_t>(std::min(count, kMany));
 }
@@ -37,14 +34,14 @@ void add_step(Pattern& pattern, int64_t stride, int64_t count) {
 
 void add_term(Pattern& pattern, const IndexTerm& term, Refs& gathered_over) {
   const Ref x = term.product;
-  if (x->op == Op::Range) return add_step(pattern, term.times, size_of_range(x));
+  if (x->op == Op::Range) return add_step(pattern, term.times, RangeView(x).most());
   if (has_load(x)) {
     // Two terms with indices from memory, as of a page and a row in it, move together when the same ranges move them.
     int64_t count = 1;
     for (Ref r : ranges_of(x)) {
       if (contains(gathered_over, r)) continue;
       gathered_over.push_back(r);
-      count *= size_of_range(r);
+      count *= RangeView(r).most();
     }
     pattern.gathered = true;
     return add_step(pattern, term.times, count);
@@ -56,8 +53,7 @@ void add_term(Pattern& pattern, const IndexTerm& term, Refs& gathered_over) {
 
 // Two loops over neighbours are one: {64, 4}, {16, 4} -> {16, 16}.
 void merge_steps(std::vector<Pattern::Step>& steps) {
-  std::stable_sort(steps.begin(), steps.end(),
-                   [](const auto& a, const auto& b) { return a.stride > b.stride; });
+  std::stable_sort(steps.begin(), steps.end(), [](const auto& a, const auto& b) { return a.stride > b.stride; });
   for (size_t i = 0; i + 1 < steps.size();) {
     if (steps[i].stride == steps[i + 1].stride * steps[i + 1].count) {
       steps[i + 1].count *= steps[i].count;
@@ -107,8 +103,7 @@ void mark(const Pattern& p, size_t step, int64_t at, std::vector<bool>& marks) {
     for (int64_t i = 0; i < p.bytes; ++i) marks[static_cast<size_t>(at + i)] = true;
     return;
   }
-  for (int64_t i = 0; i < p.steps[step].count; ++i)
-    mark(p, step + 1, at + i * p.steps[step].stride, marks);
+  for (int64_t i = 0; i < p.steps[step].count; ++i) mark(p, step + 1, at + i * p.steps[step].stride, marks);
 }
 
 double marked_bytes(const std::vector<Pattern>& patterns, Extent extent) {
@@ -148,8 +143,7 @@ Pattern pattern_of(Ref offset, int64_t bytes) {
 
 double distinct_bytes(std::vector<Pattern> patterns) {
   for (size_t i = 0; i < patterns.size(); ++i)
-    patterns.erase(std::remove(patterns.begin() + static_cast<std::ptrdiff_t>(i) + 1,
-                               patterns.end(), patterns[i]),
+    patterns.erase(std::remove(patterns.begin() + static_cast<std::ptrdiff_t>(i) + 1, patterns.end(), patterns[i]),
                    patterns.end());
   if (patterns.empty()) return 0;
   if (patterns.size() == 1) return bytes_of(patterns[0]);

@@ -6,7 +6,37 @@
 
 namespace smelt {
 
+LaneRules lane_rules(const Machine& machine) {
+  const MatrixUnit* unit = unit_for_bytes(machine);
+  return {.block_threads = machine.has_threads() ? machine.block_threads : 1,
+          .unit = unit                    ? *unit
+                  : machine.has_threads() ? MatrixUnit{}
+                                          : kSumsOfWords,
+          .on_chip = on_chip_scope(machine)};
+}
+
+namespace {
+
+// Threads share out what is side by side; each computes some neighbours, whose loads do not wait for each other.
+std::vector<Opt> choose_opts_of_block(const Refs& stores, const Machine& machine, bool is_local) {
+  OptChoice c{.stores = stores, .machine = machine};
+  choose_pack(c);
+  choose_threads(c, is_local);
+  choose_unroll(c);
+  choose_unroll_of_bytes(c);
+  choose_upcast(c);
+  choose_rounds_in_flight(c);
+  if (!is_local && !c.is_part_of_tile()) {
+    choose_order(c);
+    choose_tasks(c);
+  }
+  return std::move(c.opts);
+}
+
+}  // namespace
+
 std::vector<Opt> choose_opts(const Refs& stores, const Machine& machine, bool is_local) {
+  if (machine.has_threads()) return choose_opts_of_block(stores, machine, is_local);
   OptChoice c{.stores = stores, .machine = machine};
   if (!is_local && !c.is_part_of_tile()) choose_stage(c);
   choose_pack(c);
@@ -14,12 +44,12 @@ std::vector<Opt> choose_opts(const Refs& stores, const Machine& machine, bool is
   choose_dot(c);
   choose_group(c);
   if (!choose_matrix(c)) {
-    const bool is_in_task =
-        c.is_part_of_tile() && !is_staged(c.opts) && !goes_in_passes(c.stores[0]);
+    const bool is_in_task = c.is_part_of_tile() && !is_staged(c.opts) && !goes_in_sweeps(c.stores);
     if (is_in_task || is_product_of_reused(c)) choose_block(c);
     choose_unroll(c);
     if (c.has_local) choose_unroll_of_bytes(c);
     choose_upcast(c);
+    choose_streams(c);
   }
   // Not if STAGE was taken: it has made this a part of a tile.
   if (!is_local && !c.is_part_of_tile()) {

@@ -2,6 +2,7 @@
 
 #include "codegen/opt.h"
 #include "codegen/passes.h"
+#include "codegen/sum_order.h"
 #include "graph/rules_algebra.h"
 
 namespace smelt {
@@ -27,27 +28,23 @@ Ref multiply(const Refs& factors) {
   return product;
 }
 
-// A sum of sums with nothing between them is one sum.
+bool is_partial(Ref range) { return kind_of(range) == RangeKind::Partial; }
+
+// A sum of sums with nothing between them is one sum. Partial sums are combined last.
 Ref sum_over(Ref term, const Refs& ranges) {
   const bool is_sum = term->op == Op::ReduceSum;
-  Refs src{is_sum ? term->src[0] : term};
-  src.insert(src.end(), ranges.begin(), ranges.end());
-  if (is_sum) src.insert(src.end(), term->src.begin() + 1, term->src.end());
-  return make(Op::ReduceSum, term->dtype, std::move(src));
+  Refs all = ranges;
+  if (is_sum) all.insert(all.end(), ReduceView(term).ranges.begin(), ReduceView(term).ranges.end());
+  std::stable_partition(all.begin(), all.end(), [](Ref r) { return !is_partial(r); });
+  return make_reduce(Op::ReduceSum, term->dtype, {is_sum ? ReduceView(term).values[0] : term}, all);
 }
 
 class FactorHoist {
  public:
-  explicit FactorHoist(Ref store) {
-    for (size_t i = 3; i < store->src.size(); ++i)
-      if (is_copies(store->src[i])) copies_.push_back(store->src[i]);
-  }
-
   Ref hoist(Ref reduce) {
-    Refs lanes, loops;
-    for (size_t i = 1; i < reduce->src.size(); ++i)
-      (kind_of(reduce->src[i]) == RangeKind::Lane ? lanes : loops).push_back(reduce->src[i]);
-    Ref body = reduce->src[0];
+    Refs partials, loops;
+    for (Ref r : own_ranges(reduce)) (is_partial(r) ? partials : loops).push_back(r);
+    Ref body = ReduceView(reduce).values[0];
     Refs pending;
     while (!loops.empty()) {
       pending.insert(pending.begin(), loops.back());
@@ -57,8 +54,8 @@ class FactorHoist {
         pending.clear();
       }
     }
-    // Lanes are combined last, so they belong to the outermost sum.
-    pending.insert(pending.end(), lanes.begin(), lanes.end());
+    // Partial sums are combined last, so they belong to the outermost sum.
+    pending.insert(pending.end(), partials.begin(), partials.end());
     return pending.empty() ? body : sum_over(body, pending);
   }
 
@@ -86,15 +83,11 @@ class FactorHoist {
   }
 
   bool has_invariant(const Refs& factors, const Refs& inner) const {
-    return std::any_of(factors.begin(), factors.end(),
-                       [&](Ref f) { return is_worth_pulling(f, inner); });
+    return std::any_of(factors.begin(), factors.end(), [&](Ref f) { return is_worth_pulling(f, inner); });
   }
 
-  // Copies made by UPCAST share what does not depend on them: a factor that is common to all of them is cheaper applied
-  // to the weights once than to every copy's sum.
   bool is_worth_pulling(Ref factor, const Refs& inner) const {
-    if (is_const(factor) || depends_on_any(factor, inner)) return false;
-    return copies_.empty() || depends_on_any(factor, copies_);
+    return !is_const(factor) && !depends_on_any(factor, inner);
   }
 
   Ref pull_product(const Refs& factors, const Refs& inner) const {
@@ -104,20 +97,14 @@ class FactorHoist {
     const Ref sum = sum_over(multiply(inside), inner);
     return outside.empty() ? sum : multiply(outside) * sum;
   }
-
-  Refs copies_;
 };
 
 }  // namespace
 
 Refs hoist_factors(const Refs& stores) {
   Refs out;
-  for (Ref s : stores) {
-    FactorHoist pass(s);
-    out.push_back(rebuild(s, [&](Ref, Ref n) {
-      return n->op == Op::ReduceSum && is_float(n->dtype) ? pass.hoist(n) : n;
-    }));
-  }
+  FactorHoist pass;
+  for (Ref s : stores) out.push_back(rebuild(s, [&](Ref, Ref n) { return has_order(n) ? pass.hoist(n) : n; }));
   return out;
 }
 

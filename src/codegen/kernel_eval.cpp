@@ -7,20 +7,19 @@
 #include <unordered_map>
 
 #include "base/ensure.h"
+#include "graph/constants.h"
 #include "graph/eval.h"
 #include "graph/matrix_shape.h"
 #include "graph/text.h"
+#include "graph/views.h"
 #include "schedule/tiles.h"
 
 namespace smelt {
 namespace {
 
-constexpr double kLowest = -3.4028234663852886e38;
-
 struct Value {
   Scalar scalar;
-  bool defined =
-      true;  // what an undefined operation made may exist as long as nothing depends on it
+  bool defined = true;  // what an undefined operation made may exist as long as nothing depends on it
 };
 
 DType working(DType dtype) { return dtype == DType::F32 ? DType::F64 : dtype; }
@@ -37,41 +36,36 @@ Node in_double(const Node& node) {
   return out;
 }
 
-size_t value_count(Ref reduce) {
-  size_t count = reduce->op == Op::SoftmaxSum ? 2 : 1;
-  if (reduce->op == Op::SoftmaxSum)
-    while (count + 1 < reduce->src.size() && reduce->src[count]->op != Op::Range) count += 2;
-  return count;
-}
-
 Scalar read(std::span<const std::byte> memory, int64_t at, DType dtype) {
   uint64_t bits = 0;
   std::memcpy(&bits, memory.data() + at, static_cast<size_t>(size_of(dtype)));
   return from_bits(bits, dtype);
 }
 
-double precision_loss(DType dtype) {
-  return dtype == DType::F16 ? 0x1p-13 : dtype == DType::BF16 ? 0x1p-16 : 1;
+double precision_loss(DType dtype) { return dtype == DType::F16 ? 0x1p-13 : dtype == DType::BF16 ? 0x1p-16 : 1; }
+
+double distance_of_integers(const KernelElement& expected, int64_t got, double scale, bool rounded) {
+  const int64_t steps = std::abs(got - wrap(expected.value.i, expected.dtype));
+  if (steps == 0) return 0;
+  if (!rounded) return std::numeric_limits<double>::infinity();
+  return steps == 1 && size_of(expected.dtype) == 1 ? 0 : static_cast<double>(steps) / scale;
 }
 
-double distance(const KernelElement& expected, Scalar got, double scale) {
+double distance(const KernelElement& expected, Scalar got, double scale, bool rounded) {
   constexpr double kInfinite = std::numeric_limits<double>::infinity();
-  if (!is_float(expected.dtype))
-    return got.i == wrap(expected.value.i, expected.dtype) ? 0 : kInfinite;
+  if (!is_float(expected.dtype)) return distance_of_integers(expected, got.i, scale, rounded);
   const double e = expected.value.f;
-  if (got.f == e || (got.f < kMaskedScore && e < kMaskedScore) ||
-      (std::isnan(got.f) && std::isnan(e)))
-    return 0;
+  if (got.f == e || (got.f < kMaskedScore && e < kMaskedScore) || (std::isnan(got.f) && std::isnan(e))) return 0;
   const double d = std::abs(got.f - e) / scale * precision_loss(expected.dtype);
   return std::isnan(d) ? kInfinite : d;
 }
 
-// One node of a nest. A value stays good until a range that it depends on moves.
+// One node of a nest. Its value is valid until the index of a loop that it depends on changes.
 struct Cell {
   Ref node;
   Node op;  // for elementwise nodes: in_double()
   std::vector<int> src;
-  std::vector<int> values, ranges;  // of a reduction: its sources
+  std::vector<int> values, ranges;  // of a reduction
   std::vector<int> depends;         // ranges that it depends on and does not run over itself
   Value value;
   std::vector<int64_t> best;         // of a TopK: indices
@@ -83,14 +77,14 @@ class NestEvaluator {
   NestEvaluator(const KernelEvalRequest& request, std::map<int64_t, std::vector<std::byte>>& locals)
       : request_(request), locals_(locals) {}
 
-  // `fixed` are loops around the nest, where they stand now; `wanted`: see elements_per_store.
-  // The size of a loop around nests, where those around it stand at `fixed`.
+  // The trip count of a loop around nests. `fixed`: the loops around that one, and their indices.
   int64_t length_of(Ref range, const std::map<const Node*, int64_t>& fixed) {
     const int cell = cell_of(range);
     for (const auto& [r, at] : fixed) move(cell_of(Ref(r)), at);
     return size_of_range(cell);
   }
 
+  // `fixed`: the loops around the nest, and their indices; `wanted`: see elements_per_store.
   Status run(const Refs& stores, const std::map<const Node*, int64_t>& fixed, int64_t wanted,
              std::vector<KernelElement>& out) {
     for (Ref store : stores) {
@@ -110,12 +104,11 @@ class NestEvaluator {
     for (int s : cell.src) merge(cell.depends, cells_[s].depends);
     if (is_elementwise(n->op)) cell.op = in_double(*n);
     if (is_reduce(n->op) || n->op == Op::LaneReduce) {
-      const size_t values = is_reduce(n->op) ? value_count(n) : 1;
+      const size_t values = is_reduce(n->op) ? ReduceView(n).values.size() : 1;
       cell.values.assign(cell.src.begin(), cell.src.begin() + values);
       cell.ranges.assign(cell.src.begin() + values, cell.src.end());
-      std::erase_if(cell.depends, [&](int r) {
-        return std::find(cell.ranges.begin(), cell.ranges.end(), r) != cell.ranges.end();
-      });
+      std::erase_if(cell.depends,
+                    [&](int r) { return std::find(cell.ranges.begin(), cell.ranges.end(), r) != cell.ranges.end(); });
     }
     const int id = static_cast<int>(cells_.size());
     if (n->op == Op::Range) cell.depends = {id};
@@ -154,17 +147,18 @@ class NestEvaluator {
   void run_store(Ref store, const std::map<const Node*, int64_t>& fixed, int64_t most,
                  std::vector<KernelElement>& out) {
     std::vector<int> ranges;
-    for (size_t i = 3; i < store->src.size(); ++i)
-      if (!fixed.contains(store->src[i].get())) ranges.push_back(cell_of(store->src[i]));
-    const bool local = store->src[0]->op == Op::Local;
+    for (Ref r : StoreView(store).ranges)
+      if (!fixed.contains(r.get())) ranges.push_back(cell_of(r));
+    const bool local = StoreView(store).buffer->op == Op::Local;
     int64_t count = 1;
     for (int r : ranges) count *= size_of_range(r);
     const int64_t wanted = local ? count : std::min(count, most);
     for (int64_t k = 0; k < wanted && problem_.empty(); ++k) {
       // Evenly from the first to the last, whatever the count.
-      int64_t rest = wanted == count ? k
-                                     : static_cast<int64_t>(static_cast<__int128>(count - 1) * k /
-                                                            std::max<int64_t>(wanted - 1, 1));
+      int64_t rest =
+          wanted == count
+              ? k
+              : static_cast<int64_t>(static_cast<__int128>(count - 1) * k / std::max<int64_t>(wanted - 1, 1));
       for (size_t i = ranges.size(); i-- > 0;) {
         const int64_t size = size_of_range(ranges[i]);
         move(ranges[i], rest % size);
@@ -175,22 +169,20 @@ class NestEvaluator {
   }
 
   void store_element(Ref store, bool local, std::vector<KernelElement>& out) {
-    const Value offset = value(cell_of(store->src[1])), v = value(cell_of(store->src[2]));
+    const StoreView view(store);
+    const Value offset = value(cell_of(view.offset)), v = value(cell_of(view.value));
     if (!problem_.empty()) return;
     if (!offset.defined || !v.defined) return fail(store, "an undefined value is stored");
-    const KernelElement element{store->src[0]->arg.i, offset.scalar.i, store->src[2]->dtype,
-                                v.scalar};
+    const KernelElement element{number_of_buffer(view.buffer), offset.scalar.i, view.value->dtype, v.scalar};
     if (!local) {
       out.push_back(element);
       return;
     }
     std::vector<std::byte>& memory = locals_[element.buffer];
-    memory.resize(static_cast<size_t>(store->src[0]->arg.list[0]));
-    const auto size = static_cast<size_t>(size_of(element.dtype)),
-               at = static_cast<size_t>(element.offset);
+    memory.resize(static_cast<size_t>(local_bytes(view.buffer)));
+    const auto size = static_cast<size_t>(size_of(element.dtype)), at = static_cast<size_t>(element.offset);
     if (element.offset < 0 || at + size > memory.size())
-      return fail(store,
-                  "byte " + std::to_string(element.offset) + " is outside of its local buffer");
+      return fail(store, "byte " + std::to_string(element.offset) + " is outside of its local buffer");
     const uint64_t bits = to_bits(element.value, element.dtype);
     std::memcpy(memory.data() + at, &bits, size);
   }
@@ -199,8 +191,7 @@ class NestEvaluator {
 
   void fail(Ref node, const std::string& what) {
     if (problem_.empty())
-      problem_ = "[kernel eval] " + std::string(name_of(node->op)) + " at " +
-                 to_infix(node->src[1]) + ": " + what;
+      problem_ = "[kernel eval] " + std::string(name_of(node->op)) + " at " + to_infix(node->src[1]) + ": " + what;
   }
 
   bool is_current(const Cell& cell) const {
@@ -225,14 +216,14 @@ class NestEvaluator {
       case Op::Load: return load(id);
       case Op::ReduceSum:
       case Op::ReduceMax: return reduce(id, node->op);
-      case Op::LaneReduce: return reduce(id, static_cast<Op>(node->arg.i));
+      case Op::LaneReduce: return reduce(id, LaneReduceView(node).reduce);
       case Op::SoftmaxSum: return softmax_sum(id);
       case Op::TopK: return top_k(id);
       case Op::MatrixRow: return matrix_row(id);
       case Op::MatrixDot: return {};  // its rows compute what they want of it
       case Op::TopKLane: {
         value(cells_[id].src[0]);
-        return {{.i = cells_[cells_[id].src[0]].best[static_cast<size_t>(node->arg.i)]}};
+        return {{.i = cells_[cells_[id].src[0]].best[static_cast<size_t>(top_place(node))]}};
       }
       default: break;
     }
@@ -261,21 +252,21 @@ class NestEvaluator {
       fail(node, "the offset is undefined");
       return offset;
     }
-    return read_checked(node, node->src[0], offset.scalar.i, node->dtype);
+    return read_checked(node, LoadView(node).buffer, offset.scalar.i, node->dtype);
   }
 
   // What a node reads at a byte of a buffer.
   Value read_checked(Ref node, Ref buffer, int64_t at, DType dtype) {
     std::span<const std::byte> memory;
+    const int64_t number = number_of_buffer(buffer);
     if (buffer->op == Op::Local)
-      memory = locals_[buffer->arg.i];
+      memory = locals_[number];
     else
-      memory = request_.buffers.at(static_cast<size_t>(buffer->arg.i));
+      memory = request_.buffers.at(static_cast<size_t>(number));
     const int64_t size = size_of(dtype);
     if (at < 0 || at > static_cast<int64_t>(memory.size()) - size) {
-      fail(node, "byte " + std::to_string(at) + " is outside of " +
-                     std::string(name_of(buffer->op)) + " " + std::to_string(buffer->arg.i) +
-                     ", which has " + std::to_string(memory.size()) + " bytes");
+      fail(node, "byte " + std::to_string(at) + " is outside of " + std::string(name_of(buffer->op)) + " " +
+                     std::to_string(number) + ", which has " + std::to_string(memory.size()) + " bytes");
       return {.defined = false};
     }
     return {read(memory, at, dtype)};
@@ -299,21 +290,20 @@ class NestEvaluator {
 
   Value word(Ref product, size_t buffer, int offset, int64_t begin) {
     const Value at = value(offset);
-    return at.defined ? read_checked(product, product->src[buffer], at.scalar.i + begin, DType::U32)
-                      : at;
+    return at.defined ? read_checked(product, product->src[buffer], at.scalar.i + begin, DType::U32) : at;
   }
 
   Value reduce(int id, Op op) {
     const DType dtype = working(cells_[id].node->dtype);
     const bool is_max = op == Op::ReduceMax;
     Value total;
-    if (is_max)
-      total.scalar = is_float(dtype) ? Scalar{.f = kLowest} : Scalar{.i = lowest_int(dtype)};
+    if (is_max) total.scalar = is_float(dtype) ? Scalar{.f = kLowest} : Scalar{.i = lowest_int(dtype)};
     for_each(cells_[id].ranges, [&] {
-      const Value term = value(cells_[id].values[0]);
-      total.defined &= term.defined;
-      if (total.defined)
-        total.scalar = *apply_binary(is_max ? Op::Max : Op::Add, dtype, total.scalar, term.scalar);
+      for (int each : cells_[id].values) {
+        const Value term = value(each);
+        total.defined &= term.defined;
+        if (total.defined) total.scalar = *apply_binary(is_max ? Op::Max : Op::Add, dtype, total.scalar, term.scalar);
+      }
     });
     return total;
   }
@@ -324,15 +314,13 @@ class NestEvaluator {
     Value total;
     double top = kLowest;
     for_each(cells_[id].ranges, [&] {
-      for (size_t i = 0; i < values; i += 2)
-        top = std::max(top, value(cells_[id].values[i]).scalar.f);
+      for (size_t i = 0; i < values; i += 2) top = std::max(top, value(cells_[id].values[i]).scalar.f);
     });
     for_each(cells_[id].ranges, [&] {
       for (size_t i = 0; i < values; i += 2) {
         const Value score = value(cells_[id].values[i]), v = value(cells_[id].values[i + 1]);
         total.defined &= score.defined && v.defined;
-        if (score.scalar.f > kMaskedScore)
-          total.scalar.f += std::exp(score.scalar.f - top) * v.scalar.f;
+        if (score.scalar.f > kMaskedScore) total.scalar.f += std::exp(score.scalar.f - top) * v.scalar.f;
       }
     });
     return total;
@@ -344,10 +332,9 @@ class NestEvaluator {
     for_each(cells_[id].ranges, [&] { all.push_back(value(cells_[id].values[0]).scalar); });
     std::vector<int64_t> order(all.size());
     for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int64_t>(i);
-    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-      return floats ? all[a].f > all[b].f : all[a].i > all[b].i;
-    });
-    order.resize(static_cast<size_t>(cells_[id].node->arg.i), 0);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](int64_t a, int64_t b) { return floats ? all[a].f > all[b].f : all[a].i > all[b].i; });
+    order.resize(static_cast<size_t>(top_count(cells_[id].node)), 0);
     cells_[id].best = std::move(order);
     return {};
   }
@@ -360,24 +347,22 @@ class NestEvaluator {
   std::string problem_;
 };
 
-// The nests of one tile in order, those with a step range again and again.
-Status run_tile(const KernelEvalRequest& request, std::span<const Ref> nests,
-                std::map<const Node*, int64_t> fixed, int64_t wanted,
-                std::map<int64_t, std::vector<std::byte>>& locals,
-                std::vector<KernelElement>& out) {
+// The nests of one tile in order; those in a loop over chunks in each of its iterations.
+Status run_tile(const KernelEvalRequest& request, std::span<const Ref> nests, std::map<const Node*, int64_t> fixed,
+                int64_t wanted, std::map<int64_t, std::vector<std::byte>>& locals, std::vector<KernelElement>& out) {
   while (!nests.empty()) {
-    const Ref step = step_range(nests[0]);
+    const Ref chunks = chunk_range(nests[0]->src);
     size_t n = 1;
-    while (n < nests.size() && step_range(nests[n]) == step) ++n;
-    const int64_t rounds = step ? NestEvaluator(request, locals).length_of(step, fixed) : 1;
+    while (n < nests.size() && chunk_range(nests[n]->src) == chunks) ++n;
+    const int64_t rounds = chunks ? NestEvaluator(request, locals).length_of(chunks, fixed) : 1;
     for (int64_t round = 0; round < rounds; ++round) {
-      if (step) fixed[step.get()] = round;
+      if (chunks) fixed[chunks.get()] = round;
       for (Ref nest : nests.first(n)) {
         NestEvaluator evaluator(request, locals);  // a new one: locals have changed
         SMELT_CHECK(evaluator.run(nest->src, fixed, wanted, out));
       }
     }
-    if (step) fixed.erase(step.get());
+    if (chunks) fixed.erase(chunks.get());
     nests = nests.subspan(n);
   }
   return {};
@@ -385,23 +370,21 @@ Status run_tile(const KernelEvalRequest& request, std::span<const Ref> nests,
 
 // The nests of a tile, or a single one (no ranges): for each choice of the ranges they run in order.
 Status run_tiles(const KernelEvalRequest& request, const Refs& nests, const Refs& ranges,
-                 std::map<int64_t, std::vector<std::byte>>& locals,
-                 std::vector<KernelElement>& out) {
+                 std::map<int64_t, std::vector<std::byte>>& locals, std::vector<KernelElement>& out) {
   std::vector<int64_t> sizes;
   int64_t count = 1;
   for (Ref r : ranges) {
     ScalarValues leaves;
-    for (Ref v : toposort(r->src[0]))
+    for (Ref v : toposort(RangeView(r).size))
       if (v->op == Op::Var) leaves[v] = Scalar{.i = request.variables.at(v->arg.name)};
-    sizes.push_back(eval_scalar(r->src[0], leaves)->i);
+    sizes.push_back(eval_scalar(RangeView(r).size, leaves)->i);
     count *= sizes.back();
   }
   // Evenly from the first to the last tile, and in each a part of the elements.
   const int64_t tiles = std::min(count, request.elements_per_store);
   const int64_t wanted = (request.elements_per_store - 1) / std::max<int64_t>(tiles, 1) + 1;
   for (int64_t k = 0; k < tiles; ++k) {
-    int64_t rest = static_cast<int64_t>(static_cast<__int128>(count - 1) * k /
-                                        std::max<int64_t>(tiles - 1, 1));
+    int64_t rest = static_cast<int64_t>(static_cast<__int128>(count - 1) * k / std::max<int64_t>(tiles - 1, 1));
     std::map<const Node*, int64_t> fixed;
     for (size_t i = ranges.size(); i-- > 0;) {
       fixed[ranges[i].get()] = rest % sizes[i];
@@ -418,15 +401,11 @@ Result<std::vector<KernelElement>> evaluate_kernel(const KernelEvalRequest& requ
   std::vector<KernelElement> elements;
   std::map<int64_t, std::vector<std::byte>> locals;
   Refs nests;
-  for (Ref nest : request.tree->src)
-    nests.push_back(nest->op == Op::Sink ? nest : make(Op::Sink, DType::Void, {nest}));
+  for (Ref nest : request.tree->src) nests.push_back(nest->op == Op::Sink ? nest : make(Op::Sink, DType::Void, {nest}));
   for (size_t first = 0; first < nests.size();) {
-    const Refs ranges = tile_ranges(nests[first]);
+    const Refs ranges = tile_ranges(nests[first]->src);
     size_t behind = first + 1;
-    const auto goes_alone = [&](size_t i) { return goes_in_passes(nests[i]->src[0]); };
-    if (!ranges.empty() && !goes_alone(first))
-      while (behind < nests.size() && tile_ranges(nests[behind]) == ranges && !goes_alone(behind))
-        ++behind;
+    while (behind < nests.size() && run_together(nests[first]->src, nests[behind]->src)) ++behind;
     const Refs together(nests.begin() + first, nests.begin() + behind);
     SMELT_CHECK(run_tiles(request, together, ranges, locals, elements));
     first = behind;
@@ -434,22 +413,27 @@ Result<std::vector<KernelElement>> evaluate_kernel(const KernelEvalRequest& requ
   return elements;
 }
 
+bool rounds_floats(Ref tree) {
+  const Refs nodes = toposort(tree);
+  return std::any_of(nodes.begin(), nodes.end(),
+                     [](Ref n) { return n->op == Op::Cast && is_int(n->dtype) && is_float(n->src[0]->dtype); });
+}
+
 KernelDifference difference(const std::vector<KernelElement>& expected,
-                            const std::vector<std::span<const std::byte>>& buffers) {
+                            const std::vector<std::span<const std::byte>>& buffers, bool rounded) {
   std::map<int64_t, double> greatest;
   for (const KernelElement& e : expected)
-    if (is_float(e.dtype) && e.value.f > kMaskedScore)
-      greatest[e.buffer] = std::max(greatest[e.buffer], std::abs(e.value.f));
+    if (!is_float(e.dtype) || e.value.f > kMaskedScore)
+      greatest[e.buffer] = std::max(greatest[e.buffer],
+                                    is_float(e.dtype) ? std::abs(e.value.f) : std::abs(static_cast<double>(e.value.i)));
   KernelDifference worst;
   for (const KernelElement& e : expected) {
     const Scalar got = read(buffers[static_cast<size_t>(e.buffer)], e.offset, e.dtype);
-    const double d = distance(e, got, 1 + greatest[e.buffer]);
+    const double d = distance(e, got, 1 + greatest[e.buffer], rounded);
     if (d <= worst.worst) continue;
-    const std::string values =
-        is_float(e.dtype) ? std::to_string(got.f) + " instead of " + std::to_string(e.value.f)
-                          : std::to_string(got.i) + " instead of " + std::to_string(e.value.i);
-    worst = {d, "buffer " + std::to_string(e.buffer) + " byte " + std::to_string(e.offset) + ": " +
-                    values};
+    const std::string values = is_float(e.dtype) ? std::to_string(got.f) + " instead of " + std::to_string(e.value.f)
+                                                 : std::to_string(got.i) + " instead of " + std::to_string(e.value.i);
+    worst = {d, "buffer " + std::to_string(e.buffer) + " byte " + std::to_string(e.offset) + ": " + values};
   }
   return worst;
 }

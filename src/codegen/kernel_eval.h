@@ -20,8 +20,6 @@
 
 namespace smelt {
 
-constexpr double kMaskedScore = -1e29;  // lower ones stand for "not there"
-
 struct KernelEvalRequest {
   Ref tree;                                         // Sink of stores, or of Sinks of stores
   std::vector<std::span<const std::byte>> buffers;  // by Param number; only read
@@ -43,6 +41,10 @@ struct KernelElement {
 // value.
 Result<std::vector<KernelElement>> evaluate_kernel(const KernelEvalRequest& request);
 
+// Whether a kernel makes integers of floats on its way. Then a value near the middle of two steps may go either way,
+// and with it one term of a sum.
+bool rounds_floats(Ref tree);
+
 // How far buffers are from what they should hold.
 struct KernelDifference {
   // |got - expected| / (1 + greatest |expected| of the buffer), in units that f32 reaches: f16 and
@@ -51,8 +53,12 @@ struct KernelDifference {
   std::string where;  // that element, with both values
 };
 
+// `rounded`: of a kernel with rounds_floats(). Then bytes may be a step apart, and sums of them count as floats do.
 // REQUIRES: the elements lie inside of the buffers.
 KernelDifference difference(const std::vector<KernelElement>& expected,
-                            const std::vector<std::span<const std::byte>>& buffers);
+                            const std::vector<std::span<const std::byte>>& buffers, bool rounded = false);
+
+// The greatest difference of a right kernel.
+inline double tolerance(bool rounded) { return rounded ? 5e-3 : 2e-5; }
 
 }  // namespace smelt

@@ -17,8 +17,8 @@ std::optional<double> KnownIntegers::rounds(const Instruction& loop) const {
   return static_cast<double>(std::max<int64_t>(*end - *begin, 0));
 }
 
-std::optional<int64_t> KnownIntegers::value_of(
-    const Instruction& i, const std::map<std::string, int64_t>& symbols) const {
+std::optional<int64_t> KnownIntegers::value_of(const Instruction& i,
+                                               const std::map<std::string, int64_t>& symbols) const {
   switch (i.kind) {
     case Inst::Symbol: {
       const auto given = symbols.find(program_.symbols[static_cast<size_t>(i.arg.i)]);
@@ -29,8 +29,9 @@ std::optional<int64_t> KnownIntegers::value_of(
     case Inst::Value: break;
     default: return std::nullopt;
   }
-  if (i.lanes != 1 || i.dtype != DType::I64) return std::nullopt;
+  if (i.lanes != 1 || (i.dtype != DType::I64 && i.dtype != DType::I32)) return std::nullopt;
   if (i.op == Op::Const) return i.arg.i;
+  if (i.op == Op::Cast) return of(i.src[0]);
   if (i.src.size() != 2 || !of(i.src[0]) || !of(i.src[1])) return std::nullopt;
   const auto result = apply_binary(i.op, i.dtype, {.i = *of(i.src[0])}, {.i = *of(i.src[1])});
   return result ? std::optional<int64_t>(result->i) : std::nullopt;

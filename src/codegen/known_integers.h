@@ -1,5 +1,5 @@
 // The integers of a program that follow from its symbols alone, as the only worker of all sees them in the first round
-// of every loop: how often loops turn.
+// of every loop: the trip counts of loops.
 #pragma once
 
 #include <map>
@@ -21,8 +21,7 @@ class KnownIntegers {
 
  private:
   std::optional<int64_t> of(int i) const { return values_[static_cast<size_t>(i)]; }
-  std::optional<int64_t> value_of(const Instruction& i,
-                                  const std::map<std::string, int64_t>& symbols) const;
+  std::optional<int64_t> value_of(const Instruction& i, const std::map<std::string, int64_t>& symbols) const;
 
   const Program& program_;
   std::vector<std::optional<int64_t>> values_;  // by instruction

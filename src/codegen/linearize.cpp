@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <map>
 
+#include "codegen/block_threads.h"
 #include "codegen/nest_emitter.h"
+#include "codegen/place_barriers.h"
+#include "graph/rules_algebra.h"
 #include "schedule/tiles.h"
 
 namespace smelt {
@@ -11,29 +14,63 @@ namespace {
 
 // How many of the first nests run together.
 size_t size_of_tile(std::span<const ExpandedNest> nests) {
-  const Refs ranges = tile_ranges_of(nests[0]);
   size_t n = 1;
-  const auto goes_alone = [&](size_t i) { return goes_in_passes(nests[i].stores[0]); };
-  if (!ranges.empty() && !goes_alone(0))
-    while (n < nests.size() && tile_ranges_of(nests[n]) == ranges && !goes_alone(n)) ++n;
+  while (n < nests.size() && run_together(nests[0].stores, nests[n].stores)) ++n;
   return n;
 }
 
+constexpr int64_t kMostTasks = 1 << 24;
+
+Ref count_of(const Refs& tasks) {
+  Ref count = constant(1);
+  for (Ref r : tasks) count = simplify(count * r->src[0]);
+  return count;
+}
+
+// What nests have to share out. Steps that go over the same tasks in turn want the same worker for each of them.
+class TaskCount {
+ public:
+  explicit TaskCount(bool is_block) : is_block_(is_block) {}
+
+  // The tasks in front of those of the nest.
+  Ref before(const ExpandedNest& nest) {
+    if (nest.is_local) return constant(0);
+    const Refs ranges = task_ranges(nest.stores);
+    if (tile_ranges(nest.stores).empty() || ranges != last_) before_ = all_, all_ = simplify(all_ + count_of(ranges));
+    last_ = ranges;
+    most_ = std::max(most_, limited(count_of(ranges)));
+    return before_;
+  }
+
+  // That workers can share, at most.
+  int64_t most() const { return is_block_ ? limited(all_) : most_; }
+
+ private:
+  static int64_t limited(Ref count) { return std::clamp<int64_t>(count->max, 1, kMostTasks); }
+
+  const bool is_block_;
+  Refs last_;
+  Ref before_ = constant(0), all_ = constant(0);
+  int64_t most_ = 1;
+};
+
 }  // namespace
 
-Program linearize(std::span<const ExpandedNest> nests, std::string name,
+Program linearize(std::span<const ExpandedNest> nests, const Machine& machine, std::string name,
                   std::vector<std::string> symbols) {
   Program program{.name = std::move(name), .symbols = std::move(symbols)};
-  std::map<int64_t, int64_t> scratch;
+  for (const ExpandedNest& nest : nests) program.threads = std::max(program.threads, threads_of(nest.stores));
+  ScratchMap scratch;
+  TaskCount tasks(program.threads > 1);
   Code code;
   int next_id = 0;
   while (!nests.empty()) {
     const auto tile = nests.first(size_of_tile(nests));
     nests = nests.subspan(tile.size());
-    Code part = NestEmitter(tile, program.symbols, scratch, program.scratch_bytes, next_id).run();
-    code.insert(code.end(), std::make_move_iterator(part.begin()),
-                std::make_move_iterator(part.end()));
+    Code part = NestEmitter(tile, machine, tasks.before(tile[0]), program, scratch, next_id).run();
+    code.insert(code.end(), std::make_move_iterator(part.begin()), std::make_move_iterator(part.end()));
   }
+  program.tasks = tasks.most();
   std::vector<int> position(next_id, -1);
   for (size_t i = 0; i < code.size(); ++i) position[code[i].id] = static_cast<int>(i);
   for (Emitted& e : code) {
@@ -42,6 +79,7 @@ Program linearize(std::span<const ExpandedNest> nests, std::string name,
       program.buffers = std::max(program.buffers, static_cast<int>(e.instruction.arg.i) + 1);
     program.code.push_back(std::move(e.instruction));
   }
+  if (program.threads > 1) place_barriers(program);
   return program;
 }
 

@@ -12,16 +12,13 @@ namespace {
 
 constexpr size_t kMostLoops = 4;        // with a block loop, 5! orders
 constexpr double kWorthBlocking = 0.9;  // of the bytes without blocks
-constexpr int64_t kEvenShares = 4;      // blocks that most numbers of workers share out evenly,
-constexpr double kUnevenShare = 1.25;   // and what others are counted as, where work inside differs
+constexpr int64_t kEvenShares = 4;      // a multiple of so many blocks makes equal shares for most numbers of workers
+constexpr double kUnevenShare = 1.25;   // the longest share over the mean one, where tasks differ in work
 
-double trips_of(Ref range) {
-  return static_cast<double>(
-      const_int(range->src[0]).value_or(std::max<int64_t>(range->src[0]->max, 1)));
-}
+double trips_of(Ref range) { return static_cast<double>(std::max<int64_t>(RangeView(range).most(), 1)); }
 
-// Whether the value of an offset moves with a range: by itself, or (through_loads) by what is loaded there. How long
-// other loops are does not count.
+// Whether an offset depends on a range: by itself, or (through_loads) through an index that is loaded. Dependence
+// through the trip counts of other loops does not count.
 bool moves_with(Ref offset, Ref range, bool through_loads) {
   if (offset->op == Op::Range) return offset == range;
   if (offset->op == Op::Load && !through_loads) return false;
@@ -29,12 +26,12 @@ bool moves_with(Ref offset, Ref range, bool through_loads) {
                      [&](Ref s) { return moves_with(s, range, through_loads); });
 }
 
-// What one load reads in all: `bytes` for fixed values of the loops.
+// What one load reads in all: `bytes` in an iteration of the loops.
 struct Stream {
   double bytes = 1;
-  double places = 0;  // among which a jump chooses; 0: not known
-  Refs moves;         // loops that its offset moves with
-  Refs jumps;         // loops that choose, by a loaded index, where it reads
+  double places = 0;  // that a loaded index chooses among; 0: not known
+  Refs moves;         // loops that its offset depends on
+  Refs jumps;         // loops that it depends on through a loaded index
 };
 
 std::vector<Stream> streams_of(const Refs& stores, const Refs& loops) {
@@ -42,18 +39,20 @@ std::vector<Stream> streams_of(const Refs& stores, const Refs& loops) {
   std::set<std::pair<const Node*, const Node*>> seen;
   for (Ref s : stores)
     for (Ref n : toposort(s)) {
-      if (n->op != Op::Load || !seen.insert({n->src[0].get(), n->src[1].get()}).second) continue;
+      if (n->op != Op::Load) continue;
+      const auto [buffer, offset] = LoadView(n);
+      if (!seen.insert({buffer.get(), offset.get()}).second) continue;
       Stream stream{.bytes = static_cast<double>(size_of(n->dtype))};
-      for (Ref r : ranges_of(n->src[1]))
-        if (!contains(loops, r) && moves_with(n->src[1], r, true)) stream.bytes *= trips_of(r);
+      for (Ref r : ranges_of(offset))
+        if (!contains(loops, r) && moves_with(offset, r, true)) stream.bytes *= trips_of(r);
       for (Ref r : loops)
-        if (moves_with(n->src[1], r, false))
+        if (moves_with(offset, r, false))
           stream.moves.push_back(r);
-        else if (moves_with(n->src[1], r, true))
+        else if (moves_with(offset, r, true))
           stream.jumps.push_back(r);
-      if (n->src[0]->op == Op::Param && !n->src[0]->shape.empty()) {
-        double all = static_cast<double>(size_of(n->src[0]->dtype)), one = stream.bytes;
-        for (Ref d : n->src[0]->shape) all *= static_cast<double>(const_int(d).value_or(d->max));
+      if (buffer->op == Op::Param && !buffer->shape.empty()) {
+        double all = static_cast<double>(size_of(buffer->dtype)), one = stream.bytes;
+        for (Ref d : buffer->shape) all *= static_cast<double>(const_int(d).value_or(d->max));
         for (Ref r : stream.moves) one *= trips_of(r);
         stream.places = std::max(1.0, all / one);
       }
@@ -62,10 +61,10 @@ std::vector<Stream> streams_of(const Refs& stores, const Refs& loops) {
   return out;
 }
 
-// Bytes that a stream brings into the cache when the loops run in this order, outermost first. A loop that does not
-// move the stream repeats it, unless what is read inside fits the cache. A loop that jumps reads something else each
-// time, but where that fits the cache, no place more than once: whoever jumps often among few places (tokens among
-// experts) sorts.
+// Memory traffic of a stream with the loops in this order, outermost first. From the innermost loop outwards: the
+// working set grows with each loop that moves the stream. A loop that does not, reads the same again, from memory where
+// the working set does not fit the cache. A loop that jumps has another working set in each iteration; of those that
+// fit the cache each is read once, as whoever jumps often among few places (tokens among experts) sorts.
 double traffic(const Stream& s, const Refs& order, double cache) {
   double inside = s.bytes;
   for (size_t i = order.size(); i-- > 0;) {
@@ -92,8 +91,8 @@ class OrderSearch {
     double bytes = 0;
   };
 
-  // The first of the best orders, `loops` being the first that is tried. The outermost loop is shared out in equal
-  // parts, so it is not one along which the work differs, if there is another.
+  // The order with the least traffic; of equal ones the first, and `loops` itself comes first. The outermost loop is
+  // shared out in equal parts, so it is not a ragged one if there is another.
   Best run(const Refs& ragged) const {
     std::vector<size_t> at(loops_.size());
     for (size_t i = 0; i < at.size(); ++i) at[i] = i;
@@ -127,29 +126,22 @@ Refs serial_loops(const Refs& stores) {
   return loops;
 }
 
-// Loops over the larger tensors first: what is done where the bytes do not tell.
+// Loops over the larger tensors first: the order that stands where all have the same traffic.
 void sort_by_size(const Refs& stores, Refs& loops) {
   const auto greatest = [&](Ref axis) {
     int64_t bytes = 0;
     for (Ref s : stores)
       for (Ref n : toposort(s))
-        if (n->op == Op::Load && depends_on(n->src[1], axis))
-          bytes = std::max(bytes, n->src[1]->max);
+        if (n->op == Op::Load && depends_on(LoadView(n).offset, axis)) bytes = std::max(bytes, LoadView(n).offset->max);
     return bytes;
   };
-  std::stable_sort(loops.begin(), loops.end(),
-                   [&](Ref a, Ref b) { return greatest(a) > greatest(b); });
+  std::stable_sort(loops.begin(), loops.end(), [&](Ref a, Ref b) { return greatest(a) > greatest(b); });
 }
 
 struct Plan {
   std::vector<Opt> opts;
   double bytes = 0;
 };
-
-int position_of(const Refs& stores, Ref range) {
-  const Refs axes = axes_of(stores);
-  return static_cast<int>(std::find(axes.begin(), axes.end(), range) - axes.begin());
-}
 
 // The best order of the nest as it is.
 Plan plan_order(Refs stores, double cache) {
@@ -165,7 +157,7 @@ Plan plan_order(Refs stores, double cache) {
     plan.bytes = best.bytes;
   }
   for (size_t i = loops.size(); i-- > 0;) {
-    plan.opts.push_back({OptKind::Front, position_of(stores, loops[i])});
+    plan.opts.push_back({OptKind::Front, axis_of(stores, loops[i])});
     stores = apply_opt(stores, plan.opts.back());
   }
   return plan;
@@ -176,7 +168,7 @@ Plan plan_order(Refs stores, double cache) {
 bool is_ragged(const Refs& stores, Ref axis) {
   for (Ref s : stores)
     for (Ref n : toposort(s))
-      if (n->op == Op::Range && n != axis && depends_on(n->src[0], axis)) return true;
+      if (n->op == Op::Range && n != axis && depends_on(RangeView(n).size, axis)) return true;
   return false;
 }
 
@@ -185,15 +177,14 @@ std::vector<Opt> choose_loop_order(const Refs& stores, int64_t cache_bytes) {
   const Refs loops = serial_loops(stores);
   Plan best = plan_order(stores, cache);
   if (loops.size() < 2 || loops.size() > kMostLoops) return best.opts;
-  // Workers take equal numbers of tasks. Where those differ in work (tiles of experts, the unused ones last), a share
-  // that ends inside a block is a larger or smaller one.
-  const bool uneven =
-      std::any_of(loops.begin(), loops.end(), [&](Ref r) { return is_ragged(stores, r); });
+  // Workers take equal numbers of tasks. Where tasks differ in work (tiles of experts, the unused ones last), shares
+  // that do not end with a block are unequal.
+  const bool uneven = std::any_of(loops.begin(), loops.end(), [&](Ref r) { return is_ragged(stores, r); });
   double wanted = best.bytes * kWorthBlocking;
   for (Ref r : loops)
     for (int64_t n : {32, 24, 16, 12, 8, 6, 4}) {
-      const auto size = const_int(r->src[0]);
-      const Opt block{OptKind::Split, position_of(stores, r), n};
+      const auto size = const_int(RangeView(r).size);
+      const Opt block{OptKind::Split, axis_of(stores, r), n};
       if (!size || *size <= n || !why_not(stores, block).empty()) continue;
       Plan blocked = plan_order(apply_opt(stores, block), cache);
       const double bytes = blocked.bytes * (uneven && *size / n % kEvenShares ? kUnevenShare : 1);

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "base/ensure.h"
+#include "codegen/matrix_fragments.h"
 #include "codegen/matrix_rows.h"
 #include "codegen/opt.h"
 #include "codegen/passes.h"
@@ -39,7 +40,7 @@ struct SumParts {
 SumParts failed(std::string problem) { return {.problem = std::move(problem)}; }
 
 // Words follow each other: in a row of `a`, and in steps of b_stride from row to row of `b`, in the same order.
-std::string find_words(SumParts& m) {
+std::string find_words(SumParts& m, int64_t most) {
   struct Step {
     int64_t a, b, size;
   };
@@ -56,46 +57,43 @@ std::string find_words(SumParts& m) {
     if (m.shape.words == 1) m.shape.b_stride = s.b;
     if (s.b != m.shape.b_stride * m.shape.words) return "its words do not lie in even steps";
     m.shape.words *= s.size;
-    if (m.shape.words > kMatrixWords) return "more than " + std::to_string(kMatrixWords) + " words";
+    if (m.shape.words > most) return "more than " + std::to_string(most) + " words";
   }
   return m.shape.words > 1 ? "" : "its words are not written out";
 }
 
-SumParts match(Ref sum) {
+SumParts match(Ref sum, const MatrixUnit& unit) {
   const Ref dot = sum->op == Op::ReduceSum ? sum->src[0] : Ref();
-  if (!dot || dot->op != Op::Dot4 || !is_const(dot->src[0], 0))
-    return failed("there are no sums of products of words");
+  if (!dot || dot->op != Op::Dot4 || !is_const(dot->src[0], 0)) return failed("there are no sums of products of words");
   SumParts m{.a = dot->src[2], .b = dot->src[1]};
-  if (m.a->op != Op::Load || m.b->op != Op::Load)
-    return failed("its words are not plainly in memory");
+  if (m.a->op != Op::Load || m.b->op != Op::Load) return failed("its words are not plainly in memory");
   m.shape.a_is_signed = !has_range(m.a->src[1], RangeKind::Lane);
   if (!m.shape.a_is_signed) std::swap(m.a, m.b);
   m.shape.greatest = dot->arg.i;
-  m.row = only_range(m.a->src[1], RangeKind::Row),
-  m.lane = only_range(m.b->src[1], RangeKind::Lane);
+  m.row = only_range(m.a->src[1], RangeKind::MatrixRow), m.lane = only_range(m.b->src[1], RangeKind::Lane);
   if (!m.lane || has_range(m.a->src[1], RangeKind::Lane) || stride(m.b->src[1], m.lane) != kWord ||
       !const_int(m.lane->src[0]))
     return failed("lanes do not read a word each of one side");
   const auto step = m.row ? stride(m.a->src[1], m.row) : std::nullopt;
-  if (!step || has_range(m.b->src[1], RangeKind::Row))
-    return failed("its rows are not those of one side");
+  if (!step || has_range(m.b->src[1], RangeKind::MatrixRow)) return failed("its rows are not those of one side");
   m.shape.rows = *const_int(m.row->src[0]), m.shape.lanes = *const_int(m.lane->src[0]);
   m.shape.a_stride = *step;
+  if (m.shape.rows > unit.m) return failed("a matrix has at most " + std::to_string(unit.m) + " rows");
   for (size_t i = 1; i < sum->src.size(); ++i) {
     const RangeKind kind = kind_of(sum->src[i]);
     if (kind == RangeKind::Lane) return failed("its terms are in lanes");
     (kind == RangeKind::Unroll ? m.words : m.loops).push_back(sum->src[i]);
   }
-  m.problem = find_words(m);
+  m.problem = find_words(m, most_matrix_words(unit));
   return m;
 }
 
 }  // namespace
 
-std::string why_no_matrix_row(Ref sum) { return match(sum).problem; }
+std::string why_no_matrix_row(Ref sum, const MatrixUnit& unit) { return match(sum, unit).problem; }
 
-Ref matrix_row_of(Ref sum) {
-  const SumParts m = match(sum);
+Ref matrix_row_of(Ref sum, const MatrixUnit& unit) {
+  const SumParts m = match(sum, unit);
   ENSURE(m.problem.empty(), m.problem);
   const auto begin = [&](Ref load) {
     Replacements zero{{m.row, constant(0)}, {m.lane, constant(0)}};
@@ -103,20 +101,19 @@ Ref matrix_row_of(Ref sum) {
     return substitute(load->src[1], zero);
   };
   const Ref product =
-      make(Op::MatrixDot, DType::I32, {m.a->src[0], begin(m.a), m.b->src[0], begin(m.b)},
-           {.list = m.shape.list()});
+      make(Op::MatrixDot, DType::I32, {m.a->src[0], begin(m.a), m.b->src[0], begin(m.b)}, {.list = m.shape.list()});
   Refs src{make(Op::MatrixRow, DType::I32, {product, m.lane, m.row})};
   src.insert(src.end(), m.loops.begin(), m.loops.end());
   return src.size() == 1 ? src[0] : with_sources(sum, std::move(src));
 }
 
-std::vector<MatrixShape> matrix_products(const Refs& stores, std::string* why_none) {
+std::vector<MatrixShape> matrix_products(const Refs& stores, const MatrixUnit& unit, std::string* why_none) {
   std::vector<MatrixShape> shapes;
   std::string reason = "there are no sums of products of words";
   for (Ref s : pack_dots(hoist_factors(stores)))
     for (Ref n : toposort(s)) {
       if (n->op != Op::ReduceSum) continue;
-      SumParts m = match(n);
+      SumParts m = match(n, unit);
       if (m.problem.empty()) shapes.push_back(m.shape);
       if (!m.problem.empty() && n->src[0]->op == Op::Dot4) reason = m.problem;
     }
@@ -124,11 +121,12 @@ std::vector<MatrixShape> matrix_products(const Refs& stores, std::string* why_no
   return shapes;
 }
 
-Refs matrix_dots(const Refs& stores) {
+Refs matrix_dots(const Refs& stores, const MatrixUnit& unit) {
+  if (!unit.loads_operands) return fragment_dots(stores, unit);
   Refs out;
   for (Ref s : stores)
-    out.push_back(rebuild(s, [](Ref, Ref n) {
-      return n->op == Op::ReduceSum && why_no_matrix_row(n).empty() ? matrix_row_of(n) : n;
+    out.push_back(rebuild(s, [&](Ref, Ref n) {
+      return n->op == Op::ReduceSum && why_no_matrix_row(n, unit).empty() ? matrix_row_of(n, unit) : n;
     }));
   return out;
 }

@@ -4,21 +4,27 @@
 #include <string>
 #include <vector>
 
+#include "base/machine.h"
 #include "graph/matrix_shape.h"
 #include "graph/node.h"
 
 namespace smelt {
 
-// Why a sum is not a row of a product of matrices; empty if it is one. A sum that is one adds products of words (dot4)
-// over Unroll ranges, of one side that lanes read, a word each, and another that a Row range steps through.
-std::string why_no_matrix_row(Ref sum);
+constexpr int64_t kMatrixSteps = 4;  // instructions that a product may take, one after the other along k
 
-// The sum as a matrix_row of a matrix_dot, summed over its ranges that are loops. REQUIRES: why_no_matrix_row(sum) is
+// Words of a row of a product, at most.
+inline int64_t most_matrix_words(const MatrixUnit& unit) { return kMatrixSteps * unit.k / 4; }
+
+// Why a sum is not a row of a product of matrices in memory; empty if it is one. A sum that is one adds products of
+// words (dot4) over Unroll ranges, of one side that lanes read, a word each, and another that a MatrixRow range walks.
+std::string why_no_matrix_row(Ref sum, const MatrixUnit& unit);
+
+// The sum as a matrix_row of a matrix_dot, summed over its ranges that are loops. REQUIRES: why_no_matrix_row() is
 // empty.
-Ref matrix_row_of(Ref sum);
+Ref matrix_row_of(Ref sum, const MatrixUnit& unit);
 
 // The products that sums of the nest will be rows of, once words are packed (see passes.h); where there are none,
 // `why_none` says why.
-std::vector<MatrixShape> matrix_products(const Refs& stores, std::string* why_none = nullptr);
+std::vector<MatrixShape> matrix_products(const Refs& stores, const MatrixUnit& unit, std::string* why_none = nullptr);
 
 }  // namespace smelt

@@ -11,20 +11,19 @@ namespace {
 Ref merge_pair(Ref store, Ref outer, Ref inner, Ref whole) {
   const auto merge = [&](Ref, Ref n) {
     if (!is_reduce(n->op)) return n;
-    Refs src;
-    for (Ref s : n->src)
-      if (s != inner) src.push_back(s == outer ? whole : s);
-    return with_sources(n, std::move(src));
+    Refs ranges = own_ranges(n);
+    std::erase(ranges, inner);
+    std::replace(ranges.begin(), ranges.end(), outer, whole);
+    return with_ranges(n, ranges);
   };
-  const Ref size = inner->src[0];
+  const Ref size = RangeView(inner).size;
   return substitute(rebuild(store, merge), {{outer, whole / size}, {inner, whole % size}});
 }
 
 bool is_divided(const Refs& stores, Ref range, int64_t by) {
   for (Ref s : stores)
     for (Ref n : toposort(s))
-      if ((n->op == Op::Div || n->op == Op::Mod) && is_const(n->src[1], by) &&
-          depends_on(n->src[0], range))
+      if ((n->op == Op::Div || n->op == Op::Mod) && is_const(n->src[1], by) && depends_on(n->src[0], range))
         return true;
   return false;
 }
@@ -35,7 +34,7 @@ struct LoopPair {
 };
 
 bool are_together(const Refs& stores, const LoopPair& pair) {
-  const auto has = [](Ref n, Ref r) { return contains(n->src, r); };
+  const auto has = [](Ref n, Ref r) { return contains(ReduceView(n).ranges, r); };
   for (Ref s : stores)
     for (Ref n : toposort(s))
       if (is_reduce(n->op) && has(n, pair.outer) != has(n, pair.inner)) return false;
@@ -45,9 +44,10 @@ bool are_together(const Refs& stores, const LoopPair& pair) {
 std::vector<LoopPair> neighbours_of(const Refs& stores) {
   std::vector<LoopPair> pairs;
   for (Ref s : stores)
-    for (Ref n : toposort(s))
-      for (size_t i = 1; is_reduce(n->op) && i + 1 < n->src.size(); ++i)
-        if (n->src[i]->op == Op::Range) pairs.push_back({n->src[i], n->src[i + 1]});
+    for (Ref n : toposort(s)) {
+      const Refs ranges = is_reduce(n->op) ? own_ranges(n) : Refs{};
+      for (size_t i = 0; i + 1 < ranges.size(); ++i) pairs.push_back({ranges[i], ranges[i + 1]});
+    }
   return pairs;
 }
 
@@ -57,10 +57,9 @@ Refs merge_ranges(Refs stores) {
   for (bool again = true; again;) {
     again = false;
     for (const auto& [outer, inner] : neighbours_of(stores)) {
-      const auto size = const_int(inner->src[0]);
+      const auto size = const_int(RangeView(inner).size);
       if (!size || !are_together(stores, {outer, inner})) continue;
-      const Ref whole =
-          make_range(outer->arg.i, simplify(outer->src[0] * constant(*size)), RangeKind::Reduce);
+      const Ref whole = with_size(outer, simplify(RangeView(outer).size * constant(*size)));
       Refs merged;
       for (Ref s : stores) merged.push_back(merge_pair(s, outer, inner, whole));
       if (is_divided(merged, whole, *size)) continue;

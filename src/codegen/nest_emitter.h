@@ -1,7 +1,7 @@
 // The instructions of one nest, or of the nests of a tile: where each value is computed and which loops are open.
 //
 // nest_emitter.cpp: scopes, task loops and stores; emit_values.cpp: what is computed; emit_reductions.cpp: loops of
-// sums.
+// sums; emit_threads.cpp: lanes that are threads of a block.
 #pragma once
 
 #include <map>
@@ -29,15 +29,24 @@ struct Value {  // what an instruction of `lanes` lanes, in the loop of this dep
   int lanes = 1;
 };
 
+// Where the scratch memory of a program lies.
+struct ScratchMap {
+  std::map<int64_t, int64_t> locals;  // byte offset by Local number
+  // Memory through which threads pass values to each other: by bytes of a value, and how many a nest has before.
+  std::map<std::pair<int64_t, int>, int64_t> exchanges;
+};
+
 class NestEmitter {
  public:
-  // `nests` are one, or those of a tile.
-  NestEmitter(std::span<const ExpandedNest> nests, std::vector<std::string>& symbols,
-              std::map<int64_t, int64_t>& scratch, int64_t& scratch_bytes, int& next_id)
+  // `nests` are one, or those of a tile. Into `program` go its symbols and scratch memory. `tasks_before`: what nests
+  // before have, as blocks that they leave idle come first here.
+  NestEmitter(std::span<const ExpandedNest> nests, const Machine& machine, Ref tasks_before, Program& program,
+              ScratchMap& scratch, int& next_id)
       : nests_(nests),
-        symbols_(symbols),
+        machine_(machine),
+        tasks_before_(std::move(tasks_before)),
+        program_(program),
         scratch_(scratch),
-        scratch_bytes_(scratch_bytes),
         next_id_(next_id) {}
 
   Code run();
@@ -47,7 +56,8 @@ class NestEmitter {
   struct Scope {
     Code code;
     int begin = -1, end = -1, loop = -1;
-    int64_t rounds = 0;  // at most
+    int64_t rounds = 0;                // at most
+    std::vector<int64_t> within = {};  // both bounds of the loop, see Inst::Loop
   };
 
   struct GroupKey {
@@ -70,11 +80,12 @@ class NestEmitter {
   // --- loops
   int add(int depth, Instruction instruction);
   int top() const;
-  void open_scope(int begin, int end);
+  void open_scope(int begin, int end, Ref size);
   void close_scope();
   void open_loop(Ref range);
-  Refs loops_of(Ref store, RangeKind kind) const;
   size_t open_task_loops();
+  Value open_loop_over_share(Value total, Ref count);
+  Value open_loop_of_block(Value total, Ref count, Value part, Value parts);
   std::vector<Refs> groups_by_loops(const Refs& stores) const;
   void emit_stores(const Refs& group);
   void ask_ahead();
@@ -87,12 +98,14 @@ class NestEmitter {
   Value value(Ref n);
   void compute_together(Refs nodes);
   Value compute(Ref n);
-  Value symbol(const std::string& name);
+  Value symbol(Ref variable);
   Value local(Ref n);
   Value lane_index(Ref range);
   Value load(Ref n);
   Value matrix_dot(Ref n);
   Value matrix_row(Ref n);
+  Value fragment_dot(Ref n, const std::vector<Value>& sums);
+  Value fragment_item(Ref n, Value product);
   bool is_from_memory(Ref load) const;
   bool is_tile() const;
   static bool is_word(Ref load);
@@ -101,6 +114,23 @@ class NestEmitter {
   bool is_in_reduction(Ref offset);
   void prefetch(Value pointer, Value at, int64_t bytes);
   Value lane_reduce(Ref n);
+
+  // --- threads of a block
+  bool is_block() const { return program_.threads > 1; }
+  bool is_over_threads(Ref n);
+  Value thread();
+  Value thread_lane(Ref range);
+  std::optional<Value> storing_threads(const Refs& lanes);
+  Value combined(Op reduce, Value x, Value y, DType dtype);
+  Value halves(Op reduce, std::vector<Value> terms, DType dtype);
+  struct Exchange {
+    int pointer = -1;
+    int depth = 0;
+  };
+  Exchange store_for_others(Value x, DType dtype);
+  Value reduce_exchanged(Ref reduction, const Exchange& exchange, int64_t stride, int64_t count);
+  Value reduce_in_warp(Ref reduction, Value x, int64_t stride, int64_t count);
+  void reduce_threads(Refs reductions);
 
   // --- reductions
   int depth_of(const RangeSet& ranges) const;
@@ -111,33 +141,28 @@ class NestEmitter {
   Value get(int accumulator, DType dtype, int lanes);
   void set(int accumulator, Value v, DType dtype, int lanes);
   Value identity(Op op, DType dtype);
-  Ref greatest_score(const Refs& terms);
   void emit_loop_of(const Refs& group, int depth);
-  struct Addend {
-    Ref value;
-    Op sign;  // Add or Sub
-  };
-  std::vector<Addend> addends_of(Ref term) const;
-  void compute_addends(const Refs& terms);
-  Value sum_of(Value sum, const std::vector<Addend>& addends, DType dtype);
+  void compute_terms(const Refs& terms);
+  Value sum_with(Value sum, Ref term);
   Value exp_of_difference(Value x, Value y, DType dtype);
-  Value softmax_step(Ref n, const Refs& terms, Value sum, Value old_max, Value new_max);
+  Value softmax_step(Ref n, std::span<const Ref> terms, Value sum, Value old_max, Value new_max);
   static Ref flat_index(const Refs& ranges);
   std::vector<Value> topk_step(Ref term, Value index, int64_t k, const Value* old);
 
   std::span<const ExpandedNest> nests_;
-  std::set<const Node*> written_;  // buffers that nests of a tile pass on
-  Ref step_;                       // the loop that is open around some nests of the tile
+  const Machine& machine_;
+  const Ref tasks_before_;
+  std::set<const Node*> written_;  // buffers between nests of a tile
+  Ref chunks_;                     // the loop that is open around some nests of the tile
   int floor_ = 0;                  // depth of the loops around the nest
-  std::vector<std::string>& symbols_;
-  std::map<int64_t, int64_t>& scratch_;  // byte offset by Local number
-  int64_t& scratch_bytes_;
+  Program& program_;
+  ScratchMap& scratch_;
+  int exchanges_ = 0;  // in use by the nest
   int& next_id_;
   const Ahead* ahead_ = nullptr;  // of the nest under way
   NestFacts facts_;
   std::set<const Node*> reductions_, shared_;
-  std::set<const Node*>
-      passed_on_;  // nodes of the nest made of what nests of the tile have written
+  std::set<const Node*> passed_on_;  // nodes of the nest that depend on these buffers
   std::map<GroupKey, Refs> siblings_;
   std::vector<Scope> scopes_;
   std::unordered_map<const Node*, Value> values_;
@@ -145,10 +170,7 @@ class NestEmitter {
   std::map<std::pair<int, int>, Value> rescale_;
 };
 
-// The Tile ranges of a nest: those of neighbours that are the same run together.
-Refs tile_ranges_of(const ExpandedNest& nest);
-
-// The Step range of a nest; null if it has none.
-Ref step_range_of(const ExpandedNest& nest);
+// The ranges whose iterations together are the tasks of a nest, or of the nests of a tile.
+Refs task_ranges(const Refs& stores);
 
 }  // namespace smelt

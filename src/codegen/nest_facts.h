@@ -15,7 +15,7 @@ class NestFacts {
  public:
   // Ranges that must be known before the node is: those of its reductions are not among them, their sizes' are.
   const RangeSet& free_ranges(Ref n);
-  int lanes(Ref n);
+  int lanes(Ref n);  // of the vector that it is; lanes that are threads hold a scalar each
   // Number of reductions on the longest path down, the node included.
   int height(Ref n);
 
@@ -24,9 +24,5 @@ class NestFacts {
   std::unordered_map<const Node*, int> lanes_;
   std::unordered_map<const Node*, int> height_;
 };
-
-// The ranges that a reduction runs over, and what it combines.
-Refs bound_ranges(Ref reduce);
-Refs terms_of(Ref reduce);
 
 }  // namespace smelt

@@ -3,51 +3,44 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <numeric>
 #include <unordered_set>
 
 #include "base/ensure.h"
+#include "codegen/block_threads.h"
+#include "codegen/matrix_fragments.h"
 #include "codegen/matrix_rows.h"
 #include "codegen/packed_bytes.h"
 #include "codegen/stage.h"
+#include "codegen/sum_order.h"
 #include "graph/matrix_shape.h"
 #include "graph/rules_algebra.h"
 
 namespace smelt {
 namespace {
 
-constexpr std::array<std::string_view, kOptKinds> kNames{"local", "group",  "upcast", "unroll",
-                                                         "dot",   "matrix", "pack",   "split",
-                                                         "front", "task",   "stage"};
-
-Refs ranges_of_store(Ref store) { return Refs(store->src.begin() + 3, store->src.end()); }
+constexpr std::array<std::string_view, kOptKinds> kNames{"local", "group", "upcast", "unroll", "dot",  "matrix",
+                                                         "pack",  "split", "front",  "task",   "stage"};
 
 const Ref& widest(const Refs& stores) {
-  return *std::max_element(stores.begin(), stores.end(),
-                           [](Ref a, Ref b) { return a->src.size() < b->src.size(); });
+  return *std::max_element(stores.begin(), stores.end(), [](Ref a, Ref b) { return a->src.size() < b->src.size(); });
 }
 
-// A range inside a store or reduction is replaced by several (or none), its index by an expression of them.
+// A range of stores and reductions is replaced by several (or none), its index by an expression of them.
 Ref replace_range(Ref node, Ref range, const Refs& by, const Replacements& index) {
   const auto f = [&](Ref, Ref n) {
-    const size_t first = n->op == Op::Store ? 3 : 0;
     if (n->op != Op::Store && !is_reduce(n->op)) return n;
-    Refs src;
-    for (size_t i = 0; i < n->src.size(); ++i) {
-      if (i >= first && n->src[i] == range)
-        src.insert(src.end(), by.begin(), by.end());
-      else
-        src.push_back(n->src[i]);
-    }
-    return with_sources(n, std::move(src));
+    Refs ranges = own_ranges(n);
+    const auto at = std::find(ranges.begin(), ranges.end(), range);
+    if (at == ranges.end()) return n;
+    ranges.insert(ranges.erase(at), by.begin(), by.end());
+    return with_ranges(n, ranges);
   };
   return substitute(rebuild(node, f), index);
 }
 
 bool wants_output_axis(OptKind kind) {
-  return kind == OptKind::Local || kind == OptKind::Upcast || kind == OptKind::Matrix ||
-         kind == OptKind::Pack || kind == OptKind::Front || kind == OptKind::Task ||
-         kind == OptKind::Stage;
+  return kind == OptKind::Local || kind == OptKind::Upcast || kind == OptKind::Matrix || kind == OptKind::Pack ||
+         kind == OptKind::Front || kind == OptKind::Task || kind == OptKind::Stage;
 }
 
 bool wants_reduce_axis(OptKind kind) {
@@ -61,14 +54,10 @@ RangeKind inner_kind(OptKind kind, RangeKind plain) {
     case OptKind::Upcast:
     case OptKind::Unroll: return RangeKind::Unroll;
     case OptKind::Dot:
-    case OptKind::Pack: return RangeKind::Packed;
-    case OptKind::Matrix: return RangeKind::Row;
+    case OptKind::Pack: return RangeKind::Byte;
+    case OptKind::Matrix: return RangeKind::MatrixRow;
     default: return plain;
   }
-}
-
-bool is_plain(Ref range) {
-  return kind_of(range) == RangeKind::Loop || kind_of(range) == RangeKind::Reduce;
 }
 
 // Reductions that run over `range`.
@@ -76,38 +65,75 @@ Refs reductions_over(const Refs& stores, Ref range) {
   Refs found;
   for (Ref s : stores)
     for (Ref n : toposort(s))
-      if (is_reduce(n->op) && contains(n->src, range)) found.push_back(n);
+      if (is_reduce(n->op) && contains(ReduceView(n).ranges, range)) found.push_back(n);
   return found;
 }
 
-bool is_packed(Ref store) {
-  const Refs ranges = ranges_of_store(store);
-  return std::any_of(ranges.begin(), ranges.end(),
-                     [](Ref r) { return kind_of(r) == RangeKind::Packed; });
-}
+bool stores_words(Ref store) { return bool(first_of_kind(StoreView(store).ranges, RangeKind::Byte)); }
 
-std::string why_not_lanes(const Refs& stores, const Opt& opt, Ref range) {
-  for (Ref n : reductions_over(stores, range)) {
+// Why values along the range cannot be in lanes, of whatever level.
+std::string why_not_side_by_side(const Refs& stores, Ref range) {
+  for (Ref n : reductions_over(stores, range))
     if (n->op != Op::ReduceSum && n->op != Op::ReduceMax)
       return "lanes of a " + std::string(name_of(n->op)) + " are not combined";
-    for (Ref r : ranges_of(n))
-      if (kind_of(r) == RangeKind::Lane && depends_on(n, r))
-        return "the reduction already has lanes";
-  }
   for (Ref s : stores)
     for (Ref n : toposort(s)) {
       if (n->op == Op::TopK && depends_on(n, range)) return "a topk takes one element at a time";
-      if (n->op == Op::Range && depends_on(n->src[0], range))
+      if (n->op == Op::Range && depends_on(RangeView(n).size, range))
         return "a loop inside has another length for each lane";
     }
-  if (opt.kind != OptKind::Local) return "";
+  return "";
+}
+
+bool is_power_of_two(int64_t n) { return (n & (n - 1)) == 0; }
+
+// A float sum keeps its order: only its partial sums may be side by side, so many that halves are left to combine.
+std::string why_not_group(const Refs& stores, const Opt& opt, Ref range) {
+  if (opt.kind != OptKind::Group) return "";
+  if (kind_of(range) == RangeKind::Partial) {
+    if (is_power_of_two(opt.amount) || is_const(range->src[0], opt.amount)) return "";
+    return std::to_string(opt.amount) + " partial sums are neither a power of two nor all of them";
+  }
+  for (Ref n : reductions_over(stores, range))
+    if (has_order(n))
+      return "axis " + std::to_string(opt.axis) + " is not one of partial sums, and a sum keeps its order";
+  return "";
+}
+
+// Terms that are written out come one after the other, so no loop may be left inside of theirs.
+std::string why_not_unroll(const Refs& stores, const Opt& opt, Ref range) {
+  for (Ref n : reductions_over(stores, range)) {
+    if (n->op == Op::TopK) return "a topk takes one element at a time";
+    if (n->op == Op::SoftmaxSum) return "an online softmax takes one element at a time, and keeps its order";
+    if (!has_order(n)) continue;
+    const Refs ranges = own_ranges(n);
+    const auto inner = std::find(ranges.begin(), ranges.end(), range) + 1;
+    if (std::any_of(inner, ranges.end(), [](Ref r) { return kind_of(r) == RangeKind::Reduce; }))
+      return "a loop inside axis " + std::to_string(opt.axis) + " is not written out, and a sum keeps its order";
+  }
+  return "";
+}
+
+std::string why_not_threads(const Refs& stores, const Opt& opt, Ref range, const LaneRules& rules) {
+  if (std::string reason = why_not_side_by_side(stores, range); !reason.empty()) return reason;
+  if (std::string reason = why_not_group(stores, opt, range); !reason.empty()) return reason;
+  if (stride_of_threads(stores, range) * opt.amount <= rules.block_threads) return "";
+  return "a block has at most " + std::to_string(rules.block_threads) + " threads";
+}
+
+std::string why_not_vector(const Refs& stores, const Opt& opt, Ref range) {
+  for (Ref n : reductions_over(stores, range))
+    if (varies_in_lanes(n)) return "the reduction already has lanes";
+  if (std::string reason = why_not_side_by_side(stores, range); !reason.empty()) return reason;
+  if (opt.kind != OptKind::Local) return why_not_group(stores, opt, range);
   for (Ref s : stores)
     for (Ref r : ranges_of(s))
       if (kind_of(r) == RangeKind::Lane) return "the nest already has lanes";
-  for (Ref s : stores)
-    if (depends_on(s, range) &&
-        stride(s->src[1], range) != (is_packed(s) ? 4 : size_of(s->src[2]->dtype)))
+  for (Ref s : stores) {
+    const StoreView store(s);
+    if (depends_on(s, range) && stride(store.offset, range) != (stores_words(s) ? 4 : size_of(store.value->dtype)))
       return "neighbours along axis " + std::to_string(opt.axis) + " are not stored side by side";
+  }
   return "";
 }
 
@@ -117,7 +143,7 @@ std::string axis_text(const Opt& opt, Ref size) {
 }
 
 Refs with_kind(const Refs& stores, Ref range, RangeKind kind) {
-  const Ref changed = make_range(range->arg.i, range->src[0], kind);
+  const Ref changed = with_kind(range, kind);
   Refs out;
   for (Ref s : stores) out.push_back(replace_range(s, range, {changed}, {{range, changed}}));
   return out;
@@ -126,31 +152,59 @@ Refs with_kind(const Refs& stores, Ref range, RangeKind kind) {
 Refs move_to_front(const Refs& stores, Ref range) {
   Refs out;
   for (Ref s : stores) {
-    Refs src = s->src;
-    auto it = std::find(src.begin() + 3, src.end(), range);
-    if (it != src.end()) std::rotate(src.begin() + 3, it, it + 1);
-    out.push_back(with_sources(s, std::move(src)));
+    Refs ranges = own_ranges(s);
+    const auto it = std::find(ranges.begin(), ranges.end(), range);
+    if (it != ranges.end()) std::rotate(ranges.begin(), it, it + 1);
+    out.push_back(with_ranges(s, ranges));
   }
   return out;
 }
 
-// The range in two, the inner one of the kind that the option makes.
-Refs cut(const Refs& stores, Ref range, const Opt& opt) {
-  const RangeKind plain = kind_of(range);
+// A range in two.
+struct Cut {
+  Refs parts;  // the outer one first; only the inner one where that is all
+  Ref index;   // what the range was
+};
+
+Cut cut_in_two(Ref range, Ref inner) {
+  const RangeView whole(range), part(inner);
+  const Ref rest = simplify(whole.size / part.size);
+  if (is_const(rest, 1)) return {{inner}, inner};
+  const Ref outer = make_range(outer_part(whole.number), rest, whole.kind);
+  return {{outer, inner}, outer * part.size + inner};
+}
+
+int64_t inner_number(Ref range) { return inner_part(RangeView(range).number); }
+
+// The inner part is of the kind that the option makes.
+Refs cut(const Refs& stores, Ref range, const Opt& opt, const LaneRules& rules = {}) {
+  const RangeKind kind = inner_kind(opt.kind, kind_of(range));
   const Ref amount = constant(opt.amount);
-  const Ref rest = simplify(range->src[0] / amount);
-  const Ref inner = make_range(2 * range->arg.i + 1, amount, inner_kind(opt.kind, plain));
-  Refs by;
-  Ref index = inner;
-  if (!is_const(rest, 1)) {
-    const Ref outer = make_range(2 * range->arg.i, rest, plain);
-    by.push_back(outer);
-    index = outer * amount + inner;
-  }
-  by.push_back(inner);
+  const Ref inner = kind == RangeKind::Lane && rules.are_threads()
+                        ? make_thread_range(inner_number(range), amount, stride_of_threads(stores, range))
+                        : make_range(inner_number(range), amount, kind);
+  const Cut c = cut_in_two(range, inner);
   Refs out;
-  for (Ref s : stores) out.push_back(replace_range(s, range, by, {{range, index}}));
+  for (Ref s : stores) out.push_back(replace_range(s, range, c.parts, {{range, c.index}}));
   return out;
+}
+
+// Threads pass their sums to each other on chip, so more threads or more copies of a sum take more of it.
+std::string why_not_on_chip(const Refs& stores, const Opt& opt, Ref range, const LaneRules& rules) {
+  if (!rules.are_threads() || rules.on_chip.bytes == 0) return "";
+  const Refs after = cut(stores, range, opt, rules);
+  return why_too_much_on_chip(bytes_on_chip(after) + exchange_bytes(after, threads_of(after)), rules.on_chip);
+}
+
+// Partial results are combined when all loops are done.
+Ref with_partials_last(Ref store, Ref partials) {
+  return rebuild(store, [&](Ref, Ref n) {
+    if (!is_reduce(n->op) || !contains(ReduceView(n).ranges, partials)) return n;
+    Refs ranges = own_ranges(n);
+    std::erase(ranges, partials);
+    ranges.push_back(partials);
+    return with_ranges(n, ranges);
+  });
 }
 
 // Every reduction over the range must be a sum of products of bytes.
@@ -160,16 +214,11 @@ std::string why_not_dot(const Refs& stores, const Opt& opt, Ref range) {
   for (Ref s : cut(stores, range, opt))
     for (Ref n : toposort(s)) {
       if (!is_reduce(n->op)) continue;
-      const Refs ranges(n->src.begin(), n->src.end());
-      const auto packed = std::find_if(ranges.begin(), ranges.end(), [](Ref r) {
-        return r->op == Op::Range && kind_of(r) == RangeKind::Packed;
-      });
-      if (packed == ranges.end()) continue;
-      if (std::count_if(ranges.begin(), ranges.end(), [](Ref r) {
-            return r->op == Op::Range && kind_of(r) == RangeKind::Packed;
-          }) > 1)
-        return "the reduction has a packed axis";
-      if (n->op != Op::ReduceSum || !packed_dot(n->src[0], *packed))
+      const ReduceView reduce(n);
+      const Refs bytes = all_of_kind(reduce.ranges, RangeKind::Byte);
+      if (bytes.empty()) continue;
+      if (bytes.size() > 1) return "the reduction has an axis of bytes";
+      if (n->op != Op::ReduceSum || !packed_dot(reduce.values[0], bytes[0]))
         return "axis " + std::to_string(opt.axis) + " is not one of sums of products of bytes";
       found = true;
     }
@@ -180,24 +229,23 @@ std::string why_not_dot(const Refs& stores, const Opt& opt, Ref range) {
 std::string why_not_pack(const Refs& stores, const Opt& opt, Ref range) {
   if (opt.amount != 4) return "a word has 4 bytes";
   for (Ref s : stores)
-    if (is_packed(s)) return "the nest has a packed axis";
+    if (stores_words(s)) return "the nest has an axis of bytes";
   for (Ref s : cut(stores, range, opt)) {
-    const Refs ranges = ranges_of_store(s);
-    const auto packed = std::find_if(ranges.begin(), ranges.end(),
-                                     [](Ref r) { return kind_of(r) == RangeKind::Packed; });
-    if (packed == ranges.end() || stride(s->src[1], *packed) != 1 ||
-        !packed_bytes(s->src[2], *packed))
+    const StoreView store(s);
+    const Ref bytes = first_of_kind(store.ranges, RangeKind::Byte);
+    if (!bytes || stride(store.offset, bytes) != 1 || !packed_bytes(store.value, bytes))
       return "axis " + std::to_string(opt.axis) + " is not one of bytes side by side";
   }
   return "";
 }
 
 // At least one sum must become a row of a matrix.
-std::string why_not_matrix(const Refs& stores, const Opt& opt, Ref range) {
-  if (opt.amount > kMatrixRows)
-    return "a matrix has at most " + std::to_string(kMatrixRows) + " rows";
+std::string why_not_matrix(const Refs& stores, const Opt& opt, Ref range, const MatrixUnit& unit) {
+  const Refs after = cut(stores, range, opt);
+  if (!unit.loads_operands) return why_no_fragments(after, unit);
+  if (opt.amount > unit.m) return "a matrix has at most " + std::to_string(unit.m) + " rows";
   std::string reason;
-  matrix_products(cut(stores, range, opt), &reason);
+  matrix_products(after, unit, &reason);
   return reason;
 }
 
@@ -223,11 +271,9 @@ Result<std::vector<Opt>> parse_opts(std::string_view text) {
     if (text.empty()) return opts;
     const size_t open = text.find('('), close = text.find(')');
     const auto bad = [&] {
-      return Error{"[opt] " + std::string(text.substr(0, 40)) +
-                   ": expected name(axis) or name(axis,amount)"};
+      return Error{"[opt] " + std::string(text.substr(0, 40)) + ": expected name(axis) or name(axis,amount)"};
     };
-    if (open == std::string_view::npos || close == std::string_view::npos || close < open)
-      return bad();
+    if (open == std::string_view::npos || close == std::string_view::npos || close < open) return bad();
     const auto name = std::find(kNames.begin(), kNames.end(), text.substr(0, open));
     if (name == kNames.end()) return bad();
     Opt opt{.kind = static_cast<OptKind>(name - kNames.begin())};
@@ -242,25 +288,11 @@ Result<std::vector<Opt>> parse_opts(std::string_view text) {
 
 bool varies_in_lanes(Ref value) {
   const Refs ranges = ranges_of(value);
-  return std::any_of(ranges.begin(), ranges.end(),
-                     [](Ref r) { return kind_of(r) == RangeKind::Lane; });
-}
-
-int64_t known_divisor(Ref size) {
-  if (const auto n = const_int(size)) return *n;
-  if (size->op == Op::Mul) {
-    __int128 product =
-        static_cast<__int128>(known_divisor(size->src[0])) * known_divisor(size->src[1]);
-    return product > (int64_t{1} << 40) ? 1 : static_cast<int64_t>(product);
-  }
-  // The smaller or greater of two numbers is one of them.
-  if (size->op == Op::Add || size->op == Op::Min || size->op == Op::Max)
-    return std::gcd(known_divisor(size->src[0]), known_divisor(size->src[1]));
-  return 1;
+  return std::any_of(ranges.begin(), ranges.end(), [](Ref r) { return kind_of(r) == RangeKind::Lane; });
 }
 
 Refs axes_of(const Refs& stores) {
-  Refs axes = ranges_of_store(widest(stores));
+  Refs axes = own_ranges(widest(stores));
   std::unordered_set<const Node*> seen;
   for (Ref r : axes) seen.insert(r.get());
   Refs reduce;
@@ -268,40 +300,46 @@ Refs axes_of(const Refs& stores) {
     for (Ref r : ranges_of(s))
       if (seen.insert(r.get()).second) reduce.push_back(r);
   std::sort(reduce.begin(), reduce.end(), [](Ref a, Ref b) {
-    const int64_t x = range_order(a->arg.i), y = range_order(b->arg.i);
+    const int64_t x = range_order(RangeView(a).number), y = range_order(RangeView(b).number);
     return x != y ? x < y : structurally_less(a, b);
   });
   axes.insert(axes.end(), reduce.begin(), reduce.end());
   return axes;
 }
 
-bool is_output_axis(const Refs& stores, Ref range) {
-  return contains(ranges_of_store(widest(stores)), range);
+int axis_of(const Refs& stores, Ref range) {
+  const Refs axes = axes_of(stores);
+  return static_cast<int>(std::find(axes.begin(), axes.end(), range) - axes.begin());
 }
 
-std::string why_not(const Refs& stores, const Opt& opt) {
+bool is_output_axis(const Refs& stores, Ref range) { return contains(own_ranges(widest(stores)), range); }
+
+std::string why_not(const Refs& stores, const Opt& opt, const LaneRules& rules) {
   const std::string name(kNames[static_cast<size_t>(opt.kind)]);
   const Refs axes = axes_of(stores);
   if (opt.axis < 0 || opt.axis >= static_cast<int>(axes.size()))
     return name + ": there is no axis " + std::to_string(opt.axis);
   const Ref range = axes[opt.axis];
+  const RangeView axis(range);
   const bool output = is_output_axis(stores, range);
   if (wants_output_axis(opt.kind) && !output)
     return name + ": axis " + std::to_string(opt.axis) + " is not an output axis";
   if (wants_reduce_axis(opt.kind) && output)
     return name + ": axis " + std::to_string(opt.axis) + " is not a reduction axis";
-  if (!is_plain(range) && !(opt.kind == OptKind::Front && kind_of(range) == RangeKind::Task))
-    return name + ": axis " + std::to_string(opt.axis) + " is already taken";
+  const bool fits_kind = is_serial(range) || (opt.kind == OptKind::Front && kind_of(range) == RangeKind::Task) ||
+                         (opt.kind == OptKind::Group && kind_of(range) == RangeKind::Partial);
+  if (!fits_kind && kind_of(range) == RangeKind::Partial)
+    return name + ": axis " + std::to_string(opt.axis) + " is one of partial sums, which only group takes";
+  if (!fits_kind) return name + ": axis " + std::to_string(opt.axis) + " is already taken";
   if (opt.kind == OptKind::Front) return "";
   if (opt.kind == OptKind::Stage) {
-    const std::string reason = why_not_stage(stores, opt);
+    const std::string reason = why_not_stage(stores, opt, rules.on_chip);
     return reason.empty() ? "" : name + ": " + reason;
   }
   if (opt.kind == OptKind::Task) {
     for (Ref s : stores) {
-      for (Ref r : ranges_of_store(s))
-        if (kind_of(r) == RangeKind::Tile) return name + ": the nest is part of a tile";
-      const Refs ranges = ranges_of_store(s);
+      const Refs ranges = own_ranges(s);
+      if (first_of_kind(ranges, RangeKind::Tile)) return name + ": the nest is part of a tile";
       const auto it = std::find(ranges.begin(), ranges.end(), range);
       if (it == ranges.end()) return name + ": a store of the nest has no such loop";
       if (std::any_of(ranges.begin(), it, [](Ref r) { return kind_of(r) == RangeKind::Loop; }))
@@ -310,38 +348,54 @@ std::string why_not(const Refs& stores, const Opt& opt) {
     return "";
   }
   if (opt.amount < 2) return name + ": the amount must be 2 or more";
-  if (known_divisor(range->src[0]) % opt.amount != 0)
-    return name + ": " + std::to_string(opt.amount) + " does not divide " +
-           axis_text(opt, range->src[0]);
+  if (!has_parts(axis.number)) return name + ": axis " + std::to_string(opt.axis) + " was divided too often";
+  if (known_divisor(axis.size) % opt.amount != 0)
+    return name + ": " + std::to_string(opt.amount) + " does not divide " + axis_text(opt, axis.size);
   if (opt.kind == OptKind::Unroll)
-    for (Ref n : reductions_over(stores, range))
-      if (n->op == Op::TopK) return name + ": a topk takes one element at a time";
-  if (opt.kind == OptKind::Local || opt.kind == OptKind::Group)
-    if (std::string reason = why_not_lanes(stores, opt, range); !reason.empty())
-      return name + ": " + reason;
+    if (std::string reason = why_not_unroll(stores, opt, range); !reason.empty()) return name + ": " + reason;
+  if (opt.kind == OptKind::Local || opt.kind == OptKind::Group) {
+    const std::string reason =
+        rules.are_threads() ? why_not_threads(stores, opt, range, rules) : why_not_vector(stores, opt, range);
+    if (!reason.empty()) return name + ": " + reason;
+  }
   if (opt.kind == OptKind::Matrix)
-    if (std::string reason = why_not_matrix(stores, opt, range); !reason.empty())
+    if (std::string reason = why_not_matrix(stores, opt, range, rules.unit); !reason.empty())
       return name + ": " + reason;
   if (opt.kind == OptKind::Dot)
-    if (std::string reason = why_not_dot(stores, opt, range); !reason.empty())
-      return name + ": " + reason;
+    if (std::string reason = why_not_dot(stores, opt, range); !reason.empty()) return name + ": " + reason;
   if (opt.kind == OptKind::Pack)
-    if (std::string reason = why_not_pack(stores, opt, range); !reason.empty())
-      return name + ": " + reason;
-  return "";
+    if (std::string reason = why_not_pack(stores, opt, range); !reason.empty()) return name + ": " + reason;
+  const std::string reason = why_not_on_chip(stores, opt, range, rules);
+  return reason.empty() ? "" : name + ": " + reason;
 }
 
-Refs apply_opt(const Refs& stores, const Opt& opt) {
-  ENSURE(why_not(stores, opt).empty(), why_not(stores, opt));
+Refs apply_opt(const Refs& stores, const Opt& opt, const LaneRules& rules) {
+  ENSURE(why_not(stores, opt, rules).empty(), why_not(stores, opt, rules));
   const Ref range = axes_of(stores)[opt.axis];
   if (opt.kind == OptKind::Task) return with_kind(stores, range, RangeKind::Task);
   if (opt.kind == OptKind::Front) return move_to_front(stores, range);
   if (opt.kind == OptKind::Stage) return stage(stores, opt, 0).main;
-  return cut(stores, range, opt);
+  return cut(stores, range, opt, rules);
 }
 
-Refs apply_opts(Refs stores, const std::vector<Opt>& opts) {
-  for (const Opt& opt : opts) stores = apply_opt(stores, opt);
+std::string why_no_partials(const Refs& stores, Ref range) {
+  for (Ref n : reductions_over(stores, range))
+    for (Ref r : ranges_of(n))
+      if (kind_of(r) == RangeKind::Partial && depends_on(n, r)) return "the reduction already has partial results";
+  return why_not_side_by_side(stores, range);
+}
+
+Refs in_partials(const Refs& stores, Ref range, int64_t count) {
+  ENSURE(why_no_partials(stores, range).empty(), why_no_partials(stores, range));
+  const Cut c = cut_in_two(range, make_range(inner_number(range), constant(count), RangeKind::Partial));
+  Refs out;
+  for (Ref s : stores)
+    out.push_back(with_partials_last(replace_range(s, range, c.parts, {{range, c.index}}), c.parts.back()));
+  return out;
+}
+
+Refs apply_opts(Refs stores, const std::vector<Opt>& opts, const LaneRules& rules) {
+  for (const Opt& opt : opts) stores = apply_opt(stores, opt, rules);
   return stores;
 }
 

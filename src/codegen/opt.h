@@ -1,19 +1,22 @@
 // Kernel options: how the loops of a nest map to a machine. Each is applied by itself and checked for legality.
 //
-//   LOCAL(output axis, n)    n neighbours of an output axis become lanes: SIMD lanes here, threads of a block on a GPU
-//   GROUP(reduce axis, n)    the same for a reduction axis; the lanes are combined at the end
+//   LOCAL(output axis, n)    n neighbours of an output axis become lanes: elements of a vector, or threads of a block
+//   GROUP(reduce axis, n)    the same for a reduction axis; the lanes are combined at the end. Of a float sum: of its
+//                            partial sums (see sum_order.h)
 //   UPCAST(output axis, n)   n neighbours are computed in registers of one lane, sharing what does not depend on them
 //   UNROLL(reduce axis, n)   n terms of a reduction are written out
 //   DOT(reduce axis, 4)      four neighbouring products of bytes are summed by one instruction (see packed_bytes.h)
 //   MATRIX(output axis, n)   UPCAST, where sums of products of bytes of the n copies and of all lanes are one product
-//                            of small matrices (see graph/matrix_shape.h): an instruction, on machines that have one
+//                            of small matrices: an instruction, on machines that have one. Its operands lie in memory
+//                            (graph/matrix_shape.h), or in the registers of a warp (graph/matrix_fragment.h)
 //   PACK(output axis, 4)     four neighbouring bytes are stored as one word
 //   SPLIT(axis, n)           one loop becomes two, the inner of n; changes nothing by itself
 //   FRONT(output axis)       the loop becomes the outermost
 //   TASK(output axis)        the iterations of an outermost loop are shared out among workers
 //   STAGE(output axis, n)    what its iterations share is made once for panels of n rows, on chip (see stage.h)
 //
-// Axes are numbered by axes_of(): output axes, outermost first, then reduction axes. Nothing here knows the machine.
+// Axes are numbered by axes_of(): output axes, outermost first, then reduction axes. Of the machine, options know only
+// what lanes are and what is on chip (LaneRules). None of them changes a bit of a result: a float sum keeps its order.
 #pragma once
 
 #include <cstdint>
@@ -22,24 +25,23 @@
 
 #include "base/result.h"
 #include "graph/node.h"
-#include "graph/range_kind.h"
+#include "graph/on_chip.h"
+#include "graph/views.h"
 
 namespace smelt {
 
-enum class OptKind : uint8_t {
-  Local,
-  Group,
-  Upcast,
-  Unroll,
-  Dot,
-  Matrix,
-  Pack,
-  Split,
-  Front,
-  Task,
-  Stage
-};
+enum class OptKind : uint8_t { Local, Group, Upcast, Unroll, Dot, Matrix, Pack, Split, Front, Task, Stage };
 constexpr int kOptKinds = 11;
+
+// The level of the machine that LOCAL and GROUP fill. Lanes of a vector: one axis of a nest, whose neighbours lie side
+// by side. Threads of a block: several axes, the first one taken has neighbours in neighbouring threads
+// (block_threads.h).
+struct LaneRules {
+  int64_t block_threads = 1;       // most of a block; 1: lanes are those of a vector
+  MatrixUnit unit = kSumsOfWords;  // that MATRIX makes use of; m is 0 where there is none
+  OnChipScope on_chip = {};        // what a nest may keep on chip with the options; no bytes: as much as it likes
+  bool are_threads() const { return block_threads > 1; }
+};
 
 struct Opt {
   OptKind kind;
@@ -52,29 +54,31 @@ std::string to_string(const Opt& opt);
 std::string to_string(const std::vector<Opt>& opts);
 Result<std::vector<Opt>> parse_opts(std::string_view text);  // the form that to_string prints
 
-inline RangeKind kind_of(Ref range) { return static_cast<RangeKind>(range->arg.list[0]); }
-
 // Whose values are written out: options UPCAST, UNROLL and MATRIX.
 inline bool is_copies(Ref range) {
-  return kind_of(range) == RangeKind::Unroll || kind_of(range) == RangeKind::Row;
+  return kind_of(range) == RangeKind::Unroll || kind_of(range) == RangeKind::MatrixRow;
 }
 
-// The ranges of the stores of a nest: output ranges of the store that has most, then those of reductions, in a fixed
-// order. Ranges that options have already turned into lanes or registers are among them.
 // Whether a value differs from lane to lane.
 bool varies_in_lanes(Ref value);
 
+// The ranges of the stores of a nest: output ranges of the store that has most, then those of reductions, in a fixed
+// order. Ranges that options have already turned into lanes or registers are among them.
 Refs axes_of(const Refs& stores);
 bool is_output_axis(const Refs& stores, Ref range);
 
+// The number of the axis that a range is; as many as there are axes if it is none.
+int axis_of(const Refs& stores, Ref range);
+
 // Why the option cannot be applied; empty if it can.
-std::string why_not(const Refs& stores, const Opt& opt);
+std::string why_not(const Refs& stores, const Opt& opt, const LaneRules& rules = {});
 
-// REQUIRES: why_not(stores, opt) is empty.
-Refs apply_opt(const Refs& stores, const Opt& opt);
-Refs apply_opts(Refs stores, const std::vector<Opt>& opts);
+// REQUIRES: why_not(stores, opt, rules) is empty.
+Refs apply_opt(const Refs& stores, const Opt& opt, const LaneRules& rules = {});
+Refs apply_opts(Refs stores, const std::vector<Opt>& opts, const LaneRules& rules = {});
 
-// Largest number that is known to divide the size of a range, symbolic sizes included (v * 8 gives 8).
-int64_t known_divisor(Ref size);
+// The reductions over a range in `count` partial results each, and why they cannot be. For order_sums().
+Refs in_partials(const Refs& stores, Ref range, int64_t count);
+std::string why_no_partials(const Refs& stores, Ref range);
 
 }  // namespace smelt

@@ -26,13 +26,6 @@ Refs reductions_of(const Refs& stores) {
   return found;
 }
 
-Refs own_ranges(Ref reduce) {
-  Refs out;
-  for (Ref s : reduce->src)
-    if (s->op == Op::Range) out.push_back(s);
-  return out;
-}
-
 bool holds_reduction(Ref reduce) {
   for (Ref s : reduce->src)
     for (Ref n : toposort(s))
@@ -41,16 +34,13 @@ bool holds_reduction(Ref reduce) {
 }
 
 bool OptChoice::try_opt(Opt opt) {
-  if (!why_not(stores, opt).empty()) return false;
-  stores = apply_opt(stores, opt);
+  if (!why_not(stores, opt, lane_rules(machine)).empty()) return false;
+  stores = apply_opt(stores, opt, lane_rules(machine));
   opts.push_back(opt);
   return true;
 }
 
-int OptChoice::axis_of(Ref range) const {
-  const Refs axes = axes_of(stores);
-  return static_cast<int>(std::find(axes.begin(), axes.end(), range) - axes.begin());
-}
+int OptChoice::axis_of(Ref range) const { return smelt::axis_of(stores, range); }
 
 Refs OptChoice::output_axes() const {
   Refs out;
@@ -60,7 +50,7 @@ Refs OptChoice::output_axes() const {
 }
 
 int64_t OptChoice::lanes_for(Ref range) const {
-  for (int64_t w = machine.lanes; w >= 4; w /= 2)
+  for (int64_t w = machine.has_threads() ? machine.warp_threads : machine.lanes(); w >= 4; w /= 2)
     if (known_divisor(range->src[0]) % w == 0) return w;
   return 0;
 }

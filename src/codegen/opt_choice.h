@@ -19,7 +19,7 @@ struct OptChoice {
   bool try_opt(Opt opt);
   int axis_of(Ref range) const;
   Refs output_axes() const;
-  // The widest vector of which the range's size is a multiple; 0 if there is none.
+  // The widest vector, or part of a warp, of which the range's size is a multiple; 0 if there is none.
   int64_t lanes_for(Ref range) const;
   bool is_part_of_tile() const;
 };
@@ -33,7 +33,6 @@ struct Walk {
 Walk walk(const Refs& roots, Ref range);
 
 Refs reductions_of(const Refs& stores);
-Refs own_ranges(Ref reduce);
 bool holds_reduction(Ref reduce);
 
 // choose_lanes.cpp
@@ -41,6 +40,9 @@ void choose_pack(OptChoice& c);
 void choose_local(OptChoice& c);
 void choose_dot(OptChoice& c);
 void choose_group(OptChoice& c);
+
+// choose_threads.cpp: what these three do for vectors
+void choose_threads(OptChoice& c, bool is_local);
 
 // choose_products.cpp
 void choose_stage(OptChoice& c);
@@ -52,6 +54,10 @@ bool is_product_of_reused(const OptChoice& c);
 void choose_unroll(OptChoice& c);
 void choose_unroll_of_bytes(OptChoice& c);
 void choose_upcast(OptChoice& c);
+void choose_rounds_in_flight(OptChoice& c);
+
+// choose_streams.cpp
+void choose_streams(OptChoice& c);
 
 // choose_tasks.cpp
 void choose_order(OptChoice& c);

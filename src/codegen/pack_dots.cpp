@@ -10,17 +10,20 @@ namespace smelt {
 
 namespace {
 
+Refs without(std::span<const Ref> ranges, Ref range) {
+  Refs out(ranges.begin(), ranges.end());
+  std::erase(out, range);
+  return out;
+}
+
 // A store of bytes side by side becomes one of words.
 Ref pack_store(Ref store) {
-  const auto packed = std::find_if(store->src.begin() + 3, store->src.end(),
-                                   [](Ref r) { return kind_of(r) == RangeKind::Packed; });
-  if (packed == store->src.end()) return store;
-  const Ref word = packed_bytes(store->src[2], *packed);
-  ENSURE(word, "a range is packed whose bytes make no words");
-  Refs src{store->src[0], substitute(store->src[1], {{*packed, constant(0)}}), word};
-  for (size_t i = 3; i < store->src.size(); ++i)
-    if (store->src[i] != *packed) src.push_back(store->src[i]);
-  return with_sources(store, std::move(src));
+  const StoreView s(store);
+  const Ref bytes = first_of_kind(s.ranges, RangeKind::Byte);
+  if (!bytes) return store;
+  const Ref word = packed_bytes(s.value, bytes);
+  ENSURE(word, "the bytes of a range make no words");
+  return make_store(s.buffer, substitute(s.offset, {{bytes, constant(0)}}), word, without(s.ranges, bytes));
 }
 
 }  // namespace
@@ -28,15 +31,13 @@ Ref pack_store(Ref store) {
 Refs pack_dots(const Refs& stores) {
   const auto pack = [](Ref, Ref n) {
     if (n->op != Op::ReduceSum) return n;
-    const auto packed = std::find_if(n->src.begin() + 1, n->src.end(),
-                                     [](Ref r) { return kind_of(r) == RangeKind::Packed; });
-    if (packed == n->src.end()) return n;
-    const Ref dot = packed_dot(n->src[0], *packed);
-    ENSURE(dot, "a range is packed whose products are not sums of bytes");
-    Refs src{dot};
-    for (size_t i = 1; i < n->src.size(); ++i)
-      if (n->src[i] != *packed) src.push_back(n->src[i]);
-    return src.size() == 1 ? dot : with_sources(n, std::move(src));
+    const ReduceView sum(n);
+    const Ref bytes = first_of_kind(sum.ranges, RangeKind::Byte);
+    if (!bytes) return n;
+    const Ref dot = packed_dot(sum.values[0], bytes);
+    ENSURE(dot, "the terms along a range are no products of bytes");
+    const Refs rest = without(sum.ranges, bytes);
+    return rest.empty() ? dot : make_reduce(Op::ReduceSum, n->dtype, {dot}, rest);
   };
   Refs out;
   for (Ref s : stores) out.push_back(pack_store(rebuild(s, pack)));

@@ -10,13 +10,10 @@ namespace {
 
 constexpr int64_t kEach = 0x01010101;  // times a byte: that byte four times
 
-bool is_byte(DType dtype) { return dtype == DType::U8 || dtype == DType::I8; }
 Ref word(int64_t value) { return constant(value, DType::U32); }
 Ref repeated(int64_t byte) { return word((byte & 255) * kEach); }
 
-Ref shifted(Op op, Ref x, Ref by) {
-  return is_const(by, 0) ? x : simplify(binary(op, x, cast(by, DType::U32)));
-}
+Ref shifted(Op op, Ref x, Ref by) { return is_const(by, 0) ? x : simplify(binary(op, x, cast(by, DType::U32))); }
 
 // Shifts move bits into the neighbouring byte: these are cut off unless they are known to be zero.
 class Packer {
@@ -67,8 +64,7 @@ class Packer {
     const Ref field = n->src[0];
     const auto mask = const_int(n->src[1]);
     if (mask && field->op == Op::Shr && field->dtype == DType::U8 && field->src[1]->min >= 0 &&
-        field->src[1]->max < 8 && !depends_on(field->src[1], range_) &&
-        (*mask & 255) <= 255 >> field->src[1]->max) {
+        field->src[1]->max < 8 && !depends_on(field->src[1], range_) && (*mask & 255) <= 255 >> field->src[1]->max) {
       const Ref x = pack(field->src[0]);
       return x ? binary(Op::And, shifted(Op::Shr, x, field->src[1]), repeated(*mask)) : Ref();
     }
@@ -84,8 +80,7 @@ class Packer {
 
   Ref shift_left(Ref n) {
     const Ref x = pack(n->src[0]), by = n->src[1];
-    if (!x || n->dtype != DType::U8 || depends_on(by, range_) || by->min < 0 || by->max > 7)
-      return Ref();
+    if (!x || n->dtype != DType::U8 || depends_on(by, range_) || by->min < 0 || by->max > 7) return Ref();
     const Ref moved = shifted(Op::Shl, x, by);
     if (n->src[0]->max << by->max <= 255) return moved;
     const auto amount = const_int(by);
@@ -110,8 +105,7 @@ class Packer {
     const Ref bit = n->src[0];
     if (bit->op != Op::And || !is_const(bit->src[1], 1) || bit->src[0]->op != Op::Shr) return Ref();
     const Ref x = bit->src[0]->src[0], at = bit->src[0]->src[1];
-    if (depends_on(x, range_) || at->op != Op::Cast || stride(at->src[0], range_) != 1)
-      return Ref();
+    if (depends_on(x, range_) || at->op != Op::Cast || stride(at->src[0], range_) != 1) return Ref();
     const Ref base = substitute(at->src[0], {{range_, constant(0)}});
     const Ref low = simplify(binary(Op::Shr, cast(x, DType::U32), cast(base, DType::U32)));
     return binary(Op::And, binary(Op::And, low, word(15)) * word(0x00204081), word(kEach));
@@ -124,8 +118,7 @@ class Packer {
 // The byte that was cast to I32, if its values lie in the range of `dtype`.
 Ref byte_of(Ref x, DType dtype) {
   if (x->op == Op::Const) {
-    const bool fits =
-        dtype == DType::U8 ? x->arg.i >= 0 && x->arg.i < 256 : x->arg.i >= -128 && x->arg.i < 128;
+    const bool fits = dtype == DType::U8 ? x->arg.i >= 0 && x->arg.i < 256 : x->arg.i >= -128 && x->arg.i < 128;
     return fits ? constant(x->arg.i, dtype) : Ref();
   }
   if (x->op != Op::Cast) return Ref();
@@ -146,9 +139,7 @@ Ref dot_of(Ref unsigned_side, Ref signed_side, Ref range) {
 
 }  // namespace
 
-Ref packed_bytes(Ref byte, Ref range) {
-  return is_const(range->src[0], 4) ? Packer(range).pack(byte) : Ref();
-}
+Ref packed_bytes(Ref byte, Ref range) { return is_const(range->src[0], 4) ? Packer(range).pack(byte) : Ref(); }
 
 Ref packed_dot(Ref term, Ref range) {
   if (term->dtype != DType::I32 || !is_const(range->src[0], 4)) return Ref();

@@ -7,6 +7,8 @@
 
 namespace smelt {
 
+inline bool is_byte(DType dtype) { return dtype == DType::U8 || dtype == DType::I8; }
+
 // sum over range of `term`, the product of an unsigned byte and a signed one, both cast to I32, as a Dot4; nothing
 // where the term is no such product or a side cannot be packed. REQUIRES: the range has size 4.
 Ref packed_dot(Ref term, Ref range);

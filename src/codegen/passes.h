@@ -1,6 +1,7 @@
 // The passes of codegen in running order; each is a function from the stores of a nest to the stores of a nest.
 #pragma once
 
+#include "base/machine.h"
 #include "graph/node.h"
 
 namespace smelt {
@@ -19,26 +20,36 @@ Refs split_ranges(const Refs& stores);
 // The other way round, for a nest whose divisions STAGE has taken away: loops that nothing divides become one again.
 Refs merge_ranges(Refs stores);
 
-// (options are applied here: opt.h)
+// 3. order_sums(): sums get the partial sums that options may put into lanes (sum_order.h).
 
-// 3. Factors that do not change in an inner reduction loop leave it.
+// 4. Factors that do not change in an inner reduction loop leave it.
 //      sum(d[b] * q[b, l] * x[b, l]; b, l)  ->  sum(d[b] * sum(q[b, l] * x[b, l]; l); b)
 Refs hoist_factors(const Refs& stores);
 
-// 4. Packed ranges (option DOT) become sums of products of four bytes at a time.
+// 5. A multiplication and the addition of its result become one operation, rounded once.
+//      x * y + z  ->  fma(x, y, z)
+Refs fuse_multiply_adds(const Refs& stores);
+
+// (options are applied here: opt.h. Nothing before them depends on them, nothing behind changes what is computed.)
+
+// 6. Byte ranges (option DOT) become sums of products of four bytes at a time.
 //      sum(cast(w[l * 4 + b]) * cast(x[l * 4 + b]); l, b)  ->  sum(dot4(0, word of w[l], word of x[l]); l)
 //    Those of stores (option PACK): one word is stored in place of four bytes.
 Refs pack_dots(const Refs& stores);
 
-// 5. Sums of these words over rows and lanes (option MATRIX) become products of small matrices.
+// 7. Sums of these words over rows and lanes (option MATRIX) become products of small matrices, whose operands lie
+// where
+//    the unit wants them: in memory, or in the registers of a warp.
 //      sum(dot4(0, w[l, lane], x[row, l]); l)  ->  matrix_row(matrix_dot(x, w), lane, row)
-Refs matrix_dots(const Refs& stores);
+//                                              ->  fragment_item(fragment_dot(words of x and w), row * 2 + column)
+Refs matrix_dots(const Refs& stores, const MatrixUnit& unit);
 
-// 6. Unroll ranges are written out: stores are repeated, reductions become sums of terms. Lane ranges leave the
-//    reductions, whose lanes are then combined by LaneReduce.
+// 8. Unroll ranges are written out: stores are repeated, reductions get several terms. Partial results are written
+//    out, too, as far as they are not lanes. Lane ranges leave the reductions, whose lanes are then combined by
+//    LaneReduce.
 Refs expand(const Refs& stores);
 
-// 7. Byte loads that lie a word apart in neighbouring lanes share word loads.
+// 9. Byte loads that lie a word apart in neighbouring lanes share word loads.
 Refs coalesce_loads(const Refs& stores);
 
 }  // namespace smelt

@@ -5,6 +5,10 @@
 // An instruction's result is named by its position in `code`. Values are scalars (lanes 1) or short vectors; where a
 // scalar meets a vector in one instruction the scalar is repeated. There is no other control flow than counted loops,
 // and no mutable state other than accumulators.
+//
+// A worker is one thread, whose values may be vectors, or a block of threads, whose values are scalars. The threads of
+// a block run the same instructions, loops included: only what they store may depend on which thread it is. They share
+// scratch memory, and a barrier stands wherever one reads what another has written.
 #pragma once
 
 #include <cstdint>
@@ -16,30 +20,43 @@
 namespace smelt {
 
 enum class Inst : uint8_t {
-  Value,   // an elementwise op, Const, or Lut of ops.def: `op`, `arg` as there; operands in `src`
-  Symbol,  // i64 launch value arg.i (position in `Program::symbols`)
-  Part,    // i64: which worker this is (arg.i = 0) or how many there are (arg.i = 1)
-  LaneIndex,  // <0, 1, ..., lanes - 1> of dtype
-  Buffer,     // pointer: argument arg.i of the launch
-  Scratch,    // pointer: byte arg.i of the worker's own scratch memory (64-byte aligned)
+  Value,        // an elementwise op, Const, or Lut of ops.def: `op`, `arg` as there; operands in `src`
+  Symbol,       // i64 launch value arg.i (position in `Program::symbols`), within arg.list = {min, max} if given
+  Part,         // i64: which worker this is (arg.i = 0) or how many there are (arg.i = 1, at most kMostParts)
+  LaneIndex,    // <0, 1, ..., lanes - 1> of dtype
+  ThreadIndex,  // i64 or i32: which thread of the block this is
+  Buffer,       // pointer: argument arg.i of the launch
+  Scratch,      // pointer: byte arg.i of the worker's own scratch memory (64-byte aligned), which its threads share
   // src {pointer, byte offset}; a scalar offset with lanes > 1 loads neighbouring elements, a vector offset gathers;
   // arg.i = 1: part of a stream. These loads keep their order, so that prefetchers see lines follow each other
   Load,
   // src {pointer, byte offset}: a hint that the line arg.i bytes ahead is read soon; it may lie outside of the buffer,
   // the offset itself only if arg.i is 0
   Prefetch,
-  Store,  // src {pointer, byte offset, value}; a scalar offset with a vector value stores neighbouring elements
+  // src {pointer, byte offset, value}; a scalar offset with a vector value stores neighbouring elements. In a block a
+  // fourth operand, a bool, says which threads store
+  Store,
   LaneReduce,  // src {vector}: all lanes combined to a scalar by `op` (ReduceSum: pairwise halves; ReduceMax)
+  Shuffle,     // src {value}: that of the thread of the same warp whose index differs in the bits arg.i
+  Barrier,     // no thread of the block goes on before all are here; what they stored before is seen behind it
   // src {pointer, byte offset of a, pointer, byte offset of b}: a product of matrices in memory, of the shape arg.list
   // (graph/matrix_shape.h), whose `lanes` these are
   MatrixDot,
   MatrixRow,  // src {matrix dot}: row arg.i of it, i32
-  Loop,       // src {begin, end}: i64 index running over [begin, end); empty when end <= begin
-  EndLoop,    // src {loop}
-  Acc,        // src {initial value}: a register that can change, of dtype x lanes
-  AccGet,     // src {acc}: its value now
-  AccSet,     // src {acc, value}
+  // src {words of a, words of b, sums so far or none}: a product of matrices in the registers of a warp, of the shape
+  // arg.list (graph/matrix_fragment.h)
+  FragmentDot,
+  FragmentItem,  // src {fragment dot}: sum arg.i of a thread, i32
+  // src {begin, end}: an index, i64 or i32 as they are, running over [begin, end); empty when end <= begin. Both lie
+  // within arg.list = {min, max} if given
+  Loop,
+  EndLoop,  // src {loop}
+  Acc,      // src {initial value}: a register that can change, of dtype x lanes
+  AccGet,   // src {acc}: its value now
+  AccSet,   // src {acc, value}
 };
+
+constexpr int kWarp = 32;  // threads that run in step and can read each other's values
 
 struct Instruction {
   Inst kind;
@@ -55,6 +72,8 @@ struct Program {
   std::vector<std::string> symbols;  // names of the launch values
   int buffers = 0;                   // number of buffer arguments
   int64_t scratch_bytes = 0;         // per worker
+  int threads = 1;                   // of a worker: 1, or a multiple of kWarp
+  int64_t tasks = 1;                 // that workers share out, at most
   std::vector<Instruction> code;
 };
 

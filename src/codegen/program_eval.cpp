@@ -1,10 +1,14 @@
 #include "codegen/program_eval.h"
 
 #include <cstring>
+#include <set>
 
 #include "base/ensure.h"
+#include "codegen/access_log.h"
+#include "codegen/known_bounds.h"
 #include "codegen/program_text.h"
 #include "codegen/program_verify.h"
+#include "graph/matrix_fragment.h"
 #include "graph/matrix_shape.h"
 #include "graph/scalar_math.h"
 
@@ -16,18 +20,20 @@ struct Lane {
   Scalar value;
   bool defined = true;
 };
+
+// A value in all lanes of a worker, or in all threads of a block; one if it is the same in all.
 using Lanes = std::vector<Lane>;
 
 class Evaluator {
  public:
-  Evaluator(const Program& program, std::span<const ByteSpan> buffers,
-            std::span<const int64_t> symbols, int64_t part, int64_t parts,
-            const EvalOptions& options)
+  Evaluator(const Program& program, std::span<const ByteSpan> buffers, std::span<const int64_t> symbols, int64_t part,
+            int64_t parts, const EvalOptions& options)
       : program_(program),
         buffers_(buffers),
         symbols_(symbols),
         part_{part, parts},
         options_(options),
+        bounds_(known_bounds(program)),
         values_(program.code.size()),
         nodes_(program.code.size()),
         ends_(program.code.size()),
@@ -37,26 +43,39 @@ class Evaluator {
       const Instruction& x = program.code[i];
       if (x.kind == Inst::Value) nodes_[i] = node_of(x);
       if (x.kind == Inst::LaneReduce) nodes_[i] = combine_node(x);
+      if (x.kind == Inst::Store) stored_.insert(memory_of(x).number);
       if (x.kind == Inst::EndLoop) ends_[static_cast<size_t>(x.src[0])] = i;
     }
   }
 
   Status run() {
     for (pc_ = 0; pc_ < program_.code.size(); ++pc_) {
+      const size_t at = pc_;
       std::string problem = step(program_.code[pc_]);
+      if (problem.empty()) problem = outside_of_bounds(at);
       if (!problem.empty())
-        return Error{"[eval] " + program_.name + ": " +
-                     print_instruction(program_, static_cast<int>(pc_)) + ": " + problem};
+        return Error{"[eval] " + program_.name + ": " + print_instruction(program_, static_cast<int>(at)) + ": " +
+                     problem};
     }
     return {};
   }
 
  private:
+  // Where a value is not what known_bounds() says of it, so that narrow indices may have wrapped.
+  std::string outside_of_bounds(size_t at) const {
+    const Instruction& x = program_.code[at];
+    const bool is_value = x.kind == Inst::Value || x.kind == Inst::Symbol || x.kind == Inst::Part;
+    if (!is_value || is_float(x.dtype)) return "";
+    for (const Lane& lane : values_[at])
+      if (lane.defined && (lane.value.i < bounds_[at].min || lane.value.i > bounds_[at].max))
+        return "it is " + std::to_string(lane.value.i) + ", and should lie within " + std::to_string(bounds_[at].min) +
+               " and " + std::to_string(bounds_[at].max);
+    return "";
+  }
+
   // --- elementwise ops: the definitions of scalar_math.h, applied to each lane
 
-  DType working(DType dtype) const {
-    return dtype == DType::F32 && !options_.round_f32 ? DType::F64 : dtype;
-  }
+  DType working(DType dtype) const { return dtype == DType::F32 && !options_.round_f32 ? DType::F64 : dtype; }
 
   Node node_of(const Instruction& x) const {
     bool keeps_bits = x.op == Op::Bitcast;  // there the size of the dtype matters
@@ -72,8 +91,7 @@ class Evaluator {
   Node combine_node(const Instruction& x) const {
     DType dtype = working(x.dtype);
     Ref operand = is_float(dtype) ? constant_f(0, dtype) : constant(0, dtype);
-    return {
-        .op = x.op == Op::ReduceMax ? Op::Max : Op::Add, .dtype = dtype, .src = {operand, operand}};
+    return {.op = x.op == Op::ReduceMax ? Op::Max : Op::Add, .dtype = dtype, .src = {operand, operand}};
   }
 
   static Lane apply(const Node& node, std::span<const Lane> operands) {
@@ -90,15 +108,20 @@ class Evaluator {
     return result ? Lane{*result} : Lane{.defined = false};
   }
 
-  static const Lane& lane_of(const Lanes& lanes, size_t i) {
-    return lanes.size() == 1 ? lanes[0] : lanes[i];
+  static const Lane& lane_of(const Lanes& lanes, size_t i) { return lanes.size() == 1 ? lanes[0] : lanes[i]; }
+
+  // Threads go step by step together, so a value that differs among them is one of as many lanes.
+  size_t width(const Instruction& x) const {
+    size_t width = static_cast<size_t>(x.lanes);
+    for (size_t k = 0; k < x.src.size(); ++k) width = std::max(width, operand(x, k).size());
+    return width;
   }
 
   std::string value(const Instruction& x) {
-    Lanes& result = fresh(x.lanes);
+    Lanes& result = fresh(width(x));
     if (x.op == Op::Const) {
-      Scalar constant = is_float(x.dtype) ? Scalar{.f = round_to(x.arg.f, x.dtype)}
-                                          : Scalar{.i = wrap(x.arg.i, x.dtype)};
+      Scalar constant =
+          is_float(x.dtype) ? Scalar{.f = round_to(x.arg.f, x.dtype)} : Scalar{.i = wrap(x.arg.i, x.dtype)};
       result.assign(result.size(), Lane{constant});
       return "";
     }
@@ -107,10 +130,16 @@ class Evaluator {
       for (size_t k = 0; k < x.src.size(); ++k) operands[k] = lane_of(operand(x, k), i);
       // A division by zero stops the machine even where nobody uses the quotient.
       bool divides = (x.op == Op::Div || x.op == Op::Mod) && !is_float(x.dtype);
-      if (divides && operands[1].defined && operands[1].value.i <= 0)
-        return "divides by a number that is not positive";
+      if (divides && operands[1].defined && operands[1].value.i <= 0) return "divides by a number that is not positive";
       result[i] = apply(nodes_[pc_], std::span<const Lane>(operands, x.src.size()));
     }
+    return "";
+  }
+
+  std::string shuffle(const Instruction& x) {
+    const Lanes& from = operand(x, 0);
+    Lanes& result = fresh(threads());
+    for (size_t i = 0; i < result.size(); ++i) result[i] = lane_of(from, i ^ static_cast<size_t>(x.arg.i));
     return "";
   }
 
@@ -138,14 +167,28 @@ class Evaluator {
     ByteSpan bytes;
     int64_t base = 0;  // of the pointer within `bytes`
     std::string name;
+    size_t number = 0;  // of the buffer; scratch comes first
     bool is_scratch = false;
   };
 
   Memory memory_of(const Instruction& x, size_t pointer_operand = 0) {
     const Instruction& pointer = program_.code[static_cast<size_t>(x.src[pointer_operand])];
-    if (pointer.kind == Inst::Scratch) return {scratch_, pointer.arg.i, "scratch", true};
-    return {buffers_[static_cast<size_t>(pointer.arg.i)], 0,
-            "buffer " + std::to_string(pointer.arg.i)};
+    if (pointer.kind == Inst::Scratch) return {scratch_, pointer.arg.i, "scratch", 0, true};
+    const auto number = static_cast<size_t>(pointer.arg.i);
+    return {buffers_[number], 0, "buffer " + std::to_string(number), number + 1};
+  }
+
+  // What happens to these bytes, in a block: by one thread, or where all do the same by all of them.
+  std::string log_read(const Memory& memory, size_t at, size_t size, size_t thread, size_t width) {
+    if (!is_block() || !stored_.contains(memory.number)) return "";
+    const std::string problem =
+        log_.read(memory.number, at, size, width == 1 ? AccessLog::kAll : static_cast<int>(thread));
+    return problem.empty() ? "" : memory.name + ": " + problem;
+  }
+  std::string log_write(const Memory& memory, size_t at, size_t size, size_t thread) {
+    if (!is_block()) return "";
+    const std::string problem = log_.write(memory.number, at, size, static_cast<int>(thread));
+    return problem.empty() ? "" : memory.name + ": " + problem;
   }
 
   // Where lane i of a load or store begins in `memory`; the problem if it is not all inside.
@@ -154,11 +197,11 @@ class Evaluator {
     const Lane& offset = lane_of(offsets, i);
     if (!offset.defined) return "the offset is undefined";
     int64_t size = size_of(x.dtype), begin = memory.base + offset.value.i;
-    if (offsets.size() == 1) begin += static_cast<int64_t>(i) * size;
+    if (offsets.size() == 1 && !is_block()) begin += static_cast<int64_t>(i) * size;
     auto limit = static_cast<int64_t>(memory.bytes.size());
     if (begin < 0 || begin > limit - size)
-      return "lane " + std::to_string(i) + " at byte " + std::to_string(begin) + " is outside of " +
-             memory.name + ", which has " + std::to_string(limit) + " bytes";
+      return "lane " + std::to_string(i) + " at byte " + std::to_string(begin) + " is outside of " + memory.name +
+             ", which has " + std::to_string(limit) + " bytes";
     *at = static_cast<size_t>(begin);
     return "";
   }
@@ -171,12 +214,13 @@ class Evaluator {
 
   std::string load(const Instruction& x) {
     Memory memory = memory_of(x);
-    Lanes& result = fresh(x.lanes);
+    Lanes& result = fresh(width(x));
     auto size = static_cast<size_t>(size_of(x.dtype));
     for (size_t i = 0, at = 0; i < result.size(); ++i) {
       if (std::string problem = locate(x, memory, i, &at); !problem.empty()) return problem;
       if (memory.is_scratch && !was_written(at, size))
         return "scratch byte " + std::to_string(at) + " is read before it is written";
+      if (std::string problem = log_read(memory, at, size, i, result.size()); !problem.empty()) return problem;
       uint64_t bits = 0;
       std::memcpy(&bits, memory.bytes.data() + at, size);
       result[i] = {from_bits(bits, x.dtype)};
@@ -187,14 +231,19 @@ class Evaluator {
   std::string store(const Instruction& x) {
     Memory memory = memory_of(x);
     auto size = static_cast<size_t>(size_of(x.dtype));
-    for (size_t i = 0, at = 0; i < static_cast<size_t>(x.lanes); ++i) {
+    for (size_t i = 0, at = 0; i < (is_block() ? threads() : static_cast<size_t>(x.lanes)); ++i) {
+      if (x.src.size() == 4) {
+        const Lane& predicate = lane_of(operand(x, 3), i);
+        if (!predicate.defined) return "the predicate is undefined";
+        if (!predicate.value.i) continue;
+      }
       if (std::string problem = locate(x, memory, i, &at); !problem.empty()) return problem;
+      if (std::string problem = log_write(memory, at, size, i); !problem.empty()) return problem;
       const Lane& lane = lane_of(operand(x, 2), i);
       if (!lane.defined) return "the value of lane " + std::to_string(i) + " is undefined";
       uint64_t bits = to_bits(lane.value, x.dtype);
       std::memcpy(memory.bytes.data() + at, &bits, size);
-      if (memory.is_scratch)
-        std::fill_n(scratch_written_.begin() + static_cast<std::ptrdiff_t>(at), size, true);
+      if (memory.is_scratch) std::fill_n(scratch_written_.begin() + static_cast<std::ptrdiff_t>(at), size, true);
     }
     return "";
   }
@@ -236,9 +285,52 @@ class Evaluator {
 
   std::string matrix_row(const Instruction& x) {
     const Lanes product = operand(x, 0);
-    Lanes& result = fresh(x.lanes);
-    for (size_t i = 0; i < result.size(); ++i)
-      result[i] = product[static_cast<size_t>(x.arg.i) * result.size() + i];
+    Lanes& result = fresh(static_cast<size_t>(x.lanes));
+    for (size_t i = 0; i < result.size(); ++i) result[i] = product[static_cast<size_t>(x.arg.i) * result.size() + i];
+    return "";
+  }
+
+  // Each warp by itself: what its threads have makes two matrices, and each gets the sums that are its own.
+  std::string fragment_dot(const Instruction& x) {
+    const FragmentShape shape = fragment_shape(x.arg.list);
+    const auto a_words = static_cast<size_t>(shape.a_words()), b_words = static_cast<size_t>(shape.b_words()),
+               sums = static_cast<size_t>(shape.sums()), row_blocks = static_cast<size_t>(shape.row_blocks()),
+               words = static_cast<size_t>(shape.words());
+    Lanes result(threads() * sums, Lane{Scalar{.i = 0}});
+    for (size_t warp = 0; warp < threads(); warp += kWarp) {
+      std::vector<Lane> a(static_cast<size_t>(shape.m) * words), b(static_cast<size_t>(shape.n) * words);
+      for (size_t t = 0; t < kWarp; ++t) {
+        const size_t group = t / kFragmentPlaces, place = t % kFragmentPlaces;
+        for (size_t r = 0; r < a_words; ++r)
+          a[(group + kFragmentGroups * (r % row_blocks)) * words + place + kFragmentPlaces * (r / row_blocks)] =
+              lane_of(operand(x, r), warp + t);
+        for (size_t r = 0; r < b_words; ++r)
+          b[group * words + place + kFragmentPlaces * r] = lane_of(operand(x, a_words + r), warp + t);
+      }
+      for (size_t t = 0; t < kWarp; ++t)
+        for (size_t r = 0; r < sums; ++r) {
+          const size_t row = t / kFragmentPlaces + kFragmentGroups * (r / 2),
+                       column = 2 * (t % kFragmentPlaces) + r % 2;
+          Lane& sum = result[(warp + t) * sums + r];
+          if (x.src.size() > a_words + b_words) sum = lane_of(operand(x, a_words + b_words + r), warp + t);
+          for (size_t k = 0; k < words; ++k) {
+            const Lane &left = a[row * words + k], &right = b[column * words + k];
+            sum.defined = sum.defined && left.defined && right.defined;
+            if (sum.defined)
+              sum.value = shape.a_is_signed ? dot4(sum.value.i, right.value.i, left.value.i)
+                                            : dot4(sum.value.i, left.value.i, right.value.i);
+          }
+        }
+    }
+    values_[pc_] = std::move(result);
+    return "";
+  }
+
+  std::string fragment_item(const Instruction& x) {
+    const Lanes product = operand(x, 0);
+    Lanes& result = fresh(threads());
+    const size_t sums = product.size() / threads();
+    for (size_t t = 0; t < threads(); ++t) result[t] = product[t * sums + static_cast<size_t>(x.arg.i)];
     return "";
   }
 
@@ -247,6 +339,13 @@ class Evaluator {
   std::string begin_loop(const Instruction& x) {
     const Lane &begin = operand(x, 0)[0], &end = operand(x, 1)[0];
     if (!begin.defined || !end.defined) return "a bound is undefined";
+    for (size_t k = 0; k < 2; ++k)
+      for (const Lane& other : operand(x, k))
+        if (!other.defined || other.value.i != operand(x, k)[0].value.i)
+          return "threads diverge: a bound differs among them";
+    for (const Lane* bound : {&begin, &end})
+      if (!x.arg.list.empty() && (bound->value.i < x.arg.list[0] || bound->value.i > x.arg.list[1]))
+        return "a bound is outside of what it is said to be within";
     values_[pc_] = {begin};
     if (begin.value.i >= end.value.i) pc_ = ends_[pc_];
     return "";
@@ -261,27 +360,28 @@ class Evaluator {
 
   std::string set(size_t acc, const Lanes& lanes) {
     Lanes& variable = values_[acc];
-    variable.resize(static_cast<size_t>(program_.code[acc].lanes));
+    variable.resize(std::max(static_cast<size_t>(program_.code[acc].lanes), lanes.size()));
     for (size_t i = 0; i < variable.size(); ++i) variable[i] = lane_of(lanes, i);
     return "";
   }
 
   // --- one instruction
 
-  const Lanes& operand(const Instruction& x, size_t k) const {
-    return values_[static_cast<size_t>(x.src[k])];
-  }
+  const Lanes& operand(const Instruction& x, size_t k) const { return values_[static_cast<size_t>(x.src[k])]; }
 
-  Lanes& fresh(int lanes) {
-    values_[pc_].assign(static_cast<size_t>(lanes), Lane{});
+  bool is_block() const { return program_.threads > 1; }
+  size_t threads() const { return static_cast<size_t>(program_.threads); }
+
+  Lanes& fresh(size_t lanes) {
+    values_[pc_].assign(lanes, Lane{});
     return values_[pc_];
   }
   std::string integer(int64_t value) {
     values_[pc_] = {Lane{{.i = value}}};
     return "";
   }
-  std::string lane_index(const Instruction& x) {
-    Lanes& result = fresh(x.lanes);
+  std::string index(size_t lanes) {
+    Lanes& result = fresh(lanes);
     for (size_t i = 0; i < result.size(); ++i) result[i].value.i = static_cast<int64_t>(i);
     return "";
   }
@@ -291,15 +391,20 @@ class Evaluator {
       case Inst::Value: return value(x);
       case Inst::Symbol: return integer(symbols_[static_cast<size_t>(x.arg.i)]);
       case Inst::Part: return integer(part_[x.arg.i]);
-      case Inst::LaneIndex: return lane_index(x);
+      case Inst::LaneIndex: return index(static_cast<size_t>(x.lanes));
+      case Inst::ThreadIndex: return index(threads());
       case Inst::Buffer:
       case Inst::Scratch: return "";
       case Inst::Load: return load(x);
       case Inst::Prefetch: return "";
       case Inst::Store: return store(x);
       case Inst::LaneReduce: return lane_reduce(x);
+      case Inst::Shuffle: return shuffle(x);
+      case Inst::Barrier: log_.barrier(); return "";
       case Inst::MatrixDot: return matrix_dot(x);
       case Inst::MatrixRow: return matrix_row(x);
+      case Inst::FragmentDot: return fragment_dot(x);
+      case Inst::FragmentItem: return fragment_item(x);
       case Inst::Loop: return begin_loop(x);
       case Inst::EndLoop: return end_loop(x);
       case Inst::Acc: return set(pc_, operand(x, 0));
@@ -315,25 +420,25 @@ class Evaluator {
   int64_t part_[2];
   const EvalOptions& options_;
 
-  std::vector<Lanes> values_;  // by position; of an Acc its value now
-  std::vector<Node> nodes_;    // by position: what to apply to each lane
-  std::vector<size_t> ends_;   // by position of a loop: its EndLoop
+  const std::vector<Bounds> bounds_;  // by position
+  std::vector<Lanes> values_;         // by position; of an Acc its value now
+  std::vector<Node> nodes_;           // by position: what to apply to each lane
+  std::vector<size_t> ends_;          // by position of a loop: its EndLoop
   std::vector<std::byte> scratch_;
   std::vector<bool> scratch_written_;
+  std::set<size_t> stored_;  // memories that are written to, by number: what is only read meets nobody
+  AccessLog log_;
   size_t pc_ = 0;
 };
 
 }  // namespace
 
-Status evaluate(const Program& program, std::span<const ByteSpan> buffers,
-                std::span<const int64_t> symbols, int64_t part, int64_t parts,
-                const EvalOptions& options) {
+Status evaluate(const Program& program, std::span<const ByteSpan> buffers, std::span<const int64_t> symbols,
+                int64_t part, int64_t parts, const EvalOptions& options) {
   std::string problem = problem_of(program);
   ENSURE(problem.empty(), "[eval] " + program.name + ": " + problem);
-  ENSURE(static_cast<int>(buffers.size()) == program.buffers,
-         "[eval] " + program.name + ": number of buffers");
-  ENSURE(symbols.size() == program.symbols.size(),
-         "[eval] " + program.name + ": number of symbols");
+  ENSURE(static_cast<int>(buffers.size()) == program.buffers, "[eval] " + program.name + ": number of buffers");
+  ENSURE(symbols.size() == program.symbols.size(), "[eval] " + program.name + ": number of symbols");
   return Evaluator(program, buffers, symbols, part, parts, options).run();
 }
 

@@ -2,6 +2,7 @@
 
 #include <charconv>
 
+#include "graph/matrix_fragment.h"
 #include "graph/matrix_shape.h"
 #include "graph/scalar_math.h"
 
@@ -16,14 +17,19 @@ std::string_view word_of(Inst kind) {
     case Inst::Symbol: return "symbol";
     case Inst::Part: return "part";
     case Inst::LaneIndex: return "lane_index";
+    case Inst::ThreadIndex: return "thread_index";
     case Inst::Buffer: return "buffer";
     case Inst::Scratch: return "scratch";
     case Inst::Load: return "load";
     case Inst::Prefetch: return "prefetch";
     case Inst::Store: return "store";
     case Inst::LaneReduce: return "lanes";
+    case Inst::Shuffle: return "shuffle";
+    case Inst::Barrier: return "barrier";
     case Inst::MatrixDot: return "matrix_dot";
     case Inst::MatrixRow: return "row";
+    case Inst::FragmentDot: return "fragment_dot";
+    case Inst::FragmentItem: return "item";
     case Inst::Loop: return "loop";
     case Inst::EndLoop: return "end";
     case Inst::Acc: return "acc";
@@ -36,9 +42,8 @@ std::string_view word_of(Inst kind) {
 // The shortest digits that give the same number back.
 std::string float_text(double value, DType dtype) {
   char text[40];
-  char* end = dtype == DType::F64
-                  ? std::to_chars(text, text + sizeof text, value).ptr
-                  : std::to_chars(text, text + sizeof text, static_cast<float>(value)).ptr;
+  char* end = dtype == DType::F64 ? std::to_chars(text, text + sizeof text, value).ptr
+                                  : std::to_chars(text, text + sizeof text, static_cast<float>(value)).ptr;
   return std::string(text, end);
 }
 
@@ -53,8 +58,15 @@ std::string matrix_text(const Instruction& x) {
   if (!is_matrix_shape(x.arg.list)) return list_text(x.arg.list);
   const MatrixShape s = matrix_shape(x.arg.list);
   const auto text = [](int64_t n) { return std::to_string(n); };
-  return text(s.rows) + "x" + text(4 * s.words) + "x" + text(s.lanes) +
-         (s.a_is_signed ? " su " : " us ") + list_text({s.a_stride, s.b_stride});
+  return text(s.rows) + "x" + text(4 * s.words) + "x" + text(s.lanes) + (s.a_is_signed ? " su " : " us ") +
+         list_text({s.a_stride, s.b_stride});
+}
+
+std::string fragment_text(const Instruction& x) {
+  if (!is_fragment_shape(x.arg.list)) return list_text(x.arg.list);
+  const FragmentShape s = fragment_shape(x.arg.list);
+  return "m" + std::to_string(s.m) + "n" + std::to_string(s.n) + "k" + std::to_string(s.k) +
+         (s.a_is_signed ? " su" : " us");
 }
 
 std::string symbol_text(const Program& program, int64_t index) {
@@ -69,8 +81,11 @@ std::string argument_text(const Program& program, const Instruction& x) {
     case Inst::Part: return x.arg.i == 0 ? "index" : "count";
     case Inst::Buffer:
     case Inst::MatrixRow:
+    case Inst::FragmentItem:
     case Inst::Scratch: return std::to_string(x.arg.i);
     case Inst::MatrixDot: return matrix_text(x);
+    case Inst::FragmentDot: return fragment_text(x);
+    case Inst::Shuffle: return "xor " + std::to_string(x.arg.i);
     case Inst::Load: return x.arg.i ? "stream" : "";
     case Inst::Prefetch: return x.arg.i ? "ahead " + std::to_string(x.arg.i) : "";
     case Inst::Value:
@@ -82,7 +97,7 @@ std::string argument_text(const Program& program, const Instruction& x) {
 }
 
 bool has_result(Inst kind) {
-  return kind != Inst::Store && kind != Inst::Prefetch && kind != Inst::EndLoop &&
+  return kind != Inst::Store && kind != Inst::Prefetch && kind != Inst::Barrier && kind != Inst::EndLoop &&
          kind != Inst::AccSet;
 }
 
@@ -111,6 +126,7 @@ std::string print(const Program& program) {
     for (size_t i = 0; i < program.symbols.size(); ++i) text += (i ? "," : "") + program.symbols[i];
   }
   if (program.scratch_bytes > 0) text += " scratch=" + std::to_string(program.scratch_bytes);
+  if (program.threads > 1) text += " threads=" + std::to_string(program.threads);
   text += "\n";
   size_t depth = 1;
   for (size_t i = 0; i < program.code.size(); ++i) {

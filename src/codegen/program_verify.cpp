@@ -4,13 +4,14 @@
 #include <cctype>
 
 #include "codegen/program_text.h"
+#include "graph/matrix_fragment.h"
 #include "graph/matrix_shape.h"
 
 namespace smelt {
 namespace {
 
 bool has_value(Inst kind) {
-  return kind != Inst::Store && kind != Inst::Prefetch && kind != Inst::EndLoop &&
+  return kind != Inst::Store && kind != Inst::Prefetch && kind != Inst::Barrier && kind != Inst::EndLoop &&
          kind != Inst::AccSet;
 }
 bool is_pointer(Inst kind) { return kind == Inst::Buffer || kind == Inst::Scratch; }
@@ -22,11 +23,12 @@ class Verifier {
 
   std::string run() {
     if (!is_name(program_.name)) return "name '" + program_.name + "' is not an identifier";
+    if (program_.threads != 1 && (program_.threads < kWarp || program_.threads % kWarp != 0))
+      return "a block of " + std::to_string(program_.threads) + " threads is not one of whole warps";
     for (size_t i = 0; i < program_.code.size(); ++i) {
       const Instruction& x = program_.code[i];
       std::string problem = check(static_cast<int>(i), x);
-      if (!problem.empty())
-        return print_instruction(program_, static_cast<int>(i)) + ": " + problem;
+      if (!problem.empty()) return print_instruction(program_, static_cast<int>(i)) + ": " + problem;
       enter(static_cast<int>(i), x);
     }
     return open_.empty() ? "" : "loop %" + std::to_string(open_.back()) + " has no end";
@@ -39,9 +41,7 @@ class Verifier {
            std::all_of(name.begin(), name.end(), is_letter);
   }
 
-  const Instruction& code(int position) const {
-    return program_.code[static_cast<size_t>(position)];
-  }
+  const Instruction& code(int position) const { return program_.code[static_cast<size_t>(position)]; }
   DType dtype(const Instruction& x, size_t src) const { return code(x.src[src]).dtype; }
   int lanes(const Instruction& x, size_t src) const { return code(x.src[src]).lanes; }
 
@@ -64,8 +64,7 @@ class Verifier {
       std::string name = "%" + std::to_string(src);
       if (src < 0 || src >= position) return name + " is not an earlier instruction";
       if (!has_value(code(src).kind)) return name + " has no value";
-      if (x.kind != Inst::EndLoop && !in_scope(src))
-        return name + " belongs to a loop that has ended";
+      if (x.kind != Inst::EndLoop && !in_scope(src)) return name + " belongs to a loop that has ended";
     }
     return "";
   }
@@ -74,11 +73,14 @@ class Verifier {
 
   std::string check(int position, const Instruction& x) const {
     if (x.lanes < 1) return "lanes must be positive";
+    if (x.lanes > 1 && is_block()) return "the values of threads are scalars";
     std::string problem = check_operands(position, x);
     if (problem.empty()) problem = check_count(x);
     if (problem.empty()) problem = check_kinds(x);
     return problem.empty() ? check_kind(x) : problem;
   }
+
+  bool is_block() const { return program_.threads > 1; }
 
   static int operand_count(const Instruction& x) {
     switch (x.kind) {
@@ -86,10 +88,14 @@ class Verifier {
       case Inst::Symbol:
       case Inst::Part:
       case Inst::LaneIndex:
+      case Inst::ThreadIndex:
       case Inst::Buffer:
+      case Inst::Barrier:
       case Inst::Scratch: return 0;
       case Inst::LaneReduce:
+      case Inst::Shuffle:
       case Inst::MatrixRow:
+      case Inst::FragmentItem:
       case Inst::EndLoop:
       case Inst::Acc:
       case Inst::AccGet: return 1;
@@ -99,13 +105,15 @@ class Verifier {
       case Inst::AccSet: return 2;
       case Inst::Store: return 3;
       case Inst::MatrixDot: return 4;
+      case Inst::FragmentDot: return static_cast<int>(x.src.size());  // check_fragment_dot() counts them
     }
     return -1;
   }
 
-  static std::string check_count(const Instruction& x) {
+  std::string check_count(const Instruction& x) const {
     int wanted = operand_count(x);
     if (static_cast<int>(x.src.size()) == wanted) return "";
+    if (x.kind == Inst::Store && x.src.size() == 4 && is_block()) return "";
     return std::to_string(wanted) + " operands are wanted";
   }
 
@@ -113,17 +121,15 @@ class Verifier {
   std::string check_kinds(const Instruction& x) const {
     for (size_t i = 0; i < x.src.size(); ++i) {
       Inst kind = code(x.src[i]).kind;
-      bool wants_pointer =
-          ((x.kind == Inst::Load || x.kind == Inst::Prefetch || x.kind == Inst::Store) && i == 0) ||
-          (x.kind == Inst::MatrixDot && i % 2 == 0);
+      bool wants_pointer = ((x.kind == Inst::Load || x.kind == Inst::Prefetch || x.kind == Inst::Store) && i == 0) ||
+                           (x.kind == Inst::MatrixDot && i % 2 == 0);
       bool wants_acc = (x.kind == Inst::AccGet || x.kind == Inst::AccSet) && i == 0;
-      if (is_pointer(kind) != wants_pointer)
-        return wants_pointer ? "no pointer" : "a pointer is not a value";
-      if ((kind == Inst::Acc) != wants_acc)
-        return wants_acc ? "no accumulator" : "an accumulator is read by get";
+      if (is_pointer(kind) != wants_pointer) return wants_pointer ? "no pointer" : "a pointer is not a value";
+      if ((kind == Inst::Acc) != wants_acc) return wants_acc ? "no accumulator" : "an accumulator is read by get";
       if ((kind == Inst::MatrixDot) != (x.kind == Inst::MatrixRow))
-        return x.kind == Inst::MatrixRow ? "no product of matrices"
-                                         : "a product of matrices is read by row";
+        return x.kind == Inst::MatrixRow ? "no product of matrices" : "a product of matrices is read by row";
+      if ((kind == Inst::FragmentDot) != (x.kind == Inst::FragmentItem))
+        return x.kind == Inst::FragmentItem ? "no product of fragments" : "a product of fragments is read by item";
     }
     return "";
   }
@@ -131,30 +137,32 @@ class Verifier {
   std::string check_kind(const Instruction& x) const {
     switch (x.kind) {
       case Inst::Value: return check_value(x);
-      case Inst::Symbol:
-        return within(x.arg.i, static_cast<int64_t>(program_.symbols.size()), "symbols");
+      case Inst::Symbol: return within(x.arg.i, static_cast<int64_t>(program_.symbols.size()), "symbols");
       case Inst::Part: return within(x.arg.i, 2, "part values");
       case Inst::LaneIndex: return is_int(x.dtype) ? "" : "not an integer";
+      case Inst::ThreadIndex: return is_index(x.dtype) ? in_block() : "the index of a thread is i64 or i32";
       case Inst::Buffer: return within(x.arg.i, program_.buffers, "buffers");
       case Inst::Scratch: return within(x.arg.i, program_.scratch_bytes, "scratch bytes");
       case Inst::Load: return check_offset(x);
-      case Inst::Prefetch:
-        return dtype(x, 1) == DType::I64 && lanes(x, 1) == 1 ? "" : "one i64 offset is wanted";
+      case Inst::Prefetch: return dtype(x, 1) == DType::I64 && lanes(x, 1) == 1 ? "" : "one i64 offset is wanted";
       case Inst::Store: return check_store(x);
       case Inst::LaneReduce: return check_lane_reduce(x);
+      case Inst::Shuffle: return check_shuffle(x);
+      case Inst::Barrier: return in_block();
       case Inst::MatrixDot: return check_matrix_dot(x);
       case Inst::MatrixRow: return check_matrix_row(x);
+      case Inst::FragmentDot: return check_fragment_dot(x);
+      case Inst::FragmentItem: return check_fragment_item(x);
       case Inst::Loop: return check_loop(x);
-      case Inst::EndLoop:
-        return !open_.empty() && x.src[0] == open_.back() ? "" : "not the innermost loop";
+      case Inst::EndLoop: return !open_.empty() && x.src[0] == open_.back() ? "" : "not the innermost loop";
       case Inst::Acc: return same(x, x, 0);
-      case Inst::AccGet:
-        return lanes(x, 0) == x.lanes ? same(x, x, 0) : "the accumulator has other lanes";
+      case Inst::AccGet: return lanes(x, 0) == x.lanes ? same(x, x, 0) : "the accumulator has other lanes";
       case Inst::AccSet: return same(code(x.src[0]), x, 1);
     }
     return "";
   }
 
+  static bool is_index(DType dtype) { return dtype == DType::I64 || dtype == DType::I32; }
   static std::string within(int64_t index, int64_t count, const std::string& what) {
     return index >= 0 && index < count ? "" : "there are " + std::to_string(count) + " " + what;
   }
@@ -166,31 +174,32 @@ class Verifier {
   }
   std::string fits(const Instruction& wanted, const Instruction& user, size_t src) const {
     int count = lanes(user, src);
-    return count == 1 || count == wanted.lanes
-               ? ""
-               : operand(user, src) + " has " + std::to_string(count) + " lanes";
+    return count == 1 || count == wanted.lanes ? "" : operand(user, src) + " has " + std::to_string(count) + " lanes";
   }
-  static std::string operand(const Instruction& x, size_t src) {
-    return "operand %" + std::to_string(x.src[src]);
-  }
+  static std::string operand(const Instruction& x, size_t src) { return "operand %" + std::to_string(x.src[src]); }
 
   std::string check_offset(const Instruction& x) const {
     if (x.dtype == DType::Void) return "no dtype";
     return is_int(dtype(x, 1)) ? fits(x, x, 1) : operand(x, 1) + " is not an integer";
   }
   std::string check_store(const Instruction& x) const {
+    if (x.src.size() == 4 && dtype(x, 3) != DType::Bool) return operand(x, 3) + " is not a bool";
     std::string problem = check_offset(x);
     return problem.empty() ? same(x, x, 2) : problem;
+  }
+  std::string in_block() const { return is_block() ? "" : "a worker has one thread"; }
+  std::string check_shuffle(const Instruction& x) const {
+    if (x.arg.i < 1 || x.arg.i >= kWarp) return "a warp has " + std::to_string(kWarp) + " threads";
+    if (size_of(x.dtype) != 4) return "values of 4 bytes are wanted";
+    return dtype(x, 0) == x.dtype ? in_block() : operand(x, 0) + " has another dtype";
   }
   std::string check_lane_reduce(const Instruction& x) const {
     if (x.op != Op::ReduceSum && x.op != Op::ReduceMax) return "not a reduction of lanes";
     if (x.dtype == DType::Bool) return "arithmetic on bool";
-    return dtype(x, 0) == x.dtype && x.lanes == 1 ? ""
-                                                  : "the result is one lane of the operand's dtype";
+    return dtype(x, 0) == x.dtype && x.lanes == 1 ? "" : "the result is one lane of the operand's dtype";
   }
   std::string check_matrix_dot(const Instruction& x) const {
-    if (!is_matrix_shape(x.arg.list) || matrix_shape(x.arg.list).lanes != x.lanes)
-      return "no shape";
+    if (!is_matrix_shape(x.arg.list) || matrix_shape(x.arg.list).lanes != x.lanes) return "no shape";
     for (size_t i : {1, 3})
       if (dtype(x, i) != DType::I64 || lanes(x, i) != 1) return "one i64 offset each is wanted";
     return x.dtype == DType::I32 ? "" : "sums of bytes are i32";
@@ -200,11 +209,24 @@ class Verifier {
     if (x.dtype != DType::I32 || x.lanes != product.lanes) return "the product has other elements";
     return within(x.arg.i, matrix_shape(product.arg.list).rows, "rows");
   }
+  std::string check_fragment_dot(const Instruction& x) const {
+    if (!is_fragment_shape(x.arg.list)) return "no shape";
+    const FragmentShape shape = fragment_shape(x.arg.list);
+    const auto count = static_cast<int64_t>(x.src.size()), words = shape.a_words() + shape.b_words();
+    if (count != words && count != words + shape.sums()) return std::to_string(words) + " words are wanted";
+    for (size_t i = 0; i < x.src.size(); ++i)
+      if (dtype(x, i) != (static_cast<int64_t>(i) < words ? DType::U32 : DType::I32))
+        return operand(x, i) + " has another dtype";
+    return x.dtype == DType::I32 ? in_block() : "sums of bytes are i32";
+  }
+  std::string check_fragment_item(const Instruction& x) const {
+    if (x.dtype != DType::I32) return "sums of bytes are i32";
+    return within(x.arg.i, fragment_shape(code(x.src[0]).arg.list).sums(), "sums");
+  }
   std::string check_loop(const Instruction& x) const {
-    bool is_index = x.dtype == DType::I64 && x.lanes == 1;
-    for (size_t i = 0; i < 2; ++i)
-      is_index = is_index && dtype(x, i) == DType::I64 && lanes(x, i) == 1;
-    return is_index ? "" : "the bounds and the index of a loop are single i64";
+    bool typed = is_index(x.dtype) && x.lanes == 1;
+    for (size_t i = 0; i < 2; ++i) typed = typed && dtype(x, i) == x.dtype && lanes(x, i) == 1;
+    return typed ? "" : "the bounds and the index of a loop are single i64, or single i32";
   }
 
   // --- elementwise ops
@@ -216,20 +238,16 @@ class Verifier {
       case Op::Const: return x.dtype == DType::Void ? "no dtype" : "";
       case Op::Cast: return x.dtype == DType::Void ? "no dtype" : "";
       case Op::Bitcast: return size_of(dtype(x, 0)) == size_of(x.dtype) ? "" : "sizes differ";
-      case Op::Lut:
-        return is_int(dtype(x, 0)) && !x.arg.list.empty() ? ""
-                                                          : "a table and an integer are wanted";
+      case Op::Lut: return is_int(dtype(x, 0)) && !x.arg.list.empty() ? "" : "a table and an integer are wanted";
       case Op::Lut4:
         return x.dtype == DType::U32 && dtype(x, 0) == DType::U32 && !x.arg.list.empty()
                    ? ""
                    : "a table and words u32 are wanted";
       case Op::Where: return check_where(x);
       case Op::Dot4: return check_dot4(x);
+      case Op::Fma: return check_fma(x);
       case Op::Lt:
-      case Op::Eq:
-        return x.dtype == DType::Bool && dtype(x, 0) == dtype(x, 1)
-                   ? ""
-                   : "compares like with like to bool";
+      case Op::Eq: return x.dtype == DType::Bool && dtype(x, 0) == dtype(x, 1) ? "" : "compares like with like to bool";
       case Op::Shl:
       case Op::Shr: return check_shift(x);
       default: return check_arithmetic(x);
@@ -242,9 +260,16 @@ class Verifier {
   }
 
   std::string check_dot4(const Instruction& x) const {
-    bool typed = x.dtype == DType::I32 && dtype(x, 0) == DType::I32 && dtype(x, 1) == DType::U32 &&
-                 dtype(x, 2) == DType::U32;
+    bool typed =
+        x.dtype == DType::I32 && dtype(x, 0) == DType::I32 && dtype(x, 1) == DType::U32 && dtype(x, 2) == DType::U32;
     return typed ? "" : "an i32 and two words u32 are wanted";
+  }
+
+  std::string check_fma(const Instruction& x) const {
+    const bool wide = x.dtype == DType::F32 || x.dtype == DType::F64;
+    for (size_t i = 0; i < x.src.size(); ++i)
+      if (dtype(x, i) != x.dtype) return operand(x, i) + " has another dtype";
+    return wide ? "" : "f32 or f64 is wanted";
   }
 
   std::string check_shift(const Instruction& x) const {
@@ -259,8 +284,7 @@ class Verifier {
     bool bits = x.op == Op::And || x.op == Op::Or || x.op == Op::Xor || x.op == Op::Not;
     bool floats = x.op == Op::Exp2 || x.op == Op::Log2 || x.op == Op::Sqrt || x.op == Op::Floor;
     if (bits) return is_float(x.dtype) ? "bitwise arithmetic on floats" : "";
-    if (floats || x.op == Op::Mod)
-      return is_float(x.dtype) == floats ? "" : "wrong dtype for this op";
+    if (floats || x.op == Op::Mod) return is_float(x.dtype) == floats ? "" : "wrong dtype for this op";
     return x.dtype == DType::Bool ? "arithmetic on bool" : "";
   }
 

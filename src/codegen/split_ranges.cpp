@@ -14,21 +14,21 @@ struct Cut {
   int64_t amount;  // length of the inner part
 };
 
-constexpr int64_t kLeastPart = 16;  // of c, that is worth a loop: as many neighbours as lanes are
+constexpr int64_t kLeastPart = 16;  // trip count of a divisor of c that is worth a loop: enough for all lanes
 
-// Where `expr` is divided by c: the range in it whose steps could be grouped so that a group makes exactly c. Where the
-// length of the range is not known to be a multiple of that, as that of positions under a mask and pages of 64, a group
-// makes a part of c: then at least neighbours in a group follow each other.
+// Where `expr` is divided by c: a range of stride s in it, to be split so that the inner part spans exactly c (c / s
+// iterations). Where c / s is not known to divide the trip count, as for positions under a mask and pages of 64, the
+// inner part spans a divisor of c: then at least its iterations stay in one page.
 std::optional<Cut> cut_for(Ref expr, int64_t c) {
   for (Ref range : ranges_of(expr)) {
-    const RangeKind kind = kind_of(range);
-    if (kind != RangeKind::Loop && kind != RangeKind::Reduce) continue;
+    if (!is_serial(range)) continue;
+    const Ref size = RangeView(range).size;
     const auto step = stride(expr, range);
     if (!step || *step <= 0 || c % *step != 0) continue;
-    const int64_t divisor = known_divisor(range->src[0]), common = std::gcd(c / *step, divisor);
+    const int64_t divisor = known_divisor(size), common = std::gcd(c / *step, divisor);
     const bool is_whole = common == c / *step;
     const int64_t amount = is_whole || common >= kLeastPart ? common : 1;
-    if (amount > 1 && !is_const(range->src[0], amount)) return Cut{range, amount};
+    if (amount > 1 && !is_const(size, amount)) return Cut{range, amount};
   }
   return std::nullopt;
 }
@@ -53,10 +53,7 @@ Refs split_ranges(const Refs& stores) {
   for (int rounds = 0; rounds < 64; ++rounds) {
     const auto cut = smallest_cut(current);
     if (!cut) break;
-    const Refs axes = axes_of(current);
-    const int axis =
-        static_cast<int>(std::find(axes.begin(), axes.end(), cut->range) - axes.begin());
-    current = apply_opt(current, {OptKind::Split, axis, cut->amount});
+    current = apply_opt(current, {OptKind::Split, axis_of(current, cut->range), cut->amount});
   }
   return current;
 }

@@ -5,27 +5,26 @@
 
 #include "base/ensure.h"
 #include "codegen/dependence.h"
+#include "codegen/packed_bytes.h"
 #include "codegen/passes.h"
+#include "graph/on_chip.h"
 #include "graph/rules_algebra.h"
+#include "graph/views.h"
 
 namespace smelt {
 namespace {
 
 constexpr int64_t kCell = 4;                     // bytes
-constexpr int64_t kPanelIds = int64_t{1} << 62;  // which panel is on chip is one number below this
-constexpr int64_t kTokensAtOnce = 8;  // iterations that run together, where nothing else does
+constexpr int64_t kPanelIds = int64_t{1} << 62;  // numbers of panels are below this
+constexpr int64_t kTokensAtOnce = 8;             // iterations of the axis inside of a tile, where no other loop is
 
-bool is_byte(DType dtype) { return dtype == DType::U8 || dtype == DType::I8; }
-
-Refs output_ranges(const Refs& stores) {
-  return Refs(stores[0]->src.begin() + 3, stores[0]->src.end());
-}
+Refs output_ranges(const Refs& stores) { return own_ranges(stores[0]); }
 
 // Finds what can be staged along an axis.
 class Search {
  public:
   Search(const Refs& stores, Ref axis) : axis_(axis), outputs_(output_ranges(stores)) {
-    for (Ref s : stores) look(s->src[2]);
+    for (Ref s : stores) look(StoreView(s).value);
   }
   const Refs& values() const { return values_; }
 
@@ -59,7 +58,7 @@ class Search {
   std::set<const Node*> seen_;
 };
 
-// The loops that a value is another one in each iteration of.
+// The loops that a value depends on.
 Refs ranges_of_value(Ref value) {
   const Dependence d = dependence_of(value);
   Refs ranges = d.direct;
@@ -72,15 +71,15 @@ Refs ranges_of_value(Ref value) {
 void add_reduce_loops(Ref n, std::set<const Node*>& seen, Refs& loops) {
   if (!seen.insert(n.get()).second || n->op == Op::Load || n->op == Op::Range) return;
   if (is_reduce(n->op))
-    for (Ref s : n->src)
-      if (s->op == Op::Range && !contains(loops, s)) loops.push_back(s);
+    for (Ref r : own_ranges(n))
+      if (!contains(loops, r)) loops.push_back(r);
   for (Ref s : n->src) add_reduce_loops(s, seen, loops);
 }
 
 // How the loops of a nest divide.
 struct Loops {
   Refs panels;      // over panels
-  Refs tile;        // those, and inside of them over what a panel is used for
+  Refs tile;        // those, and inside of them the loop that shares a panel
   Refs rows;        // inside of a panel
   Replacements by;  // the ranges that were cut
   Refs inner;       // those of the nest that are left inside a tile
@@ -94,16 +93,15 @@ class Staging {
     values_ = Search(stores, axis_).values();
     for (Ref v : values_)
       for (Ref r : ranges_of_value(v))
-        if (r != axis_ && contains(output_ranges(stores), r) && !contains(row_ranges_, r))
-          row_ranges_.push_back(r);
+        if (r != axis_ && contains(output_ranges(stores), r) && !contains(row_ranges_, r)) row_ranges_.push_back(r);
     for (Ref v : values_)
       for (Ref load : dependence_of(v).indices)
-        if (depends_on(load->src[1], axis_) && !contains(indices_, load)) indices_.push_back(load);
-    // The bulk of it first: it is read from memory in one go, what else is there from a cache then.
+        if (depends_on(LoadView(load).offset, axis_) && !contains(indices_, load)) indices_.push_back(load);
+    // The bulk first: its reads bring the lines of memory into a cache, where the rest (scales) is found then.
     std::stable_sort(values_.begin(), values_.end(),
                      [](Ref a, Ref b) { return is_byte(a->dtype) && !is_byte(b->dtype); });
     std::set<const Node*> seen;
-    for (Ref s : stores) add_reduce_loops(s->src[2], seen, reduce_loops_);
+    for (Ref s : stores) add_reduce_loops(StoreView(s).value, seen, reduce_loops_);
     divide();
   }
 
@@ -113,7 +111,7 @@ class Staging {
     if (loops_.row_count % kPanelLanes != 0 || loops_.row_count != rows_)
       return std::to_string(rows_) + " rows do not make a panel";
     for (Ref v : values_) {
-      if (is_byte(v->dtype) && *const_int(terms_of(v).back()->src[0]) % kCell != 0)
+      if (is_byte(v->dtype) && RangeView(terms_of(v).back()).count() % kCell != 0)
         return "bytes of a panel do not fill words";
       for (Ref r : terms_of(v))
         if (!is_const(size_of_loop(r))) return "a panel of symbolic size";
@@ -129,26 +127,28 @@ class Staging {
     return "";
   }
 
+  // On chip, with what it remembers of itself.
+  int64_t room() const {
+    int64_t room = room_of_local(current_panel(0));
+    for (Ref v : values_) room += room_of_local(part_of_panel(v, 0));
+    return room;
+  }
+
   Panel panel() const { return {.bytes_of_row = bytes_of_row(), .jumps = !indices_.empty()}; }
 
   Staged run(int64_t first_local) const {
     Staged out;
-    const Ref current = make(Op::Local, DType::Void, {}, {.i = first_local, .list = {8}});
-    const auto write_down = [&](Ref id, const Refs& ranges) {
-      Refs src{current, constant(0), id};
-      src.insert(src.end(), ranges.begin(), ranges.end());
-      return make(Op::Store, DType::Void, std::move(src));
-    };
+    const Ref current = current_panel(first_local);
+    const auto write_down = [&](Ref id, const Refs& ranges) { return make_store(current, constant(0), id, ranges); };
     const Ref id = id_of_panel();
-    const Ref is_other = binary(Op::Lt, make(Op::Load, DType::I64, {current, constant(0)}), id),
-              is_older = binary(Op::Lt, id, make(Op::Load, DType::I64, {current, constant(0)}));
+    const Ref there = make_load(DType::I64, current, constant(0));
+    const Ref is_other = binary(Op::Lt, there, id), is_older = binary(Op::Lt, id, there);
     const Ref is_wanted = binary(Op::Or, is_other, is_older);
     out.reset = {write_down(constant(-1), {})};
     Replacements staged;
     for (Ref v : values_) {
-      const Ref local =
-          make(Op::Local, DType::Void, {}, {.i = ++first_local, .list = {bytes_of(v)}});
-      staged[v] = make(Op::Load, v->dtype, {local, substitute(offset_of(v), loops_.by)});
+      const Ref local = part_of_panel(v, ++first_local);
+      staged[v] = make_load(v->dtype, local, substitute(offset_of(v), loops_.by));
       out.panels.push_back(split_ranges({panel_store(v, local, is_wanted)}));
     }
     out.panels.push_back({write_down(id, loops_.tile)});
@@ -158,6 +158,9 @@ class Staging {
   }
 
  private:
+  static Ref current_panel(int64_t number) { return make_local(number, DType::Void, 8); }
+  Ref part_of_panel(Ref value, int64_t number) const { return make_local(number, DType::Void, bytes_of(value)); }
+
   int64_t bytes_of_row() const {
     int64_t bytes = 0;
     for (Ref v : values_) {
@@ -178,19 +181,19 @@ class Staging {
     for (size_t i = outputs.size(); i-- > 0;) {
       const Ref r = outputs[i];
       if (r == axis_) {
-        cut(r, is_axis_alone() && known_divisor(r->src[0]) % kTokensAtOnce == 0 ? kTokensAtOnce : 1,
-            tile_axis, inner[i]);
+        const bool is_side_by_side = is_axis_alone() && known_divisor(RangeView(r).size) % kTokensAtOnce == 0;
+        cut(r, is_side_by_side ? kTokensAtOnce : 1, tile_axis, inner[i]);
         continue;
       }
       if (!contains(row_ranges_, r)) {
         inner[i] = {r};
         continue;
       }
-      const auto size = const_int(r->src[0]);
+      const auto size = const_int(RangeView(r).size);
       int64_t inside = 1;
       if (!is_full && size && rows * *size <= rows_)
         inside = *size;
-      else if (!is_full && rows_ % rows == 0 && known_divisor(r->src[0]) % (rows_ / rows) == 0)
+      else if (!is_full && rows_ % rows == 0 && known_divisor(RangeView(r).size) % (rows_ / rows) == 0)
         inside = rows_ / rows;
       is_full |= !size || inside < *size;
       rows *= inside;
@@ -199,29 +202,28 @@ class Staging {
     }
     loops_.panels = loops_.tile = tile_rows;
     loops_.tile.insert(loops_.tile.end(), tile_axis.begin(), tile_axis.end());
-    for (const Refs& part : inner)
-      loops_.inner.insert(loops_.inner.end(), part.begin(), part.end());
+    for (const Refs& part : inner) loops_.inner.insert(loops_.inner.end(), part.begin(), part.end());
     loops_.row_count = rows;
   }
 
-  // Whether no other loop shares the panel: then some iterations should run side by side.
+  // Whether no other loop shares the panel: then several iterations of the axis belong into a tile.
   bool is_axis_alone() const {
     if (!indices_.empty()) return false;
     const Refs outputs = output_ranges(stores_);
-    return std::none_of(outputs.begin(), outputs.end(),
-                        [&](Ref r) { return r != axis_ && !contains(row_ranges_, r); });
+    return std::none_of(outputs.begin(), outputs.end(), [&](Ref r) { return r != axis_ && !contains(row_ranges_, r); });
   }
 
   void cut(Ref range, int64_t inside, Refs& tile, Refs& inner) {
-    if (is_const(range->src[0], inside)) {
+    const RangeView whole(range);
+    if (is_const(whole.size, inside)) {
       inner = {range};
     } else if (inside == 1) {
-      tile.insert(tile.begin(), make_range(range->arg.i, range->src[0], RangeKind::Tile));
+      tile.insert(tile.begin(), with_kind(range, RangeKind::Tile));
       loops_.by[range] = tile.front();
     } else {
-      const Ref size = simplify(range->src[0] / constant(inside));
-      tile.insert(tile.begin(), make_range(2 * range->arg.i, size, RangeKind::Tile));
-      inner = {make_range(2 * range->arg.i + 1, constant(inside), RangeKind::Loop)};
+      const Ref size = simplify(whole.size / constant(inside));
+      tile.insert(tile.begin(), make_range(outer_part(whole.number), size, RangeKind::Tile));
+      inner = {make_range(inner_part(whole.number), constant(inside), RangeKind::Loop)};
       loops_.by[range] = simplify(tile.front() * constant(inside) + inner[0]);
     }
   }
@@ -234,11 +236,12 @@ class Staging {
     return terms;
   }
 
-  // A mask can end a loop early; a panel has room for all of it.
+  // The greatest trip count: where a mask ends a loop early, a panel has room for all of it.
   static Ref size_of_loop(Ref range) {
-    if (is_const(range->src[0])) return range->src[0];
-    const int64_t whole = known_divisor(range->src[0]);
-    return range->src[0]->max == whole ? constant(whole) : range->src[0];
+    const Ref size = RangeView(range).size;
+    if (is_const(size)) return size;
+    const int64_t whole = known_divisor(size);
+    return size->max == whole ? constant(whole) : size;
   }
 
   static Ref flat(const Refs& ranges) {
@@ -278,34 +281,31 @@ class Staging {
     Refs loops(loops_.rows.begin(), loops_.rows.end() - 1);
     Replacements by = loops_.by;
     for (Ref r : terms_of(value)) {
-      loops.push_back(make_range(r->arg.i, size_of_loop(r), RangeKind::Loop));
+      loops.push_back(make_range(RangeView(r).number, size_of_loop(r), RangeKind::Loop));
       by[r] = loops.back();
     }
     loops.push_back(loops_.rows.back());
-    // Nothing is done where the panel is there.
+    // The trip count is 0 where the panel is there already.
     const Ref first = loops[0];
-    loops[0] = make_range(first->arg.i, simplify(cast(is_wanted, DType::I64) * first->src[0]),
-                          RangeKind::Loop);
-    Refs src{local, substitute(offset_of(value), by), substitute(value, by)};
+    loops[0] = with_size(first, simplify(cast(is_wanted, DType::I64) * RangeView(first).size));
     const Replacements guarded{{first, loops[0]}};
-    for (Ref& s : src) s = substitute(s, guarded);
-    src.insert(src.end(), loops_.tile.begin(), loops_.tile.end());
-    src.insert(src.end(), loops.begin(), loops.end());
-    return make(Op::Store, DType::Void, std::move(src));
+    loops.insert(loops.begin(), loops_.tile.begin(), loops_.tile.end());
+    return make_store(local, substitute(substitute(offset_of(value), by), guarded),
+                      substitute(substitute(value, by), guarded), loops);
   }
 
   // The panel after this one: of the next index, or of the next rows.
   std::optional<Ahead> next_panel() const {
     Ref load;
     for (Ref n : toposort(values_[0]))
-      if (n->op == Op::Load && n->src[0]->op == Op::Param && !contains(indices_, n)) load = n;
+      if (n->op == Op::Load && LoadView(n).buffer->op == Op::Param && !contains(indices_, n)) load = n;
     if (!load || (indices_.empty() && loops_.panels.empty())) return std::nullopt;
     // The offset with all loops inside of a panel at their beginning, or at their end.
     const auto offset_at = [&](bool at_end) {
       Replacements terms, rows;
       for (Ref r : terms_of(values_[0])) terms[r] = constant(at_end ? size_of_loop(r)->max - 1 : 0);
-      for (Ref r : loops_.rows) rows[r] = constant(at_end ? r->src[0]->max - 1 : 0);
-      return substitute(substitute(substitute(load->src[1], terms), loops_.by), rows);
+      for (Ref r : loops_.rows) rows[r] = constant(at_end ? RangeView(r).size->max - 1 : 0);
+      return substitute(substitute(substitute(LoadView(load).offset, terms), loops_.by), rows);
     };
     const Ref offset = offset_at(false);
     const auto bytes = const_int(simplify(offset_at(true) - offset));
@@ -318,7 +318,7 @@ class Staging {
       const Ref value = substitute(index, loops_.by);
       next[cast(value, DType::I64)] = cast(value, DType::I64) + 1;
     }
-    return Ahead{.buffer = load->src[0],
+    return Ahead{.buffer = LoadView(load).buffer,
                  .offset = substitute(offset, next),
                  .bytes = *bytes + size_of(load->dtype),
                  .turn = loops_.tile.back()};
@@ -326,12 +326,12 @@ class Staging {
 
   Refs main_stores(const Replacements& staged) const {
     Refs out;
+    Refs loops = loops_.tile;
+    loops.insert(loops.end(), loops_.inner.begin(), loops_.inner.end());
+    const auto changed = [&](Ref x) { return substitute(substitute(x, staged), loops_.by); };
     for (Ref store : stores_) {
-      Refs src(store->src.begin(), store->src.begin() + 3);
-      for (Ref& s : src) s = substitute(substitute(s, staged), loops_.by);
-      src.insert(src.end(), loops_.tile.begin(), loops_.tile.end());
-      src.insert(src.end(), loops_.inner.begin(), loops_.inner.end());
-      out.push_back(make(Op::Store, DType::Void, std::move(src)));
+      const StoreView s(store);
+      out.push_back(make_store(s.buffer, changed(s.offset), changed(s.value), loops));
     }
     return out;
   }
@@ -345,28 +345,25 @@ class Staging {
 
 bool is_plain(const Refs& stores) {
   for (Ref r : axes_of(stores))
-    if (kind_of(r) != RangeKind::Loop && kind_of(r) != RangeKind::Reduce) return false;
+    if (!is_serial(r)) return false;
   return std::all_of(stores.begin(), stores.end(), [&](Ref s) {
-    return s->src[0]->op != Op::Local && output_ranges({s}) == output_ranges(stores);
+    return StoreView(s).buffer->op != Op::Local && output_ranges({s}) == output_ranges(stores);
   });
 }
 
 }  // namespace
 
-std::string why_not_stage(const Refs& stores, const Opt& opt) {
+std::string why_not_stage(const Refs& stores, const Opt& opt, const OnChipScope& scope) {
   if (!is_plain(stores)) return "it comes before all other options, for stores with the same loops";
-  if (opt.amount < kPanelLanes)
-    return "a panel has " + std::to_string(kPanelLanes) + " rows or more";
-  return Staging(stores, opt).why_not();
+  if (opt.amount < kPanelLanes) return "a panel has " + std::to_string(kPanelLanes) + " rows or more";
+  const Staging staging(stores, opt);
+  if (std::string reason = staging.why_not(); !reason.empty()) return reason;
+  return why_too_much_on_chip(bytes_on_chip(stores) + staging.room(), scope);
 }
 
-bool is_staged(const std::vector<Opt>& opts) {
-  return !opts.empty() && opts[0].kind == OptKind::Stage;
-}
+bool is_staged(const std::vector<Opt>& opts) { return !opts.empty() && opts[0].kind == OptKind::Stage; }
 
-Staged stage(const Refs& stores, const Opt& opt, int64_t first_local) {
-  return Staging(stores, opt).run(first_local);
-}
+Staged stage(const Refs& stores, const Opt& opt, int64_t first_local) { return Staging(stores, opt).run(first_local); }
 
 Panel panel_of(const Refs& stores, int axis) {
   return is_plain(stores) ? Staging(stores, {OptKind::Stage, axis, kPanelLanes}).panel() : Panel{};

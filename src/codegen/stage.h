@@ -26,15 +26,14 @@ namespace smelt {
 constexpr int64_t kPanelLanes = 16;
 
 struct Staged {
-  Refs reset;  // a nest that every worker runs first: there is no panel yet
-  std::vector<Refs>
-      panels;  // nests that make the parts of a panel, the last one writes down which it is
-  Refs main;   // the nest itself, reading the panel
+  Refs reset;                 // a nest that every worker runs first: there is no panel yet
+  std::vector<Refs> panels;   // nests that make the parts of a panel, the last one writes down which it is
+  Refs main;                  // the nest itself, reading the panel
   std::optional<Ahead> next;  // where the next panel is made from
 };
 
 // Why STAGE(axis, rows of a panel) cannot be applied; empty if it can. It comes before all other options.
-std::string why_not_stage(const Refs& stores, const Opt& opt);
+std::string why_not_stage(const Refs& stores, const Opt& opt, const OnChipScope& scope = {});
 
 // Whether the options of a nest begin with STAGE.
 bool is_staged(const std::vector<Opt>& opts);

@@ -20,8 +20,7 @@ class Adder {
       const Ref values = dequantize(info.raw, info.type, info.layout).ref();
       const ClassId w = done_[values.get()] = add_weight(slot, info);
       // A reshape of values is one of what they are a reshape of.
-      if (values->op == Op::Reshape)
-        done_[values->src[0].get()] = reshape(g_, w, values->src[0]->shape);
+      if (values->op == Op::Reshape) done_[values->src[0].get()] = reshape(g_, w, values->src[0]->shape);
     }
   }
 
@@ -47,8 +46,7 @@ class Adder {
   }
 
   ClassId add_weight(int64_t slot, const WeightInfo& info) {
-    return weight(g_, slot, info.raw.ref()->arg.name,
-                  dequantize(info.raw, info.type, info.layout).shape());
+    return weight(g_, slot, info.raw.ref()->arg.name, dequantize(info.raw, info.type, info.layout).shape());
   }
 
   ClassId add_node(Ref n) {
@@ -72,8 +70,7 @@ Tensor concat_rows(Tensor x, Tensor y) {
   const int64_t first = x.size(0), second = y.size(0);
   const Tensor row = iota({first + second}, 0);
   const Tensor limit = scalar(double(first), DType::I64), zero = scalar(0, DType::I64);
-  const Tensor of_x = gather(x, minimum(row, limit - 1.0)),
-               of_y = gather(y, maximum(row - limit, zero));
+  const Tensor of_x = gather(x, minimum(row, limit - 1.0)), of_y = gather(y, maximum(row - limit, zero));
   std::vector<Dim> column{first + second};
   for (int i = 1; i < x.rank(); ++i) column.emplace_back(1);
   return where(reshape(less(row, limit), column), of_x, of_y);
@@ -94,8 +91,7 @@ Tensor selected(Tensor y, Tensor rows) {
   Dim places = 1;
   for (int i = 0; i < axis; ++i) places = Dim(simplify(places.ref * y.dim(i)));
   const int64_t experts = y.size(axis), chosen = rows.size(-1);
-  const Tensor index = iota({places, chosen}, 0) * double(experts) +
-                       cast(reshape(rows, {places, chosen}), DType::I64);
+  const Tensor index = iota({places, chosen}, 0) * double(experts) + cast(reshape(rows, {places, chosen}), DType::I64);
   const Tensor flat = reshape(y, {simplify(places.ref * experts), y.dim(-1)});
   Shape shape = rows.shape();
   shape.push_back(y.dim(-1));
@@ -125,8 +121,7 @@ class Builder {
     if (is_tensor_op(node.op)) {
       Refs src;
       for (ClassId s : node.src) src.push_back(build(s));
-      if (node.op == eop(Op::Reshape))
-        return smelt::reshape(Tensor(src[0]), dims(node.shape)).ref();
+      if (node.op == eop(Op::Reshape)) return smelt::reshape(Tensor(src[0]), dims(node.shape)).ref();
       return make(tensor_op(node.op), node.dtype, std::move(src), node.arg, node.shape);
     }
     switch (node.op) {
@@ -182,8 +177,7 @@ class Builder {
   Activations left_side(ClassId x) {
     const ENode& node = chosen(x);
     if (node.op == EOp::Quantised) return quantise_activations(tensor(node.src[0]));
-    const bool is_view =
-        node.op == eop(Op::Reshape) && node.shape.back() == shape_of(g_, node.src[0]).back();
+    const bool is_view = node.op == eop(Op::Reshape) && node.shape.back() == shape_of(g_, node.src[0]).back();
     const bool is_gather = node.op == eop(Op::Gather) && rank_of(g_, node.src[0]) > 1;
     const Activations a = is_view || is_gather ? left_side(node.src[0]) : Activations{};
     if (!a.q.ref()) return {tensor(x), {}, {}};

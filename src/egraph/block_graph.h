@@ -11,7 +11,8 @@
 
 #include "egraph/cost.h"
 #include "gguf/gguf.h"
-#include "model/deepseek2.h"
+#include "model/product.h"
+#include "model/segment.h"
 
 namespace smelt::egraph {
 

@@ -26,8 +26,7 @@ int64_t size_of(Ref dim, const std::map<std::string, int64_t>& variables) {
 }
 
 bool is_index_source(const ENode& node, size_t i) {
-  return i == 1 &&
-         (node.op == EOp::Select || node.op == eop(Op::Gather) || node.op == EOp::GatheredCopy);
+  return i == 1 && (node.op == EOp::Select || node.op == eop(Op::Gather) || node.op == EOp::GatheredCopy);
 }
 
 }  // namespace
@@ -137,8 +136,8 @@ void Coster::add_kernel(int c, Cost& sum) {
     (classes_[s].is_constant ? sum.weights : sum.values) += read_[s] * element_bytes(s);
     read_[s] = 0;
   }
-  sum.values += writes_rows ? classes_[n.src[2]].elements * element_bytes(n.src[2])
-                            : classes_[c].elements * element_bytes(c);
+  sum.values +=
+      writes_rows ? classes_[n.src[2]].elements * element_bytes(n.src[2]) : classes_[c].elements * element_bytes(c);
   ++sum.kernels;
 }
 
@@ -169,8 +168,7 @@ void Coster::read_sources(int c, double limit) {
   }
 }
 
-std::optional<Cost> cost_of(const EGraph& g, ClassId root, const Choice& choice,
-                            const CostModel& model) {
+std::optional<Cost> cost_of(const EGraph& g, ClassId root, const Choice& choice, const CostModel& model) {
   Coster coster(g, model);
   for (const auto& [id, node] : choice) coster.choice[coster.index(g.find(id))] = node;
   return coster.cost(coster.index(g.find(root)));

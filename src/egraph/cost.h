@@ -39,8 +39,7 @@ struct Cost {
 using Choice = std::unordered_map<ClassId, size_t>;
 
 // nullopt where the choice has a cycle.
-std::optional<Cost> cost_of(const EGraph& g, ClassId root, const Choice& choice,
-                            const CostModel& model);
+std::optional<Cost> cost_of(const EGraph& g, ClassId root, const Choice& choice, const CostModel& model);
 
 // How a node is computed.
 enum class Kind : uint8_t {

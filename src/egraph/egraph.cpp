@@ -8,14 +8,10 @@
 namespace smelt::egraph {
 namespace {
 
-size_t mix(size_t hash, size_t value) {
-  return (hash ^ value) * 0x9E3779B97F4A7C15ull + (hash >> 29);
-}
+size_t mix(size_t hash, size_t value) { return (hash ^ value) * 0x9E3779B97F4A7C15ull + (hash >> 29); }
 
 // Leaves that do not change from token to token.
-bool is_constant_leaf(EOp op) {
-  return op == EOp::Weight || op == eop(Op::Const) || op == eop(Op::Iota);
-}
+bool is_constant_leaf(EOp op) { return op == EOp::Weight || op == eop(Op::Const) || op == eop(Op::Iota); }
 
 }  // namespace
 
@@ -56,10 +52,9 @@ ENode EGraph::canonical(ENode node) const {
 }
 
 Facts EGraph::facts_of(const ENode& node) const {
-  const bool constant =
-      node.src.empty()
-          ? is_constant_leaf(node.op)
-          : std::ranges::all_of(node.src, [&](ClassId c) { return facts(c).is_constant; });
+  const bool constant = node.src.empty()
+                            ? is_constant_leaf(node.op)
+                            : std::ranges::all_of(node.src, [&](ClassId c) { return facts(c).is_constant; });
   return {node.dtype, node.shape, constant};
 }
 
@@ -68,8 +63,7 @@ ClassId EGraph::add(ENode node) {
   if (auto it = memo_.find(node); it != memo_.end()) return find(it->second);
   const auto id = static_cast<ClassId>(classes_.size());
   leader_.push_back(id);
-  classes_.push_back(
-      {.nodes = {node}, .births = {births_++}, .parents = {}, .facts = facts_of(node)});
+  classes_.push_back({.nodes = {node}, .births = {births_++}, .parents = {}, .facts = facts_of(node)});
   for (ClassId c : node.src) classes_[c].parents.emplace_back(node, id);
   memo_.emplace(std::move(node), id);
   return id;
@@ -78,10 +72,9 @@ ClassId EGraph::add(ENode node) {
 bool EGraph::merge(ClassId a, ClassId b) {
   a = find(a), b = find(b);
   if (a == b) return false;
-  ENSURE(
-      facts(a).dtype == facts(b).dtype && facts(a).shape == facts(b).shape,
-      "merged values differ in dtype or shape: " + std::string(name_of(classes_[a].nodes[0].op)) +
-          ", " + std::string(name_of(classes_[b].nodes[0].op)));
+  ENSURE(facts(a).dtype == facts(b).dtype && facts(a).shape == facts(b).shape,
+         "merged values differ in dtype or shape: " + std::string(name_of(classes_[a].nodes[0].op)) + ", " +
+             std::string(name_of(classes_[b].nodes[0].op)));
   if (b < a) std::swap(a, b);  // the older id leads
   EClass &to = classes_[a], &from = classes_[b];
   leader_[b] = a;

@@ -29,9 +29,8 @@ struct EClass {
   // Oldest first. The sources of a class's oldest node are older than the class, so the oldest nodes alone are a
   // program without cycles: the one that was there first.
   std::vector<ENode> nodes;
-  std::vector<uint64_t> births;  // of nodes[i]: a count of all nodes ever added
-  std::vector<std::pair<ENode, ClassId>>
-      parents;  // nodes that have this class as a source, and their classes
+  std::vector<uint64_t> births;                    // of nodes[i]: a count of all nodes ever added
+  std::vector<std::pair<ENode, ClassId>> parents;  // nodes that have this class as a source, and their classes
   Facts facts;
 };
 

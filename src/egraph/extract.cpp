@@ -70,8 +70,8 @@ class Search {
 
   // Whether the move changes anything that the program uses.
   bool matters(const Move& move) const {
-    return std::ranges::any_of(
-        move, [&](const auto& m) { return used_[m.first] && coster_.choice[m.first] != m.second; });
+    return std::ranges::any_of(move,
+                               [&](const auto& m) { return used_[m.first] && coster_.choice[m.first] != m.second; });
   }
 
   bool accept_if_better() {

@@ -57,12 +57,10 @@ class Matcher {
       return rest(next);
     }
     for (const ENode& node : g_.at(id).nodes)
-      if (node.op == pat.op && (pat.src.empty() || node.src.size() == pat.src.size()))
-        in_node(pat, node, 0, m, rest);
+      if (node.op == pat.op && (pat.src.empty() || node.src.size() == pat.src.size())) in_node(pat, node, 0, m, rest);
   }
 
-  void in_node(const Pat& pat, const ENode& node, size_t i, const Match& m,
-               const Rest& rest) const {
+  void in_node(const Pat& pat, const ENode& node, size_t i, const Match& m, const Rest& rest) const {
     if (i < pat.src.size())
       return in_class(pat.src[i], g_.find(node.src[i]), m,
                       [&](const Match& next) { in_node(pat, node, i + 1, next, rest); });

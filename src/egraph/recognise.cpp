@@ -17,8 +17,7 @@ using NodeSet = std::unordered_set<const Node*>;
 NodeSet depending_on(Ref leaf, const Refs& order) {
   NodeSet set{leaf.get()};
   for (Ref n : order)
-    if (std::ranges::any_of(n->src, [&](Ref s) { return set.contains(s.get()); }))
-      set.insert(n.get());
+    if (std::ranges::any_of(n->src, [&](Ref s) { return set.contains(s.get()); })) set.insert(n.get());
   return set;
 }
 
@@ -93,7 +92,7 @@ std::vector<Tensor> left_sides(Tensor x, const Shape& result, int64_t k) {
 }
 
 // A left side of 8-bit integers: x is `of` quantised, or that with an axis of 1 more, or `rows` of it. The model
-// writes all three (model/deepseek2_experts.cpp: the experts of a token, and tiles of tokens by expert).
+// writes all three (model/experts.cpp: the experts of a token, and tiles of tokens by expert).
 struct QuantisedForm {
   Tensor of;
   Ref rows;
@@ -147,20 +146,16 @@ class Recogniser {
     NodeSet above;  // sums over a product that was found are no products of this weight
     for (Ref n : order_) {
       if (!depending.contains(n.get())) continue;
-      const bool is_above =
-          std::ranges::any_of(n->src, [&](Ref s) { return above.contains(s.get()); });
-      if (is_above || (is_result(n, values) && product_of(n, slot, info, values, depending)))
-        above.insert(n.get());
+      const bool is_above = std::ranges::any_of(n->src, [&](Ref s) { return above.contains(s.get()); });
+      if (is_above || (is_result(n, values) && product_of(n, slot, info, values, depending))) above.insert(n.get());
     }
   }
 
   static bool is_result(Ref n, Tensor values) {
-    return n->op == Op::ReduceSum && n->dtype == DType::F32 && !n->shape.empty() &&
-           n->shape.back() == values.dim(-2);
+    return n->op == Op::ReduceSum && n->dtype == DType::F32 && !n->shape.empty() && n->shape.back() == values.dim(-2);
   }
 
-  bool product_of(Ref n, int64_t slot, const WeightInfo& info, Tensor values,
-                  const NodeSet& depending) {
+  bool product_of(Ref n, int64_t slot, const WeightInfo& info, Tensor values, const NodeSet& depending) {
     const Cone cone = cone_of(n, info.raw.ref(), depending);
     const Tensor raw = cone.chosen ? gather(info.raw, Tensor(cone.chosen)) : info.raw;
     const Shape front = matrices_of(values.shape(), cone.chosen);
@@ -192,8 +187,7 @@ class Recogniser {
   void product_of_tensors(Ref n) {
     const Ref terms = n->src[0];
     const auto axes = static_cast<int64_t>(terms->shape.size());
-    if (axes < 2 || n->arg.list != std::vector<int64_t>{axes - 1} || terms->op != Op::Mul ||
-        n->dtype != DType::F32)
+    if (axes < 2 || n->arg.list != std::vector<int64_t>{axes - 1} || terms->op != Op::Mul || n->dtype != DType::F32)
       return;
     for (size_t left : {0, 1}) {
       const Ref x = terms->src[left], w = terms->src[1 - left];
@@ -204,8 +198,7 @@ class Recogniser {
       narrow.erase(narrow.end() - 2);
       const Tensor input = reshape(Tensor(x->src[0]), {narrow.begin(), narrow.end()});
       const Tensor matrix(w->op == Op::Expand ? w->src[0] : w);
-      if (!is_const(matrix.dim(-2), 1) &&
-          sum(unsqueeze(input, input.rank() - 1) * matrix, -1).ref() == n) {
+      if (!is_const(matrix.dim(-2), 1) && sum(unsqueeze(input, input.rank() - 1) * matrix, -1).ref() == n) {
         found_.emplace(n.get(), Contraction{input, {}, {}, {}, {}, matrix});
         return;
       }
@@ -219,8 +212,6 @@ class Recogniser {
 
 }  // namespace
 
-Contractions contractions_of(Ref root, const WeightTable& weights) {
-  return Recogniser(root, weights).run();
-}
+Contractions contractions_of(Ref root, const WeightTable& weights) { return Recogniser(root, weights).run(); }
 
 }  // namespace smelt::egraph

@@ -39,8 +39,8 @@ Classes parts_of(const EGraph& g, ClassId w) {
 Classes side_by_side(EGraph& g, const Match& m) {
   Classes parts = parts_of(g, m[w]);
   const Shape upper = shape_of(g, m[w]), lower = shape_of(g, m[v]);
-  if (parts.empty() || !is_whole(g, m[v]) || parts.back() >= m[v] ||
-      leading(upper, 2) != leading(lower, 2) || !size_of(g, m[w], -2) || !size_of(g, m[v], -2))
+  if (parts.empty() || !is_whole(g, m[v]) || parts.back() >= m[v] || leading(upper, 2) != leading(lower, 2) ||
+      !size_of(g, m[w], -2) || !size_of(g, m[v], -2))
     return {};
   parts.push_back(m[v]);
   const ClassId both = contract(g, m[x], concat(g, parts, rank_of(g, m[w]) - 2));
@@ -51,16 +51,12 @@ Classes side_by_side(EGraph& g, const Match& m) {
 
 // Two inputs of one matrix: the rows of one input. As above, only inputs that are no such rows themselves.
 Classes stacked(EGraph& g, const Match& m) {
-  auto is_piece = [&](ClassId c) {
-    return g.node_of(c, EOp::Concat) || g.node_of(c, eop(Op::Shrink));
-  };
-  if (m[x] >= m[y] || is_piece(m[x]) || is_piece(m[y]) || rank_of(g, m[x]) != 2 ||
-      rank_of(g, m[y]) != 2 || rank_of(g, m[w]) != 2 || !size_of(g, m[x], 0) ||
-      !size_of(g, m[y], 0))
+  auto is_piece = [&](ClassId c) { return g.node_of(c, EOp::Concat) || g.node_of(c, eop(Op::Shrink)); };
+  if (m[x] >= m[y] || is_piece(m[x]) || is_piece(m[y]) || rank_of(g, m[x]) != 2 || rank_of(g, m[y]) != 2 ||
+      rank_of(g, m[w]) != 2 || !size_of(g, m[x], 0) || !size_of(g, m[y], 0))
     return {};
   const ClassId both = contract(g, concat(g, {m[x], m[y]}, 0), m[w]);
-  return {shrink(g, both, 0, 0, shape_of(g, m[x])[0]),
-          shrink(g, both, 0, *size_of(g, m[x], 0), shape_of(g, m[y])[0])};
+  return {shrink(g, both, 0, 0, shape_of(g, m[x])[0]), shrink(g, both, 0, *size_of(g, m[x], 0), shape_of(g, m[y])[0])};
 }
 
 // --- products of maps: (v w) x = v (w x)
@@ -90,17 +86,15 @@ Classes sum_then_multiply(EGraph& g, const Match& m) {
   const ENode &sum = m.node(0), &scores = m.node(1);
   const auto rank = static_cast<int>(scores.shape.size());
   Shape narrow = shape_of(g, m[w]);
-  if (rank < 2 || sum.arg.list != std::vector<int64_t>{rank - 2} ||
-      !is_const(shape_of(g, m[x]).back(), 1) || rank_of(g, m[y]) < 2 ||
-      (narrow.size() > 2 && !is_const(narrow[narrow.size() - 3], 1)))
+  if (rank < 2 || sum.arg.list != std::vector<int64_t>{rank - 2} || !is_const(shape_of(g, m[x]).back(), 1) ||
+      rank_of(g, m[y]) < 2 || (narrow.size() > 2 && !is_const(narrow[narrow.size() - 3], 1)))
     return {};
   if (narrow.size() > 2) narrow.erase(narrow.end() - 3);
   Shape wide = leading(scores.shape, 1), inputs = shape_of(g, m[y]);
   wide.push_back(inputs.back());
   if (broadcast(inputs, wide) != wide) return {};
   inputs.insert(inputs.begin(), wide.size() - inputs.size(), constant(1));
-  const ClassId average =
-      softmax_sum(g, expand(g, m[x], wide), expand(g, reshape(g, m[y], inputs), wide), rank - 2);
+  const ClassId average = softmax_sum(g, expand(g, m[x], wide), expand(g, reshape(g, m[y], inputs), wide), rank - 2);
   const ClassId matrix = reshape(g, m[w], narrow);
   if (!broadcast(leading(shape_of(g, average), 1), leading(narrow, 2))) return {};
   return {contract(g, average, matrix)};
@@ -115,16 +109,14 @@ Classes slice_of_rows(EGraph& g, const Match& m) {
   const bool rows_only = leading(slice.shape, 1) == leading(m.node(1).shape, 1);
   if (!rows_only) return {};
   const int rows = rank_of(g, m[w]) - 2;
-  return {contract(
-      g, m[x],
-      shrink(g, m[w], rows, slice.arg.list[static_cast<size_t>(last)], slice.shape.back()))};
+  return {contract(g, m[x], shrink(g, m[w], rows, slice.arg.list[static_cast<size_t>(last)], slice.shape.back()))};
 }
 
 // The rows of w as a stack of smaller matrices: [..., a b] as [..., a, b].
 Classes split_of_rows(EGraph& g, const Match& m) {
   const Shape &split = m.node(0).shape, &joined = m.node(1).shape;
-  if (split.size() != joined.size() + 1 || leading(split, 2) != leading(joined, 1) ||
-      is_const(split.back(), 1) || is_const(split[split.size() - 2], 1))
+  if (split.size() != joined.size() + 1 || leading(split, 2) != leading(joined, 1) || is_const(split.back(), 1) ||
+      is_const(split[split.size() - 2], 1))
     return {};
   Shape stack = leading(shape_of(g, m[w]), 2);
   stack.insert(stack.end(), {split[split.size() - 2], split.back(), shape_of(g, m[w]).back()});
@@ -134,9 +126,7 @@ Classes split_of_rows(EGraph& g, const Match& m) {
 // The sum over k in two: over each of its blocks, then over the blocks. x [..., a, b], w [n, a b].
 Classes split_of_sum(EGraph& g, const Match& m) {
   const Shape &split = shape_of(g, m[x]), &joined = m.node(0).shape, &matrix = shape_of(g, m[w]);
-  if (split.size() != joined.size() + 1 || leading(split, 2) != leading(joined, 1) ||
-      matrix.size() != 2)
-    return {};
+  if (split.size() != joined.size() + 1 || leading(split, 2) != leading(joined, 1) || matrix.size() != 2) return {};
   const Ref a = split[split.size() - 2], b = split.back();
   const ClassId blocks = permute(g, reshape(g, m[w], {matrix[0], a, b}), {1, 0, 2});
   const ClassId by_block = contract(g, m[x], blocks);  // [..., a, n]
@@ -148,8 +138,8 @@ Classes joined_sum(EGraph& g, const Match& m) {
   const ENode& sum = m.node(0);
   const Shape &split = shape_of(g, m[x]), &blocks = shape_of(g, m[w]), &terms = m.node(1).shape;
   const auto a = size_of(g, m[w], 0), b = size_of(g, m[w], -1);
-  if (sum.arg.list != std::vector<int64_t>{static_cast<int64_t>(terms.size()) - 2} ||
-      blocks.size() != 3 || split.size() < 2 || split[split.size() - 2] != blocks[0] || !a || !b)
+  if (sum.arg.list != std::vector<int64_t>{static_cast<int64_t>(terms.size()) - 2} || blocks.size() != 3 ||
+      split.size() < 2 || split[split.size() - 2] != blocks[0] || !a || !b)
     return {};
   Shape joined = leading(split, 2);
   joined.push_back(constant(*a * *b));
@@ -199,9 +189,7 @@ Classes concat_then_choose(EGraph& g, const Match& m) {
 
 // --- movement of movement
 
-Classes reshape_of_reshape(EGraph& g, const Match& m) {
-  return {reshape(g, m[x], m.node(0).shape)};
-}
+Classes reshape_of_reshape(EGraph& g, const Match& m) { return {reshape(g, m[x], m.node(0).shape)}; }
 
 Classes permute_of_permute(EGraph& g, const Match& m) {
   std::vector<int64_t> axes;
@@ -271,9 +259,7 @@ const std::vector<Rule>& linear_rules() {
       {"fold", {contract(contract(x, w), v)}, fold},
       {"unfold", {contract(x, contract(v, w))}, unfold},
       {"sum-then-multiply", {softmax_sum(contract(y, w))}, sum_then_multiply},
-      {"repeated-sum-then-multiply",
-       {softmax_sum(op(Op::Expand, {contract(y, w)}))},
-       sum_then_multiply},
+      {"repeated-sum-then-multiply", {softmax_sum(op(Op::Expand, {contract(y, w)}))}, sum_then_multiply},
       {"slice-of-rows", {op(Op::Shrink, {contract(x, w).as(1)}).as(0)}, slice_of_rows},
       {"split-of-rows", {op(Op::Reshape, {contract(x, w).as(1)}).as(0)}, split_of_rows},
       {"split-of-sum", {contract(op(Op::Reshape, {x}).as(0), w)}, split_of_sum},
@@ -297,9 +283,7 @@ const std::vector<Rule>& choice_rules() {
 const std::vector<Rule>& movement_rules() {
   static const std::vector<Rule> rules{
       {"reshape-of-reshape", {op(Op::Reshape, {op(Op::Reshape, {x})}).as(0)}, reshape_of_reshape},
-      {"permute-of-permute",
-       {op(Op::Permute, {op(Op::Permute, {x}).as(1)}).as(0)},
-       permute_of_permute},
+      {"permute-of-permute", {op(Op::Permute, {op(Op::Permute, {x}).as(1)}).as(0)}, permute_of_permute},
       {"slice-of-slice", {op(Op::Shrink, {op(Op::Shrink, {x}).as(1)}).as(0)}, slice_of_slice},
       {"slice-of-concat", {op(Op::Shrink, {op(EOp::Concat, {}).as(1)}).as(0)}, slice_of_concat},
       {"concat-of-slices",
@@ -311,8 +295,7 @@ const std::vector<Rule>& movement_rules() {
 
 std::vector<Rule> all_rules() {
   std::vector<Rule> rules = linear_rules();
-  for (const auto* more : {&choice_rules(), &movement_rules()})
-    rules.insert(rules.end(), more->begin(), more->end());
+  for (const auto* more : {&choice_rules(), &movement_rules()}) rules.insert(rules.end(), more->begin(), more->end());
   return rules;
 }
 

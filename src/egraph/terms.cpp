@@ -46,14 +46,12 @@ std::optional<Shape> broadcast(const Shape& a, const Shape& b) {
 }
 
 ClassId weight(EGraph& g, int64_t slot, std::string name, Shape shape) {
-  return g.add(
-      {EOp::Weight, DType::F32, {.i = slot, .name = std::move(name)}, std::move(shape), {}});
+  return g.add({EOp::Weight, DType::F32, {.i = slot, .name = std::move(name)}, std::move(shape), {}});
 }
 
 ClassId contract(EGraph& g, ClassId x, ClassId w) {
   const Shape &left = shape_of(g, x), &right = shape_of(g, w);
-  ENSURE(!left.empty() && right.size() >= 2 && left.back() == right.back(),
-         "contract: inner sizes differ");
+  ENSURE(!left.empty() && right.size() >= 2 && left.back() == right.back(), "contract: inner sizes differ");
   auto shape = broadcast({left.begin(), left.end() - 1}, Shape(right.begin(), right.end() - 2));
   ENSURE(shape, "contract: the axes in front do not broadcast");
   shape->push_back(right[right.size() - 2]);
@@ -78,16 +76,14 @@ ClassId gathered_copy(EGraph& g, ClassId x, ClassId rows) {
 
 ClassId select(EGraph& g, ClassId y, ClassId rows) {
   Shape shape = shape_of(g, rows);  // [..., K]
-  ENSURE(shape.size() + 1 == shape_of(g, y).size() &&
-             std::equal(shape.begin(), shape.end() - 1, shape_of(g, y).begin()),
-         "select: the axes in front differ");
+  ENSURE(
+      shape.size() + 1 == shape_of(g, y).size() && std::equal(shape.begin(), shape.end() - 1, shape_of(g, y).begin()),
+      "select: the axes in front differ");
   shape.push_back(shape_of(g, y).back());
   return g.add(make(g, EOp::Select, {y, rows}, {}, std::move(shape)));
 }
 
-ClassId quantised(EGraph& g, ClassId x) {
-  return g.add(make(g, EOp::Quantised, {x}, {}, shape_of(g, x)));
-}
+ClassId quantised(EGraph& g, ClassId x) { return g.add(make(g, EOp::Quantised, {x}, {}, shape_of(g, x))); }
 
 ClassId reshape(EGraph& g, ClassId x, Shape shape) {
   if (shape == shape_of(g, x)) return x;

@@ -1,6 +1,6 @@
 // Compile: segment graphs become launchable kernels. All stages of the compiler meet here, in this order:
 //
-//   segment graph -> make_schedule() -> generate() -> render_llvm() -> CpuDevice::compile()
+//   segment graph -> make_schedule() -> KernelBuilder -> Device::compile()
 //
 // Equal segments are scheduled once, equal kernels are compiled once.
 #pragma once
@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "codegen/codegen.h"
+#include "engine/kernel_builder.h"
 #include "engine/tuned_options.h"
-#include "runtime/cpu_device.h"
 #include "schedule/schedule.h"
 
 namespace smelt {
@@ -22,7 +22,7 @@ struct CompiledKernel {
   std::string name;
   Ref tree;
   KernelOpts opts;
-  KernelEntry entry = nullptr;
+  const Executable* executable = nullptr;
 };
 
 struct CompiledSegment {
@@ -33,7 +33,7 @@ struct CompiledSegment {
 class Compiler {
  public:
   // `symbols`: names of the launch values, in the order in which plans give them.
-  Compiler(CpuDevice& device, std::vector<std::string> symbols);
+  Compiler(Device& device, std::vector<std::string> symbols);
 
   // Kernels that have tuned options get them instead of the heuristic's. REQUIRES: no segment was added yet.
   void use_tuned(TunedOptions tuned) { tuned_ = std::move(tuned); }
@@ -41,10 +41,16 @@ class Compiler {
   // Schedules a segment and generates its kernels; returns the segment's number.
   int add_segment(Ref root);
 
-  // Compiles what add_segment() has collected since the last call, or takes it from the cache. When `cancel` becomes
-  // true in between, there are no entries afterwards and the Compiler is of no use any more.
-  void finish(const ProgressFn& progress = {}, const std::atomic<bool>* cancel = nullptr);
+  // An error if a kernel keeps more on chip than the machine has for it.
+  const Status& fits() const { return unfit_; }
 
+  // Compiles what add_segment() has collected since the last call, or takes it from the cache. When `cancel` becomes
+  // true in between, there is no machine code afterwards and the Compiler is of no use any more. An error also if a
+  // kernel does not fit.
+  Status finish(const ProgressFn& progress = {}, const std::atomic<bool>* cancel = nullptr);
+
+  const Machine& machine() const { return builder_.machine(); }
+  const std::vector<std::string>& symbols() const { return builder_.symbols(); }
   const CompiledSegment& segment(int number) const { return segments_[number]; }
   const CompiledKernel& kernel(int number) const { return kernels_[number]; }
   int kernel_count() const { return static_cast<int>(kernels_.size()); }
@@ -55,7 +61,7 @@ class Compiler {
 
   // For people: what a kernel has become on its way, made again.
   Program program(int kernel) const;
-  Source source(const Program& program) const;
+  Source source(const Program& program) const { return builder_.source(program); }
 
  private:
   // A kernel on its way into finish().
@@ -67,24 +73,16 @@ class Compiler {
 
   int add_kernel(Ref tree);
   void generate_kernel(Pending& pending);
-  CodegenRequest request_for(Ref tree) const;
 
-  CpuDevice& device_;
-  std::vector<std::string> symbols_;
-  Machine machine_;
+  KernelBuilder builder_;
   TunedOptions tuned_;
   std::vector<CompiledSegment> segments_;
   std::unordered_map<const Node*, int> segment_of_;
   std::vector<CompiledKernel> kernels_;
   std::unordered_map<const Node*, int> kernel_of_;
   std::vector<Pending> pending_;
+  Status unfit_;  // about the first kernel that the machine cannot run
   int generated_ = 0, tuned_lost_ = 0;
 };
-
-// What the heuristic should know of a CPU.
-Machine machine_of(const CpuTarget& target);
-
-// A readable name that is the same in every process: what the kernel stores, and its key.
-std::string kernel_name(Ref tree);
 
 }  // namespace smelt

@@ -9,8 +9,7 @@
 namespace smelt {
 
 struct MemoryNeed {
-  int64_t weights =
-      0;  // that are packed; those read in place can be dropped by the system and do not count
+  int64_t weights = 0;  // that are packed; those read in place can be dropped by the system and do not count
   int64_t session = 0;  // cache and working memory
 
   int64_t bytes() const { return weights + session; }

@@ -1,26 +1,23 @@
 #include "engine/model_passes.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "graph/line.h"
 
 namespace smelt {
 namespace {
 
-// For people. A Weight goes by its own name.
-const char* name_of(Bound kind) {
-  switch (kind) {
-    case Bound::Weight: return "weight";
+// For people.
+std::string name_of(const SlotBinding& slot) {
+  switch (slot.kind) {
+    case Bound::Weight:
+    case Bound::PositionTable:
+    case Bound::Cache: return slot.name;
     case Bound::Tokens: return "tokens";
     case Bound::Positions: return "positions";
     case Bound::Tables: return "tables";
     case Bound::Pages: return "pages";
-    case Bound::Cache: return "cache";
-    case Bound::CacheValues: return "cache values";
-    case Bound::CacheScales: return "cache scales";
-    case Bound::CacheKeyScales: return "cache key scales";
-    case Bound::RopeCos: return "cos";
-    case Bound::RopeSin: return "sin";
     case Bound::HiddenIn: return "hidden";
     case Bound::HiddenOut: return "next hidden";
     case Bound::Rows: return "rows";
@@ -33,8 +30,7 @@ const char* name_of(Bound kind) {
 std::vector<std::string> lines_of(const Kernel& kernel, const std::vector<SlotBinding>& slots) {
   std::vector<std::string> lines;
   const auto add = [&](const std::string& line) {
-    if (!line.empty() && std::find(lines.begin(), lines.end(), line) == lines.end())
-      lines.push_back(line);
+    if (!line.empty() && std::find(lines.begin(), lines.end(), line) == lines.end()) lines.push_back(line);
   };
   for (Ref buffer : kernel.buffers)
     if (buffer->op == Op::Param) add(slots[static_cast<size_t>(buffer->arg.i)].line);
@@ -57,12 +53,9 @@ bool same_buffers(const Schedule& a, const Schedule& b) {
     return std::equal(x.begin(), x.end(), y.begin(), y.end(), is_same);
   };
   return equal(a.temps, b.temps,
-               [](const auto& x, const auto& y) {
-                 return x.bytes == y.bytes && x.offset == y.offset;
-               }) &&
+               [](const auto& x, const auto& y) { return x.bytes == y.bytes && x.offset == y.offset; }) &&
          equal(a.kernels, b.kernels, [&](const Kernel& x, const Kernel& y) {
-           return equal(x.buffers, y.buffers,
-                        [](Ref p, Ref q) { return p->op == q->op && p->arg.i == q->arg.i; });
+           return equal(x.buffers, y.buffers, [](Ref p, Ref q) { return p->op == q->op && p->arg.i == q->arg.i; });
          });
 }
 
@@ -73,49 +66,48 @@ const std::vector<std::string>& PassSymbols::names() {
   return list;
 }
 
-Pass ModelPasses::decode(const std::atomic<bool>* cancel) const {
-  return stages(shape(1), 0, model_.layers + 2, cancel);
+Pass ModelPasses::decode(const std::atomic<bool>* cancel, int64_t tokens) const {
+  return stages(decode_shape(tokens), 0, model_.numbers().layers + 2, cancel);
 }
 
 Pass ModelPasses::prefill(const std::atomic<bool>* cancel) const {
-  return stages(shape(prefill_tokens() * 8), 0, model_.layers + 1, cancel);
+  return stages(prefill_shape(), 0, model_.numbers().layers + 1, cancel);
 }
 
 Pass ModelPasses::head(int64_t rows) const {
-  ModelShape chunk = shape(prefill_tokens() * 8);
+  ModelShape chunk = prefill_shape();
   chunk.rows = Dim(rows);
-  return stages(chunk, model_.layers + 1, model_.layers + 2, nullptr);
+  return stages(chunk, model_.numbers().layers + 1, model_.numbers().layers + 2, nullptr);
 }
 
-Ref ModelPasses::prefill_tokens() const {
-  return variable(PassSymbols::names()[0], 1, layout_.prefill_tokens / 8);
+ModelShape ModelPasses::prefill_shape() const {
+  ModelShape shape = decode_shape(1);
+  shape.tokens = variable(PassSymbols::names()[0], 1, layout_.prefill_tokens / 8) * 8;
+  shape.many_tokens = true;
+  return shape;
 }
 
-ModelShape ModelPasses::shape(Dim tokens) const {
-  // Judged for a short prompt, where the expanded form is at its worst and the wait is felt most.
-  const bool expand = !const_int(tokens.ref) && expanding_is_cheaper(model_, 32, kChunkSize);
-  return {.tokens = tokens,
+ModelShape ModelPasses::decode_shape(int64_t tokens) const {
+  return {.tokens = Dim(tokens),
           .chunks = variable(PassSymbols::names()[1], 1, layout_.positions / kChunkSize),
-          .rows = 1,
-          .one_sequence = true,
+          .rows = Dim(tokens),
+          .one_sequence = tokens == 1,
           .context = layout_.positions,
-          .cache_rows = layout_.positions,
+          .cache_rows = layout_.cache_rows(),
           .page_entries = layout_.page_entries,
           .cache_type = options_.cache_type,
           .interleave = options_.interleave,
           .layouts = options_.layouts,
-          .quantise = options_.quantise,
-          .expand_attention = expand};
+          .quantise = options_.quantise};
 }
 
 Segment ModelPasses::segment(const ModelShape& shape, int64_t stage) const {
-  if (stage == 0) return embed_segment(file_, model_, shape);
-  if (stage <= model_.layers) return block_segment(file_, model_, shape, stage - 1);
-  return head_segment(file_, model_, shape);
+  if (stage == 0) return model_.embed(file_, shape);
+  if (stage <= model_.numbers().layers) return model_.block(file_, shape, stage - 1);
+  return model_.head(file_, shape);
 }
 
-Pass ModelPasses::stages(const ModelShape& shape, int64_t first, int64_t end,
-                         const std::atomic<bool>* cancel) const {
+Pass ModelPasses::stages(const ModelShape& shape, int64_t first, int64_t end, const std::atomic<bool>* cancel) const {
   Pass pass{.first = first, .shape = shape};
   for (int64_t stage = first; stage < end; ++stage) pass.segments.push_back(segment(shape, stage));
   for (const Segment& s : pass.segments) {
@@ -125,14 +117,13 @@ Pass ModelPasses::stages(const ModelShape& shape, int64_t first, int64_t end,
   return pass;
 }
 
-std::map<std::string, WeightLayout> ModelPasses::packed_layouts(
-    const std::vector<const Pass*>& passes) const {
+std::map<std::string, WeightLayout> ModelPasses::packed_layouts(const std::vector<const Pass*>& passes) const {
   std::map<std::string, WeightLayout> layouts;
-  if (options_.interleave == 1) return layouts;
+  if (options_.interleave == 1 && options_.reads_file) return layouts;
   for (const Pass* pass : passes)
     for (size_t i = 0; i < pass->segments.size(); ++i)
       for (const SlotBinding& slot : pass->segments[i].slots)
-        if (slot.kind == Bound::Weight && pass->stage(i) > 0)
+        if (slot.kind == Bound::Weight && (pass->stage(i) > 0 || !options_.reads_file))
           layouts[weight_name(*pass, i, slot)] = slot.layout;
   return layouts;
 }
@@ -145,19 +136,16 @@ int64_t ModelPasses::arena_bytes(const std::vector<const Pass*>& passes) const {
 }
 
 // The name in the file.
-std::string ModelPasses::weight_name(const Pass& pass, size_t segment,
-                                     const SlotBinding& slot) const {
+std::string ModelPasses::weight_name(const Pass& pass, size_t segment, const SlotBinding& slot) const {
   const int64_t stage = pass.stage(segment);
-  return stage >= 1 && stage <= model_.layers ? layer_prefix(stage - 1) + slot.name : slot.name;
+  return stage >= 1 && stage <= model_.numbers().layers ? layer_prefix(stage - 1) + slot.name : slot.name;
 }
 
 // Each segment that writes hidden states swaps the two buffers.
-Plan ModelPasses::plan(const Pass& pass, const PackedWeights& weights, const SessionMemory& memory,
-                       void* arena) const {
+Plan ModelPasses::plan(const Pass& pass, const PackedWeights& weights, const SessionMemory& memory, void* arena) const {
   Plan out;
   for (size_t i = 0; i < pass.segments.size(); ++i) {
-    const int64_t stage = pass.stage(i),
-                  layer = std::clamp<int64_t>(stage - 1, 0, model_.layers - 1);
+    const int64_t stage = pass.stage(i), layer = std::clamp<int64_t>(stage - 1, 0, model_.numbers().layers - 1);
     const auto resolve = [&](const SlotBinding& slot) -> const void* {
       if (slot.kind != Bound::Weight) return memory.resolve(slot, layer, stage % 2 == 0);
       const std::string name = weight_name(pass, i, slot);
@@ -170,21 +158,22 @@ Plan ModelPasses::plan(const Pass& pass, const PackedWeights& weights, const Ses
 }
 
 std::vector<PlanLaunch> ModelPasses::launches(const Pass& pass, const Plan& plan) const {
+  std::vector<PlanLaunch> out = launches(pass);
+  for (size_t i = 0; i < out.size(); ++i) out[i].launch = plan.launches()[i];
+  return out;
+}
+
+std::vector<PlanLaunch> ModelPasses::launches(const Pass& pass) const {
   std::vector<PlanLaunch> out;
   for (size_t i = 0; i < pass.segments.size(); ++i) {
     const CompiledSegment& segment = compiler_.segment(pass.compiled[i]);
     const int64_t stage = pass.stage(i);
-    const bool is_block = stage >= 1 && stage <= model_.layers;
+    const bool is_block = stage >= 1 && stage <= model_.numbers().layers;
     for (size_t k = 0; k < segment.kernels.size(); ++k) {
-      PlanLaunch launch{.kernel = segment.kernels[k],
-                        .stage = is_block     ? "block"
-                                 : stage == 0 ? "embed"
-                                              : "head"};
+      PlanLaunch launch{.kernel = segment.kernels[k], .stage = is_block ? "block" : stage == 0 ? "embed" : "head"};
       if (is_block) launch.layer = stage - 1;
-      for (Ref buffer : segment.schedule.kernels[k].buffers)
-        launch.buffers.push_back(describe(buffer, pass, i));
+      for (Ref buffer : segment.schedule.kernels[k].buffers) launch.buffers.push_back(describe(buffer, pass, i));
       launch.lines = lines_of(segment.schedule.kernels[k], pass.segments[i].slots);
-      launch.launch = plan.launches()[out.size()];
       out.push_back(std::move(launch));
     }
   }
@@ -194,11 +183,10 @@ std::vector<PlanLaunch> ModelPasses::launches(const Pass& pass, const Plan& plan
 LaunchBuffer ModelPasses::describe(Ref buffer, const Pass& pass, size_t segment) const {
   if (buffer->op == Op::Temp) {
     const auto& temps = compiler_.segment(pass.compiled[segment]).schedule.temps;
-    return {.name = "temp " + std::to_string(buffer->arg.i),
-            .bytes = temps[static_cast<size_t>(buffer->arg.i)].bytes};
+    return {.name = "temp " + std::to_string(buffer->arg.i), .bytes = temps[static_cast<size_t>(buffer->arg.i)].bytes};
   }
   const SlotBinding& slot = pass.segments[segment].slots[static_cast<size_t>(buffer->arg.i)];
-  if (slot.kind != Bound::Weight) return {.name = name_of(slot.kind), .bytes = most_bytes(buffer)};
+  if (slot.kind != Bound::Weight) return {.name = name_of(slot), .bytes = most_bytes(buffer)};
   const std::string name = weight_name(pass, segment, slot);
   return {.name = slot.name,
           .is_weight = true,
@@ -208,8 +196,7 @@ LaunchBuffer ModelPasses::describe(Ref buffer, const Pass& pass, size_t segment)
           .role = slot.role};
 }
 
-std::vector<Ref> ModelPasses::trees_with(const Pass& pass, const std::string& role,
-                                         WeightLayout layout) const {
+std::vector<Ref> ModelPasses::trees_with(const Pass& pass, const std::string& role, WeightLayout layout) const {
   ModelShape shape = pass.shape;
   shape.layouts[role] = layout;
   std::map<const Node*, Schedule> schedules;
@@ -217,20 +204,23 @@ std::vector<Ref> ModelPasses::trees_with(const Pass& pass, const std::string& ro
   for (size_t i = 0; i < pass.segments.size(); ++i) {
     const Segment other = segment(shape, pass.stage(i));
     auto [found, is_new] = schedules.try_emplace(other.root.get());
-    if (is_new) found->second = make_schedule(other.root);
+    if (is_new) found->second = make_schedule(other.root, compiler_.machine());
     if (!same_buffers(found->second, compiler_.segment(pass.compiled[i]).schedule)) return {};
     for (const Kernel& kernel : found->second.kernels) trees.push_back(kernel.tree);
   }
   return trees;
 }
 
-double ModelPasses::bytes_read(const Pass& pass) const {
+double ModelPasses::bytes_read(const Pass& pass, int64_t tokens) const {
   double bytes = 0;
+  const auto share = [&](const SlotBinding& slot) {
+    const double one = slot.share_of_read;
+    return tokens == 1 ? one : 1 - std::pow(1 - one, static_cast<double>(tokens));
+  };
   for (size_t i = 0; i < pass.segments.size(); ++i)
     for (const SlotBinding& slot : pass.segments[i].slots)
       if (slot.kind == Bound::Weight)
-        bytes +=
-            slot.share_of_read * static_cast<double>(file_.find(weight_name(pass, i, slot))->bytes);
+        bytes += share(slot) * static_cast<double>(file_.find(weight_name(pass, i, slot))->bytes);
   return bytes;
 }
 

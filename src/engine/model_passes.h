@@ -34,51 +34,54 @@ struct PassSymbols {
 
 struct PassOptions {
   DType cache_type = DType::F32;
-  bool quantise = false;  // activations
-  int interleave = 1;     // rows of quantised matrices in a group, see WeightLayout
+  bool quantise = false;   // activations
+  int interleave = 1;      // rows of quantised matrices in a group, see WeightLayout
+  bool reads_file = true;  // kernels can read weights in place, where the file is mapped
   LayoutChoice layouts = {};
 };
 
 class ModelPasses {
  public:
   // REQUIRES: all of it outlives this.
-  ModelPasses(const GgufFile& file, const Hyperparameters& model, const SessionLayout& layout,
-              const PassOptions& options, Compiler& compiler)
+  ModelPasses(const GgufFile& file, const Model& model, const SessionLayout& layout, const PassOptions& options,
+              Compiler& compiler)
       : file_(file), model_(model), layout_(layout), options_(options), compiler_(compiler) {}
 
   // These add their segments to the compiler. Incomplete, and of no use, when `cancel` becomes true in between.
-  Pass decode(const std::atomic<bool>* cancel) const;   // one token, with its logits
+  // Generated tokens, of several sequences if they are several, with the logits of each.
+  Pass decode(const std::atomic<bool>* cancel, int64_t tokens = 1) const;
   Pass prefill(const std::atomic<bool>* cancel) const;  // a chunk of a prompt, without
   Pass head(int64_t rows) const;                        // over `rows` rows of a chunk
 
   // The layout of every weight that is to be packed, by its name in the file: of all that kernels go through, as in
   // large pages of our own a weight in the order of the file is read half as fast again as in the small ones of its
-  // mapping. Of the embedding only some rows are looked up.
+  // mapping. Of the embedding only some rows are looked up. Where kernels cannot read the file: of all weights.
   std::map<std::string, WeightLayout> packed_layouts(const std::vector<const Pass*>& passes) const;
   int64_t arena_bytes(const std::vector<const Pass*>& passes) const;
 
   // REQUIRES: the compiler has finished; weights, memory and arena outlive the plan.
-  Plan plan(const Pass& pass, const PackedWeights& weights, const SessionMemory& memory,
-            void* arena) const;
+  Plan plan(const Pass& pass, const PackedWeights& weights, const SessionMemory& memory, void* arena) const;
 
   std::vector<PlanLaunch> launches(const Pass& pass, const Plan& plan) const;
+  // The same where nothing runs: without what the device runs.
+  std::vector<PlanLaunch> launches(const Pass& pass) const;
   // For each launch the tree of its kernel if weights of `role` lay in another layout; empty if the schedule would be
   // another one.
   std::vector<Ref> trees_with(const Pass& pass, const std::string& role, WeightLayout layout) const;
-  // Bytes of weights that one replay reads.
-  double bytes_read(const Pass& pass) const;
+  // Bytes of weights that one replay has to read for so many tokens, if each of them chooses its experts at random:
+  // what several choose is counted once.
+  double bytes_read(const Pass& pass, int64_t tokens = 1) const;
 
  private:
-  Ref prefill_tokens() const;
-  ModelShape shape(Dim tokens) const;
+  ModelShape decode_shape(int64_t tokens) const;
+  ModelShape prefill_shape() const;
   Segment segment(const ModelShape& shape, int64_t stage) const;
-  Pass stages(const ModelShape& shape, int64_t first, int64_t end,
-              const std::atomic<bool>* cancel) const;
+  Pass stages(const ModelShape& shape, int64_t first, int64_t end, const std::atomic<bool>* cancel) const;
   std::string weight_name(const Pass& pass, size_t segment, const SlotBinding& slot) const;
   LaunchBuffer describe(Ref buffer, const Pass& pass, size_t segment) const;
 
   const GgufFile& file_;
-  const Hyperparameters& model_;
+  const Model& model_;
   const SessionLayout& layout_;
   PassOptions options_;
   Compiler& compiler_;

@@ -2,7 +2,6 @@
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -13,7 +12,11 @@
 #include <climits>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 
+#include "base/advice.h"
+#include "base/dirs.h"
+#include "base/hex.h"
 #include "base/new_file.h"
 #include "base/parallel.h"
 #include "base/progress.h"
@@ -26,14 +29,9 @@ constexpr char kMagic[8] = {'s', 'm', 'e', 'l', 't', 'p', 'c', 'k'};
 constexpr uint32_t kFormat = 1;
 constexpr std::string_view kSuffix = ".pack";
 constexpr uint64_t kPiece = 4 << 20;
-constexpr uint64_t kHugePage =
-    2 << 20;  // the weights begin on one, so that the page cache can have them in such
-constexpr uint64_t kWriteBehind = 64;  // pieces that may wait for the disk
+constexpr uint64_t kHugePage = 2 << 20;  // the weights begin on one, so that the page cache can have them in such
+constexpr uint64_t kWriteBehind = 64;    // pieces that may wait for the disk
 constexpr size_t kLongestName = 80;
-
-#ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22
-#endif
 
 struct Header {
   char magic[8];
@@ -47,12 +45,6 @@ static_assert(sizeof(Header) == 40);
 
 uint64_t pieces_of(uint64_t bytes) { return (bytes + kPiece - 1) / kPiece; }
 
-std::string hex(uint64_t value) {
-  char text[17];
-  std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(value));
-  return text;
-}
-
 std::string absolute(const std::string& path) {
   char resolved[PATH_MAX];
   return ::realpath(path.c_str(), resolved) ? resolved : path;
@@ -62,15 +54,15 @@ std::string absolute(const std::string& path) {
 std::optional<std::string> state_of(const std::string& path) {
   struct stat info;
   if (::stat(path.c_str(), &info) != 0) return std::nullopt;
-  return path + "|" + std::to_string(info.st_size) + "|" + std::to_string(info.st_mtim.tv_sec) +
-         "." + std::to_string(info.st_mtim.tv_nsec);
+  return path + "|" + std::to_string(info.st_size) + "|" + std::to_string(info.st_mtim.tv_sec) + "." +
+         std::to_string(info.st_mtim.tv_nsec);
 }
 
 // Where the bytes of a field lie: everything that interleave_rows() asks for.
 std::string place_text(const PackedField& p) {
   std::string text;
-  for (int x : {p.field.offset, piece_bytes(p.field), p.sections, p.begin, p.stride, p.pairs,
-                p.pairs_at, int{p.is_second}, p.rest_at})
+  for (int x : {p.field.offset, piece_bytes(p.field), p.sections, p.begin, p.stride, p.pairs, p.pairs_at,
+                int{p.is_second}, p.rest_at})
     text += (text.empty() ? " " : "/") + std::to_string(x);
   return text;
 }
@@ -80,10 +72,9 @@ std::string layout_text(const PackPlan& plan) {
   std::string text;
   for (const PackedTensor& t : plan.tensors) {
     text += std::string(t.tensor->name) + " " + std::string(name_of(t.tensor->type)) + " " +
-            std::to_string(t.tensor->rows()) + "x" + std::to_string(t.tensor->row_bytes()) +
-            " at " + std::to_string(t.offset);
-    const auto& [interleave, order] =
-        t.layout;  // a new field of WeightLayout belongs into this text
+            std::to_string(t.tensor->rows()) + "x" + std::to_string(t.tensor->row_bytes()) + " at " +
+            std::to_string(t.offset);
+    const auto& [interleave, order] = t.layout;  // a new field of WeightLayout belongs into this text
     text += " interleave " + std::to_string(interleave);
     if (t.layout.is_packed())
       for (const PackedField& p : packed_fields(t.tensor->type, order)) text += place_text(p);
@@ -93,8 +84,7 @@ std::string layout_text(const PackPlan& plan) {
 }
 
 // The front of a pack. `table`: the checksums of the pieces.
-uint64_t checksum_of(const Header& header, std::string_view identity,
-                     std::span<const uint64_t> table) {
+uint64_t checksum_of(const Header& header, std::string_view identity, std::span<const uint64_t> table) {
   const uint64_t front = XXH3_64bits(&header, offsetof(Header, checksum));
   const uint64_t text = XXH3_64bits_withSeed(identity.data(), identity.size(), front);
   return XXH3_64bits_withSeed(table.data(), table.size_bytes(), text);
@@ -113,8 +103,7 @@ std::optional<Front> parse_front(std::span<const std::byte> file) {
   std::memcpy(&front.header, file.data(), sizeof(Header));
   const Header& h = front.header;
   if (std::memcmp(h.magic, kMagic, sizeof kMagic) != 0 || h.format != kFormat) return std::nullopt;
-  if (h.weights_offset > file.size() || h.weights_bytes != file.size() - h.weights_offset)
-    return std::nullopt;
+  if (h.weights_offset > file.size() || h.weights_bytes != file.size() - h.weights_offset) return std::nullopt;
   const uint64_t table_bytes = pieces_of(h.weights_bytes) * sizeof(uint64_t);
   if (sizeof(Header) + h.identity_bytes + table_bytes > h.weights_offset) return std::nullopt;
   front.identity = {reinterpret_cast<const char*>(file.data()) + sizeof(Header), h.identity_bytes};
@@ -124,8 +113,8 @@ std::optional<Front> parse_front(std::span<const std::byte> file) {
   return front;
 }
 
-std::string front_bytes(const std::string& identity, std::span<const uint64_t> table,
-                        uint64_t weights_offset, uint64_t weights_bytes) {
+std::string front_bytes(const std::string& identity, std::span<const uint64_t> table, uint64_t weights_offset,
+                        uint64_t weights_bytes) {
   Header header{.format = kFormat,
                 .identity_bytes = static_cast<uint32_t>(identity.size()),
                 .weights_offset = weights_offset,
@@ -137,27 +126,18 @@ std::string front_bytes(const std::string& identity, std::span<const uint64_t> t
   return front.append(reinterpret_cast<const char*>(table.data()), table.size_bytes());
 }
 
-bool is_ours_alone(const std::string& path) {
-  struct stat info;
-  return ::lstat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == ::geteuid() &&
-         (info.st_mode & (S_IWGRP | S_IWOTH)) == 0;
-}
-
 // Brings every piece into memory; false if one has not its checksum.
-bool is_intact(std::span<const std::byte> weights, std::span<const uint64_t> table,
-               const LoadOptions& options) {
-  std::byte* data = const_cast<std::byte*>(weights.data());
-  ::madvise(data, weights.size(), MADV_HUGEPAGE);
+bool is_intact(std::span<const std::byte> weights, std::span<const uint64_t> table, const LoadOptions& options) {
+  advise(weights, MADV_HUGEPAGE);
   std::atomic<bool> intact = true;
   std::atomic<uint64_t> done = 0;
   for_each_in_parallel(table.size(), options.threads, [&](size_t i, int worker) {
     if (options.cancelled() || !intact) return;
     const uint64_t at = i * kPiece, size = std::min(kPiece, weights.size() - at);
-    ::madvise(data + at, size, MADV_POPULATE_READ);
-    if (XXH3_64bits(data + at, size) != table[i]) intact = false;
+    advise(weights.subspan(at, size), MADV_POPULATE_READ);
+    if (XXH3_64bits(weights.data() + at, size) != table[i]) intact = false;
     done += size;
-    if (worker == 0)
-      options.report(static_cast<int64_t>(done), static_cast<int64_t>(weights.size()));
+    if (worker == 0) options.report(static_cast<int64_t>(done), static_cast<int64_t>(weights.size()));
   });
   return intact;
 }
@@ -179,8 +159,7 @@ void write_back(int fd, uint64_t offset, uint64_t piece) {
   };
   sync(piece, SYNC_FILE_RANGE_WRITE);
   if (piece >= kWriteBehind)
-    sync(piece - kWriteBehind,
-         SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
+    sync(piece - kWriteBehind, SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
 }
 
 Error cannot_write(const std::string& path, int error) {
@@ -192,14 +171,13 @@ Status check_space(const std::string& folder, const std::string& path, uint64_t 
   if (::statvfs(folder.c_str(), &info) != 0) return {};
   const uint64_t free = uint64_t{info.f_bavail} * info.f_frsize;
   if (needed <= free) return {};
-  return Error{"[pack cache] " + path + ": " + bytes_text(needed) + " are needed, " +
-               bytes_text(free) +
+  return Error{"[pack cache] " + path + ": " + bytes_text(needed) + " are needed, " + bytes_text(free) +
                " are free on this disk; free some, or set SMELT_CACHE to another"};
 }
 
 // Writes the weights; `table` becomes the checksums of the pieces. An errno, or 0.
-int write_pieces(const NewFile& file, uint64_t offset, std::span<const std::byte> weights,
-                 std::span<uint64_t> table, const LoadOptions& options) {
+int write_pieces(const NewFile& file, uint64_t offset, std::span<const std::byte> weights, std::span<uint64_t> table,
+                 const LoadOptions& options) {
   std::atomic<int> error = 0;
   std::atomic<uint64_t> done = 0;
   for_each_in_parallel(table.size(), options.threads, [&](size_t i, int worker) {
@@ -209,13 +187,20 @@ int write_pieces(const NewFile& file, uint64_t offset, std::span<const std::byte
     if (int e = write_at(file.fd(), piece.data(), piece.size(), offset + i * kPiece)) error = e;
     write_back(file.fd(), offset, i);
     done += piece.size();
-    if (worker == 0)
-      options.report(static_cast<int64_t>(done), static_cast<int64_t>(weights.size()));
+    if (worker == 0) options.report(static_cast<int64_t>(done), static_cast<int64_t>(weights.size()));
   });
   return error;
 }
 
-// The state_of() lines of an identity, as they are now. False if one is not as it was.
+// Whether a file may lie on a disk that is not mounted now: then its folder is not there, or it is the empty place
+// where that disk is mounted.
+bool may_be_unmounted(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  return !std::filesystem::exists(folder, error) || std::filesystem::is_empty(folder, error) || error;
+}
+
+// The state_of() lines of an identity, as they are now. False if one is not as it was, or its file is gone for good.
 bool is_current(std::string_view identity) {
   constexpr std::string_view kFile = "file ";
   for (size_t begin = 0; begin < identity.size();) {
@@ -225,7 +210,8 @@ bool is_current(std::string_view identity) {
     if (!line.starts_with(kFile)) continue;
     const std::string was(line.substr(kFile.size()));
     const std::string path = was.substr(0, was.rfind('|', was.rfind('|') - 1));
-    if (state_of(path) != was) return false;
+    const auto is = state_of(path);
+    if (is ? *is != was : !may_be_unmounted(path)) return false;
   }
   return true;
 }
@@ -247,6 +233,18 @@ void remove_outdated(const std::string& folder) {
   ::closedir(listing);
 }
 
+// Pages all over the file: one that has the size, the time and the metadata of another differs in its weights.
+uint64_t sample_of(std::span<const std::byte> file) {
+  constexpr size_t kSamples = 256, kSampleBytes = 4096;
+  uint64_t hash = 0;
+  for (size_t i = 0; i < kSamples; ++i) {
+    const size_t at = file.size() / kSamples * i;
+    const auto sample = file.subspan(at, std::min(kSampleBytes, file.size() - at));
+    hash = XXH3_64bits_withSeed(sample.data(), sample.size(), hash);
+  }
+  return hash;
+}
+
 // The model's own name, for people who look into the folder.
 std::string stem_of(const std::string& path) {
   std::string name = path.substr(path.rfind('/') + 1);
@@ -256,37 +254,35 @@ std::string stem_of(const std::string& path) {
 
 }  // namespace
 
-Result<PackCache> PackCache::open(const GgufFile& file, const PackPlan& plan,
-                                  const std::string& folder) {
+Result<PackCache> PackCache::open(const GgufFile& file, const PackPlan& plan, const std::string& folder) {
   PackCache cache;
   SMELT_CHECK(make_folders(folder));
+  SMELT_CHECK(check_own_folder(folder, "[pack cache] "));
   cache.folder_ = folder;
   cache.bytes_ = plan.bytes;
   const std::string layout = layout_text(plan);
   for (const GgufFile::Shard& shard : file.shards()) {
     const auto state = shard.is_mapped ? state_of(absolute(shard.path)) : std::nullopt;
     if (!state) return Error{"[pack cache] " + file.path() + ": not a file, so nothing is kept"};
-    cache.identity_ += "file " + *state + "\nheader " +
-                       hex(XXH3_64bits(shard.bytes.data(), shard.data_offset)) + "\n";
+    cache.identity_ += "file " + *state + "\nheader " + hex(XXH3_64bits(shard.bytes.data(), shard.data_offset)) + "\n";
+    cache.identity_ += "sample " + hex(sample_of(shard.bytes)) + "\n";
   }
   cache.identity_ += "layout " + hex(XXH3_64bits(layout.data(), layout.size())) + "\n";
   const std::string key = absolute(file.path()) + "\n" + layout;
-  cache.path_ = folder + "/" + stem_of(file.path()) + "-" +
-                hex(XXH3_64bits(key.data(), key.size())) + std::string(kSuffix);
+  cache.path_ = folder + "/" + stem_of(absolute(file.path())) + "-" + hex(XXH3_64bits(key.data(), key.size())) +
+                std::string(kSuffix);
   return cache;
 }
 
-std::optional<PackCache::Mapped> PackCache::load(const LoadOptions& options,
-                                                 std::string& problem) const {
+std::optional<PackCache::Mapped> PackCache::load(const LoadOptions& options, std::string& problem) const {
   if (::access(path_.c_str(), F_OK) != 0) return std::nullopt;
   const auto drop = [&](const char* why) {
     ::unlink(path_.c_str());
     problem = "[pack cache] " + path_ + ": " + why + "; the model is packed anew";
     return std::nullopt;
   };
-  if (!is_ours_alone(path_)) return drop("others could have written it");
-  auto mapped = MappedFile::open(path_);
-  if (!mapped) return drop("cannot be read");
+  auto mapped = MappedFile::open_own(path_);
+  if (!mapped) return drop("cannot be read, or others could have written it");
   const auto front = parse_front(mapped->bytes());
   if (!front) return drop("damaged");
   if (front->identity != identity_ || front->header.weights_bytes != static_cast<uint64_t>(bytes_))

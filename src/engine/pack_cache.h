@@ -23,8 +23,7 @@ namespace smelt {
 class PackCache {
  public:
   // `folder` is made where it is missing. An Error for a model that is not a file (the embedded one).
-  static Result<PackCache> open(const GgufFile& file, const PackPlan& plan,
-                                const std::string& folder);
+  static Result<PackCache> open(const GgufFile& file, const PackPlan& plan, const std::string& folder);
 
   const std::string& path() const { return path_; }
 

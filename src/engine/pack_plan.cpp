@@ -20,11 +20,9 @@ PackPlan PackPlan::make(const GgufFile& file, const std::map<std::string, Weight
     const GgufTensor* tensor = file.find(name);
     plan.tensors.push_back({tensor, layout, 0, file.shards()[tensor->shard].is_mapped});
   }
-  std::sort(plan.tensors.begin(), plan.tensors.end(),
-            [](const PackedTensor& a, const PackedTensor& b) {
-              return a.tensor->shard != b.tensor->shard ? a.tensor->shard < b.tensor->shard
-                                                        : a.tensor->offset < b.tensor->offset;
-            });
+  std::sort(plan.tensors.begin(), plan.tensors.end(), [](const PackedTensor& a, const PackedTensor& b) {
+    return a.tensor->shard != b.tensor->shard ? a.tensor->shard < b.tensor->shard : a.tensor->offset < b.tensor->offset;
+  });
   for (PackedTensor& t : plan.tensors) {
     t.offset = plan.bytes;
     plan.bytes += padded(static_cast<int64_t>(t.tensor->bytes));
@@ -38,8 +36,7 @@ std::vector<PackPiece> cut_in_pieces(const PackPlan& plan, int64_t bytes) {
     const auto rows = static_cast<int64_t>(t.tensor->rows()),
                group_bytes = static_cast<int64_t>(t.tensor->row_bytes()) * t.layout.interleave;
     const int64_t step = std::max<int64_t>(1, bytes / group_bytes) * t.layout.interleave;
-    for (int64_t row = 0; row < rows; row += step)
-      pieces.push_back({&t, row, std::min(step, rows - row)});
+    for (int64_t row = 0; row < rows; row += step) pieces.push_back({&t, row, std::min(step, rows - row)});
   }
   return pieces;
 }

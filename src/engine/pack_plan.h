@@ -34,9 +34,7 @@ struct PackPiece {
   int64_t row = 0, rows = 0;
 
   const std::byte* from() const { return of->tensor->data + row * row_bytes(); }
-  int64_t to() const {
-    return of->offset + row * row_bytes();
-  }  // from the start of the packed weights
+  int64_t to() const { return of->offset + row * row_bytes(); }  // from the start of the packed weights
   int64_t row_bytes() const { return static_cast<int64_t>(of->tensor->row_bytes()); }
   int64_t bytes() const { return rows * row_bytes(); }
 };

@@ -7,11 +7,11 @@
 // pages of the cache are in the way of the weights' large ones.
 #include "engine/packed_weights.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <algorithm>
+#include <mutex>
+#include <vector>
 
+#include "base/advice.h"
 #include "base/parallel.h"
 #include "runtime/available_memory.h"
 
@@ -19,23 +19,6 @@ namespace smelt {
 namespace {
 
 constexpr int64_t kPieceBytes = 4 << 20;
-
-#ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22
-#endif
-#ifndef MADV_PAGEOUT
-#define MADV_PAGEOUT 21
-#endif
-
-// Advice about the whole pages around some bytes of a mapped file. Any may be refused: then pages come as they are
-// touched.
-void advise(std::span<const std::byte> bytes, int advice) {
-  static const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
-  const auto begin = reinterpret_cast<uintptr_t>(bytes.data());
-  const uintptr_t first = begin / page * page,
-                  end = (begin + bytes.size() + page - 1) / page * page;
-  ::madvise(reinterpret_cast<void*>(first), end - first, advice);
-}
 
 // The file's mapping will be read once, front to back, while this lives.
 class ReadOnce {
@@ -72,25 +55,42 @@ void pack_piece(const PackPiece& piece, bool keep_cached, std::byte* to) {
   if (piece.of->is_mapped) advise(from, MADV_DONTNEED);
 }
 
+// Where the host does not see the memory of the device, pieces are made beside it and sent there.
+Status place_piece(const PackPiece& piece, bool keep_cached, Device& device, std::byte* to) {
+  if (device.host_sees_memory()) {
+    pack_piece(piece, keep_cached, to);
+    return {};
+  }
+  std::vector<std::byte> made(static_cast<size_t>(piece.bytes()));
+  pack_piece(piece, keep_cached, made.data());
+  return device.upload(to, made);
+}
+
 }  // namespace
 
-Result<PackedWeights> PackedWeights::pack(const PackPlan& plan, const LoadOptions& options) {
+Result<PackedWeights> PackedWeights::pack(const PackPlan& plan, const LoadOptions& options, Device& device) {
   PackedWeights packed;
   if (plan.bytes == 0) return packed;
   const bool keep_cached = fits_beside_file(plan);
-  SMELT_TRY(buffer, Buffer::allocate(static_cast<size_t>(plan.bytes)));
-  packed.buffer_ = std::move(buffer);
+  SMELT_TRY(memory, DeviceMemory::allocate(device, static_cast<size_t>(plan.bytes), "the weights"));
+  packed.memory_ = std::move(memory);
   const std::vector<PackPiece> pieces = cut_in_pieces(plan, kPieceBytes);
   const ReadOnce reading(plan);
   std::atomic<int64_t> done = 0;
+  std::mutex failing;
+  Status failure;
   for_each_in_parallel(pieces.size(), options.threads, [&](size_t i, int worker) {
     if (options.cancelled()) return;
-    pack_piece(pieces[i], keep_cached, packed.buffer_.data() + pieces[i].to());
+    if (Status placed = place_piece(pieces[i], keep_cached, device, packed.memory_.data() + pieces[i].to()); !placed) {
+      std::lock_guard lock(failing);
+      failure = placed;
+    }
     done += pieces[i].bytes();
     if (worker == 0) options.report(done, plan.bytes);
   });
   if (options.cancelled()) return Error{"[load] interrupted"};
-  packed.bytes_ = packed.buffer_.bytes();
+  SMELT_CHECK(failure);
+  packed.bytes_ = {packed.memory_.data(), packed.memory_.size()};
   packed.place(plan);
   return packed;
 }

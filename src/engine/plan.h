@@ -3,11 +3,13 @@
 
 #include <deque>
 #include <functional>
+#include <limits>
+#include <memory>
 #include <vector>
 
 #include "engine/compile.h"
-#include "model/deepseek2.h"
-#include "runtime/memory.h"
+#include "model/segment.h"
+#include "runtime/device.h"
 
 namespace smelt {
 
@@ -17,18 +19,34 @@ using Resolve = std::function<const void*(const SlotBinding& slot)>;
 class Plan {
  public:
   // Appends the launches of a compiled segment. Temps lie in `arena` (segment.schedule.arena_bytes).
-  // REQUIRES: the compiler has finished; all memory outlives the plan.
-  void append(const Compiler& compiler, int segment, const std::vector<SlotBinding>& slots,
-              const Resolve& resolve, void* arena);
+  // REQUIRES: the compiler has finished; all memory outlives the plan; slots that a kernel writes overlap with no other
+  // of its buffers, which is checked.
+  void append(const Compiler& compiler, int segment, const std::vector<SlotBinding>& slots, const Resolve& resolve,
+              void* arena);
+
+  // Makes it ready to run, once all is appended.
+  Status capture(Device& device);
+  // An Error if a symbol is outside of the bounds that its kernels were made for. REQUIRES: captured.
+  Status run(std::span<const int64_t> symbols, const RunOptions& options = {}) const;
 
   std::span<const Launch> launches() const { return launches_; }
   // For each launch, its kernel's number in the compiler.
   std::span<const int> kernels() const { return kernels_; }
 
  private:
+  // A launch value as kernels know it: index arithmetic is as wide as these bounds want it.
+  struct Symbol {
+    std::string name;
+    int64_t min = std::numeric_limits<int64_t>::min(), max = std::numeric_limits<int64_t>::max();
+  };
+  void know_symbols(const Compiler& compiler, Ref tree);
+
+  std::vector<Symbol> symbols_;  // in the order of run(); of those that kernels use
   std::vector<Launch> launches_;
   std::vector<int> kernels_;
   std::deque<std::vector<const void*>> pointers_;  // a deque: launches point into it
+  Device* device_ = nullptr;
+  std::unique_ptr<CapturedPlan> captured_;
 };
 
 }  // namespace smelt

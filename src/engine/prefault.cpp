@@ -1,19 +1,14 @@
 #include "engine/prefault.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 
+#include "base/advice.h"
 #include "runtime/available_memory.h"
 
 namespace smelt {
 namespace {
 
 constexpr uint64_t kPiece = 4 << 20;  // between two reports and two looks at `cancel`
-
-#ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22
-#endif
 
 }  // namespace
 
@@ -22,10 +17,9 @@ void prefault(const GgufFile& file, const LoadOptions& options) {
   uint64_t done = 0;
   for (const GgufFile::Shard& shard : file.shards()) {
     if (!shard.is_mapped) continue;
-    std::byte* begin = const_cast<std::byte*>(shard.bytes.data());
     for (uint64_t at = 0; at < shard.bytes.size() && !options.cancelled(); at += kPiece) {
       const uint64_t size = std::min(kPiece, shard.bytes.size() - at);
-      if (madvise(begin + at, size, MADV_POPULATE_READ) != 0) return;
+      if (!advise(shard.bytes.subspan(at, size), MADV_POPULATE_READ)) return;
       options.report(static_cast<int64_t>(done += size), static_cast<int64_t>(file.file_bytes()));
     }
   }

@@ -9,8 +9,7 @@
 
 #include "codegen/codegen.h"
 #include "model/dequant.h"
-#include "runtime/kernel_entry.h"
-#include "runtime/workers.h"
+#include "runtime/device.h"
 
 namespace smelt {
 
@@ -22,8 +21,7 @@ enum class PlanKind {
 
 // What an argument of a launch is bound to.
 struct LaunchBuffer {
-  std::string
-      name;  // of a weight: its tensor without "blk.N."; else what it is for: "hidden", "cache", "temp 3"
+  std::string name;  // of a weight: its tensor without "blk.N."; else what it is for: "hidden", "cache", "temp 3"
   bool is_weight = false;
   int64_t bytes = 0;  // of a weight: all of its tensor; else as many as it may need
   // Of a weight: its tensor in the file, how it lies, and its role, if that is a choice (model/layout_choice.h).
@@ -37,15 +35,15 @@ struct PlanLaunch {
   std::string stage;                  // "embed", "block", "head"
   int64_t layer = -1;                 // of a block
   std::vector<LaunchBuffer> buffers;  // by Param number of the kernel's tree
-  std::vector<std::string>
-      lines;      // of the model's source that made its results: "deepseek2_attention.cpp:68"
-  Launch launch;  // what the workers run; lives as long as the session
+  std::vector<std::string> lines;     // of the model's source that made its results: "mla.cpp:68"
+  Launch launch;                      // what the device runs; lives as long as the session
 };
 
 struct KernelDescription {
   std::string name;
   Ref tree;
   KernelOpts opts;
+  Machine machine;  // that it was generated for
 };
 
 // A kernel in its later forms.
@@ -53,6 +51,17 @@ struct KernelListing {
   Program program;
   Source source;
   std::string assembly;
+};
+
+// The kernels of a model and where its plans launch them: of one that runs, or of one that is only looked at
+// (model_listing.h).
+class KernelSet {
+ public:
+  virtual ~KernelSet() = default;
+  virtual int kernel_count() const = 0;
+  virtual KernelDescription kernel(int number) const = 0;
+  virtual KernelListing listing(int number, bool with_assembly) const = 0;
+  virtual std::vector<PlanLaunch> launches(PlanKind plan) const = 0;
 };
 
 // One replay of a plan. Valid during the call that it is handed to.

@@ -14,7 +14,7 @@ namespace smelt {
 
 struct Recipe {
   KernelOpts opts;
-  std::string source_key;  // CpuDevice::key_of() the rendered source
+  std::string source_key;  // Device::key_of() the rendered source
 };
 
 // `tuned`: the line of the tuned entry that will be used, or empty. Empty where nothing can be remembered: a program

@@ -1,7 +1,6 @@
 #include "engine/replay.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
@@ -12,11 +11,13 @@
 
 #include "base/file.h"
 #include "codegen/kernel_eval.h"
-#include "engine/compile.h"
+#include "codegen/program_text.h"
+#include "engine/kernel_builder.h"
 #include "graph/rules_algebra.h"
 #include "graph/text.h"
 #include "graph/verify.h"
-#include "render/llvm.h"
+#include "runtime/devices.h"
+#include "runtime/machines.h"
 
 namespace smelt {
 namespace {
@@ -25,7 +26,6 @@ constexpr int64_t kGreatestVariable = 4;  // symbolic sizes stay small
 constexpr int64_t kGreatestIndex = 63;    // so do row numbers: 0, 1, .. 63, 0, ..
 constexpr int64_t kGreatestMemory = int64_t{16} << 30;
 constexpr int64_t kTermsJudged = 400'000;  // what the interpreter does in a few seconds
-constexpr double kAgreement = 2e-5;        // of sums in f32 against double
 constexpr size_t kSpare = 64;              // bytes behind a buffer that a vector may touch
 
 Error bad(const std::string& path, const std::string& what) {
@@ -38,20 +38,18 @@ struct Dump {
   KernelOpts opts;  // empty: chosen anew
 };
 
-Result<KernelOpts> read_opts(const std::string& path, Ref tree) {
+Result<KernelOpts> read_opts(const std::string& path, Ref tree, const Machine& machine) {
   SMELT_TRY(text, read_file(path));
   KernelOpts opts;
   size_t begin = 0;
   for (Ref nest : tree->src) {
     const size_t end = std::min(text.find('\n', begin), text.size());
-    SMELT_TRY(mine, parse_opts(std::string_view(text).substr(std::min(begin, end),
-                                                             end - std::min(begin, end))));
-    Refs stores = prepare_nest(nest);
+    SMELT_TRY(mine, parse_opts(std::string_view(text).substr(std::min(begin, end), end - std::min(begin, end))));
+    Refs stores = prepare_nest(nest, machine);
     for (const Opt& opt : mine) {
-      if (const std::string reason = why_not(stores, opt); !reason.empty())
-        return Error{"[replay] " + path + ": " + reason +
-                     "; correct that option or remove the file"};
-      stores = apply_opt(stores, opt);
+      if (const std::string reason = why_not(stores, opt, lane_rules(machine)); !reason.empty())
+        return Error{"[replay] " + path + ": " + reason + "; correct that option or remove the file"};
+      stores = apply_opt(stores, opt, lane_rules(machine));
     }
     opts.push_back(std::move(mine));
     begin = end + 1;
@@ -60,25 +58,23 @@ Result<KernelOpts> read_opts(const std::string& path, Ref tree) {
 }
 
 bool is_nests_of_stores(Ref tree) {
-  return tree->op == Op::Sink && !tree->src.empty() &&
-         std::all_of(tree->src.begin(), tree->src.end(), [](Ref nest) {
+  return tree->op == Op::Sink && !tree->src.empty() && std::all_of(tree->src.begin(), tree->src.end(), [](Ref nest) {
            return nest->op == Op::Sink && !nest->src.empty() &&
-                  std::all_of(nest->src.begin(), nest->src.end(),
-                              [](Ref store) { return store->op == Op::Store; });
+                  std::all_of(nest->src.begin(), nest->src.end(), [](Ref store) { return store->op == Op::Store; });
          });
 }
 
-Result<Dump> read_dump(const std::string& path) {
+Result<Dump> read_dump(const std::string& path, const Machine& machine) {
   const std::filesystem::path file(path);
   if (file.extension() != ".ir") return bad(path, "it does not end in .ir");
   SMELT_TRY(text, read_file(path));
   SMELT_TRY(tree, parse(text));
-  if (Status s = verify(tree, Stage::Kernel); !s) return bad(path, s.error().message);
+  if (Status s = verify_kernel(tree, file.stem().string(), machine); !s) return bad(path, s.error().message);
   if (!is_nests_of_stores(tree)) return bad(path, "it is not a kernel");
   Dump dump{.name = file.stem().string(), .tree = tree};
   const std::string beside = std::filesystem::path(file).replace_extension(".opts").string();
   if (std::filesystem::exists(beside)) {
-    SMELT_TRY(opts, read_opts(beside, tree));
+    SMELT_TRY(opts, read_opts(beside, tree, machine));
     dump.opts = std::move(opts);
   }
   return dump;
@@ -107,6 +103,10 @@ class Inputs {
       if (n->op == Op::Range) mark_indices(n->src[0]);
     }
     for (Ref n : toposort(tree))
+      if (n->op == Op::Load && n->src[0]->op == Op::Local && !loads_below(n->src[1]).empty())
+        while (greatest_index_ > 0 && greatest(n->src[1]) + size_of(n->dtype) > local_bytes(n->src[0]))
+          greatest_index_ /= 2;
+    for (Ref n : toposort(tree))
       if ((n->op == Op::Load || n->op == Op::Store) && n->src[0]->op == Op::Param) {
         const DType dtype = n->op == Op::Load ? n->dtype : n->src[2]->dtype;
         int64_t& bytes = bytes_[n->src[0]->arg.i];
@@ -118,15 +118,13 @@ class Inputs {
 
   int64_t total_bytes() const {
     int64_t total = 0;
-    for (const auto& [i, bytes] : bytes_)
-      total += bytes > kGreatestMemory ? kGreatestMemory : bytes;
+    for (const auto& [i, bytes] : bytes_) total += bytes > kGreatestMemory ? kGreatestMemory : bytes;
     return total;
   }
 
   // By Param number, each followed by kSpare bytes.
   std::vector<std::vector<std::byte>> random(uint64_t seed) const {
-    std::vector<std::vector<std::byte>> buffers(
-        bytes_.empty() ? 0 : static_cast<size_t>(bytes_.rbegin()->first) + 1);
+    std::vector<std::vector<std::byte>> buffers(bytes_.empty() ? 0 : static_cast<size_t>(bytes_.rbegin()->first) + 1);
     std::mt19937_64 rng(seed);
     for (const auto& [i, bytes] : bytes_) {
       buffers[static_cast<size_t>(i)].resize(static_cast<size_t>(bytes) + kSpare);
@@ -147,9 +145,7 @@ class Inputs {
   }
 
  private:
-  static std::pair<Op, int64_t> buffer_of(Ref load) {
-    return {load->src[0]->op, load->src[0]->arg.i};
-  }
+  static std::pair<Op, int64_t> buffer_of(Ref load) { return {load->src[0]->op, load->src[0]->arg.i}; }
 
   void mark_indices(Ref expr) {
     for (Ref load : loads_below(expr)) indices_.insert(buffer_of(load));
@@ -160,13 +156,11 @@ class Inputs {
   int64_t greatest(Ref expr) {
     Replacements by = replaced_;
     for (Ref n : toposort(expr)) {
-      if (n->op == Op::TopKLane)
-        by[n] = constant(greatest(n->src[0]->src[1]->src[0]) - 1, n->dtype);
+      if (n->op == Op::TopKLane) by[n] = constant(greatest(n->src[0]->src[1]->src[0]) - 1, n->dtype);
       if (n->op == Op::Load)
         by[n] = is_float(n->dtype)
                     ? constant_f(0, n->dtype)
-                    : constant(n->src[0]->op == Op::Local ? greatest_local(n) : kGreatestIndex,
-                               n->dtype);
+                    : constant(n->src[0]->op == Op::Local ? greatest_local(n) : greatest_index_, n->dtype);
     }
     return substitute(expr, by)->max;
   }
@@ -185,7 +179,7 @@ class Inputs {
     if (indices_.contains({Op::Param, i})) {
       const auto size = static_cast<size_t>(size_of(*types.begin()));
       for (size_t at = 0; at < buffer.size(); at += size)
-        buffer[at] = std::byte(at / size % (kGreatestIndex + 1));
+        buffer[at] = std::byte(at / size % static_cast<size_t>(greatest_index_ + 1));
       return;
     }
     if (types.size() == 1 && *types.begin() == DType::F32)
@@ -205,29 +199,27 @@ class Inputs {
   Replacements replaced_;
   std::map<std::pair<Op, int64_t>, std::set<DType>> types_;
   std::set<std::pair<Op, int64_t>> indices_;
+  int64_t greatest_index_ = kGreatestIndex;  // that every buffer on chip has an element for
   Refs local_stores_;
   std::unordered_map<Ref, int64_t, RefHash> terms_;
   std::map<int64_t, int64_t> bytes_;
 };
 
-std::vector<std::span<const std::byte>> without_spare(
-    const std::vector<std::vector<std::byte>>& buffers) {
+std::vector<std::span<const std::byte>> without_spare(const std::vector<std::vector<std::byte>>& buffers) {
   std::vector<std::span<const std::byte>> out;
-  for (const auto& b : buffers)
-    out.push_back(std::span(b).first(b.empty() ? 0 : b.size() - kSpare));
+  for (const auto& b : buffers) out.push_back(std::span(b).first(b.empty() ? 0 : b.size() - kSpare));
   return out;
 }
 
 // --- running
 
 // Seconds of one run: the best of as many as fit a fifth of a second.
-double best_seconds(const std::function<void()>& run) {
-  using Clock = std::chrono::steady_clock;
+Result<double> best_seconds(Device& device, const CapturedPlan& plan, std::span<const int64_t> symbols) {
   double best = 1e9, total = 0;
   for (int i = 0; i < 1000 && (i < 2 || total < 0.2); ++i) {
-    const auto start = Clock::now();
-    run();
-    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    int64_t times[2];
+    SMELT_CHECK(device.run(plan, symbols, {.times_ns = times}));
+    const double seconds = static_cast<double>(times[1] - times[0]) * 1e-9;
     best = std::min(best, seconds), total += seconds;
   }
   return best;
@@ -239,58 +231,78 @@ std::string line(const char* format, auto... values) {
   return text;
 }
 
+// --- texts
+
+std::string name_and_options(const Dump& dump, const CodegenResult& code) {
+  std::string text = "kernel   " + dump.name + "\n";
+  for (size_t i = 0; i < code.opts.size(); ++i)
+    text += line("nest %-4zu", i) + (code.opts[i].empty() ? "no options" : to_string(code.opts[i])) + "\n";
+  return text;
+}
+
+std::string forms_of(const Dump& dump, const Program& program, const KernelBuilder& builder) {
+  return "--- tree\n" + print(dump.tree) + "\n--- program\n" + print(program) + "\n--- source\n" +
+         builder.source(program).text;
+}
+
 }  // namespace
 
 Result<ReplayReport> replay_kernel(const std::string& path) {
-  SMELT_TRY(dump, read_dump(path));
+  SMELT_TRY(device, open_device({.threads = 1, .use_cache = false}));
+  SMELT_TRY(dump, read_dump(path, device->machine()));
   Inputs inputs(dump.tree);
-  if (inputs.total_bytes() >= kGreatestMemory)
-    return bad(path, "its buffers would take more than 16 GiB");
-  SMELT_TRY(device, CpuDevice::open({.threads = 1, .use_cache = false}));
+  if (inputs.total_bytes() >= kGreatestMemory) return bad(path, "its buffers would take more than 16 GiB");
 
   std::vector<std::string> names;
   std::vector<int64_t> symbols;
-  for (const auto& [name, value] : inputs.variables())
-    names.push_back(name), symbols.push_back(value);
-  const CodegenResult code = generate({.tree = dump.tree,
-                                       .name = dump.name,
-                                       .machine = machine_of(device->target()),
-                                       .symbols = names,
-                                       .opts = dump.opts});
-  const Source source{render_llvm(code.program, llvm_options(device->target())), dump.name};
-  const KernelEntry entry = device->compile(std::span(&source, 1))[0];
+  for (const auto& [name, value] : inputs.variables()) names.push_back(name), symbols.push_back(value);
+  const KernelBuilder builder(*device, names);
+  const CodegenResult code = generate(builder.request(dump.tree, dump.name, dump.opts));
+  SMELT_TRY(kernel, builder.build(code.program));
 
   std::vector<std::vector<std::byte>> before = inputs.random(1), after = before;
   std::vector<const void*> pointers;
   for (auto& b : after) pointers.push_back(b.data());
-  const auto run = [&] { entry(pointers.data(), symbols.data(), 0, 1); };
-  run();
+  const Launch launch{.kernel = kernel, .buffers = pointers.data()};
+  SMELT_TRY(plan, device->capture({&launch, 1}));
+  SMELT_CHECK(device->run(*plan, symbols));
   int64_t elements = kTermsJudged;
   for (Ref nest : dump.tree->src)
     for (Ref store : nest->src)
-      elements =
-          std::min(elements, std::max<int64_t>(16, kTermsJudged / inputs.terms_of(store->src[2])));
+      elements = std::min(elements, std::max<int64_t>(16, kTermsJudged / inputs.terms_of(store->src[2])));
   SMELT_TRY(expected, evaluate_kernel({.tree = dump.tree,
                                        .buffers = without_spare(before),
                                        .variables = inputs.variables(),
                                        .elements_per_store = elements}));
-  const KernelDifference worst = difference(expected, without_spare(after));
+  const bool rounded = rounds_floats(dump.tree);
+  const KernelDifference worst = difference(expected, without_spare(after), rounded);
 
-  const double seconds = best_seconds(run);
+  SMELT_TRY(seconds, best_seconds(*device, *plan, symbols));
   const auto bytes = static_cast<double>(inputs.total_bytes());
-  ReplayReport report{.agrees = worst.worst <= kAgreement};
-  report.text = "kernel   " + dump.name + "\n";
-  for (size_t i = 0; i < code.opts.size(); ++i)
-    report.text += line("nest %-4zu", i) +
-                   (code.opts[i].empty() ? "no options" : to_string(code.opts[i])) + "\n";
+  ReplayReport report{.agrees = worst.worst <= tolerance(rounded)};
+  report.source = forms_of(dump, code.program, builder);
+  report.text = name_and_options(dump, code);
   for (const auto& [name, value] : inputs.variables())
     report.text += "symbol   " + name + " = " + std::to_string(value) + "\n";
-  report.text += line("time     %.2f us on one thread, %.2f MB of buffers, %.2f GB/s\n",
-                      seconds * 1e6, bytes * 1e-6, bytes / seconds * 1e-9);
-  report.text += line("judged   %zu elements, largest difference %.2g: %s\n", expected.size(),
-                      worst.worst, report.agrees ? "agrees" : "differs");
+  report.text += line("time     %.2f us on one thread, %.2f MB of buffers, %.2f GB/s\n", seconds * 1e6, bytes * 1e-6,
+                      bytes / seconds * 1e-9);
+  report.text += line("judged   %zu elements, largest difference %.2g: %s\n", expected.size(), worst.worst,
+                      report.agrees ? "agrees" : "differs");
   if (!report.agrees) report.text += "worst    " + worst.where + "\n";
   return report;
+}
+
+Result<std::string> kernel_on_machine(const std::string& path, const std::string& machine) {
+  SMELT_TRY(device, open_null_device(machine));
+  SMELT_TRY(dump, read_dump(path, device->machine()));
+  const Inputs inputs(dump.tree);
+  std::vector<std::string> names;
+  for (const auto& [name, value] : inputs.variables()) names.push_back(name);
+  const KernelBuilder builder(*device, names);
+  const CodegenResult code = generate(builder.request(dump.tree, dump.name, dump.opts));
+  const Source source = builder.source(code.program);
+  const std::string assembly = source.text.empty() ? "" : "\n--- assembly\n" + device->assembly(source);
+  return name_and_options(dump, code) + forms_of(dump, code.program, builder) + assembly;
 }
 
 }  // namespace smelt

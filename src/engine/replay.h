@@ -10,10 +10,15 @@ namespace smelt {
 
 struct ReplayReport {
   std::string text;    // for the user: the kernel, its options, time, largest difference
+  std::string source;  // the kernel's tree, its program and its source for the device, one after the other
   bool agrees = true;  // with the interpreter, within the bound of its reductions
 };
 
 // An Error if the file cannot be read or is not a dumped kernel.
 Result<ReplayReport> replay_kernel(const std::string& path);
+
+// The kernel in all its forms on a machine by name (runtime/machines.h), where nothing is run. An Error as above, or if
+// the options beside it do not suit that machine.
+Result<std::string> kernel_on_machine(const std::string& path, const std::string& machine);
 
 }  // namespace smelt

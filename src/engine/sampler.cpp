@@ -14,8 +14,7 @@ Status check_finite(std::span<const float> logits) {
   if (probe == 0) return {};
   size_t bad = 0;
   while (std::isfinite(logits[bad])) ++bad;
-  return Error{"[sampler] logits: entry " + std::to_string(bad) + " of " +
-               std::to_string(logits.size()) + " is " +
+  return Error{"[sampler] logits: entry " + std::to_string(bad) + " of " + std::to_string(logits.size()) + " is " +
                (std::isnan(logits[bad]) ? "not a number" : "infinite") +
                "; the model file is damaged or its weights overflow"};
 }
@@ -25,8 +24,7 @@ int32_t most_likely(std::span<const float> logits) {
 }
 
 // exp(logit * scale - best) of each candidate, not normalised, and their sum.
-double softmax_weights(const std::vector<Candidate>& candidates, double scale,
-                       std::vector<double>& weights) {
+double softmax_weights(const std::vector<Candidate>& candidates, double scale, std::vector<double>& weights) {
   weights.clear();
   double sum = 0;
   for (const Candidate& c : candidates) {
@@ -77,8 +75,7 @@ void Sampler::accept(int32_t token) { history_.push_back(token); }
 // Each recent token is punished once, however often it occurred. REQUIRES: candidates_[i].token == i.
 void Sampler::apply_repeat_penalty() {
   const auto all = static_cast<int64_t>(history_.size());
-  const int64_t look =
-      options_.repeat_last_n < 0 ? all : std::min<int64_t>(options_.repeat_last_n, all);
+  const int64_t look = options_.repeat_last_n < 0 ? all : std::min<int64_t>(options_.repeat_last_n, all);
   std::vector<int32_t> recent(history_.end() - look, history_.end());
   std::sort(recent.begin(), recent.end());
   recent.erase(std::unique(recent.begin(), recent.end()), recent.end());
@@ -93,29 +90,35 @@ void Sampler::drop_banned() {
   const auto is_banned = [&](const Candidate& c) {
     return std::binary_search(options_.banned.begin(), options_.banned.end(), c.token);
   };
-  candidates_.erase(std::remove_if(candidates_.begin(), candidates_.end(), is_banned),
-                    candidates_.end());
+  candidates_.erase(std::remove_if(candidates_.begin(), candidates_.end(), is_banned), candidates_.end());
 }
 
-Result<int32_t> Sampler::sample(std::span<const float> logits) {
+void Sampler::keep_allowed(std::span<const uint64_t> allowed) {
+  std::erase_if(candidates_, [&](const Candidate& c) {
+    const auto token = static_cast<size_t>(c.token);
+    return token / 64 >= allowed.size() || (allowed[token / 64] >> (token % 64) & 1) == 0;
+  });
+}
+
+Result<int32_t> Sampler::sample(std::span<const float> logits, std::span<const uint64_t> allowed) {
   SMELT_CHECK(check_finite(logits));
   const bool penalise = options_.repeat_penalty != 1 && options_.repeat_last_n != 0;
-  if (options_.temperature <= 0 && !penalise && options_.banned.empty()) return most_likely(logits);
+  if (options_.temperature <= 0 && !penalise && options_.banned.empty() && allowed.empty()) return most_likely(logits);
 
   candidates_.resize(logits.size());
   for (size_t i = 0; i < logits.size(); ++i) candidates_[i] = {static_cast<int32_t>(i), logits[i]};
   if (penalise) apply_repeat_penalty();
   if (!options_.banned.empty()) drop_banned();
+  if (!allowed.empty()) keep_allowed(allowed);
+  if (candidates_.empty() && !allowed.empty()) return Error{"[sampler] the grammar allows no token of the vocabulary"};
   if (candidates_.empty())
     return Error{"[sampler] every token of the vocabulary ends the text; run without --ignore-eos"};
-  if (options_.temperature <= 0)
-    return std::min_element(candidates_.begin(), candidates_.end(), is_better)->token;
+  if (options_.temperature <= 0) return std::min_element(candidates_.begin(), candidates_.end(), is_better)->token;
 
   keep_top_k(candidates_, options_.top_k);
   keep_top_p(candidates_, options_.top_p);
   keep_min_p(candidates_, options_.min_p);
-  double left =
-      uniform(random_) * softmax_weights(candidates_, 1.0 / options_.temperature, weights_);
+  double left = uniform(random_) * softmax_weights(candidates_, 1.0 / options_.temperature, weights_);
   size_t chosen = 0;
   while (chosen + 1 < candidates_.size() && left >= weights_[chosen]) left -= weights_[chosen++];
   return candidates_[chosen].token;

@@ -1,6 +1,7 @@
 #include "engine/session_memory.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "base/ensure.h"
 
@@ -8,6 +9,7 @@ namespace smelt {
 namespace {
 
 constexpr int64_t kAlign = 64;
+constexpr int64_t kMostRows = 64;  // generated tokens of one run
 
 // Hands out consecutive pieces; with no base it only counts.
 class Pieces {
@@ -29,92 +31,123 @@ class Pieces {
 
 int64_t aligned(int64_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
-// What a position takes in each part of the cache of a layer. Bytes have values and scales of their own.
-struct RowBytes {
-  int64_t rows, values = 0, scale = 0;  // there are two scales
-};
-
-RowBytes row_bytes(const Hyperparameters& model, DType type) {
-  RowBytes bytes{.rows = model.cache_width() * size_of(type)};
-  if (type == DType::U8) {
-    bytes.values = model.kv_lora;
-    bytes.scale = static_cast<int64_t>(sizeof(float));
-  }
+// Of all parts of the cache of a layer.
+int64_t layer_cache_bytes(const Model& model, const SessionLayout& layout, DType type) {
+  int64_t bytes = 0;
+  for (const CachePart& part : model.cache_parts(type)) bytes += aligned(layout.cache_rows() * part.row_bytes);
   return bytes;
-}
-
-// Where the parts of the cache of a layer begin, and its size.
-struct CacheParts {
-  int64_t values, scales, key_scales, bytes;
-};
-
-CacheParts cache_parts(const Hyperparameters& model, const SessionLayout& layout, DType type) {
-  const RowBytes row = row_bytes(model, type);
-  const int64_t values = aligned(layout.positions * row.rows),
-                scales = values + aligned(layout.positions * row.values),
-                key_scales = scales + aligned(layout.positions * row.scale);
-  return {values, scales, key_scales, key_scales + aligned(layout.positions * row.scale)};
 }
 
 }  // namespace
 
-int64_t cache_row_bytes(const Hyperparameters& model, DType type) {
-  const RowBytes row = row_bytes(model, type);
-  return model.layers * (row.rows + row.values + 2 * row.scale);
+int64_t cache_row_bytes(const Model& model, DType type) {
+  int64_t bytes = 0;
+  for (const CachePart& part : model.cache_parts(type)) bytes += part.row_bytes;
+  return model.numbers().layers * bytes;
 }
 
-SessionLayout SessionLayout::make(int64_t context, int64_t prefill_tokens) {
-  SessionLayout l{.context = context};
-  l.positions = (context + kChunkSize - 1) / kChunkSize * kChunkSize + kPageSize;
-  l.page_entries = l.positions / kPageSize;
+SessionLayout SessionLayout::make(int64_t context, int64_t prefill_tokens, int64_t sequences, int64_t cache_tokens) {
+  SessionLayout l{.context = context, .sequences = sequences};
+  l.batch = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::min(sequences, kMostRows))));
+  const int64_t in_chunks = (context + kChunkSize - 1) / kChunkSize * kChunkSize;
+  l.positions = in_chunks + kPageSize;
+  l.table_entries = l.positions / kPageSize;
+  l.page_entries = l.table_entries * (sequences == 1 ? 1 : sequences + 1);
+  const int64_t pages_of_one = in_chunks / kPageSize;
+  l.cache_pages =
+      cache_tokens == 0 ? pages_of_one * sequences : std::max(pages_of_one, (cache_tokens + kPageSize - 1) / kPageSize);
   l.prefill_tokens = std::max<int64_t>(8, (std::min(prefill_tokens, context) + 7) / 8 * 8);
-  l.logit_rows = 8;
   return l;
 }
 
-int64_t SessionMemory::bytes(const Hyperparameters& model, const SessionLayout& l, DType cache_type,
-                             int64_t arena_bytes) {
+int64_t SessionMemory::bytes(const Model& model, const SessionLayout& l, DType cache_type, int64_t arena_bytes) {
   Pieces pieces(nullptr);
-  for (int i = 0; i < 3; ++i) pieces.take<int32_t>(l.prefill_tokens);
-  pieces.take<int32_t>(1);
+  for (int i = 0; i < 3; ++i) pieces.take<int32_t>(l.tokens());
+  pieces.take<int32_t>(l.batch);
   pieces.take<int32_t>(l.page_entries);
-  for (int i = 0; i < 2; ++i) pieces.take<float>(l.positions * model.rope / 2);
-  for (int i = 0; i < 2; ++i) pieces.take<float>(l.prefill_tokens * model.hidden);
-  pieces.take<float>(l.logit_rows * model.vocabulary);
+  for (const PositionTable& table : model.position_tables()) pieces.take<float>(l.positions * table.width);
+  for (int i = 0; i < 2; ++i) pieces.take<float>(l.tokens() * model.numbers().hidden);
+  pieces.take<float>(l.logit_rows() * model.numbers().vocabulary);
   pieces.take<std::byte>(arena_bytes);
-  pieces.take<std::byte>(model.layers * cache_parts(model, l, cache_type).bytes);
+  pieces.take<std::byte>(model.numbers().layers * layer_cache_bytes(model, l, cache_type));
   return pieces.used();
 }
 
-Result<SessionMemory> SessionMemory::allocate(const Hyperparameters& model, const SessionLayout& l,
+Result<SessionMemory> SessionMemory::allocate(Device& device, const Model& model, const SessionLayout& l,
                                               DType cache_type, int64_t arena_bytes) {
   SessionMemory m;
-  SMELT_TRY(buffer,
-            Buffer::allocate(static_cast<size_t>(bytes(model, l, cache_type, arena_bytes))));
-  m.buffer_ = std::move(buffer);
-  Pieces pieces(m.buffer_.data());
-  m.tokens_ = pieces.take<int32_t>(l.prefill_tokens);
-  m.positions_ = pieces.take<int32_t>(l.prefill_tokens);
-  m.rows_ = pieces.take<int32_t>(l.prefill_tokens);
-  m.tables_ = pieces.take<int32_t>(1);
-  m.pages_ = pieces.take<int32_t>(l.page_entries);
-  m.cos_ = pieces.take<float>(l.positions * model.rope / 2);
-  m.sin_ = pieces.take<float>(l.positions * model.rope / 2);
-  for (float*& h : m.hidden_) h = pieces.take<float>(l.prefill_tokens * model.hidden);
-  m.logits_ = pieces.take<float>(l.logit_rows * model.vocabulary);
-  m.work_ = pieces.take<std::byte>(arena_bytes);
-  const CacheParts parts = cache_parts(model, l, cache_type);
-  m.layer_cache_bytes_ = parts.bytes;
-  m.values_at_ = parts.values;
-  m.scales_at_ = parts.scales;
-  m.key_scales_at_ = parts.key_scales;
-  m.cache_ = pieces.take<std::byte>(model.layers * m.layer_cache_bytes_);
-
-  const RopeTables tables = rope_tables(model, l.positions);
-  std::copy(tables.cos.begin(), tables.cos.end(), m.cos_);
-  std::copy(tables.sin.begin(), tables.sin.end(), m.sin_);
-  for (int64_t p = 0; p < l.page_entries; ++p) m.pages_[p] = static_cast<int32_t>(p);
+  m.device_ = &device;
+  const auto size = static_cast<size_t>(bytes(model, l, cache_type, arena_bytes));
+  SMELT_TRY(memory, DeviceMemory::allocate(device, size, "the cache and the working memory of a session"));
+  m.memory_ = std::move(memory);
+  m.place(model, l, cache_type, arena_bytes);
+  int32_t* pages = m.on_host(m.pages_);
+  std::fill_n(pages, l.page_entries, static_cast<int32_t>(l.padding_page()));
+  for (const PositionTable& table : model.position_tables()) {
+    const std::vector<float> rows = table.rows(l.positions);
+    SMELT_CHECK(device.upload(m.position_tables_.at(table.name), std::as_bytes(std::span(rows))));
+  }
   return m;
+}
+
+void SessionMemory::place(const Model& model, const SessionLayout& l, DType cache_type, int64_t arena_bytes) {
+  Pieces pieces(memory_.data());
+  tokens_ = pieces.take<int32_t>(l.tokens());
+  positions_ = pieces.take<int32_t>(l.tokens());
+  rows_ = pieces.take<int32_t>(l.tokens());
+  tables_ = pieces.take<int32_t>(l.batch);
+  pages_ = pieces.take<int32_t>(l.page_entries);
+  input_bytes_ = pieces.used();
+  if (!device_->host_sees_memory()) inputs_.resize(static_cast<size_t>(input_bytes_));
+  for (const PositionTable& table : model.position_tables())
+    position_tables_[table.name] = pieces.take<float>(l.positions * table.width);
+  for (float*& h : hidden_) h = pieces.take<float>(l.tokens() * model.numbers().hidden);
+  vocabulary_ = model.numbers().vocabulary;
+  logits_ = pieces.take<float>(l.logit_rows() * vocabulary_);
+  work_ = pieces.take<std::byte>(arena_bytes);
+  for (const CachePart& part : model.cache_parts(cache_type)) {
+    cache_parts_[part.name] = {layer_cache_bytes_, kPageSize * part.row_bytes};
+    layer_cache_bytes_ += aligned(l.cache_rows() * part.row_bytes);
+  }
+  layers_ = model.numbers().layers;
+  cache_ = pieces.take<std::byte>(model.numbers().layers * layer_cache_bytes_);
+}
+
+Status SessionMemory::send_inputs() {
+  if (device_->host_sees_memory()) return {};
+  return device_->upload(memory_.data(), inputs_);
+}
+
+Status SessionMemory::for_each_part(const std::function<Status(std::byte* part, int64_t page_bytes)>& f) {
+  for (int64_t layer = 0; layer < layers_; ++layer)
+    for (const auto& [name, part] : cache_parts_)
+      SMELT_CHECK(f(cache_ + layer * layer_cache_bytes_ + part.begin, part.page_bytes));
+  return {};
+}
+
+Status SessionMemory::copy_page(int32_t from, int32_t to) {
+  return for_each_part([&](std::byte* part, int64_t bytes) -> Status {
+    const std::byte* source = part + from * bytes;
+    if (device_->host_sees_memory()) return device_->upload(part + to * bytes, {source, static_cast<size_t>(bytes)});
+    page_on_host_.resize(static_cast<size_t>(bytes));
+    SMELT_CHECK(device_->read_back(page_on_host_, source));
+    return device_->upload(part + to * bytes, page_on_host_);
+  });
+}
+
+Status SessionMemory::clear_page(int32_t page) {
+  return for_each_part([&](std::byte* part, int64_t bytes) -> Status {
+    page_on_host_.assign(static_cast<size_t>(bytes), std::byte{0});
+    return device_->upload(part + page * bytes, page_on_host_);
+  });
+}
+
+Result<std::span<const float>> SessionMemory::read_logits(int64_t rows) {
+  const auto count = static_cast<size_t>(rows * vocabulary_);
+  if (device_->host_sees_memory()) return std::span<const float>(logits_, count);
+  logits_read_.resize(count);
+  SMELT_CHECK(device_->read_back(std::as_writable_bytes(std::span(logits_read_)), logits_));
+  return std::span<const float>(logits_read_);
 }
 
 void* SessionMemory::resolve(const SlotBinding& slot, int64_t layer, bool flipped) const {
@@ -123,12 +156,8 @@ void* SessionMemory::resolve(const SlotBinding& slot, int64_t layer, bool flippe
     case Bound::Positions: return positions_;
     case Bound::Tables: return tables_;
     case Bound::Pages: return pages_;
-    case Bound::Cache: return cache_ + layer * layer_cache_bytes_;
-    case Bound::CacheValues: return cache_ + layer * layer_cache_bytes_ + values_at_;
-    case Bound::CacheScales: return cache_ + layer * layer_cache_bytes_ + scales_at_;
-    case Bound::CacheKeyScales: return cache_ + layer * layer_cache_bytes_ + key_scales_at_;
-    case Bound::RopeCos: return cos_;
-    case Bound::RopeSin: return sin_;
+    case Bound::Cache: return cache_ + layer * layer_cache_bytes_ + cache_parts_.at(slot.name).begin;
+    case Bound::PositionTable: return position_tables_.at(slot.name);
     case Bound::HiddenIn: return hidden_[flipped ? 1 : 0];
     case Bound::HiddenOut: return hidden_[flipped ? 0 : 1];
     case Bound::Rows: return rows_;

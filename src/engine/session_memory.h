@@ -1,60 +1,112 @@
-// The memory of one session: everything that the plans read and write besides the weights.
+// The memory of an engine on its device: everything that the plans read and write besides the weights.
 //
-// The cache is addressed through a page table. A single sequence uses its pages in order; one page more, at the end,
-// takes the rows of padding tokens.
+// The host writes inputs (tokens, positions, rows to make logits of, page tables) into memory of its own and sends them
+// before a run; where it sees the memory of the device, that is the same memory.
+//
+// The cache is addressed through page tables, one for each sequence, which lie one behind the other. One page more, at
+// the end of the cache, takes the rows of padding tokens: the last entry of each table names it, and so do all entries
+// that a sequence does not use, and all of one more table, for padding tokens beside several sequences.
 #pragma once
 
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "engine/plan.h"
-#include "runtime/memory.h"
+#include "model/model.h"
+#include "runtime/device.h"
 
 namespace smelt {
 
 struct SessionLayout {
-  int64_t context = 0;  // tokens the user may have
-  int64_t positions =
-      0;  // rows of the rope tables, cache rows: context in whole chunks, and the padding page
-  int64_t page_entries = 0;
-  int64_t prefill_tokens = 0;  // most tokens of one run, a multiple of 8
-  int64_t logit_rows = 0;      // most rows of logits of one run
+  int64_t context = 0;         // tokens that a sequence may have
+  int64_t sequences = 1;       // at a time
+  int64_t batch = 1;           // most generated tokens of one run, a power of 2
+  int64_t positions = 0;       // rows of the tables by position: the context in whole chunks, and those for padding
+  int64_t table_entries = 0;   // of one sequence
+  int64_t page_entries = 0;    // of all tables
+  int64_t cache_pages = 0;     // for sequences
+  int64_t prefill_tokens = 0;  // most tokens of a prompt of one run, a multiple of 8
+  int64_t head_rows = 8;       // most rows of logits of one run over a prompt
 
-  static SessionLayout make(int64_t context, int64_t prefill_tokens);
+  // `cache_tokens`: rows of the cache; 0: so that every sequence may fill its context.
+  static SessionLayout make(int64_t context, int64_t prefill_tokens, int64_t sequences = 1, int64_t cache_tokens = 0);
+
   int64_t first_padding_position() const { return positions - kPageSize; }
+  int64_t padding_page() const { return cache_pages; }
+  int64_t cache_rows() const { return (cache_pages + 1) * kPageSize; }
+  // Where the table of a sequence begins, and that of padding tokens.
+  int64_t table(int64_t sequence) const { return sequence * table_entries; }
+  int64_t padding_table() const { return sequences * table_entries; }
+  // Most of one run.
+  int64_t tokens() const { return std::max(prefill_tokens, batch); }
+  int64_t logit_rows() const { return std::max(head_rows, batch); }
 };
 
 class SessionMemory {
  public:
-  static Result<SessionMemory> allocate(const Hyperparameters& model, const SessionLayout& layout,
+  // REQUIRES: the device outlives it.
+  static Result<SessionMemory> allocate(Device& device, const Model& model, const SessionLayout& layout,
                                         DType cache_type, int64_t arena_bytes);
 
   // Bytes that allocate() will ask for.
-  static int64_t bytes(const Hyperparameters& model, const SessionLayout& layout, DType cache_type,
-                       int64_t arena_bytes);
+  static int64_t bytes(const Model& model, const SessionLayout& layout, DType cache_type, int64_t arena_bytes);
 
   // Memory of a slot of layer `layer`'s segment (any layer for embed and head). `flipped`: the two hidden buffers have
   // changed roles. REQUIRES: slot.kind is not Weight.
   void* resolve(const SlotBinding& slot, int64_t layer, bool flipped) const;
 
-  int32_t* tokens() const { return tokens_; }
-  int32_t* positions() const { return positions_; }
-  int32_t* rows() const { return rows_; }
-  float* logits() const { return logits_; }
+  // Inputs, for the host to write.
+  int32_t* tokens() { return on_host(tokens_); }
+  int32_t* positions() { return on_host(positions_); }
+  int32_t* tables() { return on_host(tables_); }
+  int32_t* rows() { return on_host(rows_); }
+  int32_t* pages() { return on_host(pages_); }
+  // What was written there reaches the device.
+  Status send_inputs();
+  // The first `rows` rows of logits of the last run, valid until the next one.
+  Result<std::span<const float>> read_logits(int64_t rows);
+
+  // The rows of a page, in all parts of the cache of all layers.
+  Status copy_page(int32_t from, int32_t to);
+  Status clear_page(int32_t page);
+
   void* arena() const { return work_; }
-  int64_t bytes() const { return static_cast<int64_t>(buffer_.size()); }
+  int64_t bytes() const { return static_cast<int64_t>(memory_.size()); }
 
  private:
-  Buffer buffer_;
-  int32_t *tokens_ = nullptr, *positions_ = nullptr, *rows_ = nullptr, *tables_ = nullptr,
-          *pages_ = nullptr;
-  float *cos_ = nullptr, *sin_ = nullptr, *hidden_[2] = {}, *logits_ = nullptr;
+  // Where the host writes what lies at an address of the inputs.
+  int32_t* on_host(int32_t* input) {
+    if (device_->host_sees_memory()) return input;
+    return reinterpret_cast<int32_t*>(inputs_.data() + (reinterpret_cast<std::byte*>(input) - memory_.data()));
+  }
+  // Calls f with the begin of each part of each layer's cache and the bytes of its pages.
+  Status for_each_part(const std::function<Status(std::byte* part, int64_t page_bytes)>& f);
+  void place(const Model& model, const SessionLayout& layout, DType cache_type, int64_t arena_bytes);
+
+  Device* device_ = nullptr;
+  DeviceMemory memory_;
+  std::vector<std::byte> inputs_;  // of the host
+  std::vector<float> logits_read_;
+  int64_t input_bytes_ = 0, vocabulary_ = 0;
+  int32_t *tokens_ = nullptr, *positions_ = nullptr, *rows_ = nullptr, *tables_ = nullptr, *pages_ = nullptr;
+  float *hidden_[2] = {}, *logits_ = nullptr;
+  std::map<std::string, float*> position_tables_;
   std::byte *cache_ = nullptr, *work_ = nullptr;
   int64_t layer_cache_bytes_ = 0;
-  int64_t values_at_ = 0, scales_at_ = 0, key_scales_at_ = 0;  // in these
+  struct Part {
+    int64_t begin = 0;  // in the cache of a layer
+    int64_t page_bytes = 0;
+  };
+  std::map<std::string, Part> cache_parts_;
+  int64_t layers_ = 0;
+  std::vector<std::byte> page_on_host_;
 };
 
 // Bytes that a position takes in the caches of all layers.
-int64_t cache_row_bytes(const Hyperparameters& model, DType cache_type);
+int64_t cache_row_bytes(const Model& model, DType cache_type);
 
 }  // namespace smelt

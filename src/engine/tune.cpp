@@ -5,31 +5,31 @@
 #include <cmath>
 #include <unordered_set>
 
+#include "base/ensure.h"
 #include "base/parallel.h"
-#include "engine/compile.h"
+#include "engine/kernel_builder.h"
 #include "engine/tune_bench.h"
 #include "engine/tune_estimate.h"
 #include "engine/tune_judge.h"
 #include "engine/tune_moves.h"
 #include "engine/tuned_options.h"
-#include "render/llvm.h"
+#include "schedule/schedule.h"
 
 namespace smelt {
 namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr double kHopeless = 1.5;  // times the estimate of the best: not compiled
-constexpr double kHopelessStart =
-    1.5;  // times as slow as over the weights as they are: a layout is given up
-constexpr double kAtTheFloor = 1.03;  // times what memory takes: nothing left to gain
-constexpr int kStale = 2;             // generations without a gain that end a search
-constexpr double kStep = 0.01;        // what counts as one
-constexpr double kWorthANest = 0.03;  // share of a kernel's operations
-constexpr size_t kSlice = 16;         // lists of options that become programs together
-constexpr size_t kBatch = 6;          // candidates compiled and timed together
+constexpr double kHopeless = 1.5;       // times the estimate of the best: not compiled
+constexpr double kHopelessStart = 1.5;  // times as slow as over the weights as they are: a layout is given up
+constexpr double kAtTheFloor = 1.03;    // times what memory takes: nothing left to gain
+constexpr int kStale = 2;               // generations without a gain that end a search
+constexpr double kStep = 0.01;          // what counts as one
+constexpr double kWorthANest = 0.03;    // share of a kernel's operations
+constexpr size_t kSlice = 16;           // lists of options that become programs together
+constexpr size_t kBatch = 6;            // candidates compiled and timed together
 constexpr int kFewestRounds = 5, kMostRounds = 40, kLastRounds = 4;  // the last one: times as many
-constexpr double kBatchSeconds = 0.25;  // what rounds of a batch should take together
+constexpr double kBatchSeconds = 0.25;                               // what rounds of a batch should take together
 constexpr size_t kFinalists = 4;
 constexpr double kFinalShare = 0.15;       // of the time, kept for the last comparison
 constexpr size_t kSmallProgram = 2000;     // instructions; larger ones may be
@@ -43,26 +43,26 @@ struct Candidate {
   uint64_t program = 0;
   size_t size = 0;  // instructions
   double estimate = 0;
-  KernelEntry entry = nullptr;
+  const Executable* kernel = nullptr;
   double score = 0;  // its time over the heuristic's, both from one batch; 0: not timed
   bool expanded = false;
 };
 
 // Of a model that fits the caches, weights come from there.
 double bytes_per_second(const TuneRequest& request) {
-  const bool cold = request.site.bytes_between > 2 * static_cast<double>(request.target.l3_bytes);
+  const bool cold = request.site.bytes_between > 2 * static_cast<double>(request.device.machine().l3_bytes);
   return cold ? request.bytes_per_second : 0;
 }
 
 class Search {
  public:
-  Search(const TuneRequest& request, CpuDevice& device, TuneJudge&& judge, ColdBench&& bench,
-         Candidate base, double bytes)
+  Search(const TuneRequest& request, const KernelBuilder& builder, TuneJudge&& judge, ColdBench&& bench, Candidate base,
+         double bytes)
       : request_(request),
         site_(request.site),
         now_(request.now ? *request.now : request.site),
         limits_(request.limits),
-        device_(device),
+        builder_(builder),
         judge_(std::move(judge)),
         bench_(std::move(bench)),
         base_(std::move(base)),
@@ -106,41 +106,22 @@ class Search {
     if (is_other_layout()) return timed_.empty() ? kHopelessStart : timed_.front().score;
     return timed_.empty() ? 1 : std::min(timed_.front().score, 1.0);
   }
-  bool at_the_floor() const {
-    return base_us_ > 0 && best_score() * base_us_ < out_.floor_us * kAtTheFloor;
-  }
+  bool at_the_floor() const { return base_us_ > 0 && best_score() * base_us_ < out_.floor_us * kAtTheFloor; }
 
   // --- candidates
 
-  KernelOpts heuristic_options() const {
-    return generate({.tree = site_.tree,
-                     .name = site_.name,
-                     .machine = machine_of(request_.target),
-                     .symbols = site_.symbol_names})
-        .opts;
-  }
+  KernelOpts heuristic_options() const { return generate(builder_.request(site_.tree, site_.name)).opts; }
 
-  Program program_of(const KernelOpts& opts) const {
-    return generate({.tree = site_.tree,
-                     .name = site_.name,
-                     .machine = machine_of(request_.target),
-                     .symbols = site_.symbol_names,
-                     .opts = opts})
-        .program;
-  }
+  Program program_of(const KernelOpts& opts) const { return builder_.program(site_.tree, site_.name, opts); }
 
   // A list of options with the estimate of its program; nothing if that is too large.
   std::optional<Candidate> candidate(KernelOpts opts) const {
     const Program program = program_of(opts);
     const size_t size = program.code.size();
-    const double most =
-        std::max(static_cast<double>(kSmallProgram), kGrowth * static_cast<double>(base_.size));
+    const double most = std::max(static_cast<double>(kSmallProgram), kGrowth * static_cast<double>(base_.size));
     if (size > kLargestProgram || static_cast<double>(size) > most) return std::nullopt;
     const double seconds = estimate_of(program, opts);
-    return Candidate{.opts = std::move(opts),
-                     .program = program_hash(program),
-                     .size = size,
-                     .estimate = seconds};
+    return Candidate{.opts = std::move(opts), .program = program_hash(program), .size = size, .estimate = seconds};
   }
 
   // Those whose programs are new and of a bearable size. Stops in between when it must.
@@ -148,7 +129,7 @@ class Search {
     std::vector<Candidate> out;
     for (size_t at = 0; at < lists.size() && !must_stop(); at += kSlice) {
       std::vector<std::optional<Candidate>> slice(std::min(kSlice, lists.size() - at));
-      for_each_in_parallel(slice.size(), request_.threads,
+      for_each_in_parallel(slice.size(), request_.device.workers(),
                            [&](size_t i, int) { slice[i] = candidate(std::move(lists[at + i])); });
       for (std::optional<Candidate>& c : slice) {
         ++out_.counts.considered;
@@ -164,10 +145,10 @@ class Search {
   double estimate_of(const Program& program, const KernelOpts& opts) const {
     const SymbolValues symbols = site_.symbol_values();
     return estimate({.program = program,
-                     .target = request_.target,
-                     .workers = request_.threads,
+                     .machine = builder_.machine(),
+                     .workers = request_.device.workers(),
                      .symbols = symbols,
-                     .tasks = shape_of(site_.tree, opts, symbols).tasks,
+                     .tasks = shape_of(site_.tree, opts, builder_.machine(), symbols).tasks,
                      .bytes = bytes_,
                      .bytes_per_second = bytes_per_second(request_)})
         .seconds;
@@ -177,8 +158,7 @@ class Search {
   std::vector<KernelOpts> steps_from(const KernelOpts& opts) const {
     std::vector<KernelOpts> out;
     for (size_t nest : worth_changing_)
-      for (std::vector<Opt>& other :
-           neighbours(nests_[nest], opts[nest], machine_of(request_.target), is_local(nest))) {
+      for (std::vector<Opt>& other : neighbours(nests_[nest], opts[nest], builder_.machine(), is_local(nest))) {
         out.push_back(opts);
         out.back()[nest] = std::move(other);
       }
@@ -191,18 +171,16 @@ class Search {
 
   // Compiles, judges and times; what passes is among timed_ afterwards.
   void try_out(std::vector<Candidate> batch) {
-    std::vector<Source> sources;
-    for (const Candidate& c : batch) {
-      const Program program = program_of(c.opts);
-      sources.push_back({render_llvm(program, llvm_options(request_.target)), program.name});
-    }
-    const std::vector<KernelEntry> entries = device_.compile(sources);
+    std::vector<Program> programs;
+    for (const Candidate& c : batch) programs.push_back(program_of(c.opts));
+    const auto built = builder_.build(programs);
+    ENSURE(built.ok(), built.ok() ? "" : built.error().message);
     out_.counts.compiled += static_cast<int>(batch.size());
     std::vector<Candidate> right;
     now_.prepare();
     for (size_t i = 0; i < batch.size() && !cancelled(); ++i) {
-      batch[i].entry = entries[i];
-      const std::string problem = judge_.problem_with(entries[i], site_.launches[0]);
+      batch[i].kernel = (*built)[i];
+      const std::string problem = judge_.problem_with(batch[i].kernel, site_.launches[0]);
       if (problem.empty()) {
         right.push_back(std::move(batch[i]));
       } else if (++out_.counts.wrong; out_.wrong.size() < kWrongTold) {
@@ -218,23 +196,28 @@ class Search {
 
   int rounds_for(std::vector<Candidate>& candidates) {
     const double one = samples_of(candidates, 1).second;
-    return std::clamp(static_cast<int>(kBatchSeconds / std::max(one, 1e-7)), kFewestRounds,
-                      kMostRounds);
+    return std::clamp(static_cast<int>(kBatchSeconds / std::max(one, 1e-7)), kFewestRounds, kMostRounds);
   }
 
   // The heuristic's kernel first, then the candidates.
   std::vector<TimedKernel> timed_kernels(const std::vector<Candidate>& candidates) const {
-    std::vector<TimedKernel> kernels = {{base_.entry, now_.launches}};
-    for (const Candidate& c : candidates) kernels.push_back({c.entry, site_.launches});
+    std::vector<TimedKernel> kernels = {{base_.kernel, now_.launches}};
+    for (const Candidate& c : candidates) kernels.push_back({c.kernel, site_.launches});
     return kernels;
   }
 
+  std::vector<std::vector<double>> timed(const std::vector<TimedKernel>& kernels, int rounds,
+                                         const std::atomic<bool>* cancel) {
+    auto samples = bench_.run(kernels, rounds, cancel);
+    ENSURE(samples.ok(), samples.ok() ? "" : samples.error().message);
+    return samples.take();
+  }
+
   // Their samples, and the seconds that a round took.
-  std::pair<std::vector<std::vector<double>>, double> samples_of(
-      const std::vector<Candidate>& candidates, int rounds) {
+  std::pair<std::vector<std::vector<double>>, double> samples_of(const std::vector<Candidate>& candidates, int rounds) {
     const std::vector<TimedKernel> kernels = timed_kernels(candidates);
     const auto start = Clock::now();
-    auto samples = bench_.run(kernels, rounds, request_.cancel);
+    auto samples = timed(kernels, rounds, request_.cancel);
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     return {std::move(samples), seconds / rounds};
   }
@@ -244,8 +227,7 @@ class Search {
     const double base = typical_of(samples[0]);
     if (base <= 0) return;
     base_us_ = base_us_ > 0 ? std::min(base_us_, base * 1e6) : base * 1e6;
-    for (size_t i = 0; i < candidates.size(); ++i)
-      candidates[i].score = typical_of(samples[i + 1]) / base;
+    for (size_t i = 0; i < candidates.size(); ++i) candidates[i].score = typical_of(samples[i + 1]) / base;
   }
 
   // --- the search
@@ -256,9 +238,9 @@ class Search {
     double all = 0;
     for (size_t i = 0; i < site_.tree->src.size(); ++i) {
       const Ref nest = site_.tree->src[i];
-      nests_.push_back(prepare_nest(nest));
+      nests_.push_back(prepare_nest(nest, builder_.machine()));
       const KernelCost cost = cost_of(make(Op::Sink, DType::Void, {nest}), site_.symbol_values());
-      work.push_back((cost.operations() + cost.bytes()) * (is_local(i) ? request_.threads : 1));
+      work.push_back((cost.operations() + cost.bytes()) * (is_local(i) ? request_.device.workers() : 1));
       all += work.back();
     }
     for (size_t i = 0; i < work.size(); ++i)
@@ -273,17 +255,16 @@ class Search {
       // What the heuristic chooses for this layout, and what it has chosen for the other one.
       chosen = heuristic_options();
       starts.push_back(chosen);
-      if (why_not_opts(site_.tree, base_.opts).empty()) starts.push_back(base_.opts);
+      if (why_not_opts(site_.tree, base_.opts, builder_.machine()).empty()) starts.push_back(base_.opts);
     } else {
       Candidate base = base_;
       base.score = 1;
       timed_.push_back(std::move(base));
     }
     for (const KernelOpts& known : request_.known)
-      if (why_not_opts(site_.tree, known).empty()) starts.push_back(known);
+      if (why_not_opts(site_.tree, known, builder_.machine()).empty()) starts.push_back(known);
     for (size_t nest : worth_changing_)
-      for (std::vector<Opt>& other :
-           starting_points(nests_[nest], machine_of(request_.target), is_local(nest))) {
+      for (std::vector<Opt>& other : starting_points(nests_[nest], builder_.machine(), is_local(nest))) {
         KernelOpts opts = chosen;
         opts[nest] = std::move(other);
         starts.push_back(std::move(opts));
@@ -295,8 +276,7 @@ class Search {
     for (auto at = candidates.begin(); at != candidates.end() && !must_stop();) {
       std::vector<Candidate> batch;
       size_t size = 0;
-      while (at != candidates.end() && batch.size() < kBatch &&
-             (batch.empty() || size + at->size <= kBatchProgram)) {
+      while (at != candidates.end() && batch.size() < kBatch && (batch.empty() || size + at->size <= kBatchProgram)) {
         size += at->size;
         batch.push_back(std::move(*at++));
       }
@@ -321,13 +301,11 @@ class Search {
       }
     }
     if (next.empty()) return false;
-    std::stable_sort(next.begin(), next.end(), [](const Candidate& a, const Candidate& b) {
-      return a.estimate < b.estimate;
-    });
+    std::stable_sort(next.begin(), next.end(),
+                     [](const Candidate& a, const Candidate& b) { return a.estimate < b.estimate; });
     if (next.size() > static_cast<size_t>(limits_.generation)) {
       // What is not looked at now may come up again as the neighbour of another.
-      for (size_t i = static_cast<size_t>(limits_.generation); i < next.size(); ++i)
-        seen_.erase(next[i].program);
+      for (size_t i = static_cast<size_t>(limits_.generation); i < next.size(); ++i) seen_.erase(next[i].program);
       next.resize(static_cast<size_t>(limits_.generation));
     }
     try_out_in_batches(std::move(next));
@@ -339,22 +317,21 @@ class Search {
     out_.interrupted = cancelled();
     std::vector<Candidate> last;
     for (const Candidate& c : timed_)
-      if (last.size() < kFinalists && c.score > 0 && c.entry != base_.entry) last.push_back(c);
+      if (last.size() < kFinalists && c.score > 0 && c.kernel != base_.kernel) last.push_back(c);
     now_.prepare();
     const int rounds = kLastRounds * (last.empty() ? kFewestRounds : rounds_for_last(last));
     const std::vector<TimedKernel> kernels = timed_kernels(last);
     // Not interrupted: what was found is to be worth something.
-    const auto samples = bench_.run(kernels, out_.interrupted ? kFewestRounds : rounds, nullptr);
+    const auto samples = timed(kernels, out_.interrupted ? kFewestRounds : rounds, nullptr);
     out_.before_us = out_.after_us = typical_of(samples[0]) * 1e6;
     if (is_other_layout()) out_.after_us = std::numeric_limits<double>::infinity();
     for (size_t i = 0; i < last.size(); ++i) {
       const double us = typical_of(samples[i + 1]) * 1e6;
       if (us >= out_.after_us) continue;
       now_.prepare();
-      if (!judge_.is_steady(last[i].entry, site_.launches[0])) {
+      if (!judge_.is_steady(last[i].kernel, site_.launches[0])) {
         ++out_.counts.wrong;
-        out_.wrong.push_back(to_string(last[i].opts) +
-                             ": the output depends on the number of threads");
+        out_.wrong.push_back(to_string(last[i].opts) + ": the output depends on the number of threads");
         continue;
       }
       out_.after_us = us;
@@ -367,14 +344,13 @@ class Search {
 
   int rounds_for_last(const std::vector<Candidate>& last) {
     const double one = base_us_ * 1e-6 * static_cast<double>(last.size() + 1);
-    return std::clamp(static_cast<int>(kBatchSeconds / std::max(one, 1e-7)), kFewestRounds,
-                      kMostRounds);
+    return std::clamp(static_cast<int>(kBatchSeconds / std::max(one, 1e-7)), kFewestRounds, kMostRounds);
   }
 
   const TuneRequest& request_;
   const TuneSite &site_, &now_;
   const TuneLimits& limits_;
-  CpuDevice& device_;
+  const KernelBuilder& builder_;
   TuneJudge judge_;
   ColdBench bench_;
   const Candidate base_;
@@ -391,8 +367,7 @@ class Search {
 double weight_bytes(const TuneSite& site, const KernelCost& cost) {
   double bytes = 0;
   for (size_t i = 0; i < std::min(site.buffers.size(), cost.buffers.size()); ++i)
-    if (site.buffers[i].is_weight)
-      bytes += std::min(cost.buffers[i].read, static_cast<double>(site.buffers[i].bytes));
+    if (site.buffers[i].is_weight) bytes += std::min(cost.buffers[i].read, static_cast<double>(site.buffers[i].bytes));
   return bytes;
 }
 
@@ -400,31 +375,25 @@ double weight_bytes(const TuneSite& site, const KernelCost& cost) {
 
 Result<TuneOutcome> tune_kernel(const TuneRequest& request) {
   const TuneSite& site = request.now ? *request.now : request.site;
-  // A device of its own, so that the code of candidates goes when the search is over.
-  SMELT_TRY(device, CpuDevice::open({.threads = request.threads, .use_cache = false}));
-  CodegenResult made = generate({.tree = site.tree,
-                                 .name = site.name,
-                                 .machine = machine_of(request.target),
-                                 .symbols = site.symbol_names});
-  Candidate base{
-      .opts = made.opts, .program = program_hash(made.program), .size = made.program.code.size()};
-  const Source source = {render_llvm(made.program, llvm_options(request.target)),
-                         made.program.name};
-  base.entry = device->compile({&source, 1})[0];
+  Device& device = request.device;
+  const KernelBuilder builder(device, site.symbol_names);
+  CodegenResult made = generate(builder.request(site.tree, site.name));
+  Candidate base{.opts = made.opts, .program = program_hash(made.program), .size = made.program.code.size()};
+  SMELT_TRY(kernel, builder.build(made.program));
+  base.kernel = kernel;
   const SymbolValues symbols = site.symbol_values();
   const double weights = weight_bytes(site, cost_of(site.tree, symbols));
   base.estimate = estimate({.program = made.program,
-                            .target = request.target,
-                            .workers = request.threads,
+                            .machine = builder.machine(),
+                            .workers = device.workers(),
                             .symbols = symbols,
-                            .tasks = shape_of(site.tree, base.opts, symbols).tasks,
+                            .tasks = shape_of(site.tree, base.opts, builder.machine(), symbols).tasks,
                             .bytes = weights,
                             .bytes_per_second = bytes_per_second(request)})
                       .seconds;
-  SMELT_TRY(judge, TuneJudge::make(site, base.entry, device->workers()));
-  SMELT_TRY(bench, ColdBench::make(site, weights, request.target, device->workers()));
-  TuneOutcome found =
-      Search(request, *device, std::move(judge), std::move(bench), std::move(base), weights).run();
+  SMELT_TRY(judge, TuneJudge::make(site, base.kernel, device));
+  SMELT_TRY(bench, ColdBench::make(site, weights, device));
+  TuneOutcome found = Search(request, builder, std::move(judge), std::move(bench), std::move(base), weights).run();
   if (std::isinf(found.after_us))
     return Error{"[tune] " + site.name + ": nothing was found that agrees, in the time there was"};
   return found;

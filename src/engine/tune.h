@@ -18,19 +18,18 @@
 #include <vector>
 
 #include "base/result.h"
-#include "base/target.h"
 #include "codegen/codegen.h"
 #include "engine/tune_site.h"
-#include "runtime/workers.h"
+#include "runtime/device.h"
 
 namespace smelt {
 
 struct TuneLimits {
   double seconds = 60;
   int compiled = std::numeric_limits<int>::max();  // candidates; a batch may go beyond
-  int beam = 4;         // lists of options whose neighbours are looked at
-  int generation = 24;  // neighbours of a beam that are compiled at most
-  double gain = 0.02;   // that a kernel must at least be faster by
+  int beam = 4;                                    // lists of options whose neighbours are looked at
+  int generation = 24;                             // neighbours of a beam that are compiled at most
+  double gain = 0.02;                              // that a kernel must at least be faster by
 };
 
 struct TuneCounts {
@@ -58,8 +57,7 @@ struct TuneRequest {
   // The same kernel with the same inputs and outputs, over weights in the layout that they have now; null: `site`. What
   // was found is then the best of `site`, faster or not.
   const TuneSite* now = nullptr;
-  const CpuTarget& target;
-  int threads = 1;
+  Device& device;                 // one of its own, so that the code of candidates goes when the search is over
   double bytes_per_second = 0;    // that memory gives to all threads
   std::vector<KernelOpts> known;  // found before: taken as starting points where they fit
   TuneLimits limits;

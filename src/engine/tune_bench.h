@@ -4,44 +4,45 @@
 // hold. Otherwise other memory is read in between: as much as a token reads, but no more than drives everything out.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <span>
 #include <vector>
 
 #include "base/result.h"
-#include "base/target.h"
 #include "engine/tune_site.h"
-#include "runtime/memory.h"
-#include "runtime/workers.h"
+#include "runtime/device.h"
 
 namespace smelt {
 
 // A kernel and the arguments of its launches, which it goes round.
 struct TimedKernel {
-  KernelEntry entry = nullptr;
+  const Executable* kernel = nullptr;
   std::span<const void* const* const> launches;
 };
 
 class ColdBench {
  public:
-  // `launch_bytes`: of weights that one launch reads. REQUIRES: site and workers outlive it.
-  static Result<ColdBench> make(const TuneSite& site, double launch_bytes, const CpuTarget& target,
-                                Workers& workers);
+  // `launch_bytes`: of weights that one launch reads. REQUIRES: site and device outlive it.
+  static Result<ColdBench> make(const TuneSite& site, double launch_bytes, Device& device);
 
   // Seconds of a launch: for each kernel one sample from each round, the kernels of a round one after the other. Stops
   // before a round once `cancel` is true. REQUIRES: the site is prepared.
-  std::vector<std::vector<double>> run(std::span<const TimedKernel> kernels, int rounds,
-                                       const std::atomic<bool>* cancel);
+  Result<std::vector<std::vector<double>>> run(std::span<const TimedKernel> kernels, int rounds,
+                                               const std::atomic<bool>* cancel);
 
   // Other memory that is read before each launch; 0: the weights of the other layers do.
   size_t bytes_read_between() const { return other_.size(); }
 
  private:
-  ColdBench(const TuneSite& site, Workers& workers) : site_(&site), workers_(&workers) {}
+  std::vector<std::array<const void*, 2>> stretches() const;
+
+  ColdBench(const TuneSite& site, Device& device) : site_(&site), device_(&device) {}
 
   const TuneSite* site_;
-  Workers* workers_;
-  Buffer other_;
+  Device* device_;
+  DeviceMemory other_;  // read before each launch
+  const Executable* reader_ = nullptr;
   size_t next_launch_ = 0;
 };
 

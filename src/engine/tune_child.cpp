@@ -1,5 +1,6 @@
 #include "engine/tune_child.h"
 
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -48,11 +49,9 @@ class Fields {
  public:
   explicit Fields(std::string_view text) {
     while (!text.empty()) {
-      const size_t end = std::min(text.find('\n'), text.size()),
-                   space = std::min(text.find(' '), end);
+      const size_t end = std::min(text.find('\n'), text.size()), space = std::min(text.find(' '), end);
       const std::string name(text.substr(0, space));
-      const std::string value(
-          text.substr(std::min(space + 1, end), end - std::min(space + 1, end)));
+      const std::string value(text.substr(std::min(space + 1, end), end - std::min(space + 1, end)));
       if (name == "wrong")
         wrong.push_back(value);
       else
@@ -85,13 +84,12 @@ class Fields {
 
 std::string format_outcome(const TuneOutcome& o) {
   char numbers[400];
-  std::snprintf(
-      numbers, sizeof numbers,
-      "before_us %.6g\nafter_us %.6g\nfloor_us %.6g\nprogram %llu\nkernel %llu\nimproved %d\n"
-      "interrupted %d\nconsidered %d\nhopeless %d\ncompiled %d\nwrongs %d\njudged %zu\n",
-      o.before_us, o.after_us, o.floor_us, static_cast<unsigned long long>(o.program),
-      static_cast<unsigned long long>(o.kernel), o.improved, o.interrupted, o.counts.considered,
-      o.counts.hopeless, o.counts.compiled, o.counts.wrong, o.judged_elements);
+  std::snprintf(numbers, sizeof numbers,
+                "before_us %.6g\nafter_us %.6g\nfloor_us %.6g\nprogram %llu\nkernel %llu\nimproved %d\n"
+                "interrupted %d\nconsidered %d\nhopeless %d\ncompiled %d\nwrongs %d\njudged %zu\n",
+                o.before_us, o.after_us, o.floor_us, static_cast<unsigned long long>(o.program),
+                static_cast<unsigned long long>(o.kernel), o.improved, o.interrupted, o.counts.considered,
+                o.counts.hopeless, o.counts.compiled, o.counts.wrong, o.judged_elements);
   std::string text = numbers;
   text += "before " + to_string(o.before) + "\nafter " + to_string(o.after) + "\n";
   for (const std::string& wrong : o.wrong) text += "wrong " + wrong + "\n";
@@ -103,13 +101,12 @@ Result<TuneOutcome> parse_outcome(std::string_view text) {
   const Fields fields(text);
   TuneOutcome o;
   int improved = 0, interrupted = 0;
-  const bool ok =
-      fields.read("before_us", o.before_us) && fields.read("after_us", o.after_us) &&
-      fields.read("floor_us", o.floor_us) && fields.read("program", o.program) &&
-      fields.read("kernel", o.kernel) && fields.read("improved", improved) &&
-      fields.read("interrupted", interrupted) && fields.read("considered", o.counts.considered) &&
-      fields.read("hopeless", o.counts.hopeless) && fields.read("compiled", o.counts.compiled) &&
-      fields.read("wrongs", o.counts.wrong) && fields.read("judged", o.judged_elements);
+  const bool ok = fields.read("before_us", o.before_us) && fields.read("after_us", o.after_us) &&
+                  fields.read("floor_us", o.floor_us) && fields.read("program", o.program) &&
+                  fields.read("kernel", o.kernel) && fields.read("improved", improved) &&
+                  fields.read("interrupted", interrupted) && fields.read("considered", o.counts.considered) &&
+                  fields.read("hopeless", o.counts.hopeless) && fields.read("compiled", o.counts.compiled) &&
+                  fields.read("wrongs", o.counts.wrong) && fields.read("judged", o.judged_elements);
   if (!ok) return Error{"[tune] the search told something else"};
   SMELT_TRY(before, parse_kernel_opts(fields.text("before")));
   SMELT_TRY(after, parse_kernel_opts(fields.text("after")));
@@ -125,13 +122,16 @@ Result<TuneOutcome> in_child(const std::function<Result<TuneOutcome>()>& search)
   int ends[2];
   if (::pipe(ends) != 0) return search();
   std::fflush(nullptr);  // or the child would write it again
-  const pid_t child = ::fork();
+  const pid_t parent = ::getpid(), child = ::fork();
   if (child < 0) {
     ::close(ends[0]);
     ::close(ends[1]);
     return search();
   }
   if (child == 0) {
+    // A search that nobody waits for would go on for minutes.
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != parent) ::_exit(1);
     ::close(ends[0]);
     const Result<TuneOutcome> found = search();
     write_all(ends[1], found ? format_outcome(*found) : kError + found.error().message);

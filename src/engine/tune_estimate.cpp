@@ -10,8 +10,6 @@
 namespace smelt {
 namespace {
 
-constexpr double kWorkPerSecond = 6e9;  // of one core: two instructions a cycle
-constexpr double kPerCycle = 2;
 constexpr double kRound = 1;            // of a loop: count and jump
 constexpr double kSpill = 2;            // store and load again
 constexpr double kScalarInteger = 0.3;  // addresses, which run beside the vectors
@@ -19,8 +17,7 @@ constexpr double kScalarInteger = 0.3;  // addresses, which run beside the vecto
 // Adds up a program's instructions, each as often as the loops around it turn.
 class Walk {
  public:
-  explicit Walk(const EstimateRequest& request)
-      : request_(request), integers_(request.program, request.symbols) {}
+  explicit Walk(const EstimateRequest& request) : request_(request), integers_(request.program, request.symbols) {}
 
   ProgramEstimate run() {
     ProgramEstimate out;
@@ -32,7 +29,7 @@ class Walk {
         carried.push_back(0);
         out.work += times.back() * kRound;
       } else if (i.kind == Inst::EndLoop) {
-        const double registers = request_.target.vector_registers;
+        const double registers = static_cast<double>(request_.machine.registers);
         out.spills += std::max(0.0, carried.back() - registers) * times.back() * kSpill;
         times.pop_back();
         carried.pop_back();
@@ -47,7 +44,7 @@ class Walk {
  private:
   double vectors_of(DType dtype, int lanes) const {
     const double bytes = static_cast<double>(size_of(dtype)) * lanes;
-    return std::max(1.0, std::ceil(bytes / request_.target.vector_bytes));
+    return std::max(1.0, std::ceil(bytes / static_cast<double>(request_.machine.vector_bytes)));
   }
 
   double work_of(const Instruction& i) const {
@@ -55,16 +52,21 @@ class Walk {
       case Inst::Symbol:
       case Inst::Part:
       case Inst::LaneIndex:
+      case Inst::ThreadIndex:
       case Inst::Buffer:
       case Inst::Scratch:
       case Inst::Loop:
       case Inst::EndLoop:
       case Inst::Acc:
       case Inst::AccGet:
-      case Inst::AccSet: return 0;
+      case Inst::AccSet:
+      case Inst::FragmentItem: return 0;
       case Inst::MatrixDot: return work_of_matrices(i);
-      case Inst::MatrixRow: return request_.target.amx_int8 ? 1 : 0;  // loaded back, or there
-      case Inst::Prefetch: return 1;
+      case Inst::MatrixRow: return unit_for_bytes(request_.machine) ? 1 : 0;  // loaded back, or there
+      case Inst::FragmentDot:
+      case Inst::Prefetch:
+      case Inst::Shuffle:
+      case Inst::Barrier: return 1;
       case Inst::LaneReduce: return 2 * std::log2(std::max(i.lanes, 2));
       case Inst::Load:
       case Inst::Store: {
@@ -83,9 +85,10 @@ class Walk {
 
   double work_of_matrices(const Instruction& i) const {
     const MatrixShape shape = matrix_shape(i.arg.list);
-    return kPerCycle * (request_.target.amx_int8
-                            ? tile_cycles(shape)
-                            : dot_cycles(shape) * vectors_of(DType::I32, i.lanes));
+    const MatrixUnit* unit = unit_for_bytes(request_.machine);
+    const double cycles =
+        unit ? tile_cycles(shape, *unit) : dot_cycles(shape, request_.machine) * vectors_of(DType::I32, i.lanes);
+    return request_.machine.vectors_per_cycle * cycles;
   }
 
   const Instruction& code(int at) const { return request_.program.code[static_cast<size_t>(at)]; }
@@ -100,12 +103,19 @@ double share_of_slowest(int64_t tasks, int workers) {
   return static_cast<double>((tasks + workers - 1) / workers) / static_cast<double>(tasks);
 }
 
+// A program of threads says what one thread does; those of a warp do it together.
+double warps_of(const EstimateRequest& request) {
+  return std::max(1.0,
+                  static_cast<double>(request.program.threads) / static_cast<double>(request.machine.warp_threads));
+}
+
 }  // namespace
 
 ProgramEstimate estimate(const EstimateRequest& request) {
   ProgramEstimate out = Walk(request).run();
-  const double share = share_of_slowest(request.tasks, request.workers);
-  const double compute = (out.work + out.spills) * share / kWorkPerSecond;
+  const double share = share_of_slowest(request.tasks, request.workers) * warps_of(request);
+  const double work_per_second = request.machine.cycles_per_second * request.machine.vectors_per_cycle;
+  const double compute = (out.work + out.spills) * share / work_per_second;
   const double memory = request.bytes_per_second > 0 ? request.bytes / request.bytes_per_second : 0;
   // Waiting for memory and computing overlap, but never quite.
   out.seconds = std::max(compute, memory) + 0.1 * std::min(compute, memory);

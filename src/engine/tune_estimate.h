@@ -2,23 +2,21 @@
 // compiled. Figures of one kernel compare with each other; they are no forecast of microseconds.
 #pragma once
 
-#include "base/target.h"
+#include "base/machine.h"
 #include "codegen/cost.h"
 #include "codegen/program.h"
 
 namespace smelt {
 
 struct ProgramEstimate {
-  double work =
-      0;  // of all workers together: instructions of the vectors that the machine has, gathers by the lane
-  double spills =
-      0;  // instructions more, where a loop carries more values than there are registers
+  double work = 0;     // of all workers, each as one thread: instructions of its vectors, gathers by the lane
+  double spills = 0;   // instructions more, where a loop carries more values than there are registers
   double seconds = 0;  // of a launch
 };
 
 struct EstimateRequest {
   const Program& program;
-  const CpuTarget& target;
+  const Machine& machine;
   int workers = 1;
   SymbolValues symbols;
   int64_t tasks = 1;            // shape_of()

@@ -6,32 +6,22 @@
 
 #include "base/ensure.h"
 #include "graph/rules_algebra.h"
+#include "graph/views.h"
 #include "schedule/schedule.h"
 
 namespace smelt {
 namespace {
 
-constexpr double kAgreement = 2e-5;  // of sums in f32, in any order
-// Where activations are rounded to 8 bits, a value near the middle of two steps may go either way: one term of a sum
-// moves by one step.
-constexpr double kAgreementOfRounded = 5e-3;
 constexpr double kMeanAgreement = 2e-4;    // few terms do
 constexpr double kOperationsJudged = 2e6;  // of the elements that the interpreter computes
 constexpr double kLocalOperations = 3e7;   // of on-chip buffers, which it computes in full
 constexpr double kFewestElements = 16, kMostElements = 2048;
-constexpr int64_t kOtherParts = 3;
-
-bool rounds_floats(Ref tree) {
-  const Refs nodes = toposort(tree);
-  return std::any_of(nodes.begin(), nodes.end(), [](Ref n) {
-    return n->op == Op::Cast && is_int(n->dtype) && is_float(n->src[0]->dtype);
-  });
-}
+constexpr int kOtherParts = 3;
 
 bool loads(Ref tree, int64_t buffer) {
   const Refs nodes = toposort(tree);
   return std::any_of(nodes.begin(), nodes.end(), [&](Ref n) {
-    return n->op == Op::Load && n->src[0]->op == Op::Param && n->src[0]->arg.i == buffer;
+    return n->op == Op::Load && LoadView(n).buffer->op == Op::Param && number_of_buffer(LoadView(n).buffer) == buffer;
   });
 }
 
@@ -54,32 +44,29 @@ Scalar read(const std::byte* at, DType dtype) {
 }
 
 // A step of 8 bits, up or down.
-bool is_next_step(DType dtype, Scalar a, Scalar b) {
-  return size_of(dtype) == 1 && std::abs(a.i - b.i) <= 1;
-}
+bool is_next_step(DType dtype, Scalar a, Scalar b) { return size_of(dtype) == 1 && std::abs(a.i - b.i) <= 1; }
 
 Refs stores_of(Ref tree) {
   Refs out;
   for (Ref nest : tree->src)
     for (Ref store : nest->src)
-      if (store_buffer(store)->op == Op::Param) out.push_back(store);
+      if (StoreView(store).buffer->op == Op::Param) out.push_back(store);
   return out;
 }
 
 }  // namespace
 
-Result<TuneJudge> TuneJudge::make(const TuneSite& site, KernelEntry base, Workers& workers) {
-  TuneJudge judge(site, workers);
+Result<TuneJudge> TuneJudge::make(const TuneSite& site, const Executable* base, Device& device) {
+  TuneJudge judge(site, device);
   judge.rounds_ = rounds_floats(site.tree);
-  judge.agreement_ = judge.rounds_ ? kAgreementOfRounded : kAgreement;
+  judge.agreement_ = tolerance(judge.rounds_);
   judge.find_regions();
   site.prepare();
   SMELT_CHECK(judge.ask_interpreter());
   judge.poison();
   judge.run(base, site.launches[0]);
   if (const std::string problem = judge.compare_elements(); !problem.empty())
-    return Error{"[tune] " + site.name +
-                 ": without tuning it disagrees with the interpreter: " + problem};
+    return Error{"[tune] " + site.name + ": without tuning it disagrees with the interpreter: " + problem};
   for (Region& region : judge.regions_) {
     const std::byte* at = judge.memory(region.buffer) + region.first;
     region.reference.assign(at, at + region.bytes);
@@ -93,15 +80,15 @@ Result<TuneJudge> TuneJudge::make(const TuneSite& site, KernelEntry base, Worker
 
 // Stores whose addresses depend on values in memory (rows of the cache) are left to the interpreter's elements.
 void TuneJudge::find_regions() {
-  for (Ref store : stores_of(with_symbols(site_->tree, site_->symbol_values()))) {
-    const int64_t buffer = store_buffer(store)->arg.i;
+  for (Ref node : stores_of(with_symbols(site_->tree, site_->symbol_values()))) {
+    const StoreView store(node);
+    const int64_t buffer = number_of_buffer(store.buffer);
     in_place_ |= loads(site_->tree, buffer);
-    const Ref offset = store_offset(store);
+    const Ref offset = store.offset;
     if (has_load(offset)) continue;
-    const DType dtype = store_value(store)->dtype;
+    const DType dtype = store.value->dtype;
     const int64_t limit = site_->buffers[static_cast<size_t>(buffer)].bytes;
-    const int64_t first = std::max<int64_t>(offset->min, 0),
-                  end = std::min(offset->max + size_of(dtype), limit);
+    const int64_t first = std::max<int64_t>(offset->min, 0), end = std::min(offset->max + size_of(dtype), limit);
     if (first < end) regions_.push_back({buffer, first, end - first, dtype, {}, 1});
   }
 }
@@ -111,15 +98,14 @@ Status TuneJudge::ask_interpreter() {
   Refs local, other;
   for (Ref nest : site_->tree->src) (is_local_nest(nest) ? local : other).push_back(nest);
   const auto operations = [&](const Refs& nests) {
-    return nests.empty() ? 0
-                         : cost_of(smelt::make(Op::Sink, DType::Void, nests), symbols).operations();
+    return nests.empty() ? 0 : cost_of(smelt::make(Op::Sink, DType::Void, nests), symbols).operations();
   };
   if (operations(local) > kLocalOperations)
     return Error{"[tune] " + site_->name + ": too much work for the interpreter to judge"};
   double stored = 0;
   for (Ref store : stores_of(with_symbols(site_->tree, symbols))) {
     double elements = 1;
-    for (Ref range : store_ranges(store)) elements *= static_cast<double>(range->src[0]->max);
+    for (Ref range : StoreView(store).ranges) elements *= static_cast<double>(RangeView(range).size->max);
     stored += elements;
   }
   const double each = operations(other) / std::max(stored, 1.0);
@@ -127,15 +113,14 @@ Status TuneJudge::ask_interpreter() {
   SMELT_TRY(expected, evaluate_kernel({.tree = site_->tree,
                                        .buffers = buffers(),
                                        .variables = symbols,
-                                       .elements_per_store = static_cast<int64_t>(
-                                           std::clamp(count, kFewestElements, kMostElements))}));
+                                       .elements_per_store =
+                                           static_cast<int64_t>(std::clamp(count, kFewestElements, kMostElements))}));
   expected_ = std::move(expected);
   return {};
 }
 
 std::byte* TuneJudge::memory(int64_t buffer) const {
-  return static_cast<std::byte*>(
-      const_cast<void*>(site_->launches[0][static_cast<size_t>(buffer)]));
+  return static_cast<std::byte*>(const_cast<void*>(site_->launches[0][static_cast<size_t>(buffer)]));
 }
 
 std::vector<std::span<const std::byte>> TuneJudge::buffers() const {
@@ -154,24 +139,20 @@ int64_t TuneJudge::bytes() const {
 // Output of an earlier kernel must not pass for that of the next one.
 void TuneJudge::poison() {
   if (in_place_) return;
-  for (const Region& r : regions_)
-    std::memset(memory(r.buffer) + r.first, 0xff, static_cast<size_t>(r.bytes));
+  for (const Region& r : regions_) std::memset(memory(r.buffer) + r.first, 0xff, static_cast<size_t>(r.bytes));
   for (const KernelElement& e : expected_)
     std::memset(memory(e.buffer) + e.offset, 0xff, static_cast<size_t>(size_of(e.dtype)));
 }
 
-void TuneJudge::run(KernelEntry kernel, const void* const* arguments) {
-  const Launch launch{kernel, arguments};
-  workers_->run({&launch, 1}, site_->symbols.data());
+void TuneJudge::run(const Executable* kernel, const void* const* arguments, int parts) {
+  const Launch launch{.kernel = kernel, .buffers = arguments, .parts = parts};
+  auto plan = device_->capture({&launch, 1});
+  const Status ran = plan ? device_->run(**plan, site_->symbols) : Status(plan.error());
+  ENSURE(ran.ok(), ran.ok() ? "" : ran.error().message);
 }
 
 std::string TuneJudge::compare_elements() const {
-  std::vector<KernelElement> exact;
-  for (const KernelElement& e : expected_) {
-    const Scalar got = read(memory(e.buffer) + e.offset, e.dtype);
-    if (!rounds_ || is_float(e.dtype) || !is_next_step(e.dtype, got, e.value)) exact.push_back(e);
-  }
-  const KernelDifference d = difference(exact, buffers());
+  const KernelDifference d = difference(expected_, buffers(), rounds_);
   return d.worst <= agreement_ ? "" : d.where;
 }
 
@@ -181,46 +162,38 @@ std::string TuneJudge::compare_region(const Region& region) const {
   const int64_t size = size_of(region.dtype);
   double differences = 0;
   for (int64_t i = 0; i + size <= region.bytes; i += size) {
-    const Scalar got = read(at + i, region.dtype),
-                 wanted = read(region.reference.data() + i, region.dtype);
+    const Scalar got = read(at + i, region.dtype), wanted = read(region.reference.data() + i, region.dtype);
     if (std::memcmp(at + i, region.reference.data() + i, static_cast<size_t>(size)) == 0) continue;
     if (is_float(region.dtype)) differences += std::abs(got.f - wanted.f) / region.scale;
-    const bool agrees = is_float(region.dtype)
-                            ? std::abs(got.f - wanted.f) <=
-                                  agreement_ * region.scale * (region.dtype == DType::F32 ? 1 : 64)
-                            : rounds_ && is_next_step(region.dtype, got, wanted);
+    const bool agrees = is_float(region.dtype) ? std::abs(got.f - wanted.f) <=
+                                                     agreement_ * region.scale * (region.dtype == DType::F32 ? 1 : 64)
+                                               : rounds_ && is_next_step(region.dtype, got, wanted);
     if (!agrees)
-      return "buffer " + std::to_string(region.buffer) + ", byte " +
-             std::to_string(region.first + i) + ": " +
-             (is_float(region.dtype)
-                  ? std::to_string(got.f) + " and not " + std::to_string(wanted.f)
-                  : std::to_string(got.i) + " and not " + std::to_string(wanted.i));
+      return "buffer " + std::to_string(region.buffer) + ", byte " + std::to_string(region.first + i) + ": " +
+             (is_float(region.dtype) ? std::to_string(got.f) + " and not " + std::to_string(wanted.f)
+                                     : std::to_string(got.i) + " and not " + std::to_string(wanted.i));
   }
   const double mean = differences / static_cast<double>(std::max<int64_t>(region.bytes / size, 1));
-  return mean <= kMeanAgreement
-             ? ""
-             : "buffer " + std::to_string(region.buffer) + " is off everywhere, by a little";
+  return mean <= kMeanAgreement ? "" : "buffer " + std::to_string(region.buffer) + " is off everywhere, by a little";
 }
 
-std::string TuneJudge::problem_with(KernelEntry kernel, const void* const* arguments) {
+std::string TuneJudge::problem_with(const Executable* kernel, const void* const* arguments) {
   if (in_place_) site_->prepare();
   poison();
   run(kernel, arguments);
   std::string problem = compare_elements();
-  for (size_t i = 0; i < regions_.size() && problem.empty(); ++i)
-    problem = compare_region(regions_[i]);
+  for (size_t i = 0; i < regions_.size() && problem.empty(); ++i) problem = compare_region(regions_[i]);
   if (!problem.empty()) site_->prepare();
   return problem;
 }
 
-bool TuneJudge::is_steady(KernelEntry kernel, const void* const* arguments) {
+bool TuneJudge::is_steady(const Executable* kernel, const void* const* arguments) {
   const auto output = [&] {
     std::vector<std::byte> out;
     for (const Region& r : regions_)
       out.insert(out.end(), memory(r.buffer) + r.first, memory(r.buffer) + r.first + r.bytes);
     for (const KernelElement& e : expected_)
-      out.insert(out.end(), memory(e.buffer) + e.offset,
-                 memory(e.buffer) + e.offset + size_of(e.dtype));
+      out.insert(out.end(), memory(e.buffer) + e.offset, memory(e.buffer) + e.offset + size_of(e.dtype));
     return out;
   };
   if (in_place_) site_->prepare();
@@ -228,8 +201,7 @@ bool TuneJudge::is_steady(KernelEntry kernel, const void* const* arguments) {
   const std::vector<std::byte> together = output();
   if (in_place_) site_->prepare();
   poison();
-  for (int64_t part = 0; part < kOtherParts; ++part)
-    kernel(arguments, site_->symbols.data(), part, kOtherParts);
+  run(kernel, arguments, kOtherParts);
   return output() == together;
 }
 

@@ -11,24 +11,23 @@
 #include "base/result.h"
 #include "codegen/kernel_eval.h"
 #include "engine/tune_site.h"
-#include "runtime/kernel_entry.h"
-#include "runtime/workers.h"
+#include "runtime/device.h"
 
 namespace smelt {
 
 class TuneJudge {
  public:
   // `base`: the kernel with the heuristic's options. An Error if it disagrees with the interpreter, or if that would
-  // take too long to find out. Prepares the site. REQUIRES: site and workers outlive the judge.
-  static Result<TuneJudge> make(const TuneSite& site, KernelEntry base, Workers& workers);
+  // take too long to find out. Prepares the site. REQUIRES: site and device outlive the judge.
+  static Result<TuneJudge> make(const TuneSite& site, const Executable* base, Device& device);
 
   // What is wrong with a kernel's output; empty if nothing is. `arguments`: of the site's first launch, or with the
   // weights in another layout. REQUIRES: the site is prepared, or nobody but the judge has run anything on it since it
   // was.
-  std::string problem_with(KernelEntry kernel, const void* const* arguments);
+  std::string problem_with(const Executable* kernel, const void* const* arguments);
 
   // The same output, bit by bit, for other numbers of workers. REQUIRES: as problem_with().
-  bool is_steady(KernelEntry kernel, const void* const* arguments);
+  bool is_steady(const Executable* kernel, const void* const* arguments);
 
   size_t elements() const { return expected_.size(); }  // judged by the interpreter
   int64_t bytes() const;                                // compared with the heuristic's kernel
@@ -42,18 +41,19 @@ class TuneJudge {
     double scale = 1;  // 1 + the greatest of the reference
   };
 
-  TuneJudge(const TuneSite& site, Workers& workers) : site_(&site), workers_(&workers) {}
+  TuneJudge(const TuneSite& site, Device& device) : site_(&site), device_(&device) {}
   void find_regions();
   Status ask_interpreter();
   void poison();
-  void run(KernelEntry kernel, const void* const* arguments);
+  // `parts`: as in Launch.
+  void run(const Executable* kernel, const void* const* arguments, int parts = 0);
   std::string compare_elements() const;
   std::string compare_region(const Region& region) const;
   std::byte* memory(int64_t buffer) const;
   std::vector<std::span<const std::byte>> buffers() const;
 
   const TuneSite* site_;
-  Workers* workers_;
+  Device* device_;
   std::vector<Region> regions_;
   std::vector<KernelElement> expected_;
   double agreement_ = 0;

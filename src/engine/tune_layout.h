@@ -25,9 +25,8 @@ class LayoutSites {
  public:
   // An Error if there is not the memory, or if the schedule would be another one. REQUIRES: `sites` are of that plan
   // and outlive this; so does the file, which is the session's.
-  static Result<std::unique_ptr<LayoutSites>> make(const Session& session, const GgufFile& file,
-                                                   const PlanSites& sites, const LayoutTrial& trial,
-                                                   int threads);
+  static Result<std::unique_ptr<LayoutSites>> make(const Session& session, const GgufFile& file, const PlanSites& sites,
+                                                   const LayoutTrial& trial, int threads);
 
   const TuneSite& now() const { return now_; }    // the launch as the session runs it
   const TuneSite& then() const { return then_; }  // the same in the other layout

@@ -2,13 +2,14 @@
 
 #include <algorithm>
 
+#include "graph/rules_algebra.h"
+
 namespace smelt {
 namespace {
 
 // Without PACK, which only nests of panels have.
-constexpr OptKind kKinds[] = {OptKind::Local, OptKind::Group,  OptKind::Upcast, OptKind::Unroll,
-                              OptKind::Dot,   OptKind::Matrix, OptKind::Split,  OptKind::Front,
-                              OptKind::Task,  OptKind::Stage};
+constexpr OptKind kKinds[] = {OptKind::Local,  OptKind::Group, OptKind::Upcast, OptKind::Unroll, OptKind::Dot,
+                              OptKind::Matrix, OptKind::Split, OptKind::Front,  OptKind::Task,   OptKind::Stage};
 constexpr int64_t kAmounts[] = {2, 3, 4, 5, 6, 8, 12, 16, 32, 64, 128, 256};
 
 // The compiler asks for a line when a kind is added; then it belongs in kKinds, too.
@@ -39,14 +40,10 @@ struct NamedOpt {
 };
 using NamedOpts = std::vector<NamedOpt>;
 
-bool is_free(Ref range) {
-  return kind_of(range) == RangeKind::Loop || kind_of(range) == RangeKind::Reduce;
-}
-
 NamedOpts with_names(Refs stores, const std::vector<Opt>& opts) {
   NamedOpts named;
   for (const Opt& opt : opts) {
-    named.push_back({opt.kind, axes_of(stores)[static_cast<size_t>(opt.axis)]->arg.i, opt.amount});
+    named.push_back({opt.kind, RangeView(axes_of(stores)[static_cast<size_t>(opt.axis)]).number, opt.amount});
     stores = apply_opt(stores, opt);
   }
   return named;
@@ -63,10 +60,9 @@ int position_of(const Refs& axes, int64_t number) {
     const auto found = std::find_if(axes.begin(), axes.end(), fits);
     return found == axes.end() ? -1 : static_cast<int>(found - axes.begin());
   };
-  if (const int exact = find([&](Ref r) { return r->arg.i == number; }); exact >= 0) return exact;
-  if (const int whole = find([&](Ref r) { return is_part_of(number, r->arg.i); }); whole >= 0)
-    return whole;
-  return find([&](Ref r) { return is_free(r) && is_part_of(r->arg.i, number); });
+  if (const int exact = find([&](Ref r) { return RangeView(r).number == number; }); exact >= 0) return exact;
+  if (const int whole = find([&](Ref r) { return is_part_of(number, RangeView(r).number); }); whole >= 0) return whole;
+  return find([&](Ref r) { return is_serial(r) && is_part_of(RangeView(r).number, number); });
 }
 
 // A list of options that grows on the stores it applies to.
@@ -81,22 +77,18 @@ class OptList {
     return true;
   }
 
-  void add(const NamedOpt& opt) {
-    add(Opt{opt.kind, position_of(axes_of(stores_), opt.range), opt.amount});
-  }
+  void add(const NamedOpt& opt) { add(Opt{opt.kind, position_of(axes_of(stores_), opt.range), opt.amount}); }
 
   // Outermost loops become tasks until there are enough to share out.
   void add_tasks(int wanted) {
     int64_t tasks = 1;
     for (Ref r : axes_of(stores_))
-      if (kind_of(r) == RangeKind::Task) tasks *= std::max<int64_t>(known_divisor(r->src[0]), 1);
+      if (kind_of(r) == RangeKind::Task) tasks *= std::max<int64_t>(known_divisor(RangeView(r).size), 1);
     while (tasks < wanted) {
       const Refs axes = axes_of(stores_);
-      const auto loop = std::find_if(axes.begin(), axes.end(),
-                                     [](Ref r) { return kind_of(r) == RangeKind::Loop; });
-      if (loop == axes.end() || !add(Opt{OptKind::Task, static_cast<int>(loop - axes.begin())}))
-        return;
-      tasks *= const_int((*loop)->src[0]).value_or(1);
+      const auto loop = std::find_if(axes.begin(), axes.end(), [](Ref r) { return kind_of(r) == RangeKind::Loop; });
+      if (loop == axes.end() || !add(Opt{OptKind::Task, static_cast<int>(loop - axes.begin())})) return;
+      tasks *= const_int(RangeView(*loop).size).value_or(1);
     }
   }
 
@@ -110,22 +102,14 @@ class OptList {
 
 class Neighbours {
  public:
-  Neighbours(const Refs& stores, const std::vector<Opt>& opts, const Machine& machine,
-             bool is_local)
-      : stores_(stores),
-        named_(with_names(stores, opts)),
-        machine_(machine),
-        is_local_(is_local),
-        seen_{opts} {
-    tail_ = static_cast<size_t>(std::find_if(named_.begin(), named_.end(),
-                                             [](const NamedOpt& o) {
-                                               return o.kind == OptKind::Front ||
-                                                      o.kind == OptKind::Task;
-                                             }) -
-                                named_.begin());
-    first_task_ = static_cast<size_t>(
+  Neighbours(const Refs& stores, const std::vector<Opt>& opts, const Machine& machine, bool is_local)
+      : stores_(stores), named_(with_names(stores, opts)), machine_(machine), is_local_(is_local), seen_{opts} {
+    tail_ = static_cast<size_t>(
         std::find_if(named_.begin(), named_.end(),
-                     [](const NamedOpt& o) { return o.kind == OptKind::Task; }) -
+                     [](const NamedOpt& o) { return o.kind == OptKind::Front || o.kind == OptKind::Task; }) -
+        named_.begin());
+    first_task_ = static_cast<size_t>(
+        std::find_if(named_.begin(), named_.end(), [](const NamedOpt& o) { return o.kind == OptKind::Task; }) -
         named_.begin());
   }
 
@@ -162,7 +146,7 @@ class Neighbours {
 
   std::vector<int64_t> amounts(Ref range) const {
     std::vector<int64_t> out(std::begin(kAmounts), std::end(kAmounts));
-    if (const auto size = const_int(range->src[0]); size && *size > 1 && *size <= 64)
+    if (const auto size = const_int(RangeView(range).size); size && *size > 1 && *size <= 64)
       if (std::find(out.begin(), out.end(), *size) == out.end()) out.push_back(*size);
     return out;
   }
@@ -175,8 +159,7 @@ class Neighbours {
       if (axis < 0) continue;
       for (int64_t amount : amounts(axes_of(before.stores())[static_cast<size_t>(axis)])) {
         OptList list = before;
-        if (amount != named_[i].amount && list.add(Opt{named_[i].kind, axis, amount}))
-          finish(list, i + 1);
+        if (amount != named_[i].amount && list.add(Opt{named_[i].kind, axis, amount})) finish(list, i + 1);
       }
     }
   }
@@ -189,7 +172,7 @@ class Neighbours {
       const int axes = static_cast<int>(axes_of(before.stores()).size());
       for (OptKind kind : {OptKind::Local, OptKind::Group})
         for (int axis = 0; axis < axes; ++axis)
-          for (int64_t amount : {machine_.lanes, machine_.lanes / 2, machine_.lanes / 4}) {
+          for (int64_t amount : {machine_.lanes(), machine_.lanes() / 2, machine_.lanes() / 4}) {
             OptList list = before;
             if (list.add(Opt{kind, axis, amount})) finish(list, i + 1);
           }
@@ -217,7 +200,7 @@ class Neighbours {
     const Refs axes = axes_of(list.stores());
     for (size_t axis = 1; axis < axes.size(); ++axis) {
       OptList moved = list;
-      if (axes[axis]->arg.i >= 2 * kFirstOutputRange && is_free(axes[axis]) &&
+      if (is_part(RangeView(axes[axis]).number) && is_serial(axes[axis]) &&
           moved.add(Opt{OptKind::Front, static_cast<int>(axis)}))
         finish(moved, first_task_);
     }
@@ -258,19 +241,18 @@ class Neighbours {
 
 }  // namespace
 
-std::vector<std::vector<Opt>> neighbours(const Refs& stores, const std::vector<Opt>& opts,
-                                         const Machine& machine, bool is_local) {
+std::vector<std::vector<Opt>> neighbours(const Refs& stores, const std::vector<Opt>& opts, const Machine& machine,
+                                         bool is_local) {
   return Neighbours(stores, opts, machine, is_local).all();
 }
 
-std::vector<std::vector<Opt>> starting_points(const Refs& stores, const Machine& machine,
-                                              bool is_local) {
+std::vector<std::vector<Opt>> starting_points(const Refs& stores, const Machine& machine, bool is_local) {
   std::vector<std::vector<Opt>> out;
   for (int narrower : {1, 2, 4})
-    for (int tasks : {machine.tasks, machine.tasks * 8, machine.tasks / 8}) {
+    for (int64_t tasks : {machine.tasks, machine.tasks * 8, machine.tasks / 8}) {
       Machine other = machine;
-      other.lanes = std::max(other.lanes / narrower, 1);
-      other.tasks = std::max(tasks, 1);
+      other.vector_bytes = std::max<int64_t>(other.vector_bytes / narrower, 4);
+      other.tasks = std::max<int64_t>(tasks, 1);
       std::vector<Opt> opts = choose_opts(stores, other, is_local);
       if (std::find(out.begin(), out.end(), opts) == out.end()) out.push_back(std::move(opts));
     }

@@ -18,11 +18,10 @@ namespace smelt {
 // Lists of options for the nest, each legal and one step from `opts`: an option left out, put in, of another amount,
 // lanes on another axis, another loop outermost, more or fewer loops shared out as tasks. Without `opts` itself, and
 // each list once. REQUIRES: `opts` fit `stores`; a local nest gets no tasks.
-std::vector<std::vector<Opt>> neighbours(const Refs& stores, const std::vector<Opt>& opts,
-                                         const Machine& machine, bool is_local);
+std::vector<std::vector<Opt>> neighbours(const Refs& stores, const std::vector<Opt>& opts, const Machine& machine,
+                                         bool is_local);
 
 // Lists to start from: what the heuristic chooses for this machine and for machines somewhat like it.
-std::vector<std::vector<Opt>> starting_points(const Refs& stores, const Machine& machine,
-                                              bool is_local);
+std::vector<std::vector<Opt>> starting_points(const Refs& stores, const Machine& machine, bool is_local);
 
 }  // namespace smelt

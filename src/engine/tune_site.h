@@ -22,8 +22,7 @@ struct TuneSite {
 
   std::string name;
   Ref tree;
-  std::vector<std::string>
-      symbol_names;  // launch values that come first, as kernels of the plan take them
+  std::vector<std::string> symbol_names;  // launch values that come first, as kernels of the plan take them
   std::vector<int64_t> symbols;
   std::vector<Buffer> buffers;  // by Param number
   // The addresses of each launch, by Param number. They differ in weights, cache and hidden states alone, so that the
@@ -37,11 +36,10 @@ struct TuneSite {
 
 // The kernels of a plan as a session runs them: launches over its own weights, with the inputs that they have in a
 // real token. REQUIRES: the session has just replayed that plan with these symbols, and appends nothing while a site
-// is in use.
+// is in use; the device outlives this.
 class PlanSites {
  public:
-  PlanSites(const Session& session, PlanKind plan, const SymbolValues& symbols, int threads,
-            double bytes_between);
+  PlanSites(const Session& session, PlanKind plan, const SymbolValues& symbols, Device& device, double bytes_between);
   ~PlanSites();
   PlanSites(const PlanSites&) = delete;
   PlanSites& operator=(const PlanSites&) = delete;

@@ -6,14 +6,16 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
-#include <cinttypes>
 #include <cstdio>
+#include <cstring>
 
 #include "base/dirs.h"
 #include "base/file.h"
+#include "base/hex.h"
 #include "graph/text.h"
-#include "runtime/llvm_compile.h"
+#include "runtime/llvm/compile.h"
 
 namespace smelt {
 namespace {
@@ -33,12 +35,6 @@ constexpr const char* kBuiltIn[] = {
     nullptr};
 
 uint64_t hash_of(std::string_view text) { return XXH3_64bits(text.data(), text.size()); }
-
-std::string hex(uint64_t x) {
-  char text[17];
-  std::snprintf(text, sizeof text, "%016" PRIx64, x);
-  return text;
-}
 
 // Takes words off the front of a line.
 class Words {
@@ -75,7 +71,9 @@ class Lock {
  public:
   explicit Lock(const std::string& path)
       : fd_(::open((path + ".lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)) {
-    if (fd_ >= 0) ::flock(fd_, LOCK_EX);
+    while (fd_ >= 0 && ::flock(fd_, LOCK_EX) != 0)
+      if (errno != EINTR) return;
+    is_held_ = fd_ >= 0;
   }
   ~Lock() {
     if (fd_ >= 0) ::close(fd_);
@@ -83,17 +81,22 @@ class Lock {
   Lock(const Lock&) = delete;
   Lock& operator=(const Lock&) = delete;
 
+  bool is_held() const { return is_held_; }
+
  private:
   int fd_;
+  bool is_held_ = false;
 };
 
-Status change(const std::string& path, std::span<const TunedEntry> without,
-              std::span<const TunedEntry> with) {
+Status change(const std::string& path, std::span<const TunedEntry> without, std::span<const TunedEntry> with) {
   const Lock lock(path);
+  if (!lock.is_held())
+    return Error{"[tuned] " + path + ".lock: cannot be locked (" + std::strerror(errno) +
+                 "), so other programs could be writing there; set SMELT_CACHE to a folder on a local disk"};
   std::string text = std::string(kHeader) + "\n";
   for (const TunedEntry& entry : read_tuned(path, {})) {
-    const bool goes = std::any_of(without.begin(), without.end(),
-                                  [&](const TunedEntry& w) { return is_same_key(w, entry); });
+    const bool goes =
+        std::any_of(without.begin(), without.end(), [&](const TunedEntry& w) { return is_same_key(w, entry); });
     if (!goes) text += format_entry(entry) + "\n";
   }
   for (const TunedEntry& entry : with) text += format_entry(entry) + "\n";
@@ -116,17 +119,14 @@ uint64_t program_hash(const Program& program) {
   return hash_of(print(nameless));
 }
 
-std::string device_text(const CpuTarget& target) {
-  std::string text = target.triple.substr(0, target.triple.find('-')) + "/" + target.cpu + "/" +
-                     std::to_string(target.vector_bytes) + "x" +
-                     std::to_string(target.vector_registers);
-  const std::pair<bool, const char*> parts[] = {
-      {target.fma, "fma"},         {target.f16_convert, "f16"},  {target.avx2, "avx2"},
-      {target.avx512, "avx512"},   {target.avx512_vnni, "vnni"}, {target.avx_vnni, "avxvnni"},
-      {target.neon_dot, "dot"},    {target.neon_i8mm, "i8mm"},   {target.amx_int8, "amxint8"},
-      {target.amx_bf16, "amxbf16"}};
-  for (const auto& [has, name] : parts)
-    if (has) text += std::string("+") + name;
+std::string device_text(const Machine& machine) {
+  constexpr std::string_view kDecides[] = {"isa",      "vector_bytes",   "registers",
+                                           "byte_dot", "byte_dot_bytes", "shuffle_bytes",
+                                           "fma",      "f16_convert",    "matrix unit"};
+  std::string text = machine.name;
+  for (const MachineField& f : fields_of(machine))
+    if (std::find(std::begin(kDecides), std::end(kDecides), f.name) != std::end(kDecides)) text += "/" + f.value;
+  std::replace(text.begin(), text.end(), ' ', '_');
   return text;
 }
 
@@ -147,8 +147,7 @@ Result<KernelOpts> parse_kernel_opts(std::string_view text) {
     const size_t end = text.find(kBetweenNests);
     const std::string_view nest = text.substr(0, end);
     SMELT_TRY(parsed, nest == kNoOptions ? std::vector<Opt>() : parse_opts(nest));
-    if (nest != kNoOptions && parsed.empty())
-      return Error{"[opt] a nest has neither options nor `none`"};
+    if (nest != kNoOptions && parsed.empty()) return Error{"[opt] a nest has neither options nor `none`"};
     opts.push_back(std::move(parsed));
     if (end == std::string_view::npos) return opts;
     text.remove_prefix(end + kBetweenNests.size());
@@ -158,10 +157,9 @@ Result<KernelOpts> parse_kernel_opts(std::string_view text) {
 std::string format_entry(const TunedEntry& entry) {
   char times[64];
   std::snprintf(times, sizeof times, " %.3f %.3f ", entry.before_us, entry.after_us);
-  const std::string line =
-      hex(entry.kernel) + " " + entry.device + " " + entry.compiler + " " + hex(entry.program) +
-      times + entry.name + " " +
-      (entry.layout ? std::string(kLayout) + to_string(*entry.layout) : to_string(entry.opts));
+  const std::string line = hex(entry.kernel) + " " + entry.device + " " + entry.compiler + " " + hex(entry.program) +
+                           times + entry.name + " " +
+                           (entry.layout ? std::string(kLayout) + to_string(*entry.layout) : to_string(entry.opts));
   return hex(hash_of(line)) + " " + line;
 }
 
@@ -174,14 +172,12 @@ Result<TunedEntry> parse_tuned_entry(std::string_view line) {
   bool ok = words.number(entry.kernel, 16);
   entry.device = words.next();
   entry.compiler = words.next();
-  ok = ok && words.number(entry.program, 16) && words.number(entry.before_us) &&
-       words.number(entry.after_us);
+  ok = ok && words.number(entry.program, 16) && words.number(entry.before_us) && words.number(entry.after_us);
   entry.name = words.next();
   if (!ok) return Error{"it is not of this form"};
   if (words.rest().starts_with(kLayout)) {
     entry.layout = parse_layout(words.rest().substr(kLayout.size()));
-    if (!entry.layout || entry.kernel != role_hash(entry.name))
-      return Error{"its layout is none for this role"};
+    if (!entry.layout || entry.kernel != role_hash(entry.name)) return Error{"its layout is none for this role"};
     return entry;
   }
   SMELT_TRY(opts, parse_kernel_opts(words.rest()));
@@ -189,28 +185,24 @@ Result<TunedEntry> parse_tuned_entry(std::string_view line) {
   return entry;
 }
 
-std::string why_not_opts(Ref tree, const KernelOpts& opts) {
+std::string why_not_opts(Ref tree, const KernelOpts& opts, const Machine& machine) {
   if (opts.size() != tree->src.size())
-    return std::to_string(opts.size()) + " lists of options for " +
-           std::to_string(tree->src.size()) + " nests";
+    return std::to_string(opts.size()) + " lists of options for " + std::to_string(tree->src.size()) + " nests";
   for (size_t i = 0; i < opts.size(); ++i) {
-    Refs stores = prepare_nest(tree->src[i]);
+    Refs stores = prepare_nest(tree->src[i], machine);
     for (const Opt& opt : opts[i]) {
-      if (std::string reason = why_not(stores, opt); !reason.empty()) return reason;
-      stores = apply_opt(stores, opt);
+      if (std::string reason = why_not(stores, opt, lane_rules(machine)); !reason.empty()) return reason;
+      stores = apply_opt(stores, opt, lane_rules(machine));
     }
   }
   return "";
 }
 
-void complain_on_stderr(const std::string& message) {
-  std::fprintf(stderr, "smelt: %s\n", message.c_str());
-}
+void complain_on_stderr(const std::string& message) { std::fprintf(stderr, "smelt: %s\n", message.c_str()); }
 
-TunedOptions::TunedOptions(std::span<const TunedEntry> entries, const CpuTarget& target,
-                           TunedComplaint complain)
+TunedOptions::TunedOptions(std::span<const TunedEntry> entries, const Machine& machine, TunedComplaint complain)
     : complain_(std::move(complain)) {
-  const std::string device = device_text(target), compiler = compiler_text();
+  const std::string device = device_text(machine), compiler = compiler_text();
   for (const TunedEntry& entry : entries)
     if (entry.device == device && entry.compiler == compiler) entries_[entry.kernel] = entry;
 }
@@ -222,7 +214,7 @@ LayoutChoice TunedOptions::layouts() const {
   return layouts;
 }
 
-TunedOptions TunedOptions::load(const CpuTarget& target, TunedComplaint complain) {
+TunedOptions TunedOptions::load(const Machine& machine, TunedComplaint complain) {
   std::vector<TunedEntry> entries;
   for (const char* const* line = kBuiltIn; *line; ++line)
     if (Result<TunedEntry> entry = parse_tuned_entry(*line)) {
@@ -232,7 +224,7 @@ TunedOptions TunedOptions::load(const CpuTarget& target, TunedComplaint complain
   // A cache folder that cannot be used is complained about by those who need it.
   if (const Result<std::string> path = tuned_file(); path && !path->empty())
     for (TunedEntry& entry : read_tuned(*path, complain)) entries.push_back(std::move(entry));
-  return TunedOptions(entries, target, std::move(complain));
+  return TunedOptions(entries, machine, std::move(complain));
 }
 
 const TunedEntry* TunedOptions::find(Ref tree) const {
@@ -244,8 +236,7 @@ const TunedEntry* TunedOptions::find(Ref tree) const {
 void TunedOptions::drop(uint64_t kernel, const std::string& reason) {
   const auto entry = entries_.find(kernel);
   if (complain_ && !reason.empty() && !entry->second.is_built_in)
-    complain_("[tuned] " + entry->second.name + ": " + reason +
-              "; the options are not used, run `smelt tune` again");
+    complain_("[tuned] " + entry->second.name + ": " + reason + "; the options are not used, run `smelt tune` again");
   entries_.erase(entry);
 }
 
@@ -253,7 +244,7 @@ std::optional<CodegenResult> TunedOptions::generate(const CodegenRequest& reques
   const TunedEntry* entry = find(request.tree);
   if (!entry) return std::nullopt;
   const uint64_t kernel = entry->kernel;
-  if (const std::string reason = why_not_opts(request.tree, entry->opts); !reason.empty()) {
+  if (const std::string reason = why_not_opts(request.tree, entry->opts, request.machine); !reason.empty()) {
     drop(kernel, reason);
     return std::nullopt;
   }
@@ -268,8 +259,7 @@ std::optional<CodegenResult> TunedOptions::generate(const CodegenRequest& reques
 
 void TunedOptions::report_outdated() {
   if (outdated_ > 0 && complain_)
-    complain_("[tuned] " + std::to_string(outdated_) +
-              (outdated_ == 1 ? " kernel was" : " kernels were") +
+    complain_("[tuned] " + std::to_string(outdated_) + (outdated_ == 1 ? " kernel was" : " kernels were") +
               " tuned by a version of smelt that made other code; the options are not used, run "
               "`smelt tune` again");
   outdated_ = 0;
@@ -297,8 +287,8 @@ std::vector<TunedEntry> read_tuned(const std::string& path, const TunedComplaint
     if (entry)
       entries.push_back(entry.take());
     else if (complain)
-      complain("[tuned] " + path + ": line " + std::to_string(number) + ": " +
-               entry.error().message + "; the entry is not used, `smelt tune` removes it");
+      complain("[tuned] " + path + ": line " + std::to_string(number) + ": " + entry.error().message +
+               "; the entry is not used, `smelt tune` removes it");
   }
   return entries;
 }
@@ -307,8 +297,6 @@ Status remember_tuned(const std::string& path, std::span<const TunedEntry> entri
   return change(path, entries, entries);
 }
 
-Status forget_tuned(const std::string& path, std::span<const TunedEntry> entries) {
-  return change(path, entries, {});
-}
+Status forget_tuned(const std::string& path, std::span<const TunedEntry> entries) { return change(path, entries, {}); }
 
 }  // namespace smelt

@@ -21,8 +21,8 @@
 #include <string_view>
 #include <vector>
 
+#include "base/machine.h"
 #include "base/result.h"
-#include "base/target.h"
 #include "codegen/codegen.h"
 #include "model/layout_choice.h"
 
@@ -33,10 +33,9 @@ struct TunedEntry {
   std::string device;    // device_text()
   std::string compiler;  // compiler_text()
   uint64_t program = 0;  // program_hash() of what was checked
-  double before_us =
-      0;                // a launch with the heuristic's options, weights in memory and not in cache
-  double after_us = 0;  // and with these
-  std::string name;     // for people; of a layout its role
+  double before_us = 0;  // a launch with the heuristic's options, weights in memory and not in cache
+  double after_us = 0;   // and with these
+  std::string name;      // for people; of a layout its role
   KernelOpts opts;
   // In place of options; the times are then of all kernels that read such weights.
   std::optional<WeightLayout> layout;
@@ -50,8 +49,8 @@ uint64_t kernel_hash(Ref tree);
 uint64_t role_hash(const std::string& role);
 // Of the code alone, whatever its name.
 uint64_t program_hash(const Program& program);
-// What code generation knows of a CPU: "x86_64/znver4/64x32+avx512+avx512_vnni".
-std::string device_text(const CpuTarget& target);
+// What options depend on of a machine, as one word: "znver4/64/32/x86/vnni/64/64/yes/yes".
+std::string device_text(const Machine& machine);
 // Format and compiler underneath: "1-llvm-19.1.7".
 std::string compiler_text();
 
@@ -64,7 +63,7 @@ std::string format_entry(const TunedEntry& entry);
 Result<TunedEntry> parse_tuned_entry(std::string_view line);
 
 // Why the options do not fit the nests of a kernel; empty if they do.
-std::string why_not_opts(Ref tree, const KernelOpts& opts);
+std::string why_not_opts(Ref tree, const KernelOpts& opts, const Machine& machine);
 
 // Called with one sentence for each entry that is dropped.
 using TunedComplaint = std::function<void(const std::string& message)>;
@@ -75,12 +74,11 @@ class TunedOptions {
  public:
   TunedOptions() = default;
   // Later entries of equal kernels win.
-  TunedOptions(std::span<const TunedEntry> entries, const CpuTarget& target,
-               TunedComplaint complain);
+  TunedOptions(std::span<const TunedEntry> entries, const Machine& machine, TunedComplaint complain);
 
   // Those that are part of the program, and over them those of the database. Without a cache folder, or with a
   // database that cannot be read, the former alone.
-  static TunedOptions load(const CpuTarget& target, TunedComplaint complain = complain_on_stderr);
+  static TunedOptions load(const Machine& machine, TunedComplaint complain = complain_on_stderr);
 
   size_t size() const { return entries_.size(); }
   const TunedEntry* find(Ref tree) const;

@@ -19,6 +19,8 @@ LoadOptions options_of(const WeightLoading& loading, const char* what) {
 }
 
 Result<PackCache> find_pack_cache(const WeightLoading& loading) {
+  if (!loading.device.host_sees_memory())
+    return Error{"[pack cache] " + loading.device.name() + " has memory of its own, so nothing is kept"};
   if (loading.packing.tensors.empty())
     return Error{"[pack cache] nothing is packed with --no-repack, so nothing is kept"};
   SMELT_TRY(folder, cache_folder());
@@ -47,8 +49,7 @@ void keep(const WeightLoading& loading, const PackCache& cache, const PackedWeig
   const LoadOptions options = options_of(loading, "keeping");
   const Status kept = cache.store(packed.bytes(), options);
   if (options.cancelled()) return;
-  loading.note(kept ? "[pack cache] wrote " + bytes_text(packed.bytes().size()) + " to " +
-                          cache.path()
+  loading.note(kept ? "[pack cache] wrote " + bytes_text(packed.bytes().size()) + " to " + cache.path()
                     : kept.error().message + "; nothing is kept");
 }
 
@@ -64,7 +65,7 @@ Result<LoadedWeights> load_weights(const WeightLoading& loading) {
   if (cache) packed = load_kept(loading, *cache);
   const bool is_mapped = packed.has_value();
   if (!is_mapped) {
-    SMELT_TRY(made, PackedWeights::pack(loading.packing, options));
+    SMELT_TRY(made, PackedWeights::pack(loading.packing, options, loading.device));
     packed = std::move(made);
   }
   if (loading.packing.tensors.empty()) prefault(loading.file, options);

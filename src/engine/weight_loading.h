@@ -11,11 +11,12 @@
 namespace smelt {
 
 struct WeightLoading {
+  Device& device;  // whose memory they go to
   const GgufFile& file;
   const PackPlan& packing;
-  bool pack_cache = false;  // SessionOptions
+  bool pack_cache = false;  // EngineOptions
   int threads = 1;
-  // As Session::OpenHooks has them. Not empty.
+  // As OpenHooks has them. Not empty.
   std::function<void(const char* what, double fraction)> progress;
   std::function<void(const std::string& sentence)> note;
   const std::atomic<bool>* cancel = nullptr;

@@ -20,8 +20,7 @@ constexpr uint64_t kChunk = 256;  // tokens of a prefill chunk, for the rough wo
 // Reads ARCH.key; some models give one value a layer, of which the largest counts.
 class Keys {
  public:
-  explicit Keys(const GgufFile& file, std::string prefix)
-      : file_(file), prefix_(std::move(prefix)) {}
+  explicit Keys(const GgufFile& file, std::string prefix) : file_(file), prefix_(std::move(prefix)) {}
 
   Result<uint64_t> number(std::string_view key, GgufRange range) const {
     const std::string name = prefix_ + std::string(key);
@@ -90,23 +89,17 @@ uint64_t Footprint::cache_bytes(uint64_t context, uint64_t value_bytes) const {
   return (Checked(context) * cache_values * value_bytes).get().value_or(UINT64_MAX);
 }
 
-uint64_t Footprint::memory_bytes(uint64_t file_bytes, uint64_t context,
-                                 uint64_t value_bytes) const {
-  return (Checked(file_bytes) + cache_bytes(context, value_bytes) + work_bytes)
-      .get()
-      .value_or(UINT64_MAX);
+uint64_t Footprint::memory_bytes(uint64_t file_bytes, uint64_t context, uint64_t value_bytes) const {
+  return (Checked(file_bytes) + cache_bytes(context, value_bytes) + work_bytes).get().value_or(UINT64_MAX);
 }
 
-uint64_t bytes_read_per_token(const GgufFile& file, const GgufTensor& tensor,
-                              const Footprint& model) {
-  if (const auto layer = layer_of(tensor.name); layer && model.layers > 0 && *layer >= model.layers)
-    return 0;
+uint64_t bytes_read_per_token(const GgufFile& file, const GgufTensor& tensor, const Footprint& model) {
+  if (const auto layer = layer_of(tensor.name); layer && model.layers > 0 && *layer >= model.layers) return 0;
   if (tensor.name == "token_embd.weight") {
     const bool tied = !file.find("output.weight");  // then all rows are read for the logits
     return tied ? tensor.bytes : tensor.row_bytes();
   }
-  if (tensor.name.find("_exps.") != std::string_view::npos && model.experts > 0 &&
-      tensor.dims[2] == model.experts) {
+  if (tensor.name.find("_exps.") != std::string_view::npos && model.experts > 0 && tensor.dims[2] == model.experts) {
     return tensor.bytes / model.experts * std::min(model.experts_used, model.experts);
   }
   return tensor.bytes;
@@ -126,8 +119,7 @@ Result<Footprint> footprint(const GgufFile& file) {
   model.experts = experts;
   model.experts_used = used;
   model.cache_values = row * model.layers;
-  for (const GgufTensor& tensor :
-       file.tensors()) {  // no sum wraps: tensors of a file do not overlap
+  for (const GgufTensor& tensor : file.tensors()) {  // no sum wraps: tensors of a file do not overlap
     model.weight_bytes += tensor.bytes;
     model.token_bytes += bytes_read_per_token(file, tensor, model);
   }

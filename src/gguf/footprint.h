@@ -33,7 +33,6 @@ Result<Footprint> footprint(const GgufFile& file);
 
 // The part of the tensor's bytes that one decoded token reads: one row of an embedding, the chosen
 // experts, otherwise all.
-uint64_t bytes_read_per_token(const GgufFile& file, const GgufTensor& tensor,
-                              const Footprint& model);
+uint64_t bytes_read_per_token(const GgufFile& file, const GgufTensor& tensor, const Footprint& model);
 
 }  // namespace smelt

@@ -41,16 +41,14 @@ Status check_single(const GgufMetadata& metadata) {
   if (count <= 1) return {};
   return gguf_error(kSplitCount, "the file is one of " + std::to_string(count) +
                                      " parts; give its parts names that end in -00001-of-" +
-                                     std::string(5 - std::to_string(count).size(), '0') +
-                                     std::to_string(count) + ".gguf and so on");
+                                     std::string(5 - std::to_string(count).size(), '0') + std::to_string(count) +
+                                     ".gguf and so on");
 }
 
-Status expect(const GgufMetadata& metadata, std::string_view key, uint64_t expected,
-              const std::string& why) {
+Status expect(const GgufMetadata& metadata, std::string_view key, uint64_t expected, const std::string& why) {
   SMELT_TRY(value, metadata.u64(key, {}));
   if (value == expected) return {};
-  return gguf_error(key, "value " + std::to_string(value) + " is not " + std::to_string(expected) +
-                             ", " + why +
+  return gguf_error(key, "value " + std::to_string(value) + " is not " + std::to_string(expected) + ", " + why +
                              "; the parts belong to different files, download them again");
 }
 
@@ -65,9 +63,8 @@ Status GgufFile::State::add_shard(std::span<const std::byte> bytes, const std::s
                     .alignment = parsed.alignment,
                     .tensors = parsed.tensors.size()});
   if (tensors.size() + parsed.tensors.size() > gguf_limits::kTensors) {
-    return gguf_error(shard_path,
-                      "more than " + std::to_string(gguf_limits::kTensors) +
-                          " tensors in all parts; the file is damaged, download it again");
+    return gguf_error(shard_path, "more than " + std::to_string(gguf_limits::kTensors) +
+                                      " tensors in all parts; the file is damaged, download it again");
   }
   for (GgufTensor& tensor : parsed.tensors) tensor.shard = number;
   if (number == 0) {
@@ -89,25 +86,21 @@ Status GgufFile::State::map_shard(const std::string& shard_path) {
   return {};
 }
 
-Status GgufFile::State::check_part(const GgufMetadata& part, uint32_t number,
-                                   uint32_t count) const {
+Status GgufFile::State::check_part(const GgufMetadata& part, uint32_t number, uint32_t count) const {
   SMELT_CHECK(expect(part, kSplitCount, count, "as the name of the file says"));
   return expect(part, kSplitNumber, number, "as the name of the file says (counted from 0 here)");
 }
 
 Status GgufFile::State::map_parts(const ShardName& name) {
   if (name.count > gguf_limits::kShards) {
-    return gguf_error(name.path_of(name.number),
-                      std::to_string(name.count) + " parts are over the limit of " +
-                          std::to_string(gguf_limits::kShards) + "; rename the file");
+    return gguf_error(name.path_of(name.number), std::to_string(name.count) + " parts are over the limit of " +
+                                                     std::to_string(gguf_limits::kShards) + "; rename the file");
   }
   for (uint32_t i = 1; i <= name.count; ++i) {
     const std::string part = name.path_of(i);
     Status mapped = map_shard(part);
     if (mapped && i == 1) mapped = check_part(metadata, 0, name.count);
-    if (!mapped)
-      return Error{mapped.error().message + " (part " + std::to_string(i) + " of the model, " +
-                   part + ")"};
+    if (!mapped) return Error{mapped.error().message + " (part " + std::to_string(i) + " of the model, " + part + ")"};
   }
   return expect(metadata, kSplitTensors, tensors.size(), "the number of tensors in all parts");
 }
@@ -116,13 +109,11 @@ Status GgufFile::State::index_tensors() {
   by_name.resize(tensors.size());
   std::iota(by_name.begin(), by_name.end(), 0u);
   const auto name = [&](uint32_t i) { return tensors[i].name; };
-  std::sort(by_name.begin(), by_name.end(),
-            [&](uint32_t a, uint32_t b) { return name(a) < name(b); });
-  const auto twice = std::adjacent_find(by_name.begin(), by_name.end(),
-                                        [&](uint32_t a, uint32_t b) { return name(a) == name(b); });
+  std::sort(by_name.begin(), by_name.end(), [&](uint32_t a, uint32_t b) { return name(a) < name(b); });
+  const auto twice =
+      std::adjacent_find(by_name.begin(), by_name.end(), [&](uint32_t a, uint32_t b) { return name(a) == name(b); });
   if (twice == by_name.end()) return {};
-  return gguf_error(name(*twice),
-                    "the tensor appears twice; the file is damaged, convert the model again");
+  return gguf_error(name(*twice), "the tensor appears twice; the file is damaged, convert the model again");
 }
 
 Result<GgufFile> GgufFile::open(const std::string& path) {
@@ -166,15 +157,11 @@ uint64_t GgufFile::file_bytes() const {
 std::span<const GgufValue> GgufFile::metadata() const { return state_->metadata.values(); }
 const GgufValue* GgufFile::value(std::string_view key) const { return state_->metadata.find(key); }
 
-Result<uint64_t> GgufFile::u64(std::string_view key, GgufRange range) const {
-  return state_->metadata.u64(key, range);
-}
+Result<uint64_t> GgufFile::u64(std::string_view key, GgufRange range) const { return state_->metadata.u64(key, range); }
 Result<int64_t> GgufFile::i64(std::string_view key) const { return state_->metadata.i64(key); }
 Result<double> GgufFile::f64(std::string_view key) const { return state_->metadata.f64(key); }
 Result<bool> GgufFile::boolean(std::string_view key) const { return state_->metadata.boolean(key); }
-Result<std::string_view> GgufFile::string(std::string_view key) const {
-  return state_->metadata.string(key);
-}
+Result<std::string_view> GgufFile::string(std::string_view key) const { return state_->metadata.string(key); }
 
 Result<uint64_t> GgufFile::u64_or(std::string_view key, uint64_t fallback, GgufRange range) const {
   return has(key) ? u64(key, range) : Result<uint64_t>(fallback);
@@ -188,30 +175,23 @@ Result<double> GgufFile::f64_or(std::string_view key, double fallback) const {
 Result<bool> GgufFile::boolean_or(std::string_view key, bool fallback) const {
   return has(key) ? boolean(key) : Result<bool>(fallback);
 }
-Result<std::string_view> GgufFile::string_or(std::string_view key,
-                                             std::string_view fallback) const {
+Result<std::string_view> GgufFile::string_or(std::string_view key, std::string_view fallback) const {
   return has(key) ? string(key) : Result<std::string_view>(fallback);
 }
 
 Result<std::vector<std::string_view>> GgufFile::strings(std::string_view key) const {
   return state_->metadata.strings(key);
 }
-Result<std::vector<int64_t>> GgufFile::integers(std::string_view key) const {
-  return state_->metadata.integers(key);
-}
-Result<std::vector<double>> GgufFile::floats(std::string_view key) const {
-  return state_->metadata.floats(key);
-}
+Result<std::vector<int64_t>> GgufFile::integers(std::string_view key) const { return state_->metadata.integers(key); }
+Result<std::vector<double>> GgufFile::floats(std::string_view key) const { return state_->metadata.floats(key); }
 
 std::span<const GgufTensor> GgufFile::tensors() const { return state_->tensors; }
 
 const GgufTensor* GgufFile::find(std::string_view name) const {
   const auto& tensors = state_->tensors;
-  const auto found =
-      std::lower_bound(state_->by_name.begin(), state_->by_name.end(), name,
-                       [&](uint32_t i, std::string_view n) { return tensors[i].name < n; });
-  return found != state_->by_name.end() && tensors[*found].name == name ? &tensors[*found]
-                                                                        : nullptr;
+  const auto found = std::lower_bound(state_->by_name.begin(), state_->by_name.end(), name,
+                                      [&](uint32_t i, std::string_view n) { return tensors[i].name < n; });
+  return found != state_->by_name.end() && tensors[*found].name == name ? &tensors[*found] : nullptr;
 }
 
 Result<const GgufTensor*> GgufFile::require(std::string_view name) const {

@@ -27,21 +27,7 @@
 namespace smelt {
 
 // Types of metadata values; the numbers are those of the file.
-enum class GgufKind : uint32_t {
-  U8,
-  I8,
-  U16,
-  I16,
-  U32,
-  I32,
-  F32,
-  Bool,
-  String,
-  Array,
-  U64,
-  I64,
-  F64
-};
+enum class GgufKind : uint32_t { U8, I8, U16, I16, U32, I32, F32, Bool, String, Array, U64, I64, F64 };
 std::string_view name_of(GgufKind kind);  // "u32", "string"
 
 // One metadata entry. A scalar has count 1; an array has the kind of its elements.
@@ -57,16 +43,13 @@ struct GgufTensor {
   std::string_view name;
   GgufType type = GgufType::F32;
   int rank = 0;
-  std::array<uint64_t, 4> dims = {1, 1, 1,
-                                  1};  // fastest first: {in, out, experts}; missing ones are 1
-  const std::byte* data = nullptr;     // `bytes` bytes inside the mapping
+  std::array<uint64_t, 4> dims = {1, 1, 1, 1};  // fastest first: {in, out, experts}; missing ones are 1
+  const std::byte* data = nullptr;              // `bytes` bytes inside the mapping
   uint64_t bytes = 0;
   uint64_t offset = 0;  // of data, from the start of the shard's file
   uint32_t shard = 0;
 
-  uint64_t elements() const {
-    return dims[0] * dims[1] * dims[2] * dims[3];
-  }  // checked at open: does not wrap
+  uint64_t elements() const { return dims[0] * dims[1] * dims[2] * dims[3]; }  // checked at open: does not wrap
   uint64_t rows() const { return dims[1] * dims[2] * dims[3]; }
   uint64_t row_bytes() const { return bytes / rows(); }
 };
@@ -89,8 +72,7 @@ class GgufFile {
 
   // Reads a file that is in memory already (the embedded model, tests, fuzzing). `bytes` must
   // outlive the result. `name` stands for the path in errors.
-  static Result<GgufFile> open_memory(std::span<const std::byte> bytes,
-                                      std::string name = "memory");
+  static Result<GgufFile> open_memory(std::span<const std::byte> bytes, std::string name = "memory");
 
   GgufFile(GgufFile&&) noexcept;
   GgufFile& operator=(GgufFile&&) noexcept;

@@ -16,9 +16,8 @@ struct KindInfo {
 };
 
 // In the order of GgufKind.
-constexpr KindInfo kKinds[] = {{"u8", 1},  {"i8", 1},  {"u16", 2},  {"i16", 2},    {"u32", 4},
-                               {"i32", 4}, {"f32", 4}, {"bool", 1}, {"string", 0}, {"array", 0},
-                               {"u64", 8}, {"i64", 8}, {"f64", 8}};
+constexpr KindInfo kKinds[] = {{"u8", 1},   {"i8", 1},     {"u16", 2},   {"i16", 2}, {"u32", 4}, {"i32", 4}, {"f32", 4},
+                               {"bool", 1}, {"string", 0}, {"array", 0}, {"u64", 8}, {"i64", 8}, {"f64", 8}};
 
 constexpr std::string_view kConvertAgain = "; convert the model again";
 
@@ -28,13 +27,12 @@ std::string quoted_kind(const GgufValue& value) {
 }
 
 Error wrong_kind(const GgufValue& value, std::string_view expected) {
-  return gguf_error(value.key, "is " + quoted_kind(value) + ", expected " + std::string(expected) +
-                                   std::string(kConvertAgain));
+  return gguf_error(value.key,
+                    "is " + quoted_kind(value) + ", expected " + std::string(expected) + std::string(kConvertAgain));
 }
 
 Error out_of_range(std::string_view key, const std::string& number, const std::string& range) {
-  return gguf_error(
-      key, "value " + number + " is not in the range " + range + std::string(kConvertAgain));
+  return gguf_error(key, "value " + number + " is not in the range " + range + std::string(kConvertAgain));
 }
 
 // An integer of any kind: every value of u64 and i64.
@@ -95,40 +93,31 @@ Result<GgufMetadata> GgufMetadata::make(std::vector<GgufValue> values) {
   result.by_key_.resize(result.values_.size());
   std::iota(result.by_key_.begin(), result.by_key_.end(), 0u);
   const auto key = [&](uint32_t i) { return result.values_[i].key; };
-  std::sort(result.by_key_.begin(), result.by_key_.end(),
-            [&](uint32_t a, uint32_t b) { return key(a) < key(b); });
+  std::sort(result.by_key_.begin(), result.by_key_.end(), [&](uint32_t a, uint32_t b) { return key(a) < key(b); });
   const auto twice = std::adjacent_find(result.by_key_.begin(), result.by_key_.end(),
                                         [&](uint32_t a, uint32_t b) { return key(a) == key(b); });
   if (twice != result.by_key_.end()) {
-    return gguf_error(key(*twice),
-                      "the key appears twice; the file is damaged, convert the model again");
+    return gguf_error(key(*twice), "the key appears twice; the file is damaged, convert the model again");
   }
   return result;
 }
 
 const GgufValue* GgufMetadata::find(std::string_view key) const {
-  const auto found =
-      std::lower_bound(by_key_.begin(), by_key_.end(), key,
-                       [&](uint32_t i, std::string_view k) { return values_[i].key < k; });
+  const auto found = std::lower_bound(by_key_.begin(), by_key_.end(), key,
+                                      [&](uint32_t i, std::string_view k) { return values_[i].key < k; });
   return found != by_key_.end() && values_[*found].key == key ? &values_[*found] : nullptr;
 }
 
-Result<const GgufValue*> GgufMetadata::scalar(std::string_view key,
-                                              std::string_view expected) const {
+Result<const GgufValue*> GgufMetadata::scalar(std::string_view key, std::string_view expected) const {
   const GgufValue* value = find(key);
-  if (!value)
-    return gguf_error(key,
-                      "missing, expected " + std::string(expected) + std::string(kConvertAgain));
+  if (!value) return gguf_error(key, "missing, expected " + std::string(expected) + std::string(kConvertAgain));
   if (value->is_array) return wrong_kind(*value, expected);
   return value;
 }
 
-Result<const GgufValue*> GgufMetadata::array(std::string_view key,
-                                             std::string_view expected) const {
+Result<const GgufValue*> GgufMetadata::array(std::string_view key, std::string_view expected) const {
   const GgufValue* value = find(key);
-  if (!value)
-    return gguf_error(key,
-                      "missing, expected " + std::string(expected) + std::string(kConvertAgain));
+  if (!value) return gguf_error(key, "missing, expected " + std::string(expected) + std::string(kConvertAgain));
   if (!value->is_array) return wrong_kind(*value, expected);
   return value;
 }
@@ -138,8 +127,7 @@ Result<uint64_t> GgufMetadata::u64(std::string_view key, GgufRange range) const 
   const auto number = read_integer(value->kind, value->bytes.data());
   if (!number) return wrong_kind(*value, "an integer");
   if (number->negative || number->magnitude < range.min || number->magnitude > range.max) {
-    return out_of_range(key, number->text(),
-                        std::to_string(range.min) + " to " + std::to_string(range.max));
+    return out_of_range(key, number->text(), std::to_string(range.min) + " to " + std::to_string(range.max));
   }
   return number->magnitude;
 }
@@ -156,8 +144,7 @@ Result<double> GgufMetadata::f64(std::string_view key) const {
   SMELT_TRY(value, scalar(key, "a floating-point number"));
   const auto number = read_float(value->kind, value->bytes.data());
   if (!number) return wrong_kind(*value, "a floating-point number");
-  if (!std::isfinite(*number))
-    return out_of_range(key, std::to_string(*number), "of finite numbers");
+  if (!std::isfinite(*number)) return out_of_range(key, std::to_string(*number), "of finite numbers");
   return *number;
 }
 
@@ -179,8 +166,7 @@ Result<std::vector<std::string_view>> GgufMetadata::strings(std::string_view key
   std::vector<std::string_view> result;
   result.reserve(value->count);
   const std::byte* at = value->bytes.data();
-  for (uint64_t i = 0; i < value->count;
-       ++i) {  // all lengths were checked when the file was opened
+  for (uint64_t i = 0; i < value->count; ++i) {  // all lengths were checked when the file was opened
     const uint64_t size = load_number<uint64_t>(at);
     result.push_back(as_text({at + sizeof size, size}));
     at += sizeof size + size;

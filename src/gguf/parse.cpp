@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/checked.h"
+#include "base/hex.h"
 #include "base/printable.h"
 #include "gguf/limits.h"
 #include "gguf/reader.h"
@@ -23,31 +24,17 @@ constexpr std::string_view kDamaged = "; the file is damaged, download or conver
 constexpr uint64_t kLeastKeyValueBytes = 8 + 4 + 1;
 constexpr uint64_t kLeastTensorBytes = 8 + 4 + 8 + 4 + 8;
 
-std::string hex(std::span<const std::byte> bytes) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  for (std::byte b : bytes) {
-    text += kDigits[std::to_integer<int>(b) >> 4];
-    text += kDigits[std::to_integer<int>(b) & 15];
-  }
-  return text;
-}
-
-bool was_removed(uint32_t id) {
-  return id == 4 || id == 5 || (id >= 31 && id <= 33) || (id >= 36 && id <= 38);
-}
+bool was_removed(uint32_t id) { return id == 4 || id == 5 || (id >= 31 && id <= 33) || (id >= 36 && id <= 38); }
 
 std::string dims_text(const GgufTensor& tensor) {
   std::string text = "{";
-  for (int i = 0; i < tensor.rank; ++i)
-    text += (i ? ", " : "") + std::to_string(tensor.dims[static_cast<size_t>(i)]);
+  for (int i = 0; i < tensor.rank; ++i) text += (i ? ", " : "") + std::to_string(tensor.dims[static_cast<size_t>(i)]);
   return text + "}";
 }
 
 class Parser {
  public:
-  Parser(std::span<const std::byte> bytes, const std::string& path)
-      : in_(bytes), bytes_(bytes), path_(path) {}
+  Parser(std::span<const std::byte> bytes, const std::string& path) : in_(bytes), bytes_(bytes), path_(path) {}
 
   Result<ParsedGguf> run() {
     SMELT_CHECK(read_header());
@@ -64,8 +51,7 @@ class Parser {
     return gguf_error(where, what + std::string(kDamaged));
   }
   Error ends_in(std::string_view where, const std::string& what) const {
-    return damaged(
-        where, "the file ends after " + std::to_string(bytes_.size()) + " bytes, inside " + what);
+    return damaged(where, "the file ends after " + std::to_string(bytes_.size()) + " bytes, inside " + what);
   }
 
   // --- header
@@ -73,8 +59,8 @@ class Parser {
   Status read_header() {
     const auto magic = in_.take_bytes(kMagic.size());
     if (!magic)
-      return gguf_error(path_, "a file of " + std::to_string(bytes_.size()) +
-                                   " bytes is no GGUF file; give a GGUF file");
+      return gguf_error(path_,
+                        "a file of " + std::to_string(bytes_.size()) + " bytes is no GGUF file; give a GGUF file");
     if (as_text(*magic) != kMagic) return not_gguf(*magic);
     const auto version = in_.take<uint32_t>();
     if (!version) return ends_in(path_, "the version");
@@ -91,30 +77,22 @@ class Parser {
 
   Error not_gguf(std::span<const std::byte> magic) const {
     if (as_text(magic) == "vers") {
-      return gguf_error(
-          path_,
-          "this is a Git LFS pointer, not the model; fetch the file itself with `git lfs pull`");
+      return gguf_error(path_, "this is a Git LFS pointer, not the model; fetch the file itself with `git lfs pull`");
     }
-    return gguf_error(
-        path_, "starts with the bytes " + hex(magic) + " instead of 'GGUF'; give a GGUF file");
+    return gguf_error(path_, "starts with the bytes " + hex(magic) + " instead of 'GGUF'; give a GGUF file");
   }
 
   Status check_version(uint32_t version) {
     out_.version = version;
     if (version == 2 || version == 3) return {};
     if ((version & 0xFFFF) == 0) {
-      return gguf_error(
-          path_,
-          "the file has big-endian byte order; convert the model for little-endian machines");
+      return gguf_error(path_, "the file has big-endian byte order; convert the model for little-endian machines");
     }
-    return gguf_error(path_, "GGUF version " + std::to_string(version) +
-                                 " is not 2 or 3; convert the model again");
+    return gguf_error(path_, "GGUF version " + std::to_string(version) + " is not 2 or 3; convert the model again");
   }
 
-  Error too_many(std::string_view where, const std::string& what, uint64_t count,
-                 uint64_t limit) const {
-    return damaged(where, what + " " + std::to_string(count) + " is over the limit of " +
-                              std::to_string(limit));
+  Error too_many(std::string_view where, const std::string& what, uint64_t count, uint64_t limit) const {
+    return damaged(where, what + " " + std::to_string(count) + " is over the limit of " + std::to_string(limit));
   }
 
   // --- names
@@ -127,8 +105,7 @@ class Parser {
     std::string_view before;  // the name of the entry before it
 
     std::string text() const {
-      const std::string text =
-          std::string(table) + " " + std::to_string(index + 1) + " of " + std::to_string(count);
+      const std::string text = std::string(table) + " " + std::to_string(index + 1) + " of " + std::to_string(count);
       return before.empty() ? text : text + " (after " + std::string(before) + ")";
     }
   };
@@ -217,8 +194,7 @@ class Parser {
   Status check_bools(std::string_view key, std::span<const std::byte> bytes) {
     for (std::byte b : bytes) {
       if (std::to_integer<int>(b) > 1) {
-        return damaged(key,
-                       "bool value " + std::to_string(std::to_integer<int>(b)) + " is not 0 or 1");
+        return damaged(key, "bool value " + std::to_string(std::to_integer<int>(b)) + " is not 0 or 1");
       }
     }
     return {};
@@ -230,15 +206,12 @@ class Parser {
     if (!value) return {};
     if (value->is_array || value->kind != GgufKind::U32) {
       return damaged(kAlignmentKey,
-                     "is of type " + std::string(value->is_array ? "array" : name_of(value->kind)) +
-                         ", not u32");
+                     "is of type " + std::string(value->is_array ? "array" : name_of(value->kind)) + ", not u32");
     }
     out_.alignment = load_number<uint32_t>(value->bytes.data());
-    if (!std::has_single_bit(out_.alignment) || out_.alignment < kAlignmentMin ||
-        out_.alignment > kAlignmentMax) {
-      return damaged(kAlignmentKey,
-                     "value " + std::to_string(out_.alignment) + " is not a power of two from " +
-                         std::to_string(kAlignmentMin) + " to " + std::to_string(kAlignmentMax));
+    if (!std::has_single_bit(out_.alignment) || out_.alignment < kAlignmentMin || out_.alignment > kAlignmentMax) {
+      return damaged(kAlignmentKey, "value " + std::to_string(out_.alignment) + " is not a power of two from " +
+                                        std::to_string(kAlignmentMin) + " to " + std::to_string(kAlignmentMax));
     }
     return {};
   }
@@ -248,8 +221,7 @@ class Parser {
   Status read_tensors() {
     out_.tensors.reserve(std::min(tensor_count_, in_.left() / kLeastTensorBytes));
     for (uint64_t i = 0; i < tensor_count_; ++i) {
-      const std::string_view before =
-          out_.tensors.empty() ? std::string_view() : out_.tensors.back().name;
+      const std::string_view before = out_.tensors.empty() ? std::string_view() : out_.tensors.back().name;
       SMELT_TRY(tensor, read_tensor(i, before));
       out_.tensors.push_back(tensor);
     }
@@ -273,8 +245,8 @@ class Parser {
     const auto rank = in_.take<uint32_t>();
     if (!rank) return ends_in(tensor.name, "its number of dimensions");
     if (*rank == 0 || *rank > kDims) {
-      return damaged(tensor.name, "number of dimensions " + std::to_string(*rank) +
-                                      " is not 1 to " + std::to_string(kDims));
+      return damaged(tensor.name,
+                     "number of dimensions " + std::to_string(*rank) + " is not 1 to " + std::to_string(kDims));
     }
     tensor.rank = static_cast<int>(*rank);
     for (uint32_t i = 0; i < *rank; ++i) {
@@ -291,9 +263,8 @@ class Parser {
     if (!id) return ends_in(tensor.name, "its type");
     if (!find_type(*id)) {
       const char* why = was_removed(*id) ? " was removed from the format" : " is unknown";
-      return gguf_error(tensor.name,
-                        "type " + std::to_string(*id) + why +
-                            "; quantise the model again with another, such as Q4_0 or Q4_K");
+      return gguf_error(tensor.name, "type " + std::to_string(*id) + why +
+                                         "; quantise the model again with another, such as Q4_0 or Q4_K");
     }
     tensor.type = static_cast<GgufType>(*id);
     return {};
@@ -303,20 +274,16 @@ class Parser {
     const GgufTypeInfo& info = info_of(tensor.type);
     const Checked rows = Checked(tensor.dims[1]) * tensor.dims[2] * tensor.dims[3];
     if (!(rows * tensor.dims[0]).within(INT64_MAX)) {
-      return damaged(tensor.name,
-                     "dimensions " + dims_text(tensor) + " have more elements than 63 bits count");
+      return damaged(tensor.name, "dimensions " + dims_text(tensor) + " have more elements than 63 bits count");
     }
     const Checked blocks = Checked(tensor.dims[0]).divided_exactly_by(info.elements);
     if (!blocks.ok()) {
-      return damaged(tensor.name, "a row of " + std::to_string(tensor.dims[0]) +
-                                      " elements is not a multiple of the " +
-                                      std::to_string(info.elements) + " of a " +
-                                      std::string(info.name) + " block");
+      return damaged(tensor.name, "a row of " + std::to_string(tensor.dims[0]) + " elements is not a multiple of the " +
+                                      std::to_string(info.elements) + " of a " + std::string(info.name) + " block");
     }
     const Checked bytes = blocks * info.bytes * rows;
     if (!bytes.within(INT64_MAX)) {
-      return damaged(tensor.name,
-                     "dimensions " + dims_text(tensor) + " take more bytes than 63 bits count");
+      return damaged(tensor.name, "dimensions " + dims_text(tensor) + " take more bytes than 63 bits count");
     }
     tensor.bytes = bytes.value();
     return {};
@@ -328,8 +295,7 @@ class Parser {
     out_.data_offset = data.value();  // a position in a file cannot wrap
     for (GgufTensor& tensor : out_.tensors) {
       if (tensor.offset % out_.alignment != 0) {
-        return damaged(tensor.name, "offset " + std::to_string(tensor.offset) +
-                                        " is not a multiple of the alignment " +
+        return damaged(tensor.name, "offset " + std::to_string(tensor.offset) + " is not a multiple of the alignment " +
                                         std::to_string(out_.alignment));
       }
       const Checked start = data + tensor.offset;
@@ -355,8 +321,7 @@ class Parser {
     std::sort(order.begin(), order.end(), [](auto* a, auto* b) { return a->offset < b->offset; });
     for (size_t i = 1; i < order.size(); ++i) {
       if (order[i]->data < order[i - 1]->data + order[i - 1]->bytes) {
-        return damaged(order[i]->name,
-                       "its data overlaps that of " + printable(order[i - 1]->name));
+        return damaged(order[i]->name, "its data overlaps that of " + printable(order[i - 1]->name));
       }
     }
     return {};

@@ -50,9 +50,7 @@ class Reader {
   }
 
   // What was taken since `start`.
-  std::span<const std::byte> since(uint64_t start) const {
-    return bytes_.subspan(start, position_ - start);
-  }
+  std::span<const std::byte> since(uint64_t start) const { return bytes_.subspan(start, position_ - start); }
 
  private:
   std::span<const std::byte> bytes_;

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/ensure.h"
+#include "graph/args.h"
 #include "graph/eval_ops.h"
 #include "graph/eval_view.h"
 
@@ -17,9 +18,7 @@ using namespace interpreter;
 
 constexpr int64_t kRun = 1024;  // elements computed at a time
 
-double as_double(Scalar value, DType dtype) {
-  return is_float(dtype) ? value.f : static_cast<double>(value.i);
-}
+double as_double(Scalar value, DType dtype) { return is_float(dtype) ? value.f : static_cast<double>(value.i); }
 Scalar as_scalar(double value, DType dtype) {
   return is_float(dtype) ? Scalar{.f = value} : Scalar{.i = static_cast<int64_t>(value)};
 }
@@ -57,8 +56,7 @@ class Evaluator {
     }
     for (auto it = order.rbegin(); it != order.rend(); ++it) {
       Ref node = *it;
-      if (!is_elementwise(node->op) || node->op == Op::Bitcast || remaining_[node.get()] != 1)
-        continue;
+      if (!is_elementwise(node->op) || node->op == Op::Bitcast || remaining_[node.get()] != 1) continue;
       Ref by = user.at(node.get());
       bool streams = by->op == Op::ReduceSum || by->op == Op::ReduceMax;
       if (streams || is_piecewise(by)) piecewise_.insert({node.get(), true});
@@ -95,8 +93,7 @@ class Evaluator {
 
   // Elements begin .. begin + count - 1 in row-major order.
   void read(Ref node, int64_t begin, int64_t count, double* out) const {
-    if (auto it = views_.find(node.get()); it != views_.end())
-      return read_view(it->second, begin, count, out);
+    if (auto it = views_.find(node.get()); it != views_.end()) return read_view(it->second, begin, count, out);
     elementwise_run(node, begin, count, out);
   }
 
@@ -108,15 +105,13 @@ class Evaluator {
       read(node->src[k], begin, count, to);
       src[k] = to;
     }
-    apply_to_run(*node, std::span(src, node->src.size()), static_cast<size_t>(count),
-                 inputs_.round_f32, out);
+    apply_to_run(*node, std::span(src, node->src.size()), static_cast<size_t>(count), inputs_.round_f32, out);
   }
 
   std::vector<double> read_all(Ref node) const {
     std::vector<double> values(static_cast<size_t>(count_of(shape_of(node))));
     auto total = static_cast<int64_t>(values.size());
-    for (int64_t at = 0; at < total; at += kRun)
-      read(node, at, std::min(kRun, total - at), values.data() + at);
+    for (int64_t at = 0; at < total; at += kRun) read(node, at, std::min(kRun, total - at), values.data() + at);
     return values;
   }
 
@@ -163,16 +158,14 @@ class Evaluator {
       case Op::Var: return repeated(static_cast<double>(variable_value(node)), shape_of(node));
       case Op::Iota: return counting(node);
       case Op::Param: return buffer(node);
-      default:
-        ENSURE(false,
-               "eval: " + std::string(name_of(node->op)) + " is not a leaf of tensor graphs");
+      default: ENSURE(false, "eval: " + std::string(name_of(node->op)) + " is not a leaf of tensor graphs");
     }
     return {};
   }
 
   View counting(Ref node) const {
     std::vector<int64_t> shape = shape_of(node);
-    auto axis = static_cast<size_t>(node->arg.i);
+    auto axis = static_cast<size_t>(axis_of(node));
     std::vector<double> numbers(static_cast<size_t>(shape[axis]));
     std::iota(numbers.begin(), numbers.end(), 0.0);
     View view = view_of(std::move(numbers), {shape[axis]});
@@ -183,13 +176,13 @@ class Evaluator {
   }
 
   View buffer(Ref node) const {
-    auto it = inputs_.buffers.find(node->arg.i);
-    ENSURE(it != inputs_.buffers.end(), "eval: no buffer for slot " + std::to_string(node->arg.i));
+    auto it = inputs_.buffers.find(slot_of(node));
+    ENSURE(it != inputs_.buffers.end(), "eval: no buffer for slot " + std::to_string(slot_of(node)));
     std::vector<int64_t> shape = shape_of(node);
     auto needed = static_cast<size_t>(count_of(shape) * size_of(node->dtype));
-    ENSURE(it->second.size() >= needed,
-           "eval: slot " + std::to_string(node->arg.i) + " (" + node->arg.name + ") has " +
-               std::to_string(it->second.size()) + " bytes of " + std::to_string(needed));
+    ENSURE(it->second.size() >= needed, "eval: slot " + std::to_string(slot_of(node)) + " (" + node->arg.name +
+                                            ") has " + std::to_string(it->second.size()) + " bytes of " +
+                                            std::to_string(needed));
     auto storage = std::make_shared<Storage>(Storage{.bytes = it->second, .dtype = node->dtype});
     Strides strides = row_major(shape);
     return {std::move(storage), std::move(shape), std::move(strides)};
@@ -199,8 +192,7 @@ class Evaluator {
     Array source = array_of(node->src[0]);
     std::vector<std::byte> bytes = to_bytes(source);
     std::vector<double> values(static_cast<size_t>(count_of(shape_of(node))));
-    for (size_t k = 0; k < values.size(); ++k)
-      values[k] = load_element(bytes, node->dtype, static_cast<int64_t>(k));
+    for (size_t k = 0; k < values.size(); ++k) values[k] = load_element(bytes, node->dtype, static_cast<int64_t>(k));
     return view_of(std::move(values), shape_of(node));
   }
 
@@ -218,7 +210,7 @@ class Evaluator {
       case Op::Permute: {
         Strides strides = view.strides;
         for (size_t k = 0; k < strides.size(); ++k)
-          view.strides[k] = strides[static_cast<size_t>(node->arg.list[k])];
+          view.strides[k] = strides[static_cast<size_t>(permutation_of(node)[k])];
         break;
       }
       case Op::Expand:
@@ -226,11 +218,10 @@ class Evaluator {
           if (shape[k] != view.shape[k]) view.strides[k] = 0;
         break;
       case Op::Shrink:
-        for (size_t k = 0; k < shape.size(); ++k)
-          view.offset += node->arg.list[k] * view.strides[k];
+        for (size_t k = 0; k < shape.size(); ++k) view.offset += begins_of(node)[k] * view.strides[k];
         break;
       case Op::Flip: {
-        auto axis = static_cast<size_t>(node->arg.i);
+        auto axis = static_cast<size_t>(axis_of(node));
         view.offset += (shape[axis] - 1) * view.strides[axis];
         view.strides[axis] = -view.strides[axis];
         break;
@@ -248,10 +239,9 @@ class Evaluator {
     std::vector<double> values(rows.size() * static_cast<size_t>(row_size));
     for (size_t k = 0; k < rows.size(); ++k) {
       auto row = static_cast<int64_t>(rows[k]);
-      ENSURE(row >= 0 && row < source_shape[0], "eval: gather of row " + std::to_string(row) +
-                                                    " of " + std::to_string(source_shape[0]));
-      read(node->src[0], row * row_size, row_size,
-           values.data() + k * static_cast<size_t>(row_size));
+      ENSURE(row >= 0 && row < source_shape[0],
+             "eval: gather of row " + std::to_string(row) + " of " + std::to_string(source_shape[0]));
+      read(node->src[0], row * row_size, row_size, values.data() + k * static_cast<size_t>(row_size));
     }
     return view_of(std::move(values), shape_of(node));
   }
@@ -264,9 +254,9 @@ class Evaluator {
   void for_each_reduced(Ref node, F f) const {
     std::vector<int64_t> shape = shape_of(node->src[0]);
     std::vector<int64_t> kept = shape;
-    for (int64_t axis : node->arg.list) kept[static_cast<size_t>(axis)] = 1;
+    for (int64_t axis : reduced_axes(node)) kept[static_cast<size_t>(axis)] = 1;
     Strides strides = row_major(kept);
-    for (int64_t axis : node->arg.list) strides[static_cast<size_t>(axis)] = 0;
+    for (int64_t axis : reduced_axes(node)) strides[static_cast<size_t>(axis)] = 0;
     int64_t total = count_of(shape);
     if (total == 0) return;
     Walker walker(shape, strides, 0, 0);
@@ -276,8 +266,7 @@ class Evaluator {
       read(node->src[0], at, part, x.data());
       if (node->src.size() > 1) read(node->src[1], at, part, y.data());
       for (int64_t k = 0; k < part; ++k)
-        f(static_cast<size_t>(walker.at() + k * walker.step()), x[static_cast<size_t>(k)],
-          y[static_cast<size_t>(k)]);
+        f(static_cast<size_t>(walker.at() + k * walker.step()), x[static_cast<size_t>(k)], y[static_cast<size_t>(k)]);
       walker.advance(part);
       at += part;
     }
@@ -319,32 +308,28 @@ class Evaluator {
 
   std::vector<double> maximum(Ref node, size_t count) const {
     std::vector<double> highest(count, lowest_of(node->dtype));
-    for_each_reduced(node,
-                     [&](size_t at, double x, double) { highest[at] = std::max(highest[at], x); });
+    for_each_reduced(node, [&](size_t at, double x, double) { highest[at] = std::max(highest[at], x); });
     return highest;
   }
 
   std::vector<double> softmax_sum(Ref node, size_t count) const {
     std::vector<double> highest(count, lowest_of(node->src[0]->dtype)), total(count, 0);
+    for_each_reduced(node, [&](size_t at, double score, double) { highest[at] = std::max(highest[at], score); });
     for_each_reduced(
-        node, [&](size_t at, double score, double) { highest[at] = std::max(highest[at], score); });
-    for_each_reduced(node, [&](size_t at, double score, double value) {
-      total[at] += std::exp(score - highest[at]) * value;
-    });
+        node, [&](size_t at, double score, double value) { total[at] += std::exp(score - highest[at]) * value; });
     return total;
   }
 
   // Along the last axis.
   std::vector<double> top_k(Ref node) const {
     std::vector<int64_t> shape = shape_of(node->src[0]);
-    int64_t length = shape.back(), k = node->arg.i;
+    int64_t length = shape.back(), k = top_count(node);
     ENSURE(k <= length, "eval: top-k of a shorter axis");
     std::vector<double> values = read_all(node->src[0]), result;
     std::vector<int64_t> order(static_cast<size_t>(length));
     for (const double* row = values.data(); row < values.data() + values.size(); row += length) {
       std::iota(order.begin(), order.end(), int64_t{0});
-      std::stable_sort(order.begin(), order.end(),
-                       [row](int64_t a, int64_t b) { return row[a] > row[b]; });
+      std::stable_sort(order.begin(), order.end(), [row](int64_t a, int64_t b) { return row[a] > row[b]; });
       result.insert(result.end(), order.begin(), order.begin() + k);
     }
     return result;
@@ -355,7 +340,7 @@ class Evaluator {
   View effect(Ref node) {
     if (node->op == Op::Write) return write(node);
     ENSURE(node->op == Op::Output, "eval: unknown root");
-    result_.outputs[node->arg.i] = array_of(node->src[0]);
+    result_.outputs[slot_of(node)] = array_of(node->src[0]);
     return view(node->src[0]);
   }
 
@@ -365,15 +350,15 @@ class Evaluator {
     int64_t columns = shape_of(node->src[2]).back();
     for (size_t k = 0; k < rows.size(); ++k) {
       auto row = static_cast<int64_t>(rows[k]);
-      ENSURE(row >= 0 && row < buffer.shape[0], "eval: write of row " + std::to_string(row) +
-                                                    " of " + std::to_string(buffer.shape[0]));
+      ENSURE(row >= 0 && row < buffer.shape[0],
+             "eval: write of row " + std::to_string(row) + " of " + std::to_string(buffer.shape[0]));
       for (int64_t c = 0; c < columns; ++c)
-        buffer.values[static_cast<size_t>(row * buffer.shape[1] + node->arg.i + c)] = round_to(
-            values[k * static_cast<size_t>(columns) + static_cast<size_t>(c)], node->dtype);
+        buffer.values[static_cast<size_t>(row * buffer.shape[1] + first_column(node) + c)] =
+            round_to(values[k * static_cast<size_t>(columns) + static_cast<size_t>(c)], node->dtype);
     }
     Ref param = node;
     while (param->op == Op::Write) param = param->src[0];
-    result_.written[param->arg.i] = to_bytes(buffer);
+    result_.written[slot_of(param)] = to_bytes(buffer);
     return view_of(std::move(buffer.values), std::move(buffer.shape));
   }
 

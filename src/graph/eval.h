@@ -32,15 +32,14 @@ struct Array {
 };
 
 struct EvalInputs {
-  std::map<int64_t, std::span<const std::byte>>
-      buffers;  // per slot: row-major, of the dtype that the Param declares
+  std::map<int64_t, std::span<const std::byte>> buffers;  // per slot: row-major, of the dtype that the Param declares
   std::map<std::string, int64_t> variables;
   bool round_f32 = false;
 };
 
 struct EvalResult {
-  Array value;                       // of a tensor or output as root; empty for a sink
-  std::map<int64_t, Array> outputs;  // per slot of the Output nodes
+  Array value;                                        // of a tensor or output as root; empty for a sink
+  std::map<int64_t, Array> outputs;                   // per slot of the Output nodes
   std::map<int64_t, std::vector<std::byte>> written;  // per slot: the whole buffer after the Writes
 };
 

@@ -42,8 +42,7 @@ void convert(const Run& run) {
   if (!is_float(from)) return run.integers([](int64_t x, int64_t) { return x; });
   run.each([to](double x) {
     double whole = std::trunc(x);
-    ENSURE(whole >= static_cast<double>(lowest_int(to)) &&
-               whole <= static_cast<double>(highest_int(to)),
+    ENSURE(whole >= static_cast<double>(lowest_int(to)) && whole <= static_cast<double>(highest_int(to)),
            "eval: cast of a float outside the integer's range");
     return whole;
   });
@@ -74,9 +73,7 @@ void modulo(const Run& run) {
 
 void multiply(const Run& run) {
   if (is_float(run.node.dtype)) return run.pairs([](double x, double y) { return x * y; });
-  run.integers([](int64_t x, int64_t y) {
-    return wrapping(static_cast<uint64_t>(x) * static_cast<uint64_t>(y));
-  });
+  run.integers([](int64_t x, int64_t y) { return wrapping(static_cast<uint64_t>(x) * static_cast<uint64_t>(y)); });
 }
 
 void add(const Run& run, double sign) {
@@ -101,8 +98,7 @@ void complement(const Run& run) {
 }
 
 void choose(const Run& run) {
-  for (size_t k = 0; k < run.count; ++k)
-    run.out[k] = run.src[0][k] != 0 ? run.src[1][k] : run.src[2][k];
+  for (size_t k = 0; k < run.count; ++k) run.out[k] = run.src[0][k] != 0 ? run.src[1][k] : run.src[2][k];
 }
 
 void negate(const Run& run) {
@@ -146,8 +142,7 @@ bool is_rounded(DType dtype, bool round_f32) {
 
 }  // namespace
 
-void apply_to_run(const Node& node, std::span<const double* const> src, size_t count,
-                  bool round_f32, double* out) {
+void apply_to_run(const Node& node, std::span<const double* const> src, size_t count, bool round_f32, double* out) {
   apply({node, src, count, out});
   if (!is_rounded(node.dtype, round_f32)) return;
   for (size_t k = 0; k < count; ++k) out[k] = round_to(out[k], node.dtype);

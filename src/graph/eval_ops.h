@@ -9,7 +9,6 @@
 namespace smelt {
 
 // out[k] = node's op on src[0][k], src[1][k], ... Everything but Bitcast.
-void apply_to_run(const Node& node, std::span<const double* const> src, size_t count,
-                  bool round_f32, double* out);
+void apply_to_run(const Node& node, std::span<const double* const> src, size_t count, bool round_f32, double* out);
 
 }  // namespace smelt

@@ -14,8 +14,7 @@ void load_strided(const Storage& storage, int64_t at, int64_t step, int64_t coun
   if (storage.bytes.empty()) {
     for (int64_t k = 0; k < count; ++k) out[k] = storage.values[static_cast<size_t>(at + k * step)];
   } else {
-    for (int64_t k = 0; k < count; ++k)
-      out[k] = load_element(storage.bytes, storage.dtype, at + k * step);
+    for (int64_t k = 0; k < count; ++k) out[k] = load_element(storage.bytes, storage.dtype, at + k * step);
   }
 }
 
@@ -50,8 +49,7 @@ double load_element(std::span<const std::byte> bytes, DType dtype, int64_t index
   return is_float(dtype) ? value.f : static_cast<double>(value.i);
 }
 
-Walker::Walker(const std::vector<int64_t>& shape, const Strides& strides, int64_t begin,
-               int64_t offset)
+Walker::Walker(const std::vector<int64_t>& shape, const Strides& strides, int64_t begin, int64_t offset)
     : shape_(shape), strides_(strides), index_(shape.size()), at_(offset) {
   for (size_t k = shape.size(); k-- > 0;) {
     index_[k] = begin % shape[k];

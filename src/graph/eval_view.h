@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "graph/dtype.h"
+#include "base/dtype.h"
 
 namespace smelt::interpreter {
 

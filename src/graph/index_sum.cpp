@@ -25,19 +25,19 @@ RangeMemory& range_memory(Ref node) {
 }
 
 int64_t depth_of(Ref range) {
-  auto kind =
-      range->arg.list.empty() ? RangeKind::Loop : static_cast<RangeKind>(range->arg.list[0]);
+  auto kind = range->arg.list.empty() ? RangeKind::Loop : static_cast<RangeKind>(range->arg.list[0]);
   int64_t order = 0;
   switch (kind) {
     case RangeKind::Task:
     case RangeKind::Tile:
-    case RangeKind::Step:
-    case RangeKind::Pass:
+    case RangeKind::Chunk:
+    case RangeKind::Sweep:
     case RangeKind::Loop: order = 0; break;
+    case RangeKind::Partial:
     case RangeKind::Reduce: order = 1; break;
     case RangeKind::Unroll:
-    case RangeKind::Packed:
-    case RangeKind::Row:
+    case RangeKind::Byte:
+    case RangeKind::MatrixRow:
     case RangeKind::Lane: order = 2; break;
   }
   return (order << 48) + range_order(range->arg.i);
@@ -55,13 +55,10 @@ std::optional<int64_t> known_innermost(Ref node) {
 
 bool add_to(int64_t& total, int64_t value, int64_t times) {
   int64_t product;
-  return !__builtin_mul_overflow(value, times, &product) &&
-         !__builtin_add_overflow(total, product, &total);
+  return !__builtin_mul_overflow(value, times, &product) && !__builtin_add_overflow(total, product, &total);
 }
 
-int64_t saturate(__int128 value) {
-  return static_cast<int64_t>(std::clamp<__int128>(value, INT64_MIN, INT64_MAX));
-}
+int64_t saturate(__int128 value) { return static_cast<int64_t>(std::clamp<__int128>(value, INT64_MIN, INT64_MAX)); }
 
 bool is_size(const IndexSum& sum) {
   return std::all_of(sum.terms.begin(), sum.terms.end(),
@@ -100,8 +97,7 @@ std::optional<IndexTerm> multiply_terms(const IndexTerm& a, const IndexTerm& b) 
 
 bool add_multiplied_out(IndexSum& total, const IndexSum& sum, const IndexTerm& factor) {
   int64_t scaled = 0;
-  if (sum.constant &&
-      (!add_to(scaled, sum.constant, factor.times) || !add_term(total, factor.product, scaled)))
+  if (sum.constant && (!add_to(scaled, sum.constant, factor.times) || !add_term(total, factor.product, scaled)))
     return false;
   for (const IndexTerm& t : sum.terms) {
     auto product = multiply_terms(t, factor);

@@ -64,8 +64,7 @@ std::string call(Ref node, int depth) {
   std::string text(name_of(node->op));
   if (node->op == Op::Cast || node->op == Op::Bitcast) text = name_of(node->dtype);
   text += "(";
-  for (size_t i = 0; i < node->src.size(); ++i)
-    text += (i ? ", " : "") + infix(node->src[i], depth);
+  for (size_t i = 0; i < node->src.size(); ++i) text += (i ? ", " : "") + infix(node->src[i], depth);
   return text + ")";
 }
 

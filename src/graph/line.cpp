@@ -49,8 +49,7 @@ std::optional<Line> line_of(Ref node) {
   std::deque<const Node*> next{node.get()};
   std::unordered_set<const Node*> seen{node.get()};
   for (; !next.empty(); next.pop_front()) {
-    if (const auto found = lines().of.find(next.front()); found != lines().of.end())
-      return found->second;
+    if (const auto found = lines().of.find(next.front()); found != lines().of.end()) return found->second;
     for (Ref source : next.front()->src)
       if (seen.insert(source.get()).second) next.push_back(source.get());
   }

@@ -1,4 +1,4 @@
-// Lines of source that tensors come from, for people who look at kernels: "deepseek2_attention.cpp:68".
+// Lines of source that tensors come from, for people who look at kernels: "mla.cpp:68".
 //
 // They are kept beside the graph: equal nodes made at different lines are one node, and the first line stays. Hashes,
 // cache keys and generated code know nothing of them. Functions of tensor.h note the line of their caller; a helper

@@ -18,13 +18,8 @@ struct MatrixShape {
   bool a_is_signed = true;  // and b is not; else the other way round
   int64_t greatest = 0;     // no unsigned byte is above it (0: not known)
 
-  std::vector<int64_t> list() const {
-    return {rows, lanes, words, a_stride, b_stride, a_is_signed, greatest};
-  }
+  std::vector<int64_t> list() const { return {rows, lanes, words, a_stride, b_stride, a_is_signed, greatest}; }
 };
-
-constexpr int64_t kMatrixRows = 16;   // as many as a matrix of an instruction has,
-constexpr int64_t kMatrixWords = 64;  // and several instructions in a row
 
 // REQUIRES: is_matrix_shape(list).
 inline MatrixShape matrix_shape(const std::vector<int64_t>& list) {
@@ -34,8 +29,7 @@ inline MatrixShape matrix_shape(const std::vector<int64_t>& list) {
 inline bool is_matrix_shape(const std::vector<int64_t>& list) {
   if (list.size() != 7) return false;
   const MatrixShape s = matrix_shape(list);
-  return s.rows >= 1 && s.rows <= kMatrixRows && s.lanes >= 1 && s.words >= 1 &&
-         s.words <= kMatrixWords;
+  return s.rows >= 1 && s.lanes >= 1 && s.words >= 1;
 }
 
 }  // namespace smelt

@@ -3,13 +3,14 @@
 #include <array>
 #include <bit>
 #include <deque>
-#include <limits>
 #include <mutex>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "base/ensure.h"
+#include "graph/bounds.h"
 #include "graph/line.h"
+#include "graph/node_count.h"
 
 namespace smelt {
 namespace {
@@ -53,123 +54,11 @@ uint64_t structural_key(const Node& n) {
   return h;
 }
 
-// --- bounds of integer values
-
-struct Bounds {
-  int64_t min, max;
-};
-
-constexpr int64_t kLow = std::numeric_limits<int64_t>::min();
-constexpr int64_t kHigh = std::numeric_limits<int64_t>::max();
-
-Bounds dtype_bounds(DType dtype) {
-  switch (dtype) {
-    case DType::Bool: return {0, 1};
-    case DType::I8: return {-128, 127};
-    case DType::U8: return {0, 255};
-    case DType::I16: return {-32768, 32767};
-    case DType::U16: return {0, 65535};
-    case DType::I32:
-      return {std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max()};
-    case DType::U32: return {0, std::numeric_limits<uint32_t>::max()};
-    default: return {kLow, kHigh};
-  }
-}
-
-int64_t saturate(__int128 v) {
-  if (v < kLow) return kLow;
-  if (v > kHigh) return kHigh;
-  return static_cast<int64_t>(v);
-}
-
-int64_t floor_div(int64_t a, int64_t b) { return a / b - ((a % b != 0) && ((a < 0) != (b < 0))); }
-
-Bounds product_bounds(Bounds a, Bounds b) {
-  const __int128 v[4] = {static_cast<__int128>(a.min) * b.min, static_cast<__int128>(a.min) * b.max,
-                         static_cast<__int128>(a.max) * b.min,
-                         static_cast<__int128>(a.max) * b.max};
-  return {saturate(std::min(std::min(v[0], v[1]), std::min(v[2], v[3]))),
-          saturate(std::max(std::max(v[0], v[1]), std::max(v[2], v[3])))};
-}
-
-Bounds divide_bounds(Bounds a, Bounds b) {
-  if (b.min <= 0) return {kLow, kHigh};
-  return {a.min < 0 ? floor_div(a.min, b.min) : a.min / b.max,
-          a.max < 0 ? floor_div(a.max, b.max) : a.max / b.min};
-}
-
-Bounds modulo_bounds(Bounds a, Bounds b) {
-  if (b.min <= 0) return {kLow, kHigh};
-  if (a.min >= 0 && a.max < b.min) return a;
-  return {0, a.min >= 0 ? std::min(a.max, b.max - 1) : b.max - 1};
-}
-
-Bounds and_bounds(Bounds a, Bounds b) {
-  if (a.min >= 0 && b.min >= 0) return {0, std::min(a.max, b.max)};
-  if (a.min >= 0) return {0, a.max};
-  if (b.min >= 0) return {0, b.max};
-  return {kLow, kHigh};
-}
-
-Bounds or_bounds(Bounds a, Bounds b) {
-  if (a.min < 0 || b.min < 0) return {kLow, kHigh};
-  const auto top = static_cast<uint64_t>(a.max | b.max);
-  return {0, static_cast<int64_t>(
-                 std::bit_width(top) >= 63 ? kHigh : (int64_t{1} << std::bit_width(top)) - 1)};
-}
-
-Bounds shift_bounds(Op op, Bounds a, Bounds b) {
-  if (b.min != b.max || b.min < 0 || b.min > 62)
-    return op == Op::Shr && a.min >= 0 ? Bounds{0, a.max} : Bounds{kLow, kHigh};
-  if (op == Op::Shr) return {a.min >> b.min, a.max >> b.min};
-  return product_bounds(a, {int64_t{1} << b.min, int64_t{1} << b.min});
-}
-
-Bounds lut_bounds(const std::vector<int64_t>& table) {
-  Bounds b{kHigh, kLow};
-  for (int64_t v : table) b = {std::min(b.min, v), std::max(b.max, v)};
-  return b;
-}
-
-// Bounds as if the arithmetic were exact; the caller widens to the dtype's range where the value may wrap.
-Bounds exact_bounds(const Node& n) {
-  auto of = [&](int i) { return Bounds{n.src[i]->min, n.src[i]->max}; };
-  switch (n.op) {
-    case Op::Const: return {n.arg.i, n.arg.i};
-    case Op::Var: return {n.arg.list[0], n.arg.list[1]};
-    case Op::Range:
-      return {0, std::max<int64_t>(0, saturate(static_cast<__int128>(n.src[0]->max) - 1))};
-    case Op::Neg:
-      return {saturate(-static_cast<__int128>(of(0).max)),
-              saturate(-static_cast<__int128>(of(0).min))};
-    case Op::Add:
-      return {saturate(static_cast<__int128>(of(0).min) + of(1).min),
-              saturate(static_cast<__int128>(of(0).max) + of(1).max)};
-    case Op::Sub:
-      return {saturate(static_cast<__int128>(of(0).min) - of(1).max),
-              saturate(static_cast<__int128>(of(0).max) - of(1).min)};
-    case Op::Mul: return product_bounds(of(0), of(1));
-    case Op::Div: return divide_bounds(of(0), of(1));
-    case Op::Mod: return modulo_bounds(of(0), of(1));
-    case Op::Max: return {std::max(of(0).min, of(1).min), std::max(of(0).max, of(1).max)};
-    case Op::Min: return {std::min(of(0).min, of(1).min), std::min(of(0).max, of(1).max)};
-    case Op::And: return and_bounds(of(0), of(1));
-    case Op::Or:
-    case Op::Xor: return or_bounds(of(0), of(1));
-    case Op::Shl:
-    case Op::Shr: return shift_bounds(n.op, of(0), of(1));
-    case Op::Where: return {std::min(of(1).min, of(2).min), std::max(of(1).max, of(2).max)};
-    case Op::Lut: return lut_bounds(n.arg.list);
-    case Op::Cast: return is_float(n.src[0]->dtype) ? Bounds{kLow, kHigh} : of(0);
-    default: return {kLow, kHigh};
-  }
-}
-
 Bounds bounds_of(const Node& n) {
-  const Bounds limits = dtype_bounds(n.dtype);
-  if (!is_int(n.dtype) && n.dtype != DType::Bool) return {kLow, kHigh};
-  const Bounds exact = exact_bounds(n);
-  return exact.min < limits.min || exact.max > limits.max ? limits : exact;
+  Bounds src[3];
+  const size_t count = std::min(n.src.size(), std::size(src));  // integers have no more sources that matter
+  for (size_t i = 0; i < count; ++i) src[i] = {n.src[i]->min, n.src[i]->max};
+  return bounds_of(n.op, n.dtype, n.arg, {src, count});
 }
 
 // --- interning
@@ -179,8 +68,7 @@ struct NodeHash {
 };
 struct NodeEqual {
   bool operator()(const Node* a, const Node* b) const {
-    return a->op == b->op && a->dtype == b->dtype && a->src == b->src && a->arg == b->arg &&
-           a->shape == b->shape;
+    return a->op == b->op && a->dtype == b->dtype && a->src == b->src && a->arg == b->arg && a->shape == b->shape;
   }
 };
 
@@ -188,12 +76,19 @@ struct Interner {
   std::mutex mutex;
   std::deque<Node> storage;
   std::unordered_set<const Node*, NodeHash, NodeEqual> set;
+  size_t list_bytes = 0;  // of sources, shapes and arguments
 };
 
 // Sixteen shards by key, so that threads compiling different kernels seldom wait for each other.
-Interner& shard(uint64_t key) {
-  static std::array<Interner, 16> shards;
-  return shards[(key >> 40) & 15];
+std::array<Interner, 16>& shards() {
+  static std::array<Interner, 16> all;
+  return all;
+}
+
+Interner& shard(uint64_t key) { return shards()[(key >> 40) & 15]; }
+
+size_t list_bytes(const Node& n) {
+  return (n.src.capacity() + n.shape.capacity()) * sizeof(Ref) + n.arg.list.capacity() * sizeof(int64_t);
 }
 
 Ref intern(Node&& candidate) {
@@ -203,10 +98,22 @@ Ref intern(Node&& candidate) {
   s.storage.push_back(std::move(candidate));
   const Node* node = &s.storage.back();
   s.set.insert(node);
+  s.list_bytes += list_bytes(*node);
   return Ref(node);
 }
 
 }  // namespace
+
+NodeCount node_count() {
+  constexpr size_t kToFindAgain = 4 * sizeof(void*);  // an entry of a set and its bucket
+  NodeCount count;
+  for (Interner& s : shards()) {
+    std::lock_guard lock(s.mutex);
+    count.nodes += s.storage.size();
+    count.bytes += s.storage.size() * (sizeof(Node) + kToFindAgain) + s.list_bytes;
+  }
+  return count;
+}
 
 std::string_view name_of(Op op) { return row(op).text; }
 OpClass class_of(Op op) { return row(op).klass; }
@@ -244,9 +151,7 @@ Ref variable(std::string name, int64_t min, int64_t max) {
   return make(Op::Var, DType::I64, {}, {.list = {min, max}, .name = std::move(name)});
 }
 bool is_const(Ref node) { return node->op == Op::Const; }
-bool is_const(Ref node, int64_t value) {
-  return is_const(node) && !is_float(node->dtype) && node->arg.i == value;
-}
+bool is_const(Ref node, int64_t value) { return is_const(node) && !is_float(node->dtype) && node->arg.i == value; }
 std::optional<int64_t> const_int(Ref node) {
   if (!is_const(node) || is_float(node->dtype)) return std::nullopt;
   return node->arg.i;
@@ -255,8 +160,8 @@ std::optional<int64_t> const_int(Ref node) {
 Ref unary(Op op, Ref x) { return make(op, x->dtype, {x}, {}, x->shape); }
 
 Ref binary(Op op, Ref x, Ref y) {
-  ENSURE(x->dtype == y->dtype, std::string(name_of(op)) + ": " + std::string(name_of(x->dtype)) +
-                                   " with " + std::string(name_of(y->dtype)));
+  ENSURE(x->dtype == y->dtype,
+         std::string(name_of(op)) + ": " + std::string(name_of(x->dtype)) + " with " + std::string(name_of(y->dtype)));
   ENSURE(x->shape == y->shape, std::string(name_of(op)) + ": sources of different shapes");
   const bool compares = op == Op::Lt || op == Op::Eq;
   return make(op, compares ? DType::Bool : x->dtype, {x, y}, {}, x->shape);
@@ -267,9 +172,7 @@ Ref where(Ref condition, Ref x, Ref y) {
   return make(Op::Where, x->dtype, {condition, x, y}, {}, x->shape);
 }
 
-Ref cast(Ref x, DType dtype) {
-  return x->dtype == dtype ? x : make(Op::Cast, dtype, {x}, {}, x->shape);
-}
+Ref cast(Ref x, DType dtype) { return x->dtype == dtype ? x : make(Op::Cast, dtype, {x}, {}, x->shape); }
 Ref bitcast(Ref x, DType dtype) {
   if (x->dtype == dtype) return x;
   ENSURE(x->shape.empty() && size_of(x->dtype) == size_of(dtype), "bitcast: scalar sizes differ");

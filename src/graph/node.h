@@ -2,7 +2,7 @@
 //
 // Nodes are immutable and interned: building the same node twice gives the same pointer, so equality is pointer
 // equality and common subexpressions cannot exist twice. They live as long as the process. Building is thread-safe.
-// Which ops are legal at which stage is checked by graph/verify.h; ops are listed in ops.def.
+// Which ops are legal in which phase is checked by graph/verify.h; ops are listed in ops.def.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/dtype.h"
+#include "base/dtype.h"
 
 namespace smelt {
 
@@ -47,8 +47,7 @@ struct Arg {
   std::string name;
   // Floats are compared by their bits, so that a NaN is itself and -0 is not 0.
   bool operator==(const Arg& o) const {
-    return i == o.i && std::bit_cast<uint64_t>(f) == std::bit_cast<uint64_t>(o.f) &&
-           list == o.list && name == o.name;
+    return i == o.i && std::bit_cast<uint64_t>(f) == std::bit_cast<uint64_t>(o.f) && list == o.list && name == o.name;
   }
 };
 
@@ -82,9 +81,7 @@ struct Node {
   int64_t min, max;  // bounds of an integer or bool scalar's value; the dtype's limits when unknown
 };
 
-inline bool contains(const Refs& list, Ref x) {
-  return std::find(list.begin(), list.end(), x) != list.end();
-}
+inline bool contains(std::span<const Ref> list, Ref x) { return std::find(list.begin(), list.end(), x) != list.end(); }
 
 // Order of printing and sorting that does not depend on addresses.
 inline bool structurally_less(Ref a, Ref b) { return a->key < b->key; }
@@ -128,7 +125,7 @@ Refs toposort(Ref root);
 // Rebuilds the graph below root: `f` sees each node with its sources already replaced and returns its replacement.
 Ref rebuild(Ref root, const std::function<Ref(Ref original, Ref rebuilt)>& f);
 
-// Replaces nodes by others, everywhere below root.
+// For maps and sets of nodes. Nodes are one pointer where they are equal.
 struct RefHash {
   size_t operator()(Ref r) const { return std::hash<const void*>()(r.get()); }
 };

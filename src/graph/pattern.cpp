@@ -16,16 +16,14 @@ int id_of(const std::string& name) {
   std::lock_guard lock(mutex);
   for (size_t i = 0; i < names.size(); ++i)
     if (names[i] == name) return static_cast<int>(i);
-  ENSURE(names.size() < Match::kVariables,
-         "patterns have too many names; use those that others use");
+  ENSURE(names.size() < Match::kVariables, "patterns have too many names; use those that others use");
   names.push_back(name);
   return static_cast<int>(names.size()) - 1;
 }
 
 Pat named(PatNode::Kind kind, Domain domain, std::string name) {
   int id = id_of(name);
-  return Pat(std::make_shared<PatNode>(
-      PatNode{.kind = kind, .domain = domain, .id = id, .name = std::move(name)}));
+  return Pat(std::make_shared<PatNode>(PatNode{.kind = kind, .domain = domain, .id = id, .name = std::move(name)}));
 }
 
 Pat wrapped(PatNode::Kind kind, Pat x) {
@@ -38,32 +36,19 @@ Pat::Pat(int64_t literal)
     : node_(std::make_shared<PatNode>(PatNode{.kind = PatNode::Kind::literal, .value = literal})) {}
 
 Pat any(std::string name) { return named(PatNode::Kind::variable, Domain::any, std::move(name)); }
-Pat integer(std::string name) {
-  return named(PatNode::Kind::variable, Domain::integer, std::move(name));
-}
-Pat narrow(std::string name) {
-  return named(PatNode::Kind::variable, Domain::narrow, std::move(name));
-}
-Pat index(std::string name) {
-  return named(PatNode::Kind::variable, Domain::index, std::move(name));
-}
-Pat boolean(std::string name) {
-  return named(PatNode::Kind::variable, Domain::boolean, std::move(name));
-}
-Pat floating(std::string name) {
-  return named(PatNode::Kind::variable, Domain::floating, std::move(name));
-}
-Pat constant(std::string name) {
-  return named(PatNode::Kind::constant, Domain::any, std::move(name));
-}
+Pat integer(std::string name) { return named(PatNode::Kind::variable, Domain::integer, std::move(name)); }
+Pat narrow(std::string name) { return named(PatNode::Kind::variable, Domain::narrow, std::move(name)); }
+Pat index(std::string name) { return named(PatNode::Kind::variable, Domain::index, std::move(name)); }
+Pat boolean(std::string name) { return named(PatNode::Kind::variable, Domain::boolean, std::move(name)); }
+Pat floating(std::string name) { return named(PatNode::Kind::variable, Domain::floating, std::move(name)); }
+Pat constant(std::string name) { return named(PatNode::Kind::constant, Domain::any, std::move(name)); }
 
 Pat fold(Pat x) { return wrapped(PatNode::Kind::fold, std::move(x)); }
 Pat min_of(Pat x) { return wrapped(PatNode::Kind::min, std::move(x)); }
 Pat max_of(Pat x) { return wrapped(PatNode::Kind::max, std::move(x)); }
 
 Pat op(Op op, std::vector<Pat> src) {
-  return Pat(std::make_shared<PatNode>(
-      PatNode{.kind = PatNode::Kind::op, .op = op, .src = std::move(src)}));
+  return Pat(std::make_shared<PatNode>(PatNode{.kind = PatNode::Kind::op, .op = op, .src = std::move(src)}));
 }
 Pat operator+(Pat x, Pat y) { return op(Op::Add, {x, y}); }
 Pat operator-(Pat x, Pat y) { return op(Op::Sub, {x, y}); }
@@ -140,8 +125,7 @@ DType dtype_of(const PatNode& pat, const Match& match, DType otherwise) {
 
 std::optional<Number> operation(const PatNode& pat, const Match& match, DType literal_dtype) {
   DType dtype = dtype_of(pat, match, literal_dtype);
-  auto x = number_of(*pat.src[0].get(), match, dtype),
-       y = number_of(*pat.src[1].get(), match, dtype);
+  auto x = number_of(*pat.src[0].get(), match, dtype), y = number_of(*pat.src[1].get(), match, dtype);
   if (!x || !y) return std::nullopt;
   auto result = apply_binary(pat.op, dtype, {.i = x->value}, {.i = y->value});
   if (!result) return std::nullopt;
@@ -175,8 +159,7 @@ Ref instantiate_node(const PatNode& pat, const Match& match, DType dtype) {
   switch (pat.kind) {
     case Kind::variable:
     case Kind::constant: return match.at(pat.id);
-    case Kind::literal:
-      return constant_of({.i = pat.value, .f = static_cast<double>(pat.value)}, dtype);
+    case Kind::literal: return constant_of({.i = pat.value, .f = static_cast<double>(pat.value)}, dtype);
     case Kind::op: break;
     default: {
       auto number = number_of(pat, match, dtype);
@@ -203,13 +186,9 @@ Cond compare(Pat x, Pat y, bool (*test)(int64_t, int64_t)) {
 
 }  // namespace
 
-bool matches(const Pat& pat, Ref node, Match& match) {
-  return matches_node(*pat.get(), node, match);
-}
+bool matches(const Pat& pat, Ref node, Match& match) { return matches_node(*pat.get(), node, match); }
 
-Ref instantiate(const Pat& pat, const Match& match, DType dtype) {
-  return instantiate_node(*pat.get(), match, dtype);
-}
+Ref instantiate(const Pat& pat, const Match& match, DType dtype) { return instantiate_node(*pat.get(), match, dtype); }
 
 bool Match::bind(int id, Ref node) {
   Ref& slot = bound_[static_cast<size_t>(id)];

@@ -88,9 +88,7 @@ Pat where(Pat condition, Pat x, Pat y);
 class Match {
  public:
   static constexpr size_t kVariables = 24;  // names of variables in the whole process
-  Ref operator[](const pattern::Pat& variable) const {
-    return bound_[static_cast<size_t>(variable->id)];
-  }
+  Ref operator[](const pattern::Pat& variable) const { return bound_[static_cast<size_t>(variable->id)]; }
   Ref at(int id) const { return bound_[static_cast<size_t>(id)]; }
   bool bind(int id, Ref node);  // false if bound to another node already
 

@@ -16,8 +16,7 @@ RuleSet::RuleSet(std::string name, std::vector<Rule> rules)
   for (size_t i = 0; i < rules_.size(); ++i) {
     const pattern::PatNode& left = *rules_[i].left.get();
     for (size_t op = 0; op < by_op_.size(); ++op)
-      if (left.kind != Kind::op || static_cast<size_t>(left.op) == op)
-        by_op_[op].push_back(static_cast<uint16_t>(i));
+      if (left.kind != Kind::op || static_cast<size_t>(left.op) == op) by_op_[op].push_back(static_cast<uint16_t>(i));
   }
 }
 
@@ -44,8 +43,7 @@ Ref apply_rule(const Rule& rule, Ref node) {
   Match match;
   if (!matches(rule.left, node, match)) return Ref();
   if (rule.condition && !(*rule.condition)(match)) return Ref();
-  Ref result = rule.right.pat ? instantiate(*rule.right.pat, match, node->dtype)
-                              : rule.right.code(node, match);
+  Ref result = rule.right.pat ? instantiate(*rule.right.pat, match, node->dtype) : rule.right.code(node, match);
   if (!result || result == node) return Ref();
   ENSURE(result->dtype == node->dtype, "rule " + rule.name + " changed the dtype");
   return result;
@@ -57,8 +55,7 @@ namespace {
 // Shows each with DEBUG=6.
 class Budget {
  public:
-  Budget(const RuleSet& rules, std::string_view name)
-      : rules_(rules), name_(name), shows_rules_(debug(6)) {}
+  Budget(const RuleSet& rules, std::string_view name) : rules_(rules), name_(name), shows_rules_(debug(6)) {}
 
   void spend(const Rule& rule, Ref before, Ref after) {
     if (shows_rules_)
@@ -68,8 +65,7 @@ class Budget {
     if (fired_ < kSteps) return;
     std::string last;
     for (const Rule* r : recent_) last += " " + r->name;
-    ENSURE(false, std::string(name_) + ": rules of " + rules_.name() +
-                      " do not come to an end; the last were" + last);
+    ENSURE(false, std::string(name_) + ": rules of " + rules_.name() + " do not come to an end; the last were" + last);
   }
 
  private:

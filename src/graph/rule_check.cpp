@@ -21,11 +21,9 @@ void collect_variables(const Pat& pat, std::vector<const PatNode*>& variables) {
 }
 
 // A dtype that all variables but the boolean ones can have; Bool where there are only those.
-std::optional<DType> random_dtype(const std::vector<const PatNode*>& variables,
-                                  std::mt19937_64& random) {
-  static constexpr DType kAll[] = {DType::Bool, DType::I8,   DType::U8,  DType::I16,
-                                   DType::U16,  DType::I32,  DType::U32, DType::I64,
-                                   DType::F16,  DType::BF16, DType::F32, DType::F64};
+std::optional<DType> random_dtype(const std::vector<const PatNode*>& variables, std::mt19937_64& random) {
+  static constexpr DType kAll[] = {DType::Bool, DType::I8,  DType::U8,  DType::I16,  DType::U16, DType::I32,
+                                   DType::U32,  DType::I64, DType::F16, DType::BF16, DType::F32, DType::F64};
   std::vector<DType> possible;
   for (DType dtype : kAll) {
     bool fits = true, asked = false;
@@ -64,24 +62,21 @@ struct Sample {
   std::string text = "";  // how they differ
 };
 
-Sample try_once(const Rule& rule, const std::vector<const PatNode*>& variables,
-                std::mt19937_64& random) {
+Sample try_once(const Rule& rule, const std::vector<const PatNode*>& variables, std::mt19937_64& random) {
   auto dtype = random_dtype(variables, random);
   if (!dtype) return {Outcome::unfit};
   Match match;
   for (const PatNode* v : variables)
-    if (!match.at(v->id))
-      match.bind(v->id, random_number(v->domain == Domain::boolean ? DType::Bool : *dtype, random));
+    if (!match.at(v->id)) match.bind(v->id, random_number(v->domain == Domain::boolean ? DType::Bool : *dtype, random));
   if (rule.condition && !(*rule.condition)(match)) return {Outcome::unfit};
   Ref left = instantiate(rule.left, match, *dtype);
   auto expected = eval_scalar(left, {});
   Ref right = expected ? instantiate(*rule.right.pat, match, left->dtype) : Ref();
   if (!right) return {Outcome::unfit};
   auto found = eval_scalar(right, {});
-  if (found && right->dtype == left->dtype && same_value(*expected, *found, left->dtype))
-    return {Outcome::equal};
-  return {Outcome::different, to_infix(left) + " is not " + to_infix(right) + " at " +
-                                  std::string(name_of(left->dtype))};
+  if (found && right->dtype == left->dtype && same_value(*expected, *found, left->dtype)) return {Outcome::equal};
+  return {Outcome::different,
+          to_infix(left) + " is not " + to_infix(right) + " at " + std::string(name_of(left->dtype))};
 }
 
 std::string disagreement(const Rule& rule, int samples, std::mt19937_64& random) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <numeric>
 #include <unordered_set>
 
 #include "base/ensure.h"
@@ -59,14 +60,11 @@ Ref cast_of_cast(Ref root, const Match&) {
   return cast(inner->src[0], root->dtype);
 }
 
-Ref same_type(Ref root, const Match&) {
-  return root->dtype == root->src[0]->dtype ? root->src[0] : Ref();
-}
+Ref same_type(Ref root, const Match&) { return root->dtype == root->src[0]->dtype ? root->src[0] : Ref(); }
 
 Ref bitcast_of_bitcast(Ref root, const Match&) {
   Ref inner = root->src[0];
-  if (inner->op != Op::Bitcast || size_of(inner->src[0]->dtype) != size_of(root->dtype))
-    return Ref();
+  if (inner->op != Op::Bitcast || size_of(inner->src[0]->dtype) != size_of(root->dtype)) return Ref();
   return bitcast(inner->src[0], root->dtype);
 }
 
@@ -105,9 +103,7 @@ Ref mask_as_modulo(Ref root, const Match&) {
   return root->src[0] % (*mask + 1);
 }
 
-Ref condition_itself(Ref root, const Match&) {
-  return root->dtype == DType::Bool ? root->src[0] : Ref();
-}
+Ref condition_itself(Ref root, const Match&) { return root->dtype == DType::Bool ? root->src[0] : Ref(); }
 
 bool is_constant_first(Ref root) { return is_const(root->src[0]) && !is_const(root->src[1]); }
 
@@ -123,8 +119,7 @@ const RuleSet& algebra() {
   static const Pat i = integer("i"), j = integer("j"), w = narrow("w"), n = index("n");
   static const Pat b = boolean("b"), c = boolean("c");
   static const Pat c0 = constant("c0"), c1 = constant("c1");
-  static const Pat any_cast = op(Op::Cast, {x}), any_bitcast = op(Op::Bitcast, {x}),
-                   any_lut = op(Op::Lut, {x});
+  static const Pat any_cast = op(Op::Cast, {x}), any_bitcast = op(Op::Bitcast, {x}), any_lut = op(Op::Lut, {x});
   // clang-format off
   static const RuleSet rules{"algebra", {
       // Constants and values that bounds pin down.
@@ -312,8 +307,7 @@ Ref substitute(Ref root, const Replacements& replacements) {
 std::optional<int64_t> stride(Ref expr, Ref range) {
   while (expr->op == Op::Cast && has_bounds(expr->src[0]) && keeps_value(expr->src[0], expr->dtype))
     expr = expr->src[0];
-  if (expr->dtype != DType::I64)
-    return depends_on(expr, range) ? std::nullopt : std::optional<int64_t>(0);
+  if (expr->dtype != DType::I64) return depends_on(expr, range) ? std::nullopt : std::optional<int64_t>(0);
   auto sum = index_sum(expr);
   if (!sum) return std::nullopt;
   int64_t step = 0;
@@ -338,6 +332,18 @@ bool depends_on(Ref expr, Ref node) {
       if (seen.insert(s.get()).second) stack.push_back(s);
   }
   return false;
+}
+
+int64_t known_divisor(Ref size) {
+  if (const auto n = const_int(size)) return *n;
+  if (size->op == Op::Mul) {
+    __int128 product = static_cast<__int128>(known_divisor(size->src[0])) * known_divisor(size->src[1]);
+    return product > (int64_t{1} << 40) ? 1 : static_cast<int64_t>(product);
+  }
+  // The smaller or greater of two numbers is one of them.
+  if (size->op == Op::Add || size->op == Op::Min || size->op == Op::Max)
+    return std::gcd(known_divisor(size->src[0]), known_divisor(size->src[1]));
+  return 1;
 }
 
 Refs ranges_of(Ref expr) {

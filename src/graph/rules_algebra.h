@@ -40,6 +40,9 @@ Ref substitute(Ref root, const Replacements& replacements);
 // on it; nullopt if the step is not constant. REQUIRES: expr is simplified, of an integer dtype.
 std::optional<int64_t> stride(Ref expr, Ref range);
 
+// Largest number that is known to divide a size, symbolic sizes included (v * 8 gives 8).
+int64_t known_divisor(Ref size);
+
 // Whether `node` is in the graph below expr. Linear in the size of expr: for many questions ask
 // ranges_of() once.
 bool depends_on(Ref expr, Ref node);

@@ -66,8 +66,7 @@ std::optional<IndexSum> at_its_most(const IndexTerm& term, int depth) {
     auto most = way.rest_may_be_negative ? std::nullopt : symbolic_max(way.factor, depth);
     // The bounds of the node itself say a constant as well, unless sizes cancelled on the way to
     // it.
-    bool says_more = most && (!most->is_constant() || !way.rest.is_constant() ||
-                              most->constant < way.factor->max);
+    bool says_more = most && (!most->is_constant() || !way.rest.is_constant() || most->constant < way.factor->max);
     if (says_more) return multiply(way.rest, *most);
   }
   return std::nullopt;
@@ -259,8 +258,7 @@ Ref divide(Ref root, const Match&) {
     split->quotient.constant += *carry;
     return to_node(split->quotient);
   }
-  if (!is_zero(split->quotient))
-    return to_node(split->quotient) + to_node(split->rest) / to_node(q->y);
+  if (!is_zero(split->quotient)) return to_node(split->quotient) + to_node(split->rest) / to_node(q->y);
   if (auto out = take_out_factor(q->x, q->y)) return to_node(out->outer) / to_node(out->divisor);
   bool one_node = split->rest.is_single() && split->rest.terms[0].times == 1;
   return one_node ? divide_node(split->rest.terms[0].product, q->y) : Ref();
@@ -297,8 +295,7 @@ Ref modulo(Ref root, const Match&) {
   }
   if (auto open = without_inner_modulo(rest, q->y)) return to_node(*open) % to_node(q->y);
   if (auto out = take_out_factor(rest, q->y))
-    return (to_node(out->outer) % to_node(out->divisor)) * to_node(out->factor) +
-           to_node(out->inner);
+    return (to_node(out->outer) % to_node(out->divisor)) * to_node(out->factor) + to_node(out->inner);
   return rest == q->x ? Ref() : to_node(rest) % to_node(q->y);
 }
 
@@ -319,8 +316,7 @@ std::optional<Partner> partner_of(const IndexSum& sum, const IndexSum& rest, Ref
       if (t == expected->terms[0]) return Partner{t, *plain};
   for (const IndexTerm& t : sum.terms) {
     for (const FactorOut& way : factors_out(t)) {
-      if (way.factor->op != Op::Div || !(way.factor->src[1] == c) || !(way.rest == *scaled))
-        continue;
+      if (way.factor->op != Op::Div || !(way.factor->src[1] == c) || !(way.rest == *scaled)) continue;
       auto y = index_sum(way.factor->src[0]);
       auto difference = y ? add(*y, *plain, -1) : std::nullopt;
       auto split = difference ? split_by(*difference, *divisor) : std::nullopt;

@@ -28,11 +28,9 @@ double round_small(double value, SmallFloat format) {
 }
 
 uint64_t small_bits(double value, SmallFloat format) {
-  uint64_t sign =
-      std::signbit(value) ? uint64_t{1} << (format.exponent_bits + format.mantissa_bits) : 0;
+  uint64_t sign = std::signbit(value) ? uint64_t{1} << (format.exponent_bits + format.mantissa_bits) : 0;
   uint64_t top = (uint64_t{1} << format.exponent_bits) - 1;
-  if (std::isnan(value))
-    return sign | top << format.mantissa_bits | uint64_t{1} << (format.mantissa_bits - 1);
+  if (std::isnan(value)) return sign | top << format.mantissa_bits | uint64_t{1} << (format.mantissa_bits - 1);
   double x = std::fabs(round_small(value, format));
   if (std::isinf(x)) return sign | top << format.mantissa_bits;
   if (x == 0) return sign;
@@ -40,8 +38,7 @@ uint64_t small_bits(double value, SmallFloat format) {
   auto mantissa = static_cast<uint64_t>(std::ldexp(x, format.mantissa_bits - exponent));
   uint64_t hidden = uint64_t{1} << format.mantissa_bits;
   if (mantissa < hidden) return sign | mantissa;  // subnormal
-  return sign | static_cast<uint64_t>(exponent + format.bias()) << format.mantissa_bits |
-         (mantissa - hidden);
+  return sign | static_cast<uint64_t>(exponent + format.bias()) << format.mantissa_bits | (mantissa - hidden);
 }
 
 double small_value(uint64_t bits, SmallFloat format) {
@@ -129,16 +126,13 @@ std::optional<Scalar> real(std::optional<double> value, DType dtype) {
 }
 
 std::optional<Scalar> convert(Scalar x, DType from, DType to) {
-  if (is_float(to))
-    return Scalar{.f = round_to(is_float(from) ? x.f : static_cast<double>(x.i), to)};
+  if (is_float(to)) return Scalar{.f = round_to(is_float(from) ? x.f : static_cast<double>(x.i), to)};
   if (!is_float(from)) return Scalar{.i = wrap(x.i, to)};
   if (to == DType::Bool) return Scalar{.i = x.f != 0};
   double whole = std::trunc(x.f);
-  if (!(whole >= static_cast<double>(lowest_int(to)) &&
-        whole < -2.0 * static_cast<double>(lowest_int(DType::I64))))
+  if (!(whole >= static_cast<double>(lowest_int(to)) && whole < -2.0 * static_cast<double>(lowest_int(DType::I64))))
     return std::nullopt;
-  if (whole >= 9.2233720368547758e18 || static_cast<int64_t>(whole) > highest_int(to))
-    return std::nullopt;
+  if (whole >= 9.2233720368547758e18 || static_cast<int64_t>(whole) > highest_int(to)) return std::nullopt;
   return Scalar{.i = static_cast<int64_t>(whole)};
 }
 
@@ -173,16 +167,14 @@ std::optional<Scalar> apply_unary(const Node& node, Scalar x) {
       return Scalar{.i = from == DType::Bool ? !x.i : wrap(~x.i, from)};
     default:
       if (is_float(node.dtype)) return real(float_unary(node.op, x.f), node.dtype);
-      return node.op == Op::Neg ? integer(narrow(-static_cast<__int128>(x.i), node.dtype))
-                                : std::nullopt;
+      return node.op == Op::Neg ? integer(narrow(-static_cast<__int128>(x.i), node.dtype)) : std::nullopt;
   }
 }
 
 }  // namespace
 
 Scalar dot4(int64_t sum, int64_t x, int64_t y) {
-  for (int shift = 0; shift < 32; shift += 8)
-    sum += static_cast<uint8_t>(x >> shift) * static_cast<int8_t>(y >> shift);
+  for (int shift = 0; shift < 32; shift += 8) sum += static_cast<uint8_t>(x >> shift) * static_cast<int8_t>(y >> shift);
   return {.i = wrap(sum, DType::I32)};
 }
 
@@ -201,8 +193,7 @@ int64_t wrap(int64_t value, DType dtype) {
   if (dtype == DType::Bool) return value != 0;
   int unused = 64 - 8 * size_of(dtype);
   auto high = static_cast<uint64_t>(value) << unused;
-  return is_signed_int(dtype) ? static_cast<int64_t>(high) >> unused
-                              : static_cast<int64_t>(high >> unused);
+  return is_signed_int(dtype) ? static_cast<int64_t>(high) >> unused : static_cast<int64_t>(high >> unused);
 }
 
 int64_t floor_div(int64_t x, int64_t y) { return x / y - (x % y < 0 ? 1 : 0); }
@@ -253,15 +244,26 @@ std::optional<Scalar> apply_binary(Op op, DType operands, Scalar x, Scalar y) {
   bool floats = is_float(operands);
   if (op == Op::Lt) return Scalar{.i = floats ? x.f < y.f : x.i < y.i};
   if (op == Op::Eq) return Scalar{.i = floats ? x.f == y.f : x.i == y.i};
-  return floats ? real(float_binary(op, x.f, y.f), operands)
-                : integer(int_binary(op, operands, x.i, y.i));
+  return floats ? real(float_binary(op, x.f, y.f), operands) : integer(int_binary(op, operands, x.i, y.i));
 }
+
+namespace {
+
+// Rounded once: a double is not wide enough for what rounds to a float.
+Scalar fma(DType dtype, std::span<const Scalar> x) {
+  if (dtype == DType::F32)
+    return {.f = std::fma(static_cast<float>(x[0].f), static_cast<float>(x[1].f), static_cast<float>(x[2].f))};
+  return {.f = std::fma(x[0].f, x[1].f, x[2].f)};
+}
+
+}  // namespace
 
 std::optional<Scalar> apply_op(const Node& node, std::span<const Scalar> values) {
   switch (class_of(node.op)) {
     case OpClass::unary: return apply_unary(node, values[0]);
     case OpClass::binary: return apply_binary(node.op, node.src[0]->dtype, values[0], values[1]);
     case OpClass::ternary:
+      if (node.op == Op::Fma) return fma(node.dtype, values);
       if (node.op == Op::Dot4) return dot4(values[0].i, values[1].i, values[2].i);
       return values[0].i ? values[1] : values[2];
     default: return std::nullopt;

@@ -18,8 +18,7 @@ std::vector<Dim> to_dims(const Shape& shape) { return {shape.begin(), shape.end(
 
 int normal_axis(Tensor x, int axis) {
   const int a = axis < 0 ? axis + x.rank() : axis;
-  ENSURE(a >= 0 && a < x.rank(),
-         "axis " + std::to_string(axis) + " of a tensor of rank " + std::to_string(x.rank()));
+  ENSURE(a >= 0 && a < x.rank(), "axis " + std::to_string(axis) + " of a tensor of rank " + std::to_string(x.rank()));
   return a;
 }
 
@@ -55,8 +54,7 @@ Tensor elementwise(Op op, Tensor x, Tensor y) {
 }
 
 Tensor number_like(Tensor x, double value) {
-  return Tensor(is_float(x.dtype()) ? constant_f(value, x.dtype())
-                                    : constant(static_cast<int64_t>(value), x.dtype()));
+  return Tensor(is_float(x.dtype()) ? constant_f(value, x.dtype()) : constant(static_cast<int64_t>(value), x.dtype()));
 }
 
 Tensor reduce(Op op, std::vector<Tensor> x, int axis, int64_t kind = 0) {
@@ -65,8 +63,7 @@ Tensor reduce(Op op, std::vector<Tensor> x, int axis, int64_t kind = 0) {
   shape.erase(shape.begin() + a);
   Refs src;
   for (Tensor t : x) src.push_back(t.ref());
-  return Tensor(
-      make(op, x.back().dtype(), std::move(src), {.i = kind, .list = {a}}, std::move(shape)));
+  return Tensor(make(op, x.back().dtype(), std::move(src), {.i = kind, .list = {a}}, std::move(shape)));
 }
 
 std::optional<int64_t> element_count(const Shape& shape) {
@@ -96,8 +93,7 @@ Tensor param(int slot, DType dtype, std::vector<Dim> shape, std::string name) {
 }
 
 Tensor scalar(double value, DType dtype) {
-  return Tensor(is_float(dtype) ? constant_f(value, dtype)
-                                : constant(static_cast<int64_t>(value), dtype));
+  return Tensor(is_float(dtype) ? constant_f(value, dtype) : constant(static_cast<int64_t>(value), dtype));
 }
 
 Tensor full(double value, std::vector<Dim> shape, DType dtype) {
@@ -131,8 +127,7 @@ Tensor permute(Tensor x, std::vector<int> axes) {
     shape.push_back(x.dim(a));
     list.push_back(normal_axis(x, a));
   }
-  return Tensor(
-      make(Op::Permute, x.dtype(), {x.ref()}, {.list = std::move(list)}, std::move(shape)));
+  return Tensor(make(Op::Permute, x.dtype(), {x.ref()}, {.list = std::move(list)}, std::move(shape)));
 }
 
 Tensor expand(Tensor x, std::vector<Dim> dims) {
@@ -140,8 +135,7 @@ Tensor expand(Tensor x, std::vector<Dim> dims) {
   if (shape == x.shape()) return x;
   ENSURE(shape.size() == x.shape().size(), "expand keeps the rank");
   for (size_t i = 0; i < shape.size(); ++i)
-    ENSURE(shape[i] == x.shape()[i] || is_const(x.shape()[i], 1),
-           "expand: only axes of size 1 grow");
+    ENSURE(shape[i] == x.shape()[i] || is_const(x.shape()[i], 1), "expand: only axes of size 1 grow");
   return Tensor(make(Op::Expand, x.dtype(), {x.ref()}, {}, std::move(shape)));
 }
 
@@ -154,8 +148,7 @@ Tensor slice(Tensor x, int axis, int64_t begin, Dim size) {
   shape[a] = size.ref;
   std::vector<int64_t> begins(shape.size(), 0);
   begins[a] = begin;
-  return Tensor(
-      make(Op::Shrink, x.dtype(), {x.ref()}, {.list = std::move(begins)}, std::move(shape)));
+  return Tensor(make(Op::Shrink, x.dtype(), {x.ref()}, {.list = std::move(begins)}, std::move(shape)));
 }
 
 Tensor flip(Tensor x, int axis) {
@@ -202,9 +195,7 @@ Tensor operator*(Tensor x, double y) { return x * number_like(x, y); }
 Tensor operator/(Tensor x, double y) { return x / number_like(x, y); }
 Tensor operator%(Tensor x, int64_t y) { return x % number_like(x, static_cast<double>(y)); }
 Tensor operator&(Tensor x, int64_t y) { return x & number_like(x, static_cast<double>(y)); }
-Tensor operator^(Tensor x, int64_t y) {
-  return elementwise(Op::Xor, x, number_like(x, static_cast<double>(y)));
-}
+Tensor operator^(Tensor x, int64_t y) { return elementwise(Op::Xor, x, number_like(x, static_cast<double>(y))); }
 Tensor operator<<(Tensor x, int64_t y) { return x << number_like(x, static_cast<double>(y)); }
 Tensor operator>>(Tensor x, int64_t y) { return x >> number_like(x, static_cast<double>(y)); }
 Tensor operator-(Tensor x) { return Tensor(unary(Op::Neg, x.ref())); }
@@ -215,8 +206,8 @@ Tensor minimum(Tensor x, Tensor y) { return elementwise(Op::Min, x, y); }
 
 Tensor where(Tensor condition, Tensor x, Tensor y) {
   const Shape shape = broadcast_shape(condition.shape(), broadcast_shape(x.shape(), y.shape()));
-  return Tensor(where(broadcast_to(condition, shape).ref(), broadcast_to(x, shape).ref(),
-                      broadcast_to(y, shape).ref()));
+  return Tensor(
+      where(broadcast_to(condition, shape).ref(), broadcast_to(x, shape).ref(), broadcast_to(y, shape).ref()));
 }
 
 Tensor cast(Tensor x, DType dtype) { return Tensor(cast(x.ref(), dtype)); }
@@ -264,18 +255,15 @@ Tensor top_k(Tensor x, int k, Line line) {
   const AtLine at(line);
   Shape shape = x.shape();
   shape.back() = constant(k);
-  return Tensor(
-      make(Op::TopK, DType::I32, {x.ref()}, {.i = k, .list = {x.rank() - 1}}, std::move(shape)));
+  return Tensor(make(Op::TopK, DType::I32, {x.ref()}, {.i = k, .list = {x.rank() - 1}}, std::move(shape)));
 }
 
 namespace {
 
 // The denominator does not depend on the axes along which the score was repeated: it is summed once, then repeated.
 Tensor denominator_of(Tensor score, int axis, size_t rank) {
-  const Tensor narrow =
-      broadcast_to(score, broadcast_shape(score.shape(), Shape(rank, constant(1))));
-  return reduce(Op::SoftmaxSum, {narrow, broadcast_to(number_like(score, 1), narrow.shape())},
-                axis);
+  const Tensor narrow = broadcast_to(score, broadcast_shape(score.shape(), Shape(rank, constant(1))));
+  return reduce(Op::SoftmaxSum, {narrow, broadcast_to(number_like(score, 1), narrow.shape())}, axis);
 }
 
 }  // namespace
@@ -297,8 +285,7 @@ Tensor softmax_average_of_bytes(Tensor score, Tensor q, Tensor scale, int axis, 
   for (int k = a + 1; k < s.rank(); ++k)
     ENSURE(scale.size(k) == 1, "values of bytes: one scale for all that is behind the axis");
   const Tensor v = cast(broadcast_to(q, shape), DType::F32) * broadcast_to(scale, shape);
-  return reduce(Op::SoftmaxSum, {s, v}, a, kBytesTimesScale) /
-         denominator_of(score, a, shape.size());
+  return reduce(Op::SoftmaxSum, {s, v}, a, kBytesTimesScale) / denominator_of(score, a, shape.size());
 }
 
 Tensor softmax(Tensor x, int axis) {
@@ -317,18 +304,14 @@ Tensor linear(Tensor x, Tensor w, Line line) {
 
 Tensor write_rows(Tensor buffer, Tensor rows, int64_t column, Tensor values, Line line) {
   const AtLine at(line);
-  ENSURE(buffer.rank() == 2 && rows.rank() == 1 && values.rank() == 2,
-         "write_rows wants [rows, columns], [n], [n, c]");
-  ENSURE(buffer.dtype() == values.dtype() && rows.dim(0) == values.dim(0),
-         "write_rows: values do not fit the buffer");
+  ENSURE(buffer.rank() == 2 && rows.rank() == 1 && values.rank() == 2, "write_rows wants [rows, columns], [n], [n, c]");
+  ENSURE(buffer.dtype() == values.dtype() && rows.dim(0) == values.dim(0), "write_rows: values do not fit the buffer");
   ENSURE(column + values.size(1) <= buffer.size(1), "write_rows: columns outside the buffer");
-  return Tensor(make(Op::Write, buffer.dtype(), {buffer.ref(), rows.ref(), values.ref()},
-                     {.i = column}, buffer.shape()));
+  return Tensor(
+      make(Op::Write, buffer.dtype(), {buffer.ref(), rows.ref(), values.ref()}, {.i = column}, buffer.shape()));
 }
 
-Ref output(int slot, Tensor x) {
-  return make(Op::Output, x.dtype(), {x.ref()}, {.i = slot}, x.shape());
-}
+Ref output(int slot, Tensor x) { return make(Op::Output, x.dtype(), {x.ref()}, {.i = slot}, x.shape()); }
 Ref sink(Refs roots) { return make(Op::Sink, DType::Void, std::move(roots)); }
 
 }  // namespace smelt

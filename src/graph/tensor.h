@@ -86,7 +86,7 @@ Tensor where(Tensor condition, Tensor x, Tensor y);
 Tensor maximum(Tensor x, Tensor y);
 Tensor minimum(Tensor x, Tensor y);
 Tensor cast(Tensor x, DType dtype);
-Tensor bitcast(Tensor x, DType dtype);  // the last axis changes by the ratio of the sizes
+Tensor bitcast(Tensor x, DType dtype);                          // the last axis changes by the ratio of the sizes
 Tensor lut(Tensor x, std::vector<int64_t> table, DType dtype);  // table[x]
 Tensor exp2(Tensor x);
 Tensor log2(Tensor x);
@@ -110,8 +110,7 @@ Tensor softmax_average(Tensor score, Tensor value, int axis, Line line = Line::c
 // chunks of a known length, the weights become bytes, too, and the sums those of products of bytes: see
 // split_reduce.h.
 constexpr int64_t kBytesTimesScale = 1;  // the kind (arg.i) of such a SoftmaxSum
-Tensor softmax_average_of_bytes(Tensor score, Tensor q, Tensor scale, int axis,
-                                Line line = Line::current());
+Tensor softmax_average_of_bytes(Tensor score, Tensor q, Tensor scale, int axis, Line line = Line::current());
 Tensor softmax(Tensor x, int axis);
 
 // y[..., n] = sum over k of x[..., k] * w[n, k] in f32; w [n, k].
@@ -119,8 +118,7 @@ Tensor linear(Tensor x, Tensor w, Line line = Line::current());
 
 // --- effects and roots
 // The buffer afterwards; see Op::Write.
-Tensor write_rows(Tensor buffer, Tensor rows, int64_t column, Tensor values,
-                  Line line = Line::current());
+Tensor write_rows(Tensor buffer, Tensor rows, int64_t column, Tensor values, Line line = Line::current());
 Ref output(int slot, Tensor x);
 Ref sink(Refs roots);  // outputs and write_rows(...).ref() that must happen
 

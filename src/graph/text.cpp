@@ -14,8 +14,8 @@ namespace {
 
 // A scalar constant that stands where it is used.
 bool stands_inline(Ref node) {
-  return node->op == Op::Const && node->shape.empty() && node->arg.list.empty() &&
-         node->arg.name.empty() && node->dtype != DType::Void;
+  return node->op == Op::Const && node->shape.empty() && node->arg.list.empty() && node->arg.name.empty() &&
+         node->dtype != DType::Void;
 }
 
 std::string float_text(double value) {
@@ -26,8 +26,7 @@ std::string float_text(double value) {
 
 std::string constant_text(Ref node) {
   if (node->dtype == DType::I64) return std::to_string(node->arg.i);
-  std::string number =
-      is_float(node->dtype) ? float_text(node->arg.f) : std::to_string(node->arg.i);
+  std::string number = is_float(node->dtype) ? float_text(node->arg.f) : std::to_string(node->arg.i);
   return number + ":" + std::string(name_of(node->dtype));
 }
 
@@ -58,8 +57,7 @@ std::string joined(const std::vector<int64_t>& list) {
 std::string arg_text(Ref node) {
   const Arg& arg = node->arg;
   std::string text;
-  if (arg.i != 0 || (node->op == Op::Const && !is_float(node->dtype)))
-    text += " i=" + std::to_string(arg.i);
+  if (arg.i != 0 || (node->op == Op::Const && !is_float(node->dtype))) text += " i=" + std::to_string(arg.i);
   if (std::bit_cast<uint64_t>(arg.f) != 0) text += " f=" + float_text(arg.f);
   if (!arg.list.empty()) text += " list=[" + joined(arg.list) + "]";
   if (!arg.name.empty()) text += " name=" + quoted(arg.name);
@@ -79,8 +77,7 @@ class Printer {
         continue;
       }
       ++stack.back().second;
-      Ref below =
-          next < node->shape.size() ? node->shape[next] : node->src[next - node->shape.size()];
+      Ref below = next < node->shape.size() ? node->shape[next] : node->src[next - node->shape.size()];
       if (!stands_inline(below) && !ids_.contains(below.get())) stack.push_back({below, 0});
     }
     return std::move(text_);
@@ -91,8 +88,8 @@ class Printer {
     if (ids_.contains(node.get())) return;
     size_t id = ids_.size();
     ids_[node.get()] = id;
-    text_ += "%" + std::to_string(id) + " = " + std::string(name_of(node->op)) + " " +
-             std::string(name_of(node->dtype));
+    text_ +=
+        "%" + std::to_string(id) + " = " + std::string(name_of(node->op)) + " " + std::string(name_of(node->dtype));
     if (!node->shape.empty()) {
       std::string dims;
       for (Ref d : node->shape) dims += (dims.empty() ? "" : ", ") + reference(d);
@@ -130,8 +127,7 @@ class Parser {
       last = node_line();
       if (!last) return Error{"[ir] line " + std::to_string(line_) + ": " + problem_};
     }
-    if (!last)
-      return Error{"[ir] the text has no nodes; write one node a line, such as %0 = const i64 i=1"};
+    if (!last) return Error{"[ir] the text has no nodes; write one node a line, such as %0 = const i64 i=1"};
     return last;
   }
 
@@ -156,8 +152,7 @@ class Parser {
   bool failed() const { return !problem_.empty(); }
 
   void skip_spaces() {
-    while (!rest_.empty() && (rest_[0] == ' ' || rest_[0] == '\t' || rest_[0] == '\r'))
-      rest_.remove_prefix(1);
+    while (!rest_.empty() && (rest_[0] == ' ' || rest_[0] == '\t' || rest_[0] == '\r')) rest_.remove_prefix(1);
     if (!rest_.empty() && rest_[0] == '#') rest_ = {};
   }
 
@@ -169,8 +164,7 @@ class Parser {
   }
 
   void expect(std::string_view token) {
-    if (!accept(token))
-      fail("expected '" + std::string(token) + "' before '" + shortened(rest_) + "'");
+    if (!accept(token)) fail("expected '" + std::string(token) + "' before '" + shortened(rest_) + "'");
   }
 
   static std::string shortened(std::string_view text) {
@@ -190,16 +184,14 @@ class Parser {
   int64_t integer(std::string_view text) {
     int64_t value = 0;
     auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size())
-      fail("'" + shortened(text) + "' is not an integer");
+    if (error != std::errc() || end != text.data() + text.size()) fail("'" + shortened(text) + "' is not an integer");
     return value;
   }
 
   double number(std::string_view text) {
     double value = 0;
     auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size())
-      fail("'" + shortened(text) + "' is not a number");
+    if (error != std::errc() || end != text.data() + text.size()) fail("'" + shortened(text) + "' is not a number");
     return value;
   }
 
@@ -231,8 +223,7 @@ class Parser {
     }
     int64_t value = integer(text);
     if (failed()) return Ref();
-    if (wrap(value, type) != value)
-      return fail(std::to_string(value) + " does not fit " + std::string(name_of(type)));
+    if (wrap(value, type) != value) return fail(std::to_string(value) + " does not fit " + std::string(name_of(type)));
     return constant(value, type);
   }
 
@@ -243,8 +234,7 @@ class Parser {
     expect("=");
     std::string_view op_text = word();
     auto op = op_from_name(op_text);
-    if (!failed() && !op)
-      return fail("'" + shortened(op_text) + "' is not an op; they are listed in ops.def");
+    if (!failed() && !op) return fail("'" + shortened(op_text) + "' is not an op; they are listed in ops.def");
     if (failed()) return Ref();
     if (known_.contains(id)) return fail("%" + std::to_string(id) + " is defined twice");
     DType type = dtype(word());
@@ -254,8 +244,7 @@ class Parser {
     if (failed()) return Ref();
     Ref node = checked(*op, type, std::move(src), std::move(arg), std::move(shape));
     if (node) known_[id] = {node, depth_};
-    return known_.size() > kMaxNodes ? fail("more than " + std::to_string(kMaxNodes) + " nodes")
-                                     : node;
+    return known_.size() > kMaxNodes ? fail("more than " + std::to_string(kMaxNodes) + " nodes") : node;
   }
 
   Shape shape_list() {
@@ -316,8 +305,7 @@ class Parser {
     if (failed() || accept("]")) return list;
     do {
       list.push_back(integer(word()));
-      if (list.size() > kMaxList)
-        fail("a list of more than " + std::to_string(kMaxList) + " entries");
+      if (list.size() > kMaxList) fail("a list of more than " + std::to_string(kMaxList) + " entries");
     } while (!failed() && accept(","));
     expect("]");
     return list;
@@ -362,16 +350,13 @@ class Parser {
   Ref checked(Op op, DType type, Refs src, Arg arg, Shape shape) {
     std::string name(name_of(op));
     if (arity_of(op) >= 0 && src.size() != static_cast<size_t>(arity_of(op)))
-      return fail(name + " takes " + std::to_string(arity_of(op)) + " sources, not " +
-                  std::to_string(src.size()));
-    if (op == Op::Var && (arg.list.size() != 2 || arg.list[0] > arg.list[1]))
-      return fail("var wants list=[min, max]");
+      return fail(name + " takes " + std::to_string(arity_of(op)) + " sources, not " + std::to_string(src.size()));
+    if (op == Op::Var && (arg.list.size() != 2 || arg.list[0] > arg.list[1])) return fail("var wants list=[min, max]");
     if (op == Op::Lut && arg.list.empty()) return fail("lut wants its table as list=[...]");
     if (op == Op::Const && type == DType::Void) return fail("a constant needs a dtype");
     if (op == Op::Const && !is_float(type) && wrap(arg.i, type) != arg.i)
       return fail(std::to_string(arg.i) + " does not fit " + std::string(name_of(type)));
-    if (depth_ > kMaxDepth)
-      return fail("the graph is more than " + std::to_string(kMaxDepth) + " nodes deep");
+    if (depth_ > kMaxDepth) return fail("the graph is more than " + std::to_string(kMaxDepth) + " nodes deep");
     return make(op, type, std::move(src), std::move(arg), std::move(shape));
   }
 

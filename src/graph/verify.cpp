@@ -3,44 +3,45 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "graph/on_chip.h"
 #include "graph/text.h"
 #include "graph/verify_parts.h"
+#include "graph/views.h"
 
 namespace smelt {
 namespace {
 
-std::string_view name_of(Stage stage) {
-  switch (stage) {
-    case Stage::Tensor: return "tensor";
-    case Stage::Kernel: return "kernel";
-    case Stage::Expanded: return "expanded";
+std::string_view name_of(Phase phase) {
+  switch (phase) {
+    case Phase::Tensor: return "tensor";
+    case Phase::Kernel: return "kernel";
+    case Phase::Expanded: return "expanded";
   }
   return "";
 }
 
-Error error_at(Stage stage, Ref node, const std::string& problem) {
+Error error_at(Phase phase, Ref node, const std::string& problem) {
   std::string what = std::string(name_of(node->op)) + " " + std::string(name_of(node->dtype));
   std::string expr = is_elementwise(node->op) ? " in " + to_infix(node).substr(0, 120) : "";
-  return Error{"[verify] " + std::string(name_of(stage)) + ": " + what + expr + ": " + problem};
+  return Error{"[verify] " + std::string(name_of(phase)) + ": " + what + expr + ": " + problem};
 }
 
-std::string node_problem(Ref node, Stage stage) {
+std::string node_problem(Ref node, Phase phase) {
   if (std::string problem = typing_problem(node); !problem.empty()) return problem;
-  return stage == Stage::Tensor ? tensor_problem(node) : kernel_problem(node, stage);
+  return phase == Phase::Tensor ? tensor_problem(node) : kernel_problem(node, phase);
 }
 
 // The ranges that a node depends on and that no loop below it has bound, sorted by address.
 using FreeRanges = std::vector<const Node*>;
 
 Ref outermost(const FreeRanges& ranges) {
-  auto less = [](const Node* a, const Node* b) {
-    return a->arg.i != b->arg.i ? a->arg.i < b->arg.i : a->key < b->key;
-  };
+  auto less = [](const Node* a, const Node* b) { return a->arg.i != b->arg.i ? a->arg.i < b->arg.i : a->key < b->key; };
   return Ref(*std::min_element(ranges.begin(), ranges.end(), less));
 }
 
-void join(FreeRanges& all, const FreeRanges& more) {
-  FreeRanges both;
+template <class T>
+void join(std::vector<T>& all, const std::vector<T>& more) {
+  std::vector<T> both;
   std::set_union(all.begin(), all.end(), more.begin(), more.end(), std::back_inserter(both));
   all = std::move(both);
 }
@@ -50,11 +51,36 @@ void join(FreeRanges& all, const FreeRanges& more) {
 size_t first_bound(Ref node) {
   if (node->op == Op::Store) return 3;
   if (node->op == Op::LaneReduce) return 1;
-  if (!is_reduce(node->op)) return node->src.size();
-  size_t k = 0;
-  while (k < node->src.size() && node->src[k]->op != Op::Range) ++k;
-  return k;
+  return is_reduce(node->op) ? ReduceView(node).values.size() : node->src.size();
 }
+
+// Sorted numbers of ranges.
+using Numbers = std::vector<int64_t>;
+
+// The loops below a node. No loop has the number of one inside of it: code generation tells values by the loops that
+// they are in.
+class Nesting {
+ public:
+  // Visits nodes in the order of toposort(). Returns the range that is bound again, or null.
+  Ref visit(Ref node) {
+    Numbers below;
+    const size_t bound = first_bound(node);
+    for (size_t k = 0; k < node->src.size(); ++k) join(below, below_.at(node->src[k].get()));
+    Ref again;
+    Numbers own;
+    for (size_t k = bound; k < node->src.size(); ++k) {
+      own.push_back(node->src[k]->arg.i);
+      if (std::binary_search(below.begin(), below.end(), own.back())) again = node->src[k];
+    }
+    std::sort(own.begin(), own.end());
+    join(below, own);
+    below_[node.get()] = std::move(below);
+    return again;
+  }
+
+ private:
+  std::unordered_map<const Node*, Numbers> below_;
+};
 
 class Scopes {
  public:
@@ -82,20 +108,30 @@ class Scopes {
 
 }  // namespace
 
-Status verify(Ref root, Stage stage) {
+Status verify(Ref root, Phase phase) {
   Refs order = toposort(root);
   for (Ref node : order)
-    if (std::string problem = node_problem(node, stage); !problem.empty())
-      return error_at(stage, node, problem);
-  if (root->op != Op::Sink) return error_at(stage, root, "the root is not a sink");
-  if (stage == Stage::Tensor) return {};
+    if (std::string problem = node_problem(node, phase); !problem.empty()) return error_at(phase, node, problem);
+  if (root->op != Op::Sink) return error_at(phase, root, "the root is not a sink");
+  if (phase == Phase::Tensor) return {};
   Scopes scopes;
+  Nesting nesting;
   for (Ref node : order) {
+    if (const Ref again = nesting.visit(node); again)
+      return error_at(phase, node, "it loops over " + to_infix(again) + " around another loop of that number");
     const FreeRanges& free = scopes.visit(node);
     if (node->op == Op::Store && !free.empty())
-      return error_at(stage, node, "it uses " + to_infix(outermost(free)) + " outside of its loop");
+      return error_at(phase, node, "it uses " + to_infix(outermost(free)) + " outside of its loop");
   }
   return {};
+}
+
+Status verify_kernel(Ref tree, const std::string& name, const Machine& machine) {
+  SMELT_CHECK(verify(tree, Phase::Kernel));
+  const std::string reason = why_too_much_on_chip(bytes_on_chip({&tree, 1}), on_chip_scope(machine));
+  if (reason.empty()) return {};
+  return Error{"[verify] kernel " + name + ": " + reason + "; lower local_bytes or tile_bytes of machine " +
+               machine.name};
 }
 
 }  // namespace smelt

@@ -1,13 +1,16 @@
-// Verification: which graphs are legal at which stage. Runs between passes in debug builds and on
+// Verification: which graphs are legal in which phase of the compiler. Runs between passes in debug builds and on
 // everything parsed.
 #pragma once
 
+#include <string>
+
+#include "base/machine.h"
 #include "base/result.h"
 #include "graph/node.h"
 
 namespace smelt {
 
-enum class Stage : uint8_t {
+enum class Phase : uint8_t {
   Tensor,    // a Sink of Outputs and Writes; nodes have shapes; no ranges, loads or stores
   Kernel,    // a Sink of Stores, or of Sinks of Stores; scalars over ranges; no movement ops
   Expanded,  // a kernel without Unroll ranges, and whose lanes leave reductions by LaneReduce
@@ -15,6 +18,10 @@ enum class Stage : uint8_t {
 
 // Ops, numbers and types of sources, shapes, and that every range is used inside its loop. The
 // error is one line that names the node: "[verify] kernel: add i64 (r0 + 1): ...".
-Status verify(Ref root, Stage stage);
+Status verify(Ref root, Phase phase);
+
+// A kernel of the name `name` as the machine will run it: verify(tree, Phase::Kernel), and all that it keeps on chip
+// fits there together (graph/on_chip.h).
+Status verify_kernel(Ref tree, const std::string& name, const Machine& machine);
 
 }  // namespace smelt

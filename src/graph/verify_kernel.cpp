@@ -1,21 +1,16 @@
 #include <algorithm>
 
+#include "graph/matrix_fragment.h"
 #include "graph/matrix_shape.h"
-#include "graph/range_kind.h"
 #include "graph/verify_parts.h"
+#include "graph/views.h"
 
 namespace smelt {
 namespace {
 
-std::string wants(bool holds, const char* what) {
-  return holds ? "" : std::string("it wants ") + what;
-}
+std::string wants(bool holds, const char* what) { return holds ? "" : std::string("it wants ") + what; }
 
-bool is_buffer(Ref node) {
-  return node->op == Op::Param || node->op == Op::Temp || node->op == Op::Local;
-}
-
-RangeKind kind_of(Ref range) { return static_cast<RangeKind>(range->arg.list[0]); }
+bool is_buffer(Ref node) { return node->op == Op::Param || node->op == Op::Temp || node->op == Op::Local; }
 
 // The ranges from source `first` on: each once, and nothing else there.
 std::string ranges_from(Ref node, size_t first) {
@@ -29,32 +24,28 @@ std::string ranges_from(Ref node, size_t first) {
   return "";
 }
 
-std::string reduction(Ref node, Stage stage) {
-  size_t values = 0;
-  while (values < node->src.size() && node->src[values]->op != Op::Range) ++values;
-  bool pairs = node->op == Op::SoftmaxSum &&
-               stage == Stage::Expanded;  // unrolled: several scores and values
+std::string reduction(Ref node, Phase phase) {
+  const size_t values = ReduceView(node).values.size();
+  bool terms = node->op == Op::ReduceSum && phase == Phase::Expanded;  // unrolled: added one after the other
   size_t wanted = node->op == Op::SoftmaxSum ? 2 : 1;
-  if (values != wanted && !(pairs && values >= 2 && values % 2 == 0))
-    return "it has a wrong number of values";
+  if (values != wanted && !(terms && values >= 1)) return "it has a wrong number of values";
   if (values == node->src.size()) return "it has no ranges";
   for (size_t k = 0; k < values; ++k)
     if (node->op == Op::SoftmaxSum && node->src[k]->dtype != node->src[k % 2]->dtype)
       return "its pairs differ in dtype";
-  if (stage == Stage::Expanded)
+  if (phase == Phase::Expanded)
     for (size_t k = values; k < node->src.size(); ++k)
       if (node->src[k]->op == Op::Range && kind_of(node->src[k]) == RangeKind::Lane)
         return "lanes leave a reduction by lane_reduce";
   return ranges_from(node, values);
 }
 
-std::string lanes(Ref node, Stage stage) {
-  if (stage != Stage::Expanded) return "it belongs to expanded kernels";
+std::string lanes(Ref node, Phase phase) {
+  if (phase != Phase::Expanded) return "it belongs to expanded kernels";
   auto op = static_cast<Op>(node->arg.i);
   if (node->arg.i < 0 || node->arg.i > 255 || (op != Op::ReduceSum && op != Op::ReduceMax))
     return "it wants a sum or a maximum";
-  if (node->src[1]->op != Op::Range || kind_of(node->src[1]) != RangeKind::Lane)
-    return "it wants a lane range";
+  if (node->src[1]->op != Op::Range || kind_of(node->src[1]) != RangeKind::Lane) return "it wants a lane range";
   return wants(node->src[0]->dtype == node->dtype, "a value of its dtype");
 }
 
@@ -62,38 +53,49 @@ std::string matrix_dot(Ref node) {
   for (size_t k : {0, 2})
     if (!is_buffer(node->src[k]) || node->src[k + 1]->dtype != DType::I64)
       return "it wants two buffers, each with an i64 offset";
-  return wants(is_matrix_shape(node->arg.list) && node->dtype == DType::I32,
-               "a shape, and dtype i32");
+  return wants(is_matrix_shape(node->arg.list) && node->dtype == DType::I32, "a shape, and dtype i32");
 }
 
 std::string matrix_row(Ref node) {
-  if (node->src[0]->op != Op::MatrixDot || node->dtype != DType::I32)
-    return "it wants a matrix_dot, and dtype i32";
-  if (node->src[1]->op != Op::Range || kind_of(node->src[1]) != RangeKind::Lane)
-    return "it wants a lane range";
+  if (node->src[0]->op != Op::MatrixDot || node->dtype != DType::I32) return "it wants a matrix_dot, and dtype i32";
+  if (node->src[1]->op != Op::Range || kind_of(node->src[1]) != RangeKind::Lane) return "it wants a lane range";
   return wants(node->src[2]->dtype == DType::I64, "an i64 row");
 }
 
-std::string memory(Ref node, Stage stage) {
+std::string fragment_dot(Ref node) {
+  if (!is_fragment_shape(node->arg.list) || node->dtype != DType::I32) return "it wants a shape, and dtype i32";
+  const FragmentShape s = fragment_shape(node->arg.list);
+  if (static_cast<int64_t>(node->src.size()) != s.a_words() + s.b_words()) return "it has a wrong number of words";
+  for (Ref word : node->src)
+    if (word->dtype != DType::U32) return "it wants words u32";
+  return "";
+}
+
+std::string fragment_item(Ref node) {
+  if (node->src[0]->op != Op::FragmentDot || node->dtype != DType::I32) return "it wants a fragment_dot, and dtype i32";
+  const int64_t sums = fragment_shape(node->src[0]->arg.list).sums();
+  return wants(node->src[1]->dtype == DType::I64 && node->src[1]->min >= 0 && node->src[1]->max < sums,
+               "an i64 register of its sums");
+}
+
+std::string memory(Ref node, Phase phase) {
   switch (node->op) {
     case Op::Load:
-      if (!is_buffer(node->src[0]) || node->src[1]->dtype != DType::I64)
-        return "it wants a buffer and an i64 offset";
+      if (!is_buffer(node->src[0]) || node->src[1]->dtype != DType::I64) return "it wants a buffer and an i64 offset";
       return wants(node->dtype != DType::Void, "a dtype");
     case Op::Store:
       if (node->src.size() < 3) return "it wants a buffer, an offset and a value";
-      if (!is_buffer(node->src[0]) || node->src[1]->dtype != DType::I64)
-        return "it wants a buffer and an i64 offset";
-      if (node->src[2]->dtype == DType::Void || node->dtype != DType::Void)
-        return "it wants a value, and is none";
+      if (!is_buffer(node->src[0]) || node->src[1]->dtype != DType::I64) return "it wants a buffer and an i64 offset";
+      if (node->src[2]->dtype == DType::Void || node->dtype != DType::Void) return "it wants a value, and is none";
       return ranges_from(node, 3);
-    case Op::LaneReduce: return lanes(node, stage);
+    case Op::LaneReduce: return lanes(node, phase);
     case Op::MatrixDot: return matrix_dot(node);
     case Op::MatrixRow: return matrix_row(node);
+    case Op::FragmentDot: return fragment_dot(node);
+    case Op::FragmentItem: return fragment_item(node);
     case Op::TopKLane:
-      if (node->src[0]->op != Op::TopK || node->dtype != DType::I32)
-        return "it wants a topk, and dtype i32";
-      return wants(node->arg.i >= 0 && node->arg.i < node->src[0]->arg.i, "an entry of the topk");
+      if (node->src[0]->op != Op::TopK || node->dtype != DType::I32) return "it wants a topk, and dtype i32";
+      return wants(top_place(node) >= 0 && top_place(node) < top_count(node->src[0]), "an entry of the topk");
     default: return "";
   }
 }
@@ -101,39 +103,38 @@ std::string memory(Ref node, Stage stage) {
 std::string sources(Ref node) {
   for (size_t k = 0; k < node->src.size(); ++k) {
     Ref s = node->src[k];
-    bool address = (k == 0 && (node->op == Op::Load || node->op == Op::Store)) ||
-                   (k % 2 == 0 && node->op == Op::MatrixDot);
+    bool address =
+        (k == 0 && (node->op == Op::Load || node->op == Op::Store)) || (k % 2 == 0 && node->op == Op::MatrixDot);
     if (is_buffer(s) && !address) return "it uses a buffer as a value";
     if (s->op == Op::Store && node->op != Op::Sink) return "it uses a store";
     if (s->op == Op::Sink && node->op != Op::Sink) return "it uses a sink";
-    if (s->op == Op::MatrixDot && node->op != Op::MatrixRow)
-      return "a matrix_dot is read by matrix_row";
+    if (s->op == Op::MatrixDot && node->op != Op::MatrixRow) return "a matrix_dot is read by matrix_row";
+    if (s->op == Op::FragmentDot && node->op != Op::FragmentItem) return "a fragment_dot is read by fragment_item";
     if (s->op == Op::TopK && node->op != Op::TopKLane) return "a topk is read by topk_item";
-    if (node->op == Op::Sink && s->op != Op::Store && s->op != Op::Sink)
-      return "it wants stores, or sinks of stores";
+    if (node->op == Op::Sink && s->op != Op::Store && s->op != Op::Sink) return "it wants stores, or sinks of stores";
   }
   return "";
 }
 
 }  // namespace
 
-std::string kernel_problem(Ref node, Stage stage) {
+std::string kernel_problem(Ref node, Phase phase) {
   if (!node->shape.empty() && !is_buffer(node)) return "values of kernels are scalars";
   if (std::string problem = sources(node); !problem.empty()) return problem;
   switch (class_of(node->op)) {
     case OpClass::leaf:
       if (node->op == Op::Iota) return "it belongs to tensor graphs";
-      if (node->op == Op::Range && stage == Stage::Expanded &&
-          (kind_of(node) == RangeKind::Unroll || kind_of(node) == RangeKind::Row))
+      if (node->op == Op::Range && phase == Phase::Expanded &&
+          (kind_of(node) == RangeKind::Unroll || kind_of(node) == RangeKind::MatrixRow))
         return "unrolled ranges are written out";
-      if (node->op == Op::Range && stage == Stage::Expanded && kind_of(node) == RangeKind::Packed)
-        return "packed ranges have become words";
+      if (node->op == Op::Range && phase == Phase::Expanded && kind_of(node) == RangeKind::Byte)
+        return "ranges of bytes have become words";
       return "";
     case OpClass::unary:
     case OpClass::binary:
     case OpClass::ternary: return "";
-    case OpClass::reduce: return reduction(node, stage);
-    case OpClass::memory: return memory(node, stage);
+    case OpClass::reduce: return reduction(node, phase);
+    case OpClass::memory: return memory(node, phase);
     case OpClass::root: return node->op == Op::Sink ? "" : "it belongs to tensor graphs";
     case OpClass::move: break;
   }

@@ -9,7 +9,7 @@
 
 namespace smelt {
 
-// Dtypes of a node and its sources; the same at every stage. Memory, movement and roots are not
+// Dtypes of a node and its sources; the same in every phase. Memory, movement and roots are not
 // asked.
 std::string typing_problem(Ref node);
 
@@ -17,6 +17,6 @@ std::string typing_problem(Ref node);
 std::string tensor_problem(Ref node);
 
 // The same in a kernel. REQUIRES: no typing_problem.
-std::string kernel_problem(Ref node, Stage stage);
+std::string kernel_problem(Ref node, Phase phase);
 
 }  // namespace smelt

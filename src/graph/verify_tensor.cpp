@@ -1,14 +1,13 @@
 #include <algorithm>
 #include <optional>
 
+#include "graph/args.h"
 #include "graph/verify_parts.h"
 
 namespace smelt {
 namespace {
 
-std::string wants(bool holds, const char* what) {
-  return holds ? "" : std::string("it wants ") + what;
-}
+std::string wants(bool holds, const char* what) { return holds ? "" : std::string("it wants ") + what; }
 
 // The product of a shape, if all of it is constant and it is not absurdly large.
 std::optional<__int128> element_count(const Shape& shape) {
@@ -21,9 +20,7 @@ std::optional<__int128> element_count(const Shape& shape) {
   return count;
 }
 
-bool is_axis(int64_t axis, Ref tensor) {
-  return axis >= 0 && axis < static_cast<int64_t>(tensor->shape.size());
-}
+bool is_axis(int64_t axis, Ref tensor) { return axis >= 0 && axis < static_cast<int64_t>(tensor->shape.size()); }
 
 std::string dimensions(Ref node) {
   for (Ref d : node->shape) {
@@ -41,25 +38,24 @@ std::string dimensions(Ref node) {
 std::string permutation(Ref node) {
   Ref x = node->src[0];
   std::vector<bool> seen(x->shape.size());
-  if (node->arg.list.size() != seen.size() || node->shape.size() != seen.size())
+  if (permutation_of(node).size() != seen.size() || node->shape.size() != seen.size())
     return "it wants every axis once";
   for (size_t k = 0; k < seen.size(); ++k) {
-    int64_t axis = node->arg.list[k];
+    int64_t axis = permutation_of(node)[k];
     if (!is_axis(axis, x) || seen[static_cast<size_t>(axis)]) return "it wants every axis once";
     seen[static_cast<size_t>(axis)] = true;
-    if (!(node->shape[k] == x->shape[static_cast<size_t>(axis)]))
-      return "its shape is not the permuted one";
+    if (!(node->shape[k] == x->shape[static_cast<size_t>(axis)])) return "its shape is not the permuted one";
   }
   return "";
 }
 
 std::string window(Ref node) {
   Ref x = node->src[0];
-  if (node->shape.size() != x->shape.size() || node->arg.list.size() != x->shape.size())
+  if (node->shape.size() != x->shape.size() || begins_of(node).size() != x->shape.size())
     return "it wants a beginning for every axis";
   for (size_t k = 0; k < x->shape.size(); ++k) {
     auto size = const_int(node->shape[k]), whole = const_int(x->shape[k]);
-    int64_t begin = node->arg.list[k];
+    int64_t begin = begins_of(node)[k];
     if (begin < 0 || (size && whole && (begin > *whole || *size > *whole - begin)))
       return "it reaches outside its source";
   }
@@ -70,8 +66,7 @@ std::string repetition(Ref node) {
   Ref x = node->src[0];
   if (node->shape.size() != x->shape.size()) return "it changes the rank";
   for (size_t k = 0; k < x->shape.size(); ++k)
-    if (!(node->shape[k] == x->shape[k]) && !is_const(x->shape[k], 1))
-      return "only axes of size 1 can grow";
+    if (!(node->shape[k] == x->shape[k]) && !is_const(x->shape[k], 1)) return "only axes of size 1 can grow";
   return "";
 }
 
@@ -95,8 +90,7 @@ std::string movement(Ref node) {
     case Op::Expand: return repetition(node);
     case Op::Shrink: return window(node);
     case Op::Flip:
-      return wants(is_axis(node->arg.i, x) && node->shape == x->shape,
-                   "an axis, and the shape of its source");
+      return wants(is_axis(axis_of(node), x) && node->shape == x->shape, "an axis, and the shape of its source");
     case Op::Gather: return gathering(node);
     default: return "";
   }
@@ -106,18 +100,16 @@ std::string tensor_reduction(Ref node) {
   Ref x = node->src[0];
   for (Ref s : node->src)
     if (!(s->shape == x->shape)) return "its sources differ in shape";
-  if (node->src.size() != (node->op == Op::SoftmaxSum ? 2u : 1u))
-    return "it has a wrong number of sources";
-  std::vector<int64_t> axes = node->arg.list;
+  if (node->src.size() != (node->op == Op::SoftmaxSum ? 2u : 1u)) return "it has a wrong number of sources";
+  std::vector<int64_t> axes = reduced_axes(node);
   std::sort(axes.begin(), axes.end());
-  bool good = !axes.empty() && std::adjacent_find(axes.begin(), axes.end()) == axes.end() &&
-              is_axis(axes[0], x) && is_axis(axes.back(), x);
+  bool good = !axes.empty() && std::adjacent_find(axes.begin(), axes.end()) == axes.end() && is_axis(axes[0], x) &&
+              is_axis(axes.back(), x);
   if (!good) return "it wants its axes as list=[axis]";
   Shape shape = x->shape;
   if (node->op == Op::TopK) {
-    shape.back() = constant(node->arg.i);
-    if (axes.back() + 1 != static_cast<int64_t>(shape.size()))
-      return "it works along the last axis";
+    shape.back() = constant(top_count(node));
+    if (axes.back() + 1 != static_cast<int64_t>(shape.size())) return "it works along the last axis";
   } else {
     for (auto it = axes.rbegin(); it != axes.rend(); ++it) shape.erase(shape.begin() + *it);
   }
@@ -129,13 +121,12 @@ std::string reinterpretation(Ref node) {
   if (node->shape.size() != x->shape.size()) return "it changes the rank";
   for (size_t k = 0; k + 1 < node->shape.size(); ++k)
     if (!(node->shape[k] == x->shape[k])) return "only the last axis may change";
-  if (size_of(x->dtype) == size_of(node->dtype))
-    return wants(node->shape == x->shape, "the shape of its source");
+  if (size_of(x->dtype) == size_of(node->dtype)) return wants(node->shape == x->shape, "the shape of its source");
   auto before = x->shape.empty() ? std::nullopt : const_int(x->shape.back());
   auto after = node->shape.empty() ? std::nullopt : const_int(node->shape.back());
-  bool whole = before && after &&
-               static_cast<__int128>(*before) * size_of(x->dtype) ==
-                   static_cast<__int128>(*after) * size_of(node->dtype);
+  bool whole =
+      before && after &&
+      static_cast<__int128>(*before) * size_of(x->dtype) == static_cast<__int128>(*after) * size_of(node->dtype);
   return wants(whole, "as many bytes as its source along the last axis");
 }
 
@@ -153,11 +144,10 @@ std::string writing(Ref node) {
   if (rows->shape.size() != 1 || !is_int(rows->dtype)) return "it wants integer rows";
   if (values->shape.size() != 2 || !(values->shape[0] == rows->shape[0]))
     return "it wants one line of values for each row";
-  if (values->dtype != node->dtype || buffer->dtype != node->dtype)
-    return "it wants values of the buffer's dtype";
+  if (values->dtype != node->dtype || buffer->dtype != node->dtype) return "it wants values of the buffer's dtype";
   auto columns = const_int(values->shape[1]), width = const_int(buffer->shape[1]);
-  bool inside = columns && width && node->arg.i >= 0 && node->arg.i <= *width &&
-                *columns <= *width - node->arg.i;
+  bool inside = columns && width && first_column(node) >= 0 && first_column(node) <= *width &&
+                *columns <= *width - first_column(node);
   if (!inside) return "its columns are outside the buffer";
   return wants(node->shape == buffer->shape, "the shape of the buffer");
 }
@@ -177,9 +167,8 @@ std::string leaf(Ref node) {
     case Op::Temp:
     case Op::Local:
     case Op::Range: return "it belongs to kernels";
-    case Op::Iota: return wants(is_axis(node->arg.i, node), "an axis of its shape");
-    case Op::Param:
-      return wants(node->arg.i >= 0 && node->dtype != DType::Void, "a slot and a dtype");
+    case Op::Iota: return wants(is_axis(axis_of(node), node), "an axis of its shape");
+    case Op::Param: return wants(slot_of(node) >= 0 && node->dtype != DType::Void, "a slot and a dtype");
     default: return "";
   }
 }
@@ -189,8 +178,7 @@ std::string sources(Ref node) {
   for (Ref s : node->src) {
     if (s->op == Op::Sink) return "it uses a sink";
     if (s->op == Op::Output && node->op != Op::Sink) return "it uses an output";
-    if (node->op == Op::Sink && s->op != Op::Output && s->op != Op::Write)
-      return "it wants outputs and writes";
+    if (node->op == Op::Sink && s->op != Op::Output && s->op != Op::Write) return "it wants outputs and writes";
   }
   return "";
 }
@@ -202,8 +190,7 @@ std::string tensor_problem(Ref node) {
   if (std::string problem = dimensions(node); !problem.empty()) return problem;
   switch (class_of(node->op)) {
     case OpClass::leaf: return leaf(node);
-    case OpClass::unary:
-      return node->op == Op::Bitcast ? reinterpretation(node) : same_shapes(node);
+    case OpClass::unary: return node->op == Op::Bitcast ? reinterpretation(node) : same_shapes(node);
     case OpClass::binary:
     case OpClass::ternary: return same_shapes(node);
     case OpClass::move: return movement(node);

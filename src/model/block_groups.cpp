@@ -20,17 +20,13 @@ namespace {
 // blocks, stay as they are.
 
 // [n] -> [groups, n / groups]
-Tensor split(Tensor x, int64_t groups) {
-  return with_last_axes(x, 1, {groups, x.size(-1) / groups});
-}
+Tensor split(Tensor x, int64_t groups) { return with_last_axes(x, 1, {groups, x.size(-1) / groups}); }
 
 // [a, b] -> [a * b]
 Tensor join(Tensor x) { return with_last_axes(x, 2, {x.size(-2) * x.size(-1)}); }
 
 // 0, step, 2 step ... along the first of two axes, for shifting: [n, 1].
-Tensor shifts(int64_t n, int64_t step, DType dtype) {
-  return cast(iota({n, 1}, 0) * static_cast<double>(step), dtype);
-}
+Tensor shifts(int64_t n, int64_t step, DType dtype) { return cast(iota({n, 1}, 0) * static_cast<double>(step), dtype); }
 
 // The fields of `bits` bits of every byte, lowest first. They go in front of the bytes, because in
 // all formats the fields of a byte are a run of bytes apart: [n] -> [8 / bits, n].
@@ -76,9 +72,8 @@ class Block {
     const int64_t n = layout_.interleave, bytes = field.count * size_of(field.dtype);
     if (n == 1) return slice(raw_, -1, field.offset, bytes);
     const auto& fields = packed_fields(type_, layout_.order);
-    const auto place = std::find_if(fields.begin(), fields.end(), [&](const PackedField& p) {
-      return p.field.name == field.name;
-    });
+    const auto place =
+        std::find_if(fields.begin(), fields.end(), [&](const PackedField& p) { return p.field.name == field.name; });
     const Tensor pieces = pieces_of(*place);
     const int r = pieces.rank();  // [..., groups, blocks, pieces, n, piece]
     std::vector<int> axes;
@@ -100,14 +95,13 @@ class Block {
       return with_last_axes(x, x.rank() - rank_of_blocks(), {sections * p.pieces(), n, piece});
     };
     if (p.pairs == 0) return as_pieces(bytes(p.rest_at, p.pieces() * piece));
-    const Tensor pairs =
-        with_last_axes(bytes(p.pairs_at, p.pairs * 2 * piece), 1, {1, p.pairs, 2, n * piece});
+    const Tensor pairs = with_last_axes(bytes(p.pairs_at, p.pairs * 2 * piece), 1, {1, p.pairs, 2, n * piece});
     const Tensor paired = slice(pairs, -2, p.is_second, 1);  // [sections, 1, pairs, 1, n * piece]
     if (p.pairs == p.pieces()) return as_pieces(paired);
     // Runs of as many pieces: the first one is there, the others follow each other.
     const int64_t runs = p.pieces() / p.pairs;
-    const Tensor rest = with_last_axes(bytes(p.rest_at - p.pairs * piece, p.pieces() * piece), 1,
-                                       {runs, p.pairs, 1, n * piece});
+    const Tensor rest =
+        with_last_axes(bytes(p.rest_at - p.pairs * piece, p.pieces() * piece), 1, {runs, p.pairs, 1, n * piece});
     const Tensor first = equal(iota({runs, 1, 1, 1}, 0), scalar(0, DType::I64));
     return as_pieces(where(first, paired, rest));
   }
@@ -129,14 +123,11 @@ SixBit six_bit(Tensor packed) {
   const Tensor a = slice(packed, -1, 0, 4);
   const Tensor b = slice(packed, -1, 4, 4);
   const Tensor c = slice(packed, -1, 8, 4);
-  return {concatenate(a & 63, (c & 15) | ((a >> 6) << 4)),
-          concatenate(b & 63, (c >> 4) | ((b >> 6) << 4))};
+  return {concatenate(a & 63, (c & 15) | ((a >> 6) << 4)), concatenate(b & 63, (c >> 4) | ((b >> 6) << 4))};
 }
 
 // All elements of the block share a scale; q [elements].
-Grouped one_group(const Block& b, Tensor q, int zero = 0) {
-  return {split(q, 1), b.f("d"), zero, {}};
-}
+Grouped one_group(const Block& b, Tensor q, int zero = 0) { return {split(q, 1), b.f("d"), zero, {}}; }
 
 Grouped with_steps(Grouped w, Tensor step, Tensor steps) {
   w.minimum = step * f32(steps);
@@ -155,8 +146,7 @@ Tensor two_bits_of_halves(Tensor qs) { return with_last_axes(unpack(split(qs, 2)
 // --- the table of IQ4 formats, and twice the values of FP4 (E2M1; minus zero counts as zero)
 
 Tensor iq4_value(Tensor q) {
-  return lut(q, {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113},
-             DType::I8);
+  return lut(q, {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}, DType::I8);
 }
 Tensor fp4_value_doubled(Tensor q) {
   return lut(q, {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}, DType::I8);
@@ -189,8 +179,7 @@ Grouped Q8_0(const Block& b) { return one_group(b, b["qs"]); }
 
 Grouped Q2_K(const Block& b) {
   const Tensor both = b["scales"];  // [16]: scale in the low nibble, minimum in the high one
-  return with_steps({split(two_bits_of_halves(b["qs"]), 16), b.f("d") * f32(both & 15)},
-                    b.f("dmin"), both >> 4);
+  return with_steps({split(two_bits_of_halves(b["qs"]), 16), b.f("d") * f32(both & 15)}, b.f("dmin"), both >> 4);
 }
 
 Grouped Q3_K(const Block& b) {
@@ -207,8 +196,8 @@ Grouped Q4_K(const Block& b) {
 
 Grouped Q5_K(const Block& b) {
   const auto [scales, minima] = six_bit(b["scales"]);
-  return with_steps({nibbles_of_runs(b["qs"]) | (unpack(b["qh"], 1) << 4), b.f("d") * f32(scales)},
-                    b.f("dmin"), minima);
+  return with_steps({nibbles_of_runs(b["qs"]) | (unpack(b["qh"], 1) << 4), b.f("d") * f32(scales)}, b.f("dmin"),
+                    minima);
 }
 
 Grouped Q6_K(const Block& b) {

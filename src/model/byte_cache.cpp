@@ -27,8 +27,7 @@ Tensor scatter(Tensor buffer, Tensor index, Tensor values) {
 
 ByteRows to_bytes(Tensor x) {
   const Tensor scale = place(max(maximum(x, -x), -1) * (1.0 / 127));
-  const Tensor inverse =
-      where(less(scalar(0), scale), scalar(1) / maximum(scale, scalar(1e-30)), scalar(0));
+  const Tensor inverse = where(less(scalar(0), scale), scalar(1) / maximum(scale, scalar(1e-30)), scalar(0));
   const Tensor steps = floor(x * unsqueeze(inverse, inverse.rank()) + 0.5);
   return {place(cast(steps, DType::I8)), scale};
 }
@@ -45,8 +44,7 @@ Tensor write_keys(Tensor buffer, Tensor row, int64_t column, int64_t width, Tens
   const int64_t words = q.size(1) / kWord;
   const Tensor r = unsqueeze(row, 1);  // [T, 1]
   const Tensor word = columns(words) + double(column / kWord);
-  const Tensor index =
-      (r / double(kKeyGroup) * double(width / kWord) + word) * double(kKeyGroup) + r % kKeyGroup;
+  const Tensor index = (r / double(kKeyGroup) * double(width / kWord) + word) * double(kKeyGroup) + r % kKeyGroup;
   return scatter(buffer, index, bitcast(q, DType::U8) ^ int64_t(kKeyZero));
 }
 
@@ -66,8 +64,7 @@ Tensor keys_of(Tensor buffer, int64_t width) {
 
 Tensor values_of(Tensor buffer, int64_t width) {
   const int64_t rows = buffer.size(0) / width, side = value_columns(width);
-  const Tensor blocks =
-      reshape(buffer, {rows / kValueGroup, width / side, kValueGroup / kWord, side, kWord});
+  const Tensor blocks = reshape(buffer, {rows / kValueGroup, width / side, kValueGroup / kWord, side, kWord});
   return reshape(permute(blocks, {0, 2, 4, 1, 3}), {rows, width});
 }
 

@@ -1,96 +1,38 @@
-// The forward pass of architecture deepseek2 (GLM-4.7-Flash, DeepSeek-V2-Lite): latent attention
-// and experts, as graphs.
-//
-// The pass is cut into segments: embed, one block for each layer, head. A segment is a graph over
-// slots, and each slot says what is to be bound to it. Layers of equal types and shapes give the
-// same graph (the same pointer), so they share one compiled segment, replayed with other buffers.
+// Architecture deepseek2 (GLM-4.7-Flash, DeepSeek V2 and V3, Kimi K2): latent attention; after some dense layers,
+// experts.
 #pragma once
 
-#include <string>
-#include <vector>
-
-#include "gguf/gguf.h"
-#include "graph/tensor.h"
-#include "model/hyperparameters.h"
-#include "model/layout_choice.h"
-#include "model/product.h"
+#include "model/experts.h"
+#include "model/mla.h"
 
 namespace smelt {
 
-// What a slot holds. T is ModelShape::tokens, R is ModelShape::rows.
-enum class Bound {
-  Weight,     // the bytes of tensor `name`, in the slot's layout
-  Tokens,     // i32 [T]: token ids
-  Positions,  // i32 [T]: each token's position in its sequence
-  Tables,     // i32 [T], or [1] if one_sequence: where a token's sequence begins in the page table
-  Pages,      // i32 [page_entries]: the page table; page p is rows 64 p .. 64 p + 63 of the cache
-  Cache,  // cache_type [cache_rows, kv_lora + rope], or keys as in byte_cache.h: of this layer, read and written
-  CacheValues,     // if cache_type is U8: values [cache_rows, kv_lora] as in byte_cache.h
-  CacheScales,     // f32 [cache_rows], if cache_type is U8: scales of latents
-  CacheKeyScales,  // f32 [cache_rows], if cache_type is U8: scales of keys
-  RopeCos,         // f32 [context, rope / 2]
-  RopeSin,         // the same
-  HiddenIn,        // f32 [T, hidden]
-  HiddenOut,       // f32 [T, hidden]: written; another buffer than HiddenIn
-  Rows,            // i32 [R]: the tokens (indices into T) whose logits are wanted
-  Logits,          // f32 [R, vocabulary]: written
+struct Deepseek2Parameters {
+  Hyperparameters common = {};
+  MlaParameters attention = {};
+  int64_t dense_layers = 0;  // the first ones have one feed-forward network, the others experts
+  int64_t dense_width = 0;   // its inner width
+  ExpertParameters experts = {};
 };
 
-struct SlotBinding {
-  Bound kind;
-  std::string name;          // of a Weight: the GGUF tensor, without "blk.N." in a block
-  double share_of_read = 1;  // of a Weight: the part of its bytes that one token reads
-  WeightLayout layout = {};  // of a Weight: how its bytes must lie
-  std::string role = {};     // of a Weight: role_of(); empty: its layout is no choice
-  std::string line =
-      {};  // of a Weight: where the model multiplies with it, "deepseek2_attention.cpp:68"
+Result<Deepseek2Parameters> read_deepseek2(const GgufFile& file, const std::string& architecture);
+
+class Deepseek2 final : public Model {
+ public:
+  explicit Deepseek2(Deepseek2Parameters parameters) : p_(std::move(parameters)) {}
+
+  const Deepseek2Parameters& parameters() const { return p_; }
+
+  const Hyperparameters& numbers() const override { return p_.common; }
+  bool has_experts(int64_t layer) const override { return layer >= p_.dense_layers; }
+  std::vector<TensorShape> layer_tensors(int64_t layer) const override;
+  std::vector<PositionTable> position_tables() const override { return rope_tables(p_.attention.rope); }
+  std::vector<CachePart> cache_parts(DType type) const override { return mla_cache(p_.attention, type); }
+  Segment block(const GgufFile& file, const ModelShape& shape, int64_t layer) const override;
+  void write_keys(KeyWriter& out) const override;
+
+ private:
+  Deepseek2Parameters p_;
 };
-
-struct Segment {
-  Ref root;                        // a Sink
-  std::vector<SlotBinding> slots;  // slots[i] is what slot i of root is bound to
-};
-
-constexpr int64_t kPageSize = 64;    // positions in a page of the cache
-constexpr int64_t kChunkSize = 256;  // attention reads the cache in chunks of this many positions
-
-// The sizes that a plan is made for.
-//
-// Each token has a position and (through Tables) a sequence; tokens later in T see the cache rows
-// of earlier ones.
-// - Attention reads positions 0 .. 256 * chunks - 1 and masks those above the token's own. So the
-//   page table names a valid page for each of them (any, where the sequence is shorter), and pages
-//   hold finite numbers: zero one when it is handed out.
-// - Padding tokens, which fill up T, take positions in an extra page at the end of the table that
-//   leads to scratch rows; `context` counts these positions in. Their results are finite and meant
-//   for nobody.
-struct ModelShape {
-  Dim tokens = 1;            // T: 1 (decode), or a variable times 8 (prefill)
-  Dim chunks = 1;            // a variable: ceil((greatest position + 1) / 256), padding left out
-  Dim rows = 1;              // R
-  bool one_sequence = true;  // all tokens are of one sequence, so they share one list of cache rows
-  int64_t context = 0;       // rows of the rope tables; every position is below
-  int64_t cache_rows = 0;    // pages * 64
-  int64_t page_entries = 0;  // entries of the page table
-  // F32, F16, or U8: bytes, see byte_cache.h, with a scale for the latent of a row and one for its key.
-  DType cache_type = DType::F32;
-  // Rows of quantised matrices in a group, see WeightLayout; 1: the file's bytes, whatever `layouts` say.
-  int interleave = 1;
-  LayoutChoice layouts = {};  // of weights that are not to lie in such groups
-  // Products multiply weights with activations of 8 bits, see quantise_activations().
-  bool quantise = false;
-  // Each head computes its keys and values from the latents, in place of the absorbed form.
-  bool expand_attention = false;
-};
-
-Segment embed_segment(const GgufFile& file, const Hyperparameters& model, const ModelShape& shape);
-Segment block_segment(const GgufFile& file, const Hyperparameters& model, const ModelShape& shape,
-                      int64_t layer);
-Segment head_segment(const GgufFile& file, const Hyperparameters& model, const ModelShape& shape);
-
-// Multiply-adds per layer and head for `tokens` queries over `keys` positions. The absorbed form
-// works in the latent space; the expanded one pays for each key once and is cheaper per pair, so it
-// wins for long chunks of tokens.
-bool expanding_is_cheaper(const Hyperparameters& model, int64_t tokens, int64_t keys);
 
 }  // namespace smelt

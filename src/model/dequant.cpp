@@ -41,9 +41,7 @@ int piece_bytes(const BlockField& field) {
   return bytes % 4 == 0 ? 4 : bytes % 2 == 0 ? 2 : 1;
 }
 
-bool can_interleave(GgufType type, int64_t rows, int interleave) {
-  return !is_plain(type) && rows % interleave == 0;
-}
+bool can_interleave(GgufType type, int64_t rows, int interleave) { return !is_plain(type) && rows % interleave == 0; }
 
 namespace {
 
@@ -59,15 +57,13 @@ std::vector<Run> runs_of(GgufType type, WeightLayout layout) {
   for (const PackedField& p : packed_fields(type, layout.order)) {
     const int piece = piece_bytes(p.field), pieces = p.pieces();
     for (int s = 0; s < p.sections; ++s) {
-      const int64_t from = p.field.offset + int64_t{s} * pieces * piece,
-                    to = p.begin + int64_t{s} * p.stride;
+      const int64_t from = p.field.offset + int64_t{s} * pieces * piece, to = p.begin + int64_t{s} * p.stride;
       if (p.pairs > 0)
-        runs.push_back({piece, p.pairs, from,
-                        (to + p.pairs_at + (p.is_second ? piece : 0)) * interleave,
-                        2 * piece * interleave});
+        runs.push_back(
+            {piece, p.pairs, from, (to + p.pairs_at + (p.is_second ? piece : 0)) * interleave, 2 * piece * interleave});
       if (p.pairs < pieces)
-        runs.push_back({piece, pieces - p.pairs, from + p.pairs * piece,
-                        (to + p.rest_at) * interleave, piece * interleave});
+        runs.push_back(
+            {piece, pieces - p.pairs, from + p.pairs * piece, (to + p.rest_at) * interleave, piece * interleave});
     }
   }
   return runs;
@@ -75,21 +71,19 @@ std::vector<Run> runs_of(GgufType type, WeightLayout layout) {
 
 }  // namespace
 
-void interleave_rows(GgufType type, WeightLayout layout, int64_t rows, int64_t blocks,
-                     const std::byte* from, std::byte* to) {
+void interleave_rows(GgufType type, WeightLayout layout, int64_t rows, int64_t blocks, const std::byte* from,
+                     std::byte* to) {
   const int interleave = layout.interleave;
   const std::vector<Run> runs = runs_of(type, layout);
-  const auto block_bytes = static_cast<int64_t>(info_of(type).bytes),
-             row_bytes = blocks * block_bytes;
+  const auto block_bytes = static_cast<int64_t>(info_of(type).bytes), row_bytes = blocks * block_bytes;
   for (int64_t group = 0; group < rows; group += interleave, from += interleave * row_bytes)
     for (int64_t b = 0; b < blocks; ++b, to += interleave * block_bytes)
       for (const Run& run : runs)
-        interleave_words(run.piece, from + b * block_bytes + run.from, row_bytes, interleave,
-                         run.words, to + run.to, run.to_stride);
+        interleave_words(run.piece, from + b * block_bytes + run.from, row_bytes, interleave, run.words, to + run.to,
+                         run.to_stride);
 }
 
-Tensor raw_weight(int slot, GgufType type, std::vector<Dim> rows, int64_t k, std::string name,
-                  WeightLayout layout) {
+Tensor raw_weight(int slot, GgufType type, std::vector<Dim> rows, int64_t k, std::string name, WeightLayout layout) {
   const GgufTypeInfo& info = info_of(type);
   ENSURE(k > 0 && k % info.elements == 0, name + ": rows are not whole blocks");
   std::vector<Dim> shape = std::move(rows);
@@ -99,8 +93,7 @@ Tensor raw_weight(int slot, GgufType type, std::vector<Dim> rows, int64_t k, std
     shape.back() = Dim(n / layout.interleave);
   }
   shape.push_back(k / info.elements);
-  if (is_plain(type))
-    return param(slot, block_fields(type)[0].dtype, std::move(shape), std::move(name));
+  if (is_plain(type)) return param(slot, block_fields(type)[0].dtype, std::move(shape), std::move(name));
   shape.push_back(static_cast<int64_t>(info.bytes) * layout.interleave);
   return param(slot, DType::U8, std::move(shape), std::move(name));
 }
@@ -116,10 +109,8 @@ Tensor dequantize(Tensor raw, GgufType type, WeightLayout layout) {
   return with_last_axes(values, 3, {values.size(-3) * values.size(-2) * values.size(-1)});
 }
 
-Tensor weight(int slot, GgufType type, std::vector<Dim> rows, int64_t k, std::string name,
-              WeightLayout layout) {
-  return dequantize(raw_weight(slot, type, std::move(rows), k, std::move(name), layout), type,
-                    layout);
+Tensor weight(int slot, GgufType type, std::vector<Dim> rows, int64_t k, std::string name, WeightLayout layout) {
+  return dequantize(raw_weight(slot, type, std::move(rows), k, std::move(name), layout), type, layout);
 }
 
 }  // namespace smelt

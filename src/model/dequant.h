@@ -50,8 +50,8 @@ int piece_bytes(const BlockField& field);
 bool can_interleave(GgufType type, int64_t rows, int interleave);
 
 // Rewrites `rows` x `blocks` blocks from the file's layout to a packed one. `to` and `from` do not overlap.
-void interleave_rows(GgufType type, WeightLayout layout, int64_t rows, int64_t blocks,
-                     const std::byte* from, std::byte* to);
+void interleave_rows(GgufType type, WeightLayout layout, int64_t rows, int64_t blocks, const std::byte* from,
+                     std::byte* to);
 
 // The bytes of a weight as they lie in memory: in the file's layout u8 [rows..., k / elements, block bytes], or
 // [rows..., k] of the dtype of a plain type; interleaved u8 [rows... / n, k / elements, n * block bytes].
@@ -63,7 +63,6 @@ Tensor raw_weight(int slot, GgufType type, std::vector<Dim> rows, int64_t k, std
 Tensor dequantize(Tensor raw, GgufType type, WeightLayout layout = {});
 
 // dequantize(raw_weight(...)): f32 [rows..., k].
-Tensor weight(int slot, GgufType type, std::vector<Dim> rows, int64_t k, std::string name,
-              WeightLayout layout = {});
+Tensor weight(int slot, GgufType type, std::vector<Dim> rows, int64_t k, std::string name, WeightLayout layout = {});
 
 }  // namespace smelt

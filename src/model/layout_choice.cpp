@@ -32,8 +32,7 @@ std::optional<WeightLayout> parse_layout(std::string_view text) {
   const char* end = text.data() + text.size();
   const auto [p, error] = std::from_chars(text.data(), end, layout.interleave);
   const bool is_number = error == std::errc() && p == end;
-  return is_number && layout.is_packed() && layout.interleave <= kMostRows ? std::optional(layout)
-                                                                           : std::nullopt;
+  return is_number && layout.is_packed() && layout.interleave <= kMostRows ? std::optional(layout) : std::nullopt;
 }
 
 std::string role_of(const TensorShape& shape, GgufType type, bool quantise) {
@@ -55,8 +54,7 @@ std::vector<WeightLayout> layouts_to_try(GgufType type, int64_t rows, int lanes)
   std::vector<WeightLayout> list = {default_layout(type, rows, lanes)};
   if (is_plain(type)) return list;
   const auto add = [&](WeightLayout layout) {
-    if (fits(layout, type, rows) && std::find(list.begin(), list.end(), layout) == list.end())
-      list.push_back(layout);
+    if (fits(layout, type, rows) && std::find(list.begin(), list.end(), layout) == list.end()) list.push_back(layout);
   };
   add({.interleave = 2 * lanes});
   if (lanes > 1) add({.interleave = lanes / 2});

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "model/dequant.h"
-#include "model/hyperparameters.h"
+#include "model/tensor_shape.h"
 
 namespace smelt {
 

@@ -14,8 +14,7 @@ struct UseOrder {
   Names once;        // what is needed from the first element on
   int sections = 1;  // then, for each of so many equal parts of the elements:
   Names each;        // the scales of the part,
-  Names
-      together;  // and fields whose words alternate: the low bits of elements, the high bits of more elements
+  Names together;    // and fields whose words alternate: the low bits of elements, the high bits of more elements
 };
 
 UseOrder in_order_of_file(GgufType type) {
@@ -57,8 +56,7 @@ class Places {
  private:
   const BlockField& field(std::string_view name) const {
     const auto& fields = block_fields(type_);
-    const auto it = std::find_if(fields.begin(), fields.end(),
-                                 [&](const BlockField& f) { return f.name == name; });
+    const auto it = std::find_if(fields.begin(), fields.end(), [&](const BlockField& f) { return f.name == name; });
     ENSURE(it != fields.end(), "no such field in " + std::string(name_of(type_)));
     return *it;
   }
@@ -72,8 +70,7 @@ class Places {
   void add_pair(const BlockField& more, const BlockField& fewer) {
     PackedField a{.field = more, .sections = sections_, .pairs_at = used_}, b = a;
     b.field = fewer, b.is_second = true;
-    ENSURE(a.pieces() % b.pieces() == 0 && piece_bytes(more) == piece_bytes(fewer),
-           "fields that do not go together");
+    ENSURE(a.pieces() % b.pieces() == 0 && piece_bytes(more) == piece_bytes(fewer), "fields that do not go together");
     a.pairs = b.pairs = b.pieces();
     a.rest_at = used_ + 2 * b.bytes() / sections_;
     used_ += (a.bytes() + b.bytes()) / sections_;

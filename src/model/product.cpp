@@ -24,8 +24,7 @@ Activations quantise_activations(Tensor x) {
   const Tensor blocks = with_last_axes(x, 1, {k / n, n});
   const Tensor greatest = max(maximum(blocks, -blocks), -1);
   const Tensor scale = place(greatest * (1.0 / 127));
-  const Tensor inverse =
-      where(less(scalar(0), scale), scalar(1) / maximum(scale, scalar(1e-30)), scalar(0));
+  const Tensor inverse = where(less(scalar(0), scale), scalar(1) / maximum(scale, scalar(1e-30)), scalar(0));
   const Tensor q = place(cast(floor(blocks * per_group(inverse) + 0.5), DType::I8));
   return {x, with_last_axes(q, 2, {k}), scale};
 }
@@ -46,11 +45,8 @@ struct GroupSums {
   Tensor scale;  // f32, the same shape; none: the values themselves
 };
 
-GroupSums in_groups(const Activations& x, bool integer, int64_t blocks, int64_t groups,
-                    int64_t elements) {
-  const auto grouped = [&](Tensor v) {
-    return with_last_axes(v, 1, {1, blocks, groups, elements});
-  };
+GroupSums in_groups(const Activations& x, bool integer, int64_t blocks, int64_t groups, int64_t elements) {
+  const auto grouped = [&](Tensor v) { return with_last_axes(v, 1, {1, blocks, groups, elements}); };
   const Tensor in = grouped(integer ? cast(x.q, DType::I32) : x.x);
   GroupSums g{in, sum(in, -1), {}};
   if (!integer) return g;
@@ -100,15 +96,13 @@ Tensor for_activations(Tensor x, int64_t blocks, int64_t n) {
 //                                      - step[n] * sum over g of steps[n, g] * sum(x[g]))
 Tensor product(const Activations& x, Tensor raw, GgufType type, WeightLayout layout) {
   Grouped w = groups_of(raw, type, layout);
-  if (is_plain(type))
-    return sum(unsqueeze(x.x, x.x.rank() - 1) * with_last_axes(w.q, 2, {w.q.size(-1)}), -1);
+  if (is_plain(type)) return sum(unsqueeze(x.x, x.x.rank() - 1) * with_last_axes(w.q, 2, {w.q.size(-1)}), -1);
   const int64_t blocks = w.q.size(-3), groups = w.q.size(-2), elements = w.q.size(-1);
   const int64_t together = activation_block(blocks * groups * elements);
   const bool integer = x.q.ref() && together % elements == 0;
   if (integer) w = with_unsigned(w);
   const GroupSums g = in_groups(x, integer, blocks, groups, elements);
-  Tensor dot =
-      sum(cast(w.q, integer ? DType::I32 : DType::F32) * g.in, -1);  // [..., rows, blocks, groups]
+  Tensor dot = sum(cast(w.q, integer ? DType::I32 : DType::F32) * g.in, -1);  // [..., rows, blocks, groups]
   if (integer && w.steps.ref() && together / elements % kDigits == 0) {
     const int64_t n = together / elements, all = blocks * groups / n;
     const Tensor scaled = sum(with_last_axes(w.scale * f32(dot), 2, {all, n}), -1),

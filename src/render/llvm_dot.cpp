@@ -8,22 +8,18 @@
 namespace smelt {
 namespace {
 
-std::string vector_of(int count, int bits) {
-  return "<" + std::to_string(count) + " x i" + std::to_string(bits) + ">";
-}
+std::string vector_of(int count, int bits) { return "<" + std::to_string(count) + " x i" + std::to_string(bits) + ">"; }
 
 std::string splat(int count, int bits, int64_t value) {
   std::string text = "<";
-  for (int i = 0; i < count; ++i)
-    text += (i ? ", i" : "i") + std::to_string(bits) + " " + std::to_string(value);
+  for (int i = 0; i < count; ++i) text += (i ? ", i" : "i") + std::to_string(bits) + " " + std::to_string(value);
   return text + ">";
 }
 
 // Registers of `bytes` bytes, given and returned by the names of <bytes / 4 x i32> values.
 class DotWriter {
  public:
-  DotWriter(LlvmWriter& out, int bytes, int64_t greatest)
-      : out_(out), bytes_(bytes), greatest_(greatest) {}
+  DotWriter(LlvmWriter& out, int bytes, int64_t greatest) : out_(out), bytes_(bytes), greatest_(greatest) {}
 
   std::string vnni(const std::string& sum, const std::string& x, const std::string& y) {
     return call("@llvm.x86.avx512.vpdpbusd." + std::to_string(8 * bytes_), words(),
@@ -48,8 +44,7 @@ class DotWriter {
   std::string sdot(const std::string& sum, const std::string& x, const std::string& y) {
     const std::string other = as_bytes(y);
     if (greatest_ < 128) return neon("sdot", sum, as_bytes(x), other);
-    const std::string flipped =
-        out_.emit("xor " + words() + " " + x + ", " + splat(bytes_ / 4, 32, -2139062144));
+    const std::string flipped = out_.emit("xor " + words() + " " + x + ", " + splat(bytes_ / 4, 32, -2139062144));
     const std::string near = neon("sdot", sum, as_bytes(flipped), other);
     const std::string total = neon("sdot", splat(bytes_ / 4, 32, 0), splat(bytes_, 8, 1), other);
     return add(near, out_.emit("shl " + words() + " " + total + ", " + splat(bytes_ / 4, 32, 7)));
@@ -64,8 +59,7 @@ class DotWriter {
   std::string halves() const { return vector_of(bytes_ / 2, 16); }
   std::string chars() const { return vector_of(bytes_, 8); }
 
-  std::string call(const std::string& function, const std::string& type,
-                   const std::vector<Typed>& operands) {
+  std::string call(const std::string& function, const std::string& type, const std::vector<Typed>& operands) {
     std::string types, values;
     for (const Typed& o : operands) {
       types += (types.empty() ? "" : ", ") + o.type;
@@ -75,9 +69,7 @@ class DotWriter {
     return out_.emit("call " + type + " " + function + "(" + values + ")");
   }
 
-  std::string as_bytes(const std::string& x) {
-    return out_.emit("bitcast " + words() + " " + x + " to " + chars());
-  }
+  std::string as_bytes(const std::string& x) { return out_.emit("bitcast " + words() + " " + x + " to " + chars()); }
   std::string add(const std::string& x, const std::string& y) {
     return out_.emit("add " + words() + " " + x + ", " + y);
   }
@@ -99,10 +91,8 @@ class DotWriter {
                                           : "@llvm.x86.sse2.pmadd.wd";
     return call(function, words(), {{halves(), x}, {halves(), splat(bytes_ / 2, 16, factor)}});
   }
-  std::string neon(const std::string& name, const std::string& sum, const std::string& x,
-                   const std::string& y) {
-    return call("@llvm.aarch64.neon." + name + ".v4i32.v16i8", words(),
-                {{words(), sum}, {chars(), x}, {chars(), y}});
+  std::string neon(const std::string& name, const std::string& sum, const std::string& x, const std::string& y) {
+    return call("@llvm.aarch64.neon." + name + ".v4i32.v16i8", words(), {{words(), sum}, {chars(), x}, {chars(), y}});
   }
 
   LlvmWriter& out_;
@@ -115,16 +105,14 @@ std::string lanes_of(LlvmWriter& out, const IrValue& x, int begin, int count) {
   std::vector<int> mask;
   for (int i = 0; i < count; ++i) mask.push_back(begin + i);
   const std::string type = ir_type(x.dtype, x.lanes);
-  return out.emit("shufflevector " + type + " " + x.text + ", " + type + " poison, " +
-                  shuffle_mask(mask));
+  return out.emit("shufflevector " + type + " " + x.text + ", " + type + " poison, " + shuffle_mask(mask));
 }
 
 std::string join(LlvmWriter& out, const std::string& x, const std::string& y, int lanes) {
   std::vector<int> mask;
   for (int i = 0; i < 2 * lanes; ++i) mask.push_back(i);
   const std::string type = vector_of(lanes, 32);
-  return out.emit("shufflevector " + type + " " + x + ", " + type + " " + y + ", " +
-                  shuffle_mask(mask));
+  return out.emit("shufflevector " + type + " " + x + ", " + type + " " + y + ", " + shuffle_mask(mask));
 }
 
 // One vector of all parts, each of `width` lanes. One part that is left over pairs with itself, which adds lanes at
@@ -144,8 +132,7 @@ IrValue joined(LlvmWriter& out, std::vector<std::string> parts, int width, int l
 IrValue plain(LlvmWriter& out, const IrValue& sum, const IrValue& x, const IrValue& y) {
   const std::string type = ir_type(DType::I32, sum.lanes);
   const auto with = [&](const char* op, const std::string& value, int64_t by) {
-    return out.emit(std::string(op) + " " + type + " " + value + ", " +
-                    ir_int(by, DType::I32, sum.lanes).text);
+    return out.emit(std::string(op) + " " + type + " " + value + ", " + ir_int(by, DType::I32, sum.lanes).text);
   };
   std::string total = sum.text;
   for (int byte = 0; byte < 4; ++byte) {
@@ -157,13 +144,20 @@ IrValue plain(LlvmWriter& out, const IrValue& sum, const IrValue& x, const IrVal
   return {.text = total, .dtype = DType::I32, .lanes = sum.lanes};
 }
 
-std::string dot_of_register(DotWriter& writer, ByteDot dot, const std::string& sum,
-                            const std::string& x, const std::string& y) {
+IrValue dp4a(LlvmWriter& out, const IrValue& sum, const IrValue& x, const IrValue& y) {
+  return out.emit(DType::I32, 1,
+                  "call i32 asm \"dp4a.u32.s32 $0, $1, $2, $3;\", \"=r,r,r,r\"(i32 " + x.text + ", i32 " + y.text +
+                      ", i32 " + sum.text + ")");
+}
+
+std::string dot_of_register(DotWriter& writer, ByteDot dot, const std::string& sum, const std::string& x,
+                            const std::string& y) {
   switch (dot) {
     case ByteDot::Vnni: return writer.vnni(sum, x, y);
     case ByteDot::Madd: return writer.madd(sum, x, y);
     case ByteDot::NeonI8mm: return writer.usdot(sum, x, y);
     case ByteDot::NeonDot: return writer.sdot(sum, x, y);
+    case ByteDot::Dp4a:  // of other machines than those of this text
     case ByteDot::Plain: break;
   }
   ENSURE(false, "no register form of a plain dot");
@@ -171,18 +165,18 @@ std::string dot_of_register(DotWriter& writer, ByteDot dot, const std::string& s
 
 }  // namespace
 
-IrValue render_dot4(LlvmWriter& out, const IrValue& sum, const IrValue& x, const IrValue& y,
-                    int64_t greatest, const LlvmOptions& options) {
-  int bytes = options.dot_bytes;
+IrValue render_dot4(LlvmWriter& out, const IrValue& sum, const IrValue& x, const IrValue& y, int64_t greatest,
+                    const Machine& machine) {
+  if (machine.byte_dot == ByteDot::Dp4a && sum.lanes == 1) return dp4a(out, sum, x, y);
+  int bytes = static_cast<int>(machine.byte_dot_bytes);
   while (bytes >= 16 && 4 * sum.lanes % bytes != 0) bytes /= 2;
-  if (options.dot == ByteDot::Plain || bytes < 16) return plain(out, sum, x, y);
+  if (machine.byte_dot == ByteDot::Plain || bytes < 16) return plain(out, sum, x, y);
   DotWriter writer(out, bytes, greatest > 0 ? greatest : 255);
   const int lanes = bytes / 4;
   std::vector<std::string> parts;
   for (int begin = 0; begin < sum.lanes; begin += lanes)
-    parts.push_back(dot_of_register(writer, options.dot, lanes_of(out, sum, begin, lanes),
-                                    lanes_of(out, x, begin, lanes),
-                                    lanes_of(out, y, begin, lanes)));
+    parts.push_back(dot_of_register(writer, machine.byte_dot, lanes_of(out, sum, begin, lanes),
+                                    lanes_of(out, x, begin, lanes), lanes_of(out, y, begin, lanes)));
   return joined(out, std::move(parts), lanes, sum.lanes);
 }
 

@@ -10,7 +10,7 @@ namespace smelt {
 
 // sum + the sum of the four unsigned bytes of each word of x times the signed bytes of y; no byte of x is above
 // `greatest` (0: not known). All three have the same lanes.
-IrValue render_dot4(LlvmWriter& out, const IrValue& sum, const IrValue& x, const IrValue& y,
-                    int64_t greatest, const LlvmOptions& options);
+IrValue render_dot4(LlvmWriter& out, const IrValue& sum, const IrValue& x, const IrValue& y, int64_t greatest,
+                    const Machine& machine);
 
 }  // namespace smelt

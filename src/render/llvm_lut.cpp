@@ -15,13 +15,12 @@ struct ByteShuffle {
   std::string function;
 };
 
-std::optional<ByteShuffle> byte_shuffle(int lanes, const LlvmOptions& options) {
+std::optional<ByteShuffle> byte_shuffle(int lanes, const Machine& machine) {
   if (lanes == 1) return std::nullopt;
-  if (options.neon) return ByteShuffle{16, "@llvm.aarch64.neon.tbl1.v16i8"};
-  if (options.pshufb_bytes < 16) return std::nullopt;
-  if (lanes > 32 && options.pshufb_bytes >= 64)
-    return ByteShuffle{64, "@llvm.x86.avx512.pshuf.b.512"};
-  if (lanes > 16 && options.pshufb_bytes >= 32) return ByteShuffle{32, "@llvm.x86.avx2.pshuf.b"};
+  if (machine.isa == Isa::Arm) return ByteShuffle{16, "@llvm.aarch64.neon.tbl1.v16i8"};
+  if (machine.shuffle_bytes < 16) return std::nullopt;
+  if (lanes > 32 && machine.shuffle_bytes >= 64) return ByteShuffle{64, "@llvm.x86.avx512.pshuf.b.512"};
+  if (lanes > 16 && machine.shuffle_bytes >= 32) return ByteShuffle{32, "@llvm.x86.avx2.pshuf.b"};
   return ByteShuffle{16, "@llvm.x86.ssse3.pshuf.b.128"};
 }
 
@@ -50,8 +49,7 @@ std::string slice(LlvmWriter& out, const std::string& x, int lanes, int begin, i
   std::vector<int> mask;
   for (int i = 0; i < count; ++i) mask.push_back(std::min(begin + i, lanes - 1));
   std::string type = ir_type(DType::I8, lanes);
-  return out.emit("shufflevector " + type + " " + x + ", " + type + " poison, " +
-                  shuffle_mask(mask));
+  return out.emit("shufflevector " + type + " " + x + ", " + type + " poison, " + shuffle_mask(mask));
 }
 
 // Joins two vectors of equal width.
@@ -59,20 +57,18 @@ std::string join(LlvmWriter& out, const std::string& x, const std::string& y, in
   std::vector<int> mask;
   for (int i = 0; i < 2 * lanes; ++i) mask.push_back(i);
   std::string type = ir_type(DType::I8, lanes);
-  return out.emit("shufflevector " + type + " " + x + ", " + type + " " + y + ", " +
-                  shuffle_mask(mask));
+  return out.emit("shufflevector " + type + " " + x + ", " + type + " " + y + ", " + shuffle_mask(mask));
 }
 
-IrValue shuffled(LlvmWriter& out, std::span<const int64_t> table, const IrValue& index,
-                 const ByteShuffle& shuffle) {
+IrValue shuffled(LlvmWriter& out, std::span<const int64_t> table, const IrValue& index, const ByteShuffle& shuffle) {
   std::string type = ir_type(DType::I8, shuffle.bytes);
   out.declare("declare " + type + " " + shuffle.function + "(" + type + ", " + type + ")");
   std::string entries = register_of_table(table, shuffle.bytes);
   std::vector<std::string> parts;
   for (int begin = 0; begin < index.lanes; begin += shuffle.bytes) {
     std::string part = slice(out, index.text, index.lanes, begin, shuffle.bytes);
-    parts.push_back(out.emit("call " + type + " " + shuffle.function + "(" + type + " " + entries +
-                             ", " + type + " " + part + ")"));
+    parts.push_back(out.emit("call " + type + " " + shuffle.function + "(" + type + " " + entries + ", " + type + " " +
+                             part + ")"));
   }
   int lanes = shuffle.bytes;
   for (; parts.size() > 1; lanes *= 2) {
@@ -81,75 +77,64 @@ IrValue shuffled(LlvmWriter& out, std::span<const int64_t> table, const IrValue&
       joined.push_back(join(out, parts[i], parts[std::min(i + 1, parts.size() - 1)], lanes));
     parts = std::move(joined);
   }
-  return {.text = slice(out, parts[0], lanes, 0, index.lanes),
-          .dtype = DType::I8,
-          .lanes = index.lanes};
+  return {.text = slice(out, parts[0], lanes, 0, index.lanes), .dtype = DType::I8, .lanes = index.lanes};
 }
 
 std::string table_literal(std::span<const int64_t> table, DType dtype) {
   std::string element = ir_memory_type(dtype, 1);
   std::string text = "[" + std::to_string(table.size()) + " x " + element + "] [";
   for (size_t i = 0; i < table.size(); ++i) {
-    IrValue entry =
-        is_float(dtype) ? ir_float(static_cast<double>(table[i]), dtype) : ir_int(table[i], dtype);
+    IrValue entry = is_float(dtype) ? ir_float(static_cast<double>(table[i]), dtype) : ir_int(table[i], dtype);
     text += (i ? ", " : "") + element + " " + entry.text;
   }
   return text + "]";
 }
 
-std::string load_entry(LlvmWriter& out, const std::string& table, const std::string& index,
-                       DType dtype) {
+std::string load_entry(LlvmWriter& out, const std::string& table, const std::string& index, DType dtype) {
   std::string element = ir_memory_type(dtype, 1);
-  std::string address =
-      out.emit("getelementptr inbounds " + element + ", ptr " + table + ", i64 " + index);
-  return out.emit("load " + element + ", ptr " + address + ", align " +
-                  std::to_string(size_of(dtype)));
+  std::string address = out.emit("getelementptr inbounds " + element + ", ptr " + table + ", i64 " + index);
+  return out.emit("load " + element + ", ptr " + address + ", align " + std::to_string(size_of(dtype)));
 }
 
 IrValue loaded(LlvmWriter& out, std::span<const int64_t> table, const IrValue& index, DType dtype,
-               const LlvmOptions& options) {
+               const Machine& machine) {
   std::string name = out.constant_array(table_literal(table, dtype));
-  IrValue wide = render_cast(out, index, DType::I64, options);
-  if (index.lanes == 1)
-    return {.text = load_entry(out, name, wide.text, dtype), .dtype = dtype, .lanes = 1};
+  IrValue wide = render_cast(out, index, DType::I64, machine);
+  if (index.lanes == 1) return {.text = load_entry(out, name, wide.text, dtype), .dtype = dtype, .lanes = 1};
   std::string type = ir_type(dtype, index.lanes), result = "poison";
   for (int lane = 0; lane < index.lanes; ++lane) {
     std::string position = ", i64 " + std::to_string(lane);
-    std::string at =
-        out.emit("extractelement " + ir_type(DType::I64, index.lanes) + " " + wide.text + position);
+    std::string at = out.emit("extractelement " + ir_type(DType::I64, index.lanes) + " " + wide.text + position);
     std::string entry = load_entry(out, name, at, dtype);
-    result = out.emit("insertelement " + type + " " + result + ", " + ir_type(dtype, 1) + " " +
-                      entry + position);
+    result = out.emit("insertelement " + type + " " + result + ", " + ir_type(dtype, 1) + " " + entry + position);
   }
   return {.text = result, .dtype = dtype, .lanes = index.lanes};
 }
 
 }  // namespace
 
-IrValue render_lut(LlvmWriter& out, std::span<const int64_t> table, const IrValue& index,
-                   DType dtype, const LlvmOptions& options) {
+IrValue render_lut(LlvmWriter& out, std::span<const int64_t> table, const IrValue& index, DType dtype,
+                   const Machine& machine) {
   ENSURE(dtype != DType::Bool, "a table of bool");
-  std::optional<ByteShuffle> shuffle = byte_shuffle(index.lanes, options);
+  std::optional<ByteShuffle> shuffle = byte_shuffle(index.lanes, machine);
   std::optional<DType> byte = byte_dtype(table);
   if (shuffle && byte) {
-    IrValue entry = shuffled(out, table, render_cast(out, index, DType::U8, options), *shuffle);
+    IrValue entry = shuffled(out, table, render_cast(out, index, DType::U8, machine), *shuffle);
     entry.dtype = *byte;
-    return render_cast(out, entry, dtype, options);
+    return render_cast(out, entry, dtype, machine);
   }
-  return loaded(out, table, index, dtype, options);
+  return loaded(out, table, index, dtype, machine);
 }
 
-IrValue render_lut4(LlvmWriter& out, std::span<const int64_t> table, const IrValue& x,
-                    const LlvmOptions& options) {
+IrValue render_lut4(LlvmWriter& out, std::span<const int64_t> table, const IrValue& x, const Machine& machine) {
   const int bytes = 4 * x.lanes;
-  const IrValue index{.text = out.emit("bitcast " + ir_type(x.dtype, x.lanes) + " " + x.text +
-                                       " to " + ir_type(DType::U8, bytes)),
-                      .dtype = DType::U8,
-                      .lanes = bytes};
-  const IrValue entries = render_lut(out, table, index, DType::U8, options);
+  const IrValue index{
+      .text = out.emit("bitcast " + ir_type(x.dtype, x.lanes) + " " + x.text + " to " + ir_type(DType::U8, bytes)),
+      .dtype = DType::U8,
+      .lanes = bytes};
+  const IrValue entries = render_lut(out, table, index, DType::U8, machine);
   return out.emit(DType::U32, x.lanes,
-                  "bitcast " + ir_type(DType::U8, bytes) + " " + entries.text + " to " +
-                      ir_type(DType::U32, x.lanes));
+                  "bitcast " + ir_type(DType::U8, bytes) + " " + entries.text + " to " + ir_type(DType::U32, x.lanes));
 }
 
 }  // namespace smelt

@@ -12,18 +12,21 @@ namespace {
 // call may make instructions.
 class Formula {
  public:
-  Formula(LlvmWriter& out, int lanes) : out_(out), lanes_(lanes) {}
+  Formula(LlvmWriter& out, int lanes, bool fma = false) : out_(out), lanes_(lanes), fma_(fma) {}
 
   IrValue f(double value) const { return ir_float(value, DType::F32, lanes_); }
   IrValue i(int64_t value) const { return ir_int(value, DType::I32, lanes_); }
 
   IrValue op(const std::string& name, const IrValue& x, const IrValue& y) {
-    return out_.emit(x.dtype, lanes_,
-                     name + " " + ir_type(x.dtype, lanes_) + " " + x.text + ", " + y.text);
+    return out_.emit(x.dtype, lanes_, name + " " + ir_type(x.dtype, lanes_) + " " + x.text + ", " + y.text);
   }
   IrValue add(const IrValue& x, const IrValue& y) { return op(name("add", x), x, y); }
   IrValue sub(const IrValue& x, const IrValue& y) { return op(name("sub", x), x, y); }
   IrValue mul(const IrValue& x, const IrValue& y) { return op(name("mul", x), x, y); }
+  // x * y + z
+  IrValue mul_add(const IrValue& x, const IrValue& y, const IrValue& z) {
+    return fma_ ? render_fma(out_, x, y, z) : add(mul(x, y), z);
+  }
   IrValue bit_and(const IrValue& x, int64_t y) { return op("and", x, i(y)); }
   IrValue shl(const IrValue& x, int y) { return op("shl", x, i(y)); }
   IrValue shr(const IrValue& x, int y) { return op("lshr", x, i(y)); }
@@ -36,48 +39,55 @@ class Formula {
   IrValue select(const IrValue& condition, const IrValue& x, const IrValue& y) {
     std::string type = ir_type(x.dtype, lanes_);
     return out_.emit(x.dtype, lanes_,
-                     "select " + ir_type(DType::Bool, lanes_) + " " + condition.text + ", " + type +
-                         " " + x.text + ", " + type + " " + y.text);
+                     "select " + ir_type(DType::Bool, lanes_) + " " + condition.text + ", " + type + " " + x.text +
+                         ", " + type + " " + y.text);
   }
   IrValue convert(const std::string& name, const IrValue& x, DType dtype) {
-    return raw(dtype, name + " " + ir_type(x.dtype, lanes_) + " " + x.text + " to " +
-                          ir_type(dtype, lanes_));
+    return raw(dtype, name + " " + ir_type(x.dtype, lanes_) + " " + x.text + " to " + ir_type(dtype, lanes_));
   }
   IrValue bits(const IrValue& x) { return convert("bitcast", x, DType::I32); }
   IrValue number(const IrValue& x) { return convert("bitcast", x, DType::F32); }
-  IrValue raw(DType dtype, const std::string& expression) {
-    return out_.emit(dtype, lanes_, expression);
-  }
+  IrValue raw(DType dtype, const std::string& expression) { return out_.emit(dtype, lanes_, expression); }
 
   // Horner's rule; the highest coefficient comes first.
   IrValue polynomial(const IrValue& x, std::initializer_list<double> coefficients) {
     auto c = coefficients.begin();
     IrValue sum = f(*c++);
-    for (; c != coefficients.end(); ++c) sum = add(mul(sum, x), f(*c));
+    for (; c != coefficients.end(); ++c) sum = mul_add(sum, x, f(*c));
     return sum;
   }
 
  private:
-  static std::string name(const std::string& op, const IrValue& x) {
-    return is_float(x.dtype) ? "f" + op + " contract" : op;
-  }
+  static std::string name(const std::string& op, const IrValue& x) { return is_float(x.dtype) ? "f" + op : op; }
 
   LlvmWriter& out_;
   int lanes_;
+  bool fma_;
 };
 
 }  // namespace
 
+IrValue render_fma(LlvmWriter& out, const IrValue& x, const IrValue& y, const IrValue& z) {
+  const std::string type = ir_type(x.dtype, x.lanes);
+  const std::string suffix =
+      (x.lanes > 1 ? "v" + std::to_string(x.lanes) : "") + (x.dtype == DType::F64 ? "f64" : "f32");
+  const std::string function = "@llvm.fma." + suffix;
+  out.declare("declare " + type + " " + function + "(" + type + ", " + type + ", " + type + ")");
+  return out.emit(x.dtype, x.lanes,
+                  "call " + type + " " + function + "(" + type + " " + x.text + ", " + type + " " + y.text + ", " +
+                      type + " " + z.text + ")");
+}
+
 // 2^x = 2^n * 2^f with n the nearest integer. Adding 1.5 * 2^23 rounds x to an integer that then
 // stands in the low bits.
-IrValue render_exp2(LlvmWriter& out, const IrValue& x) {
+IrValue render_exp2(LlvmWriter& out, const IrValue& x, bool fma) {
   ENSURE(x.dtype == DType::F32, "exp2 is rendered in f32 only");
-  Formula m(out, x.lanes);
+  Formula m(out, x.lanes, fma);
   IrValue shifted = m.add(x, m.f(12582912.0));
   IrValue fraction = m.sub(x, m.sub(shifted, m.f(12582912.0)));
   // Minimax on [-1/2, 1/2], relative error 2.0e-9.
-  IrValue p = m.polynomial(fraction, {0x1.41fbbcp-13, 0x1.5f3e54p-10, 0x1.3b2d4cp-7, 0x1.c6aee8p-5,
-                                      0x1.ebfbdcp-3, 0x1.62e430p-1, 1.0});
+  IrValue p = m.polynomial(
+      fraction, {0x1.41fbbcp-13, 0x1.5f3e54p-10, 0x1.3b2d4cp-7, 0x1.c6aee8p-5, 0x1.ebfbdcp-3, 0x1.62e430p-1, 1.0});
   IrValue exponent = m.shl(m.bits(shifted), 23);
   IrValue scaled = m.number(m.add(exponent, m.bits(p)));
   // Beyond the exponents of a normal float: infinity (by an addition, so that NaN stays NaN) and 0.
@@ -87,9 +97,9 @@ IrValue render_exp2(LlvmWriter& out, const IrValue& x) {
 }
 
 // log2(x) = e + log2(1 + f) with 1 + f in [sqrt(1/2), sqrt(2)).
-IrValue render_log2(LlvmWriter& out, const IrValue& x) {
+IrValue render_log2(LlvmWriter& out, const IrValue& x, bool fma) {
   ENSURE(x.dtype == DType::F32, "log2 is rendered in f32 only");
-  Formula m(out, x.lanes);
+  Formula m(out, x.lanes, fma);
   constexpr int64_t kSqrtHalf = 0x3f3504f3;
   IrValue subnormal = m.compare("fcmp olt", x, m.f(0x1p-126));
   IrValue normal = m.select(subnormal, m.mul(x, m.f(0x1p23)), x);
@@ -98,11 +108,10 @@ IrValue render_log2(LlvmWriter& out, const IrValue& x) {
   exponent = m.sub(exponent, m.select(subnormal, m.f(23), m.f(0)));
   IrValue fraction = m.sub(m.number(m.add(m.bit_and(offset, 0x7fffff), m.i(kSqrtHalf))), m.f(1));
   // log2(1 + f) / f, minimax, relative error 2.6e-8.
-  IrValue p =
-      m.polynomial(fraction, {0.125837042927742, -0.2072698175907135, 0.21571563184261322,
-                              -0.23894481360912323, 0.28791624307632446, -0.3607036769390106,
-                              0.48091062903404236, -0.7213473320007324, 1.4426950216293335});
-  IrValue result = m.add(exponent, m.mul(fraction, p));
+  IrValue p = m.polynomial(
+      fraction, {0.125837042927742, -0.2072698175907135, 0.21571563184261322, -0.23894481360912323, 0.28791624307632446,
+                 -0.3607036769390106, 0.48091062903404236, -0.7213473320007324, 1.4426950216293335});
+  IrValue result = m.mul_add(fraction, p, exponent);
   // Infinity and NaN give themselves, 0 gives -infinity, what is negative NaN.
   result = m.select(m.compare("fcmp olt", x, m.f(1e300)), result, x);
   result = m.select(m.compare("fcmp oeq", x, m.f(0)), m.f(-1e300), result);
@@ -159,9 +168,7 @@ IrValue f32_to_f16_in_integers(Formula& m, const IrValue& x) {
   return m.convert("trunc", m.op("or", value, sign), DType::F16);
 }
 
-std::string half_type(int lanes) {
-  return lanes == 1 ? "half" : "<" + std::to_string(lanes) + " x half>";
-}
+std::string half_type(int lanes) { return lanes == 1 ? "half" : "<" + std::to_string(lanes) + " x half>"; }
 
 }  // namespace
 
@@ -169,8 +176,7 @@ IrValue render_f16_to_f32(LlvmWriter& out, const IrValue& x, bool in_hardware) {
   Formula m(out, x.lanes);
   if (!in_hardware) return f16_to_f32_in_integers(m, x);
   std::string half = half_type(x.lanes);
-  std::string value =
-      out.emit("bitcast " + ir_type(x.dtype, x.lanes) + " " + x.text + " to " + half);
+  std::string value = out.emit("bitcast " + ir_type(x.dtype, x.lanes) + " " + x.text + " to " + half);
   return m.raw(DType::F32, "fpext " + half + " " + value + " to " + ir_type(DType::F32, x.lanes));
 }
 
@@ -178,8 +184,7 @@ IrValue render_f32_to_f16(LlvmWriter& out, const IrValue& x, bool in_hardware) {
   Formula m(out, x.lanes);
   if (!in_hardware) return f32_to_f16_in_integers(m, x);
   std::string half = half_type(x.lanes);
-  std::string value =
-      out.emit("fptrunc " + ir_type(DType::F32, x.lanes) + " " + x.text + " to " + half);
+  std::string value = out.emit("fptrunc " + ir_type(DType::F32, x.lanes) + " " + x.text + " to " + half);
   return m.raw(DType::F16, "bitcast " + half + " " + value + " to " + ir_type(DType::F16, x.lanes));
 }
 

@@ -6,8 +6,12 @@
 
 namespace smelt {
 
-IrValue render_exp2(LlvmWriter& out, const IrValue& x);  // F32
-IrValue render_log2(LlvmWriter& out, const IrValue& x);  // F32
+// x * y + z, rounded once; F32 or F64. Without an instruction for it, it would be a call.
+IrValue render_fma(LlvmWriter& out, const IrValue& x, const IrValue& y, const IrValue& z);
+
+// F32. `fma`: there is such an instruction.
+IrValue render_exp2(LlvmWriter& out, const IrValue& x, bool fma);
+IrValue render_log2(LlvmWriter& out, const IrValue& x, bool fma);
 
 // Bits of a small float to F32 and back (nearest, ties to even, NaN stays NaN).
 IrValue render_bf16_to_f32(LlvmWriter& out, const IrValue& x);

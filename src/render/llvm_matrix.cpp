@@ -8,7 +8,6 @@
 namespace smelt {
 namespace {
 
-constexpr int64_t kTileWords = 16, kTileLanes = 16;
 constexpr size_t kTiles = 8;
 constexpr int64_t kRowBytes = 64;
 
@@ -21,24 +20,20 @@ std::string address(LlvmWriter& out, const std::string& pointer, int64_t offset)
 
 // Instructions on tiles are assembly, which names its registers: LLVM's intrinsics take numbers, too, but its scheduler
 // then renames registers to break dependences (seen with LLVM 19 for Zen 4), and the others have no shape.
-std::string instruction(const std::string& text, const std::string& operands,
-                        const std::string& values) {
+std::string instruction(const std::string& text, const std::string& operands, const std::string& values) {
   return "call void asm sideeffect \"" + text + "\", \"" + operands + "~{memory}\"(" + values + ")";
 }
 
 std::string tile(int number) { return "%tmm" + std::to_string(number); }
 
-std::string row_operands(const std::string& at, int64_t stride) {
-  return "ptr " + at + ", i64 " + number(stride);
-}
+std::string row_operands(const std::string& at, int64_t stride) { return "ptr " + at + ", i64 " + number(stride); }
 
 void load_tile(LlvmWriter& out, int to, const std::string& at, int64_t stride) {
   out.line(instruction("tileloadd ($0,$1,1), " + tile(to), "r,r,", row_operands(at, stride)));
 }
 
 void store_tile(LlvmWriter& out, int from, const std::string& at, int64_t stride) {
-  out.line(
-      instruction("tilestored " + tile(from) + ", ($0,$1,1)", "r,r,", row_operands(at, stride)));
+  out.line(instruction("tilestored " + tile(from) + ", ($0,$1,1)", "r,r,", row_operands(at, stride)));
 }
 
 // The bytes that ldtilecfg reads: the palette, 15 bytes of zero, bytes of a row of 16 tiles (2 bytes each), rows.
@@ -55,8 +50,10 @@ std::string config_array(const std::vector<std::pair<int64_t, int64_t>>& rows_an
 
 }  // namespace
 
-TileRegisters::TileRegisters(const Program& program, const LlvmOptions& options) {
-  if (!options.amx_int8) return;
+TileRegisters::TileRegisters(const Program& program, const Machine& machine) {
+  const MatrixUnit* unit = unit_for_bytes(machine);
+  if (!unit) return;
+  unit_ = *unit;
   for (const Instruction& x : program.code) {
     if (x.kind != Inst::MatrixDot) continue;
     const MatrixShape shape = matrix_shape(x.arg.list);
@@ -69,16 +66,16 @@ TileRegisters::TileRegisters(const Program& program, const LlvmOptions& options)
 }
 
 // 0: the shape does not go into tiles.
-int64_t TileRegisters::words_of(const MatrixShape& shape) {
-  if (shape.lanes > kTileLanes || shape.rows > kMatrixRows) return 0;
-  if (shape.words <= kTileWords) return shape.words;
-  return shape.words % kTileWords == 0 ? kTileWords : 0;
+int64_t TileRegisters::words_of(const MatrixShape& shape) const {
+  if (shape.lanes > unit_.n || shape.rows > unit_.m) return 0;
+  const int64_t at_once = unit_.k / 4;
+  if (shape.words <= at_once) return shape.words;
+  return shape.words % at_once == 0 ? at_once : 0;
 }
 
-std::array<TileRegisters::Tile, 3> TileRegisters::tiles_of(const MatrixShape& shape) {
+std::array<TileRegisters::Tile, 3> TileRegisters::tiles_of(const MatrixShape& shape) const {
   const int64_t words = words_of(shape);
-  return {Tile{'c', shape.rows, 4 * shape.lanes}, Tile{'a', shape.rows, 4 * words},
-          Tile{'b', words, 4 * shape.lanes}};
+  return {Tile{'c', shape.rows, 4 * shape.lanes}, Tile{'a', shape.rows, 4 * words}, Tile{'b', words, 4 * shape.lanes}};
 }
 
 std::optional<int> TileRegisters::find(const Tile& tile) const {
@@ -98,33 +95,29 @@ std::optional<TileRegisters::Product> TileRegisters::of(const MatrixShape& shape
 void TileRegisters::configure(LlvmWriter& out) const {
   std::vector<std::pair<int64_t, int64_t>> shapes;
   for (const Tile& t : tiles_) shapes.emplace_back(t.rows, t.bytes);
-  out.entry_line(
-      instruction("ldtilecfg ($0)", "r,", "ptr " + out.constant_array(config_array(shapes))));
+  out.entry_line(instruction("ldtilecfg ($0)", "r,", "ptr " + out.constant_array(config_array(shapes))));
 }
 
 void TileRegisters::release(LlvmWriter& out) { out.line(instruction("tilerelease", "", "")); }
 
-void render_tile_product(LlvmWriter& out, const TileRegisters::Product& tiles,
-                         const MatrixShape& shape, const MatrixOperands& operands,
-                         const std::string& c) {
+void render_tile_product(LlvmWriter& out, const TileRegisters::Product& tiles, const MatrixShape& shape,
+                         const MatrixOperands& operands, const std::string& c) {
   out.line(instruction("tilezero " + tile(tiles.c), "", ""));
   for (int64_t word = 0; word < shape.words; word += tiles.words) {
     load_tile(out, tiles.b, address(out, operands.b, word * shape.b_stride), shape.b_stride);
     load_tile(out, tiles.a, address(out, operands.a, 4 * word), shape.a_stride);
     const char* product = shape.a_is_signed ? "tdpbsud " : "tdpbusd ";
-    out.line(
-        instruction(product + tile(tiles.b) + ", " + tile(tiles.a) + ", " + tile(tiles.c), "", ""));
+    out.line(instruction(product + tile(tiles.b) + ", " + tile(tiles.a) + ", " + tile(tiles.c), "", ""));
   }
   store_tile(out, tiles.c, c, kRowBytes);
 }
 
-std::vector<IrValue> render_row_sums(LlvmWriter& out, const MatrixShape& shape,
-                                     const MatrixOperands& operands, const LlvmOptions& options) {
+std::vector<IrValue> render_row_sums(LlvmWriter& out, const MatrixShape& shape, const MatrixOperands& operands,
+                                     const Machine& machine) {
   const int lanes = static_cast<int>(shape.lanes);
   const auto load = [&](const std::string& pointer, int64_t offset, int count) {
     return out.emit(DType::U32, count,
-                    "load " + ir_type(DType::U32, count) + ", ptr " +
-                        address(out, pointer, offset) + ", align 1");
+                    "load " + ir_type(DType::U32, count) + ", ptr " + address(out, pointer, offset) + ", align 1");
   };
   std::vector<IrValue> rows(static_cast<size_t>(shape.rows), ir_int(0, DType::I32, lanes));
   for (int64_t k = 0; k < shape.words; ++k) {
@@ -132,8 +125,8 @@ std::vector<IrValue> render_row_sums(LlvmWriter& out, const MatrixShape& shape,
     for (size_t m = 0; m < rows.size(); ++m) {
       const int64_t at = static_cast<int64_t>(m) * shape.a_stride + 4 * k;
       const IrValue a = out.widen(load(operands.a, at, 1), lanes);
-      rows[m] = shape.a_is_signed ? render_dot4(out, rows[m], b, a, shape.greatest, options)
-                                  : render_dot4(out, rows[m], a, b, shape.greatest, options);
+      rows[m] = shape.a_is_signed ? render_dot4(out, rows[m], b, a, shape.greatest, machine)
+                                  : render_dot4(out, rows[m], a, b, shape.greatest, machine);
     }
   }
   return rows;

@@ -24,7 +24,7 @@ class TileRegisters {
     int64_t words;
   };
 
-  TileRegisters(const Program& program, const LlvmOptions& options);
+  TileRegisters(const Program& program, const Machine& machine);
 
   bool used() const { return !tiles_.empty(); }
   // Nothing where the target has no such instruction, or all registers have other shapes: sums of words then.
@@ -39,10 +39,11 @@ class TileRegisters {
     int64_t rows, bytes;
     bool operator==(const Tile&) const = default;
   };
-  static std::array<Tile, 3> tiles_of(const MatrixShape& shape);
-  static int64_t words_of(const MatrixShape& shape);
+  std::array<Tile, 3> tiles_of(const MatrixShape& shape) const;
+  int64_t words_of(const MatrixShape& shape) const;
   std::optional<int> find(const Tile& tile) const;
 
+  MatrixUnit unit_;  // m is 0 where the target has none
   std::vector<Tile> tiles_;
 };
 
@@ -52,12 +53,11 @@ struct MatrixOperands {
 };
 
 // By tiles: rows end up side by side, 64 bytes each, in memory that `c` points to.
-void render_tile_product(LlvmWriter& out, const TileRegisters::Product& tiles,
-                         const MatrixShape& shape, const MatrixOperands& operands,
-                         const std::string& c);
+void render_tile_product(LlvmWriter& out, const TileRegisters::Product& tiles, const MatrixShape& shape,
+                         const MatrixOperands& operands, const std::string& c);
 
 // By sums of words: one value of all lanes a row.
-std::vector<IrValue> render_row_sums(LlvmWriter& out, const MatrixShape& shape,
-                                     const MatrixOperands& operands, const LlvmOptions& options);
+std::vector<IrValue> render_row_sums(LlvmWriter& out, const MatrixShape& shape, const MatrixOperands& operands,
+                                     const Machine& machine);
 
 }  // namespace smelt

@@ -14,13 +14,13 @@ bool is_small_float(DType dtype) { return dtype == DType::F16 || dtype == DType:
 bool is_signed(DType dtype) { return is_signed_int(dtype); }
 std::string type_of(const IrValue& x) { return ir_type(x.dtype, x.lanes); }
 
-IrValue to_f32(LlvmWriter& out, const IrValue& x, const LlvmOptions& options) {
-  if (x.dtype == DType::F16) return render_f16_to_f32(out, x, options.f16_convert);
+IrValue to_f32(LlvmWriter& out, const IrValue& x, const Machine& machine) {
+  if (x.dtype == DType::F16) return render_f16_to_f32(out, x, machine.f16_convert);
   return render_bf16_to_f32(out, x);
 }
 
-IrValue from_f32(LlvmWriter& out, const IrValue& x, DType dtype, const LlvmOptions& options) {
-  if (dtype == DType::F16) return render_f32_to_f16(out, x, options.f16_convert);
+IrValue from_f32(LlvmWriter& out, const IrValue& x, DType dtype, const Machine& machine) {
+  if (dtype == DType::F16) return render_f32_to_f16(out, x, machine.f16_convert);
   return render_f32_to_bf16(out, x);
 }
 
@@ -37,13 +37,12 @@ IrValue compare(LlvmWriter& out, const std::string& name, const IrValue& x, cons
 
 IrValue select(LlvmWriter& out, const IrValue& condition, const IrValue& x, const IrValue& y) {
   return out.emit(x.dtype, x.lanes,
-                  "select " + type_of(condition) + " " + condition.text + ", " + type_of(x) + " " +
-                      x.text + ", " + type_of(y) + " " + y.text);
+                  "select " + type_of(condition) + " " + condition.text + ", " + type_of(x) + " " + x.text + ", " +
+                      type_of(y) + " " + y.text);
 }
 
 IrValue convert(LlvmWriter& out, const std::string& name, const IrValue& x, DType dtype) {
-  return out.emit(dtype, x.lanes,
-                  name + " " + type_of(x) + " " + x.text + " to " + ir_type(dtype, x.lanes));
+  return out.emit(dtype, x.lanes, name + " " + type_of(x) + " " + x.text + " to " + ir_type(dtype, x.lanes));
 }
 
 IrValue intrinsic(LlvmWriter& out, const std::string& name, const IrValue& x) {
@@ -51,24 +50,28 @@ IrValue intrinsic(LlvmWriter& out, const std::string& name, const IrValue& x) {
   if (x.lanes > 1) suffix = "v" + std::to_string(x.lanes) + suffix;
   std::string function = "@llvm." + name + "." + suffix;
   out.declare("declare " + type_of(x) + " " + function + "(" + type_of(x) + ")");
-  return out.emit(x.dtype, x.lanes,
-                  "call " + type_of(x) + " " + function + "(" + type_of(x) + " " + x.text + ")");
+  return out.emit(x.dtype, x.lanes, "call " + type_of(x) + " " + function + "(" + type_of(x) + " " + x.text + ")");
 }
 
 // --- floats: F32 and F64
 
-IrValue float_op(LlvmWriter& out, Op op, std::span<const IrValue> x) {
+IrValue multiply_add(LlvmWriter& out, std::span<const IrValue> x, const Machine& machine) {
+  if (!machine.fma) return two(out, "fadd", two(out, "fmul", x[0], x[1]), x[2]);
+  return render_fma(out, x[0], x[1], x[2]);
+}
+
+IrValue float_op(LlvmWriter& out, Op op, std::span<const IrValue> x, const Machine& machine) {
   switch (op) {
-    case Op::Neg:
-      return out.emit(x[0].dtype, x[0].lanes, "fneg " + type_of(x[0]) + " " + x[0].text);
-    case Op::Exp2: return render_exp2(out, x[0]);
-    case Op::Log2: return render_log2(out, x[0]);
+    case Op::Neg: return out.emit(x[0].dtype, x[0].lanes, "fneg " + type_of(x[0]) + " " + x[0].text);
+    case Op::Exp2: return render_exp2(out, x[0], machine.fma);
+    case Op::Log2: return render_log2(out, x[0], machine.fma);
     case Op::Sqrt: return intrinsic(out, "sqrt", x[0]);
     case Op::Floor: return intrinsic(out, "floor", x[0]);
-    case Op::Add: return two(out, "fadd contract", x[0], x[1]);
-    case Op::Sub: return two(out, "fsub contract", x[0], x[1]);
-    case Op::Mul: return two(out, "fmul contract", x[0], x[1]);
-    case Op::Div: return two(out, "fdiv contract", x[0], x[1]);
+    case Op::Add: return two(out, "fadd", x[0], x[1]);
+    case Op::Sub: return two(out, "fsub", x[0], x[1]);
+    case Op::Mul: return two(out, "fmul", x[0], x[1]);
+    case Op::Div: return two(out, "fdiv", x[0], x[1]);
+    case Op::Fma: return multiply_add(out, x, machine);
     // Exactly what x86's maxps and minps do.
     case Op::Max: return select(out, compare(out, "fcmp ogt", x[0], x[1]), x[0], x[1]);
     case Op::Min: return select(out, compare(out, "fcmp olt", x[0], x[1]), x[0], x[1]);
@@ -99,8 +102,7 @@ IrValue divide(LlvmWriter& out, const IrValue& x, const IrValue& y) {
 }
 
 IrValue remainder(LlvmWriter& out, const IrValue& x, const IrValue& y) {
-  if (is_power_of_two(y.integer))
-    return two(out, "and", x, ir_int(*y.integer - 1, x.dtype, x.lanes));
+  if (is_power_of_two(y.integer)) return two(out, "and", x, ir_int(*y.integer - 1, x.dtype, x.lanes));
   if (!is_signed(x.dtype)) return two(out, "urem", x, y);
   IrValue rest = two(out, "srem", x, y);
   if (x.non_negative) return rest;
@@ -118,17 +120,18 @@ IrValue shift(LlvmWriter& out, const std::string& name, const IrValue& x, IrValu
   return two(out, name, x, amount);
 }
 
-IrValue int_op(LlvmWriter& out, Op op, std::span<const IrValue> x) {
-  bool is_i64 = x[0].dtype == DType::I64;  // whose overflow is undefined
+IrValue int_op(LlvmWriter& out, Op op, std::span<const IrValue> x, bool is_exact) {
+  // The overflow of i64 is undefined.
+  const std::string nsw = x[0].dtype == DType::I64 || (is_exact && x[0].dtype == DType::I32) ? " nsw" : "";
   std::string order = is_signed(x[0].dtype) ? "icmp s" : "icmp u";
   auto zero = [&] { return ir_int(0, x[0].dtype, x[0].lanes); };
   auto ones = [&] { return ir_int(x[0].dtype == DType::Bool ? 1 : -1, x[0].dtype, x[0].lanes); };
   switch (op) {
-    case Op::Neg: return two(out, is_i64 ? "sub nsw" : "sub", zero(), x[0]);
+    case Op::Neg: return two(out, "sub" + nsw, zero(), x[0]);
     case Op::Not: return two(out, "xor", x[0], ones());
-    case Op::Add: return two(out, is_i64 ? "add nsw" : "add", x[0], x[1]);
-    case Op::Sub: return two(out, is_i64 ? "sub nsw" : "sub", x[0], x[1]);
-    case Op::Mul: return two(out, is_i64 ? "mul nsw" : "mul", x[0], x[1]);
+    case Op::Add: return two(out, "add" + nsw, x[0], x[1]);
+    case Op::Sub: return two(out, "sub" + nsw, x[0], x[1]);
+    case Op::Mul: return two(out, "mul" + nsw, x[0], x[1]);
     case Op::Div: return divide(out, x[0], x[1]);
     case Op::Mod: return remainder(out, x[0], x[1]);
     case Op::Max: return select(out, compare(out, order + "gt", x[0], x[1]), x[0], x[1]);
@@ -164,9 +167,7 @@ bool is_non_negative(Op op, DType dtype, std::span<const IrValue> x) {
 
 // --- casts
 
-std::string float_cast(DType from, DType to) {
-  return size_of(from) < size_of(to) ? "fpext" : "fptrunc";
-}
+std::string float_cast(DType from, DType to) { return size_of(from) < size_of(to) ? "fpext" : "fptrunc"; }
 
 IrValue cast_from_float(LlvmWriter& out, const IrValue& x, DType dtype) {
   if (is_float(dtype)) return convert(out, float_cast(x.dtype, dtype), x, dtype);
@@ -189,11 +190,11 @@ IrValue cast_from_int(LlvmWriter& out, const IrValue& x, DType dtype) {
 
 // F64 and integers beyond 24 bits have more digits than F32, and rounding twice is not rounding
 // once.
-IrValue cast_to_small_float(LlvmWriter& out, IrValue x, DType dtype, const LlvmOptions& options) {
+IrValue cast_to_small_float(LlvmWriter& out, IrValue x, DType dtype, const Machine& machine) {
   if (!is_float(x.dtype) && size_of(x.dtype) > 2) x = cast_from_int(out, x, DType::F64);
   if (!is_float(x.dtype)) x = cast_from_int(out, x, DType::F32);
   if (x.dtype == DType::F64) x = render_f64_to_f32_odd(out, x);
-  return from_f32(out, x, dtype, options);
+  return from_f32(out, x, dtype, machine);
 }
 
 IrValue render_bitcast(LlvmWriter& out, const IrValue& x, DType dtype) {
@@ -202,9 +203,7 @@ IrValue render_bitcast(LlvmWriter& out, const IrValue& x, DType dtype) {
   IrValue result = x;
   result.dtype = dtype;
   result.non_negative = false;
-  if (x.integer)
-    result = is_float(dtype) ? IrValue{x.text, dtype, x.lanes, true}
-                             : ir_int(*x.integer, dtype, x.lanes);
+  if (x.integer) result = is_float(dtype) ? IrValue{x.text, dtype, x.lanes, true} : ir_int(*x.integer, dtype, x.lanes);
   return result;
 }
 
@@ -226,29 +225,28 @@ IrValue render_const(const Instruction& instruction) {
 // The ops whose operands are all of one dtype, in which the work is done (F32 for the small
 // floats).
 IrValue render_arithmetic(LlvmWriter& out, const Instruction& instruction, std::vector<IrValue> x,
-                          const LlvmOptions& options) {
+                          const Machine& machine, bool is_exact) {
   bool small = is_small_float(x[0].dtype);
   if (small)
-    for (IrValue& operand : x) operand = to_f32(out, operand, options);
+    for (IrValue& operand : x) operand = to_f32(out, operand, machine);
   IrValue result =
-      is_float(x[0].dtype) ? float_op(out, instruction.op, x) : int_op(out, instruction.op, x);
+      is_float(x[0].dtype) ? float_op(out, instruction.op, x, machine) : int_op(out, instruction.op, x, is_exact);
   result.non_negative = is_non_negative(instruction.op, instruction.dtype, x);
-  if (small && result.dtype == DType::F32)
-    result = from_f32(out, result, instruction.dtype, options);
+  if (small && result.dtype == DType::F32) result = from_f32(out, result, instruction.dtype, machine);
   return result;
 }
 
 }  // namespace
 
-IrValue render_cast(LlvmWriter& out, const IrValue& x, DType dtype, const LlvmOptions& options) {
+IrValue render_cast(LlvmWriter& out, const IrValue& x, DType dtype, const Machine& machine) {
   if (x.dtype == dtype) return x;
-  if (is_small_float(x.dtype)) return render_cast(out, to_f32(out, x, options), dtype, options);
-  if (is_small_float(dtype)) return cast_to_small_float(out, x, dtype, options);
+  if (is_small_float(x.dtype)) return render_cast(out, to_f32(out, x, machine), dtype, machine);
+  if (is_small_float(dtype)) return cast_to_small_float(out, x, dtype, machine);
   return is_float(x.dtype) ? cast_from_float(out, x, dtype) : cast_from_int(out, x, dtype);
 }
 
-IrValue render_value(LlvmWriter& out, const Instruction& instruction,
-                     std::span<const IrValue> operands, const LlvmOptions& options) {
+IrValue render_value(LlvmWriter& out, const Instruction& instruction, std::span<const IrValue> operands,
+                     const Machine& machine, bool is_exact) {
   if (instruction.op == Op::Const) return render_const(instruction);
   if (instruction.op == Op::Where) {
     bool one_bit = operands[0].lanes == 1;
@@ -259,12 +257,12 @@ IrValue render_value(LlvmWriter& out, const Instruction& instruction,
   std::vector<IrValue> x;
   for (const IrValue& operand : operands) x.push_back(out.widen(operand, instruction.lanes));
   switch (instruction.op) {
-    case Op::Cast: return render_cast(out, x[0], instruction.dtype, options);
+    case Op::Cast: return render_cast(out, x[0], instruction.dtype, machine);
     case Op::Bitcast: return render_bitcast(out, x[0], instruction.dtype);
-    case Op::Dot4: return render_dot4(out, x[0], x[1], x[2], instruction.arg.i, options);
-    case Op::Lut4: return render_lut4(out, instruction.arg.list, x[0], options);
-    case Op::Lut: return render_lut(out, instruction.arg.list, x[0], instruction.dtype, options);
-    default: return render_arithmetic(out, instruction, std::move(x), options);
+    case Op::Dot4: return render_dot4(out, x[0], x[1], x[2], instruction.arg.i, machine);
+    case Op::Lut4: return render_lut4(out, instruction.arg.list, x[0], machine);
+    case Op::Lut: return render_lut(out, instruction.arg.list, x[0], instruction.dtype, machine);
+    default: return render_arithmetic(out, instruction, std::move(x), machine, is_exact);
   }
 }
 
@@ -272,21 +270,17 @@ namespace {
 
 IrValue take_lanes(LlvmWriter& out, const IrValue& x, int begin, int count) {
   if (count == 1)
-    return out.emit(
-        x.dtype, 1,
-        "extractelement " + type_of(x) + " " + x.text + ", i64 " + std::to_string(begin));
+    return out.emit(x.dtype, 1, "extractelement " + type_of(x) + " " + x.text + ", i64 " + std::to_string(begin));
   std::vector<int> lanes;
   for (int i = 0; i < count; ++i) lanes.push_back(begin + i);
   return out.emit(x.dtype, count,
-                  "shufflevector " + type_of(x) + " " + x.text + ", " + type_of(x) + " poison, " +
-                      shuffle_mask(lanes));
+                  "shufflevector " + type_of(x) + " " + x.text + ", " + type_of(x) + " poison, " + shuffle_mask(lanes));
 }
 
 }  // namespace
 
-IrValue render_lane_reduce(LlvmWriter& out, Op op, const IrValue& x, const LlvmOptions& options) {
-  Instruction combine{
-      .kind = Inst::Value, .op = op == Op::ReduceMax ? Op::Max : Op::Add, .dtype = x.dtype};
+IrValue render_lane_reduce(LlvmWriter& out, Op op, const IrValue& x, const Machine& machine) {
+  Instruction combine{.kind = Inst::Value, .op = op == Op::ReduceMax ? Op::Max : Op::Add, .dtype = x.dtype};
   IrValue rest = x;
   std::vector<IrValue> odd;
   while (rest.lanes > 1) {
@@ -294,12 +288,12 @@ IrValue render_lane_reduce(LlvmWriter& out, Op op, const IrValue& x, const LlvmO
     if (rest.lanes % 2) odd.push_back(take_lanes(out, rest, rest.lanes - 1, 1));
     IrValue halves[2] = {take_lanes(out, rest, 0, half), take_lanes(out, rest, half, half)};
     combine.lanes = half;
-    rest = render_value(out, combine, halves, options);
+    rest = render_value(out, combine, halves, machine);
   }
   combine.lanes = 1;
   for (const IrValue& lane : odd) {
     IrValue pair[2] = {rest, lane};
-    rest = render_value(out, combine, pair, options);
+    rest = render_value(out, combine, pair, machine);
   }
   return rest;
 }

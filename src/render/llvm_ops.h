@@ -10,14 +10,14 @@
 namespace smelt {
 
 // The value of a Value instruction whose operands are written as `operands` (scalars not yet
-// repeated).
-IrValue render_value(LlvmWriter& out, const Instruction& instruction,
-                     std::span<const IrValue> operands, const LlvmOptions& options);
+// repeated). `is_exact`: it is known not to wrap.
+IrValue render_value(LlvmWriter& out, const Instruction& instruction, std::span<const IrValue> operands,
+                     const Machine& machine, bool is_exact = false);
 
-IrValue render_cast(LlvmWriter& out, const IrValue& x, DType dtype, const LlvmOptions& options);
+IrValue render_cast(LlvmWriter& out, const IrValue& x, DType dtype, const Machine& machine);
 
 // All lanes in one: halves are combined until one lane is left; odd lanes at the end of a round are
 // combined last.
-IrValue render_lane_reduce(LlvmWriter& out, Op op, const IrValue& x, const LlvmOptions& options);
+IrValue render_lane_reduce(LlvmWriter& out, Op op, const IrValue& x, const Machine& machine);
 
 }  // namespace smelt

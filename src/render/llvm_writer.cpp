@@ -54,9 +54,7 @@ std::string float_literal(double value, DType dtype) {
 
 std::string ir_type(DType dtype, int lanes) { return vector_type(element_type(dtype), lanes); }
 
-std::string ir_memory_type(DType dtype, int lanes) {
-  return ir_type(dtype == DType::Bool ? DType::U8 : dtype, lanes);
-}
+std::string ir_memory_type(DType dtype, int lanes) { return ir_type(dtype == DType::Bool ? DType::U8 : dtype, lanes); }
 
 IrValue ir_int(int64_t value, DType dtype, int lanes) {
   value = wrap(value, dtype);
@@ -69,11 +67,9 @@ IrValue ir_int(int64_t value, DType dtype, int lanes) {
 }
 
 IrValue ir_float(double value, DType dtype, int lanes) {
-  std::string literal = dtype == DType::F32 || dtype == DType::F64
-                            ? float_literal(value, dtype)
-                            : std::to_string(to_bits({.f = value}, dtype));
-  return {
-      .text = repeated(literal, dtype, lanes), .dtype = dtype, .lanes = lanes, .is_constant = true};
+  std::string literal = dtype == DType::F32 || dtype == DType::F64 ? float_literal(value, dtype)
+                                                                   : std::to_string(to_bits({.f = value}, dtype));
+  return {.text = repeated(literal, dtype, lanes), .dtype = dtype, .lanes = lanes, .is_constant = true};
 }
 
 void LlvmWriter::set_position(int position) {
@@ -105,8 +101,8 @@ std::string LlvmWriter::constant_array(const std::string& initializer) {
 
 IrValue LlvmWriter::widen(const IrValue& value, int lanes) {
   if (value.lanes == lanes) return value;
-  ENSURE(value.lanes == 1, "a vector of " + std::to_string(value.lanes) + " lanes where " +
-                               std::to_string(lanes) + " are wanted");
+  ENSURE(value.lanes == 1,
+         "a vector of " + std::to_string(value.lanes) + " lanes where " + std::to_string(lanes) + " are wanted");
   IrValue wide = value;
   wide.lanes = lanes;
   if (value.is_constant) {
@@ -114,17 +110,16 @@ IrValue LlvmWriter::widen(const IrValue& value, int lanes) {
     return wide;
   }
   std::string type = ir_type(value.dtype, lanes);
-  std::string first = emit("insertelement " + type + " poison, " + ir_type(value.dtype, 1) + " " +
-                           value.text + ", i64 0");
-  wide.text = emit("shufflevector " + type + " " + first + ", " + type + " poison, <" +
-                   std::to_string(lanes) + " x i32> zeroinitializer");
+  std::string first =
+      emit("insertelement " + type + " poison, " + ir_type(value.dtype, 1) + " " + value.text + ", i64 0");
+  wide.text = emit("shufflevector " + type + " " + first + ", " + type + " poison, <" + std::to_string(lanes) +
+                   " x i32> zeroinitializer");
   return wide;
 }
 
 std::string shuffle_mask(const std::vector<int>& lanes) {
   std::string text = "<" + std::to_string(lanes.size()) + " x i32> <";
-  for (size_t i = 0; i < lanes.size(); ++i)
-    text += (i ? ", i32 " : "i32 ") + std::to_string(lanes[i]);
+  for (size_t i = 0; i < lanes.size(); ++i) text += (i ? ", i32 " : "i32 ") + std::to_string(lanes[i]);
   return text + ">";
 }
 

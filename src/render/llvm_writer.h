@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/dtype.h"
+#include "base/dtype.h"
 
 namespace smelt {
 

@@ -40,8 +40,8 @@ struct Names {
   const char *limit, *usage, *active, *inactive;
 };
 constexpr Names kVersion2 = {"/memory.max", "/memory.current", "active_file", "inactive_file"};
-constexpr Names kVersion1 = {"/memory.limit_in_bytes", "/memory.usage_in_bytes",
-                             "total_active_file", "total_inactive_file"};
+constexpr Names kVersion1 = {"/memory.limit_in_bytes", "/memory.usage_in_bytes", "total_active_file",
+                             "total_inactive_file"};
 
 // What one group leaves. Its page cache counts as free: the system drops it before it refuses memory.
 uint64_t left_in(const std::string& folder, const Names& names) {

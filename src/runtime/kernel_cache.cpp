@@ -12,7 +12,9 @@
 #include <ctime>
 #include <vector>
 
+#include "base/dirs.h"
 #include "base/file.h"
+#include "base/hex.h"
 
 namespace smelt {
 namespace {
@@ -20,10 +22,9 @@ namespace {
 constexpr char kMagic[8] = {'s', 'm', 'e', 'l', 't', 'k', 'r', 'n'};
 constexpr uint32_t kFormat = 1;
 constexpr std::string_view kSuffix = ".kernel";
-constexpr uint64_t kLargestEntry = 64
-                                   << 20;   // no kernel is that large; a file that is, is not ours
-constexpr time_t kAbandonedSeconds = 3600;  // a temporary file of that age has no writer any more
-constexpr time_t kTouchSeconds = 3600;      // how exactly "used last" is known
+constexpr uint64_t kLargestEntry = 64 << 20;  // no kernel is that large; a file that is, is not ours
+constexpr time_t kAbandonedSeconds = 3600;    // a temporary file of that age has no writer any more
+constexpr time_t kTouchSeconds = 3600;        // how exactly "used last" is known
 
 // The front of an entry. The checksum covers the file but for itself, header included.
 struct Header {
@@ -44,12 +45,7 @@ XXH128_hash_t checksum(const Header& header, std::string_view body) {
 
 // One after the other with their lengths, so that no two lists of fields give the same text.
 void append_field(std::string& out, std::string_view name, std::string_view value) {
-  out.append(name)
-      .append("[")
-      .append(std::to_string(value.size()))
-      .append("]=")
-      .append(value)
-      .append("\n");
+  out.append(name).append("[").append(std::to_string(value.size())).append("]=").append(value).append("\n");
 }
 
 bool is_ours_alone(const struct stat& info) {
@@ -59,8 +55,7 @@ bool is_ours_alone(const struct stat& info) {
 // A descriptor that closes itself.
 class File {
  public:
-  explicit File(const std::string& path)
-      : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)) {}
+  explicit File(const std::string& path) : fd_(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)) {}
   ~File() {
     if (fd_ >= 0) ::close(fd_);
   }
@@ -90,9 +85,7 @@ struct Listed {
 };
 
 bool is_entry(std::string_view name) { return name.ends_with(kSuffix); }
-bool is_temporary(std::string_view name) {
-  return name.find(std::string(kSuffix) + ".tmp-") != name.npos;
-}
+bool is_temporary(std::string_view name) { return name.find(std::string(kSuffix) + ".tmp-") != name.npos; }
 
 // The files of the cache in a folder, those used longest ago first. Other files there are none of
 // its business.
@@ -103,26 +96,18 @@ std::vector<Listed> list(const std::string& directory) {
   while (const dirent* item = ::readdir(folder)) {
     struct stat info;
     if (!is_entry(item->d_name) && !is_temporary(item->d_name)) continue;
-    if (::fstatat(::dirfd(folder), item->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0 ||
-        !S_ISREG(info.st_mode))
-      continue;
+    if (::fstatat(::dirfd(folder), item->d_name, &info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(info.st_mode)) continue;
     files.push_back({item->d_name, static_cast<uint64_t>(info.st_size), info.st_mtime});
   }
   ::closedir(folder);
-  std::sort(files.begin(), files.end(), [](const Listed& a, const Listed& b) {
-    return a.used != b.used ? a.used < b.used : a.name < b.name;
-  });
+  std::sort(files.begin(), files.end(),
+            [](const Listed& a, const Listed& b) { return a.used != b.used ? a.used < b.used : a.name < b.name; });
   return files;
 }
 
 }  // namespace
 
-std::string KernelKey::hex() const {
-  char text[33];
-  std::snprintf(text, sizeof text, "%016llx%016llx", static_cast<unsigned long long>(high),
-                static_cast<unsigned long long>(low));
-  return text;
-}
+std::string KernelKey::hex() const { return smelt::hex(high) + smelt::hex(low); }
 
 KernelKey make_key(const KernelIdentity& identity) {
   KernelKey key;
@@ -178,10 +163,8 @@ std::optional<std::string_view> parse_entry(std::string_view file, const KernelK
   if (file.size() < sizeof header) return std::nullopt;
   std::memcpy(&header, file.data(), sizeof header);
   std::string_view body = file.substr(sizeof header);
-  if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0 || header.format != kFormat)
-    return std::nullopt;
-  if (header.identity_bytes > body.size() ||
-      header.object_bytes != body.size() - header.identity_bytes)
+  if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0 || header.format != kFormat) return std::nullopt;
+  if (header.identity_bytes > body.size() || header.object_bytes != body.size() - header.identity_bytes)
     return std::nullopt;
   if (header.key_low != key.low || header.key_high != key.high) return std::nullopt;
   XXH128_hash_t sum = checksum(header, body);
@@ -207,8 +190,7 @@ std::optional<std::string> KernelCache::load(const KernelKey& key) {
   if (!usable_) return std::nullopt;
   File file(path_of(key));
   struct stat info;
-  if (!file || ::fstat(file.fd(), &info) != 0 || !S_ISREG(info.st_mode) || !is_ours_alone(info))
-    return std::nullopt;
+  if (!file || ::fstat(file.fd(), &info) != 0 || !S_ISREG(info.st_mode) || !is_ours_alone(info)) return std::nullopt;
   if (static_cast<uint64_t>(info.st_size) > kLargestEntry) return std::nullopt;
   std::optional<std::string> contents = read_exactly(file.fd(), static_cast<size_t>(info.st_size));
   if (!contents) return std::nullopt;
@@ -222,10 +204,8 @@ void KernelCache::store(const KernelKey& key, std::string_view object) {
   if (!usable_) return;
   std::string contents = format_entry(key, object);
   if (contents.size() > std::min(kLargestEntry, byte_limit_)) return;
-  if (!publish_file(path_of(key), contents))
-    return;  // a full disk, say: the next start compiles again
-  if (bytes_.fetch_add(contents.size()) + contents.size() > byte_limit_)
-    shrink(byte_limit_ / 10 * 9);
+  if (!publish_file(path_of(key), contents)) return;  // a full disk, say: the next start compiles again
+  if (bytes_.fetch_add(contents.size()) + contents.size() > byte_limit_) shrink(byte_limit_ / 10 * 9);
 }
 
 void KernelCache::shrink(uint64_t bytes) {
@@ -241,6 +221,20 @@ void KernelCache::shrink(uint64_t bytes) {
     if (::unlink((directory_ + "/" + file.name).c_str()) == 0) total -= file.bytes;
   }
   bytes_ = total;
+}
+
+OpenedKernelCache open_kernel_cache(std::string folder, bool use_cache) {
+  OpenedKernelCache out;
+  if (use_cache && folder.empty()) {
+    const Result<std::string> found = cache_folder();
+    if (!found) out.problem = found.error().message;
+    if (found && !found->empty()) folder = *found + "/kernels";
+  }
+  out.kernels = std::make_unique<KernelCache>(use_cache ? folder : "");
+  if (use_cache && !folder.empty() && !out.kernels->usable())
+    out.problem = "[cache] " + folder +
+                  ": not a folder that belongs to you and to nobody else; kernels are compiled anew each time";
+  return out;
 }
 
 }  // namespace smelt

@@ -13,6 +13,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -77,5 +78,16 @@ class KernelCache {
   std::mutex shrink_mutex_;
   std::atomic<uint64_t> bytes_{0};  // an estimate: other processes write here too
 };
+
+// In place of an entry name: what the cache holds is no kernel, but a short text about one.
+constexpr std::string_view kNoteEntry = "note";
+
+struct OpenedKernelCache {
+  std::unique_ptr<KernelCache> kernels;  // never null
+  std::string problem;                   // why it is of no use although it should be, as a sentence; else empty
+};
+
+// In `folder`; where that is empty, in the user's cache folder (base/dirs.h). Without `use_cache` it holds nothing.
+OpenedKernelCache open_kernel_cache(std::string folder, bool use_cache);
 
 }  // namespace smelt

@@ -1,5 +1,5 @@
-// Memory for plans (aligned, huge pages where the system grants them), memory for tests (guard
-// pages on both sides), and how fast memory reads.
+// Memory of the process: for plans (aligned, huge pages where the system grants them) and for tests (guard pages on
+// both sides).
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,6 @@
 #include "base/result.h"
 
 namespace smelt {
-
-class Workers;
 
 // A mapping of its own, zeroed, page aligned. Two megabytes and more ask for huge pages.
 class Buffer {
@@ -88,10 +86,5 @@ class GuardedBuffer {
   void* mapping_ = nullptr;
   size_t mapped_ = 0;
 };
-
-// Gigabytes (10^9) per second that all workers together read from a buffer far larger than the
-// caches: the best of a few passes, about 0.2 s in all. The roofline that statistics compare with.
-// 0 if there is no memory for the buffer.
-double read_bandwidth(Workers& workers, size_t bytes = size_t{256} << 20);
 
 }  // namespace smelt

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "base/ensure.h"
-#include "runtime/llvm_compile.h"
+#include "runtime/llvm/compile.h"
 
 namespace smelt {
 namespace {
@@ -93,8 +93,7 @@ void fill_caches(CpuTarget& target) {
     int64_t level = parse_size(read_word(folder + "level"));
     if (level < 1 || level > 3 || read_word(folder + "type") == "Instruction") continue;
     bytes[level] = parse_size(read_word(folder + "size"));
-    if (int64_t line = parse_size(read_word(folder + "coherency_line_size")); line > 0)
-      target.line_bytes = line;
+    if (int64_t line = parse_size(read_word(folder + "coherency_line_size")); line > 0) target.line_bytes = line;
   }
   if (bytes[1] == 0) return;
   target.l1_bytes = bytes[1];
@@ -147,8 +146,8 @@ std::vector<int> core_cpus() {
   std::set<std::string> seen;  // of two hardware threads of a core the first counts
   for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
     if (!CPU_ISSET(cpu, &set)) continue;
-    std::string siblings = read_word("/sys/devices/system/cpu/cpu" + std::to_string(cpu) +
-                                     "/topology/thread_siblings_list");
+    std::string siblings =
+        read_word("/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list");
     if (siblings.empty() || seen.insert(siblings).second) cpus.push_back(cpu);
   }
   return cpus;
@@ -165,12 +164,10 @@ Result<CpuTarget> named_target(std::string_view name) {
   if (name == "host") return host_target();
   for (const Named& known : kNamed) {
     if (known.name != name) continue;
-    CpuTarget target{.triple = std::string(known.triple),
-                     .cpu = std::string(known.cpu),
-                     .features = std::string(known.features)};
+    CpuTarget target{
+        .triple = std::string(known.triple), .cpu = std::string(known.cpu), .features = std::string(known.features)};
     auto features = llvm_features(target.triple, target.cpu, target.features);
-    if (!features)
-      return Error{"[target] " + target.cpu + ": this build of LLVM has no such CPU; use `host`"};
+    if (!features) return Error{"[target] " + target.cpu + ": this build of LLVM has no such CPU; use `host`"};
     fill_from_features(target, *features);
     return target;
   }
@@ -181,8 +178,7 @@ Result<CpuTarget> named_target(std::string_view name) {
 
 std::string missing_instructions(const CpuTarget& target) {
   const auto sentence = [](const char* missing, const char* used) {
-    return "[target] this processor, or its system, has no " + std::string(missing) +
-           ": kernels use " + used;
+    return "[target] this processor, or its system, has no " + std::string(missing) + ": kernels use " + used;
   };
   if (target.triple.starts_with("aarch64")) {
     if (!target.neon_dot) return sentence("dot products", "plain NEON, which is slower");
@@ -191,11 +187,9 @@ std::string missing_instructions(const CpuTarget& target) {
   }
   if (!target.avx2) return sentence("AVX2", "SSE, vectors of a quarter of the width or less");
   if (!target.avx512)
-    return sentence("AVX-512",
-                    target.avx_vnni ? "AVX2 with VNNI" : "AVX2, vectors of half the width");
+    return sentence("AVX-512", target.avx_vnni ? "AVX2 with VNNI" : "AVX2, vectors of half the width");
   if (!target.avx512_vnni) return sentence("VNNI", "AVX-512 without dot products of bytes");
-  if (target.amx_refused)
-    return "[target] the system does not grant the tile registers of AMX: kernels use VNNI";
+  if (target.amx_refused) return "[target] the system does not grant the tile registers of AMX: kernels use VNNI";
   return {};
 }
 

@@ -4,28 +4,21 @@
 #include <set>
 
 #include "base/ensure.h"
-#include "graph/range_kind.h"
+#include "graph/constants.h"
 #include "graph/rules_algebra.h"
 
 namespace smelt {
 namespace {
 
-constexpr int64_t kManyTiles = 32;  // rows that keep workers busy without sharing chunks out
-constexpr double kLowest = -3.4028234663852886e38;
-constexpr double kLog2E = 1.4426950408889634;
-
-int64_t tiles_of_rows(const TileShape& shape, Ref scores) {
-  int64_t tiles = 1;
-  for (int k = 0; k < shape.axis; ++k) {
-    const auto axis = static_cast<size_t>(k);
-    // An axis of symbolic size counts as long, whatever its greatest size.
-    const int64_t rows = const_int(scores->shape[axis]).value_or(kManyTiles * shape.extents[axis]);
-    tiles *= std::clamp<int64_t>(rows / shape.extents[axis], 1, kManyTiles);
-  }
-  return tiles;
+// Whether there are many rows, of which workers have enough without sharing chunks out. An axis of symbolic size counts
+// as long, those of known sizes as short, whatever their sizes: how chunks are combined shows in bits, which must not
+// depend on how many tokens are generated together.
+bool has_many_rows(const TileShape& shape, Ref scores) {
+  const auto rows = std::span(scores->shape).first(static_cast<size_t>(shape.axis));
+  return std::any_of(rows.begin(), rows.end(), [](Ref n) { return !const_int(n); });
 }
 
-// From the sums of a tile up to the placed tensors that are made of them.
+// The walk from the sums of a tile up to the placed tensors that are made of them.
 class Ends {
  public:
   Ends(const TileTensors& tile, Ref root, const std::unordered_map<const Node*, Where>& places)
@@ -34,8 +27,7 @@ class Ends {
         places_(places) {
     for (Ref n : toposort(root)) {
       for (Ref s : n->src) users_[s.get()].push_back(n);
-      if (is_sum(n) || std::any_of(n->src.begin(), n->src.end(),
-                                   [&](Ref s) { return above_.contains(s.get()); }))
+      if (is_sum(n) || std::any_of(n->src.begin(), n->src.end(), [&](Ref s) { return above_.contains(s.get()); }))
         above_.insert(n.get());
     }
   }
@@ -52,15 +44,13 @@ class Ends {
   bool is_sum(Ref n) const { return contains(sums_, n); }
 
   bool keeps_rows(Ref n) const {
-    return n->shape.size() >= rows_.size() &&
-           std::equal(rows_.begin(), rows_.end(), n->shape.begin());
+    return n->shape.size() >= rows_.size() && std::equal(rows_.begin(), rows_.end(), n->shape.begin());
   }
 
-  // Whether all uses work row by row.
+  // Whether all uses keep rows apart.
   bool climb(Ref n) {
     for (Ref user : users_[n.get()]) {
-      const bool is_step =
-          is_elementwise(user->op) || user->op == Op::Expand || user->op == Op::Reshape;
+      const bool is_step = is_elementwise(user->op) || user->op == Op::Expand || user->op == Op::Reshape;
       if (!is_step || !keeps_rows(user)) return false;
       const auto place = places_.find(user.get());
       if (place == places_.end()) {
@@ -97,26 +87,20 @@ class Ends {
   Refs ends_;
 };
 
-Ref store(Ref buffer, Ref offset, Ref value, const Refs& ranges) {
-  Refs src{buffer, offset, value};
-  src.insert(src.end(), ranges.begin(), ranges.end());
-  return make(Op::Store, DType::Void, std::move(src));
-}
-
-Ref load_from(Ref buffer, Ref offset) { return make(Op::Load, DType::F32, {buffer, offset}); }
-
 Ref exp_of(Ref x) { return unary(Op::Exp2, x * constant_f(kLog2E, DType::F32)); }
 
-Refs without_axis(Refs ranges, int axis) {
-  std::erase_if(ranges, [&](Ref r) { return r->arg.i == kFirstOutputRange + axis; });
-  return ranges;
+Refs without_axis(std::span<const Ref> ranges, int axis) {
+  Refs rest;
+  for (Ref r : ranges)
+    if (RangeView(r).number != output_range(axis)) rest.push_back(r);
+  return rest;
 }
 
 }  // namespace
 
 std::optional<Refs> ends_of_sums(const TileTensors& tile, const TileShape& shape, Ref root,
                                  const std::unordered_map<const Node*, Where>& places) {
-  if (tiles_of_rows(shape, tile.inner.front()) < kManyTiles) return std::nullopt;
+  if (!has_many_rows(shape, tile.inner.front())) return std::nullopt;
   return Ends(tile, root, places).run();
 }
 
@@ -126,33 +110,32 @@ Ref maximum_below(Ref sum) {
   return n;
 }
 
-FoldStores fold_stores(Lowering& lowering, Ref maxima, const Refs& sums, int axis,
+FoldStores fold_stores(Lowering& lowering, const StoreView& maxima, const Refs& sums, int axis,
                        const RunningBuffers& running) {
-  const Ref at = maxima->src[1];
-  const Refs rows(maxima->src.begin() + 3, maxima->src.end());
-  const Ref before = load_from(running.maximum, at), here = load_from(maxima->src[0], at);
+  const auto load = [](Ref buffer, Ref offset) { return make_load(DType::F32, buffer, offset); };
+  const Ref at = maxima.offset;
+  const Ref before = load(running.maximum, at), here = load(maxima.buffer, at);
   const Ref now = binary(Op::Max, before, here);
+  const Ref none = constant_f(kLowest, DType::F32), zero = constant_f(0, DType::F32);
   FoldStores out;
-  out.before.push_back(
-      store(running.maximum, at, constant_f(kLowest, DType::F32), without_axis(rows, axis)));
-  out.chunk.push_back(store(running.keep, at, exp_of(before - now), rows));
-  out.chunk.push_back(store(running.gain, at, exp_of(here - now), rows));
+  out.before.push_back(make_store(running.maximum, at, none, without_axis(maxima.ranges, axis)));
+  out.chunk.push_back(make_store(running.keep, at, exp_of(before - now), maxima.ranges));
+  out.chunk.push_back(make_store(running.gain, at, exp_of(here - now), maxima.ranges));
   for (Ref sum : sums) {
-    const OutputLoops loops = output_loops(sum->src[1]->shape);
+    // At tensor level: the maxima of the chunks, and their parts of the sum.
+    const Ref tops = sum->src[0], parts = sum->src[1];
+    const OutputLoops loops = output_loops(parts->shape);
     Refs index = loops.index;
     index.erase(index.begin() + axis);
-    const Ref row = lowering.at(sum->src[0], loops.index), so_far = lowering.at(sum, index);
-    ENSURE(row->op == Op::Load && so_far->op == Op::Load, "a fold of what has no place");
-    const Ref offset = so_far->src[1];
-    const Ref part = lowering.at(sum->src[1], loops.index);
-    out.before.push_back(
-        store(so_far->src[0], offset, constant_f(0, DType::F32), without_axis(loops.ranges, axis)));
-    out.chunk.push_back(store(
-        so_far->src[0], offset,
-        so_far * load_from(running.keep, row->src[1]) + part * load_from(running.gain, row->src[1]),
-        loops.ranges));
+    const Ref top = lowering.at(tops, loops.index), so_far = lowering.at(sum, index);
+    ENSURE(top->op == Op::Load && so_far->op == Op::Load, "a fold of what has no place");
+    const LoadView row(top), total(so_far);
+    const Ref part = lowering.at(parts, loops.index);
+    const Ref more = so_far * load(running.keep, row.offset) + part * load(running.gain, row.offset);
+    out.before.push_back(make_store(total.buffer, total.offset, zero, without_axis(loops.ranges, axis)));
+    out.chunk.push_back(make_store(total.buffer, total.offset, more, loops.ranges));
   }
-  out.chunk.push_back(store(running.maximum, at, now, rows));
+  out.chunk.push_back(make_store(running.maximum, at, now, maxima.ranges));
   return out;
 }
 

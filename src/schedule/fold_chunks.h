@@ -14,6 +14,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "graph/views.h"
 #include "schedule/lower.h"
 #include "schedule/placement.h"
 #include "schedule/tiles.h"
@@ -39,7 +40,7 @@ struct FoldStores {
 };
 
 // REQUIRES: `maxima` stores the maximum of a chunk where it is placed, as are the sums.
-FoldStores fold_stores(Lowering& lowering, Ref maxima, const Refs& sums, int axis,
+FoldStores fold_stores(Lowering& lowering, const StoreView& maxima, const Refs& sums, int axis,
                        const RunningBuffers& running);
 
 }  // namespace smelt

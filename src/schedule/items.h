@@ -10,7 +10,7 @@ namespace smelt {
 struct Item {
   Ref node;   // the tensor, Write, or Output that only copies
   Ref store;  // filled in by lowering
-  Ref copy;   // the same on chip, for later nests of its tile: see follow_rows.h
+  Ref copy;   // the same on chip, for later nests of its tile: see row_tiles.h
   int level = -1;
   bool on_chip = false;
   int tile = -1;           // the tile that it is part of

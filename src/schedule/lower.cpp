@@ -1,8 +1,8 @@
 #include "schedule/lower.h"
 
 #include "base/ensure.h"
-#include "graph/range_kind.h"
 #include "graph/rules_algebra.h"
+#include "graph/views.h"
 
 namespace smelt {
 namespace {
@@ -33,8 +33,7 @@ Refs reshape_index(const Shape& from, const Shape& to, const Refs& index) {
     do {
       const auto ca = const_int(a), cb = const_int(b);
       const bool take_from =
-          j == to.size() ||
-          (i < from.size() && (i == i0 || (ca && cb && *ca < *cb) || (!cb && j > j0)));
+          j == to.size() || (i < from.size() && (i == i0 || (ca && cb && *ca < *cb) || (!cb && j > j0)));
       if (take_from)
         a = simplify(a * from[i++]);
       else
@@ -57,8 +56,7 @@ OutputLoops output_loops(const Shape& shape) {
   for (size_t axis = 0; axis < shape.size(); ++axis) {
     const bool single = is_const(shape[axis], 1);
     loops.index.push_back(single ? constant(0)
-                                 : make_range(kFirstOutputRange + static_cast<int64_t>(axis),
-                                              shape[axis], RangeKind::Loop));
+                                 : make_range(output_range(static_cast<int64_t>(axis)), shape[axis], RangeKind::Loop));
     if (!single) loops.ranges.push_back(loops.index.back());
   }
   return loops;
@@ -85,7 +83,7 @@ int Lowering::height(Ref tensor) {
 
 Ref Lowering::at(Ref tensor, const Refs& index) {
   if (auto it = places_.find(tensor.get()); it != places_.end())
-    return make(Op::Load, tensor->dtype, {it->second.buffer, offset_in(it->second, tensor, index)});
+    return make_load(tensor->dtype, it->second.buffer, offset_in(it->second, tensor, index));
   std::vector<const Node*> key;
   for (Ref i : index) key.push_back(i.get());
   const auto memo_key = std::make_pair(tensor.get(), std::move(key));
@@ -112,15 +110,14 @@ Ref Lowering::compute(Ref t, const Refs& index) {
   switch (t->op) {
     case Op::Const:
     case Op::Var: return t;
-    case Op::Param: return make(Op::Load, t->dtype, {t, byte_offset(t->shape, index, t->dtype)});
+    case Op::Param: return make_load(t->dtype, t, byte_offset(t->shape, index, t->dtype));
     case Op::Place: return at(source(0), index);
-    case Op::Iota: return index[t->arg.i];
-    case Op::Write:
-      return make(Op::Load, t->dtype, {written_buffer(t), byte_offset(t->shape, index, t->dtype)});
+    case Op::Iota: return index[axis_of(t)];
+    case Op::Write: return make_load(t->dtype, written_buffer(t), byte_offset(t->shape, index, t->dtype));
     case Op::Reshape: return at(source(0), reshape_index(source(0)->shape, t->shape, index));
     case Op::Permute: {
       Refs inner(index.size());
-      for (size_t k = 0; k < index.size(); ++k) inner[t->arg.list[k]] = index[k];
+      for (size_t k = 0; k < index.size(); ++k) inner[permutation_of(t)[k]] = index[k];
       return at(source(0), inner);
     }
     case Op::Expand: {
@@ -131,12 +128,12 @@ Ref Lowering::compute(Ref t, const Refs& index) {
     }
     case Op::Shrink: {
       Refs inner = index;
-      for (size_t k = 0; k < index.size(); ++k) inner[k] = simplify(index[k] + t->arg.list[k]);
+      for (size_t k = 0; k < index.size(); ++k) inner[k] = simplify(index[k] + begins_of(t)[k]);
       return at(source(0), inner);
     }
     case Op::Flip: {
       Refs inner = index;
-      inner[t->arg.i] = simplify(t->shape[t->arg.i] - constant(1) - index[t->arg.i]);
+      inner[axis_of(t)] = simplify(t->shape[axis_of(t)] - constant(1) - index[axis_of(t)]);
       return at(source(0), inner);
     }
     case Op::Gather: {
@@ -166,15 +163,15 @@ Ref Lowering::reinterpret(Ref t, const Refs& index) {
   const Ref byte = at(from, inner);
   if (ratio == 1 && byte->op != Op::Load) return bitcast(byte, t->dtype);
   ENSURE(byte->op == Op::Load, "bitcast of computed bytes");
-  return make(Op::Load, t->dtype, byte->src);
+  return make_load(t->dtype, LoadView(byte).buffer, LoadView(byte).offset);
 }
 
 Ref Lowering::reduction(Ref t, const Refs& index) {
-  const int64_t axis = t->arg.list[0];
+  const int64_t axis = reduced_axes(t)[0];
   const Ref size = t->src[0]->shape[axis];
   // Numbered by how many reductions lie below. Two reductions of equal height never nest, so they may share a range:
   // sibling sums over one axis become one loop, and common subexpressions meet.
-  const Ref range = make_range(kFirstReduceRange + height(t), size, RangeKind::Reduce);
+  const Ref range = make_range(reduce_range(height(t)), size, RangeKind::Reduce);
   Refs inner = index;
   if (t->op == Op::TopK)
     inner[axis] = range;
@@ -185,34 +182,28 @@ Ref Lowering::reduction(Ref t, const Refs& index) {
   src.push_back(range);
   if (t->op != Op::TopK) return make(t->op, t->dtype, std::move(src));
 
-  const Ref best = make(Op::TopK, DType::I32, std::move(src), {.i = t->arg.i});
+  const Ref best = make(Op::TopK, DType::I32, std::move(src), {.i = top_count(t)});
   const auto item = [&](int64_t j) { return make(Op::TopKLane, DType::I32, {best}, {.i = j}); };
-  Ref value = item(t->arg.i - 1);
-  for (int64_t j = t->arg.i - 1; j-- > 0;)
-    value = where(binary(Op::Eq, index[axis], constant(j)), item(j), value);
+  Ref value = item(top_count(t) - 1);
+  for (int64_t j = top_count(t) - 1; j-- > 0;) value = where(binary(Op::Eq, index[axis], constant(j)), item(j), value);
   return simplify(value);
 }
 
 Ref Lowering::store(Ref tensor, Ref buffer) {
   const OutputLoops loops = output_loops(tensor->shape);
   const auto placed = places_.find(tensor.get());
-  const Place place = placed != places_.end() && placed->second.buffer == buffer
-                          ? placed->second
-                          : Place{buffer, {}};
-  Refs src{buffer, offset_in(place, tensor, loops.index), compute(tensor, loops.index)};
-  src.insert(src.end(), loops.ranges.begin(), loops.ranges.end());
-  return make(Op::Store, DType::Void, std::move(src));
+  const Place place = placed != places_.end() && placed->second.buffer == buffer ? placed->second : Place{buffer, {}};
+  const Ref offset = offset_in(place, tensor, loops.index);
+  return make_store(buffer, offset, compute(tensor, loops.index), loops.ranges);
 }
 
 Ref Lowering::store_rows(Ref write) {
   const Ref rows = write->src[1], values = write->src[2];
   const OutputLoops loops = output_loops(values->shape);
   const Ref row = simplify(cast(at(rows, {loops.index[0]}), DType::I64));
-  const Ref column = simplify(loops.index[1] + write->arg.i);
-  Refs src{written_buffer(write), byte_offset(write->shape, {row, column}, values->dtype),
-           at(values, loops.index)};
-  src.insert(src.end(), loops.ranges.begin(), loops.ranges.end());
-  return make(Op::Store, DType::Void, std::move(src));
+  const Ref column = simplify(loops.index[1] + first_column(write));
+  const Ref offset = byte_offset(write->shape, {row, column}, values->dtype);
+  return make_store(written_buffer(write), offset, at(values, loops.index), loops.ranges);
 }
 
 }  // namespace smelt

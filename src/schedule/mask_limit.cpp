@@ -1,18 +1,14 @@
 #include "schedule/mask_limit.h"
 
+#include "graph/constants.h"
 #include "graph/rules_algebra.h"
 
 namespace smelt {
-namespace {
-
-constexpr double kMasked = -1e29;  // a score this low never counts
-
-}  // namespace
 
 bool is_identity(Ref value, Op op) {
   if (!is_const(value)) return false;
   return op == Op::ReduceSum ? value->arg.f == 0 && value->arg.i == 0
-                             : is_float(value->dtype) && value->arg.f <= kMasked;
+                             : is_float(value->dtype) && value->arg.f <= kMaskedScore;
 }
 
 std::optional<Mask> mask_of(Ref term, Op op) {

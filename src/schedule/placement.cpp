@@ -5,6 +5,7 @@
 #include <set>
 
 #include "base/ensure.h"
+#include "graph/args.h"
 #include "graph/tensor.h"
 
 namespace smelt {
@@ -58,8 +59,8 @@ Axes through_move(Ref user, const Axes& marked) {
     case Op::Reshape: return through_reshape(user->src[0]->shape, user->shape, marked);
     case Op::Permute: {
       Axes out;
-      for (size_t k = 0; k < user->arg.list.size(); ++k)
-        if (marked.contains(static_cast<int>(user->arg.list[k]))) out.insert(static_cast<int>(k));
+      for (size_t k = 0; k < permutation_of(user).size(); ++k)
+        if (marked.contains(static_cast<int>(permutation_of(user)[k]))) out.insert(static_cast<int>(k));
       return out;
     }
     default: return marked;
@@ -101,8 +102,7 @@ bool has_symbolic_axis(const Shape& shape) {
 
 class Placement {
  public:
-  Placement(const SplitGraph& split, const PlacementOptions& options)
-      : options_(options), order_(toposort(split.root)) {
+  Placement(const SplitGraph& split, const Machine& machine) : machine_(machine), order_(toposort(split.root)) {
     for (Ref n : order_)
       for (Ref s : n->src) users_[s.get()].push_back(n);
     for (const TileTensors& tile : split.tiles)
@@ -111,7 +111,7 @@ class Placement {
       places_[p] = Where::Memory;
       kernel_of_[p] = without_movement(p->src[0]);
     }
-    // The steps of a tile repeat what they have in common.
+    // The nests of a tile recompute what they have in common.
     for (const TileTensors& tile : split.tiles)
       for (Ref n : tile.results) kernel_of_.erase(n.get());
     for (Ref n : order_)
@@ -123,11 +123,9 @@ class Placement {
     for (Ref n : order_)
       if (n->op == Op::Place) places_[n.get()] = Where::Memory;
     for (auto it = order_.rbegin(); it != order_.rend(); ++it)
-      if (!placed(*it) && can_be_placed(*it) && needs_place(*it))
-        places_[it->get()] = Where::Memory;
+      if (!placed(*it) && can_be_placed(*it) && needs_place(*it)) places_[it->get()] = Where::Memory;
     for (Ref n : order_)
-      if (placed(n) && !required.contains(n.get()) && fits_on_chip(n))
-        places_[n.get()] = Where::OnChip;
+      if (placed(n) && !required.contains(n.get()) && fits_on_chip(n)) places_[n.get()] = Where::OnChip;
     return places_;
   }
 
@@ -144,9 +142,7 @@ class Placement {
   }
 
   bool placed(Ref n) const { return places_.contains(n.get()); }
-  static bool can_be_placed(Ref n) {
-    return is_elementwise(n->op) ? !n->shape.empty() : is_reduce(n->op);
-  }
+  static bool can_be_placed(Ref n) { return is_elementwise(n->op) ? !n->shape.empty() : is_reduce(n->op); }
 
   bool needs_place(Ref n) {
     if (is_index_of_smaller(n)) return false;
@@ -163,9 +159,8 @@ class Placement {
   // A root that reads n element by element and also a reduction over n, as a norm does, would compute each element
   // twice.
   bool is_needed_twice() const {
-    return std::any_of(roots_.begin(), roots_.end(), [&](const Node* r) {
-      return direct_roots_.contains(r) && summed_roots_.contains(r);
-    });
+    return std::any_of(roots_.begin(), roots_.end(),
+                       [&](const Node* r) { return direct_roots_.contains(r) && summed_roots_.contains(r); });
   }
 
   // Would a kernel that reads `n` through its uses compute an element more than once? `marked` are the axes of
@@ -183,8 +178,7 @@ class Placement {
     if (user->op == Op::Gather) {
       if (user->src[0] == at) return holds_reduction(n) || !marked.empty();
       Axes wider = marked;
-      for (size_t k = at->shape.size(); k < user->shape.size(); ++k)
-        wider.insert(static_cast<int>(k));
+      for (size_t k = at->shape.size(); k < user->shape.size(); ++k) wider.insert(static_cast<int>(k));
       return continues(n, wider, user);
     }
     if (user->op == Op::Expand) {
@@ -202,7 +196,7 @@ class Placement {
   }
 
   bool spreads_in_reduction(Ref n, const Axes& marked, Ref user) {
-    const int axis = static_cast<int>(user->arg.list[0]);
+    const int axis = static_cast<int>(reduced_axes(user)[0]);
     if (user->op == Op::TopK) return continues(n, marked, user);
     const Axes rest = without_axis(marked, axis);
     if (rest.empty()) {
@@ -214,8 +208,8 @@ class Placement {
     }
     // A contraction: all of n is read for every value of the remaining marked axes.
     if (!marked.contains(axis)) return true;
-    return constant_count(n->shape) > 1 || has_symbolic_axis(n->shape) ||
-           work(n) > options_.on_chip_work || continues(n, rest, user);
+    return constant_count(n->shape) > 1 || has_symbolic_axis(n->shape) || work(n) > machine_.local_operations ||
+           continues(n, rest, user);
   }
 
   bool continues(Ref n, const Axes& marked, Ref user) {
@@ -223,7 +217,7 @@ class Placement {
     return is_spread(n, marked, user);
   }
 
-  // At the placed tensor that ends the walk, inner loops may repeat n for free: it leaves them as an invariant.
+  // In the placed tensor that ends the walk, n may be invariant in the inner loops, which then hoist it.
   bool ends_spread(Ref n, const Axes& marked, Ref at, Ref root) {
     const auto kernel = kernel_of_.find(root.get());
     const Node* known_as = kernel == kernel_of_.end() ? root.get() : kernel->second;
@@ -232,12 +226,12 @@ class Placement {
     if (!holds_reduction(n)) return false;
     int last_own = -1;
     for (size_t k = 0; k < at->shape.size(); ++k)
-      if (!marked.contains(static_cast<int>(k)) && !is_const(at->shape[k], 1))
-        last_own = static_cast<int>(k);
+      if (!marked.contains(static_cast<int>(k)) && !is_const(at->shape[k], 1)) last_own = static_cast<int>(k);
     return std::any_of(marked.begin(), marked.end(), [&](int a) { return a < last_own; });
   }
 
-  // A score spread over the columns of its value: these are kept in registers side by side, so it is computed once.
+  // A score that is expanded over the columns of its value: these are in registers side by side, so it is computed
+  // once.
   bool score_of_softmax(Ref expand) const {
     const auto& uses = users_.at(expand.get());
     int64_t columns = 1;
@@ -254,12 +248,11 @@ class Placement {
   bool is_index_of_smaller(Ref n) const {
     if (is_float(n->dtype) || is_reduce(n->op)) return false;
     if (n->op == Op::Expand || placed(n)) return true;
-    return std::all_of(n->src.begin(), n->src.end(),
-                       [&](Ref s) { return is_leaf(s) || is_index_of_smaller(s); });
+    return std::all_of(n->src.begin(), n->src.end(), [&](Ref s) { return is_leaf(s) || is_index_of_smaller(s); });
   }
 
-  // The rows that a gather is told to read are not part of what it holds: they are repeated for all
-  // columns, and get a place of their own.
+  // The indices of a gather are not part of what it holds: they would be recomputed for all columns, so they get a
+  // place of their own.
   bool holds_reduction(Ref n) {
     if (is_reduce(n->op)) return true;
     if (n->op == Op::Gather) return !placed(n->src[0]) && holds_reduction(n->src[0]);
@@ -276,20 +269,19 @@ class Placement {
     std::unordered_set<const Node*> seen;
     int operations = 0;
     collect_leaves(n, typical_count(n->shape), seen, bytes, operations);
-    // Bit arithmetic on what was read is nearly free; float work is worth saving at equal bytes.
+    // Integer arithmetic on what was read is nearly free; float operations are worth saving at equal bytes.
     const bool is_cheap = operations == 0 || (!is_float(n->dtype) && bytes <= size_of(n->dtype));
     return is_cheap || bytes < size_of(n->dtype);
   }
 
-  void collect_leaves(Ref n, double elements, std::unordered_set<const Node*>& seen, double& bytes,
-                      int& operations) {
+  void collect_leaves(Ref n, double elements, std::unordered_set<const Node*>& seen, double& bytes, int& operations) {
     if (!seen.insert(n.get()).second) return;
     if (n->op == Op::Param || n->op == Op::Write || placed(n)) {
       bytes += std::min(1.0, typical_count(n->shape) / elements) * size_of(n->dtype);
       return;
     }
     if (is_elementwise(n->op) && n->op != Op::Cast && n->op != Op::Bitcast) ++operations;
-    // The rows that a gather reads are told once for all columns.
+    // The indices of a gather are computed once for all columns.
     if (n->op == Op::Gather) return collect_leaves(n->src[0], elements, seen, bytes, operations);
     for (Ref s : n->src) collect_leaves(s, elements, seen, bytes, operations);
   }
@@ -310,9 +302,8 @@ class Placement {
   }
 
   bool fits_on_chip(Ref n) {
-    return !has_symbolic_axis(n->shape) &&
-           constant_count(n->shape) * size_of(n->dtype) <= options_.on_chip_bytes &&
-           work(n) <= options_.on_chip_work && !reads_symbolic(n);
+    return !has_symbolic_axis(n->shape) && constant_count(n->shape) * size_of(n->dtype) <= machine_.local_bytes &&
+           work(n) <= machine_.local_operations && !reads_symbolic(n);
   }
 
   bool reads_symbolic(Ref n) {
@@ -320,31 +311,28 @@ class Placement {
     const std::function<bool(Ref)> visit = [&](Ref x) {
       if (!seen.insert(x.get()).second) return false;
       if (is_reduce(x->op) && has_symbolic_axis(x->src[0]->shape)) return true;
-      return std::any_of(x->src.begin(), x->src.end(),
-                         [&](Ref s) { return !placed(s) && visit(s); });
+      return std::any_of(x->src.begin(), x->src.end(), [&](Ref s) { return !placed(s) && visit(s); });
     };
     return visit(n);
   }
 
-  PlacementOptions options_;
+  const Machine& machine_;
   Refs order_;
   std::unordered_map<const Node*, Refs> users_;
   std::unordered_map<const Node*, Where> places_;
   // Partial results over one score or summand are computed side by side in one kernel, known by that tensor.
   std::unordered_map<const Node*, const Node*> kernel_of_;
   std::unordered_map<const Node*, bool> holds_;
-  std::unordered_set<const Node*> roots_;  // of the walk under way
-  std::unordered_set<const Node*>
-      direct_roots_;  // those reached without a reduction over an axis of the tensor
+  std::unordered_set<const Node*> roots_;         // of the walk under way
+  std::unordered_set<const Node*> direct_roots_;  // those reached without a reduction over an axis of the tensor
   std::unordered_set<const Node*> summed_roots_;  // and those reached through one
   bool summed_ = false;                           // whether the walk has passed such a reduction
 };
 
 }  // namespace
 
-std::unordered_map<const Node*, Where> choose_places(const SplitGraph& split,
-                                                     const PlacementOptions& options) {
-  return Placement(split, options).run();
+std::unordered_map<const Node*, Where> choose_places(const SplitGraph& split, const Machine& machine) {
+  return Placement(split, machine).run();
 }
 
 }  // namespace smelt

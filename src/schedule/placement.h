@@ -1,19 +1,20 @@
 // Which tensors get memory, and where: the fusion decision.
 //
 // A tensor without a place is recomputed wherever it is used, as part of the kernel that uses it. That is free for
-// movement, cheap for elementwise work and a win for dequantisation (the packed bytes are the smaller thing to read),
-// but a reduction must not be repeated. So a tensor gets a place when
+// movement, cheap for elementwise work and a win for dequantisation (the quantised bytes are the smaller thing to
+// read), but a reduction must not be repeated. So a tensor gets a place when
 //   - a segment output, a partial result of a split reduction, a cache write or the model (place) asks for it,
 //   - it holds a reduction and kernels of more than one other placed tensor would repeat it,
 //   - it is spread over an axis of a later contraction (every row of a matrix reads all of it), unless reading its
 //     sources again moves fewer bytes, as for quantised weights,
 //   - it holds a reduction and is read through a gather.
-// A place is on-chip (Local: each worker computes it for itself) when that costs less than one more stage,
+// A place is on-chip (Local: each worker computes it for itself) when that costs less than one more level,
 // otherwise memory (Temp).
 #pragma once
 
 #include <unordered_map>
 
+#include "base/machine.h"
 #include "graph/node.h"
 #include "schedule/split_reduce.h"
 
@@ -25,15 +26,7 @@ enum class Where : uint8_t {
   InTile,  // part by part, by the task that reads the part: see tiles.h
 };
 
-struct PlacementOptions {
-  int64_t on_chip_bytes = 32 << 10;  // budget for one on-chip tensor
-  int64_t tile_bytes = 20 << 10;     // budget for the part of a tensor that a tile keeps on chip
-  int64_t on_chip_work =
-      80 << 10;  // scalar operations a worker may repeat rather than wait for another stage
-};
-
 // Every tensor that gets a place, Output sources, partials and the insides of tiles included.
-std::unordered_map<const Node*, Where> choose_places(const SplitGraph& split,
-                                                     const PlacementOptions& options);
+std::unordered_map<const Node*, Where> choose_places(const SplitGraph& split, const Machine& machine);
 
 }  // namespace smelt

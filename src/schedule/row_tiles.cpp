@@ -2,28 +2,27 @@
 
 #include <algorithm>
 
-#include "graph/range_kind.h"
 #include "graph/rules_algebra.h"
+#include "graph/views.h"
 
 namespace smelt {
 namespace {
 
-constexpr double kMostRowBytes = 64 << 10;    // that the steps of a row find in a near cache again
-constexpr double kMostFactorBytes = 1 << 10;  // of sums, from elsewhere: more is a matrix
+constexpr double kMostFactorBytes = 1 << 10;  // what a sum reads that does not depend on the row: more is a matrix
 
-// Bytes that a load reads while the rows stand still.
+// Bytes that a load reads for one row.
 double bytes_read(Ref load, Ref rows) {
   double bytes = size_of(load->dtype);
-  for (Ref r : ranges_of(load->src[1]))
-    if (r != rows) bytes *= static_cast<double>(std::max<int64_t>(r->src[0]->max, 1));
+  for (Ref r : ranges_of(LoadView(load).offset))
+    if (r != rows) bytes *= static_cast<double>(std::max<int64_t>(RangeView(r).size->max, 1));
   return bytes;
 }
 
-// That of all rows, or one that an index of the row names.
+// Whether a sum multiplies with a matrix: that of all rows, or one that the row chooses by an index.
 bool reads_matrix(Ref sum, Ref rows) {
   const Refs nodes = toposort(sum);
   return std::any_of(nodes.begin(), nodes.end(), [&](Ref n) {
-    return n->op == Op::Load && stride(n->src[1], rows).value_or(0) == 0 &&
+    return n->op == Op::Load && stride(LoadView(n).offset, rows).value_or(0) == 0 &&
            bytes_read(n, rows) > kMostFactorBytes;
   });
 }
@@ -38,54 +37,54 @@ Ref first_row(Ref offset, Ref rows) { return simplify(substitute(offset, {{rows,
 
 }  // namespace
 
-Ref loop_over_rows(Ref store) {
-  if (store->src.size() == 3) return Ref();
-  const Ref rows = store->src[3];
-  const bool is_leading = rows->arg.i == kFirstOutputRange &&
-                          rows->arg.list[0] == static_cast<int64_t>(RangeKind::Loop);
-  if (!is_leading || const_int(rows->src[0])) return Ref();
-  for (Ref n : toposort(store->src[2])) {
-    if (n->op == Op::Load && bytes_read(n, rows) > kMostRowBytes) return Ref();
+Ref loop_over_rows(Ref node, int64_t most_bytes) {
+  const StoreView store(node);
+  if (store.ranges.empty()) return Ref();
+  const Ref rows = store.ranges.front();
+  const RangeView range(rows);
+  const bool is_leading = range.number == output_range(0) && range.kind == RangeKind::Loop;
+  if (!is_leading || const_int(range.size)) return Ref();
+  for (Ref n : toposort(store.value)) {
+    if (n->op == Op::Load && bytes_read(n, rows) > static_cast<double>(most_bytes)) return Ref();
     if (is_reduce(n->op) && reads_matrix(n, rows)) return Ref();
   }
   return rows;
 }
 
-Ref tile_of_rows(Ref rows) { return make_range(rows->arg.i, rows->src[0], RangeKind::Tile); }
+Ref tile_of_rows(Ref rows) { return with_kind(rows, RangeKind::Tile); }
 
-Ref in_tile_of_rows(Ref store, Ref rows) {
+Ref in_tile_of_rows(Ref node, Ref rows) {
+  const StoreView store(node);
   const Replacements by{{rows, tile_of_rows(rows)}};
-  Refs src = store->src;
-  for (size_t i = 0; i < 3; ++i) src[i] = substitute(src[i], by);
-  src[3] = tile_of_rows(rows);
-  return make(Op::Store, DType::Void, std::move(src));
+  Refs ranges(store.ranges.begin(), store.ranges.end());
+  ranges.front() = tile_of_rows(rows);
+  return make_store(substitute(store.buffer, by), substitute(store.offset, by), substitute(store.value, by), ranges);
 }
 
-std::optional<int64_t> bytes_of_row(Ref store, Ref rows) {
-  const auto row = stride(store->src[1], rows);
-  if (!row || *row > static_cast<int64_t>(kMostRowBytes)) return std::nullopt;
-  return is_in_row(store->src[1], rows, *row, size_of(store->src[2]->dtype)) ? row : std::nullopt;
+std::optional<int64_t> bytes_of_row(Ref node, Ref rows, int64_t most_bytes) {
+  const StoreView store(node);
+  const auto row = stride(store.offset, rows);
+  if (!row || *row > most_bytes) return std::nullopt;
+  return is_in_row(store.offset, rows, *row, size_of(store.value->dtype)) ? row : std::nullopt;
 }
 
 bool reads_own_row(Ref store, Ref buffer, Ref rows, int64_t bytes) {
   const Refs nodes = toposort(store);
   return std::all_of(nodes.begin(), nodes.end(), [&](Ref n) {
-    return n->op != Op::Load || n->src[0] != buffer ||
-           is_in_row(n->src[1], rows, bytes, size_of(n->dtype));
+    if (n->op != Op::Load || LoadView(n).buffer != buffer) return true;
+    return is_in_row(LoadView(n).offset, rows, bytes, size_of(n->dtype));
   });
 }
 
-Ref store_on_chip(Ref store, Ref local, Ref rows) {
-  Refs src = store->src;
-  src[0] = local;
-  src[1] = first_row(src[1], rows);
-  return make(Op::Store, DType::Void, std::move(src));
+Ref store_on_chip(Ref node, Ref local, Ref rows) {
+  const StoreView store(node);
+  return make_store(local, first_row(store.offset, rows), store.value, store.ranges);
 }
 
 Ref read_on_chip(Ref store, Ref buffer, Ref local, Ref rows) {
   return rebuild(store, [&](Ref original, Ref n) {
-    if (original->op != Op::Load || original->src[0] != buffer) return n;
-    return make(Op::Load, n->dtype, {local, first_row(n->src[1], rows)}, n->arg);
+    if (original->op != Op::Load || LoadView(original).buffer != buffer) return n;
+    return with_sources(n, {local, first_row(LoadView(n).offset, rows)});
   });
 }
 

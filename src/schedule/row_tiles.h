@@ -16,15 +16,15 @@
 namespace smelt {
 
 // The loop over rows of a store, as lowered, that may run row by row; null if it has none, or reads too much for a row,
-// as products with matrices do: these want many rows at once.
-Ref loop_over_rows(Ref store);
+// as products with matrices do: these want many rows at once. `most_bytes` is what a row may take of one buffer.
+Ref loop_over_rows(Ref store, int64_t most_bytes);
 
 // The loop over rows as the loop that nests of a tile share.
 Ref tile_of_rows(Ref rows);
 Ref in_tile_of_rows(Ref store, Ref rows);
 
-// Bytes of a row, if an iteration of the loop fills one row of the buffer and nothing else.
-std::optional<int64_t> bytes_of_row(Ref store, Ref rows);
+// Bytes of a row, at most `most_bytes`, if an iteration of the loop fills one row of the buffer and nothing else.
+std::optional<int64_t> bytes_of_row(Ref store, Ref rows, int64_t most_bytes);
 
 // Whether an iteration reads nothing of the buffer but its own row of `bytes`.
 bool reads_own_row(Ref store, Ref buffer, Ref rows, int64_t bytes);

@@ -15,8 +15,8 @@
 #include <string>
 #include <vector>
 
+#include "base/machine.h"
 #include "graph/node.h"
-#include "schedule/placement.h"
 
 namespace smelt {
 
@@ -26,8 +26,7 @@ struct Kernel {
   Ref tree;       // Sink of Sinks of Stores
   Refs buffers;   // argument i: a segment Param or Temp node
   int level = 0;  // kernels of lower levels come first
-  Refs
-      values;  // what it leaves in buffers, for people: see line_of(). Of sums of results, the last of these.
+  Refs values;    // what it leaves in buffers, for people: see line_of(). Of sums of results, the last of these.
   bool operator==(const Kernel&) const = default;
 };
 
@@ -42,15 +41,12 @@ struct Schedule {
   int64_t arena_bytes = 0;
 };
 
-// REQUIRES: root is a Sink of Outputs and Writes (verify.h: tensor stage).
-Schedule make_schedule(Ref root, const PlacementOptions& options = {});
+// What is fused, and what is kept where, suits the machine. REQUIRES: root is a Sink of Outputs and Writes (verify.h:
+// tensor stage).
+Schedule make_schedule(Ref root, const Machine& machine = {});
 
 // The nests of a kernel.
 const Refs& nests_of(const Kernel& kernel);
-inline Ref store_buffer(Ref store) { return store->src[0]; }
-inline Ref store_offset(Ref store) { return store->src[1]; }
-inline Ref store_value(Ref store) { return store->src[2]; }
-inline Refs store_ranges(Ref store) { return Refs(store->src.begin() + 3, store->src.end()); }
 bool is_local_nest(Ref nest);
 
 // One line a kernel, such as `sum[1]<-x  mul[4096]<-x,w`; for tests and DEBUG=2.

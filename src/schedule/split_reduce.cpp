@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/ensure.h"
+#include "graph/args.h"
 #include "graph/tensor.h"
 
 namespace smelt {
@@ -31,8 +32,7 @@ Tensor divide_axis(Tensor x, int axis, const Chunks& c) {
 Tensor reduce_like(Ref like, Refs src, int axis) {
   Shape shape = src[0]->shape;
   shape.erase(shape.begin() + axis);
-  return Tensor(make(like->op, like->dtype, std::move(src), {.i = like->arg.i, .list = {axis}},
-                     std::move(shape)));
+  return Tensor(make(like->op, like->dtype, std::move(src), {.i = like->arg.i, .list = {axis}}, std::move(shape)));
 }
 
 // A tensor of ones: what a denominator sums.
@@ -57,25 +57,23 @@ TileTensors& tile_of(Ref scores, int axis, const Chunks& c, SplitGraph& out) {
       TileTensors{.axis = axis, .chunk = c.chunk, .inner = {scores}, .results = {}, .sums = {}});
 }
 
-// Whether the scores are sums of products, which is what a tile is good at: others are cheaper computed again.
+// Whether the scores are sums of products, worth keeping in a tile: others are cheaper recomputed.
 bool is_made_of_sums(Ref score) {
   if (score->op == Op::ReduceSum) return true;
-  if (is_reduce(score->op) || score->op == Op::Place || class_of(score->op) == OpClass::leaf)
-    return false;
+  if (is_reduce(score->op) || score->op == Op::Place || class_of(score->op) == OpClass::leaf) return false;
   if (score->op == Op::Gather) return is_made_of_sums(score->src[0]);
   return std::any_of(score->src.begin(), score->src.end(), is_made_of_sums);
 }
 
 bool is_known_behind(Tensor x, int axis) {
   const auto& shape = x.shape();
-  return std::all_of(shape.begin() + axis + 1, shape.end(),
-                     [](Ref d) { return const_int(d).has_value(); });
+  return std::all_of(shape.begin() + axis + 1, shape.end(), [](Ref d) { return const_int(d).has_value(); });
 }
 
 bool makes_tile(Ref node, int axis, const Chunks& c) {
   const Tensor score = unexpanded(Tensor(node->src[0]));
-  return c.chunk % kLimitStep == 0 && is_made_of_sums(score.ref()) &&
-         is_known_behind(score, axis) && is_known_behind(Tensor(node->src[1]), axis);
+  return c.chunk % kLimitStep == 0 && is_made_of_sums(score.ref()) && is_known_behind(score, axis) &&
+         is_known_behind(Tensor(node->src[1]), axis);
 }
 
 // Chunk by chunk an online softmax, and the maximum of its scores.
@@ -90,7 +88,7 @@ Ref split_online(Ref node, int axis, const Chunks& c, SplitGraph& out) {
   return reduce_like(node, {wide.ref(), part.ref()}, axis).ref();
 }
 
-// The sum of weight * value, and what a tile keeps on chip for it.
+// The sum of weight * value, and the tensors that a tile keeps on chip for it.
 struct WeightedSum {
   Tensor sum;
   Refs inner;
@@ -108,8 +106,7 @@ WeightedSum sum_of_bytes(Tensor weight, Ref value, int axis, const Chunks& c) {
   const Tensor bytes = divide_axis(Tensor(floats->src[0]), axis, c);
   const Tensor y = weight * divide_axis(unexpanded(Tensor(scale)), axis, c);
   const Tensor step = max(y, axis + 1) * (1.0 / kMostSteps);
-  const Tensor inverse =
-      where(less(scalar(0), step), scalar(1) / maximum(step, scalar(1e-30)), scalar(0));
+  const Tensor inverse = where(less(scalar(0), step), scalar(1) / maximum(step, scalar(1e-30)), scalar(0));
   const Tensor q = cast(floor(y * unsqueeze(inverse, axis + 1) + 0.5), DType::U8);
   const auto i32 = [](Tensor x) { return cast(x, DType::I32); };
   const Tensor products = sum(i32(q) * i32(bytes), axis + 1);
@@ -144,8 +141,7 @@ Ref split_softmax(Ref node, int axis, const Chunks& c, SplitGraph& out) {
 }
 
 Ref split_plain(Ref node, int axis, const Chunks& c, SplitGraph& out) {
-  const Tensor part =
-      reduce_like(node, {divide_axis(Tensor(node->src[0]), axis, c).ref()}, axis + 1);
+  const Tensor part = reduce_like(node, {divide_axis(Tensor(node->src[0]), axis, c).ref()}, axis + 1);
   out.partials.insert(part.ref().get());
   return reduce_like(node, {part.ref()}, axis).ref();
 }
@@ -156,13 +152,12 @@ SplitGraph split_reduce(Ref root) {
   SplitGraph out;
   out.root = rebuild(root, [&](Ref original, Ref node) {
     if (!is_reduce(node->op) || node->op == Op::TopK) return node;
-    const int axis = static_cast<int>(node->arg.list[0]);
+    const int axis = static_cast<int>(reduced_axes(node)[0]);
     const auto c = chunks_of(node->src[0]->shape[axis]);
     if (!c) return node;
     std::optional<AtLine> at;  // what takes its place comes from the same line
     if (const auto line = line_of(original)) at.emplace(*line);
-    return node->op == Op::SoftmaxSum ? split_softmax(node, axis, *c, out)
-                                      : split_plain(node, axis, *c, out);
+    return node->op == Op::SoftmaxSum ? split_softmax(node, axis, *c, out) : split_plain(node, axis, *c, out);
   });
   return out;
 }

@@ -3,22 +3,13 @@
 #include <algorithm>
 
 #include "base/ensure.h"
-#include "graph/range_kind.h"
 #include "graph/rules_algebra.h"
+#include "graph/views.h"
 #include "schedule/lower.h"
 #include "schedule/mask_limit.h"
 
 namespace smelt {
 namespace {
-
-RangeKind kind_of(Ref range) { return static_cast<RangeKind>(range->arg.list[0]); }
-
-// A number that divides the size: the size itself if it is known.
-int64_t divisor_of(Ref size) {
-  if (const auto n = const_int(size)) return *n;
-  const bool is_multiple = size->op == Op::Mul && const_int(size->src[1]);
-  return is_multiple ? *const_int(size->src[1]) : 1;
-}
 
 int64_t greatest_divisor(int64_t n, int64_t most) {
   for (int64_t d = std::min(n, most); d > 1; --d)
@@ -27,8 +18,8 @@ int64_t greatest_divisor(int64_t n, int64_t most) {
 }
 
 Ref range_of_axis(Ref store, int64_t axis) {
-  for (size_t i = 3; i < store->src.size(); ++i)
-    if (store->src[i]->arg.i == kFirstOutputRange + axis) return store->src[i];
+  for (Ref r : StoreView(store).ranges)
+    if (RangeView(r).number == output_range(axis)) return r;
   return Ref();
 }
 
@@ -45,17 +36,17 @@ std::vector<Cut> cuts_of(const TileShape& shape, Ref store) {
     const Ref range = range_of_axis(store, axis);
     if (!range) continue;  // of one element
     const int64_t inside = shape.extents[static_cast<size_t>(axis)];
-    const Ref size = range->src[0];
+    const auto [number, size, kind] = RangeView(range);
     Cut cut{.range = range, .outer = {}, .inner = {}};
     if (shape.has_all_chunks && axis == shape.axis) {
-      cut.outer = make_range(range->arg.i, size, RangeKind::Step);
+      cut.outer = with_kind(range, RangeKind::Chunk);
     } else if (is_const(size, inside)) {
       cut.inner = range;
     } else if (inside == 1) {
-      cut.outer = make_range(range->arg.i, size, RangeKind::Tile);
+      cut.outer = with_kind(range, RangeKind::Tile);
     } else {
-      cut.outer = make_range(2 * range->arg.i, simplify(size / inside), RangeKind::Tile);
-      cut.inner = make_range(2 * range->arg.i + 1, constant(inside), RangeKind::Loop);
+      cut.outer = make_range(outer_part(number), simplify(size / inside), RangeKind::Tile);
+      cut.inner = make_range(inner_part(number), constant(inside), RangeKind::Loop);
     }
     cuts.push_back(cut);
   }
@@ -66,7 +57,7 @@ Replacements replacements_of(const std::vector<Cut>& cuts) {
   Replacements by;
   for (const Cut& c : cuts) {
     if (c.range == c.inner) continue;
-    by[c.range] = c.inner ? simplify(c.outer * c.inner->src[0] + c.inner) : c.outer;
+    by[c.range] = c.inner ? simplify(c.outer * RangeView(c.inner).size + c.inner) : c.outer;
   }
   return by;
 }
@@ -81,13 +72,15 @@ Refs limits_of_rows(const std::vector<Cut>& cuts, Ref score, Ref positions) {
   for (const Cut& c : cuts) {
     if (!c.inner || !depends_on(limits[0], c.inner)) continue;
     Refs each;
+    const int64_t rows = *const_int(RangeView(c.inner).size);
     for (Ref l : limits)
-      for (int64_t i = 0; i < *const_int(c.inner->src[0]); ++i)
-        each.push_back(substitute(l, {{c.inner, constant(i)}}));
+      for (int64_t i = 0; i < rows; ++i) each.push_back(substitute(l, {{c.inner, constant(i)}}));
     limits = std::move(each);
   }
   return limits;
 }
+
+bool is_on_chip(Ref store) { return StoreView(store).buffer->op == Op::Local; }
 
 Ref greatest(const Refs& values) {
   Ref most = values[0];
@@ -98,8 +91,8 @@ Ref greatest(const Refs& values) {
 // The number of positions of a chunk that some row of the tile counts, rounded up.
 Ref limit_of_tile(const Refs& limits, Ref size) {
   if (limits.empty()) return Ref();
-  const Ref clamped = simplify(
-      binary(Op::Max, binary(Op::Min, greatest(limits), size), constant(0)) + (kLimitStep - 1));
+  const Ref clamped =
+      simplify(binary(Op::Max, binary(Op::Min, greatest(limits), size), constant(0)) + (kLimitStep - 1));
   return simplify(clamped / kLimitStep) * constant(kLimitStep);
 }
 
@@ -111,26 +104,28 @@ Ref without_masked(Ref chunks, Refs limits, int64_t chunk) {
   }
   if (limits.empty()) return chunks;
   const Ref counted = simplify(binary(Op::Max, greatest(limits), constant(1)) + (chunk - 1));
-  const Ref size = simplify(binary(Op::Min, simplify(counted / chunk), chunks->src[0]));
-  return make(Op::Range, DType::I64, {size}, chunks->arg);
+  return with_size(chunks, simplify(binary(Op::Min, simplify(counted / chunk), RangeView(chunks).size)));
 }
 
 // The ranges of a store's reductions that run over positions of what a tile has on chip.
 Refs reductions_over_positions(Ref store, const Refs& on_chip, int64_t chunk) {
   Refs found;
   for (Ref n : toposort(store)) {
-    if (!is_reduce(n->op) || !is_const(n->src.back()->src[0], chunk)) continue;
-    const Ref range = n->src.back();
-    const Refs below = toposort(n->src[0]);
+    if (!is_reduce(n->op)) continue;
+    const ReduceView reduce(n);
+    const Ref range = reduce.ranges.back();
+    if (!is_const(RangeView(range).size, chunk)) continue;
+    const Refs below = toposort(reduce.values[0]);
     if (std::any_of(below.begin(), below.end(), [&](Ref x) {
-          return x->op == Op::Load && depends_on(x->src[1], range) && contains(on_chip, x->src[0]);
+          return x->op == Op::Load && depends_on(LoadView(x).offset, range) && contains(on_chip, LoadView(x).buffer);
         }))
       found.push_back(range);
   }
   return found;
 }
 
-// Where axes along which the work differs are several, equal shares of them are not equal work: they go inside.
+// The ranges of a tile, outermost first. Where the work differs along several of them, these go inside, so that equal
+// shares are about equal work.
 Refs in_order(Refs ranges, Ref chunks, Ref limit) {
   const auto is_ragged = [&](Ref r) { return limit && depends_on(limit, r); };
   const auto ragged = std::count_if(ranges.begin(), ranges.end(), is_ragged);
@@ -142,50 +137,55 @@ Refs in_order(Refs ranges, Ref chunks, Ref limit) {
 }
 
 // REQUIRES: the ranges of the store, if replaced, are leading ones.
-Ref with_loops(Ref store, const Refs& tile, const std::vector<Cut>& cuts, const Replacements& by) {
-  Refs src(store->src.begin(), store->src.begin() + 3);
-  for (Ref& s : src) s = substitute(s, by);
-  src.insert(src.end(), tile.begin(), tile.end());
-  for (size_t i = 3; i < store->src.size(); ++i) {
-    const auto cut = std::find_if(cuts.begin(), cuts.end(),
-                                  [&](const Cut& c) { return c.range == store->src[i]; });
+Ref with_loops(Ref node, const Refs& tile, const std::vector<Cut>& cuts, const Replacements& by) {
+  const StoreView store(node);
+  Refs ranges = tile;
+  for (Ref range : store.ranges) {
+    const auto cut = std::find_if(cuts.begin(), cuts.end(), [&](const Cut& c) { return c.range == range; });
     if (cut == cuts.end())
-      src.push_back(substitute(store->src[i], by));
+      ranges.push_back(substitute(range, by));
     else if (cut->inner)
-      src.push_back(cut->inner);
+      ranges.push_back(cut->inner);
   }
-  return make(Op::Store, DType::Void, std::move(src));
+  return make_store(store.buffer, substitute(store.offset, by), substitute(store.value, by), ranges);
 }
 
-// A tile that holds all of its axes is the only task of a chunk. In two halves, two workers have work as soon as there
-// is a chunk, and equal shares of an odd number of chunks.
-void leave_work_for_two(TileShape& shape, Ref scores) {
-  for (int k = 0; k < shape.axis; ++k)
-    if (!is_const(scores->shape[static_cast<size_t>(k)], shape.extents[static_cast<size_t>(k)]))
-      return;
-  for (int64_t& n : shape.extents)
-    if (n % 2 == 0) {
-      n /= 2;
-      return;
-    }
+// Tasks that a chunk makes as far as its axes have known sizes; 0: some have not, and count as long.
+int64_t tasks_of_chunk(const TileShape& shape, Ref scores) {
+  int64_t tasks = 1;
+  for (int k = 0; k < shape.axis; ++k) {
+    const auto n = const_int(scores->shape[static_cast<size_t>(k)]);
+    if (!n) return 0;
+    tasks *= *n / shape.extents[static_cast<size_t>(k)];
+  }
+  return tasks;
+}
+
+// A tile that holds all of its axes is the only task of a chunk. In halves, several workers have tasks from the first
+// chunk on, and about equal shares of any number of chunks.
+void leave_tasks(TileShape& shape, Ref scores, int64_t wanted) {
+  for (int64_t tasks = tasks_of_chunk(shape, scores); tasks > 0 && tasks < wanted; tasks *= 2) {
+    const auto even = std::find_if(shape.extents.begin(), shape.extents.end(), [](int64_t n) { return n % 2 == 0; });
+    if (even == shape.extents.end()) return;
+    *even /= 2;
+  }
 }
 
 }  // namespace
 
-TileShape shape_of_tile(const TileTensors& tile, int64_t tile_bytes) {
+TileShape shape_of_tile(const TileTensors& tile, const Machine& machine) {
   TileShape shape{.axis = tile.axis, .chunk = tile.chunk, .extents = {}};
   shape.extents.assign(static_cast<size_t>(tile.axis) + 1, 1);
   const Ref scores = tile.inner.front();
   int64_t bytes = size_of(scores->dtype);
-  for (size_t k = shape.extents.size(); k < scores->shape.size(); ++k)
-    bytes *= *const_int(scores->shape[k]);
+  for (size_t k = shape.extents.size(); k < scores->shape.size(); ++k) bytes *= *const_int(scores->shape[k]);
   for (size_t k = shape.extents.size() - 1; k-- > 0;) {
     const int64_t n =
-        greatest_divisor(divisor_of(scores->shape[k]), std::max<int64_t>(tile_bytes / bytes, 1));
+        greatest_divisor(known_divisor(scores->shape[k]), std::max<int64_t>(machine.tile_bytes / bytes, 1));
     shape.extents[k] = n;
     bytes *= n;
   }
-  leave_work_for_two(shape, scores);
+  leave_tasks(shape, scores, machine.chunk_tasks);
   return shape;
 }
 
@@ -204,30 +204,28 @@ TileStores share_loops(const TileShape& shape, const TileStores& stores) {
   const Ref scores = stores.chunk.front();
   std::vector<Cut> cuts = cuts_of(shape, scores);
   const Ref positions = range_of_axis(scores, shape.axis + 1);
-  Refs limits = positions ? limits_of_rows(cuts, scores->src[2], positions) : Refs();
-  Ref step;
-  if (shape.has_all_chunks && cuts.back().range->arg.i == kFirstOutputRange + shape.axis) {
-    step = without_masked(cuts.back().outer, limits, shape.chunk);
-    for (Ref& l : limits) l = substitute(l, {{cuts.back().outer, step}});
-    cuts.back().outer = step;
+  Refs limits = positions ? limits_of_rows(cuts, StoreView(scores).value, positions) : Refs();
+  Ref chunk_loop;
+  if (shape.has_all_chunks && RangeView(cuts.back().range).number == output_range(shape.axis)) {
+    chunk_loop = without_masked(cuts.back().outer, limits, shape.chunk);
+    for (Ref& l : limits) l = substitute(l, {{cuts.back().outer, chunk_loop}});
+    cuts.back().outer = chunk_loop;
   }
-  const Ref limit = positions ? limit_of_tile(limits, positions->src[0]) : Ref();
+  const Ref limit = positions ? limit_of_tile(limits, RangeView(positions).size) : Ref();
   Refs tile, on_chip;
   Ref chunks;
   for (const Cut& c : cuts) {
-    if (c.outer && c.outer != step) tile.push_back(c.outer);
-    if (c.range->arg.i == kFirstOutputRange + shape.axis) chunks = c.outer;
+    if (c.outer && c.outer != chunk_loop) tile.push_back(c.outer);
+    if (RangeView(c.range).number == output_range(shape.axis)) chunks = c.outer;
   }
   tile = in_order(std::move(tile), chunks, limit);
   Refs of_chunk = tile;
-  if (step) of_chunk.push_back(step);
+  if (chunk_loop) of_chunk.push_back(chunk_loop);
   for (Ref store : stores.chunk)
-    if (store->src[0]->op == Op::Local) on_chip.push_back(store->src[0]);
+    if (is_on_chip(store)) on_chip.push_back(StoreView(store).buffer);
   const auto with_limit = [&](Ref store, bool holds_positions) {
     Replacements by = replacements_of(cuts);
-    const auto shorten = [&](Ref range) {
-      by[range] = make(Op::Range, DType::I64, {limit}, range->arg);
-    };
+    const auto shorten = [&](Ref range) { by[range] = with_size(range, limit); };
     // Equal sizes make equal ranges: each store is asked for itself which of its ranges are positions.
     if (limit && holds_positions) shorten(positions);
     if (limit)
@@ -235,33 +233,22 @@ TileStores share_loops(const TileShape& shape, const TileStores& stores) {
     return with_loops(store, of_chunk, cuts, by);
   };
   TileStores out;
-  for (Ref store : stores.chunk)
-    out.chunk.push_back(with_limit(store, store->src[0]->op == Op::Local));
+  for (Ref store : stores.chunk) out.chunk.push_back(with_limit(store, is_on_chip(store)));
   for (Ref store : stores.combine) out.combine.push_back(with_limit(store, false));
-  for (const auto& [from, to] :
-       {std::pair{&stores.before, &out.before}, {&stores.after, &out.after}})
+  for (const auto& [from, to] : {std::pair{&stores.before, &out.before}, {&stores.after, &out.after}})
     for (Ref store : *from) to->push_back(with_loops(store, tile, cuts, replacements_of(cuts)));
   return out;
 }
 
-Refs tile_ranges(Ref nest) {
-  Refs out;
-  const Ref store = nest->src[0];
-  for (size_t i = 3; i < store->src.size(); ++i)
-    if (kind_of(store->src[i]) == RangeKind::Tile) out.push_back(store->src[i]);
-  return out;
-}
+Refs tile_ranges(const Refs& stores) { return all_of_kind(StoreView(stores[0]).ranges, RangeKind::Tile); }
 
-Ref step_range(Ref nest) {
-  const Ref store = nest->src[0];
-  for (size_t i = 3; i < store->src.size(); ++i)
-    if (kind_of(store->src[i]) == RangeKind::Step) return store->src[i];
-  return Ref();
-}
+Ref chunk_range(const Refs& stores) { return first_of_kind(StoreView(stores[0]).ranges, RangeKind::Chunk); }
 
-bool goes_in_passes(Ref store) {
-  return std::any_of(store->src.begin() + 3, store->src.end(),
-                     [](Ref r) { return kind_of(r) == RangeKind::Pass; });
+bool goes_in_sweeps(const Refs& stores) { return bool(first_of_kind(StoreView(stores[0]).ranges, RangeKind::Sweep)); }
+
+bool run_together(const Refs& stores, const Refs& others) {
+  const Refs tile = tile_ranges(stores);
+  return !tile.empty() && tile == tile_ranges(others) && !goes_in_sweeps(stores) && !goes_in_sweeps(others);
 }
 
 }  // namespace smelt

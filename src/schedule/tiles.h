@@ -8,9 +8,10 @@
 // each nest has loops and options of its own. How much of the leading axes is inside a tile changes no result.
 //
 // With many rows a tile goes over all chunks of its rows (fold_chunks.h): its nests are those before the chunks, those
-// of a chunk, which have one more range in common, of kind Step, and those after.
+// of a chunk, which have one more range in common, of kind Chunk, and those after.
 #pragma once
 
+#include "base/machine.h"
 #include "schedule/split_reduce.h"
 
 namespace smelt {
@@ -23,8 +24,9 @@ struct TileShape {
   bool has_all_chunks = false;   // goes over the chunks, one at a time
 };
 
-// Rows of neighbouring axes come inside, from the last axis on, as long as a tensor of them stays within `tile_bytes`.
-TileShape shape_of_tile(const TileTensors& tile, int64_t tile_bytes);
+// Rows of neighbouring axes come inside, from the last axis on, as long as a tensor of them stays within
+// Machine::tile_bytes and a chunk has Machine::chunk_tasks left to share out.
+TileShape shape_of_tile(const TileTensors& tile, const Machine& machine);
 
 // Sizes along all axes of the part of `tensor` that a tile holds; a combination of chunks has no axis of them.
 // REQUIRES: the axes behind the chunks are constant.
@@ -38,17 +40,22 @@ struct TileStores {
   Refs after;    // the last chunk
 };
 
-// The stores, as lowered one by one, with the loops that they share as Tile and Step ranges. Scores that a mask drops
+// The stores, as lowered one by one, with the loops that they share as Tile and Chunk ranges. Scores that a mask drops
 // at the end of a chunk are not computed, and chunks that it drops in all rows of a tile are left out.
 TileStores share_loops(const TileShape& shape, const TileStores& stores);
 
-// The Tile ranges of a nest; empty for one that is not part of a tile.
-Refs tile_ranges(Ref nest);
+// --- Of a nest, by its stores
 
-// The loop over chunks that a nest is in; null for one that is in none.
-Ref step_range(Ref nest);
+// Its Tile ranges; empty if it is not part of a tile.
+Refs tile_ranges(const Refs& stores);
 
-// Whether the nest of this store goes over all of its tasks several times (streams.h). Such a nest runs by itself.
-bool goes_in_passes(Ref store);
+// The loop over chunks that it is in; null if it is in none.
+Ref chunk_range(const Refs& stores);
+
+// Whether it goes over all of its tasks several times (streams.h). Such a nest runs by itself.
+bool goes_in_sweeps(const Refs& stores);
+
+// Whether two neighbouring nests are of one tile: they run one after the other in each of its tasks.
+bool run_together(const Refs& stores, const Refs& others);
 
 }  // namespace smelt

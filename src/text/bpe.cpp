@@ -22,8 +22,7 @@ MergeTable::MergeTable(size_t count) : slots_(std::bit_ceil(count + count / 2 + 
 
 size_t MergeTable::position_of(uint64_t pair) const {
   size_t pos = (pair * 0x9E3779B97F4A7C15ull) >> shift_;
-  while (slots_[pos].pair != kFree && slots_[pos].pair != pair)
-    pos = (pos + 1) & (slots_.size() - 1);
+  while (slots_[pos].pair != kFree && slots_[pos].pair != pair) pos = (pos + 1) & (slots_.size() - 1);
   return pos;
 }
 
@@ -60,8 +59,7 @@ void BpeEncoder::encode_word(std::string_view word, std::vector<int32_t>& out) {
   // In parts, as positions have 32 bits; no machine gets that far.
   for (; !word.empty(); word.remove_prefix(std::min(word.size(), kLongestWhole))) {
     merge_all(word.substr(0, kLongestWhole));
-    for (uint32_t at = symbols_.empty() ? kEnd : 0; at != kEnd; at = symbols_[at].next)
-      out.push_back(symbols_[at].id);
+    for (uint32_t at = symbols_.empty() ? kEnd : 0; at != kEnd; at = symbols_[at].next) out.push_back(symbols_[at].id);
   }
 }
 
@@ -91,8 +89,7 @@ bool BpeEncoder::encode_in_windows(std::string_view word, std::vector<int32_t>& 
 
 void BpeEncoder::look_up_merge(uint32_t at) {
   Symbol& symbol = symbols_[at];
-  symbol.merge = symbol.next == kEnd ? MergeTable::Merge{}
-                                     : model_->merges.find(symbol.id, symbols_[symbol.next].id);
+  symbol.merge = symbol.next == kEnd ? MergeTable::Merge{} : model_->merges.find(symbol.id, symbols_[symbol.next].id);
   if (symbol.merge.rank != MergeTable::kNone) push(symbol.merge.rank, at);
 }
 

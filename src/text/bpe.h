@@ -50,8 +50,7 @@ struct BpeModel {
 // Reused from word to word, so that encoding does not allocate for each.
 class BpeEncoder {
  public:
-  explicit BpeEncoder(const BpeModel& model, size_t window = kWindow)
-      : model_(&model), window_(window) {}
+  explicit BpeEncoder(const BpeModel& model, size_t window = kWindow) : model_(&model), window_(window) {}
 
   // Appends the tokens of the word to `out`.
   void encode_word(std::string_view word, std::vector<int32_t>& out);

@@ -44,9 +44,7 @@ size_t match_run(const Alternative& alternative, std::string_view text, size_t p
   int64_t count = 0;
   size_t end = skip(text, begin, alternative.body, alternative.most, count);
   if (count < alternative.least) return pos;
-  return alternative.tail.classes
-             ? skip(text, end, alternative.tail, Alternative::kUnlimited, count)
-             : end;
+  return alternative.tail.classes ? skip(text, end, alternative.tail, Alternative::kUnlimited, count) : end;
 }
 
 size_t match_contraction(bool any_case, std::string_view text, size_t pos) {
@@ -89,8 +87,7 @@ size_t StageScanner::match(const Alternative& alternative, size_t pos) {
   if (!(char_at(text_, pos).bits & char_class::space)) return pos;
   scan_spaces(pos);
   bool at_end = spaces_end_ == text_.size();
-  if (alternative.form == Alternative::Form::lines)
-    return newlines_end_ > pos ? newlines_end_ : pos;
+  if (alternative.form == Alternative::Form::lines) return newlines_end_ > pos ? newlines_end_ : pos;
   if (alternative.form == Alternative::Form::trailing_spaces) return at_end ? spaces_end_ : pos;
   return at_end || last_space_ == pos ? spaces_end_ : last_space_;
 }

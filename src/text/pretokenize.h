@@ -69,9 +69,8 @@ class StageScanner {
 
   const Stage* stage_;
   std::string_view text_;
-  size_t done_ = 0;  // pieces up to here have been handed out
-  size_t match_end_ =
-      0;  // of a match that begins at done_ and has not been handed out; done_ if there is none
+  size_t done_ = 0;       // pieces up to here have been handed out
+  size_t match_end_ = 0;  // of a match that begins at done_ and has not been handed out; done_ if there is none
   // The run of white space around the last position asked for: read once, however many positions in
   // it are tried.
   size_t spaces_end_ = 0;    // 0: nothing known

@@ -9,9 +9,7 @@ using namespace char_class;
 using Form = Alternative::Form;
 using Lead = Alternative::Lead;
 
-Alternative contractions(bool any_case) {
-  return {.form = Form::contraction, .any_case = any_case};
-}
+Alternative contractions(bool any_case) { return {.form = Form::contraction, .any_case = any_case}; }
 Alternative run(CharSet body, int64_t least = 1, int64_t most = Alternative::kUnlimited) {
   return {.body = body, .least = least, .most = most};
 }
@@ -56,8 +54,7 @@ Stage deepseek_v3_words() {
       // [!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+
       run_after(Lead::required, one_of(ascii_mark), one_of(latin)),
       // [^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+
-      run_after(Lead::optional, none_of(newline | letter | punctuation | symbol),
-                one_of(letter | mark)),
+      run_after(Lead::optional, none_of(newline | letter | punctuation | symbol), one_of(letter | mark)),
       run_after_blank(one_of(punctuation | symbol), one_of(newline)),  //  ?[\p{P}\p{S}]+[\r\n]*
       kLines,
       kSpaces,
@@ -67,10 +64,7 @@ Stage deepseek_v3_words() {
 std::vector<Pretokenizer> make_table() {
   return {
       {.names = {"glm4", "chatglm-bpe"}, .stages = {gpt4_words(3)}, .is_glm = true},
-      {.names = {"llama-bpe", "llama3", "llama-v3"},
-       .stages = {gpt4_words(3)},
-       .whole_words = true,
-       .add_bos = true},
+      {.names = {"llama-bpe", "llama3", "llama-v3"}, .stages = {gpt4_words(3)}, .whole_words = true, .add_bos = true},
       {.names = {"qwen2", "deepseek-r1-qwen"}, .stages = {gpt4_words(1)}},
       {.names = {"gpt-2"}, .stages = {gpt2_words()}},
       {.names = {"starcoder"}, .stages = {{run(one_of(number), 1, 1)}, gpt2_words()}},

@@ -7,8 +7,7 @@
 namespace smelt {
 namespace {
 
-void append_words(const Vocabulary& vocabulary, BpeEncoder& encoder, std::string_view text,
-                  std::vector<int32_t>& out) {
+void append_words(const Vocabulary& vocabulary, BpeEncoder& encoder, std::string_view text, std::vector<int32_t>& out) {
   split_words(std::span(vocabulary.pre->stages), text, [&](std::string_view word) {
     if (vocabulary.pre->whole_words) {
       if (auto id = vocabulary.words.find(word)) return out.push_back(*id);
@@ -19,8 +18,7 @@ void append_words(const Vocabulary& vocabulary, BpeEncoder& encoder, std::string
 
 }  // namespace
 
-Tokenizer::Tokenizer(std::unique_ptr<const Vocabulary> vocabulary)
-    : vocabulary_(std::move(vocabulary)) {}
+Tokenizer::Tokenizer(std::unique_ptr<const Vocabulary> vocabulary) : vocabulary_(std::move(vocabulary)) {}
 Tokenizer::Tokenizer(Tokenizer&&) noexcept = default;
 Tokenizer& Tokenizer::operator=(Tokenizer&&) noexcept = default;
 Tokenizer::~Tokenizer() = default;
@@ -30,8 +28,7 @@ Result<Tokenizer> Tokenizer::from_data(TokenizerData data) {
   return Tokenizer(std::move(vocabulary));
 }
 
-std::vector<int32_t> Tokenizer::encode(std::string_view text, bool parse_special,
-                                       bool add_special) const {
+std::vector<int32_t> Tokenizer::encode(std::string_view text, bool parse_special, bool add_special) const {
   const SpecialTokens& special = parse_special ? vocabulary_->special : vocabulary_->letters;
   BpeEncoder encoder(vocabulary_->bpe, vocabulary_->window);
   std::vector<int32_t> ids;
@@ -44,6 +41,26 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, bool parse_special
     pos = hit ? hit->end : text.size();
   }
   if (add_special && adds_eos()) ids.push_back(*eos());
+  return ids;
+}
+
+std::vector<int32_t> Tokenizer::encode_runs(std::span<const Run> runs) const {
+  std::vector<int32_t> ids;
+  std::string between;  // since the last special token
+  const auto flush = [&] {
+    const std::vector<int32_t> words = encode(between, false, false);
+    ids.insert(ids.end(), words.begin(), words.end());
+    between.clear();
+  };
+  for (const auto& [text, parse_special] : runs) {
+    for (size_t pos = 0; pos < text.size();) {
+      const auto hit = parse_special ? vocabulary_->special.find(text, pos) : std::nullopt;
+      between += text.substr(pos, hit ? hit->begin - pos : text.npos);
+      if (hit) flush(), ids.push_back(hit->id);
+      pos = hit ? hit->end : text.size();
+    }
+  }
+  flush();
   return ids;
 }
 
@@ -65,9 +82,7 @@ bool Tokenizer::is_control(int32_t id) const {
   return vocabulary_->has(id) && vocabulary_->types[id] == TokenType::control;
 }
 int32_t Tokenizer::size() const { return static_cast<int32_t>(vocabulary_->pieces.size()); }
-std::optional<int32_t> Tokenizer::find(std::string_view piece) const {
-  return vocabulary_->find(piece);
-}
+std::optional<int32_t> Tokenizer::find(std::string_view piece) const { return vocabulary_->find(piece); }
 std::optional<int32_t> Tokenizer::bos() const { return vocabulary_->bos; }
 std::optional<int32_t> Tokenizer::eos() const { return vocabulary_->eos; }
 bool Tokenizer::adds_bos() const { return vocabulary_->add_bos; }

@@ -52,8 +52,15 @@ class Tokenizer {
   // Any bytes are accepted. `parse_special` finds the texts of control and user-defined tokens in
   // `text` and takes the longest; switch it off for text that a user typed. BOS and EOS are added
   // where the file asks for it, unless `add_special` is off.
-  std::vector<int32_t> encode(std::string_view text, bool parse_special = true,
-                              bool add_special = true) const;
+  std::vector<int32_t> encode(std::string_view text, bool parse_special = true, bool add_special = true) const;
+
+  // The same for a text in runs of different trust: special tokens are found only inside of runs that ask for it, and
+  // what lies between them is encoded as one text, whatever runs it is made of.
+  struct Run {
+    std::string_view text;
+    bool parse_special;
+  };
+  std::vector<int32_t> encode_runs(std::span<const Run> runs) const;
 
   // The bytes of a token; half a character is possible. Empty for an id outside the vocabulary.
   std::string_view piece(int32_t id) const;

@@ -31,9 +31,8 @@ Result<std::optional<bool>> read_optional_flag(const GgufFile& file, const char*
 
 Status read_ids(const GgufFile& file, TokenizerData& data) {
   const std::pair<const char*, std::optional<int64_t>*> ids[] = {
-      {"bos_token_id", &data.bos},         {"eos_token_id", &data.eos},
-      {"eot_token_id", &data.eot},         {"eom_token_id", &data.eom},
-      {"unknown_token_id", &data.unknown}, {"padding_token_id", &data.padding},
+      {"bos_token_id", &data.bos}, {"eos_token_id", &data.eos},         {"eot_token_id", &data.eot},
+      {"eom_token_id", &data.eom}, {"unknown_token_id", &data.unknown}, {"padding_token_id", &data.padding},
   };
   for (auto [name, target] : ids) {
     SMELT_TRY(id, read_optional_id(file, name));

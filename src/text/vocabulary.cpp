@@ -26,13 +26,10 @@ Error bad(std::string_view key, const std::string& what) {
   return {"[tokenizer] " + std::string(kPrefix) + std::string(key) + ": " + what};
 }
 
-std::string in_vocabulary(size_t count) {
-  return "the vocabulary of " + std::to_string(count) + " tokens";
-}
+std::string in_vocabulary(size_t count) { return "the vocabulary of " + std::to_string(count) + " tokens"; }
 
 Status check_sizes(const TokenizerData& data) {
-  if (data.tokens.empty())
-    return bad("tokens", "the list is empty; a vocabulary is needed to read and write text");
+  if (data.tokens.empty()) return bad("tokens", "the list is empty; a vocabulary is needed to read and write text");
   if (data.tokens.size() > INT32_MAX) return bad("tokens", "the list is too long");
   if (!data.types.empty() && data.types.size() != data.tokens.size())
     return bad("token_type", std::to_string(data.types.size()) + " entries do not fit " +
@@ -57,15 +54,14 @@ Result<TextTable> number_texts(const std::vector<std::string>& tokens) {
   for (size_t i = 0; i < tokens.size(); ++i) {
     auto earlier = table.add(tokens[i], static_cast<int32_t>(i));
     if (earlier)
-      return bad("tokens", "entries " + std::to_string(*earlier) + " and " + std::to_string(i) +
-                               " are both " + quoted(tokens[i]) + "; convert the model again");
+      return bad("tokens", "entries " + std::to_string(*earlier) + " and " + std::to_string(i) + " are both " +
+                               quoted(tokens[i]) + "; convert the model again");
   }
   return table;
 }
 
 // The bytes that each token stands for. A text outside the byte-level alphabet stands for itself.
-std::vector<std::string> make_pieces(std::vector<std::string> tokens,
-                                     const std::vector<TokenType>& types) {
+std::vector<std::string> make_pieces(std::vector<std::string> tokens, const std::vector<TokenType>& types) {
   for (size_t i = 0; i < tokens.size(); ++i) {
     if (types[i] != TokenType::normal) continue;
     if (auto bytes = bytes_of_token_text(tokens[i])) tokens[i] = std::move(*bytes);
@@ -78,13 +74,12 @@ Result<MergeTable> read_merges(const std::vector<std::string>& merges, const Tex
   std::string joined;
   for (size_t rank = 0; rank < merges.size(); ++rank) {
     auto wrong = [&](const std::string& why) {
-      return bad("merges", "entry " + std::to_string(rank) + " " + quoted(merges[rank]) + " " +
-                               why + "; convert the model again");
+      return bad("merges", "entry " + std::to_string(rank) + " " + quoted(merges[rank]) + " " + why +
+                               "; convert the model again");
     };
     std::string_view merge = merges[rank];
     size_t space = merge.find(' ', 1);
-    if (space == std::string_view::npos || space + 1 == merge.size())
-      return wrong("is not two tokens");
+    if (space == std::string_view::npos || space + 1 == merge.size()) return wrong("is not two tokens");
     std::string_view left = merge.substr(0, space), right = merge.substr(space + 1);
     joined.assign(left).append(right);
     auto left_id = ids.find(left), right_id = ids.find(right), joined_id = ids.find(joined);
@@ -112,12 +107,10 @@ Result<std::array<int32_t, 256>> find_byte_tokens(const TextTable& words) {
   return ids;
 }
 
-Result<std::optional<int32_t>> check_id(std::string_view key, std::optional<int64_t> id,
-                                        size_t count) {
+Result<std::optional<int32_t>> check_id(std::string_view key, std::optional<int64_t> id, size_t count) {
   if (!id) return std::optional<int32_t>();
   if (*id < 0 || *id >= static_cast<int64_t>(count))
-    return bad(key, std::to_string(*id) + " is outside " + in_vocabulary(count) +
-                        "; convert the model again");
+    return bad(key, std::to_string(*id) + " is outside " + in_vocabulary(count) + "; convert the model again");
   return std::optional(static_cast<int32_t>(*id));
 }
 
@@ -142,9 +135,8 @@ Status index_pieces(Vocabulary& vocabulary) {
     (type == TokenType::normal ? vocabulary.words : vocabulary.markers).add(piece, id);
     if ((type != TokenType::control && type != TokenType::user_defined) || piece.empty()) continue;
     if (piece.size() > SpecialTokens::kLongestText)
-      return bad("tokens", "entry " + std::to_string(i) + " is a special token of " +
-                               std::to_string(piece.size()) + " bytes; at most " +
-                               std::to_string(SpecialTokens::kLongestText) + " are possible");
+      return bad("tokens", "entry " + std::to_string(i) + " is a special token of " + std::to_string(piece.size()) +
+                               " bytes; at most " + std::to_string(SpecialTokens::kLongestText) + " are possible");
     special.push_back({piece, id});
     if (type == TokenType::user_defined && is_plain_text(piece)) letters.push_back({piece, id});
   }
@@ -183,10 +175,8 @@ Status set_ends(Vocabulary& vocabulary, const TokenizerData& data) {
   vocabulary.eos = eos;
   vocabulary.add_bos = data.add_bos.value_or(vocabulary.pre->add_bos && bos);
   vocabulary.add_eos = data.add_eos.value_or(false);
-  if (vocabulary.add_bos && !bos)
-    return bad("add_bos_token", "is true, but bos_token_id is missing");
-  if (vocabulary.add_eos && !eos)
-    return bad("add_eos_token", "is true, but eos_token_id is missing");
+  if (vocabulary.add_bos && !bos) return bad("add_bos_token", "is true, but bos_token_id is missing");
+  if (vocabulary.add_eos && !eos) return bad("add_eos_token", "is true, but eos_token_id is missing");
   return {};
 }
 
@@ -207,19 +197,16 @@ std::optional<int32_t> Vocabulary::find(std::string_view piece) const {
 Result<std::unique_ptr<const Vocabulary>> make_vocabulary(TokenizerData data) {
   auto vocabulary = std::make_unique<Vocabulary>();
   if (data.model != "gpt2")
-    return bad("model",
-               quoted(data.model) + " is not supported; smelt reads byte-level BPE, \"gpt2\"");
+    return bad("model", quoted(data.model) + " is not supported; smelt reads byte-level BPE, \"gpt2\"");
   vocabulary->pre = find_pretokenizer(data.pre);
-  if (!vocabulary->pre)
-    return bad("pre", quoted(data.pre) + " is not supported; smelt knows " + pretokenizer_names());
+  if (!vocabulary->pre) return bad("pre", quoted(data.pre) + " is not supported; smelt knows " + pretokenizer_names());
   vocabulary->pre_name = data.pre;
   SMELT_CHECK(check_sizes(data));
   SMELT_TRY(types, read_types(data));
   SMELT_TRY(ids, number_texts(data.tokens));
   SMELT_TRY(merges, read_merges(data.merges, ids));
   vocabulary->types = std::move(types);
-  vocabulary->pieces =
-      make_pieces(std::move(data.tokens), vocabulary->types);  // `ids` is of no use from here on
+  vocabulary->pieces = make_pieces(std::move(data.tokens), vocabulary->types);  // `ids` is of no use from here on
   SMELT_CHECK(index_pieces(*vocabulary));
   SMELT_TRY(byte_ids, find_byte_tokens(vocabulary->words));
   vocabulary->bpe = {byte_ids, std::move(merges)};

@@ -37,9 +37,7 @@ std::string test_names(const BenchFlags& flags) {
   return names;
 }
 
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 BenchRow sample_row() {
   return {.test = {.tokens = 4},
@@ -67,13 +65,11 @@ TEST_CASE("every combination of prompt, generation and depth is a test, zero lea
   CHECK(test_names(parsed({"-p", "0", "-n", "0", "--pg", "32,8,64,4"})) == "pp32+tg8, pp64+tg4");
   CHECK(contains(test_names(parsed({"-p", "0", "-n", "0"})), "nothing to measure"));
   CHECK(contains(test_names(parsed({"--pg", "32"})), "pairs"));
-  CHECK(context_for(*tests_of(parsed({"--pg", "32,8", "-p", "64", "-n", "0", "-d", "100"}))) ==
-        164);
+  CHECK(context_for(*tests_of(parsed({"--pg", "32,8", "-p", "64", "-n", "0", "-d", "100"}))) == 164);
 }
 
 TEST_CASE("every combination of models, threads and cache types is a configuration") {
-  const auto configs =
-      *configs_of(parsed({"-m", "a.gguf,b.gguf", "-t", "1,2", "--cache-type", "f16"}));
+  const auto configs = *configs_of(parsed({"-m", "a.gguf,b.gguf", "-t", "1,2", "--cache-type", "f16"}));
   REQUIRE(configs.size() == 4);
   CHECK(configs[1].engine.model == "a.gguf");
   CHECK(configs[1].engine.threads == 2);
@@ -152,8 +148,7 @@ TEST_CASE("each form of a report holds what was measured") {
   CHECK(json[0]["test"] == "tg4");
   CHECK(json[0]["tokens_per_second"]["median"] == 10);
   CHECK(json[1]["samples"].size() == 3);
-  for (const std::string& line : lines_of(report("jsonl")))
-    CHECK(nlohmann::json::parse(line)["model"] == "a,b.gguf");
+  for (const std::string& line : lines_of(report("jsonl"))) CHECK(nlohmann::json::parse(line)["model"] == "a,b.gguf");
 
   const auto csv = lines_of(report("csv", true));
   REQUIRE(csv.size() == 3);
@@ -200,8 +195,7 @@ TEST_CASE("two models that do not fit into memory together take turns there") {
 }
 
 TEST_CASE("--block takes the first layers of a synthetic model, and one token for decoding") {
-  BenchFlags flags =
-      parsed({"--synthetic", "glm-4.7-flash:q4_0,glm-4.7-flash:q4_0:9,tiny-glm:q4_0", "-p", "64"});
+  BenchFlags flags = parsed({"--synthetic", "glm-4.7-flash:q4_0,glm-4.7-flash:q4_0:9,tiny-glm:q4_0", "-p", "64"});
   flags.block = true;
   const auto contests = contests_of(flags);
   REQUIRE(contests.ok());
@@ -235,10 +229,10 @@ PlanLaunch launch_with(int64_t layer, std::vector<std::string> names) {
 
 struct TinyModel {
   std::unique_ptr<SyntheticModel> synthetic;
-  Hyperparameters model;
+  std::shared_ptr<const Model> model;
   explicit TinyModel(const std::string& name) {
     synthetic = SyntheticModel::make(*parse_synthetic(name)).take();
-    model = read_hyperparameters(file()).take();
+    model = read_model(file()).take();
   }
   const GgufFile& file() const { return synthetic->file(); }
 };
@@ -262,23 +256,22 @@ TEST_CASE("launches belong to the parts whose weights they read") {
   };
   const auto shares = [&](int64_t tokens) {
     std::vector<std::string> out;
-    for (const BlockLaunch& l : parts_of(launches, tiny.file(), tiny.model, tokens))
-      out.push_back(shares_of(l));
+    for (const BlockLaunch& l : parts_of(launches, tiny.file(), *tiny.model, tokens)) out.push_back(shares_of(l));
     return out;
   };
   // Bytes: the router has 16 rows of 4 bytes, the shared gate and up 1024 of 34 / 32; experts 6 of 16.
-  CHECK(shares(1) == std::vector<std::string>{
-                         "", "attention 1.00", "attention 1.00", "attention 1.00", "attention 1.00",
-                         "dense network 1.00", "attention 1.00", "router 0.06, shared expert 0.94",
-                         "experts 1.00", "experts 1.00", "experts 0.75, shared expert 0.25"});
+  CHECK(shares(1) == std::vector<std::string>{"", "attention 1.00", "attention 1.00", "attention 1.00",
+                                              "attention 1.00", "dense network 1.00", "attention 1.00",
+                                              "router 0.06, shared expert 0.94", "experts 1.00", "experts 1.00",
+                                              "experts 0.75, shared expert 0.25"});
   CHECK(shares(64)[7] == "shared expert 1.00");  // by multiply-adds, the router is a guest
   CHECK(shares(64)[10] == "experts 0.75, shared expert 0.25");
 }
 
 TEST_CASE("the work of a part counts weights once, the experts that are reached, and the cache") {
   const TinyModel tiny("tiny-lite:q8_0:2");
-  const auto one = work_of(1, tiny.file(), tiny.model, 1, 99, 1000);
-  const auto many = work_of(1, tiny.file(), tiny.model, 256, 0, 1000);
+  const auto one = work_of(1, tiny.file(), *tiny.model, 1, 99, 1000);
+  const auto many = work_of(1, tiny.file(), *tiny.model, 256, 0, 1000);
   const double expert_bytes = 3 * 256 * 256 * 34 / 32;
   CHECK(one.at(BlockPart::Experts).bytes == doctest::Approx(6 * expert_bytes));
   CHECK(many.at(BlockPart::Experts).bytes == doctest::Approx(16 * expert_bytes));
@@ -287,26 +280,24 @@ TEST_CASE("the work of a part counts weights once, the experts that are reached,
   CHECK(one.at(BlockPart::SharedExpert).bytes == many.at(BlockPart::SharedExpert).bytes);
   CHECK(many.at(BlockPart::Attention).bytes - one.at(BlockPart::Attention).bytes == 156 * 1000);
   CHECK(!one.contains(BlockPart::DenseNetwork));
-  CHECK(work_of(0, tiny.file(), tiny.model, 1, 0, 0).contains(BlockPart::DenseNetwork));
+  CHECK(work_of(0, tiny.file(), *tiny.model, 1, 0, 0).contains(BlockPart::DenseNetwork));
 }
 
 TEST_CASE("layers of the same types are one kind of block, named by what differs most") {
   const TinyModel same("tiny-glm:q8_0"), mixed("tiny-glm:q4_k_m");
   const auto names = [](const TinyModel& m) {
     std::string text;
-    for (const BlockKind& kind : block_kinds(m.file(), m.model))
+    for (const BlockKind& kind : block_kinds(m.file(), *m.model))
       text += kind.name + " x" + std::to_string(kind.layers.size()) + "; ";
     return text;
   };
   CHECK(names(same) == "dense block x1; MoE block x2; ");
-  CHECK(names(mixed) ==
-        "dense block x1; MoE block, ffn_down_exps Q4_K x1; MoE block, ffn_down_exps Q6_K x1; ");
+  CHECK(names(mixed) == "dense block x1; MoE block, ffn_down_exps Q4_K x1; MoE block, ffn_down_exps Q6_K x1; ");
 }
 
 TEST_CASE("bench measures a synthetic model and lets two configurations of it take turns") {
-  const Outcome run =
-      smelt::test::smelt({"bench", "--synthetic", "tiny-lite:q4_0:2", "-p", "8", "-n", "2", "-t",
-                          "1", "-r", "2", "-o", "jsonl", "--vs", "-b 8", "--reload"});
+  const Outcome run = smelt::test::smelt({"bench", "--synthetic", "tiny-lite:q4_0:2", "-p", "8", "-n", "2", "-t", "1",
+                                          "-r", "2", "-o", "jsonl", "--vs", "-b 8", "--reload"});
   CAPTURE(run.err);
   REQUIRE(run.exit_code == 0);
   const auto lines = lines_of(run.out);
@@ -323,9 +314,8 @@ TEST_CASE("bench measures a synthetic model and lets two configurations of it ta
 }
 
 TEST_CASE("bench --compile times compiling anew, and from a warm cache") {
-  const Outcome run =
-      smelt::test::smelt({"bench", "--synthetic", "tiny-lite:q8_0:1", "-p", "0", "-n", "1", "-t",
-                          "1", "-r", "1", "--compile", "-o", "jsonl"});
+  const Outcome run = smelt::test::smelt({"bench", "--synthetic", "tiny-lite:q8_0:1", "-p", "0", "-n", "1", "-t", "1",
+                                          "-r", "1", "--compile", "-o", "jsonl"});
   CAPTURE(run.err);
   REQUIRE(run.exit_code == 0);
   const auto row = nlohmann::json::parse(run.out);
@@ -336,8 +326,8 @@ TEST_CASE("bench --compile times compiling anew, and from a warm cache") {
 }
 
 TEST_CASE("bench --block times the parts of each kind of block") {
-  const Outcome run = smelt::test::smelt({"bench", "--synthetic", "tiny-lite:q4_0:2", "--block",
-                                          "-p", "8", "-t", "1", "-r", "3", "-o", "json"});
+  const Outcome run = smelt::test::smelt(
+      {"bench", "--synthetic", "tiny-lite:q4_0:2", "--block", "-p", "8", "-t", "1", "-r", "3", "-o", "json"});
   CAPTURE(run.err);
   REQUIRE(run.exit_code == 0);
   const auto rows = nlohmann::json::parse(run.out);
@@ -386,8 +376,8 @@ TEST_CASE("bench --block prints a table for each test") {
 }
 
 TEST_CASE("bench measures the embedded model and prints JSON lines") {
-  const Outcome run = smelt::test::smelt({"bench", "-p", "16", "-n", "4", "-pg", "8,2", "-d", "8",
-                                          "-r", "2", "-t", "1", "-o", "jsonl"});
+  const Outcome run = smelt::test::smelt(
+      {"bench", "-p", "16", "-n", "4", "-pg", "8,2", "-d", "8", "-r", "2", "-t", "1", "-o", "jsonl"});
   CAPTURE(run.err);
   REQUIRE(run.exit_code == 0);
   const auto lines = lines_of(run.out);
@@ -406,8 +396,7 @@ TEST_CASE("bench measures the embedded model and prints JSON lines") {
 }
 
 TEST_CASE("bench lets two configurations take turns") {
-  const Outcome run =
-      smelt::test::smelt({"bench", "-p", "0", "-n", "4", "-r", "2", "-t", "1", "--vs", "-b 8"});
+  const Outcome run = smelt::test::smelt({"bench", "-p", "0", "-n", "4", "-r", "2", "-t", "1", "--vs", "-b 8"});
   CAPTURE(run.err);
   REQUIRE(run.exit_code == 0);
   CHECK(contains(run.out, "-b 8"));

@@ -19,9 +19,7 @@ constexpr size_t kVocabulary = 4096;
 const std::string kModel = SMELT_SOURCE_DIR "/models/tiny-glm-Q4_K_M.gguf";
 const std::string kIds = "416,432,258,390,11,398,282,258";
 
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 std::string file_text(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -54,8 +52,7 @@ TEST_CASE("logits are rows of 32-bit floats: the last position, or all") {
   CHECK(all.size() == 8 * kVocabulary * sizeof(float));
 }
 
-TEST_CASE("logits are bit-identical for any number of threads and in every run" *
-          doctest::test_suite("threads")) {
+TEST_CASE("logits are bit-identical for any number of threads and in every run" * doctest::test_suite("threads")) {
   const std::string first = logits({"-t", "1"});
   for (int i = 0; i < 3; ++i) {
     CHECK(logits({"-t", "1"}) == first);
@@ -78,7 +75,7 @@ TEST_CASE("logits refuses ids that the vocabulary or the context does not hold")
 TEST_CASE("perplexity is the exponential of the mean loss that the logits give") {
   const std::string path = scratch().file("text.txt");
   std::ofstream(path) << "Once upon a time, there was a";  // the 8 ids above
-  const Outcome ids = smelt::test::smelt({"tokenize", "Once upon a time, there was a"});
+  const Outcome ids = smelt::test::smelt({"tokenize", "--ids", "Once upon a time, there was a"});
   REQUIRE(ids.exit_code == 0);
   std::vector<int> tokens;
   std::istringstream lines(ids.out);
@@ -113,9 +110,8 @@ TEST_CASE("perplexity of the held-out stories is the reference's" * doctest::tes
   // "perplexity" in tests/data/tiny-glm-Q4_K_M.json: exact activations to four digits and a little more, those of 8
   // bits to 0.1 %.
   for (const auto& [policy, error] : {std::pair{"f32", 0.001}, std::pair{"q8", 0.026}}) {
-    const Outcome run =
-        smelt::test::smelt({"perplexity", "--activations", policy, "--cache-type", "f32", "-f",
-                            SMELT_SOURCE_DIR "/tests/data/heldout_a.txt"});
+    const Outcome run = smelt::test::smelt({"perplexity", "--activations", policy, "--cache-type", "f32", "-f",
+                                            SMELT_SOURCE_DIR "/tests/data/heldout_a.txt"});
     CHECK(run.exit_code == 0);
     CHECK(contains(run.out, "chunks 23 of 512 tokens"));
     CHECK(std::abs(value_after(run.out, "all_positions ") - 27.389891) < error);
@@ -123,15 +119,22 @@ TEST_CASE("perplexity of the held-out stories is the reference's" * doctest::tes
   }
 }
 
-TEST_CASE("tokenize prints one id a line, or JSON") {
-  CHECK(smelt::test::smelt({"tokenize", "Once upon a time"}).out == "416\n432\n258\n390\n");
+TEST_CASE("tokenize prints ids with their pieces, ids alone, or JSON; detokenize takes them all back") {
+  CHECK(smelt::test::smelt({"tokenize", "Once upon"}).out == "    416  'Once'\n    432  ' upon'\n");
+  const std::string ids = smelt::test::smelt({"tokenize", "--ids", "Once upon a time"}).out;
+  CHECK(ids == "416\n432\n258\n390\n");
+  CHECK(smelt::test::smelt({"detokenize"}, {.input = ids}).out == "Once upon a time");
+  CHECK(smelt::test::smelt({"detokenize", "[416, 432]"}).out == "Once upon");
+  CHECK(smelt::test::smelt({"detokenize", "416", "432"}).out == "Once upon");
+  CHECK(smelt::test::smelt({"detokenize", "416,99999"}).exit_code == 1);
   CHECK(contains(smelt::test::smelt({"tokenize", "--json", "Once"}).out, "416"));
 }
 
 TEST_CASE("inspect shows metadata, tensors and costs without running the model") {
   const Outcome run = smelt::test::smelt({"inspect", kModel});
   CHECK(run.exit_code == 0);
-  for (const char* part : {"deepseek2", "token_embd.weight", "Q4_K", "Q6_K"}) {
+  for (const char* part : {"deepseek2", "token_embd.weight", "Q4_K", "Q6_K", "15.4 M parameters",
+                           "Q4_K_M, 4.88 bits a weight", "as q8 (the default)"}) {
     CAPTURE(part);
     CHECK(contains(run.out, part));
   }
@@ -139,8 +142,8 @@ TEST_CASE("inspect shows metadata, tensors and costs without running the model")
 
 TEST_CASE("every dumped kernel can be replayed and agrees with the interpreter") {
   const std::string folder = scratch().file("dump");
-  const Outcome run = smelt::test::smelt({"run", "-p", "Once", "-n", "2", "--temp", "0"},
-                                         {.environment = {"DUMP=" + folder}});
+  const Outcome run =
+      smelt::test::smelt({"run", "-p", "Once", "-n", "2", "--temp", "0"}, {.environment = {"DUMP=" + folder}});
   REQUIRE(run.exit_code == 0);
   int replayed = 0;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {

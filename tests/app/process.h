@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -48,10 +49,12 @@ inline const TemporaryFolder& scratch() {
 }
 
 struct RunOptions {
-  std::string input;                     // on standard input
-  std::vector<std::string> environment;  // "DEBUG=1"
-  size_t interrupt_after = SIZE_MAX;     // bytes on standard output, then Ctrl-C
-  std::function<bool()> interrupt_when;  // asked every millisecond; once it is true, Ctrl-C
+  std::string input;                      // on standard input
+  std::vector<std::string> environment;   // "DEBUG=1"
+  size_t interrupt_after = SIZE_MAX;      // bytes on standard output, then Ctrl-C
+  std::function<bool()> interrupt_when;   // asked every millisecond; once it is true, Ctrl-C
+  std::function<void()> at_first_output;  // called once, when something has come on standard output
+  uint64_t address_space = 0;             // bytes that it may map (ulimit -v); 0: as many as it likes
 };
 
 namespace detail {
@@ -63,15 +66,16 @@ inline const std::string& shared_cache() {
   return path;
 }
 
-inline void run_child(const std::vector<std::string>& arguments, const RunOptions& options,
-                      const std::string& cache, const int in[2], const int out[2],
-                      const int err[2]) {
+inline void run_child(const std::vector<std::string>& arguments, const RunOptions& options, const std::string& cache,
+                      const int in[2], const int out[2], const int err[2]) {
   ::dup2(in[0], 0);
   ::dup2(out[1], 1);
   ::dup2(err[1], 2);
   ::signal(SIGPIPE, SIG_DFL);
   ::setenv("SMELT_CACHE", cache.c_str(), 1);
-  for (const char* name : {"DEBUG", "DUMP", "NOOPT", "TRACE", "VERIFY"}) ::unsetenv(name);
+  for (const char* name : {"DEBUG", "DUMP", "NOOPT", "VERIFY"}) ::unsetenv(name);
+  if (const rlimit limit{options.address_space, options.address_space}; options.address_space)
+    ::setrlimit(RLIMIT_AS, &limit);
   for (const std::string& entry : options.environment) {
     const size_t equals = entry.find('=');
     ::setenv(entry.substr(0, equals).c_str(), entry.substr(equals + 1).c_str(), 1);
@@ -84,8 +88,7 @@ inline void run_child(const std::vector<std::string>& arguments, const RunOption
 }
 
 // Feeds and reads until the child has closed both of its outputs.
-inline void talk(pid_t child, const RunOptions& options, int in, int out, int err,
-                 Outcome& outcome) {
+inline void talk(pid_t child, const RunOptions& options, int in, int out, int err, Outcome& outcome) {
   size_t fed = 0;
   bool signalled = false;
   char buffer[65536];
@@ -102,11 +105,12 @@ inline void talk(pid_t child, const RunOptions& options, int in, int out, int er
       if (ends[i].fd < 0 || !ends[i].revents) continue;
       const ssize_t got = ::read(ends[i].fd, buffer, sizeof buffer);
       if (got > 0) texts[i]->append(buffer, got);
+      if (got > 0 && i == 0 && texts[0]->size() == static_cast<size_t>(got) && options.at_first_output)
+        options.at_first_output();
       if (got <= 0) ::close(std::exchange(ends[i].fd, -1));
     }
     if (ends[2].fd >= 0 && ends[2].revents) {
-      const ssize_t put =
-          ::write(ends[2].fd, options.input.data() + fed, options.input.size() - fed);
+      const ssize_t put = ::write(ends[2].fd, options.input.data() + fed, options.input.size() - fed);
       fed = put > 0 ? fed + put : options.input.size();
     }
     if (!signalled && outcome.out.size() > options.interrupt_after) {

@@ -24,9 +24,7 @@ Outcome greedy(Arguments more, const RunOptions& options = {}) {
   return smelt::test::smelt(on_one_thread(arguments), options);
 }
 
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 
@@ -41,8 +39,8 @@ TEST_CASE("greedy text of the embedded model is the reference's, on any number o
 
 TEST_CASE("figures go to standard error: load, prompt, decode, kernels, bytes") {
   const Outcome run = greedy({"-p", "Once upon", "-n", "4"});
-  for (const char* part : {"load ", "compile ", "prompt 2 tokens", "decode 3 tokens", " tok/s",
-                           " kernels and ", " a token", " GB/s"}) {
+  for (const char* part :
+       {"load ", "compile ", "prompt 2 tokens", "decode 3 tokens", " tok/s", " kernels and ", " a token", " GB/s"}) {
     CAPTURE(part);
     CHECK(contains(run.err, part));
   }
@@ -75,9 +73,7 @@ TEST_CASE("--echo prints the prompt first") {
 
 TEST_CASE("a seed gives the same text again, another seed another text") {
   const auto text = [](const char* seed) {
-    return smelt::test::smelt(
-               {"run", "-p", "Once upon a time", "-n", "24", "--temp", "1", "--seed", seed})
-        .out;
+    return smelt::test::smelt({"run", "-p", "Once upon a time", "-n", "24", "--temp", "1", "--seed", seed}).out;
   };
   CHECK(text("1") == text("1"));
   CHECK(text("1") != text("2"));
@@ -85,8 +81,7 @@ TEST_CASE("a seed gives the same text again, another seed another text") {
 
 TEST_CASE("a stop token ends the text, and --ignore-eos goes on") {
   // The dog story of the training format ends well before 400 tokens.
-  const Arguments story = {
-      "-p", "[gMASK]<sop><|user|>Tell me a story about a dog.<|assistant|></think>", "-n", "400"};
+  const Arguments story = {"-p", "[gMASK]<sop><|user|>Tell me a story about a dog.<|assistant|></think>", "-n", "400"};
   const Outcome stops = greedy(story);
   CHECK(stops.exit_code == 0);
   Arguments more = story;
@@ -111,11 +106,12 @@ TEST_CASE("a prompt as long as the context gets one token, a longer one is refus
   const Outcome refused = greedy({"-p", words + " the", "-c", "8"});
   CHECK(refused.exit_code == 1);
   CHECK(refused.out.empty());
-  CHECK(contains(refused.err, "smelt: [run] prompt: its 9 tokens do not fit a context of 8"));
+  CHECK(contains(refused.err, "smelt: prompt: its 9 tokens do not fit a context of 8"));
 }
 
 TEST_CASE("Ctrl-C stops, prints the figures and exits 130") {
-  const Outcome run = greedy({"-p", "Once", "-n", "-1", "--ignore-eos"}, {.interrupt_after = 60});
+  // As many tokens as fit, which take seconds: whoever presses may be slow.
+  const Outcome run = greedy({"-p", "Once", "-c", "8192", "-n", "-1", "--ignore-eos"}, {.interrupt_after = 60});
   CHECK(run.exit_code == 130);
   CHECK(contains(run.err, "stopped: interrupted"));
   CHECK(contains(run.err, "decode "));
@@ -129,16 +125,15 @@ TEST_CASE("--benchmark prints speeds and no text") {
     const Outcome run = smelt::test::smelt(on_one_thread(arguments));
     CHECK(run.exit_code == 0);
     CHECK(contains(run.out, "load "));
-    CHECK(contains(run.out,
-                   flags.size() == 2 ? "decode 8 tokens, median " : "decode 128 tokens, median "));
+    CHECK(contains(run.out, flags.size() == 2 ? "decode 8 tokens, median " : "decode 128 tokens, median "));
     CHECK((run.err.empty() || run.err.starts_with("smelt: [target]")));
   }
 }
 
 TEST_CASE("caches in half precision and in bytes write a story too") {
   for (const char* kind : {"f16", "q8"}) {
-    const Outcome run = smelt::test::smelt(
-        on_one_thread({"run", "--temp", "0", "-p", "Once", "-n", "12", "--cache-type", kind}));
+    const Outcome run =
+        smelt::test::smelt(on_one_thread({"run", "--temp", "0", "-p", "Once", "-n", "12", "--cache-type", kind}));
     CHECK(run.exit_code == 0);
     CHECK(run.out.starts_with(" upon a time, there was"));
   }

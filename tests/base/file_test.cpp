@@ -17,8 +17,7 @@ namespace {
 
 size_t files_in(const TempFolder& folder) {
   size_t count = 0;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder.path()))
-    ++count;
+  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder.path())) ++count;
   return count;
 }
 
@@ -31,8 +30,7 @@ std::string text_of(const MappedFile& file) {
 TEST_CASE("a published file is read and mapped as it was written, and leaves nothing beside it") {
   TempFolder folder;
   const std::string path = folder / "entry";
-  for (const std::string& contents :
-       {std::string("first"), std::string(100000, 'x'), std::string()}) {
+  for (const std::string& contents : {std::string("first"), std::string(100000, 'x'), std::string()}) {
     REQUIRE(publish_file(path, contents).ok());
     CHECK(*read_file(path) == contents);
     auto map = MappedFile::open(path);
@@ -69,10 +67,9 @@ TEST_CASE("advice may name bytes outside the file") {
 
 TEST_CASE("what cannot be read is named") {
   TempFolder folder;
-  CHECK(MappedFile::open(folder / "absent").error().message ==
-        "[file] " + (folder / "absent") +
-            ": cannot open: No such file or directory; "
-            "check the path and its permissions");
+  CHECK(MappedFile::open(folder / "absent").error().message == "[file] " + (folder / "absent") +
+                                                                   ": cannot open: No such file or directory; "
+                                                                   "check the path and its permissions");
   CHECK(MappedFile::open(folder.path()).error().message.find("folder") != std::string::npos);
   CHECK(MappedFile::open("/dev/zero").error().message.find("regular") != std::string::npos);
   REQUIRE(::mkfifo((folder / "pipe").c_str(), 0600) == 0);

@@ -70,8 +70,7 @@ TEST_CASE("a file that is given up leaves nothing") {
   CHECK_FALSE(NewFile::create(folder / "absent/a.pack").ok());
 }
 
-TEST_CASE(
-    "unfinished files can be removed while they are being written, and are then not published") {
+TEST_CASE("unfinished files can be removed while they are being written, and are then not published") {
   const test::TempFolder folder;
   NewFile file = begin(folder / "a.pack");
   remove_unfinished_files();

@@ -18,8 +18,7 @@ Result<Options> parse(std::map<std::string, std::string> environment) {
 }  // namespace
 
 TEST_CASE("switches that are not set, or empty, have their defaults") {
-  for (const auto& environment :
-       {std::map<std::string, std::string>{}, {{"DEBUG", ""}, {"NOOPT", ""}, {"DUMP", ""}}}) {
+  for (const auto& environment : {std::map<std::string, std::string>{}, {{"DEBUG", ""}, {"NOOPT", ""}, {"DUMP", ""}}}) {
     auto o = parse(environment);
     REQUIRE(o.ok());
     CHECK(o->debug == 0);
@@ -29,11 +28,7 @@ TEST_CASE("switches that are not set, or empty, have their defaults") {
 }
 
 TEST_CASE("switches are read by their kind") {
-  auto o = parse({{"DEBUG", "6"},
-                  {"NOOPT", "1"},
-                  {"VERIFY", "0"},
-                  {"DUMP", "some/folder"},
-                  {"NO_COLOR", "yes"}});
+  auto o = parse({{"DEBUG", "6"}, {"NOOPT", "1"}, {"VERIFY", "0"}, {"DUMP", "some/folder"}, {"NO_COLOR", "yes"}});
   REQUIRE(o.ok());
   CHECK(o->debug == 6);
   CHECK(o->noopt);
@@ -46,8 +41,7 @@ TEST_CASE("a bad switch is named with its value") {
   CHECK(parse({{"DEBUG", "7"}}).error().message ==
         "[options] DEBUG: '7' is not a level from 0 to 6; unset it or correct it");
   for (const char* bad : {"-1", "1x", "two", "10"}) CHECK(!parse({{"DEBUG", bad}}).ok());
-  CHECK(parse({{"NOOPT", "true"}}).error().message ==
-        "[options] NOOPT: 'true' is not 0 or 1; unset it or correct it");
+  CHECK(parse({{"NOOPT", "true"}}).error().message == "[options] NOOPT: 'true' is not 0 or 1; unset it or correct it");
 }
 
 TEST_CASE("a scope changes switches until it ends, and scopes nest") {
@@ -69,8 +63,7 @@ TEST_CASE("a scope changes switches until it ends, and scopes nest") {
 
 TEST_CASE("the help has a line for every switch") {
   const std::string help = options_help();
-  for (const char* name :
-       {"DEBUG ", "DEBUG_KERNEL ", "DUMP ", "NOOPT ", "VERIFY ", "TRACE ", "SMELT_CACHE "}) {
+  for (const char* name : {"DEBUG ", "DEBUG_KERNEL ", "DUMP ", "NOOPT ", "VERIFY ", "SMELT_CACHE "}) {
     CAPTURE(name);
     CHECK(help.find(name) != std::string::npos);
   }

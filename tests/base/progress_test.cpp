@@ -92,8 +92,7 @@ TEST_CASE("a line never fills the width of the terminal, however narrow") {
   for (int columns = 1; columns < 100; ++columns) {
     for (uint64_t total : {uint64_t{0}, uint64_t{1000000}}) {
       Screen screen;
-      Progress progress("a rather long label", total, ProgressUnit::items,
-                        screen.console(true, columns));
+      Progress progress("a rather long label", total, ProgressUnit::items, screen.console(true, columns));
       screen.now += 3;
       progress.add(5000000);
       CAPTURE(columns);

@@ -26,8 +26,7 @@ std::vector<double> reads_of(const KernelCost& cost) {
 }
 
 Ref range(int64_t id, int64_t size) {
-  return make(Op::Range, DType::I64, {constant(size)},
-              {.i = id, .list = {static_cast<int64_t>(RangeKind::Loop)}});
+  return make(Op::Range, DType::I64, {constant(size)}, {.i = id, .list = {static_cast<int64_t>(RangeKind::Loop)}});
 }
 
 }  // namespace
@@ -40,8 +39,7 @@ TEST_CASE("elementwise work reads and writes every element once") {
 }
 
 TEST_CASE("a quantised matrix counts its blocks, not its values") {
-  const KernelCost cost =
-      cost_of(kernel_tree(linear(input(0, {1, 256}), q4_0(input(1, {512, 8, 18}, DType::U8)))));
+  const KernelCost cost = cost_of(kernel_tree(linear(input(0, {1, 256}), q4_0(input(1, {512, 8, 18}, DType::U8)))));
   CHECK(reads_of(cost) == std::vector<double>{256 * 4, 512 * 8 * 18});
   CHECK(cost.written == 512 * 4);
   CHECK(cost.float_ops >= 2.0 * 512 * 256);  // a product and a sum of each
@@ -88,35 +86,31 @@ TEST_CASE("words name reductions with their sizes") {
   CHECK(operations_in_words(kernel_tree(sum(input(0, {8, 32}), 1))) == "8 sums of 32");
   CHECK(operations_in_words(kernel_tree(top_k(input(0, {1, 64}), 4))) == "top 4 of 64");
   CHECK(operations_in_words(kernel_tree(input(0, {8}) + 1.0)) == "elementwise");
-  CHECK(operations_in_words(kernel_tree(sum(input(0, {variable("n", 1, 100), 32}), 1))) ==
-        "n sums of 32");
+  CHECK(operations_in_words(kernel_tree(sum(input(0, {variable("n", 1, 100), 32}), 1))) == "n sums of 32");
 }
 
 TEST_CASE("tasks and lanes come from the options") {
   const Ref tree = kernel_tree(linear(input(0, {1, 256}), input(1, {512, 256})));
   const CodegenResult chosen = generate({.tree = tree, .name = "k"});
-  const KernelShape shape = shape_of(tree, chosen.opts);
+  const KernelShape shape = shape_of(tree, chosen.opts, Machine{});
   CHECK(shape.tasks > 1);
   CHECK(shape.scalar_share == 0);
-  const KernelShape serial = shape_of(tree, KernelOpts(tree->src.size()));
+  const KernelShape serial = shape_of(tree, KernelOpts(tree->src.size()), Machine{});
   CHECK(serial.tasks == 1);
   CHECK(serial.scalar_share == 1);
 }
 
 TEST_CASE("attention counts the rows of the cache up to the position, where that is known") {
   const Dim length = Dim(Dim(variable("chunks", 1, 8)).ref * 64);
-  const Tensor q = input(0, {4, 32}), cache = input(1, {512, 32}),
-               position = input(2, {1}, DType::I32);
-  const Schedule schedule =
-      make_schedule(sink({output(9, attention(q, cache, position, length, 16))}));
+  const Tensor q = input(0, {4, 32}), cache = input(1, {512, 32}), position = input(2, {1}, DType::I32);
+  const Schedule schedule = make_schedule(sink({output(9, attention(q, cache, position, length, 16))}));
   double known = 0, unknown = 0;
   for (const Kernel& k : schedule.kernels) {
     for (size_t i = 0; i < k.buffers.size(); ++i) {
       if (k.buffers[i]->op != Op::Param || k.buffers[i]->arg.i != 1) continue;
       BufferContents contents;
       for (size_t j = 0; j < k.buffers.size(); ++j)
-        if (k.buffers[j]->op == Op::Param && k.buffers[j]->arg.i == 2)
-          contents[static_cast<int64_t>(j)] = 9;
+        if (k.buffers[j]->op == Op::Param && k.buffers[j]->arg.i == 2) contents[static_cast<int64_t>(j)] = 9;
       known = std::max(known, cost_of(k.tree, {{"chunks", 1}}, contents).buffers[i].read);
       unknown = std::max(unknown, cost_of(k.tree, {{"chunks", 1}}).buffers[i].read);
     }

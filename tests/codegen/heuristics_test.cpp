@@ -18,8 +18,7 @@ Dim tokens() { return Dim(variable("tokens8", 1, 8) * 8); }
 struct Chosen {
   std::vector<Opt> opts;
   int count(OptKind kind) const {
-    return static_cast<int>(
-        std::count_if(opts.begin(), opts.end(), [&](const Opt& o) { return o.kind == kind; }));
+    return static_cast<int>(std::count_if(opts.begin(), opts.end(), [&](const Opt& o) { return o.kind == kind; }));
   }
 };
 
@@ -42,8 +41,7 @@ TEST_CASE("floats that many outputs read again are multiplied in blocks of sums"
   const Chosen token = chosen_for(sink({output(2, linear(input(0, {1, 256}), w))}));
   CHECK(token.count(OptKind::Upcast) == 0);
   // Nothing is shared by rows that are summed one by one.
-  const Chosen squares =
-      chosen_for(sink({output(2, mean_square(input(0, {tokens(), 256})))}), three);
+  const Chosen squares = chosen_for(sink({output(2, mean_square(input(0, {tokens(), 256})))}), three);
   CHECK(squares.count(OptKind::Upcast) == 0);
 }
 
@@ -54,9 +52,7 @@ TEST_CASE("no more loops become tasks than it takes, as each costs divisions in 
 }
 
 TEST_CASE("bytes that are only copied go by vectors, others by words") {
-  const auto bytes = [](Tensor x) {
-    return chosen_for(sink({output(1, x)}), {{"tokens8", 1}}).count(OptKind::Pack);
-  };
+  const auto bytes = [](Tensor x) { return chosen_for(sink({output(1, x)}), {{"tokens8", 1}}).count(OptKind::Pack); };
   const Tensor x = input(0, {tokens(), 64}, DType::U8);
   CHECK(bytes(x) == 0);
   CHECK(bytes(x ^ 128) == 1);

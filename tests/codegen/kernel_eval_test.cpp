@@ -18,17 +18,14 @@ void check_against_graph(Ref root) {
   REQUIRE(schedule.kernels.size() == 1);
   EvalInputs inputs;
   for (size_t i = 0; i < kernel.buffers.size(); ++i)
-    if (const int64_t slot = schedule.kernels[0].buffers[i]->arg.i; slot != 9)
-      inputs.buffers[slot] = kernel.buffers[i];
+    if (const int64_t slot = schedule.kernels[0].buffers[i]->arg.i; slot != 9) inputs.buffers[slot] = kernel.buffers[i];
   const Array expected = eval(root, inputs).outputs.at(9);
   const auto elements = evaluate_kernel({.tree = kernel.tree, .buffers = views(kernel.buffers)});
   REQUIRE(elements.ok());
   CHECK(elements->size() == expected.values.size());
   for (const KernelElement& e : *elements) {
     const double value = is_float(e.dtype) ? e.value.f : static_cast<double>(e.value.i);
-    CHECK(value ==
-          doctest::Approx(expected.values[static_cast<size_t>(e.offset / size_of(e.dtype))])
-              .epsilon(1e-6));
+    CHECK(value == doctest::Approx(expected.values[static_cast<size_t>(e.offset / size_of(e.dtype))]).epsilon(1e-6));
   }
 }
 
@@ -42,14 +39,12 @@ TEST_CASE("kernels compute what their graph says") {
   check_against_graph(sink({output(9, top_k(x, 3))}));
   check_against_graph(sink({output(9, max(x, 0) - sum(x, 0))}));
   check_against_graph(sink({output(9, linear(x, q4_0(input(1, {6, 1, 18}, DType::U8))))}));
-  check_against_graph(
-      sink({output(9, cast(gather(x, input(1, {5}, DType::I32) % 4), DType::F16))}));
+  check_against_graph(sink({output(9, cast(gather(x, input(1, {5}, DType::I32) % 4), DType::F16))}));
 }
 
 TEST_CASE("every elementwise op means the same to both interpreters") {
-  constexpr Op kOps[] = {Op::Neg, Op::Not, Op::Exp2, Op::Log2, Op::Sqrt, Op::Floor, Op::Add,
-                         Op::Sub, Op::Mul, Op::Div,  Op::Mod,  Op::Max,  Op::Min,   Op::And,
-                         Op::Or,  Op::Xor, Op::Shl,  Op::Shr,  Op::Lt,   Op::Eq};
+  constexpr Op kOps[] = {Op::Neg, Op::Not, Op::Exp2, Op::Log2, Op::Sqrt, Op::Floor, Op::Add, Op::Sub, Op::Mul, Op::Div,
+                         Op::Mod, Op::Max, Op::Min,  Op::And,  Op::Or,   Op::Xor,   Op::Shl, Op::Shr, Op::Lt,  Op::Eq};
   for (Op op : kOps)
     for (DType dtype : {DType::F32, DType::F16, DType::I8, DType::U8, DType::I32, DType::I64}) {
       Tensor x = input(0, {8, 16}, dtype), y = input(1, {8, 16}, dtype);
@@ -58,7 +53,7 @@ TEST_CASE("every elementwise op means the same to both interpreters") {
         if (is_int(dtype)) y = maximum(y % 5, scalar(1, dtype));
       const Ref node = arity_of(op) == 1 ? unary(op, x.ref()) : binary(op, x.ref(), y.ref());
       const Ref root = sink({output(9, Tensor(node))});
-      if (!verify(root, Stage::Tensor).ok()) continue;  // not for this dtype
+      if (!verify(root, Phase::Tensor).ok()) continue;  // not for this dtype
       CAPTURE(name_of(op));
       CAPTURE(name_of(dtype));
       check_against_graph(root);
@@ -77,8 +72,8 @@ TEST_CASE("a load outside of its buffer is named") {
 
 TEST_CASE("a sample is spread over all of a store, first and last included") {
   const JudgedKernel kernel = kernel_of(sink({output(9, input(0, {4, 32}) * 2.0)}));
-  const auto elements = evaluate_kernel(
-      {.tree = kernel.tree, .buffers = views(kernel.buffers), .elements_per_store = 3});
+  const auto elements =
+      evaluate_kernel({.tree = kernel.tree, .buffers = views(kernel.buffers), .elements_per_store = 3});
   REQUIRE(elements.ok());
   REQUIRE(elements->size() == 3);
   CHECK((*elements)[0].offset == 0);
@@ -93,11 +88,9 @@ TEST_CASE("differences are relative to the greatest value of a buffer") {
     std::memcpy(b.data(), values, 8);
     return b;
   }();
-  const std::vector<KernelElement> exact{{0, 0, DType::F32, {.f = 100}},
-                                         {0, 4, DType::F32, {.f = 1.5}}};
+  const std::vector<KernelElement> exact{{0, 0, DType::F32, {.f = 100}}, {0, 4, DType::F32, {.f = 1.5}}};
   CHECK(difference(exact, {memory}).worst == 0);
-  const std::vector<KernelElement> other{{0, 0, DType::F32, {.f = 99}},
-                                         {0, 4, DType::F32, {.f = 1.5}}};
+  const std::vector<KernelElement> other{{0, 0, DType::F32, {.f = 99}}, {0, 4, DType::F32, {.f = 1.5}}};
   CHECK(difference(other, {memory}).worst == doctest::Approx(0.01));
   CHECK(difference({{0, 0, DType::I32, {.i = 7}}}, {memory}).worst > 1e300);
   const std::vector<KernelElement> nan{{0, 4, DType::F32, {.f = std::nan("")}}};

@@ -14,16 +14,15 @@ using namespace smelt::testing;
 namespace {
 
 size_t products_in(const Program& program) {
-  return static_cast<size_t>(
-      std::count_if(program.code.begin(), program.code.end(),
-                    [](const Instruction& x) { return x.kind == Inst::MatrixDot; }));
+  return static_cast<size_t>(std::count_if(program.code.begin(), program.code.end(),
+                                           [](const Instruction& x) { return x.kind == Inst::MatrixDot; }));
 }
 
 JudgedKernel product(int64_t tokens, int64_t words) {
   return kernel_of(sink({output(9, grouped_product(tokens, 32, 3, words))}));
 }
 
-constexpr Machine kWithMatrices{.byte_matrices = true};
+const Machine kWithMatrices = *known_machine("sapphire-rapids");
 
 KernelOpts chosen(const JudgedKernel& k, const Machine& machine) {
   return generate({.tree = k.tree, .name = "kernel", .machine = machine}).opts;
@@ -50,12 +49,11 @@ TEST_CASE("few rows are cheaper as sums of words") {
 }
 
 TEST_CASE("cycles grow with the rows of a product, and sums of words faster") {
-  const auto shape = [](int64_t rows, int64_t words) {
-    return MatrixShape{.rows = rows, .lanes = 16, .words = words};
-  };
-  CHECK(tile_cycles(shape(16, 16)) < 2 * tile_cycles(shape(8, 16)));
-  CHECK(dot_cycles(shape(16, 16)) == 2 * dot_cycles(shape(8, 16)));
-  CHECK(tile_cycles(shape(16, 64)) > 4 * 16);  // four instructions of 16 cycles
+  const auto shape = [](int64_t rows, int64_t words) { return MatrixShape{.rows = rows, .lanes = 16, .words = words}; };
+  const MatrixUnit& unit = *unit_for_bytes(kWithMatrices);
+  CHECK(tile_cycles(shape(16, 16), unit) < 2 * tile_cycles(shape(8, 16), unit));
+  CHECK(dot_cycles(shape(16, 16), kWithMatrices) == 2 * dot_cycles(shape(8, 16), kWithMatrices));
+  CHECK(tile_cycles(shape(16, 64), unit) > 4 * 16);  // four instructions of 16 cycles
 }
 
 TEST_CASE("what is no product of matrices has a reason") {
@@ -69,8 +67,7 @@ TEST_CASE("what is no product of matrices has a reason") {
   };
   CHECK(reason("", matrix(0, 16)) == "matrix: there are no sums of products of words");
   const KernelOpts good = chosen(k, kWithMatrices);
-  const auto at = std::find_if(good[0].begin(), good[0].end(),
-                               [](const Opt& o) { return o.kind == OptKind::Matrix; });
+  const auto at = std::find_if(good[0].begin(), good[0].end(), [](const Opt& o) { return o.kind == OptKind::Matrix; });
   REQUIRE(at != good[0].end());
   const std::vector<Opt> before(good[0].begin(), at);
   CHECK(reason(to_string(before), *at) == "");

@@ -18,9 +18,9 @@ using namespace smelt::testing;
 namespace {
 
 size_t dots_in(const Program& program) {
-  return static_cast<size_t>(std::count_if(
-      program.code.begin(), program.code.end(),
-      [](const Instruction& x) { return x.kind == Inst::Value && x.op == Op::Dot4; }));
+  return static_cast<size_t>(std::count_if(program.code.begin(), program.code.end(), [](const Instruction& x) {
+    return x.kind == Inst::Value && x.op == Op::Dot4;
+  }));
 }
 
 // y[n] = sum over k of w[n, k] x[k], of bytes.
@@ -34,7 +34,7 @@ Ref byte_product(DType left, DType right) {
 TEST_CASE("products of unsigned and signed bytes are packed, others are not") {
   const auto reason = [](DType left, DType right) {
     const JudgedKernel k = kernel_of(byte_product(left, right), {});
-    return why_not(prepare_nest(k.tree->src.back()), {OptKind::Dot, 1, 4});
+    return why_not(prepare_nest(k.tree->src.back(), Machine{}), {OptKind::Dot, 1, 4});
   };
   CHECK(reason(DType::U8, DType::I8) == "");
   CHECK(reason(DType::I8, DType::U8) == "");
@@ -42,20 +42,20 @@ TEST_CASE("products of unsigned and signed bytes are packed, others are not") {
   CHECK(reason(DType::U16, DType::I8) == "dot: axis 1 is not one of sums of products of bytes");
 }
 
-TEST_CASE("a word has four bytes, and a reduction one packed axis") {
+TEST_CASE("a word has four bytes, and a reduction one axis of bytes") {
   const JudgedKernel k = kernel_of(byte_product(DType::U8, DType::I8), {});
-  const Refs stores = prepare_nest(k.tree->src.back());
+  const Refs stores = prepare_nest(k.tree->src.back(), Machine{});
   CHECK(why_not(stores, {OptKind::Dot, 1, 8}) == "dot: a word has 4 bytes");
   CHECK(why_not(stores, {OptKind::Dot, 0, 4}) == "dot: axis 0 is not a reduction axis");
   const Refs packed = apply_opt(stores, {OptKind::Dot, 1, 4});
-  CHECK(why_not(packed, {OptKind::Dot, 1, 4}) == "dot: the reduction has a packed axis");
+  CHECK(why_not(packed, {OptKind::Dot, 1, 4}) == "dot: the reduction has an axis of bytes");
 }
 
 TEST_CASE("options around a dot leave its sums as they are") {
   std::mt19937_64 rng(7);
   for (int round = 0; round < 40; ++round) {
     const JudgedKernel k = kernel_of(byte_product(DType::U8, DType::I8), {});
-    Refs stores = prepare_nest(k.tree->src.back());
+    Refs stores = prepare_nest(k.tree->src.back(), Machine{});
     std::vector<Opt> opts{{OptKind::Dot, 1, 4}};
     const std::vector<Opt> more = random_opts(apply_opts(stores, opts), rng, 6);
     opts.insert(opts.end(), more.begin(), more.end());

@@ -8,6 +8,7 @@
 #include <regex>
 
 #include "codegen/opt.h"
+#include "codegen/sum_order.h"
 #include "graph/rules_algebra.h"
 #include "support/judge.h"
 #include "support/small_graphs.h"
@@ -41,14 +42,13 @@ std::string values_of(const Refs& stores) {
 
 size_t sums_in(const Refs& stores) {
   const Refs nodes = toposort(sink(stores));
-  return static_cast<size_t>(
-      std::count_if(nodes.begin(), nodes.end(), [](Ref n) { return n->op == Op::ReduceSum; }));
+  return static_cast<size_t>(std::count_if(nodes.begin(), nodes.end(), [](Ref n) { return n->op == Op::ReduceSum; }));
 }
 
 size_t loads_in(const Refs& stores, DType dtype) {
   const Refs nodes = toposort(sink(stores));
-  return static_cast<size_t>(std::count_if(
-      nodes.begin(), nodes.end(), [&](Ref n) { return n->op == Op::Load && n->dtype == dtype; }));
+  return static_cast<size_t>(
+      std::count_if(nodes.begin(), nodes.end(), [&](Ref n) { return n->op == Op::Load && n->dtype == dtype; }));
 }
 
 // The last nest of the first kernel, after some passes. CHECKs that they change nothing that can be
@@ -68,10 +68,10 @@ struct PassTest {
     stores = std::move(changed);
     Refs nests = kernel.tree->src;
     nests.back() = sink(stores);
-    const auto before = evaluate_kernel(
-        {.tree = kernel.tree, .buffers = views(kernel.buffers), .variables = kernel.variables});
-    const auto after = evaluate_kernel(
-        {.tree = sink(nests), .buffers = views(kernel.buffers), .variables = kernel.variables});
+    const auto before =
+        evaluate_kernel({.tree = kernel.tree, .buffers = views(kernel.buffers), .variables = kernel.variables});
+    const auto after =
+        evaluate_kernel({.tree = sink(nests), .buffers = views(kernel.buffers), .variables = kernel.variables});
     REQUIRE(before.ok());
     REQUIRE_MESSAGE(after.ok(), after.error().message);
     CHECK(before->size() == after->size());
@@ -86,9 +86,7 @@ struct PassTest {
   }
 };
 
-PassTest of(Tensor x, const Variables& variables = {}) {
-  return PassTest(sink({output(9, x)}), variables);
-}
+PassTest of(Tensor x, const Variables& variables = {}) { return PassTest(sink({output(9, x)}), variables); }
 
 }  // namespace
 
@@ -133,8 +131,7 @@ TEST_SUITE("split ranges") {
   TEST_CASE("output ranges are split too") {
     const Tensor scales = input(0, {4}), x = input(1, {128});
     const Tensor product = reshape(unsqueeze(scales, 1) * reshape(x, {4, 32}), {128});
-    CHECK(values_of(of(product).apply(split_ranges).stores) ==
-          "load(x1, a*4)*load(x2, a*128 + b*4); a<4 b<32");
+    CHECK(values_of(of(product).apply(split_ranges).stores) == "load(x1, a*4)*load(x2, a*128 + b*4); a<4 b<32");
   }
 
   TEST_CASE("a length that is no multiple of a page is cut in parts of one") {
@@ -185,14 +182,72 @@ TEST_SUITE("hoist factors") {
     CHECK(values_of(of(sum(gain * x, 1)).apply(hoist_factors).stores) ==
           "load(x1, a*4)*reduce_sum(load(x2, a*32 + b*4), b); a<2 b<8");
   }
+}
 
-  TEST_CASE("a factor that all copies of UPCAST have in common stays inside") {
-    // Outside, each copy's sum would be multiplied by it; inside, the weight is, once for all.
-    PassTest one =
-        of(linear(input(0, {2, 64}), q4_0(input(1, {4, 2, 18}, DType::U8)))).apply(split_ranges);
-    PassTest two = one;
-    CHECK(sums_in(one.apply(hoist_factors).stores) == 2);  // over blocks; over nibbles and bytes
-    CHECK(sums_in(two.apply({upcast(0, 2)}).apply(hoist_factors).stores) == 1);
+TEST_SUITE("order sums") {
+  Refs ordered(const Refs& stores) { return order_sums(stores, Machine{.vector_bytes = 32}, false); }
+
+  TEST_CASE("a sum of neighbours has as many partial sums as lanes, in four registers") {
+    CHECK(values_of(of(sum(input(0, {4, 256}), 1)).apply(ordered).stores) ==
+          "reduce_sum(load(x1, a*1024 + b*128 + c*4), b, c); a<4 b<8 c<32");
+  }
+
+  TEST_CASE("a short sum needs one register") {
+    CHECK(values_of(of(sum(input(0, {4, 64}), 1)).apply(ordered).stores) ==
+          "reduce_sum(load(x1, a*256 + b*32 + c*4), b, c); a<4 b<8 c<8");
+  }
+
+  TEST_CASE("where lanes are outputs, each has four partial sums") {
+    CHECK(values_of(of(sum(input(0, {64, 8}), 0)).apply(ordered).stores) ==
+          "reduce_sum(load(x1, a*4 + b*128 + c*32), b, c); a<8 b<16 c<4");
+  }
+
+  TEST_CASE("rows of a number that is not known have one register each") {
+    const Ref n = variable("n", 1, 8);
+    CHECK(values_of(of(sum(input(0, {Dim(n * 4), 256}), 1), {{"n", 2}}).apply(ordered).stores) ==
+          "reduce_sum(load(x1, a*1024 + b*32 + c*4), b, c); a<n*4 b<32 c<8");
+  }
+
+  TEST_CASE("how many rows are summed does not matter") {
+    const auto order = [](int64_t rows) {
+      const std::string text = values_of(of(sum(input(0, {rows, 256}), 1)).apply(ordered).stores);
+      return text.substr(text.find(" b<"));
+    };
+    CHECK(order(2) == order(64));
+  }
+
+  TEST_CASE("partial sums that are added are combined once") {
+    const Tensor sums = sum(input(0, {4, 64}), 1) + sum(input(1, {4, 32}), 1);
+    CHECK(values_of(of(sums).apply(ordered).stores).starts_with("reduce_sum(reduce_sum(load"));
+  }
+
+  TEST_CASE("integers and maxima have no order") {
+    CHECK(ordered(of(max(input(0, {4, 256}), 1)).stores) == of(max(input(0, {4, 256}), 1)).stores);
+    const Tensor integers = sum(input(0, {4, 256}, DType::I32), 1);
+    CHECK(ordered(of(integers).stores) == of(integers).stores);
+  }
+}
+
+TEST_SUITE("fuse multiply-adds") {
+  const Tensor x = input(0, {8}), y = input(1, {8}), z = input(2, {8});
+
+  TEST_CASE("a product and what it is added to are one operation") {
+    CHECK(values_of(of(x * y + z).apply(fuse_multiply_adds).stores) ==
+          "fma(load(x1, a*4), load(x2, a*4), load(x3, a*4)); a<8");
+    CHECK(values_of(of(z - x * y).apply(fuse_multiply_adds).stores) ==
+          "fma(neg(load(x2, a*4)), load(x3, a*4), load(x1, a*4)); a<8");
+    CHECK(values_of(of(x * y - z).apply(fuse_multiply_adds).stores) ==
+          "fma(load(x1, a*4), load(x2, a*4), neg(load(x3, a*4))); a<8");
+  }
+
+  TEST_CASE("a product as a term is added to the sum") {
+    CHECK(values_of(of(sum(x * y, 0)).apply(fuse_multiply_adds).stores) ==
+          "reduce_sum(fma(load(x1, a*4), load(x2, a*4), -0), a); a<8");
+  }
+
+  TEST_CASE("integers and small floats stay as they are") {
+    const Tensor i = input(0, {8}, DType::I32), h = input(0, {8}, DType::F16);
+    for (const Tensor& t : {i * i + i, h * h + h}) CHECK(fuse_multiply_adds(of(t).stores) == of(t).stores);
   }
 }
 
@@ -201,22 +256,7 @@ TEST_SUITE("expand") {
 
   TEST_CASE("UNROLL writes out the terms of a sum") {
     CHECK(values_of(of(sum(x, 1)).apply({unroll(1, 2)}).apply(expand).stores) ==
-          "reduce_sum(load(x1, a*32 + b*8) + load(x1, a*32 + b*8 + 4), b); a<4 b<4");
-  }
-
-  TEST_CASE("where copies share words, terms that read the same ones follow each other") {
-    // The words differ along the inner of two ranges; without copies it stays inside, as it lies in memory.
-    const Tensor words = input(0, {2, 8}, DType::I32), gains = input(1, {4, 2, 2});
-    const Tensor each = unsqueeze(cast(permute(words, {1, 0}), DType::F32), 1);    // [8, 1, 2]
-    const Tensor sums = sum(sum(unsqueeze(each, 0) * unsqueeze(gains, 1), 3), 2);  // [4, 8]
-    const auto text = [&](std::vector<Opt> opts) {
-      opts.insert(opts.end(), {unroll(2, 2), unroll(3, 2)});
-      return values_of(of(sums).apply(hoist_factors).apply(opts).apply(expand).stores);
-    };
-    const std::string plain = text({local(1, 8)}), shared = text({local(1, 8), upcast(0, 4)});
-    CHECK(plain.starts_with(
-        "f32(load(x1, b*4))*load(x2, a*16) + f32(load(x1, b*4 + 32))*load(x2, a*16 + 4)"));
-    CHECK(shared.starts_with("f32(load(x1, a*4))*load(x2, 0) + f32(load(x1, a*4))*load(x2, 8)"));
+          "reduce_sum(load(x1, a*32 + b*8), load(x1, a*32 + b*8 + 4), b); a<4 b<4");
   }
 
   TEST_CASE("a sum that is written out in full is no loop") {
@@ -230,23 +270,23 @@ TEST_SUITE("expand") {
   }
 
   TEST_CASE("GROUP combines its lanes after the loop") {
-    CHECK(values_of(of(sum(x, 1)).apply({group(1, 4)}).apply(expand).stores) ==
-          "lane_reduce(reduce_sum(load(x1, a*32 + b*16 + c*4), b), c); a<4 b<2 c<4");
+    CHECK(values_of(of(max(x, 1)).apply({group(1, 4)}).apply(expand).stores) ==
+          "lane_reduce(reduce_max(load(x1, a*32 + b*16 + c*4), b), c); a<4 b<2 c<4");
   }
 
-  TEST_CASE("an online softmax takes several terms a step") {
-    const Tensor average = softmax_average(input(0, {1, 8}), input(1, {2, 8}), 1);
-    const std::string text = values_of(of(average).apply({unroll(1, 2)}).apply(expand).stores);
-    CHECK(text.find("softmax_sum(load(x1, b*8), load(x2, a*32 + b*8), load(x1, b*8 + 4), load(x2, "
-                    "a*32 + b*8 + 4), b)") != std::string::npos);
+  TEST_CASE("partial sums are combined by halves, in registers and in lanes") {
+    const auto in_fours = [](const Refs& stores) { return in_partials(stores, axes_of(stores)[1], 4); };
+    CHECK(values_of(of(sum(x, 1)).apply(in_fours).apply({group(2, 2)}).apply(expand).stores) ==
+          "lane_reduce(reduce_sum(load(x1, a*32 + b*16 + c*4), b) + reduce_sum(load(x1, a*32 + b*16 + c*4 + 8), b), "
+          "c); a<4 b<2 c<2");
+    CHECK(values_of(of(sum(slice(x, 1, 0, 4), 1)).apply(in_fours).apply(expand).stores) ==
+          "load(x1, a*32) + load(x1, a*32 + 8) + (load(x1, a*32 + 4) + load(x1, a*32 + 12)); a<4");
   }
 }
 
 TEST_SUITE("coalesce loads") {
   // Row r has the bytes 4 r .. 4 r + 3; rows are lanes.
-  PassTest rows_of_words() {
-    return of(sum(cast(input(0, {16, 4}, DType::U8) & 15, DType::F32), 1));
-  }
+  PassTest rows_of_words() { return of(sum(cast(input(0, {16, 4}, DType::U8) & 15, DType::F32), 1)); }
 
   TEST_CASE("bytes a word apart in neighbouring lanes are one load of words") {
     PassTest test = rows_of_words().apply({local(0, 8), unroll(2, 4)}).apply(expand);

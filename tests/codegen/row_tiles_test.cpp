@@ -15,8 +15,7 @@ namespace {
 JudgedKernel rows_kernel(bool keeps, int64_t tokens8) {
   const Dim tokens = Dim(variable("tokens8", 1, 8) * 8);
   const Tensor x = rms_norm(input(0, {tokens, 128}), input(1, {128}));
-  const JudgedKernel kernel =
-      kernel_of(rows_to_bytes(reshape(x, {tokens, 4, 32}), keeps), {{"tokens8", tokens8}});
+  const JudgedKernel kernel = kernel_of(rows_to_bytes(reshape(x, {tokens, 4, 32}), keeps), {{"tokens8", tokens8}});
   REQUIRE(kernel.tree->src.size() >= 4);
   return kernel;
 }
@@ -28,6 +27,4 @@ TEST_CASE("steps of a row agree with the interpreter, with options and without")
   for (bool keeps : {false, true}) check_with_any_options(rows_kernel(keeps, 3), rng);
 }
 
-TEST_CASE("the result does not depend on who has which rows") {
-  check_with_any_workers(rows_kernel(true, 5));
-}
+TEST_CASE("the result does not depend on who has which rows") { check_with_any_workers(rows_kernel(true, 5)); }

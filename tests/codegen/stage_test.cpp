@@ -24,14 +24,12 @@ Tensor grouped(Tensor q, Tensor d, Tensor x) {
 }
 
 Ref byte_groups() {
-  return sink(
-      {output(9, grouped(input(0, {1, 32, 4, 8}, DType::U8), input(1, {1, 32, 4}, DType::U8),
-                         slice(input(2, {32, 1, 4, 8}, DType::I8), 0, 0, tokens())))});
+  return sink({output(9, grouped(input(0, {1, 32, 4, 8}, DType::U8), input(1, {1, 32, 4}, DType::U8),
+                                 slice(input(2, {32, 1, 4, 8}, DType::I8), 0, 0, tokens())))});
 }
 
 Ref float_product() {
-  return sink({output(9, linear(slice(input(2, {32, 64}), 0, 0, tokens()),
-                                q4_0(input(0, {32, 2, 18}, DType::U8))))});
+  return sink({output(9, linear(slice(input(2, {32, 64}), 0, 0, tokens()), q4_0(input(0, {32, 2, 18}, DType::U8))))});
 }
 
 // Tiles of two places, each with the matrix of its expert; some are not used.
@@ -48,8 +46,7 @@ Ref experts_of_places() {
   const Tensor expert = input(0, {2}, DType::I32) % 3, raw = input(1, {3, 32, 4, 8}, DType::U8),
                d = input(2, {3, 32, 4}, DType::U8);
   const Tensor x = slice(input(3, {32, 2, 1, 4, 8}, DType::I8), 0, 0, tokens());
-  return sink(
-      {output(9, grouped(unsqueeze(gather(raw, expert), 0), unsqueeze(gather(d, expert), 0), x))});
+  return sink({output(9, grouped(unsqueeze(gather(raw, expert), 0), unsqueeze(gather(d, expert), 0), x))});
 }
 
 // Each token chooses an expert for each of two places.
@@ -60,7 +57,7 @@ Ref experts_of_tokens() {
   return sink({output(9, grouped(gather(raw, expert), gather(d, expert), x))});
 }
 
-Refs last_nest(const JudgedKernel& kernel) { return prepare_nest(kernel.tree->src.back()); }
+Refs last_nest(const JudgedKernel& kernel) { return prepare_nest(kernel.tree->src.back(), Machine{}); }
 
 KernelOpts with_stage(const JudgedKernel& kernel, const std::vector<Opt>& opts) {
   KernelOpts all(kernel.tree->src.size());
@@ -72,11 +69,9 @@ KernelOpts with_stage(const JudgedKernel& kernel, const std::vector<Opt>& opts) 
 
 TEST_CASE("staged kernels agree with the interpreter, with more options and without") {
   std::mt19937_64 rng(3);
-  for (Ref root :
-       {byte_groups(), float_product(), expert_tiles(), experts_of_places(), experts_of_tokens()}) {
+  for (Ref root : {byte_groups(), float_product(), expert_tiles(), experts_of_places(), experts_of_tokens()}) {
     const bool has_tokens = root != expert_tiles();
-    const JudgedKernel kernel =
-        kernel_of(root, has_tokens ? Variables{{"tokens8", 3}} : Variables{});
+    const JudgedKernel kernel = kernel_of(root, has_tokens ? Variables{{"tokens8", 3}} : Variables{});
     for (int64_t rows : {16, 32}) {
       const std::vector<Opt> opts{stage_opt(0, rows)};
       REQUIRE(why_not(last_nest(kernel), opts[0]) == "");
@@ -117,13 +112,11 @@ TEST_CASE("why a nest cannot be staged") {
   CHECK(why_not(stores, stage_opt(2, 16)) == "stage: axis 2 is not an output axis");
   CHECK(why_not(stores, stage_opt(0, 8)) == "stage: a panel has 16 rows or more");
   CHECK(why_not(stores, stage_opt(0, 24)) == "stage: 24 rows do not make a panel");
-  CHECK(why_not(stores, stage_opt(1, 16)) ==
-        "stage: nothing that its iterations share is computed");
+  CHECK(why_not(stores, stage_opt(1, 16)) == "stage: nothing that its iterations share is computed");
   CHECK(why_not(apply_opt(stores, local(1, 16)), stage_opt(0, 16)) ==
         "stage: it comes before all other options, for stores with the same loops");
   const JudgedKernel chosen = kernel_of(experts_of_tokens(), {{"tokens8", 3}});
-  CHECK(why_not(last_nest(chosen), stage_opt(0, 64)) ==
-        "stage: an index differs inside of a panel");
+  CHECK(why_not(last_nest(chosen), stage_opt(0, 64)) == "stage: an index differs inside of a panel");
 }
 
 TEST_CASE("four bytes side by side are stored as one word") {
@@ -135,7 +128,7 @@ TEST_CASE("four bytes side by side are stored as one word") {
   CHECK(why_not(stores, {OptKind::Pack, 0, 4}) == "pack: axis 0 is not one of bytes side by side");
   CHECK(why_not(stores, {OptKind::Pack, 1, 8}) == "pack: a word has 4 bytes");
   CHECK(why_not(apply_opt(stores, pack), {OptKind::Pack, 1, 2}) == "pack: a word has 4 bytes");
-  CHECK(why_not(apply_opt(stores, pack), pack) == "pack: the nest has a packed axis");
+  CHECK(why_not(apply_opt(stores, pack), pack) == "pack: the nest has an axis of bytes");
   CHECK(problem_with(kernel, with_stage(kernel, {pack})) == "");
   CHECK(problem_with(kernel, with_stage(kernel, {pack, local(1, 8)})) == "");
 }

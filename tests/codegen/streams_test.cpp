@@ -1,43 +1,50 @@
-// Kernels that read matrices one after the other, against the interpreter and for any number of workers.
-#include "schedule/streams.h"
-
+// How many groups of rows a product of one token reads side by side: as many as the machine's prefetchers follow.
 #include <doctest/doctest.h>
 
-#include <algorithm>
-
-#include "support/any_schedule.h"
-#include "support/chosen_matrices.h"
+#include "support/judge.h"
+#include "support/small_graphs.h"
 
 using namespace smelt;
 using namespace smelt::testing;
 
 namespace {
 
-JudgedKernel chosen_kernel(const ChosenMatrices& c) {
-  const JudgedKernel kernel = kernel_of(sum_over_chosen(c));
-  REQUIRE(kernel.tree->src.size() == 2);
-  return kernel;
+JudgedKernel product(int64_t tokens, int64_t rows) {
+  return kernel_of(sink({output(9, grouped_product(tokens, rows, 2, 4))}));
+}
+
+KernelOpts chosen(const JudgedKernel& k, const Machine& machine) {
+  return generate({.tree = k.tree, .name = "kernel", .machine = machine}).opts;
+}
+
+// The amount of the only UPCAST; 1 if there is none.
+int64_t upcast_of(const KernelOpts& opts) {
+  int64_t n = 1;
+  for (const Opt& o : opts[0])
+    if (o.kind == OptKind::Upcast) n *= o.amount;
+  return n;
 }
 
 }  // namespace
 
-TEST_CASE("a sum over chosen matrices agrees with the interpreter, with options and without") {
-  std::mt19937_64 rng(11);
-  for (const ChosenMatrices& c : {ChosenMatrices{4, 64, 32}, {2, 32, 8}, {3, 48, 64}, {8, 32, 16}})
-    check_with_any_options(chosen_kernel(c), rng);
+TEST_CASE("a product of one token reads as many groups of rows as there are streams, and computes the same") {
+  const JudgedKernel k = product(1, 512);
+  for (int64_t streams : {1, 2, 4, 8}) {
+    CAPTURE(streams);
+    const KernelOpts opts = chosen(k, {.streams = streams});
+    CHECK(upcast_of(opts) == streams);
+    CHECK(problem_with(k, opts) == "");
+  }
 }
 
-TEST_CASE("the result does not depend on who reads which rows of the matrices") {
-  check_with_any_workers(chosen_kernel({.used = 4, .rows = 112, .width = 32}));
+TEST_CASE("every processor keeps a task, and sums stay in registers") {
+  const JudgedKernel k = product(1, 512);  // 32 groups of rows
+  CHECK(upcast_of(chosen(k, {.processors = 8, .streams = 8})) == 4);
+  CHECK(upcast_of(chosen(k, {.processors = 32, .streams = 8})) == 1);
+  CHECK(upcast_of(chosen(k, {.streams = 8, .sums = 4})) == 4);
 }
 
-TEST_CASE("the loop over matrices is around the tasks, and no loop is around it") {
-  const Program program = program_of(chosen_kernel({.used = 5, .rows = 64, .width = 32}), {});
-  const auto first = std::find_if(program.code.begin(), program.code.end(),
-                                  [](const Instruction& i) { return i.kind == Inst::Loop; });
-  REQUIRE(first != program.code.end());
-  const Instruction& end = program.code[static_cast<size_t>(first->src[1])];
-  CHECK(end.kind == Inst::Value);
-  CHECK(end.op == Op::Const);
-  CHECK(end.arg.i == 5);
+TEST_CASE("several tokens share what they read, whatever the streams") {
+  const JudgedKernel k = product(4, 512);
+  CHECK(chosen(k, {.streams = 8}) == chosen(k, {.streams = 1}));
 }

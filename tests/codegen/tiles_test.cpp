@@ -17,8 +17,8 @@ namespace {
 // Attention of `heads` over rows of 32, the first of which are values; chunks of 32.
 Ref small_attention(int64_t heads, int64_t values) {
   const Dim length = Dim(Dim(variable("chunks", 1, 8)).ref * 32);
-  return sink({output(9, attention(input(0, {heads, 32}), input(1, {256, 32}),
-                                   input(2, {1}, DType::I32), length, values))});
+  return sink(
+      {output(9, attention(input(0, {heads, 32}), input(1, {256, 32}), input(2, {1}, DType::I32), length, values))});
 }
 
 }  // namespace
@@ -40,11 +40,9 @@ TEST_CASE("a tiled attention agrees with the interpreter, with options and witho
   }
 }
 
-TEST_CASE(
-    "a tile that goes over all chunks agrees with the interpreter, with options and without") {
+TEST_CASE("a tile that goes over all chunks agrees with the interpreter, with options and without") {
   std::mt19937_64 rng(11);
-  const Dim tokens = Dim(variable("tokens8", 1, 64) * 8),
-            length = Dim(variable("chunks", 1, 8) * 32);
+  const Dim tokens = Dim(variable("tokens8", 1, 64) * 8), length = Dim(variable("chunks", 1, 8) * 32);
   // 8 and 4 tokens in a tile; 32 values: as many as there are positions in a chunk.
   for (const auto& [heads, values] : {std::pair{1, 8}, {40, 32}}) {
     const Tensor o = attention_of_tokens(input(0, {tokens, heads, 32}), input(1, {256, 32}),
@@ -52,11 +50,10 @@ TEST_CASE(
     const Tensor weight = input(3, {values});
     JudgedKernel kernel = kernel_of(sink({output(9, o * weight)}), {{"tokens8", 1}, {"chunks", 4}});
     REQUIRE(std::any_of(kernel.tree->src.begin(), kernel.tree->src.end(),
-                        [](Ref nest) { return static_cast<bool>(step_range(nest)); }));
+                        [](Ref nest) { return static_cast<bool>(chunk_range(nest->src)); }));
     const std::array<int32_t, 8> positions{0, 31, 32, 33, 70, 96, 126, 127};
     for (Bytes& buffer : kernel.buffers)
-      if (buffer.size() == sizeof positions)
-        std::memcpy(buffer.data(), positions.data(), sizeof positions);
+      if (buffer.size() == sizeof positions) std::memcpy(buffer.data(), positions.data(), sizeof positions);
     CAPTURE(heads);
     CHECK(problem_with(kernel, KernelOpts(kernel.tree->src.size())) == "");
     CHECK(problem_with(kernel, {}) == "");
@@ -73,8 +70,7 @@ TEST_CASE("sums of a tile over all that a nest before has written stay inside of
     const Refs stores = prepared(kernel.tree, i);
     const size_t axes = axes_of(stores).size();
     for (size_t axis = 0; axis < axes; ++axis)
-      if (const Opt both = upcast(static_cast<int>(axis), 2);
-          why_not(stores, both).empty() && opts[i].empty())
+      if (const Opt both = upcast(static_cast<int>(axis), 2); why_not(stores, both).empty() && opts[i].empty())
         opts[i] = {both};
   }
   CHECK_MESSAGE(problem_with(kernel, opts) == "", to_text(opts));
@@ -82,8 +78,7 @@ TEST_CASE("sums of a tile over all that a nest before has written stay inside of
 
 TEST_CASE("the loops of a tile are shared out as they are") {
   const Schedule schedule = make_schedule(small_attention(6, 8));
-  const Refs stores = prepare_nest(schedule.kernels[0].tree->src.back());
+  const Refs stores = prepare_nest(schedule.kernels[0].tree->src.back(), Machine{});
   const Refs axes = axes_of(stores);
-  for (int axis = 0; axis < static_cast<int>(axes.size()); ++axis)
-    CHECK(why_not(stores, task(axis)) != "");
+  for (int axis = 0; axis < static_cast<int>(axes.size()); ++axis) CHECK(why_not(stores, task(axis)) != "");
 }

@@ -8,17 +8,15 @@ using namespace smelt::test;
 std::vector<Case> byte_cases() {
   std::vector<Case> cases;
   const auto name = [](const char* what, int lanes, int64_t range) {
-    return std::string(what) + " " + std::to_string(lanes) + " lanes, bytes to " +
-           std::to_string(range);
+    return std::string(what) + " " + std::to_string(lanes) + " lanes, bytes to " + std::to_string(range);
   };
   for (int64_t greatest : {1, 15, 63, 127, 255})
     for (int lanes : kDotLanes)
       for (bool broadcast : {false, true})
-        cases.push_back(evaluated_case(
-            name(broadcast ? "dot4 by one word," : "dot4,", lanes, greatest),
-            dots(lanes, greatest, broadcast),
-            {random_bytes(1, -128, 127), random_bytes(2, 0, static_cast<int>(greatest)),
-             random_bytes(3, -128, 127), Bytes(4 * kWords)}));
+        cases.push_back(evaluated_case(name(broadcast ? "dot4 by one word," : "dot4,", lanes, greatest),
+                                       dots(lanes, greatest, broadcast),
+                                       {random_bytes(1, -128, 127), random_bytes(2, 0, static_cast<int>(greatest)),
+                                        random_bytes(3, -128, 127), Bytes(4 * kWords)}));
   for (const auto& table : byte_tables())
     for (int lanes : kDotLanes) {
       const int last = static_cast<int>(table.size()) - 1;
@@ -26,9 +24,8 @@ std::vector<Case> byte_cases() {
                                      {random_bytes(4, 0, last), Bytes(4 * kWords)}));
     }
   for (const MatrixShape& s : kMatrixShapes)
-    cases.push_back(evaluated_case("matrix product, " + std::to_string(s.rows) + " rows, " +
-                                       std::to_string(s.words) + " words, " +
-                                       std::to_string(s.lanes) + " lanes",
+    cases.push_back(evaluated_case("matrix product, " + std::to_string(s.rows) + " rows, " + std::to_string(s.words) +
+                                       " words, " + std::to_string(s.lanes) + " lanes",
                                    matrix_product(s, 3), matrix_operands(s, 3)));
   return cases;
 }

@@ -6,16 +6,14 @@
 
 namespace smelt::cross {
 
-Case evaluated_case(std::string name, Program program, std::vector<Bytes> before,
-                    std::vector<Agreement> agreements, std::vector<int64_t> symbols,
-                    int64_t parts) {
+Case evaluated_case(std::string name, Program program, std::vector<Bytes> before, std::vector<Agreement> agreements,
+                    std::vector<int64_t> symbols, int64_t parts) {
   const std::string problem = problem_of(program);
   ENSURE(problem.empty(), "[cross] " + name + ": " + problem);
   std::vector<Bytes> after = before;
   std::vector<ByteSpan> spans(after.begin(), after.end());
   for (int64_t part = 0; part < parts; ++part) {
-    const Status status =
-        evaluate(program, spans, symbols, part, parts, EvalOptions{.round_f32 = true});
+    const Status status = evaluate(program, spans, symbols, part, parts, EvalOptions{.round_f32 = true});
     ENSURE(status.ok(), "[cross] " + name + ": " + status.error().message);
   }
   agreements.resize(before.size());

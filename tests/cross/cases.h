@@ -39,8 +39,7 @@ std::vector<Case> graph_cases(const Machine& machine, int graphs);
 
 // The case of a program that starts from these buffers: runs the evaluator.
 Case evaluated_case(std::string name, Program program, std::vector<Bytes> before,
-                    std::vector<Agreement> agreements = {}, std::vector<int64_t> symbols = {},
-                    int64_t parts = 1);
+                    std::vector<Agreement> agreements = {}, std::vector<int64_t> symbols = {}, int64_t parts = 1);
 
 // How the buffers that a kernel's tree stores to may differ.
 std::vector<Agreement> agreements_of(Ref tree, size_t buffers, double relative);

@@ -24,10 +24,8 @@ class Memory {
  private:
   Bytes initial(Ref buffer) const {
     if (buffer->op == Op::Temp)
-      return Bytes(static_cast<size_t>(schedule_.temps[static_cast<size_t>(buffer->arg.i)].bytes),
-                   std::byte{0xff});
-    if (const auto given = graph_.buffers.find(buffer->arg.i); given != graph_.buffers.end())
-      return given->second;
+      return Bytes(static_cast<size_t>(schedule_.temps[static_cast<size_t>(buffer->arg.i)].bytes), std::byte{0xff});
+    if (const auto given = graph_.buffers.find(buffer->arg.i); given != graph_.buffers.end()) return given->second;
     int64_t bytes = size_of(buffer->dtype);
     for (Ref d : buffer->shape) bytes *= value_of(d, graph_.variables);
     return Bytes(static_cast<size_t>(bytes), std::byte{0xff});
@@ -48,17 +46,13 @@ void add_kernels(std::vector<Case>& cases, const RandomGraph& graph, const Machi
   std::mt19937_64 rng(graph.seed);
   for (size_t k = 0; k < schedule.kernels.size(); ++k) {
     const Kernel& kernel = schedule.kernels[k];
-    Program program =
-        generate({.tree = kernel.tree, .name = "graph", .machine = machine, .symbols = names})
-            .program;
+    Program program = generate({.tree = kernel.tree, .name = "graph", .machine = machine, .symbols = names}).program;
     std::vector<Bytes> before;
     for (Ref b : kernel.buffers) before.push_back(memory.of(b));
-    cases.push_back(evaluated_case(
-        "random graph " + std::to_string(graph.seed) + ", kernel " + std::to_string(k),
-        std::move(program), std::move(before),
-        agreements_of(kernel.tree, kernel.buffers.size(), kStepAgreement), symbols, 2));
-    for (size_t b = 0; b < kernel.buffers.size(); ++b)
-      memory.of(kernel.buffers[b]) = cases.back().after[b];
+    cases.push_back(evaluated_case("random graph " + std::to_string(graph.seed) + ", kernel " + std::to_string(k),
+                                   std::move(program), std::move(before),
+                                   agreements_of(kernel.tree, kernel.buffers.size(), kStepAgreement), symbols, 2));
+    for (size_t b = 0; b < kernel.buffers.size(); ++b) memory.of(kernel.buffers[b]) = cases.back().after[b];
   }
 }
 
@@ -66,8 +60,7 @@ void add_kernels(std::vector<Case>& cases, const RandomGraph& graph, const Machi
 
 std::vector<Case> graph_cases(const Machine& machine, int graphs) {
   std::vector<Case> cases;
-  for (int seed = 1; seed <= graphs; ++seed)
-    add_kernels(cases, random_graph(static_cast<uint64_t>(seed)), machine);
+  for (int seed = 1; seed <= graphs; ++seed) add_kernels(cases, random_graph(static_cast<uint64_t>(seed)), machine);
   return cases;
 }
 

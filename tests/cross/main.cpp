@@ -19,8 +19,7 @@ constexpr int kGraphs = 60;
 std::vector<cross::Case> all_cases(const Machine& machine) {
   static const std::vector<cross::Case> of_bytes = cross::byte_cases(), of_ops = cross::op_cases();
   std::vector<cross::Case> cases;
-  for (const auto& some :
-       {of_bytes, of_ops, cross::product_cases(machine), cross::graph_cases(machine, kGraphs)})
+  for (const auto& some : {of_bytes, of_ops, cross::product_cases(machine), cross::graph_cases(machine, kGraphs)})
     cases.insert(cases.end(), some.begin(), some.end());
   return cases;
 }
@@ -41,8 +40,8 @@ int run(const std::string& folder, const std::vector<std::string>& names) {
       return 1;
     }
     const Machine wanted = machine_of(*target);
-    if (cases.empty() || wanted.lanes != machine.lanes || wanted.registers != machine.registers ||
-        wanted.byte_matrices != machine.byte_matrices)
+    if (cases.empty() || wanted.vector_bytes != machine.vector_bytes || wanted.registers != machine.registers ||
+        wanted.matrix_units != machine.matrix_units)
       cases = all_cases(machine = wanted);
     std::error_code error;
     std::filesystem::create_directories(folder + "/" + name, error);

@@ -20,13 +20,13 @@ void add_elementwise(std::vector<Case>& cases) {
     for (DType dtype : kNumbers)
       if (takes(op, dtype))
         for (int lanes : {1, 8}) {
-          const std::string name = std::string(name_of(op)) + " " + std::string(name_of(dtype)) +
-                                   ", " + std::to_string(lanes) + " lanes";
+          const std::string name =
+              std::string(name_of(op)) + " " + std::string(name_of(dtype)) + ", " + std::to_string(lanes) + " lanes";
           const bool is_bool = op == Op::Lt || op == Op::Eq;
           std::vector<Agreement> agreements(static_cast<size_t>(arity_of(op) + 1));
           if (!is_bool) agreements.back() = bits_of(dtype);
-          cases.push_back(evaluated_case(name, elementwise(op, dtype, lanes, arity_of(op)),
-                                         buffers_of(op, dtype), agreements));
+          cases.push_back(
+              evaluated_case(name, elementwise(op, dtype, lanes, arity_of(op)), buffers_of(op, dtype), agreements));
         }
 }
 
@@ -34,8 +34,8 @@ void add_casts(std::vector<Case>& cases) {
   for (DType from : kNumbers) {
     std::vector<Agreement> agreements{bits_of(from)};
     for (DType to : kNumbers) agreements.push_back(bits_of(to));
-    cases.push_back(evaluated_case("casts of " + std::string(name_of(from)), casts(from),
-                                   buffers_of_casts(from), agreements));
+    cases.push_back(
+        evaluated_case("casts of " + std::string(name_of(from)), casts(from), buffers_of_casts(from), agreements));
   }
 }
 
@@ -62,8 +62,7 @@ std::vector<float> hard_floats(DType dtype) {
   for (uint32_t bits = 0; bits < 65536; bits += 7) {
     const double here = from_bits(bits, dtype).f, next = from_bits(bits + 1, dtype).f;
     for (float x : {static_cast<float>(here), static_cast<float>((here + next) / 2)})
-      for (float y : {x, std::nextafterf(x, INFINITY), std::nextafterf(x, -INFINITY)})
-        floats.push_back(y);
+      for (float y : {x, std::nextafterf(x, INFINITY), std::nextafterf(x, -INFINITY)}) floats.push_back(y);
   }
   while (floats.size() % 16) floats.push_back(0);
   return floats;
@@ -74,25 +73,22 @@ void add_small_floats(std::vector<Case>& cases) {
   for (size_t i = 0; i < all.size(); ++i) all[i] = static_cast<uint16_t>(i);
   for (DType dtype : {DType::F16, DType::BF16}) {
     const std::string name(name_of(dtype));
-    cases.push_back(evaluated_case("all of " + name + " to f32",
-                                   mapped("widen", dtype, DType::F32, all.size(),
-                                          [](auto& p, int x) { return p.cast(x, DType::F32); }),
-                                   {bytes_from(all), Bytes(4 * all.size())},
-                                   {bits_of(dtype), bits_of(DType::F32)}));
+    cases.push_back(evaluated_case(
+        "all of " + name + " to f32",
+        mapped("widen", dtype, DType::F32, all.size(), [](auto& p, int x) { return p.cast(x, DType::F32); }),
+        {bytes_from(all), Bytes(4 * all.size())}, {bits_of(dtype), bits_of(DType::F32)}));
     const std::vector<float> hard = hard_floats(dtype);
-    cases.push_back(evaluated_case("f32 to " + name,
-                                   mapped("narrow", DType::F32, dtype, hard.size(),
-                                          [&](auto& p, int x) { return p.cast(x, dtype); }),
-                                   {bytes_from(hard), Bytes(2 * hard.size())},
-                                   {bits_of(DType::F32), bits_of(dtype)}));
+    cases.push_back(evaluated_case(
+        "f32 to " + name,
+        mapped("narrow", DType::F32, dtype, hard.size(), [&](auto& p, int x) { return p.cast(x, dtype); }),
+        {bytes_from(hard), Bytes(2 * hard.size())}, {bits_of(DType::F32), bits_of(dtype)}));
   }
 }
 
 // Evenly over the interval, the ends included.
 std::vector<float> grid(double begin, double end) {
   std::vector<float> floats;
-  for (int i = 0; i < 4096; ++i)
-    floats.push_back(static_cast<float>(begin + (end - begin) * i / 4095));
+  for (int i = 0; i < 4096; ++i) floats.push_back(static_cast<float>(begin + (end - begin) * i / 4095));
   return floats;
 }
 
@@ -102,11 +98,9 @@ void add_math(std::vector<Case>& cases) {
                                    -126, 2,    3.5F,          1e30F, -1e30F, 0.25F, 150, -200};
   const auto add = [&](Op op, const char* name, Agreement agreement, std::vector<float> in) {
     in.insert(in.end(), special.begin(), special.end());
-    cases.push_back(evaluated_case(name,
-                                   mapped("math", DType::F32, DType::F32, in.size(),
-                                          [&](auto& p, int x) { return p.op(op, {x}); }),
-                                   {bytes_from(in), Bytes(4 * in.size())},
-                                   {bits_of(DType::F32), agreement}));
+    cases.push_back(evaluated_case(
+        name, mapped("math", DType::F32, DType::F32, in.size(), [&](auto& p, int x) { return p.op(op, {x}); }),
+        {bytes_from(in), Bytes(4 * in.size())}, {bits_of(DType::F32), agreement}));
   };
   add(Op::Exp2, "exp2 from -126 to 128", kExp2, grid(-126, 127.99));
   add(Op::Exp2, "exp2 near 0", kExp2, grid(-1, 1));
@@ -120,13 +114,10 @@ void add_lane_reductions(std::vector<Case>& cases) {
     for (Op op : {Op::ReduceSum, Op::ReduceMax})
       for (int lanes : {1, 2, 3, 4, 7, 12, 16, 32}) {
         ProgramBuilder p("lanes", 2);
-        p.store(p.buffer(1), p.integer(0),
-                p.lane_reduce(op, p.load(dtype, lanes, p.buffer(0), p.integer(0))));
-        cases.push_back(evaluated_case(std::string(name_of(op)) + " " +
-                                           std::string(name_of(dtype)) + " over " +
-                                           std::to_string(lanes) + " lanes",
-                                       p.program(), {test::random_bytes(dtype, 5), Bytes(8)},
-                                       {bits_of(dtype), bits_of(dtype)}));
+        p.store(p.buffer(1), p.integer(0), p.lane_reduce(op, p.load(dtype, lanes, p.buffer(0), p.integer(0))));
+        cases.push_back(evaluated_case(
+            std::string(name_of(op)) + " " + std::string(name_of(dtype)) + " over " + std::to_string(lanes) + " lanes",
+            p.program(), {test::random_bytes(dtype, 5), Bytes(8)}, {bits_of(dtype), bits_of(dtype)}));
       }
 }
 

@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "render/llvm.h"
-#include "runtime/llvm_compile.h"
+#include "runtime/llvm/compile.h"
 
 namespace smelt::cross {
 namespace {
@@ -23,13 +23,11 @@ void write(const std::string& path, const std::string& text) {
 
 std::string symbol_of(size_t number) { return "case_" + std::to_string(number); }
 
-void write_objects(const std::string& folder, const std::vector<Case>& cases,
-                   const CpuTarget& target) {
+void write_objects(const std::string& folder, const std::vector<Case>& cases, const CpuTarget& target) {
   std::atomic<size_t> next = 0;
   const auto work = [&] {
     for (size_t i = next++; i < cases.size(); i = next++) {
-      const Source source{render_llvm(cases[i].program, llvm_options(target)),
-                          cases[i].program.name};
+      const Source source{render_llvm(cases[i].program, machine_of(target)), cases[i].program.name};
       write(folder + "/" + symbol_of(i) + ".o", compile_object(source, symbol_of(i), target));
     }
   };
@@ -59,9 +57,8 @@ std::string entry_of_buffer(const Case& c, size_t buffer, Pool& pool) {
   char relative[32];
   std::snprintf(relative, sizeof relative, "%g", a.relative);
   const std::string kind = is_float(a.dtype) ? std::string(name_of(a.dtype)) : "bits";
-  return "{" + std::to_string(before) + ", " + std::to_string(after) + ", " +
-         std::to_string(c.before[buffer].size()) + ", kind_" + kind + ", " +
-         std::to_string(a.ulps) + ", " + relative + "}";
+  return "{" + std::to_string(before) + ", " + std::to_string(after) + ", " + std::to_string(c.before[buffer].size()) +
+         ", kind_" + kind + ", " + std::to_string(a.ulps) + ", " + relative + "}";
 }
 
 std::string table(const std::vector<Case>& cases, Pool& pool) {
@@ -75,8 +72,8 @@ std::string table(const std::vector<Case>& cases, Pool& pool) {
     text += "};\nstatic const int64_t symbols_" + n + "[] = {";
     for (int64_t symbol : c.symbols) text += std::to_string(symbol) + ", ";
     text += "0};\n";
-    rows += "  {\"" + c.name + "\", " + symbol_of(i) + ", " + std::to_string(c.before.size()) +
-            ", buffers_" + n + ", symbols_" + n + ", " + std::to_string(c.parts) + "},\n";
+    rows += "  {\"" + c.name + "\", " + symbol_of(i) + ", " + std::to_string(c.before.size()) + ", buffers_" + n +
+            ", symbols_" + n + ", " + std::to_string(c.parts) + "},\n";
   }
   return text + "const struct test_case cases[] = {\n" + rows +
          "};\nconst int case_count = " + std::to_string(cases.size()) + ";\n";
@@ -84,14 +81,12 @@ std::string table(const std::vector<Case>& cases, Pool& pool) {
 
 }  // namespace
 
-void write_check(const std::string& folder, const std::vector<Case>& cases,
-                 const CpuTarget& target) {
+void write_check(const std::string& folder, const std::vector<Case>& cases, const CpuTarget& target) {
   write_objects(folder, cases, target);
   Pool pool;
   write(folder + "/cases.c", table(cases, pool));
   write(folder + "/buffers.bin", pool.text());
-  write(folder + "/buffers.S", ".section .rodata\n.balign 64\n.globl pool\npool:\n.incbin \"" +
-                                   folder +
+  write(folder + "/buffers.S", ".section .rodata\n.balign 64\n.globl pool\npool:\n.incbin \"" + folder +
                                    "/buffers.bin\"\n.section .note.GNU-stack,\"\",%progbits\n");
   std::string list;
   for (size_t i = 0; i < cases.size(); ++i) list += folder + "/" + symbol_of(i) + ".o\n";

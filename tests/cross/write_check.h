@@ -11,7 +11,6 @@ namespace smelt::cross {
 
 // In `folder`, which exists: cases.o.list (paths of the objects, one a line), case_N.o, cases.c (the table that judge.c
 // reads), buffers.S and buffers.bin. Exits with a sentence where a file cannot be written.
-void write_check(const std::string& folder, const std::vector<Case>& cases,
-                 const CpuTarget& target);
+void write_check(const std::string& folder, const std::vector<Case>& cases, const CpuTarget& target);
 
 }  // namespace smelt::cross

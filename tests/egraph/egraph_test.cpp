@@ -10,15 +10,9 @@ using namespace smelt::egraph;
 
 namespace {
 
-ClassId leaf(EGraph& g, int64_t slot) {
-  return g.add({eop(Op::Param), DType::F32, {.i = slot}, {constant(4)}, {}});
-}
-ClassId neg(EGraph& g, ClassId x) {
-  return g.add({eop(Op::Neg), DType::F32, {}, {constant(4)}, {x}});
-}
-ClassId plus(EGraph& g, ClassId x, ClassId y) {
-  return g.add({eop(Op::Add), DType::F32, {}, {constant(4)}, {x, y}});
-}
+ClassId leaf(EGraph& g, int64_t slot) { return g.add({eop(Op::Param), DType::F32, {.i = slot}, {constant(4)}, {}}); }
+ClassId neg(EGraph& g, ClassId x) { return g.add({eop(Op::Neg), DType::F32, {}, {constant(4)}, {x}}); }
+ClassId plus(EGraph& g, ClassId x, ClassId y) { return g.add({eop(Op::Add), DType::F32, {}, {constant(4)}, {x, y}}); }
 
 }  // namespace
 
@@ -104,9 +98,8 @@ TEST_CASE("a pattern finds every way in which a class is computed") {
 
 TEST_CASE("saturation stops when nothing is learned, and at its limits") {
   const Pat x = any(0), y = any(1);
-  const Rule turn{"turn", {op(Op::Add, {x, y})}, [&](EGraph& g, const Match& m) {
-                    return std::vector{plus(g, m[y], m[x])};
-                  }};
+  const Rule turn{
+      "turn", {op(Op::Add, {x, y})}, [&](EGraph& g, const Match& m) { return std::vector{plus(g, m[y], m[x])}; }};
   EGraph g;
   plus(g, plus(g, leaf(g, 0), leaf(g, 1)), leaf(g, 2));
   const Report report = saturate(g, {turn});

@@ -39,8 +39,7 @@ class Programs {
     const int64_t k = shape.back();
     fill(count(shape));
     shape.pop_back();
-    const Tensor raw = raw_weight(static_cast<int>(slot_ - 1), GgufType::F32,
-                                  {shape.begin(), shape.end()}, k, name);
+    const Tensor raw = raw_weight(static_cast<int>(slot_ - 1), GgufType::F32, {shape.begin(), shape.end()}, k, name);
     weights_[slot_ - 1] = {raw, GgufType::F32, {}};
     return egraph::add_graph(g, dequantize(raw, GgufType::F32).ref(), weights_);
   }

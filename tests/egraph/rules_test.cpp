@@ -37,9 +37,7 @@ const std::vector<std::pair<std::string, Build>>& examples() {
       {"side-by-side",  // of each head
        [](Programs& p) {
          const ClassId x = p.input({2, 3, 6});
-         return concat(
-             p.g, {contract(p.g, x, p.weight({3, 4, 6})), contract(p.g, x, p.weight({3, 5, 6}))},
-             2);
+         return concat(p.g, {contract(p.g, x, p.weight({3, 4, 6})), contract(p.g, x, p.weight({3, 5, 6}))}, 2);
        }},
       {"side-by-side",  // of chosen experts
        [](Programs& p) {
@@ -52,8 +50,7 @@ const std::vector<std::pair<std::string, Build>>& examples() {
       {"stacked",
        [](Programs& p) {
          const ClassId w = p.weight({4, 6});
-         return concat(p.g, {contract(p.g, p.input({2, 6}), w), contract(p.g, p.input({3, 6}), w)},
-                       0);
+         return concat(p.g, {contract(p.g, p.input({2, 6}), w), contract(p.g, p.input({3, 6}), w)}, 0);
        }},
       {"fold",
        [](Programs& p) {
@@ -72,13 +69,11 @@ const std::vector<std::pair<std::string, Build>>& examples() {
        }},
       {"unfold",
        [](Programs& p) {
-         return contract(p.g, p.input({2, 6}),
-                         matrix_product(p.g, p.weight({5, 4}), p.weight({4, 6})));
+         return contract(p.g, p.input({2, 6}), matrix_product(p.g, p.weight({5, 4}), p.weight({4, 6})));
        }},
       {"unfold",
        [](Programs& p) {
-         return contract(p.g, p.input({2, 3, 6}),
-                         matrix_product(p.g, p.weight({3, 5, 4}), p.weight({3, 4, 6})));
+         return contract(p.g, p.input({2, 3, 6}), matrix_product(p.g, p.weight({3, 5, 4}), p.weight({3, 4, 6})));
        }},
       {"unfold",  // attention scores against keys made from latents: absorption
        [](Programs& p) {
@@ -103,22 +98,16 @@ const std::vector<std::pair<std::string, Build>>& examples() {
          return shrink(p.g, y, 2, 2, constant(5));
        }},
       {"split-of-rows",
-       [](Programs& p) {
-         return reshape(p.g, contract(p.g, p.input({2, 6}), p.weight({12, 6})), dims({2, 3, 4}));
-       }},
+       [](Programs& p) { return reshape(p.g, contract(p.g, p.input({2, 6}), p.weight({12, 6})), dims({2, 3, 4})); }},
       {"split-of-rows",
        [](Programs& p) {
          const ClassId y = contract(p.g, p.input({2, 3, 6}), p.weight({3, 10, 6}));
          return reshape(p.g, y, dims({2, 3, 5, 2}));
        }},
       {"split-of-sum",
-       [](Programs& p) {
-         return contract(p.g, reshape(p.g, p.input({2, 3, 4}), dims({2, 12})), p.weight({5, 12}));
-       }},
+       [](Programs& p) { return contract(p.g, reshape(p.g, p.input({2, 3, 4}), dims({2, 12})), p.weight({5, 12})); }},
       {"joined-sum",
-       [](Programs& p) {
-         return reduce_sum(p.g, contract(p.g, p.input({2, 3, 4}), p.weight({3, 5, 4})), 1);
-       }},
+       [](Programs& p) { return reduce_sum(p.g, contract(p.g, p.input({2, 3, 4}), p.weight({3, 5, 4})), 1); }},
       {"choose-after",
        [](Programs& p) {
          const ClassId i = p.indices({2, 3}, 5);
@@ -146,17 +135,11 @@ const std::vector<std::pair<std::string, Build>>& examples() {
          return concat(p.g, {gather(p.g, a, i), gather(p.g, b, i), gather(p.g, c, i)}, 2);
        }},
       {"reshape-of-reshape",
-       [](Programs& p) {
-         return reshape(p.g, reshape(p.g, p.input({4, 6}), dims({8, 3})), dims({2, 12}));
-       }},
+       [](Programs& p) { return reshape(p.g, reshape(p.g, p.input({4, 6}), dims({8, 3})), dims({2, 12})); }},
       {"permute-of-permute",
-       [](Programs& p) {
-         return permute(p.g, permute(p.g, p.input({2, 3, 4}), {2, 0, 1}), {1, 0, 2});
-       }},
+       [](Programs& p) { return permute(p.g, permute(p.g, p.input({2, 3, 4}), {2, 0, 1}), {1, 0, 2}); }},
       {"slice-of-slice",
-       [](Programs& p) {
-         return shrink(p.g, shrink(p.g, p.input({4, 9}), 1, 2, constant(6)), 1, 1, constant(3));
-       }},
+       [](Programs& p) { return shrink(p.g, shrink(p.g, p.input({4, 9}), 1, 2, constant(6)), 1, 1, constant(3)); }},
       {"slice-of-concat",
        [](Programs& p) {
          const ClassId all = concat(p.g, {p.input({2, 3}), p.input({2, 4}), p.input({2, 5})}, 1);
@@ -170,8 +153,7 @@ const std::vector<std::pair<std::string, Build>>& examples() {
       {"concat-of-slices",
        [](Programs& p) {
          const ClassId x = p.input({9, 2});
-         return concat(p.g, {shrink(p.g, x, 0, 1, constant(3)), shrink(p.g, x, 0, 4, constant(4))},
-                       0);
+         return concat(p.g, {shrink(p.g, x, 0, 1, constant(3)), shrink(p.g, x, 0, 4, constant(4))}, 0);
        }},
   };
   return list;
@@ -221,10 +203,8 @@ TEST_CASE("rules leave alone what they do not fit") {
     CHECK(p.g.node_count() == before);
   };
   unchanged("side-by-side", [](Programs& p) {  // two inputs
-    return concat(p.g,
-                  {contract(p.g, p.input({2, 6}), p.weight({3, 6})),
-                   contract(p.g, p.input({2, 6}), p.weight({5, 6}))},
-                  1);
+    return concat(
+        p.g, {contract(p.g, p.input({2, 6}), p.weight({3, 6})), contract(p.g, p.input({2, 6}), p.weight({5, 6}))}, 1);
   });
   unchanged("fold", [](Programs& p) {  // something that is not linear lies between
     const ClassId inner = contract(p.g, p.input({2, 6}), p.weight({4, 6}));
@@ -242,7 +222,6 @@ TEST_CASE("rules leave alone what they do not fit") {
   });
   unchanged("concat-then-choose", [](Programs& p) {  // other indices
     const ClassId w = p.weight({5, 4, 6});
-    return concat(p.g, {gather(p.g, w, p.indices({2, 3}, 5)), gather(p.g, w, p.indices({2, 3}, 5))},
-                  2);
+    return concat(p.g, {gather(p.g, w, p.indices({2, 3}, 5)), gather(p.g, w, p.indices({2, 3}, 5))}, 2);
   });
 }

@@ -9,8 +9,9 @@
 #include "engine/compile.h"
 #include "engine/session.h"
 #include "engine/tuned_options.h"
-#include "model/deepseek2.h"
+#include "model/model.h"
 #include "render/llvm.h"
+#include "runtime/llvm/compile.h"
 #include "support/amx_emulator.h"
 #include "support/amx_target.h"
 #include "support/effort.h"
@@ -23,8 +24,7 @@ namespace {
 const std::string kModel = SMELT_SOURCE_DIR "/models/tiny-glm-Q4_K_M.gguf";
 
 std::vector<int32_t> prompt_of(size_t tokens) {
-  const auto json =
-      nlohmann::json::parse(std::ifstream(SMELT_SOURCE_DIR "/tests/data/tiny-glm-Q4_K_M.json"));
+  const auto json = nlohmann::json::parse(std::ifstream(SMELT_SOURCE_DIR "/tests/data/tiny-glm-Q4_K_M.json"));
   auto ids = json["prompts"][0]["ids"].get<std::vector<int32_t>>();
   while (ids.size() < tokens) ids.insert(ids.end(), ids.begin(), ids.end());
   ids.resize(tokens);
@@ -33,13 +33,8 @@ std::vector<int32_t> prompt_of(size_t tokens) {
 
 std::vector<float> logits_on(const CpuTarget& target, const std::vector<int32_t>& ids) {
   const GgufFile file = GgufFile::open(kModel).take();
-  auto session = Session::open(file,
-                               {.threads = 1,
-                                .context = 256,
-                                .cache_type = DType::U8,
-                                .target = target,
-                                .use_kernel_cache = false},
-                               {});
+  auto session = Session::open(
+      file, {.threads = 1, .context = 256, .cache_type = DType::U8, .target = target, .use_kernel_cache = false}, {});
   REQUIRE_MESSAGE(session.ok(), session.error().message);
   const auto logits = (*session)->append(ids);
   REQUIRE_MESSAGE(logits.ok(), logits.error().message);
@@ -49,8 +44,9 @@ std::vector<float> logits_on(const CpuTarget& target, const std::vector<int32_t>
 // The kernels of a prompt in one block, with the cache of bytes.
 Refs prompt_kernels(int lanes) {
   static const GgufFile file = GgufFile::open(kModel).take();
-  const Hyperparameters model = read_hyperparameters(file).take();
+  const auto model = read_model(file).take();
   const ModelShape shape{.tokens = variable("tokens8", 1, 4) * 8,
+                         .many_tokens = true,
                          .chunks = variable("chunks", 1, 4),
                          .context = 1088,
                          .cache_rows = 1088,
@@ -59,8 +55,7 @@ Refs prompt_kernels(int lanes) {
                          .interleave = lanes,
                          .quantise = true};
   Refs trees;
-  for (const Kernel& k : make_schedule(block_segment(file, model, shape, 3).root).kernels)
-    trees.push_back(k.tree);
+  for (const Kernel& k : make_schedule(model->block(file, shape, 3).root).kernels) trees.push_back(k.tree);
   return trees;
 }
 
@@ -69,16 +64,13 @@ Refs prompt_kernels(int lanes) {
 TEST_CASE("prompts on a machine with AMX use tiles") {
   const CpuTarget target = named_target("sapphirerapids").take();
   const Machine machine = machine_of(target);
-  REQUIRE(machine.byte_matrices);
+  REQUIRE(unit_for_bytes(machine));
   int kernels = 0;
-  for (Ref tree : prompt_kernels(machine.lanes)) {
-    const CodegenResult code = generate({.tree = tree,
-                                         .name = kernel_name(tree),
-                                         .machine = machine,
-                                         .symbols = {"tokens8", "chunks"}});
+  for (Ref tree : prompt_kernels(machine.lanes())) {
+    const CodegenResult code =
+        generate({.tree = tree, .name = kernel_name(tree), .machine = machine, .symbols = {"tokens8", "chunks"}});
     const bool wanted = to_string(code.opts).find("matrix(") != std::string::npos;
-    const Source source{.text = render_llvm(code.program, llvm_options(target)),
-                        .entry = code.program.name};
+    const Source source{.text = render_llvm(code.program, machine_of(target)), .entry = code.program.name};
     const std::string text = assembly(source, target);
     CHECK((text.find("tdpb") != std::string::npos) == wanted);
     CHECK((text.find("tilerelease") != std::string::npos) == wanted);
@@ -88,14 +80,12 @@ TEST_CASE("prompts on a machine with AMX use tiles") {
   CHECK(kernels > 0);
 }
 
-TEST_CASE(
-    "a prompt through tiles has the logits of the same products as sums of words, bit for bit") {
+TEST_CASE("a prompt through tiles has the logits of the same products as sums of words, bit for bit") {
   const std::vector<int32_t> ids = prompt_of(48);
   CpuTarget without = test::amx_target();
   without.amx_refused = true;  // products of matrices, rendered for a machine without tiles
   without.features = host_target().features;
-  const std::vector<float> words = logits_on(without, ids),
-                           other_sums = logits_on(host_target(), ids);
+  const std::vector<float> words = logits_on(without, ids), other_sums = logits_on(host_target(), ids);
   const test::AmxEmulator emulator;
   const uint64_t before = test::AmxEmulator::executed();
   const std::vector<float> tiles = logits_on(test::amx_target(), ids);

@@ -3,7 +3,6 @@
 
 #include <map>
 
-#include "model/deepseek2.h"
 #include "schedule/schedule.h"
 #include "support/full_size_glm.h"
 
@@ -19,7 +18,7 @@ Schedule decode_schedule(const FullSizeGlm& glm, int64_t layer, bool quantise = 
   shape.context = 4096 + 64;
   shape.cache_rows = 4096 + 64;
   shape.page_entries = 65;
-  return make_schedule(block_segment(glm.file(), glm.hyperparameters(), shape, layer).root);
+  return make_schedule(glm.block(shape, layer).root);
 }
 
 }  // namespace
@@ -29,8 +28,7 @@ TEST_CASE("a layer of experts decodes a token in at most 10 kernels") {
     for (bool quantise : {false, true}) {
       const FullSizeGlm glm(type);
       const Schedule schedule = decode_schedule(glm, 1, quantise);
-      MESSAGE(name_of(type) << std::string(quantise ? ", q8, " : ", f32, ")
-                            << schedule.kernels.size() << " kernels:\n"
+      MESSAGE(name_of(type) << std::string(quantise ? ", q8, " : ", f32, ") << schedule.kernels.size() << " kernels:\n"
                             << summary(schedule));
       CHECK(schedule.kernels.size() <= 10);
       CHECK(decode_schedule(glm, 0, quantise).kernels.size() <= 10);
@@ -63,20 +61,16 @@ TEST_CASE("every temporary is written by one level and only read by later ones")
       }
 }
 
-TEST_CASE(
-    "contexts of any length have the same kernels, those beyond 16384 tokens by powers of two") {
+TEST_CASE("contexts of any length have the same kernels, those beyond 16384 tokens by powers of two") {
   const FullSizeGlm glm(GgufType::Q4_0);
   const auto trees = [&](int64_t context, Dim tokens, DType cache) {
-    ModelShape shape{.tokens = tokens, .cache_type = cache, .quantise = true};
+    ModelShape shape{.tokens = tokens, .many_tokens = !const_int(tokens.ref), .cache_type = cache, .quantise = true};
     shape.context = shape.cache_rows = (context + kChunkSize - 1) / kChunkSize * kChunkSize + 64;
     shape.page_entries = shape.context / kPageSize;
     shape.chunks = variable("chunks", 1, shape.context / kChunkSize);
     Refs out;
     for (int64_t layer : {0, 1})
-      for (const Kernel& k :
-           make_schedule(block_segment(glm.file(), glm.hyperparameters(), shape, layer).root)
-               .kernels)
-        out.push_back(k.tree);
+      for (const Kernel& k : make_schedule(glm.block(shape, layer).root).kernels) out.push_back(k.tree);
     return out;
   };
   for (DType cache : {DType::F16, DType::U8})

@@ -17,11 +17,9 @@ namespace {
 JudgedKernel product_kernel(GgufType type, WeightLayout layout, int64_t rows = 16) {
   const Tensor x = param(0, DType::F32, {1, 512}, "x");
   const Tensor raw = raw_weight(1, type, {rows}, 512, "w", layout);
-  JudgedKernel k =
-      kernel_of(sink({output(2, product(quantise_activations(x), raw, type, layout))}));
+  JudgedKernel k = kernel_of(sink({output(2, product(quantise_activations(x), raw, type, layout))}));
   for (Bytes& buffer : k.buffers)
-    if (static_cast<int64_t>(buffer.size()) ==
-        info_of(type).bytes * rows * 512 / info_of(type).elements)
+    if (static_cast<int64_t>(buffer.size()) == info_of(type).bytes * rows * 512 / info_of(type).elements)
       for (std::byte& b : buffer) b &= std::byte{0x37};
   return k;
 }

@@ -9,9 +9,7 @@ using namespace smelt::testing;
 
 namespace {
 
-Tensor f32(int slot, std::vector<Dim> shape) {
-  return param(slot, DType::F32, std::move(shape), "x");
-}
+Tensor f32(int slot, std::vector<Dim> shape) { return param(slot, DType::F32, std::move(shape), "x"); }
 
 Tensor normed(Tensor x, Tensor w) {
   const Tensor mean = sum(x * x, -1) * (1.0 / x.size(-1));
@@ -33,9 +31,8 @@ TEST_CASE("a matrix-vector product with its epilogue is one kernel") {
   const Tensor x = f32(0, {1, 256}), w = f32(1, {64, 256}), r = f32(2, {1, 64});
   const Ref root = sink({output(3, r + silu(linear(x, w)))});
   CHECK(kernels(root) == 1);
-  CHECK(compare(root, {.buffers = {{0, random_floats(256, 1)},
-                                   {1, random_floats(64 * 256, 2)},
-                                   {2, random_floats(64, 3)}}})
+  CHECK(compare(root,
+                {.buffers = {{0, random_floats(256, 1)}, {1, random_floats(64 * 256, 2)}, {2, random_floats(64, 3)}}})
             .worst < 1e-5);
 }
 
@@ -43,9 +40,8 @@ TEST_CASE("a norm before a matrix-vector product stays on chip") {
   const Tensor x = f32(0, {1, 256}), g = f32(1, {256}), w = f32(2, {64, 256});
   const Ref root = sink({output(3, linear(normed(x, g), w))});
   CHECK(kernels(root) == 1);
-  CHECK(compare(root, {.buffers = {{0, random_floats(256, 1)},
-                                   {1, random_floats(256, 4)},
-                                   {2, random_floats(64 * 256, 2)}}})
+  CHECK(compare(root,
+                {.buffers = {{0, random_floats(256, 1)}, {1, random_floats(256, 4)}, {2, random_floats(64 * 256, 2)}}})
             .worst < 1e-5);
 }
 
@@ -54,10 +50,10 @@ TEST_CASE("a norm of many rows is one kernel, the product another") {
   const Tensor x = f32(0, {Dim(n * 4), 256}), g = f32(1, {256}), w = f32(2, {64, 256});
   const Ref root = sink({output(3, linear(normed(x, g), w))});
   CHECK(kernels(root) == 2);
-  CHECK(compare(root, {.buffers = {{0, random_floats(12 * 256, 1)},
-                                   {1, random_floats(256, 4)},
-                                   {2, random_floats(64 * 256, 2)}},
-                       .variables = {{"n", 3}}})
+  CHECK(compare(
+            root,
+            {.buffers = {{0, random_floats(12 * 256, 1)}, {1, random_floats(256, 4)}, {2, random_floats(64 * 256, 2)}},
+             .variables = {{"n", 3}}})
             .worst < 1e-5);
 }
 
@@ -83,10 +79,8 @@ TEST_CASE("attention over chunks is partial results and one combination") {
   const Dim length = chunks * 256;
   const Tensor rows = slice(cache, 0, 0, length);
   const Tensor keys = slice(rows, 1, 0, 64);
-  const Tensor score =
-      sum(unsqueeze(q, 2) * reshape(keys, {1, 1, length, 64}), -1) * 0.3;  // [T, H, S]
-  const Tensor seen =
-      less(reshape(cast(pos, DType::I64), {2, 1, 1}), reshape(iota({length}, 0), {1, 1, length}));
+  const Tensor score = sum(unsqueeze(q, 2) * reshape(keys, {1, 1, length, 64}), -1) * 0.3;  // [T, H, S]
+  const Tensor seen = less(reshape(cast(pos, DType::I64), {2, 1, 1}), reshape(iota({length}, 0), {1, 1, length}));
   const Tensor masked = where(seen, scalar(-1e30), score);
   const Tensor o = softmax_average(unsqueeze(masked, 3), reshape(keys, {1, 1, length, 64}), 2);
   const Ref root = sink({output(3, o)});
@@ -108,10 +102,10 @@ TEST_CASE("attention of many tokens goes over its chunks in one kernel") {
   CHECK(kernels(root) == 1);
   std::vector<int32_t> positions(16);
   for (size_t t = 0; t < positions.size(); ++t) positions[t] = static_cast<int32_t>(t * 47);
-  const Comparison c = compare(root, {.buffers = {{0, random_floats(16 * 20 * 48, 1)},
-                                                  {1, random_floats(1024 * 48, 2)},
-                                                  {2, as_bytes(positions)}},
-                                      .variables = {{"chunks", 3}, {"tokens8", 2}}});
+  const Comparison c = compare(
+      root,
+      {.buffers = {{0, random_floats(16 * 20 * 48, 1)}, {1, random_floats(1024 * 48, 2)}, {2, as_bytes(positions)}},
+       .variables = {{"chunks", 3}, {"tokens8", 2}}});
   CHECK(c.worst < 1e-5);
 }
 
@@ -123,8 +117,7 @@ TEST_CASE("attention over values of bytes is within its bound of the exact one")
   const Tensor bytes = slice(param(2, DType::I8, {kRows, kColumns}, "q"), 0, 0, length);
   const Tensor scale = slice(param(3, DType::F32, {kRows, 1}, "scale"), 0, 0, length);
   const Tensor score = sum(q * unsqueeze(keys, 0), -1);  // [H, S]
-  const Tensor o =
-      softmax_average_of_bytes(unsqueeze(score, 2), unsqueeze(bytes, 0), unsqueeze(scale, 0), 1);
+  const Tensor o = softmax_average_of_bytes(unsqueeze(score, 2), unsqueeze(bytes, 0), unsqueeze(scale, 0), 1);
   const Ref root = sink({output(4, o)});
   CHECK(kernels(root) == 2);
   std::vector<float> scales(kRows);

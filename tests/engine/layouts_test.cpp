@@ -12,6 +12,7 @@
 #include "engine/tune.h"
 #include "engine/tune_layout.h"
 #include "engine/tuned_options.h"
+#include "runtime/devices.h"
 #include "runtime/target.h"
 #include "support/temp_folder.h"
 
@@ -40,11 +41,12 @@ std::unique_ptr<Session> open(const GgufFile& file, LayoutChoice layouts, bool q
 std::vector<float> logits_of(Session& session) {
   std::vector<float> all;
   session.reset();
-  for (const std::vector<int32_t>& tokens : {kPrompt, {42}}) {
-    const auto logits = session.append(tokens);
+  const auto add = [&](Result<std::span<const float>> logits) {
     REQUIRE(logits.ok());
     all.insert(all.end(), logits->begin(), logits->end());
-  }
+  };
+  add(session.append(kPrompt));
+  add(session.extend(42));
   return all;
 }
 
@@ -55,7 +57,7 @@ struct Role {
 
 std::map<std::string, Role> roles_of(const Session& session) {
   std::map<std::string, Role> roles;
-  for (const PlanLaunch& launch : session.launches(PlanKind::Decode))
+  for (const PlanLaunch& launch : session.loaded().launches(PlanKind::Decode))
     for (const LaunchBuffer& b : launch.buffers)
       if (!b.role.empty()) roles[b.role] = {b.tensor, b.layout};
   return roles;
@@ -63,8 +65,7 @@ std::map<std::string, Role> roles_of(const Session& session) {
 
 std::vector<WeightLayout> layouts_of(const GgufFile& file, const Role& role) {
   const GgufTensor& tensor = *file.find(role.tensor);
-  return layouts_to_try(tensor.type, static_cast<int64_t>(tensor.dims[1]),
-                        machine_of(host_target()).lanes);
+  return layouts_to_try(tensor.type, static_cast<int64_t>(tensor.dims[1]), machine_of(host_target()).lanes());
 }
 
 }  // namespace
@@ -108,39 +109,36 @@ TEST_CASE("a kernel over weights in another layout is judged by the kernel as it
   const GgufFile file = GgufFile::open(kModel).take();
   const auto session = open(file, {});
   logits_of(*session);
-  const std::vector<PlanLaunch> launches = session->launches(PlanKind::Decode);
-  const PlanSites sites(*session, PlanKind::Decode, {{"tokens8", 1}, {"chunks", 1}}, 1, 0);
+  const std::vector<PlanLaunch> launches = session->loaded().launches(PlanKind::Decode);
+  const auto device = open_device({.threads = 1, .use_cache = false}).take();
+  const PlanSites sites(*session, PlanKind::Decode, {{"tokens8", 1}, {"chunks", 1}}, *device, 0);
   const auto with_role = [](const PlanLaunch& l) {
-    return std::any_of(l.buffers.begin(), l.buffers.end(), [](const LaunchBuffer& b) {
-      return b.role.starts_with("ffn_down_exps.weight");
-    });
+    return std::any_of(l.buffers.begin(), l.buffers.end(),
+                       [](const LaunchBuffer& b) { return b.role.starts_with("ffn_down_exps.weight"); });
   };
   const auto at = std::find_if(launches.begin(), launches.end(), with_role);
   REQUIRE(at != launches.end());
-  const auto weight = std::find_if(at->buffers.begin(), at->buffers.end(),
-                                   [](const LaunchBuffer& b) { return !b.role.empty(); });
+  const auto weight =
+      std::find_if(at->buffers.begin(), at->buffers.end(), [](const LaunchBuffer& b) { return !b.role.empty(); });
   for (const WeightLayout layout : layouts_of(file, {weight->tensor, weight->layout})) {
     if (layout == weight->layout) continue;
     CAPTURE(to_string(layout));
     const auto launch = static_cast<size_t>(at - launches.begin());
     const auto trial = LayoutSites::make(
-        *session, file, sites,
-        {.plan = PlanKind::Decode, .launch = launch, .role = weight->role, .layout = layout}, 1);
+        *session, file, sites, {.plan = PlanKind::Decode, .launch = launch, .role = weight->role, .layout = layout}, 1);
     REQUIRE_MESSAGE(trial.ok(), trial.error().message);
     const TuneSite &now = (*trial)->now(), &then = (*trial)->then();
     CHECK(kernel_hash(now.tree) != kernel_hash(then.tree));
-    const auto outcome = tune_kernel({.site = then,
-                                      .now = &now,
-                                      .target = host_target(),
-                                      .limits = {.seconds = 3600, .compiled = 3, .beam = 1}});
+    const auto outcome = tune_kernel(
+        {.site = then, .now = &now, .device = *device, .limits = {.seconds = 3600, .compiled = 3, .beam = 1}});
     REQUIRE_MESSAGE(outcome.ok(), outcome.error().message);
     CHECK(outcome->counts.compiled > 0);
     CHECK_MESSAGE(outcome->counts.wrong == 0, outcome->wrong.front());
     CHECK(std::isfinite(outcome->after_us));
     // A session with that layout launches this very kernel.
     const auto later = open(file, {{weight->role, layout}});
-    const auto then_launches = later->launches(PlanKind::Decode);
-    CHECK(kernel_hash(later->kernel(then_launches[launch].kernel).tree) == outcome->kernel);
+    const auto then_launches = later->loaded().launches(PlanKind::Decode);
+    CHECK(kernel_hash(later->loaded().kernel(then_launches[launch].kernel).tree) == outcome->kernel);
   }
 }
 
@@ -148,24 +146,22 @@ TEST_CASE("what was packed wrongly does not pass for another layout") {
   const GgufFile file = GgufFile::open(kModel).take();
   const auto session = open(file, {});
   logits_of(*session);
-  const PlanSites sites(*session, PlanKind::Decode, {{"tokens8", 1}, {"chunks", 1}}, 1, 0);
-  const std::vector<PlanLaunch> launches = session->launches(PlanKind::Decode);
+  const auto device = open_device({.threads = 1, .use_cache = false}).take();
+  const PlanSites sites(*session, PlanKind::Decode, {{"tokens8", 1}, {"chunks", 1}}, *device, 0);
+  const std::vector<PlanLaunch> launches = session->loaded().launches(PlanKind::Decode);
   for (size_t i = 0; i < launches.size(); ++i) {
     const auto& buffers = launches[i].buffers;
-    const auto weight = std::find_if(buffers.begin(), buffers.end(), [](const LaunchBuffer& b) {
-      return b.role.starts_with("attn_output.weight");
-    });
+    const auto weight = std::find_if(buffers.begin(), buffers.end(),
+                                     [](const LaunchBuffer& b) { return b.role.starts_with("attn_output.weight"); });
     if (weight == buffers.end()) continue;
     const auto trial = LayoutSites::make(
-        *session, file, sites,
-        {.plan = PlanKind::Decode, .launch = i, .role = weight->role, .layout = {}}, 1);
+        *session, file, sites, {.plan = PlanKind::Decode, .launch = i, .role = weight->role, .layout = {}}, 1);
     REQUIRE(trial.ok());
     TuneSite wrong = (*trial)->then();
-    wrong.launches =
-        (*trial)->now().launches;  // interleaved bytes, read as if they were the file's
+    wrong.launches = (*trial)->now().launches;  // interleaved bytes, read as if they were the file's
     const auto outcome = tune_kernel({.site = wrong,
                                       .now = &(*trial)->now(),
-                                      .target = host_target(),
+                                      .device = *device,
                                       .limits = {.seconds = 3600, .compiled = 1, .beam = 1}});
     REQUIRE_FALSE(outcome.ok());
     CHECK(outcome.error().message.find("nothing was found that agrees") != std::string::npos);
@@ -176,7 +172,7 @@ TEST_CASE("what was packed wrongly does not pass for another layout") {
 
 TEST_CASE("an entry of a layout comes back from its line, and only for its own role") {
   TunedEntry e{.kernel = role_hash("output.weight/Q6_K/64x256/q8"),
-               .device = device_text(host_target()),
+               .device = device_text(machine_of(host_target())),
                .compiler = compiler_text(),
                .before_us = 4,
                .after_us = 3,
@@ -187,8 +183,8 @@ TEST_CASE("an entry of a layout comes back from its line, and only for its own r
   REQUIRE_MESSAGE(back.ok(), back.error().message);
   CHECK(back->layout == e.layout);
   CHECK(format_entry(*back) == format_entry(e));
-  CHECK(TunedOptions({&e, 1}, host_target(), {}).layouts() == LayoutChoice{{e.name, *e.layout}});
-  CpuTarget other = host_target();
+  CHECK(TunedOptions({&e, 1}, machine_of(host_target()), {}).layouts() == LayoutChoice{{e.name, *e.layout}});
+  Machine other = machine_of(host_target());
   other.vector_bytes *= 2;
   CHECK(TunedOptions({&e, 1}, other, {}).layouts().empty());
   e.name = "output.weight/Q6_K/128x256/q8";

@@ -38,10 +38,9 @@ Oracle load(const fs::path& model, const fs::path& folder, const std::string& na
 // formats differ in generated code.
 std::vector<Oracle> oracles() {
   const fs::path root = SMELT_SOURCE_DIR;
-  std::vector<Oracle> list{
-      load(root / "models/tiny-glm-Q4_K_M.gguf", root / "tests/data", "tiny-glm-Q4_K_M")};
+  std::vector<Oracle> list{load(root / "models/tiny-glm-Q4_K_M.gguf", root / "tests/data", "tiny-glm-Q4_K_M")};
   const fs::path models = root / "../shared/models";
-  for (const char* family : {"tiny-glm", "tiny-ds2"}) {
+  for (const char* family : {"tiny-glm", "tiny-ds2", "zoo/llama", "zoo/deepseek2"}) {
     if (!fs::exists(models / family)) {
       MESSAGE("the models in " << (models / family).string()
                                << " are not there; only the model of the repository is tested");
@@ -59,6 +58,9 @@ std::vector<Oracle> oracles() {
   }
   return list;
 }
+
+// Three layers of random weights with logits that spread widely: rounding shows most there.
+bool is_of_the_zoo(const Oracle& o) { return o.model.string().find("/zoo/") != std::string::npos; }
 
 struct Difference {
   double greatest = 0, relative = 0, kl = 0;
@@ -78,8 +80,7 @@ Difference difference(std::span<const float> got, const float* expected) {
   }
   d.relative = std::sqrt(dot / norm);
   double zg = 0, ze = 0;
-  for (size_t i = 0; i < got.size(); ++i)
-    zg += std::exp(got[i] - mg), ze += std::exp(expected[i] - me);
+  for (size_t i = 0; i < got.size(); ++i) zg += std::exp(got[i] - mg), ze += std::exp(expected[i] - me);
   for (size_t i = 0; i < got.size(); ++i) {
     const double le = expected[i] - me - std::log(ze), lg = got[i] - mg - std::log(zg);
     d.kl += std::exp(le) * (le - lg);
@@ -114,7 +115,7 @@ void check_greedy(Session& session, const Json& prompt, std::span<const float> l
     const int32_t token = argmax(current);
     REQUIRE(token == prompt["greedy"][i].get<int32_t>());
     if (i + 1 == prompt["greedy"].size()) break;
-    auto next = session.append(std::array{token});
+    auto next = session.extend(token);
     REQUIRE(next.ok());
     current.assign(next->begin(), next->end());
   }
@@ -135,16 +136,16 @@ TEST_CASE("logits and greedy texts equal the oracle's") {
       session->reset();
       auto logits = session->append(ids);
       REQUIRE_MESSAGE(logits.ok(), logits.error().message);
-      const Difference d =
-          difference(*logits, o.logits.data() + prompt["last"]["offset"].get<size_t>() / 4);
+      const Difference d = difference(*logits, o.logits.data() + prompt["last"]["offset"].get<size_t>() / 4);
       worst.greatest = std::max(worst.greatest, d.greatest);
       worst.relative = std::max(worst.relative, d.relative);
       worst.kl = std::max(worst.kl, d.kl);
       CHECK(d.same_top);
       check_greedy(*session, prompt, *logits);
     }
-    MESSAGE(o.name << ": logits differ by at most " << worst.greatest << ", relative "
-                   << worst.relative << ", KL " << worst.kl);
+    MESSAGE(o.name << ": logits differ by at most " << worst.greatest << ", relative " << worst.relative << ", KL "
+                   << worst.kl);
+    CHECK(worst.relative <= 1e-4);
     CHECK(worst.greatest <= 1e-4);
     CHECK(worst.kl <= 1e-8);
   }
@@ -160,10 +161,9 @@ TEST_CASE("the logits of all positions equal the oracle's") {
       const size_t columns = prompt["full"]["shape"][1].get<size_t>();
       const float* expected = o.logits.data() + prompt["full"]["offset"].get<size_t>() / 4;
       double worst = 0;
-      const auto status = session->append_all(
-          prompt["ids"].get<std::vector<int32_t>>(), [&](int64_t i, std::span<const float> row) {
-            worst = std::max(worst,
-                             difference(row, expected + static_cast<size_t>(i) * columns).greatest);
+      const auto status =
+          session->append_all(prompt["ids"].get<std::vector<int32_t>>(), [&](int64_t i, std::span<const float> row) {
+            worst = std::max(worst, difference(row, expected + static_cast<size_t>(i) * columns).greatest);
           });
       REQUIRE(status.ok());
       CHECK(worst <= 1e-4);
@@ -173,19 +173,21 @@ TEST_CASE("the logits of all positions equal the oracle's") {
 // The bound of the policy: 1e-3 in the mean. Random weights, whose scores are near each other and whose experts change
 // with the smallest difference, get more. The small models are 30 times narrower than those it is made for, and errors
 // of 8-bit activations average out over the width, so this is the worst case.
-double bound_of_8_bits(const Oracle& o) { return o.name.starts_with("tiny-ds2") ? 4e-3 : 1e-3; }
+double bound_of_8_bits(const Oracle& o) {
+  if (is_of_the_zoo(o)) return 3e-2;
+  return o.name.starts_with("tiny-ds2") ? 4e-3 : 1e-3;
+}
 
-TEST_CASE(
-    "with activations and cache of 8 bits the distributions stay within 1e-3 of the oracle's") {
+TEST_CASE("with activations and cache of 8 bits the distributions stay within 1e-3 of the oracle's") {
   for (const Oracle& o : oracles()) {
     CAPTURE(o.name);
     auto file = GgufFile::open(o.model.string());
     const auto session = open(*file, 1, true);
-    double total = 0, worst = 0;
+    double total = 0, worst = 0, relative = 0;
     int64_t count = 0;
     const auto add = [&](std::span<const float> got, const float* expected) {
-      const double kl = difference(got, expected).kl;
-      total += kl, worst = std::max(worst, kl), ++count;
+      const Difference d = difference(got, expected);
+      total += d.kl, worst = std::max(worst, d.kl), relative += d.relative, ++count;
     };
     for (const Json& prompt : o.json["prompts"]) {
       const auto ids = prompt["ids"].get<std::vector<int32_t>>();
@@ -199,21 +201,20 @@ TEST_CASE(
       }
       const size_t columns = prompt["full"]["shape"][1].get<size_t>();
       const float* expected = o.logits.data() + prompt["full"]["offset"].get<size_t>() / 4;
-      const auto status = session->append_all(ids, [&](int64_t i, std::span<const float> row) {
-        add(row, expected + static_cast<size_t>(i) * columns);
-      });
+      const auto status = session->append_all(
+          ids, [&](int64_t i, std::span<const float> row) { add(row, expected + static_cast<size_t>(i) * columns); });
       REQUIRE(status.ok());
     }
-    MESSAGE(o.name << ": KL " << total / double(count) << " in the mean of " << count
-                   << ", at most " << worst);
+    MESSAGE(o.name << ": KL " << total / double(count) << " in the mean of " << count << ", at most " << worst
+                   << "; relative " << relative / double(count));
     REQUIRE(count > 0);
     CHECK(total > 0);  // the policy is in force
+    CHECK(relative / double(count) <= 7e-2);
     CHECK(total / double(count) <= bound_of_8_bits(o));
   }
 }
 
-TEST_CASE("greedy logits are the same bits for 1 to 4 threads and over 20 runs" *
-          doctest::test_suite("threads")) {
+TEST_CASE("greedy logits are the same bits for 1 to 4 threads and over 20 runs" * doctest::test_suite("threads")) {
   for (bool quantise : {false, true}) {
     CAPTURE(quantise);
     const Oracle o = load(fs::path(SMELT_SOURCE_DIR) / "models/tiny-glm-Q4_K_M.gguf",
@@ -228,7 +229,7 @@ TEST_CASE("greedy logits are the same bits for 1 to 4 threads and over 20 runs" 
         auto logits = session->append(ids);
         std::vector<float> all(logits->begin(), logits->end());
         for (int i = 0; i < 2; ++i) {
-          auto next = session->append(std::array{argmax(std::span(all).last(logits->size()))});
+          auto next = session->extend(argmax(std::span(all).last(logits->size())));
           all.insert(all.end(), next->begin(), next->end());
         }
         if (first.empty()) first = all;

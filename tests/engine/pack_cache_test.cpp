@@ -15,6 +15,7 @@
 
 #include "base/progress.h"
 #include "engine/packed_weights.h"
+#include "runtime/devices.h"
 #include "support/temp_folder.h"
 
 using namespace smelt;
@@ -36,18 +37,17 @@ std::map<std::string, WeightLayout> layouts(const GgufFile& file, int interleave
 
 // A copy of the small model, its plan and its packed weights.
 struct Model {
-  explicit Model(const test::TempFolder& folder, int interleave = 8)
-      : path(folder / "model.gguf"), packs(folder / "packs") {
+  explicit Model(const test::TempFolder& folder, int interleave = 8, const char* name = "model.gguf")
+      : path(folder / name), packs(folder / "packs") {
     if (!fs::exists(path)) fs::copy_file(kModel, path);
     file = std::make_unique<GgufFile>(GgufFile::open(path).take());
     plan = PackPlan::make(*file, layouts(*file, interleave));
-    weights = PackedWeights::pack(plan, kTwoThreads).take();
+    weights = PackedWeights::pack(plan, kTwoThreads, *device).take();
   }
   PackCache cache() const { return PackCache::open(*file, plan, packs).take(); }
-  size_t files() const {
-    return static_cast<size_t>(std::distance(fs::directory_iterator(packs), {}));
-  }
+  size_t files() const { return static_cast<size_t>(std::distance(fs::directory_iterator(packs), {})); }
   std::string path, packs;
+  std::shared_ptr<Device> device = shared_device({.threads = 1, .use_cache = false}).take();
   std::unique_ptr<GgufFile> file;
   PackPlan plan;
   PackedWeights weights;
@@ -69,14 +69,10 @@ void flip_byte(const std::string& path, uint64_t at) {
   file.put(static_cast<char>(byte ^ 0x10));
 }
 
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 // Written a minute later: the clock of a file system may be a coarse one.
-void touch(const std::string& path) {
-  fs::last_write_time(path, fs::last_write_time(path) + std::chrono::minutes(1));
-}
+void touch(const std::string& path) { fs::last_write_time(path, fs::last_write_time(path) + std::chrono::minutes(1)); }
 
 // Runs `f` in a process of its own; true if it returned true.
 template <class F>
@@ -100,15 +96,13 @@ TEST_CASE("a pack is read as it was written, and its weights are found by name")
   CHECK(model.files() == 1);
   CHECK(fs::path(model.cache().path()).filename().string().starts_with("model-"));
   double last = 0;
-  auto kept = model.cache().load(
-      {.threads = 1, .progress = [&](double fraction) { last = fraction; }}, problem);
+  auto kept = model.cache().load({.threads = 1, .progress = [&](double fraction) { last = fraction; }}, problem);
   REQUIRE(kept);
   CHECK(problem.empty());
   CHECK(last == 1.0);
   const PackedWeights mapped = PackedWeights::mapped(model.plan, std::move(*kept));
   REQUIRE(mapped.bytes().size() == model.weights.bytes().size());
-  CHECK(std::memcmp(mapped.bytes().data(), model.weights.bytes().data(), mapped.bytes().size()) ==
-        0);
+  CHECK(std::memcmp(mapped.bytes().data(), model.weights.bytes().data(), mapped.bytes().size()) == 0);
   for (const PackedTensor& t : model.plan.tensors) {
     const std::string name(t.tensor->name);
     CHECK(mapped.find(name, t.layout) - mapped.bytes().data() ==
@@ -136,8 +130,7 @@ TEST_CASE("a byte that is wrong anywhere in a pack is noticed, and the pack is d
 TEST_CASE("a pack that was cut off, is empty or no pack at all is dropped") {
   const test::TempFolder folder;
   const Model model(folder);
-  for (uint64_t size :
-       {uint64_t{0}, uint64_t{20}, uint64_t{5000}, static_cast<uint64_t>(model.plan.bytes)}) {
+  for (uint64_t size : {uint64_t{0}, uint64_t{20}, uint64_t{5000}, static_cast<uint64_t>(model.plan.bytes)}) {
     REQUIRE(model.cache().store(model.weights.bytes(), kTwoThreads).ok());
     fs::resize_file(model.cache().path(), size);
     CHECK(contains(why_dropped(model), "damaged"));
@@ -191,6 +184,34 @@ TEST_CASE("writing a pack removes those of models that have changed or are gone,
   CHECK(model.files() == 2);
 }
 
+TEST_CASE("packs of a disk that is not mounted now are kept") {
+  const test::TempFolder folder;
+  fs::create_directories(folder / "disk");
+  const Model there(folder, 8, "disk/model.gguf"), here(folder);
+  REQUIRE(there.cache().store(there.weights.bytes(), kTwoThreads).ok());
+  const std::string pack = there.cache().path();
+  const auto is_kept = [&] {
+    REQUIRE(here.cache().store(here.weights.bytes(), kTwoThreads).ok());
+    return fs::exists(pack);
+  };
+  fs::rename(folder / "disk", folder / "elsewhere");
+  CHECK(is_kept());
+  fs::create_directories(folder / "disk");  // where it is mounted at other times
+  CHECK(is_kept());
+  std::ofstream(folder / "disk/other.gguf") << "the disk is there, the model is not";
+  CHECK_FALSE(is_kept());
+}
+
+TEST_CASE("a folder of packs that others may write to is refused") {
+  const test::TempFolder folder;
+  const Model model(folder);
+  fs::create_directories(model.packs);
+  fs::permissions(model.packs, fs::perms::all);
+  const auto refused = PackCache::open(*model.file, model.plan, model.packs);
+  REQUIRE(!refused.ok());
+  CHECK(contains(refused.error().message, model.packs + ": other users may write to it"));
+}
+
 TEST_CASE("a process that is killed while it writes leaves no pack, and the next one cleans up") {
   const test::TempFolder folder;
   const Model model(folder);
@@ -212,8 +233,8 @@ TEST_CASE("a cancelled or failed write leaves nothing") {
   const test::TempFolder folder;
   const Model model(folder);
   std::atomic<bool> cancel = false;
-  const Status stopped = model.cache().store(
-      model.weights.bytes(), {.progress = [&](double) { cancel = true; }, .cancel = &cancel});
+  const Status stopped =
+      model.cache().store(model.weights.bytes(), {.progress = [&](double) { cancel = true; }, .cancel = &cancel});
   REQUIRE_FALSE(stopped.ok());
   CHECK(model.files() == 0);
   // As on a full disk: the file may not grow beyond a megabyte.
@@ -230,8 +251,7 @@ TEST_CASE("a cancelled or failed write leaves nothing") {
 TEST_CASE("a disk without the space is told about with both sizes before anything is written") {
   const test::TempFolder folder;
   const Model model(folder);
-  constexpr size_t kHuge = size_t{1}
-                           << 50;  // only said to be there: nobody reads before the refusal
+  constexpr size_t kHuge = size_t{1} << 50;  // only said to be there: nobody reads before the refusal
   const Status status = model.cache().store({model.weights.bytes().data(), kHuge}, kTwoThreads);
   REQUIRE_FALSE(status.ok());
   CHECK(contains(status.error().message, bytes_text(kHuge) + " are needed, "));
@@ -243,8 +263,7 @@ TEST_CASE("a model that is no file has no pack") {
   const test::TempFolder folder;
   const Model model(folder);
   const GgufFile memory = GgufFile::open_memory(model.file->shards()[0].bytes).take();
-  const auto cache =
-      PackCache::open(memory, PackPlan::make(memory, layouts(memory, 8)), model.packs);
+  const auto cache = PackCache::open(memory, PackPlan::make(memory, layouts(memory, 8)), model.packs);
   REQUIRE_FALSE(cache.ok());
   CHECK(contains(cache.error().message, "not a file, so nothing is kept"));
 }

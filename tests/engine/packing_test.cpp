@@ -9,6 +9,8 @@
 #include "engine/packed_weights.h"
 #include "engine/session.h"
 #include "runtime/available_memory.h"
+#include "runtime/devices.h"
+#include "runtime/memory.h"
 #include "support/gguf_writer.h"
 
 using namespace smelt;
@@ -42,8 +44,9 @@ void check_packed(const GgufFile& file, int threads) {
     CHECK(std::any_of(plan.tensors.begin(), plan.tensors.end(),
                       [&](const PackedTensor& t) { return t.layout.interleave == interleave; }));
   double last = 0;
-  const auto packed = PackedWeights::pack(
-      plan, {.threads = threads, .progress = [&](double fraction) { last = fraction; }});
+  const auto device = open_device({.threads = 1, .use_cache = false}).take();
+  const auto packed =
+      PackedWeights::pack(plan, {.threads = threads, .progress = [&](double fraction) { last = fraction; }}, *device);
   REQUIRE(packed.ok());
   for (const PackedTensor& t : plan.tensors) {
     const std::string name(t.tensor->name);
@@ -63,9 +66,7 @@ std::vector<std::byte> with_context(uint32_t tokens) {
   return test::GgufWriter::copy_of(file).u32("deepseek2.context_length", tokens).bytes();
 }
 
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 
@@ -113,21 +114,20 @@ TEST_CASE("a cancelled packing ends with an error") {
   const GgufFile file = GgufFile::open(kModel).take();
   const PackPlan plan = PackPlan::make(file, layouts(file));
   const std::atomic<bool> cancel = true;
-  const auto packed = PackedWeights::pack(plan, {.threads = 2, .cancel = &cancel});
+  const auto device = open_device({.threads = 1, .use_cache = false}).take();
+  const auto packed = PackedWeights::pack(plan, {.threads = 2, .cancel = &cancel}, *device);
   REQUIRE_FALSE(packed.ok());
   CHECK(packed.error().message == "[load] interrupted");
 }
 
 TEST_CASE("too little memory is refused with the bytes needed and available, and what would help") {
   CHECK(check_memory({.weights = 100, .session = 50}, 150, "m.gguf").ok());
-  const Status weights =
-      check_memory({.weights = 16'000'000'000, .session = 500'000'000}, 9'000'000'000, "m.gguf");
+  const Status weights = check_memory({.weights = 16'000'000'000, .session = 500'000'000}, 9'000'000'000, "m.gguf");
   REQUIRE_FALSE(weights.ok());
-  CHECK(
-      weights.error().message ==
-      "[memory] m.gguf: 16500000000 bytes (16.5 GB) of memory are needed, 16.0 GB for the weights "
-      "and 500 MB for the context and working memory, and 9000000000 bytes (9.00 GB) are "
-      "available; close other programs, or run with --no-repack, which reads the file in place");
+  CHECK(weights.error().message ==
+        "[memory] m.gguf: 16500000000 bytes (16.5 GB) of memory are needed, 16.0 GB for the weights "
+        "and 500 MB for the context and working memory, and 9000000000 bytes (9.00 GB) are "
+        "available; close other programs, or run with --no-repack, which reads the file in place");
   const Status context = check_memory({.session = 2'000'000}, 1'000'000, "m.gguf");
   REQUIRE_FALSE(context.ok());
   CHECK(contains(context.error().message, "use a smaller context (-c)"));
@@ -137,9 +137,9 @@ TEST_CASE("a context that needs more memory than there is is refused before anyt
   const std::vector<std::byte> bytes = with_context(1 << 28);
   const GgufFile file = GgufFile::open_memory(bytes).take();
   bool compiled = false;
-  const auto session = Session::open(
-      file, {.context = 1 << 28, .memory = uint64_t{1} << 30},
-      {.progress = [&](const char*, double fraction) { compiled = compiled || fraction > 0; }});
+  const auto session =
+      Session::open(file, {.context = 1 << 28, .memory = uint64_t{1} << 30},
+                    {.progress = [&](const char*, double fraction) { compiled = compiled || fraction > 0; }});
   REQUIRE_FALSE(session.ok());
   CHECK(contains(session.error().message, "[memory] "));
   CHECK(contains(session.error().message, " of memory are needed, "));
@@ -154,8 +154,7 @@ TEST_CASE("opening a session can be cancelled at any stage") {
     std::atomic<bool> cancel = false;
     const auto session = Session::open(
         file, {.threads = 2},
-        {.progress = [&](const char* what, double) { cancel = cancel || what == stage; },
-         .cancel = &cancel});
+        {.progress = [&](const char* what, double) { cancel = cancel || what == stage; }, .cancel = &cancel});
     CAPTURE(stage);
     REQUIRE_FALSE(session.ok());
     CHECK(session.error().message.ends_with("] interrupted"));

@@ -1,15 +1,19 @@
 // Random graphs with random legal options through the whole compiler, against the interpreter:
 // 1,000 in each run. Most run in the program evaluator, which checks every byte that is touched;
-// the rest as machine code between guard pages.
+// the rest as machine code between guard pages. And 1,000 as blocks of threads, which the evaluator
+// steps together: races, missing barriers and loops that differ among threads are found.
 //
 // A failure prints seed, graph and options. The constants below choose other seeds.
 #include <doctest/doctest.h>
 
+#include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 
+#include "codegen/program_eval.h"
 #include "engine/compile.h"
-#include "render/llvm.h"
+#include "runtime/devices.h"
 #include "runtime/memory.h"
 #include "support/effort.h"
 #include "support/random_graph.h"
@@ -20,7 +24,9 @@ using namespace smelt::testing;
 namespace {
 
 constexpr uint64_t kFirstSeed = 1;
-constexpr int kEvaluated = test::repetitions(800), kCompiled = test::repetitions(200);
+constexpr int kEvaluated = test::repetitions(800), kCompiled = test::repetitions(200),
+              kBlocks = test::repetitions(1000);
+constexpr int kEvaluatedTwice = test::repetitions(300), kCompiledTwice = test::repetitions(60);
 constexpr double kGraphAgreement = 2e-4;  // several steps in f32, each of which may lose a little
 
 // A graph's kernels as programs, each with options of its own.
@@ -42,22 +48,49 @@ std::vector<int64_t> values_of(const Variables& variables) {
   return values;
 }
 
-// Every other kernel gets what the heuristic chooses for some machine.
-Compiled generate_kernels(const RandomGraph& g, std::mt19937_64& rng) {
-  Compiled out{.schedule = make_schedule(g.root)};
+Machine some_vectors(std::mt19937_64& rng) {
+  return {.vector_bytes = 16 << (rng() % 3), .registers = 16 << (rng() % 2), .tasks = 1 << (rng() % 7)};
+}
+
+Machine some_threads(std::mt19937_64& rng) {
+  return {.parallelism = Parallelism::Threads,
+          .block_threads = 32 << (rng() % 4),
+          .warp_threads = kWarp,
+          .vector_bytes = 16,
+          .registers = 64,
+          .tasks = 1 << (rng() % 7)};
+}
+
+using Choice = std::function<void(CodegenRequest&)>;
+
+void choose_heuristic(CodegenRequest&) {}
+
+Choice random_choice(std::mt19937_64& rng) {
+  return [&](CodegenRequest& request) {
+    request.opts = random_opts_of(request.tree, rng, 1 + static_cast<int>(rng() % 14), request.machine);
+  };
+}
+
+// Every other kernel gets what the heuristic chooses for the machine.
+Choice mixed_choice(std::mt19937_64& rng) {
+  return [&](CodegenRequest& request) {
+    if (rng() % 2) random_choice(rng)(request);
+  };
+}
+
+Compiled generate_kernels(const RandomGraph& g, const Machine& machine, const Choice& choose,
+                          const std::string& prefix = "g") {
+  Compiled out{.schedule = make_schedule(g.root, machine)};
   for (size_t k = 0; k < out.schedule.kernels.size(); ++k) {
     const Ref tree = out.schedule.kernels[k].tree;
     CodegenRequest request{.tree = tree,
-                           .name = "g" + std::to_string(g.seed) + "_" + std::to_string(k),
+                           .name = prefix + std::to_string(g.seed) + "_" + std::to_string(k),
+                           .machine = machine,
                            .symbols = names_of(g.variables)};
-    if (rng() % 2)
-      request.opts = random_opts_of(tree, rng, 1 + static_cast<int>(rng() % 14));
-    else
-      request.machine = {
-          .lanes = 4 << (rng() % 3), .registers = 16 << (rng() % 2), .tasks = 1 << (rng() % 7)};
+    choose(request);
     request.observe = [](const char* pass, const Refs& stores) {
       const bool expanded = pass == std::string("expand") || pass == std::string("coalesce loads");
-      const Status s = verify(sink(stores), expanded ? Stage::Expanded : Stage::Kernel);
+      const Status s = verify(sink(stores), expanded ? Phase::Expanded : Phase::Kernel);
       CHECK_MESSAGE(s.ok(), pass, ": ", (s ? "" : s.error().message));
     };
     CodegenResult result = generate(request);
@@ -95,21 +128,17 @@ class Memory {
       std::memcpy(slot_memory(slot, bytes.size()), bytes.data(), bytes.size());
     for (const auto& [slot, tensor] : written_slots(g.root))
       if (!slots_.contains(slot))
-        std::memset(slot_memory(slot, bytes_of(tensor, g.variables)), 0xff,
-                    bytes_of(tensor, g.variables));
+        std::memset(slot_memory(slot, bytes_of(tensor, g.variables)), 0xff, bytes_of(tensor, g.variables));
     arena_.resize(static_cast<size_t>(schedule.arena_bytes) + 64, std::byte{0xff});
   }
 
   ByteSpan of(Ref buffer) {
-    if (buffer->op != Op::Temp)
-      return {slots_.at(buffer->arg.i).data(), slots_.at(buffer->arg.i).size()};
+    if (buffer->op != Op::Temp) return {slots_.at(buffer->arg.i).data(), slots_.at(buffer->arg.i).size()};
     const TempBuffer& t = schedule_.temps[static_cast<size_t>(buffer->arg.i)];
     const size_t aligned = (64 - reinterpret_cast<uintptr_t>(arena_.data()) % 64) % 64;
     return {arena_.data() + aligned + t.offset, static_cast<size_t>(t.bytes)};
   }
-  std::span<const std::byte> slot(int64_t slot) const {
-    return {slots_.at(slot).data(), slots_.at(slot).size()};
-  }
+  std::span<const std::byte> slot(int64_t slot) const { return {slots_.at(slot).data(), slots_.at(slot).size()}; }
 
  private:
   std::byte* slot_memory(int64_t slot, size_t bytes) {
@@ -127,15 +156,13 @@ std::string judge(const RandomGraph& g, const Memory& memory) {
   for (const auto& [slot, bytes] : g.buffers) inputs.buffers[slot] = bytes;
   EvalResult judged = eval(g.root, inputs);
   for (const auto& [slot, tensor] : written_slots(g.root)) {
-    const Bytes expected =
-        judged.outputs.contains(slot) ? to_bytes(judged.outputs.at(slot)) : judged.written.at(slot);
+    const Bytes expected = judged.outputs.contains(slot) ? to_bytes(judged.outputs.at(slot)) : judged.written.at(slot);
     std::vector<KernelElement> elements;
     const auto size = static_cast<size_t>(size_of(tensor->dtype));
     for (size_t at = 0; at + size <= expected.size(); at += size) {
       uint64_t bits = 0;
       std::memcpy(&bits, expected.data() + at, size);
-      elements.push_back(
-          {0, static_cast<int64_t>(at), tensor->dtype, from_bits(bits, tensor->dtype)});
+      elements.push_back({0, static_cast<int64_t>(at), tensor->dtype, from_bits(bits, tensor->dtype)});
     }
     const KernelDifference d = difference(elements, {memory.slot(slot)});
     if (d.worst > kGraphAgreement) return "slot " + std::to_string(slot) + ", " + d.where;
@@ -143,66 +170,130 @@ std::string judge(const RandomGraph& g, const Memory& memory) {
   return "";
 }
 
-std::string evaluated_problem(const RandomGraph& g, std::mt19937_64& rng, std::string& opts) {
-  const Compiled c = generate_kernels(g, rng);
-  opts = c.opts;
-  Memory memory(g, c.schedule);
-  const int64_t parts = 1 + static_cast<int64_t>(rng() % 3);
+std::string evaluate_all(const RandomGraph& g, const Compiled& c, int64_t parts, Memory& memory,
+                         const EvalOptions& options = {}) {
   for (size_t k = 0; k < c.programs.size(); ++k) {
     if (std::string problem = problem_of(c.programs[k]); !problem.empty()) return problem;
     std::vector<ByteSpan> spans;
     for (Ref b : c.schedule.kernels[k].buffers) spans.push_back(memory.of(b));
     spans.resize(static_cast<size_t>(c.programs[k].buffers));
     for (int64_t part = 0; part < parts; ++part)
-      if (Status s = evaluate(c.programs[k], spans, values_of(g.variables), part, parts); !s)
+      if (Status s = evaluate(c.programs[k], spans, values_of(g.variables), part, parts, options); !s)
         return s.error().message;
   }
+  return "";
+}
+
+void run_all(const RandomGraph& g, const Compiled& c, int parts, Device& device, Memory& memory) {
+  const std::vector<const Executable*> kernels = KernelBuilder(device, {}).build(c.programs).take();
+  std::deque<std::vector<const void*>> pointers;
+  std::vector<Launch> launches;
+  for (size_t k = 0; k < kernels.size(); ++k) {
+    auto& mine = pointers.emplace_back();
+    for (Ref b : c.schedule.kernels[k].buffers) mine.push_back(memory.of(b).data());
+    launches.push_back({.kernel = kernels[k], .buffers = mine.data(), .parts = parts});
+  }
+  const auto plan = device.capture(launches);
+  REQUIRE(device.run(**plan, values_of(g.variables)).ok());
+}
+
+std::string evaluated_problem(const RandomGraph& g, std::mt19937_64& rng, const Machine& machine, std::string& opts) {
+  const Compiled c = generate_kernels(g, machine, mixed_choice(rng));
+  opts = c.opts;
+  Memory memory(g, c.schedule);
+  const std::string problem = evaluate_all(g, c, 1 + static_cast<int64_t>(rng() % 3), memory);
+  return problem.empty() ? judge(g, memory) : problem;
+}
+
+std::string compiled_problem(const RandomGraph& g, std::mt19937_64& rng, Device& device, std::string& opts) {
+  const Compiled c = generate_kernels(g, some_vectors(rng), mixed_choice(rng));
+  opts = c.opts;
+  Memory memory(g, c.schedule);
+  run_all(g, c, 1 + static_cast<int>(rng() % 3), device, memory);
   return judge(g, memory);
 }
 
-std::string compiled_problem(const RandomGraph& g, std::mt19937_64& rng, CpuDevice& device,
-                             std::string& opts) {
-  const Compiled c = generate_kernels(g, rng);
-  opts = c.opts;
-  std::vector<Source> sources;
-  for (const Program& p : c.programs)
-    sources.push_back({render_llvm(p, llvm_options(device.target())), p.name});
-  const std::vector<KernelEntry> entries = device.compile(sources);
-  Memory memory(g, c.schedule);
-  const std::vector<int64_t> symbols = values_of(g.variables);
-  const int64_t parts = 1 + static_cast<int64_t>(rng() % 3);
-  for (size_t k = 0; k < entries.size(); ++k) {
-    std::vector<const void*> pointers;
-    for (Ref b : c.schedule.kernels[k].buffers) pointers.push_back(memory.of(b).data());
-    for (int64_t part = 0; part < parts; ++part)
-      entries[k](pointers.data(), symbols.data(), part, parts);
+std::map<int64_t, Bytes> results(const RandomGraph& g, const Memory& memory) {
+  std::map<int64_t, Bytes> bytes;
+  for (const auto& [slot, tensor] : written_slots(g.root)) {
+    const auto span = memory.slot(slot);
+    bytes[slot] = Bytes(span.begin(), span.end());
   }
-  return judge(g, memory);
+  return bytes;
+}
+
+}  // namespace
+
+namespace {
+
+void check_evaluated(int graphs, Machine (*some_machine)(std::mt19937_64&)) {
+  MESSAGE("seeds from " << kFirstSeed);
+  for (uint64_t seed = kFirstSeed; seed < kFirstSeed + static_cast<uint64_t>(graphs); ++seed) {
+    const RandomGraph g = random_graph(seed);
+    REQUIRE_MESSAGE(verify(g.root, Phase::Tensor).ok(), verify(g.root, Phase::Tensor).error().message, to_text(g));
+    std::mt19937_64 rng(seed);
+    std::string opts;
+    const std::string problem = evaluated_problem(g, rng, some_machine(rng), opts);
+    CHECK_MESSAGE(problem == "", to_text(g), opts);
+  }
 }
 
 }  // namespace
 
 TEST_CASE("random graphs with random options agree with the interpreter, every byte checked") {
-  MESSAGE("seeds from " << kFirstSeed);
-  for (uint64_t seed = kFirstSeed; seed < kFirstSeed + kEvaluated; ++seed) {
-    const RandomGraph g = random_graph(seed);
-    REQUIRE_MESSAGE(verify(g.root, Stage::Tensor).ok(),
-                    verify(g.root, Stage::Tensor).error().message, to_text(g));
-    std::mt19937_64 rng(seed);
-    std::string opts;
-    const std::string problem = evaluated_problem(g, rng, opts);
-    CHECK_MESSAGE(problem == "", to_text(g), opts);
-  }
+  check_evaluated(kEvaluated, some_vectors);
+}
+
+TEST_CASE("random graphs as blocks of threads agree with the interpreter, with no race and no missing barrier") {
+  check_evaluated(kBlocks, some_threads);
 }
 
 TEST_CASE("random graphs as machine code agree with the interpreter, between guard pages") {
-  const auto device = CpuDevice::open({.threads = 2, .use_cache = false}).take();
-  for (uint64_t seed = kFirstSeed + kEvaluated; seed < kFirstSeed + kEvaluated + kCompiled;
-       ++seed) {
+  const auto device = open_device({.threads = 2, .use_cache = false}).take();
+  for (uint64_t seed = kFirstSeed + kEvaluated; seed < kFirstSeed + kEvaluated + kCompiled; ++seed) {
     const RandomGraph g = random_graph(seed);
     std::mt19937_64 rng(seed);
     std::string opts;
     const std::string problem = compiled_problem(g, rng, *device, opts);
     CHECK_MESSAGE(problem == "", to_text(g), opts);
+  }
+}
+
+namespace {
+
+void check_bits(int graphs, Machine (*some_machine)(std::mt19937_64&)) {
+  for (uint64_t seed = kFirstSeed; seed < kFirstSeed + static_cast<uint64_t>(graphs); ++seed) {
+    const RandomGraph g = random_graph(seed);
+    std::mt19937_64 rng(seed);
+    const Machine machine = some_machine(rng);
+    const Compiled chosen = generate_kernels(g, machine, choose_heuristic),
+                   random = generate_kernels(g, machine, random_choice(rng));
+    Memory one(g, chosen.schedule), other(g, random.schedule);
+    REQUIRE(evaluate_all(g, chosen, 1, one, {.round_f32 = true}) == "");
+    REQUIRE(evaluate_all(g, random, 1 + static_cast<int64_t>(rng() % 4), other, {.round_f32 = true}) == "");
+    CHECK_MESSAGE(results(g, one) == results(g, other), to_text(g), random.opts);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("random graphs give the same bits with any options and workers, each operation rounded") {
+  check_bits(kEvaluatedTwice, some_vectors);
+}
+
+TEST_CASE("random graphs give the same bits as any blocks of threads") { check_bits(kEvaluatedTwice, some_threads); }
+
+TEST_CASE("random graphs give the same bits with any options and workers, as machine code") {
+  const auto device = open_device({.threads = 2, .use_cache = false}).take();
+  for (uint64_t seed = kFirstSeed; seed < kFirstSeed + kCompiledTwice; ++seed) {
+    const RandomGraph g = random_graph(seed);
+    std::mt19937_64 rng(seed);
+    const Machine machine = some_vectors(rng);
+    const Compiled chosen = generate_kernels(g, machine, choose_heuristic, "h"),
+                   random = generate_kernels(g, machine, random_choice(rng), "r");
+    Memory one(g, chosen.schedule), other(g, random.schedule);
+    run_all(g, chosen, 1, *device, one);
+    run_all(g, random, 1 + static_cast<int>(rng() % 4), *device, other);
+    CHECK_MESSAGE(results(g, one) == results(g, other), to_text(g), random.opts);
   }
 }

@@ -8,6 +8,7 @@
 #include "base/build_id.h"
 #include "base/options.h"
 #include "engine/compile.h"
+#include "runtime/cpu/cpu_device.h"
 #include "support/small_graphs.h"
 #include "support/temp_folder.h"
 
@@ -18,9 +19,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-Ref matvec(int64_t rows) {
-  return sink({output(2, linear(input(0, {1, 64}), input(1, {rows, 64})))});
-}
+Ref matvec(int64_t rows) { return sink({output(2, linear(input(0, {1, 64}), input(1, {rows, 64})))}); }
 
 struct Compiled {
   int generated = 0, by_llvm = 0, from_cache = 0;
@@ -34,7 +33,7 @@ Compiled compile(const std::string& cache, TunedOptions tuned = {}) {
   Compiler compiler(*device, {});
   compiler.use_tuned(std::move(tuned));
   for (int64_t rows : {16, 48}) compiler.add_segment(matvec(rows));
-  compiler.finish();
+  REQUIRE(compiler.finish().ok());
   Compiled out{.generated = compiler.generated(),
                .by_llvm = device->stats().compiled,
                .from_cache = device->stats().cached,
@@ -45,13 +44,12 @@ Compiled compile(const std::string& cache, TunedOptions tuned = {}) {
   for (size_t i = 0; i < w.size(); ++i) w[i] = static_cast<float>(i % 11) - 5;
   for (int k = 0; k < compiler.kernel_count(); ++k) {
     out.opts.push_back(compiler.kernel(k).opts);
-    REQUIRE(bool(compiler.kernel(k).entry));
+    REQUIRE(bool(compiler.kernel(k).executable));
     std::vector<float> y(48);
     const void* buffers[] = {x.data(), w.data(), y.data()};
     std::vector<const void*> in_order;
-    for (Ref b : compiler.segment(k).schedule.kernels[0].buffers)
-      in_order.push_back(buffers[b->arg.i]);
-    compiler.kernel(k).entry(in_order.data(), nullptr, 0, 1);
+    for (Ref b : compiler.segment(k).schedule.kernels[0].buffers) in_order.push_back(buffers[b->arg.i]);
+    CpuDevice::entry_of(compiler.kernel(k).executable)(in_order.data(), nullptr, 0, 1);
     out.results.insert(out.results.end(), y.begin(), y.end());
   }
   return out;
@@ -105,7 +103,7 @@ TEST_CASE("the question names program, machine, symbols, tuned options and tree"
   CHECK(recipe_question(request, "") == question);
   CHECK(recipe_question(request, "a line") != question);
   CodegenRequest other = request;
-  other.machine.lanes = 4;
+  other.machine.vector_bytes = 16;
   CHECK(recipe_question(other, "") != question);
   other = request;
   other.symbols = {"n"};
@@ -114,8 +112,8 @@ TEST_CASE("the question names program, machine, symbols, tuned options and tree"
   other.tree = make_schedule(matvec(48)).kernels[0].tree;
   CHECK(recipe_question(other, "") != question);
   for (const auto& change : std::vector<std::function<void(Options&)>>{
-           [](Options& o) { o.verify = true; }, [](Options& o) { o.noopt = true; },
-           [](Options& o) { o.debug = 4; }, [](Options& o) { o.dump = "x"; }}) {
+           [](Options& o) { o.verify = true; }, [](Options& o) { o.noopt = true; }, [](Options& o) { o.debug = 4; },
+           [](Options& o) { o.dump = "x"; }}) {
     ScopedOptions scope(change);
     CHECK(recipe_question(request, "") == "");
   }

@@ -12,16 +12,10 @@ namespace {
 
 // Every filter off: what is drawn follows softmax(logits / temperature).
 SamplerOptions plain(float temperature = 1) {
-  return {.temperature = temperature,
-          .top_k = 0,
-          .top_p = 1,
-          .min_p = 0,
-          .repeat_penalty = 1,
-          .seed = 7};
+  return {.temperature = temperature, .top_k = 0, .top_p = 1, .min_p = 0, .repeat_penalty = 1, .seed = 7};
 }
 
-std::vector<double> frequencies(const SamplerOptions& options, const std::vector<float>& logits,
-                                int draws) {
+std::vector<double> frequencies(const SamplerOptions& options, const std::vector<float>& logits, int draws) {
   Sampler sampler(options);
   std::vector<double> counts(logits.size());
   for (int i = 0; i < draws; ++i) counts[*sampler.sample(logits)] += 1.0 / draws;
@@ -183,8 +177,7 @@ TEST_CASE("banned tokens are never chosen, and the others keep their proportions
 TEST_CASE("a vocabulary of banned tokens only is an error, not a crash") {
   SamplerOptions options = plain();
   options.banned = {0, 1};
-  CHECK(Sampler(options).sample(std::vector<float>{1, 2}).error().message.find("every token") !=
-        std::string::npos);
+  CHECK(Sampler(options).sample(std::vector<float>{1, 2}).error().message.find("every token") != std::string::npos);
 }
 
 TEST_CASE("accepted tokens outside the vocabulary are no candidates") {
@@ -201,9 +194,7 @@ TEST_CASE("a logit that is not finite is an error that names the entry") {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   for (float temperature : {0.0f, 1.0f}) {
     Sampler sampler(plain(temperature));
-    const auto message = [&](std::vector<float> logits) {
-      return sampler.sample(logits).error().message;
-    };
+    const auto message = [&](std::vector<float> logits) { return sampler.sample(logits).error().message; };
     CHECK(message({0, nan, 1}).find("[sampler] logits: entry 1 of 3 is not a number") == 0);
     CHECK(message({0, 1, inf}).find("[sampler] logits: entry 2 of 3 is infinite") == 0);
     CHECK(message({-inf, -inf}).find("[sampler] logits: entry 0 of 2 is infinite") == 0);
@@ -213,4 +204,21 @@ TEST_CASE("a logit that is not finite is an error that names the entry") {
 
 TEST_CASE("very large logits do not overflow the softmax") {
   check_close(frequencies(plain(), {3e38f, 3e38f, -3e38f}, 200000), {0.5, 0.5, 0});
+}
+
+TEST_CASE("only tokens that are allowed are chosen") {
+  std::vector<float> logits(130, 0.0f);
+  logits[5] = 9;
+  logits[70] = 8;
+  const std::vector<uint64_t> allowed{0, uint64_t{1} << 6 | uint64_t{1} << 9, 0};  // 70 and 73
+  SamplerOptions greedy;
+  greedy.temperature = 0;
+  CHECK(*Sampler(greedy).sample(logits, allowed) == 70);
+  Sampler sampler(SamplerOptions{.temperature = 2, .min_p = 0, .seed = 4});
+  for (int i = 0; i < 50; ++i) {
+    const int32_t token = *sampler.sample(logits, allowed);
+    CHECK((token == 70 || token == 73));
+  }
+  const std::vector<uint64_t> none(3);
+  CHECK(sampler.sample(logits, none).error().message == "[sampler] the grammar allows no token of the vocabulary");
 }

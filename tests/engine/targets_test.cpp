@@ -1,35 +1,64 @@
 // Other machines than this one: every kernel of the model compiles for them.
 #include <doctest/doctest.h>
 
+#include "base/machine.h"
 #include "engine/compile.h"
-#include "model/deepseek2.h"
+#include "model/model.h"
 #include "render/llvm.h"
+#include "render/nvptx.h"
+#include "runtime/llvm/compile.h"
+#include "runtime/llvm/ptx.h"
 #include "runtime/target.h"
 #include "support/effort.h"
+#include "support/full_size_glm.h"
 
 using namespace smelt;
 
 namespace {
 
-Refs kernel_trees(int interleave) {
-  static const GgufFile file =
-      GgufFile::open(SMELT_SOURCE_DIR "/models/tiny-glm-Q4_K_M.gguf").take();
-  const Hyperparameters model = read_hyperparameters(file).take();
+// The kernels of decode and of a prompt, of every kind of layer, each once.
+Refs kernel_trees(const GgufFile& file, const Machine& machine, int interleave, bool quantise = true) {
+  const auto model = read_model(file).take();
   const ModelShape shape{.chunks = variable("chunks", 1, 4),
                          .context = 1088,
                          .cache_rows = 1088,
                          .page_entries = 17,
                          .interleave = interleave,
-                         .quantise = true};
+                         .quantise = quantise};
   ModelShape prefill = shape;
   prefill.tokens = variable("tokens8", 1, 4) * 8;
+  prefill.many_tokens = true;
   Refs trees;
   for (const ModelShape& s : {shape, prefill})
-    for (Ref root : {embed_segment(file, model, s).root, block_segment(file, model, s, 0).root,
-                     block_segment(file, model, s, 3).root, head_segment(file, model, s).root})
-      for (const Kernel& k : make_schedule(root).kernels)
+    for (Ref root : {model->embed(file, s).root, model->block(file, s, 0).root,
+                     model->block(file, s, model->numbers().layers - 1).root, model->head(file, s).root})
+      for (const Kernel& k : make_schedule(root, machine).kernels)
         if (std::find(trees.begin(), trees.end(), k.tree) == trees.end()) trees.push_back(k.tree);
   return trees;
+}
+
+GgufFile small_model() { return GgufFile::open(SMELT_SOURCE_DIR "/models/tiny-glm-Q4_K_M.gguf").take(); }
+
+// Every kernel as PTX for these architectures, made by the options that the heuristic chooses for an H100.
+void check_ptx(const GgufFile& file, const std::vector<std::string>& all_architectures) {
+  const std::vector<std::string> architectures = test::some(all_architectures);
+  const Machine machine = *known_machine("h100");
+  for (bool quantise : {true, false})
+    for (Ref tree : kernel_trees(file, machine, static_cast<int>(machine.warp_threads), quantise)) {
+      const Program program =
+          generate({.tree = tree, .name = kernel_name(tree), .machine = machine, .symbols = {"tokens8", "chunks"}})
+              .program;
+      const Source source{.text = render_nvptx(program),
+                          .entry = program.name,
+                          .shape = {.buffers = program.buffers,
+                                    .threads = program.threads,
+                                    .tasks = program.tasks,
+                                    .shared_bytes = program.scratch_bytes}};
+      CHECK(program.threads <= machine.block_threads);
+      CHECK(program.scratch_bytes <= machine.block_memory_bytes);
+      for (const std::string& architecture : architectures)
+        CHECK(compile_ptx(source, architecture).find(".entry " + program.name) != std::string::npos);
+    }
 }
 
 }  // namespace
@@ -44,15 +73,20 @@ TEST_CASE(
     const auto target = named_target(name);
     REQUIRE(target.ok());
     const Machine machine = machine_of(*target);
-    CHECK(machine.lanes == target->vector_bytes / 4);
-    for (Ref tree : kernel_trees(machine.lanes)) {
-      const CodegenResult code = generate({.tree = tree,
-                                           .name = kernel_name(tree),
-                                           .machine = machine,
-                                           .symbols = {"tokens8", "chunks"}});
-      const Source source{.text = render_llvm(code.program, llvm_options(*target)),
-                          .entry = code.program.name};
+    CHECK(machine.lanes() == target->vector_bytes / 4);
+    for (Ref tree : kernel_trees(small_model(), machine, static_cast<int>(machine.lanes()))) {
+      const CodegenResult code =
+          generate({.tree = tree, .name = kernel_name(tree), .machine = machine, .symbols = {"tokens8", "chunks"}});
+      const Source source{.text = render_llvm(code.program, machine_of(*target)), .entry = code.program.name};
       CHECK(compile_object(source, "smelt_" + code.program.name, *target).size() > 200);
     }
   }
+}
+
+TEST_CASE("every kernel of the small model becomes PTX for the GPUs of 2018, 2020 and 2022") {
+  check_ptx(small_model(), {"sm_75", "sm_80", "sm_90"});
+}
+
+TEST_CASE("every kernel of the full-size model becomes PTX, and keeps on chip no more than a block has") {
+  check_ptx(test::FullSizeGlm(GgufType::Q4_0).file(), {"sm_90a"});
 }

@@ -22,8 +22,7 @@ bool inside(std::span<const std::byte> whole, const std::byte* data, uint64_t by
 // Every typed access of a key answers, with a value or an error that is one line.
 template <class R>
 void check(const R& result) {
-  require(result.ok() || (!result.error().message.empty() &&
-                          result.error().message.find('\n') == std::string::npos));
+  require(result.ok() || (!result.error().message.empty() && result.error().message.find('\n') == std::string::npos));
 }
 
 void read_everything(const smelt::GgufFile& file) {

@@ -18,6 +18,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   bool has_nan = text.find("nan") != std::string::npos;
   auto again = parse(text);
   if (!again || (!has_nan && !(*again == *parsed))) std::abort();
-  for (Stage stage : {Stage::Tensor, Stage::Kernel, Stage::Expanded}) (void)verify(*parsed, stage);
+  for (Phase phase : {Phase::Tensor, Phase::Kernel, Phase::Expanded}) (void)verify(*parsed, phase);
   return 0;
 }

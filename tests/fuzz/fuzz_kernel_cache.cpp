@@ -29,8 +29,7 @@ smelt::KernelKey key_of(std::string_view text) {
 // Bytes that were not written by format_entry for this key are never believed.
 void check_raw(std::string_view file) {
   smelt::KernelKey key = key_of("kernel");
-  if (auto object = smelt::parse_entry(file, key))
-    require(smelt::format_entry(key, *object) == file);
+  if (auto object = smelt::parse_entry(file, key)) require(smelt::format_entry(key, *object) == file);
 }
 
 // The input: where to change the entry (2 bytes), what into (1 byte), the object.

@@ -36,8 +36,7 @@ Tokenizer make(std::string_view pre) {
   }
   for (std::string run : {"a", " ", "\n"})
     for (int i = 0; i < 4; ++i, run += run) add_merge(data, run, run);
-  for (auto [left, right] :
-       {std::pair("\xE2", "\x82"), {"\xE2\x82", "\xAC"}, {"\x9F", "\xF0"}, {" ", "a"}, {"'", "s"}})
+  for (auto [left, right] : {std::pair("\xE2", "\x82"), {"\xE2\x82", "\xAC"}, {"\x9F", "\xF0"}, {" ", "a"}, {"'", "s"}})
     add_merge(data, left, right);
   data.types.assign(data.tokens.size(), 1);
   for (std::string_view special : {"<|user|>", "<|", "<|u", "[gMASK]", "   ", "ш"}) {

@@ -55,8 +55,7 @@ TokenizerData data_from(uint8_t choices, std::string_view text) {
 void check(const Result<Tokenizer>& tokenizer, std::string_view text) {
   if (!tokenizer) {
     const std::string& message = tokenizer.error().message;
-    require(message.starts_with('[') && message.find('\n') == std::string::npos &&
-            message.size() < 4096);
+    require(message.starts_with('[') && message.find('\n') == std::string::npos && message.size() < 4096);
     return;
   }
   // The tokens' own texts are what is most likely to meet a merge or a special token.

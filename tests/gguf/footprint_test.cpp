@@ -15,13 +15,10 @@ GgufWriter tiny_moe() {
   w.string("general.architecture", "deepseek2")
       .u32("deepseek2.block_count", 3)
       .u32("deepseek2.nextn_predict_layers", 1);
-  w.u32("deepseek2.expert_count", 8)
-      .u32("deepseek2.expert_used_count", 2)
-      .u32("deepseek2.embedding_length", 64);
+  w.u32("deepseek2.expert_count", 8).u32("deepseek2.expert_used_count", 2).u32("deepseek2.embedding_length", 64);
   w.u32("deepseek2.attention.kv_lora_rank", 32).u32("deepseek2.rope.dimension_count", 16);
   w.tensor("token_embd.weight", {64, 100}).tensor("output.weight", {64, 100}, GgufType::Q8_0);
-  w.tensor("blk.1.ffn_up_exps.weight", {64, 32, 8}, GgufType::Q4_0)
-      .tensor("blk.1.attn_norm.weight", {64});
+  w.tensor("blk.1.ffn_up_exps.weight", {64, 32, 8}, GgufType::Q4_0).tensor("blk.1.attn_norm.weight", {64});
   w.tensor("blk.2.nextn.eh_proj.weight", {128, 64});
   return w;
 }
@@ -46,8 +43,7 @@ TEST_CASE("tied embeddings are read whole, as the output matrix") {
   const auto bytes = tiny_moe().remove_tensor("output.weight").bytes();
   auto file = GgufFile::open_memory(bytes);
   REQUIRE(file.ok());
-  CHECK(bytes_read_per_token(*file, *file->find("token_embd.weight"), *footprint(*file)) ==
-        64 * 100 * 4);
+  CHECK(bytes_read_per_token(*file, *file->find("token_embd.weight"), *footprint(*file)) == 64 * 100 * 4);
 }
 
 TEST_CASE("a file without any of the keys has a footprint") {
@@ -62,9 +58,7 @@ TEST_CASE("a file without any of the keys has a footprint") {
 
 TEST_CASE("keys and values of every head are cached where there is no latent") {
   GgufWriter w;
-  w.string("general.architecture", "llama")
-      .u32("llama.block_count", 4)
-      .u32("llama.attention.head_count", 8);
+  w.string("general.architecture", "llama").u32("llama.block_count", 4).u32("llama.attention.head_count", 8);
   w.u32s("llama.attention.head_count_kv", {2, 2, 1, 2}).u32("llama.embedding_length", 256);
   const auto bytes = w.bytes();
   auto file = GgufFile::open_memory(bytes);
@@ -73,8 +67,7 @@ TEST_CASE("keys and values of every head are cached where there is no latent") {
 }
 
 TEST_CASE("hyper-parameters out of range are named") {
-  for (const char* key :
-       {"deepseek2.block_count", "deepseek2.expert_count", "deepseek2.attention.kv_lora_rank"}) {
+  for (const char* key : {"deepseek2.block_count", "deepseek2.expert_count", "deepseek2.attention.kv_lora_rank"}) {
     CAPTURE(key);
     const auto bytes = tiny_moe().u32(key, uint32_t{1} << 31).bytes();
     auto file = GgufFile::open_memory(bytes);

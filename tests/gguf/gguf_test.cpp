@@ -14,11 +14,8 @@ namespace {
 
 GgufWriter small_model() {
   GgufWriter w;
-  w.string("general.architecture", "deepseek2")
-      .u32("deepseek2.block_count", 2)
-      .f32("deepseek2.scale", 1.5f);
-  w.strings("tokenizer.ggml.tokens", {"a", "", "caf\xc3\xa9"})
-      .i32s("tokenizer.ggml.token_type", {1, -3, 6});
+  w.string("general.architecture", "deepseek2").u32("deepseek2.block_count", 2).f32("deepseek2.scale", 1.5f);
+  w.strings("tokenizer.ggml.tokens", {"a", "", "caf\xc3\xa9"}).i32s("tokenizer.ggml.token_type", {1, -3, 6});
   w.tensor("token_embd.weight", {64, 3}, GgufType::Q4_0)
       .tensor("output_norm.weight", {64}, GgufType::F32, std::string(256, 'x'));
   return w;
@@ -39,8 +36,7 @@ TEST_CASE("files of version 2 and 3 open and give their metadata and tensors") {
     CHECK(*file->string("general.architecture") == "deepseek2");
     CHECK(*file->u64("deepseek2.block_count") == 2);
     CHECK(*file->f64("deepseek2.scale") == 1.5);
-    CHECK(*file->strings("tokenizer.ggml.tokens") ==
-          std::vector<std::string_view>{"a", "", "caf\xc3\xa9"});
+    CHECK(*file->strings("tokenizer.ggml.tokens") == std::vector<std::string_view>{"a", "", "caf\xc3\xa9"});
     CHECK(*file->integers("tokenizer.ggml.token_type") == std::vector<int64_t>{1, -3, 6});
     CHECK(file->metadata()[0].key == "general.architecture");
 
@@ -69,17 +65,8 @@ TEST_CASE("an empty file of metadata only is a good file") {
 
 TEST_CASE("every scalar kind is read at its extremes") {
   GgufWriter w;
-  w.u8("u8", 255)
-      .i8("i8", -128)
-      .u16("u16", 65535)
-      .i16("i16", -32768)
-      .u32("u32", UINT32_MAX)
-      .i32("i32", INT32_MIN);
-  w.u64("u64", UINT64_MAX)
-      .i64("i64", INT64_MIN)
-      .f64("f64", -0.25)
-      .boolean("bool", true)
-      .string("string", "");
+  w.u8("u8", 255).i8("i8", -128).u16("u16", 65535).i16("i16", -32768).u32("u32", UINT32_MAX).i32("i32", INT32_MIN);
+  w.u64("u64", UINT64_MAX).i64("i64", INT64_MIN).f64("f64", -0.25).boolean("bool", true).string("string", "");
   const auto bytes = w.bytes();
   auto file = GgufFile::open_memory(bytes);
   REQUIRE(file.ok());
@@ -101,39 +88,24 @@ TEST_CASE("every scalar kind is read at its extremes") {
 
 TEST_CASE("typed access names the key, the value and what was expected") {
   GgufWriter w;
-  w.i32("negative", -5)
-      .u32("zero", 0)
-      .string("text", "7")
-      .f32("nan", NAN)
-      .u32s("numbers", {1})
-      .f32("half", 0.5f);
+  w.i32("negative", -5).u32("zero", 0).string("text", "7").f32("nan", NAN).u32s("numbers", {1}).f32("half", 0.5f);
   const auto bytes = w.bytes();
   auto file = GgufFile::open_memory(bytes);
   REQUIRE(file.ok());
   const std::string end = "; convert the model again";
   CHECK(file->u64("absent").error().message == "[gguf] absent: missing, expected an integer" + end);
-  CHECK(file->u64("text").error().message ==
-        "[gguf] text: is of type string, expected an integer" + end);
-  CHECK(file->u64("half").error().message ==
-        "[gguf] half: is of type f32, expected an integer" + end);
-  CHECK(file->u64("numbers").error().message ==
-        "[gguf] numbers: is an array of u32, expected an integer" + end);
-  CHECK(file->u64("negative", {0, 9}).error().message ==
-        "[gguf] negative: value -5 is not in the range 0 to 9" + end);
-  CHECK(file->u64("zero", {1, 1024}).error().message ==
-        "[gguf] zero: value 0 is not in the range 1 to 1024" + end);
-  CHECK(file->f64("nan").error().message ==
-        "[gguf] nan: value nan is not in the range of finite numbers" + end);
-  CHECK(file->f64("zero").error().message ==
-        "[gguf] zero: is of type u32, expected a floating-point number" + end);
-  CHECK(file->boolean("zero").error().message ==
-        "[gguf] zero: is of type u32, expected a bool" + end);
-  CHECK(file->string("zero").error().message ==
-        "[gguf] zero: is of type u32, expected a string" + end);
+  CHECK(file->u64("text").error().message == "[gguf] text: is of type string, expected an integer" + end);
+  CHECK(file->u64("half").error().message == "[gguf] half: is of type f32, expected an integer" + end);
+  CHECK(file->u64("numbers").error().message == "[gguf] numbers: is an array of u32, expected an integer" + end);
+  CHECK(file->u64("negative", {0, 9}).error().message == "[gguf] negative: value -5 is not in the range 0 to 9" + end);
+  CHECK(file->u64("zero", {1, 1024}).error().message == "[gguf] zero: value 0 is not in the range 1 to 1024" + end);
+  CHECK(file->f64("nan").error().message == "[gguf] nan: value nan is not in the range of finite numbers" + end);
+  CHECK(file->f64("zero").error().message == "[gguf] zero: is of type u32, expected a floating-point number" + end);
+  CHECK(file->boolean("zero").error().message == "[gguf] zero: is of type u32, expected a bool" + end);
+  CHECK(file->string("zero").error().message == "[gguf] zero: is of type u32, expected a string" + end);
   CHECK(file->strings("numbers").error().message ==
         "[gguf] numbers: is an array of u32, expected an array of string" + end);
-  CHECK(file->strings("text").error().message ==
-        "[gguf] text: is of type string, expected an array of string" + end);
+  CHECK(file->strings("text").error().message == "[gguf] text: is of type string, expected an array of string" + end);
   CHECK(file->integers("text").error().message ==
         "[gguf] text: is of type string, expected an array of integers" + end);
   CHECK(file->floats("numbers").error().message ==
@@ -163,8 +135,7 @@ TEST_CASE("require refuses a missing tensor and a type that smelt does not compu
   auto file = GgufFile::open_memory(bytes);
   REQUIRE(file.ok());
   CHECK((*file->require("good"))->bytes == 128);
-  CHECK(file->require("none").error().message ==
-        "[gguf] none: the tensor is missing; convert the model again");
+  CHECK(file->require("none").error().message == "[gguf] none: the tensor is missing; convert the model again");
   CHECK(file->require("iq").error().message ==
         "[gguf] iq: type IQ2_XXS is not supported; quantise the model again with another type");
 }
@@ -179,9 +150,7 @@ TEST_CASE("data follows general.alignment") {
     CAPTURE(alignment);
     GgufWriter w;
     w.alignment = alignment;
-    w.u32("general.alignment", alignment)
-        .tensor("a", {3})
-        .tensor("b", {3}, GgufType::F32, "0123456789ab");
+    w.u32("general.alignment", alignment).tensor("a", {3}).tensor("b", {3}, GgufType::F32, "0123456789ab");
     const auto bytes = w.bytes();
     auto file = GgufFile::open_memory(bytes);
     REQUIRE_MESSAGE(file.ok(), file.error().message);

@@ -58,19 +58,16 @@ double seconds_to_open(int count) {
 }  // namespace
 
 TEST_CASE("the limit of key bytes holds") {
-  check_limit(gguf_limits::kKeyBytes,
-              [](uint64_t n) { return GgufWriter().u32(std::string(n, 'k'), 1); });
+  check_limit(gguf_limits::kKeyBytes, [](uint64_t n) { return GgufWriter().u32(std::string(n, 'k'), 1); });
 }
 
 TEST_CASE("the limit of tensor name bytes holds") {
-  check_limit(gguf_limits::kNameBytes,
-              [](uint64_t n) { return GgufWriter().tensor(std::string(n, 'n'), {8}); });
+  check_limit(gguf_limits::kNameBytes, [](uint64_t n) { return GgufWriter().tensor(std::string(n, 'n'), {8}); });
 }
 
 // These values are large: they are appended to the file as zeros instead of being built and copied.
 TEST_CASE("the limit of string bytes holds") {
-  for (uint64_t n :
-       {gguf_limits::kStringBytes - 1, gguf_limits::kStringBytes, gguf_limits::kStringBytes + 1}) {
+  for (uint64_t n : {gguf_limits::kStringBytes - 1, gguf_limits::kStringBytes, gguf_limits::kStringBytes + 1}) {
     CAPTURE(n);
     CHECK(opens_with_zeros(GgufWriter().set("text", GgufKind::String, GgufWriter::le(n)), n) ==
           (n <= gguf_limits::kStringBytes));
@@ -78,11 +75,9 @@ TEST_CASE("the limit of string bytes holds") {
 }
 
 TEST_CASE("the limit of array elements holds") {
-  for (uint64_t n : {gguf_limits::kArrayElements - 1, gguf_limits::kArrayElements,
-                     gguf_limits::kArrayElements + 1}) {
+  for (uint64_t n : {gguf_limits::kArrayElements - 1, gguf_limits::kArrayElements, gguf_limits::kArrayElements + 1}) {
     CAPTURE(n);
-    CHECK(opens_with_zeros(GgufWriter().array("array", GgufKind::U8, n, ""), n) ==
-          (n <= gguf_limits::kArrayElements));
+    CHECK(opens_with_zeros(GgufWriter().array("array", GgufKind::U8, n, ""), n) == (n <= gguf_limits::kArrayElements));
   }
 }
 
@@ -103,8 +98,7 @@ TEST_CASE("the limit of tensors holds") {
 }
 
 TEST_CASE("the limit of dimensions holds") {
-  check_limit(gguf_limits::kDims,
-              [](uint64_t n) { return GgufWriter().tensor("t", std::vector<uint64_t>(n, 1)); });
+  check_limit(gguf_limits::kDims, [](uint64_t n) { return GgufWriter().tensor("t", std::vector<uint64_t>(n, 1)); });
 }
 
 TEST_CASE("the limits of the alignment hold") {

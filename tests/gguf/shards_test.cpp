@@ -17,25 +17,18 @@ using smelt::test::TempFolder;
 
 namespace {
 
-std::string part_name(uint32_t number, uint32_t count = 3) {
-  return ShardName{"model", number, count}.path_of(number);
-}
+std::string part_name(uint32_t number, uint32_t count = 3) { return ShardName{"model", number, count}.path_of(number); }
 
 // Part `number` of 3, counted from 1; the parts have 2, 1 and 1 tensors.
 GgufWriter part(uint16_t number) {
   GgufWriter w;
-  w.u16("split.no", static_cast<uint16_t>(number - 1))
-      .u16("split.count", 3)
-      .i32("split.tensors.count", 4);
-  if (number == 1)
-    w.string("general.architecture", "deepseek2").tensor("first.extra", {32}, GgufType::Q8_0);
-  w.tensor("tensor." + std::to_string(number), {8}, GgufType::F32,
-           std::string(32, static_cast<char>('0' + number)));
+  w.u16("split.no", static_cast<uint16_t>(number - 1)).u16("split.count", 3).i32("split.tensors.count", 4);
+  if (number == 1) w.string("general.architecture", "deepseek2").tensor("first.extra", {32}, GgufType::Q8_0);
+  w.tensor("tensor." + std::to_string(number), {8}, GgufType::F32, std::string(32, static_cast<char>('0' + number)));
   return w;
 }
 
-void save_parts(const TempFolder& folder,
-                const std::function<void(uint16_t, GgufWriter&)>& change = {}) {
+void save_parts(const TempFolder& folder, const std::function<void(uint16_t, GgufWriter&)>& change = {}) {
   for (uint16_t i = 1; i <= 3; ++i) {
     GgufWriter w = part(i);
     if (change) change(i, w);
@@ -51,9 +44,7 @@ std::string refusal(const std::string& path) {
   return message;
 }
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 
@@ -64,9 +55,9 @@ TEST_CASE("names of parts are taken apart and put together") {
   CHECK(name->number == 2);
   CHECK(name->count == 13);
   CHECK(name->path_of(1) == "dir/model-00001-of-00013.gguf");
-  for (const char* other : {"model.gguf", "model-0002-of-00013.gguf", "model-00000-of-00003.gguf",
-                            "model-00004-of-00003.gguf", "model-00002-of-00013.ggu",
-                            "model-00002_of-00013.gguf", "-of-", ""}) {
+  for (const char* other :
+       {"model.gguf", "model-0002-of-00013.gguf", "model-00000-of-00003.gguf", "model-00004-of-00003.gguf",
+        "model-00002-of-00013.ggu", "model-00002_of-00013.gguf", "-of-", ""}) {
     CAPTURE(other);
     CHECK(!parse_shard_name(other));
   }

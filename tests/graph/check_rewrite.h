@@ -24,9 +24,7 @@
 #define CHECK_SIMPLE(expr, text) CHECK(smelt::to_infix(smelt::simplify(expr)) == (text))
 
 namespace smelt {
-inline Ref range(int64_t id, Ref size) {
-  return make(Op::Range, DType::I64, {size}, {.i = id, .list = {0}});
-}
+inline Ref range(int64_t id, Ref size) { return make(Op::Range, DType::I64, {size}, {.i = id, .list = {0}}); }
 inline Ref range(int64_t id, int64_t size) { return range(id, constant(size)); }
 inline Ref less(Ref x, Ref y) { return binary(Op::Lt, x, y); }
 inline Ref less(Ref x, int64_t y) { return less(x, constant(y, x->dtype)); }

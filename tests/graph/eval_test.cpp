@@ -18,9 +18,7 @@ std::span<const std::byte> bytes_of(const std::vector<T>& values) {
 
 using Values = std::vector<double>;
 
-Values values(Tensor x, const EvalInputs& inputs = {}) {
-  return eval(x.ref(), inputs).value.values;
-}
+Values values(Tensor x, const EvalInputs& inputs = {}) { return eval(x.ref(), inputs).value.values; }
 
 const std::vector<float> kSix{0, 1, 2, 3, 4, 5};
 const EvalInputs kInputs{.buffers = {{0, bytes_of(kSix)}}};
@@ -99,8 +97,7 @@ TEST_CASE("reductions drop their axis") {
   CHECK(of_x(sum(x, 1)) == Values{3, 12});
   CHECK(of_x(sum(x * x, 1)) == Values{5, 50});
   CHECK(of_x(max(-x, 0)) == Values{0, -1, -2});
-  CHECK(values(sum(cast(iota({300}, 0), DType::U8), 0)) ==
-        Values{double((255 * 128 + 44 * 43 / 2) % 256)});
+  CHECK(values(sum(cast(iota({300}, 0), DType::U8), 0)) == Values{double((255 * 128 + 44 * 43 / 2) % 256)});
 }
 
 TEST_CASE("top-k gives the best first and the lower index of equals") {
@@ -111,13 +108,10 @@ TEST_CASE("top-k gives the best first and the lower index of equals") {
 
 TEST_CASE("the online softmax equals the written-out one") {
   Values online = of_x(softmax_average(x, x, 1)), plain = of_x(sum(softmax(x, 1) * x, 1));
-  for (size_t k = 0; k < plain.size(); ++k)
-    CHECK(online[k] == doctest::Approx(plain[k]).epsilon(1e-12));
+  for (size_t k = 0; k < plain.size(); ++k) CHECK(online[k] == doctest::Approx(plain[k]).epsilon(1e-12));
 }
 
-TEST_CASE("linear multiplies by the rows of a matrix") {
-  CHECK(of_x(linear(slice(x, 0, 0, 1), x)) == Values{5, 14});
-}
+TEST_CASE("linear multiplies by the rows of a matrix") { CHECK(of_x(linear(slice(x, 0, 0, 1), x)) == Values{5, 14}); }
 
 TEST_CASE("symbolic sizes take the value of their variable") {
   Ref n = variable("n", 1, 100);

@@ -33,8 +33,7 @@ void check_there_and_back(const Refs& from, const std::vector<Refs>& through) {
     shape = next;
   }
   at = unflatten(from, flatten(shape, at));
-  for (size_t k = 0; k < from.size(); ++k)
-    CHECK(to_infix(at[k]) == to_infix(simplify(index[k] + 0)));
+  for (size_t k = 0; k < from.size(); ++k) CHECK(to_infix(at[k]) == to_infix(simplify(index[k] + 0)));
 }
 
 Refs numbers(const std::vector<int64_t>& sizes) {
@@ -59,8 +58,7 @@ Refs merged(const std::vector<Ref>& factors, std::mt19937_64& random) {
 
 TEST_CASE("reshapes by whole factors leave plain ranges") {
   check_there_and_back(numbers({4, 256}), {numbers({1024})});
-  check_there_and_back(numbers({4, 256}),
-                       {numbers({4, 8, 32}), numbers({32, 32}), numbers({1024})});
+  check_there_and_back(numbers({4, 256}), {numbers({4, 8, 32}), numbers({32, 32}), numbers({1024})});
   check_there_and_back(numbers({6, 20}), {numbers({120}), numbers({3, 40})});
   check_there_and_back(numbers({5, 7, 9}), {numbers({9, 7, 5}), numbers({315})});
 }
@@ -81,11 +79,9 @@ TEST_CASE("random reshapes of the same factors leave plain ranges") {
   for (int n = 0; n < 300; ++n) {
     std::vector<Ref> factors;
     const int64_t sizes[] = {2, 3, 4, 8, 16, 32};
-    for (size_t k = 0, count = 2 + random() % 4; k < count; ++k)
-      factors.push_back(constant(sizes[random() % 6]));
+    for (size_t k = 0, count = 2 + random() % 4; k < count; ++k) factors.push_back(constant(sizes[random() % 6]));
     if (random() % 2) factors[random() % factors.size()] = s;
-    check_there_and_back(merged(factors, random),
-                         {merged(factors, random), merged(factors, random)});
+    check_there_and_back(merged(factors, random), {merged(factors, random), merged(factors, random)});
   }
 }
 

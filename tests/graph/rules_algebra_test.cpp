@@ -22,13 +22,10 @@ TEST_CASE("algebra is sound") { CHECK(agrees_on_random_inputs(algebra())); }
 TEST_CASE("the random check finds unsound rules") {
   using namespace pattern;
   const Pat x = any("x"), n = integer("i"), c0 = constant("c0"), c1 = constant("c1");
-  const auto problem = [](Rule rule) {
-    return disagreement_on_random_inputs(RuleSet("test", {rule}));
-  };
+  const auto problem = [](Rule rule) { return disagreement_on_random_inputs(RuleSet("test", {rule})); };
   CHECK(problem({"div-div", (n / c0) / c1, n / fold(c0 * c1)}).starts_with("div-div: "));
   CHECK(problem({"add-one", x + 1, x}).starts_with("add-one: "));
-  CHECK(problem({"never", (n / c0) / c1, n, c0 > 0 && c0 < 0}) ==
-        "never: no random input fits it\n");
+  CHECK(problem({"never", (n / c0) / c1, n, c0 > 0 && c0 < 0}) == "never: no random input fits it\n");
 }
 
 TEST_CASE("constants fold at the width and precision of their dtype") {
@@ -40,8 +37,7 @@ TEST_CASE("constants fold at the width and precision of their dtype") {
   CHECK_SIMPLIFY(f32(1) / f32(3), f32(1.0f / 3.0f));
   CHECK_SIMPLIFY(cast(f32(1 + 1.0 / 2048), DType::F16), constant_f(1, DType::F16));
   CHECK_SIMPLIFY(bitcast(f32(1), DType::U32), constant(0x3f800000, DType::U32));
-  CHECK_SIMPLIFY(make(Op::Lut, DType::I8, {constant(1, DType::U8)}, {.list = {4, -5}}),
-                 constant(-5, DType::I8));
+  CHECK_SIMPLIFY(make(Op::Lut, DType::I8, {constant(1, DType::U8)}, {.list = {4, -5}}), constant(-5, DType::I8));
   CHECK_SIMPLE(constant(1) / 0, "1/0");
 }
 
@@ -63,9 +59,8 @@ TEST_CASE("bits that cannot be set need no mask") {
   Ref byte_as_int = cast(u, DType::I32);
   CHECK_SIMPLIFY(binary(Op::And, u, constant(255, DType::U8)), u);
   CHECK_SIMPLIFY(binary(Op::And, byte_as_int, constant(1023, DType::I32)), byte_as_int);
-  CHECK_SIMPLIFY(
-      binary(Op::And, binary(Op::Shr, u, constant(4, DType::U8)), constant(15, DType::U8)),
-      binary(Op::Shr, u, constant(4, DType::U8)));
+  CHECK_SIMPLIFY(binary(Op::And, binary(Op::Shr, u, constant(4, DType::U8)), constant(15, DType::U8)),
+                 binary(Op::Shr, u, constant(4, DType::U8)));
   CHECK_SIMPLIFY(binary(Op::Shr, u, constant(0, DType::U8)), u);
   CHECK_SIMPLIFY(binary(Op::Shr, byte_as_int, constant(8, DType::I32)), constant(0, DType::I32));
 }
@@ -98,8 +93,7 @@ TEST_CASE("comparisons of narrow integers are decided by their bounds") {
   CHECK_SIMPLIFY(less(cast(u, DType::I32), 256), truth(true));
   CHECK_SIMPLIFY(less(u, 0), truth(false));
   CHECK_SIMPLIFY(equal(cast(u, DType::I32), 300), truth(false));
-  CHECK_SIMPLIFY(binary(Op::Max, cast(u, DType::I32), constant(0, DType::I32)),
-                 cast(u, DType::I32));
+  CHECK_SIMPLIFY(binary(Op::Max, cast(u, DType::I32), constant(0, DType::I32)), cast(u, DType::I32));
 }
 
 TEST_CASE("truth values fold") {

@@ -71,8 +71,7 @@ class Generator {
   }
 
   DType any_int() {
-    static const DType all[] = {DType::I8,  DType::U8,  DType::I16, DType::U16,
-                                DType::I32, DType::U32, DType::I64};
+    static const DType all[] = {DType::I8, DType::U8, DType::I16, DType::U16, DType::I32, DType::U32, DType::I64};
     return all[below(7)];
   }
 
@@ -122,9 +121,7 @@ void check_many(uint64_t seed, int expressions, bool index_only) {
   int compared = 0, wrong = 0;
   for (int n = 0; n < expressions && wrong < 3; ++n) {
     if (n % 20 == 0) generator.new_leaves();
-    DType dtype = index_only                ? DType::I64
-                  : generator.below(6) == 0 ? DType::Bool
-                                            : generator.any_int();
+    DType dtype = index_only ? DType::I64 : generator.below(6) == 0 ? DType::Bool : generator.any_int();
     Ref expr = generator.expression(dtype, 2 + static_cast<int>(generator.below(4)));
     Ref simple = simplify(expr);
     if (simplify(simple) != simple) ++wrong;
@@ -138,11 +135,9 @@ void check_many(uint64_t seed, int expressions, bool index_only) {
       if (found && found->i == expected->i && inside) continue;
       ++wrong;
       std::string point;
-      for (auto [leaf, value] : values)
-        point += to_infix(leaf) + "=" + std::to_string(value.i) + " ";
-      FAIL_CHECK(to_infix(expr) << " became " << to_infix(simple) << " at " << point << ": "
-                                << expected->i << " became "
-                                << (found ? std::to_string(found->i) : "undefined"));
+      for (auto [leaf, value] : values) point += to_infix(leaf) + "=" + std::to_string(value.i) + " ";
+      FAIL_CHECK(to_infix(expr) << " became " << to_infix(simple) << " at " << point << ": " << expected->i
+                                << " became " << (found ? std::to_string(found->i) : "undefined"));
       break;
     }
   }

@@ -48,8 +48,7 @@ TEST_CASE("shapes print constants and refer to variables") {
 
 TEST_CASE("what is printed parses to the same node") {
   Ref n = variable("n", 1, 64);
-  Tensor x = param(0, DType::F32, {n, 256}, "a \"name\" with \\ and \n"),
-         w = param(1, DType::U8, {64, 8, 18}, "w");
+  Tensor x = param(0, DType::F32, {n, 256}, "a \"name\" with \\ and \n"), w = param(1, DType::U8, {64, 8, 18}, "w");
   Tensor scale = cast(bitcast(slice(w, -1, 0, 2), DType::F16), DType::F32);
   Tensor nibble = cast(slice(w, -1, 2, 16) & 15, DType::F32) - 8.0;
   check_round_trip(linear(slice(x, 1, 0, 128), reshape(nibble * scale, {64, 128})).ref());
@@ -65,39 +64,33 @@ TEST_CASE("what is printed parses to the same node") {
 }
 
 TEST_CASE("comments, blank lines and any ids are read") {
-  auto parsed =
-      parse("# an expression\n\n %70 = range i64 8 list=[0] # r0\n%5 = add i64 %70 1\r\n");
+  auto parsed = parse("# an expression\n\n %70 = range i64 8 list=[0] # r0\n%5 = add i64 %70 1\r\n");
   REQUIRE(parsed.ok());
   CHECK(to_infix(*parsed) == "r0 + 1");
 }
 
 TEST_CASE("errors name the line and what is wrong") {
-  CHECK(error_of("") ==
-        "[ir] the text has no nodes; write one node a line, such as %0 = const i64 i=1");
+  CHECK(error_of("") == "[ir] the text has no nodes; write one node a line, such as %0 = const i64 i=1");
   CHECK(error_of("%0 = const i64 i=1\n%1 = frob i64 %0") ==
         "[ir] line 2: 'frob' is not an op; they are listed in ops.def");
-  CHECK(error_of("%0 = add i65 1 2") ==
-        "[ir] line 1: 'i65' is not a dtype; they are listed in dtypes.def");
+  CHECK(error_of("%0 = add i65 1 2") == "[ir] line 1: 'i65' is not a dtype; they are listed in dtypes.def");
   CHECK(error_of("%0 = add i64 1 %3") == "[ir] line 1: '%3' is not defined above");
   CHECK(error_of("%0 = add i64 1") == "[ir] line 1: add takes 2 sources, not 1");
   CHECK(error_of("%0 = neg i64 1\n%0 = neg i64 2") == "[ir] line 2: %0 is defined twice");
   CHECK(error_of("%0 = neg u8 256:u8") == "[ir] line 1: 256 does not fit u8");
-  CHECK(error_of("%0 = neg i64 99999999999999999999") ==
-        "[ir] line 1: '99999999999999999999' is not an integer");
+  CHECK(error_of("%0 = neg i64 99999999999999999999") == "[ir] line 1: '99999999999999999999' is not an integer");
   CHECK(error_of("%0 = neg f32 x:f32") == "[ir] line 1: 'x' is not a number");
   CHECK(error_of("%0 = var i64 list=[1] name=\"n\"") == "[ir] line 1: var wants list=[min, max]");
   CHECK(error_of("%0 = param u8 [4, 2.5]") == "[ir] line 1: '2.5' is not an integer");
   CHECK(error_of("%0 = param u8 [4 2]") == "[ir] line 1: expected ']' before '2]'");
   CHECK(error_of("%0 = param u8 name=\"w") == "[ir] line 1: a name is not closed with \"");
-  CHECK(error_of("%0 = param u8 size=3") ==
-        "[ir] line 1: 'size' is not a field; fields are i, f, list and name");
+  CHECK(error_of("%0 = param u8 size=3") == "[ir] line 1: 'size' is not a field; fields are i, f, list and name");
   CHECK(error_of("0 = neg i64 1") == "[ir] line 1: expected '%' before '0 = neg i64 1'");
 }
 
 TEST_CASE("a graph that is too deep is refused") {
   std::string text = "%0 = neg i64 1\n";
-  for (int i = 1; i < 30000; ++i)
-    text += "%" + std::to_string(i) + " = neg i64 %" + std::to_string(i - 1) + "\n";
+  for (int i = 1; i < 30000; ++i) text += "%" + std::to_string(i) + " = neg i64 %" + std::to_string(i - 1) + "\n";
   CHECK(error_of(text) == "[ir] line 20002: the graph is more than 20000 nodes deep");
 }
 

@@ -30,13 +30,9 @@ std::vector<std::byte> as_bytes(const std::vector<int32_t>& v) {
   return out;
 }
 
-Tensor rows() {
-  return cast(param(1, DType::I32, {static_cast<int64_t>(kWritten.size())}, "rows"), DType::I64);
-}
+Tensor rows() { return cast(param(1, DType::I32, {static_cast<int64_t>(kWritten.size())}, "rows"), DType::I64); }
 
-Tensor written(int64_t width) {
-  return param(2, DType::I8, {static_cast<int64_t>(kWritten.size()), width}, "q");
-}
+Tensor written(int64_t width) { return param(2, DType::I8, {static_cast<int64_t>(kWritten.size()), width}, "q"); }
 
 // The values of `after` and of the buffer written on the way.
 EvalResult run(Tensor after, Tensor matrix, int64_t bytes, int64_t width) {
@@ -48,9 +44,8 @@ EvalResult run(Tensor after, Tensor matrix, int64_t bytes, int64_t width) {
 }
 
 int8_t q_at(size_t token, int64_t column, int64_t width) {
-  return static_cast<int8_t>(
-      random_bytes(static_cast<int64_t>(kWritten.size()) * width,
-                   2)[token * static_cast<size_t>(width) + static_cast<size_t>(column)]);
+  return static_cast<int8_t>(random_bytes(static_cast<int64_t>(kWritten.size()) * width,
+                                          2)[token * static_cast<size_t>(width) + static_cast<size_t>(column)]);
 }
 
 }  // namespace
@@ -67,8 +62,8 @@ TEST_CASE("keys are read as they were written, and words of 16 positions lie sid
       const int64_t row = kWritten[t], column = kColumn + c;
       const int value = q_at(t, c, kHere) + 128;
       CHECK(matrix[static_cast<size_t>(row * kWidth + column)] == value);
-      expected[static_cast<size_t>(((row / 16 * (kWidth / 4) + column / 4) * 16 + row % 16) * 4 +
-                                   column % 4)] = static_cast<std::byte>(value);
+      expected[static_cast<size_t>(((row / 16 * (kWidth / 4) + column / 4) * 16 + row % 16) * 4 + column % 4)] =
+          static_cast<std::byte>(value);
     }
   CHECK(result.written.at(0) == expected);
 }
@@ -86,10 +81,8 @@ TEST_CASE("values are read as they were written, and words of columns lie side b
         const int64_t row = kWritten[t];
         const int8_t value = q_at(t, c, width);
         CHECK(matrix[static_cast<size_t>(row * width + c)] == value);
-        const int64_t block = row / 64 * (width / side) + c / side,
-                      word = block * 16 + row % 64 / 4;
-        expected[static_cast<size_t>((word * side + c % side) * 4 + row % 4)] =
-            static_cast<std::byte>(value);
+        const int64_t block = row / 64 * (width / side) + c / side, word = block * 16 + row % 64 / 4;
+        expected[static_cast<size_t>((word * side + c % side) * 4 + row % 4)] = static_cast<std::byte>(value);
       }
     CHECK(result.written.at(0) == expected);
   }
@@ -104,11 +97,9 @@ TEST_CASE("bytes of a row are within half a step, and a row of zeros is zeros") 
   const ByteRows b = to_bytes(param(0, DType::F32, {2, 32}, "x"));
   EvalInputs inputs;
   inputs.buffers = {{0, raw}};
-  const EvalResult result =
-      eval(sink({output(1, cast(b.q, DType::F32)), output(2, b.scale)}), inputs);
+  const EvalResult result = eval(sink({output(1, cast(b.q, DType::F32)), output(2, b.scale)}), inputs);
   const std::vector<double>&q = result.outputs.at(1).values, &scale = result.outputs.at(2).values;
   CHECK(scale[0] > 0);
   CHECK(scale[1] == 0);
-  for (size_t i = 0; i < x.size(); ++i)
-    CHECK(std::abs(q[i] * scale[i / 32] - x[i]) <= scale[i / 32] * 0.5001);
+  for (size_t i = 0; i < x.size(); ++i) CHECK(std::abs(q[i] * scale[i / 32] - x[i]) <= scale[i / 32] * 0.5001);
 }

@@ -21,8 +21,7 @@ using Bytes = std::vector<uint8_t>;
 std::vector<GgufType> supported_types() {
   std::vector<GgufType> types;
   for (uint32_t id = 0; id < 256; ++id)
-    if (const GgufTypeInfo* info = find_type(id); info && info->supported)
-      types.push_back(info->type);
+    if (const GgufTypeInfo* info = find_type(id); info && info->supported) types.push_back(info->type);
   return types;
 }
 
@@ -40,8 +39,7 @@ std::vector<float> values_of_reference(GgufType type, const Bytes& raw) {
   const GgufTypeInfo& info = info_of(type);
   std::vector<float> values;
   for (size_t at = 0; at < raw.size(); at += info.bytes)
-    for (uint32_t i = 0; i < info.elements; ++i)
-      values.push_back(ReferenceBlock(raw.data() + at).value(type, i));
+    for (uint32_t i = 0; i < info.elements; ++i) values.push_back(ReferenceBlock(raw.data() + at).value(type, i));
   return values;
 }
 
@@ -51,8 +49,7 @@ std::string difference(const std::vector<float>& got, const std::vector<float>& 
   for (size_t i = 0; i < got.size(); ++i) {
     if (std::isnan(got[i]) && std::isnan(wanted[i])) continue;
     if (std::bit_cast<uint32_t>(got[i]) != std::bit_cast<uint32_t>(wanted[i]))
-      return "element " + std::to_string(i) + " is " + std::to_string(got[i]) + ", not " +
-             std::to_string(wanted[i]);
+      return "element " + std::to_string(i) + " is " + std::to_string(got[i]) + ", not " + std::to_string(wanted[i]);
   }
   return "";
 }
@@ -62,8 +59,7 @@ void append(Bytes& to, const Bytes& block) { to.insert(to.end(), block.begin(), 
 // Blocks whose scales are infinite, NaN, subnormal, zero or huge, one field at a time, over random
 // bytes. A scale of one byte is an exponent: its extremes.
 Bytes blocks_with_special_scales(GgufType type, std::mt19937& random) {
-  const std::vector<uint16_t> halves = {0x0000, 0x8000, 0x0001, 0x83FF, 0x7BFF,
-                                        0xFBFF, 0x7C00, 0xFC00, 0x7E00, 0xFE01};
+  const std::vector<uint16_t> halves = {0x0000, 0x8000, 0x0001, 0x83FF, 0x7BFF, 0xFBFF, 0x7C00, 0xFC00, 0x7E00, 0xFE01};
   const std::vector<uint16_t> exponents = {0, 1, 2, 254, 255};
   Bytes result;
   for (const BlockField& field : block_fields(type)) {
@@ -108,8 +104,7 @@ TEST_CASE("stored blocks of real weights have their stored values, to the bit") 
     const auto raw = bin.begin() + entry["raw"]["offset"].get<size_t>();
     std::vector<float> wanted(count);
     std::memcpy(wanted.data(), bin.data() + entry["values"]["offset"].get<size_t>(), count * 4);
-    CHECK(difference(values_of_graph(type, {raw, raw + entry["raw"]["bytes"].get<size_t>()}),
-                     wanted) == "");
+    CHECK(difference(values_of_graph(type, {raw, raw + entry["raw"]["bytes"].get<size_t>()}), wanted) == "");
   }
 }
 
@@ -137,11 +132,9 @@ TEST_CASE("rows gathered from the raw bytes of a three-dimensional weight keep t
     Bytes raw(kExperts * kRows * row_bytes);
     for (uint8_t& b : raw) b = static_cast<uint8_t>(random() % 100);  // no exponents of infinity
     const Tensor ids = param(1, DType::I32, {4}, "ids");
-    const Tensor values =
-        dequantize(gather(raw_weight(0, type, {kExperts, kRows}, k, "w"), ids), type);
-    EvalInputs inputs{
-        .buffers = {{0, std::as_bytes(std::span(raw))}, {1, std::as_bytes(std::span(chosen))}},
-        .round_f32 = true};
+    const Tensor values = dequantize(gather(raw_weight(0, type, {kExperts, kRows}, k, "w"), ids), type);
+    EvalInputs inputs{.buffers = {{0, std::as_bytes(std::span(raw))}, {1, std::as_bytes(std::span(chosen))}},
+                      .round_f32 = true};
     const Array array = eval(values.ref(), inputs).value;
     REQUIRE(array.shape == std::vector<int64_t>{4, kRows, k});
     Bytes expected;
@@ -149,8 +142,7 @@ TEST_CASE("rows gathered from the raw bytes of a three-dimensional weight keep t
       const auto begin = raw.begin() + id * kRows * row_bytes;
       expected.insert(expected.end(), begin, begin + kRows * row_bytes);
     }
-    CHECK(difference({array.values.begin(), array.values.end()},
-                     values_of_reference(type, expected)) == "");
+    CHECK(difference({array.values.begin(), array.values.end()}, values_of_reference(type, expected)) == "");
   }
 }
 
@@ -162,18 +154,15 @@ TEST_CASE("a product with 8-bit activations is the sum of what its integers and 
   for (float& v : values) v = uniform(random);
   const Activations x = quantise_activations(param(0, DType::F32, {1, kElements}, "x"));
   const int64_t blocks = x.scale.size(-1);
-  const Tensor stand_for = reshape(
-      reshape(cast(x.q, DType::F32), {1, blocks, kElements / blocks}) * unsqueeze(x.scale, 2),
-      {1, kElements});
+  const Tensor stand_for =
+      reshape(reshape(cast(x.q, DType::F32), {1, blocks, kElements / blocks}) * unsqueeze(x.scale, 2), {1, kElements});
   for (GgufType type : supported_types()) {
     if (is_plain(type)) continue;
     CAPTURE(name_of(type));
     Bytes raw(kElements / info_of(type).elements * info_of(type).bytes);
     for (uint8_t& b : raw) b = static_cast<uint8_t>(random() & 0x37);  // scales of ordinary size
-    const EvalInputs inputs{
-        .buffers = {{0, std::as_bytes(std::span(values))}, {1, std::as_bytes(std::span(raw))}}};
-    const Tensor row = raw_weight(1, type, {1}, kElements, "w", {}),
-                 terms = stand_for * dequantize(row, type, {});
+    const EvalInputs inputs{.buffers = {{0, std::as_bytes(std::span(values))}, {1, std::as_bytes(std::span(raw))}}};
+    const Tensor row = raw_weight(1, type, {1}, kElements, "w", {}), terms = stand_for * dequantize(row, type, {});
     const double got = eval(product(x, row, type, {}).ref(), inputs).value.values.at(0),
                  wanted = eval(sum(terms, 1).ref(), inputs).value.values.at(0),
                  size = eval(sum(maximum(terms, -terms), 1).ref(), inputs).value.values.at(0);

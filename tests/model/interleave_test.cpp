@@ -22,13 +22,11 @@ Bytes random_bytes(size_t count) {
 constexpr std::byte kUntouched{0x5a};
 
 // Word w of row r becomes word r of those at w * to_stride.
-Bytes by_definition(int word, const std::byte* from, int64_t stride, int rows, int words,
-                    int64_t to_stride) {
+Bytes by_definition(int word, const std::byte* from, int64_t stride, int rows, int words, int64_t to_stride) {
   Bytes to(words * to_stride, kUntouched);
   for (int w = 0; w < words; ++w)
     for (int r = 0; r < rows; ++r)
-      for (int i = 0; i < word; ++i)
-        to[w * to_stride + r * word + i] = from[r * stride + w * word + i];
+      for (int i = 0; i < word; ++i) to[w * to_stride + r * word + i] = from[r * stride + w * word + i];
   return to;
 }
 
@@ -43,8 +41,7 @@ TEST_CASE("words of rows alternate, whatever their size and number, at any addre
           for (int between : {0, 8}) {
             const int64_t stride = words * word + 18, to_stride = rows * word + between;
             Bytes to(static_cast<size_t>(words * to_stride), kUntouched);
-            interleave_words(word, source.data() + shift, stride, rows, words, to.data(),
-                             to_stride);
+            interleave_words(word, source.data() + shift, stride, rows, words, to.data(), to_stride);
             CAPTURE(word);
             CAPTURE(rows);
             CAPTURE(words);

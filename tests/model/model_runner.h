@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "graph/eval.h"
-#include "model/deepseek2.h"
+#include "model/model.h"
 
 namespace smelt::test {
 
@@ -21,19 +21,19 @@ class ModelRunner {
     std::map<std::string, int64_t> variables;
   };
 
-  ModelRunner(const GgufFile& file, const Hyperparameters& model, std::vector<int32_t> pages,
-              int64_t cache_pages, DType cache_type = DType::F32)
+  ModelRunner(const GgufFile& file, const Model& model, std::vector<int32_t> pages, int64_t cache_pages,
+              DType cache_type = DType::F32)
       : file_(file),
         model_(model),
         pages_(std::move(pages)),
         cache_rows_(cache_pages * kPageSize),
         type_(cache_type),
-        angles_(rope_tables(model, static_cast<int64_t>(pages_.size()) * kPageSize)) {
-    caches_.resize(model.layers,
-                   std::vector<std::byte>(cache_rows_ * model.cache_width() * size_of(type_)));
-    values_.resize(model.layers, std::vector<std::byte>(cache_rows_ * model.kv_lora));
-    scales_.resize(model.layers, std::vector<std::byte>(cache_rows_ * sizeof(float)));
-    key_scales_ = scales_;
+        layers_(model.numbers().layers) {
+    const int64_t context = static_cast<int64_t>(pages_.size()) * kPageSize;
+    for (const PositionTable& table : model.position_tables()) tables_[table.name] = table.rows(context);
+    caches_.resize(layers_);
+    for (auto& cache : caches_)
+      for (const CachePart& part : model.cache_parts(type_)) cache[part.name].resize(cache_rows_ * part.row_bytes);
   }
 
   ModelShape shape() const {
@@ -47,10 +47,10 @@ class ModelRunner {
 
   // Logits of step.rows, one row after another.
   std::vector<double> run(const ModelShape& shape, const Step& step) {
-    run(embed_segment(file_, model_, shape), "", -1, step);
-    for (int64_t layer = 0; layer < model_.layers; ++layer)
-      run(block_segment(file_, model_, shape, layer), layer_prefix(layer), layer, step);
-    return run(head_segment(file_, model_, shape), "", -1, step);
+    run(model_.embed(file_, shape), "", -1, step);
+    for (int64_t layer = 0; layer < layers_; ++layer)
+      run(model_.block(file_, shape, layer), layer_prefix(layer), layer, step);
+    return run(model_.head(file_, shape), "", -1, step);
   }
 
  private:
@@ -59,8 +59,8 @@ class ModelRunner {
     return std::as_bytes(std::span(v));
   }
 
-  std::span<const std::byte> buffer(const SlotBinding& slot, const std::string& prefix,
-                                    int64_t layer, const Step& step) {
+  std::span<const std::byte> buffer(const SlotBinding& slot, const std::string& prefix, int64_t layer,
+                                    const Step& step) {
     switch (slot.kind) {
       case Bound::Weight: {
         const GgufTensor* tensor = file_.find(prefix + slot.name);
@@ -71,12 +71,8 @@ class ModelRunner {
       case Bound::Positions: return bytes(step.positions);
       case Bound::Tables: return bytes(step.tables);
       case Bound::Pages: return bytes(pages_);
-      case Bound::Cache: return bytes(caches_[layer]);
-      case Bound::CacheValues: return bytes(values_[layer]);
-      case Bound::CacheScales: return bytes(scales_[layer]);
-      case Bound::CacheKeyScales: return bytes(key_scales_[layer]);
-      case Bound::RopeCos: return bytes(angles_.cos);
-      case Bound::RopeSin: return bytes(angles_.sin);
+      case Bound::Cache: return caches_[layer].at(slot.name);
+      case Bound::PositionTable: return bytes(tables_.at(slot.name));
       case Bound::HiddenIn: return bytes(hidden_);
       case Bound::Rows: return bytes(step.rows);
       case Bound::HiddenOut:
@@ -86,22 +82,11 @@ class ModelRunner {
   }
 
   // The values of the segment's output, which become the hidden state.
-  std::vector<double> run(const Segment& segment, const std::string& prefix, int64_t layer,
-                          const Step& step) {
+  std::vector<double> run(const Segment& segment, const std::string& prefix, int64_t layer, const Step& step) {
     EvalInputs inputs{.variables = step.variables};
-    int cache = -1, values_at = -1, scales = -1, key_scales = -1;
-    for (size_t i = 0; i < segment.slots.size(); ++i) {
-      inputs.buffers[i] = buffer(segment.slots[i], prefix, layer, step);
-      if (segment.slots[i].kind == Bound::Cache) cache = static_cast<int>(i);
-      if (segment.slots[i].kind == Bound::CacheValues) values_at = static_cast<int>(i);
-      if (segment.slots[i].kind == Bound::CacheScales) scales = static_cast<int>(i);
-      if (segment.slots[i].kind == Bound::CacheKeyScales) key_scales = static_cast<int>(i);
-    }
+    for (size_t i = 0; i < segment.slots.size(); ++i) inputs.buffers[i] = buffer(segment.slots[i], prefix, layer, step);
     EvalResult result = eval(segment.root, inputs);
-    if (cache >= 0) caches_[layer] = std::move(result.written.at(cache));
-    if (values_at >= 0) values_[layer] = std::move(result.written.at(values_at));
-    if (scales >= 0) scales_[layer] = std::move(result.written.at(scales));
-    if (key_scales >= 0) key_scales_[layer] = std::move(result.written.at(key_scales));
+    for (auto& [slot, written] : result.written) caches_[layer].at(segment.slots[slot].name) = std::move(written);
     REQUIRE(result.outputs.size() == 1);
     const std::vector<double>& values = result.outputs.begin()->second.values;
     hidden_.assign(values.begin(), values.end());
@@ -109,12 +94,13 @@ class ModelRunner {
   }
 
   const GgufFile& file_;
-  const Hyperparameters& model_;
+  const Model& model_;
   std::vector<int32_t> pages_;
   int64_t cache_rows_;
   DType type_;
-  RopeTables angles_;
-  std::vector<std::vector<std::byte>> caches_, values_, scales_, key_scales_;
+  int64_t layers_;
+  std::map<std::string, std::vector<float>> tables_;
+  std::vector<std::map<std::string, std::vector<std::byte>>> caches_;  // by layer and part
   std::vector<float> hidden_;
 };
 

@@ -26,14 +26,12 @@ std::vector<Piece> pieces_of(GgufType type) {
     const int bytes = piece_bytes(p.field);
     for (int i = 0; i < p.sections * p.pieces(); ++i) {
       const int section = i / p.pieces(), j = i % p.pieces();
-      const int at = j < p.pairs ? p.pairs_at + (2 * j + (p.is_second ? 1 : 0)) * bytes
-                                 : p.rest_at + (j - p.pairs) * bytes;
-      pieces.push_back(
-          {p.field.name, p.field.offset + i * bytes, p.begin + section * p.stride + at, bytes});
+      const int at =
+          j < p.pairs ? p.pairs_at + (2 * j + (p.is_second ? 1 : 0)) * bytes : p.rest_at + (j - p.pairs) * bytes;
+      pieces.push_back({p.field.name, p.field.offset + i * bytes, p.begin + section * p.stride + at, bytes});
     }
   }
-  std::sort(pieces.begin(), pieces.end(),
-            [](const Piece& a, const Piece& b) { return a.to < b.to; });
+  std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) { return a.to < b.to; });
   return pieces;
 }
 

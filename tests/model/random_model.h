@@ -14,24 +14,22 @@ namespace smelt::test {
 struct Variant {
   int layers = 2, dense_layers = 1;
   int q_lora = 32;  // 0: none
-  bool sigmoid = true, bias = true, normalise = true, yarn = false, fused_kv_b = false,
-       tied = false;
+  bool sigmoid = true, bias = true, normalise = true, yarn = false, fused_kv_b = false, tied = false;
   int shared_experts = 1;
-  GgufType type = GgufType::Q8_0;  // of matrices: Q8_0, F16, BF16 or F32
+  int groups = 1, groups_used = 1;  // of experts
+  GgufType type = GgufType::Q8_0;   // of matrices: Q8_0, F16, BF16 or F32
   unsigned seed = 1;
 };
 
 class RandomModel {
  public:
-  static constexpr int kHidden = 64, kHeads = 3, kLatent = 64, kNope = 32, kRope = 16, kValue = 32,
-                       kVocabulary = 96;
+  static constexpr int kHidden = 64, kHeads = 3, kLatent = 64, kNope = 32, kRope = 16, kValue = 32, kVocabulary = 96;
   static constexpr int kDense = 96, kExperts = 6, kUsed = 3, kExpert = 32, kContext = 512;
 
   explicit RandomModel(const Variant& v) : v_(v), random_(v.seed) {
     keys();
     matrix("token_embd.weight", {kHidden, kVocabulary}, 1);
-    for (int layer = 0; layer < v.layers; ++layer)
-      block("blk." + std::to_string(layer) + ".", layer >= v.dense_layers);
+    for (int layer = 0; layer < v.layers; ++layer) block("blk." + std::to_string(layer) + ".", layer >= v.dense_layers);
     norm("output_norm.weight", kHidden);
     if (!v.tied) matrix("output.weight", {kHidden, kVocabulary}, 2);
   }
@@ -42,25 +40,20 @@ class RandomModel {
   void keys() {
     const std::string a = "deepseek2.";
     w_.string("general.architecture", "deepseek2");
-    w_.u32(a + "block_count", v_.layers)
-        .u32(a + "context_length", kContext)
-        .u32(a + "embedding_length", kHidden);
+    w_.u32(a + "block_count", v_.layers).u32(a + "context_length", kContext).u32(a + "embedding_length", kHidden);
     w_.u32(a + "feed_forward_length", kDense).u32(a + "attention.head_count", kHeads);
-    w_.f32(a + "attention.layer_norm_rms_epsilon", 1e-5f)
-        .u32(a + "attention.kv_lora_rank", kLatent);
+    w_.f32(a + "attention.layer_norm_rms_epsilon", 1e-5f).u32(a + "attention.kv_lora_rank", kLatent);
     if (v_.q_lora) w_.u32(a + "attention.q_lora_rank", v_.q_lora);
-    w_.u32(a + "attention.key_length_mla", kNope + kRope)
-        .u32(a + "attention.value_length_mla", kValue);
+    w_.u32(a + "attention.key_length_mla", kNope + kRope).u32(a + "attention.value_length_mla", kValue);
     w_.u32(a + "rope.dimension_count", kRope).f32(a + "rope.freq_base", 10000);
     if (v_.yarn) {
       w_.string(a + "rope.scaling.type", "yarn").f32(a + "rope.scaling.factor", 8);
-      w_.u32(a + "rope.scaling.original_context_length", 64)
-          .f32(a + "rope.scaling.yarn_log_multiplier", 0.0707f);
+      w_.u32(a + "rope.scaling.original_context_length", 64).f32(a + "rope.scaling.yarn_log_multiplier", 0.0707f);
     }
     w_.u32(a + "leading_dense_block_count", v_.dense_layers).u32(a + "expert_count", kExperts);
     w_.u32(a + "expert_used_count", kUsed).u32(a + "expert_feed_forward_length", kExpert);
-    w_.u32(a + "expert_shared_count", v_.shared_experts)
-        .u32(a + "expert_gating_func", v_.sigmoid ? 2 : 1);
+    w_.u32(a + "expert_shared_count", v_.shared_experts).u32(a + "expert_gating_func", v_.sigmoid ? 2 : 1);
+    if (v_.groups > 1) w_.u32(a + "expert_group_count", v_.groups).u32(a + "expert_group_used_count", v_.groups_used);
     w_.boolean(a + "expert_weights_norm", v_.normalise).f32(a + "expert_weights_scale", 1.8f);
   }
 
@@ -125,8 +118,7 @@ class RandomModel {
     } else {
       for (uint64_t i = count(dims); i > 0; --i) {
         const float x = float(normal(random_));
-        data += GgufWriter::le(
-            v_.type == GgufType::F16 ? half(x) : uint16_t(std::bit_cast<uint32_t>(x) >> 16));
+        data += GgufWriter::le(v_.type == GgufType::F16 ? half(x) : uint16_t(std::bit_cast<uint32_t>(x) >> 16));
       }
     }
     w_.tensor(name, std::move(dims), v_.type, std::move(data));
@@ -142,9 +134,7 @@ class RandomModel {
   static uint16_t half(double x) {
     const uint32_t bits = std::bit_cast<uint32_t>(float(x));
     const int exponent = int(bits >> 23 & 255) - 112;
-    return exponent <= 0 ? 0
-                         : uint16_t(bits >> 16 & 0x8000) | uint16_t(exponent << 10) |
-                               uint16_t(bits >> 13 & 1023);
+    return exponent <= 0 ? 0 : uint16_t(bits >> 16 & 0x8000) | uint16_t(exponent << 10) | uint16_t(bits >> 13 & 1023);
   }
 
   Variant v_;

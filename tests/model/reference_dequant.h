@@ -41,8 +41,7 @@ class ReferenceBlock {
       }
       case GgufType::Q3_K: {
         const int k = i / 16;
-        const int low = b_[96 + k % 8] >> 4 * (k / 8) & 15,
-                  high = b_[96 + 8 + k % 4] >> 2 * (k / 4) & 3;
+        const int low = b_[96 + k % 8] >> 4 * (k / 8) & 15, high = b_[96 + 8 + k % 4] >> 2 * (k / 4) & 3;
         int q = b_[32 + 32 * h + l] >> 2 * c & 3;
         if (!(b_[l] >> (4 * h + c) & 1)) q -= 4;
         return f16(108) * float(low + 16 * high - 32) * float(q);
@@ -59,8 +58,7 @@ class ReferenceBlock {
         return scale * float(q) - minimum;
       }
       case GgufType::Q6_K: {
-        const int low = b_[64 * h + 32 * (c % 2) + l] >> 4 * (c / 2) & 15,
-                  high = b_[128 + 32 * h + l] >> 2 * c & 3;
+        const int low = b_[64 * h + 32 * (c % 2) + l] >> 4 * (c / 2) & 15, high = b_[128 + 32 * h + l] >> 2 * c & 3;
         return f16(208) * float(int8_t(b_[192 + i / 16])) * float(low + 16 * high - 32);
       }
       case GgufType::IQ4_NL: return f16(0) * iq4(nibble(2, i));
@@ -69,8 +67,7 @@ class ReferenceBlock {
         return f16(0) * float(ls - 32) * iq4(nibble(8 + 16 * g, l));
       }
       case GgufType::MXFP4: {
-        static constexpr float kDoubled[] = {0, 1,  2,  3,  4,  6,  8,  12,
-                                             0, -1, -2, -3, -4, -6, -8, -12};
+        static constexpr float kDoubled[] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
         return power_of_two(b_[0] - 128) * kDoubled[nibble(1, i)];
       }
       default: return 0;
@@ -84,8 +81,7 @@ class ReferenceBlock {
   // Element i of 32 whose 16 bytes start at `at`.
   int nibble(int at, int i) const { return i < 16 ? b_[at + i] & 15 : b_[at + i - 16] >> 4; }
   static float iq4(int q) {
-    static constexpr float kValues[] = {-127, -104, -83, -65, -49, -35, -22, -10,
-                                        1,    13,   25,  38,  53,  69,  89,  113};
+    static constexpr float kValues[] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
     return kValues[q];
   }
   static float power_of_two(int n) {

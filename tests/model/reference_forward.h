@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "gguf/gguf.h"
-#include "model/hyperparameters.h"
+#include "model/deepseek2.h"
 #include "model/reference_dequant.h"
 
 namespace smelt::test {
@@ -20,14 +20,14 @@ using Matrix = std::vector<Vector>;  // rows
 
 class ReferenceForward {
  public:
-  ReferenceForward(const GgufFile& file, const Hyperparameters& model) : file_(file), m_(model) {}
+  ReferenceForward(const GgufFile& file, const Deepseek2Parameters& model) : file_(file), m_(model) {}
 
   // Logits after every one of `ids`.
   Matrix logits(const std::vector<int>& ids) {
     const Matrix& embedding = matrix("token_embd.weight");
     Matrix hidden;
     for (int id : ids) hidden.push_back(embedding[id]);
-    for (int64_t layer = 0; layer < m_.layers; ++layer) {
+    for (int64_t layer = 0; layer < m_.common.layers; ++layer) {
       prefix_ = layer_prefix(layer);
       Matrix normed;
       for (const Vector& x : hidden) normed.push_back(norm(x, vector("attn_norm.weight")));
@@ -35,13 +35,13 @@ class ReferenceForward {
       for (size_t t = 0; t < ids.size(); ++t) {
         Vector h = sum(hidden[t], attended[t]);
         const Vector x = norm(h, vector("ffn_norm.weight"));
-        hidden[t] = sum(h, m_.is_moe(layer) ? experts(x) : network(x, ".weight"));
+        hidden[t] = sum(h, layer >= m_.dense_layers ? experts(x) : network(x, ".weight"));
       }
     }
     prefix_ = "";
     Matrix result;
     for (const Vector& x : hidden)
-      result.push_back(times(matrix(m_.tied_output ? "token_embd.weight" : "output.weight"),
+      result.push_back(times(matrix(m_.common.tied_output ? "token_embd.weight" : "output.weight"),
                              norm(x, vector("output_norm.weight"))));
     return result;
   }
@@ -62,8 +62,7 @@ class ReferenceForward {
     Matrix result(tensor.rows());
     for (Vector& row : result)
       for (uint64_t block = 0; block < tensor.dims[0] / info.elements; ++block, bytes += info.bytes)
-        for (uint32_t i = 0; i < info.elements; ++i)
-          row.push_back(ReferenceBlock(bytes).value(tensor.type, i));
+        for (uint32_t i = 0; i < info.elements; ++i) row.push_back(ReferenceBlock(bytes).value(tensor.type, i));
     return result;
   }
 
@@ -86,7 +85,7 @@ class ReferenceForward {
     return x;
   }
   Vector norm(const Vector& x, const Vector& w) const {
-    const double scale = 1 / std::sqrt(dot(x, x) / double(x.size()) + m_.epsilon);
+    const double scale = 1 / std::sqrt(dot(x, x) / double(x.size()) + m_.common.epsilon);
     Vector y;
     for (size_t i = 0; i < x.size(); ++i) y.push_back(x[i] * scale * w[i]);
     return y;
@@ -96,10 +95,13 @@ class ReferenceForward {
   }
 
   Vector rotate(Vector x, int64_t position) {
-    if (angles_.cos.empty()) angles_ = rope_tables(m_, 512);
-    for (int64_t i = 0; i < m_.rope / 2; ++i) {
-      const double c = angles_.cos[position * m_.rope / 2 + i],
-                   s = angles_.sin[position * m_.rope / 2 + i];
+    if (cos_.empty()) {
+      const auto tables = rope_tables(m_.attention.rope);
+      cos_ = tables[0].rows(512), sin_ = tables[1].rows(512);
+    }
+    for (int64_t i = 0; i < m_.attention.rope.width / 2; ++i) {
+      const double c = cos_[position * m_.attention.rope.width / 2 + i],
+                   s = sin_[position * m_.attention.rope.width / 2 + i];
       const double a = x[2 * i], b = x[2 * i + 1];
       x[2 * i] = a * c - b * s;
       x[2 * i + 1] = b * c + a * s;
@@ -116,53 +118,54 @@ class ReferenceForward {
   // --- the layer
 
   Vector query(const Vector& x) {
-    if (!m_.q_lora) return times(matrix("attn_q.weight"), x);
-    return times(matrix("attn_q_b.weight"),
-                 norm(times(matrix("attn_q_a.weight"), x), vector("attn_q_a_norm.weight")));
+    if (!m_.attention.q_lora) return times(matrix("attn_q.weight"), x);
+    return times(matrix("attn_q_b.weight"), norm(times(matrix("attn_q_a.weight"), x), vector("attn_q_a_norm.weight")));
   }
 
   // The key of one head without its rotated part: k_b has one row per latent.
   Vector head_key(int64_t head, const Vector& latent) {
-    if (m_.fused_kv_b)
-      return times(matrix("attn_kv_b.weight"), latent, head * (m_.nope + m_.v_head), m_.nope);
+    if (m_.attention.fused_kv_b)
+      return times(matrix("attn_kv_b.weight"), latent, head * (m_.attention.nope + m_.attention.v_head),
+                   m_.attention.nope);
     const Matrix& w = matrix("attn_k_b.weight");
-    Vector k(m_.nope);
-    for (int64_t l = 0; l < m_.kv_lora; ++l)
-      for (int64_t i = 0; i < m_.nope; ++i) k[i] += w[head * m_.kv_lora + l][i] * latent[l];
+    Vector k(m_.attention.nope);
+    for (int64_t l = 0; l < m_.attention.kv_lora; ++l)
+      for (int64_t i = 0; i < m_.attention.nope; ++i) k[i] += w[head * m_.attention.kv_lora + l][i] * latent[l];
     return k;
   }
   Vector head_value(int64_t head, const Vector& latent) {
-    if (m_.fused_kv_b)
-      return times(matrix("attn_kv_b.weight"), latent, head * (m_.nope + m_.v_head) + m_.nope,
-                   m_.v_head);
-    return times(matrix("attn_v_b.weight"), latent, head * m_.v_head, m_.v_head);
+    if (m_.attention.fused_kv_b)
+      return times(matrix("attn_kv_b.weight"), latent,
+                   head * (m_.attention.nope + m_.attention.v_head) + m_.attention.nope, m_.attention.v_head);
+    return times(matrix("attn_v_b.weight"), latent, head * m_.attention.v_head, m_.attention.v_head);
   }
 
   Matrix attention(const Matrix& x) {
     Matrix latents, rotated, result;
     for (size_t t = 0; t < x.size(); ++t) {
       const Vector row = times(matrix("attn_kv_a_mqa.weight"), x[t]);
-      latents.push_back(norm(part(row, 0, m_.kv_lora), vector("attn_kv_a_norm.weight")));
-      rotated.push_back(rotate(part(row, m_.kv_lora, m_.rope), t));
+      latents.push_back(norm(part(row, 0, m_.attention.kv_lora), vector("attn_kv_a_norm.weight")));
+      rotated.push_back(rotate(part(row, m_.attention.kv_lora, m_.attention.rope.width), t));
     }
     std::vector<Vector> queries;
     for (const Vector& v : x) queries.push_back(query(v));
     Matrix heads(x.size());
-    for (int64_t head = 0; head < m_.heads; ++head) {
+    for (int64_t head = 0; head < m_.attention.heads; ++head) {
       Matrix keys, values;
       for (const Vector& latent : latents)
         keys.push_back(head_key(head, latent)), values.push_back(head_value(head, latent));
       for (size_t t = 0; t < x.size(); ++t) {
-        const Vector q = part(queries[t], head * (m_.nope + m_.rope), m_.nope + m_.rope);
-        const Vector q_rope = rotate(part(q, m_.nope, m_.rope), t);
+        const Vector q = part(queries[t], head * (m_.attention.nope + m_.attention.rope.width),
+                              m_.attention.nope + m_.attention.rope.width);
+        const Vector q_rope = rotate(part(q, m_.attention.nope, m_.attention.rope.width), t);
         Vector p;
         for (size_t s = 0; s <= t; ++s)
-          p.push_back((dot(part(q, 0, m_.nope), keys[s]) + dot(q_rope, rotated[s])) *
-                      m_.softmax_scale);
+          p.push_back((dot(part(q, 0, m_.attention.nope), keys[s]) + dot(q_rope, rotated[s])) *
+                      m_.attention.softmax_scale);
         softmax(p);
-        Vector out(m_.v_head);
+        Vector out(m_.attention.v_head);
         for (size_t s = 0; s <= t; ++s)
-          for (int64_t i = 0; i < m_.v_head; ++i) out[i] += p[s] * values[s][i];
+          for (int64_t i = 0; i < m_.attention.v_head; ++i) out[i] += p[s] * values[s][i];
         heads[t].insert(heads[t].end(), out.begin(), out.end());
       }
     }
@@ -171,45 +174,60 @@ class ReferenceForward {
   }
 
   // Rows of the 3-d expert tensors start at expert * rows of one.
-  Vector network(const Vector& x, const std::string& suffix, int64_t expert = 0,
-                 int64_t width = -1) {
+  Vector network(const Vector& x, const std::string& suffix, int64_t expert = 0, int64_t width = -1) {
     const Matrix &gate = matrix("ffn_gate" + suffix), &up = matrix("ffn_up" + suffix),
                  &down = matrix("ffn_down" + suffix);
     if (width < 0) width = gate.size();
     const Vector g = times(gate, x, expert * width, width), u = times(up, x, expert * width, width);
     Vector inner;
     for (int64_t i = 0; i < width; ++i) inner.push_back(g[i] / (1 + std::exp(-g[i])) * u[i]);
-    return times(down, inner, expert * m_.hidden, m_.hidden);
+    return times(down, inner, expert * m_.common.hidden, m_.common.hidden);
+  }
+
+  // Of experts sorted by score, only those of the groups with the best sum of two stay.
+  void keep_best_groups(std::vector<int64_t>& order, const Vector& score) const {
+    const int64_t size = m_.experts.count / m_.experts.groups;
+    std::vector<std::pair<double, int64_t>> groups;
+    for (int64_t g = 0; g < m_.experts.groups; ++g) {
+      Vector of_group = part(score, g * size, size);
+      std::sort(of_group.rbegin(), of_group.rend());
+      groups.push_back({-(of_group[0] + of_group[1]), g});
+    }
+    std::sort(groups.begin(), groups.end());
+    groups.resize(m_.experts.groups_used);
+    std::erase_if(order, [&](int64_t e) {
+      return std::none_of(groups.begin(), groups.end(), [&](const auto& g) { return g.second == e / size; });
+    });
   }
 
   Vector experts(const Vector& x) {
     Vector score = times(matrix("ffn_gate_inp.weight"), x);
-    if (m_.routing == Routing::Softmax)
+    if (m_.experts.routing == Routing::Softmax)
       softmax(score);
     else
       for (double& v : score) v = 1 / (1 + std::exp(-v));
-    const Vector choice = m_.selection_bias ? sum(score, vector("exp_probs_b.bias")) : score;
-    std::vector<int64_t> order(m_.experts);
-    for (int64_t e = 0; e < m_.experts; ++e) order[e] = e;
-    std::stable_sort(order.begin(), order.end(),
-                     [&](int64_t a, int64_t b) { return choice[a] > choice[b]; });
-    order.resize(m_.experts_used);
+    const Vector choice = m_.experts.selection_bias ? sum(score, vector("exp_probs_b.bias")) : score;
+    std::vector<int64_t> order(m_.experts.count);
+    for (int64_t e = 0; e < m_.experts.count; ++e) order[e] = e;
+    std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) { return choice[a] > choice[b]; });
+    if (m_.experts.groups > 1) keep_best_groups(order, choice);
+    order.resize(m_.experts.used);
     double total = 1e-20;
     for (int64_t e : order) total += score[e];
-    Vector out(m_.hidden);
+    Vector out(m_.common.hidden);
     for (int64_t e : order) {
-      const double w = m_.weights_scale * (m_.normalise_weights ? score[e] / total : score[e]);
-      const Vector y = network(x, "_exps.weight", e, m_.expert_width);
-      for (int64_t i = 0; i < m_.hidden; ++i) out[i] += w * y[i];
+      const double w = m_.experts.weights_scale * (m_.experts.normalise_weights ? score[e] / total : score[e]);
+      const Vector y = network(x, "_exps.weight", e, m_.experts.width);
+      for (int64_t i = 0; i < m_.common.hidden; ++i) out[i] += w * y[i];
     }
-    return m_.shared_width ? sum(out, network(x, "_shexp.weight")) : out;
+    return m_.experts.shared_width ? sum(out, network(x, "_shexp.weight")) : out;
   }
 
   const GgufFile& file_;
-  const Hyperparameters& m_;
+  const Deepseek2Parameters& m_;
   std::string prefix_;
   std::map<std::string, Matrix> weights_;
-  RopeTables angles_;
+  std::vector<float> cos_, sin_;
 };
 
 }  // namespace smelt::test

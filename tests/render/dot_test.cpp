@@ -30,8 +30,7 @@ TEST_CASE("sums of products of bytes are exact with every instruction for them")
   for (int64_t greatest : {1, 15, 63, 127, 255})
     for (int lanes : kDotLanes)
       for (bool broadcast : {false, true}) {
-        const Buffers buffers{random_bytes(1, -128, 127),
-                              random_bytes(2, 0, static_cast<int>(greatest)),
+        const Buffers buffers{random_bytes(1, -128, 127), random_bytes(2, 0, static_cast<int>(greatest)),
                               random_bytes(3, -128, 127), Bytes(4 * kWords)};
         const Program program = dots(lanes, greatest, broadcast);
         const Buffers expected = evaluated(program, buffers);
@@ -45,16 +44,16 @@ TEST_CASE("sums of products of bytes are exact with every instruction for them")
 }
 
 TEST_CASE("processors with other instructions for sums of bytes use theirs") {
-  const std::pair<std::string, std::string> wanted[] = {
-      {"sapphirerapids", "vpdpbusd"}, {"alderlake", "vpdpbusd"},  {"x86-64-v4", "vpmaddubsw"},
-      {"x86-64-v3", "vpmaddubsw"},    {"x86-64-v2", "pmaddubsw"}, {"neoverse-n1", "sdot"},
-      {"neoverse-v1", "usdot"},       {"aarch64", "mla"}};
+  const std::pair<std::string, std::string> wanted[] = {{"sapphirerapids", "vpdpbusd"}, {"alderlake", "vpdpbusd"},
+                                                        {"x86-64-v4", "vpmaddubsw"},    {"x86-64-v3", "vpmaddubsw"},
+                                                        {"x86-64-v2", "pmaddubsw"},     {"neoverse-n1", "sdot"},
+                                                        {"neoverse-v1", "usdot"},       {"aarch64", "mla"}};
   for (const auto& [name, instruction] : wanted) {
     CAPTURE(name);
     const CpuTarget target = named_target(name).take();
     for (int64_t greatest : {15, 255}) {
       const Program program = dots(target.vector_bytes / 4, greatest, false);
-      const Source source{render_llvm(program, llvm_options(target)), program.name};
+      const Source source{render_llvm(program, machine_of(target)), program.name};
       CHECK(assembly(source, target).find(instruction) != std::string::npos);
     }
   }
@@ -64,8 +63,7 @@ TEST_CASE("each byte of a word is looked up") {
   for (const auto& table : byte_tables())
     for (int lanes : kDotLanes) {
       CAPTURE(lanes);
-      const Buffers buffers{random_bytes(4, 0, static_cast<int>(table.size()) - 1),
-                            Bytes(4 * kWords)};
+      const Buffers buffers{random_bytes(4, 0, static_cast<int>(table.size()) - 1), Bytes(4 * kWords)};
       const Program program = look_ups(lanes, table);
       const Buffers expected = evaluated(program, buffers);
       for (const CpuTarget& target : runnable_targets())

@@ -17,8 +17,7 @@ namespace {
 // out[i] = cast(in[i])
 Program cast_all(DType from, DType to) {
   ProgramBuilder p("cast_all", 2);
-  int n = p.symbol("blocks_of_16"), loop = p.loop(p.integer(0), n),
-      first = p.mul(loop, p.integer(16));
+  int n = p.symbol("blocks_of_16"), loop = p.loop(p.integer(0), n), first = p.mul(loop, p.integer(16));
   int x = p.load(from, 16, p.buffer(0), p.mul(first, p.integer(size_of(from))));
   p.store(p.buffer(1), p.mul(first, p.integer(size_of(to))), p.cast(x, to));
   p.end(loop);
@@ -26,12 +25,10 @@ Program cast_all(DType from, DType to) {
 }
 
 template <class To, class From>
-std::vector<To> cast_by(const CpuTarget& target, const std::vector<From>& in, DType from,
-                        DType to) {
+std::vector<To> cast_by(const CpuTarget& target, const std::vector<From>& in, DType from, DType to) {
   REQUIRE(in.size() % 16 == 0);
   Buffers buffers{bytes_of(in), Bytes(in.size() * sizeof(To))};
-  return values_of<To>(
-      compiled(cast_all(from, to), buffers, {static_cast<int64_t>(in.size() / 16)}, 1, target)[1]);
+  return values_of<To>(compiled(cast_all(from, to), buffers, {static_cast<int64_t>(in.size() / 16)}, 1, target)[1]);
 }
 
 std::vector<uint16_t> all_bits() {
@@ -44,16 +41,13 @@ std::vector<uint16_t> all_bits() {
 std::vector<float> hard_floats(DType dtype) {
   std::vector<float> floats;
   for (uint32_t i = 0; i < 65536; ++i) {
-    float here = static_cast<float>(from_bits(i, dtype).f),
-          next = static_cast<float>(from_bits(i + 1, dtype).f);
+    float here = static_cast<float>(from_bits(i, dtype).f), next = static_cast<float>(from_bits(i + 1, dtype).f);
     float middle = static_cast<float>((static_cast<double>(here) + next) / 2);
     for (float x : {here, middle})
-      for (float y : {x, std::nextafterf(x, INFINITY), std::nextafterf(x, -INFINITY)})
-        floats.push_back(y);
+      for (float y : {x, std::nextafterf(x, INFINITY), std::nextafterf(x, -INFINITY)}) floats.push_back(y);
   }
   std::mt19937 random(1);
-  for (int i = 0; i < 100000; ++i)
-    floats.push_back(std::bit_cast<float>(static_cast<uint32_t>(random())));
+  for (int i = 0; i < 100000; ++i) floats.push_back(std::bit_cast<float>(static_cast<uint32_t>(random())));
   while (floats.size() % 16) floats.push_back(0);
   return floats;
 }
@@ -64,17 +58,15 @@ int count_wrong_widened(const CpuTarget& target, DType dtype) {
   int wrong = 0;
   for (size_t i = 0; i < in.size(); ++i) {
     auto expected = static_cast<float>(from_bits(in[i], dtype).f);
-    bool same = std::isnan(expected)
-                    ? std::isnan(out[i])
-                    : std::bit_cast<uint32_t>(expected) == std::bit_cast<uint32_t>(out[i]);
+    bool same = std::isnan(expected) ? std::isnan(out[i])
+                                     : std::bit_cast<uint32_t>(expected) == std::bit_cast<uint32_t>(out[i]);
     wrong += !same;
   }
   return wrong;
 }
 
 template <class From>
-int count_wrong_narrowed(const CpuTarget& target, const std::vector<From>& in, DType from,
-                         DType dtype) {
+int count_wrong_narrowed(const CpuTarget& target, const std::vector<From>& in, DType from, DType dtype) {
   std::vector<uint16_t> out = cast_by<uint16_t>(target, in, from, dtype);
   int wrong = 0;
   for (size_t i = 0; i < in.size(); ++i) {
@@ -89,11 +81,9 @@ int count_wrong_narrowed(const CpuTarget& target, const std::vector<From>& in, D
 std::vector<double> hard_doubles(DType dtype) {
   std::vector<double> doubles;
   for (uint32_t i = 0; i < 65536; i += 7) {
-    double here = from_bits(i, dtype).f, next = from_bits(i + 1, dtype).f,
-           middle = (here + next) / 2;
+    double here = from_bits(i, dtype).f, next = from_bits(i + 1, dtype).f, middle = (here + next) / 2;
     for (double x : {here, middle})
-      for (double y : {x, std::nextafter(x, INFINITY), std::nextafter(x, -INFINITY)})
-        doubles.push_back(y);
+      for (double y : {x, std::nextafter(x, INFINITY), std::nextafter(x, -INFINITY)}) doubles.push_back(y);
   }
   while (doubles.size() % 16) doubles.push_back(0);
   return doubles;

@@ -31,14 +31,12 @@ Program half_matvec() {
 Program formulas() {
   ProgramBuilder p("formulas", 2);
   int in = p.buffer(0), out = p.buffer(1), zero = p.integer(0);
-  int x = p.load(DType::F32, 4, in, zero),
-      half = p.cast(p.load(DType::F16, 4, in, zero), DType::F32);
+  int x = p.load(DType::F32, 4, in, zero), half = p.cast(p.load(DType::F16, 4, in, zero), DType::F32);
   int e = p.op(Op::Exp2, {x}), l = p.op(Op::Log2, {e}), limit = p.real(3);
   int mixed = p.op(Op::Where, {p.op(Op::Lt, {x, limit}), limit, p.op(Op::Max, {l, half})});
   p.store(out, zero, p.cast(mixed, DType::BF16));
   p.store(out, zero, p.cast(p.cast(mixed, DType::F64), DType::F16));
-  int index = p.load(DType::I64, 4, in, zero), three = p.integer(3),
-      rest = p.op(Op::Mod, {index, three});
+  int index = p.load(DType::I64, 4, in, zero), three = p.integer(3), rest = p.op(Op::Mod, {index, three});
   int quotient = p.op(Op::Div, {index, three});
   p.store(out, quotient, p.lut(p.cast(rest, DType::U8), {1, -2, 3}, DType::F32));
   return p.program();
@@ -55,7 +53,7 @@ TEST_CASE(
     "what has no instruction is written out, for machines with and without half floats and byte "
     "shuffles") {
   CHECK_GOLDEN(render_llvm(formulas(), {}), "render/formulas.ll");
-  LlvmOptions plain{.pshufb_bytes = 0, .neon = false, .f16_convert = false, .vector_bits = 128};
+  Machine plain{.vector_bytes = 16, .shuffle_bytes = 0, .f16_convert = false};
   CHECK_GOLDEN(render_llvm(formulas(), plain), "render/formulas_plain.ll");
 }
 

@@ -33,8 +33,7 @@ Program scaled_sum() {
   int begin = p.op(Op::Div, {p.mul(blocks, part), parts});
   int end = p.op(Op::Div, {p.mul(blocks, p.add2(part, p.integer(1))), parts});
   int loop = p.loop(begin, end), offset = p.mul(loop, p.integer(64));
-  int a = p.load(DType::F32, 16, p.buffer(0), offset),
-      b = p.load(DType::F32, 16, p.buffer(1), offset);
+  int a = p.load(DType::F32, 16, p.buffer(0), offset), b = p.load(DType::F32, 16, p.buffer(1), offset);
   p.store(p.buffer(2), offset, p.add2(p.mul(a, p.real(2)), b));
   p.end(loop);
   return p.program();
@@ -43,10 +42,8 @@ Program scaled_sum() {
 // out[0] = sum of a * b over blocks of `lanes`.
 Program dot(int lanes, int64_t blocks) {
   ProgramBuilder p("dot", 3);
-  int acc = p.acc(p.real(0), lanes), loop = p.loop(blocks),
-      offset = p.mul(loop, p.integer(4 * lanes));
-  int a = p.load(DType::F32, lanes, p.buffer(0), offset),
-      b = p.load(DType::F32, lanes, p.buffer(1), offset);
+  int acc = p.acc(p.real(0), lanes), loop = p.loop(blocks), offset = p.mul(loop, p.integer(4 * lanes));
+  int a = p.load(DType::F32, lanes, p.buffer(0), offset), b = p.load(DType::F32, lanes, p.buffer(1), offset);
   p.set(acc, p.add2(p.get(acc), p.mul(a, b)));
   p.end(loop);
   p.store(p.buffer(2), p.integer(0), p.lane_reduce(Op::ReduceSum, p.get(acc)));
@@ -68,15 +65,13 @@ TEST_CASE("a dot product adds its lanes, whatever their number") {
     Buffers buffers{bytes_of(random_floats(static_cast<size_t>(lanes) * 9, 3)),
                     bytes_of(random_floats(static_cast<size_t>(lanes) * 9, 4)), Bytes(4)};
     for (const CpuTarget& target : runnable_targets())
-      check_close(compiled(dot(lanes, 9), buffers, {}, 1, target)[2],
-                  evaluated(dot(lanes, 9), buffers)[2], 1e-5);
+      check_close(compiled(dot(lanes, 9), buffers, {}, 1, target)[2], evaluated(dot(lanes, 9), buffers)[2], 1e-5);
   }
 }
 
 TEST_CASE("the greatest lane is found") {
   ProgramBuilder p("greatest", 2);
-  p.store(p.buffer(1), p.integer(0),
-          p.lane_reduce(Op::ReduceMax, p.load(DType::I32, 12, p.buffer(0), p.integer(0))));
+  p.store(p.buffer(1), p.integer(0), p.lane_reduce(Op::ReduceMax, p.load(DType::I32, 12, p.buffer(0), p.integer(0))));
   Buffers buffers{bytes_of<int32_t>({-5, -2, -9, -3, -8, -7, -6, -4, -11, -12, -1, -10}), Bytes(4)};
   CHECK(values_of<int32_t>(compiled(p.program(), buffers)[1])[0] == -1);
   CHECK(values_of<int32_t>(evaluated(p.program(), buffers)[1])[0] == -1);
@@ -98,25 +93,21 @@ TEST_CASE("a vector of offsets gathers and scatters, at any alignment") {
 }
 
 TEST_CASE("tables are looked up by byte shuffles and by loads") {
-  std::vector<int64_t> kvalues{-127, -104, -83, -65, -49, -35, -22, -10,
-                               1,    13,   25,  38,  53,  69,  89,  113};
+  std::vector<int64_t> kvalues{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
   std::vector<int64_t> bytes{200, 1, 255, 4}, wide{70000, -70000, 3, 5, 9}, large(200);
   std::iota(large.begin(), large.end(), -100);
   struct Case {
     std::vector<int64_t> table;
     DType dtype;
   };
-  std::vector<Case> cases{{kvalues, DType::I8}, {kvalues, DType::F32}, {kvalues, DType::I32},
-                          {bytes, DType::U8},   {bytes, DType::F32},   {wide, DType::I32},
-                          {wide, DType::F32},   {large, DType::I16}};
+  std::vector<Case> cases{{kvalues, DType::I8}, {kvalues, DType::F32}, {kvalues, DType::I32}, {bytes, DType::U8},
+                          {bytes, DType::F32},  {wide, DType::I32},    {wide, DType::F32},    {large, DType::I16}};
   for (const Case& c : cases)
     for (int lanes : {1, 4, 16, 32, 48, 64, 96}) {
       ProgramBuilder p("table", 2);
-      p.store(p.buffer(1), p.integer(0),
-              p.lut(p.load(DType::U8, lanes, p.buffer(0), p.integer(0)), c.table, c.dtype));
+      p.store(p.buffer(1), p.integer(0), p.lut(p.load(DType::U8, lanes, p.buffer(0), p.integer(0)), c.table, c.dtype));
       std::vector<uint8_t> index(static_cast<size_t>(lanes));
-      for (size_t i = 0; i < index.size(); ++i)
-        index[i] = static_cast<uint8_t>((i * 7 + 3) % c.table.size());
+      for (size_t i = 0; i < index.size(); ++i) index[i] = static_cast<uint8_t>((i * 7 + 3) % c.table.size());
       Buffers buffers{bytes_of(index), Bytes(index.size() * static_cast<size_t>(size_of(c.dtype)))};
       CAPTURE(lanes);
       CAPTURE(c.table.size());
@@ -138,8 +129,7 @@ TEST_CASE("scratch memory carries values between two loops") {
   p.store(p.buffer(1), p.mul(second, p.integer(4)), p.load(DType::F32, 1, p.scratch(16), from));
   p.end(second);
   Buffers buffers{bytes_of(random_floats(64, 6)), Bytes(256)};
-  CHECK((compiled(p.program(), buffers) ==
-         evaluated(p.program(), buffers, {}, 1, {.round_f32 = true})));
+  CHECK((compiled(p.program(), buffers) == evaluated(p.program(), buffers, {}, 1, {.round_f32 = true})));
 }
 
 TEST_CASE("loops nest, may be empty, and accumulators begin anew in each round") {
@@ -163,12 +153,10 @@ TEST_CASE("a buffer that is written may be read again") {
   ProgramBuilder p("in_place", 1);
   int buffer = p.buffer(0), loop = p.loop(7), here = p.mul(loop, p.integer(4));
   int next = p.add2(here, p.integer(4));
-  p.store(buffer, next,
-          p.add2(p.load(DType::I32, 1, buffer, here), p.load(DType::I32, 1, buffer, next)));
+  p.store(buffer, next, p.add2(p.load(DType::I32, 1, buffer, here), p.load(DType::I32, 1, buffer, next)));
   p.end(loop);
   Buffers buffers{bytes_of<int32_t>({1, 1, 1, 1, 1, 1, 1, 1})};
-  CHECK((values_of<int32_t>(compiled(p.program(), buffers)[0]) ==
-         std::vector<int32_t>{1, 2, 3, 4, 5, 6, 7, 8}));
+  CHECK((values_of<int32_t>(compiled(p.program(), buffers)[0]) == std::vector<int32_t>{1, 2, 3, 4, 5, 6, 7, 8}));
   CHECK((compiled(p.program(), buffers) == evaluated(p.program(), buffers)));
 }
 
@@ -176,19 +164,15 @@ TEST_CASE("programs compile for machines that are not here, and call nothing the
   ProgramBuilder p("elsewhere", 2);
   int in = p.buffer(0), out = p.buffer(1), zero = p.integer(0);
   int q = p.op(Op::And, {p.load(DType::U8, 32, in, zero), p.integer(15, DType::U8)});
-  int x = p.mul(p.lut(q, {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}, DType::F32),
-                p.real(0.5));
+  int x = p.mul(p.lut(q, {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12}, DType::F32), p.real(0.5));
   int d = p.cast(p.load(DType::F16, 1, in, p.integer(32)), DType::F32);
   int y = p.op(Op::Log2, {p.op(Op::Exp2, {p.op(Op::Max, {p.mul(x, d), p.cast(q, DType::F32)})})});
   p.store(out, zero, p.cast(p.op(Op::Floor, {p.op(Op::Sqrt, {y})}), DType::BF16));
   p.store(out, p.integer(64), p.cast(p.lane_reduce(Op::ReduceSum, y), DType::F16));
   REQUIRE(problem_of(p.program()) == "");
-  for (const char* name :
-       {"aarch64", "x86-64-v2", "x86-64-v3", "x86-64-v4", "sapphirerapids", "znver4"}) {
+  for (const char* name : {"aarch64", "x86-64-v2", "x86-64-v3", "x86-64-v4", "sapphirerapids", "znver4"}) {
     CAPTURE(name);
     CpuTarget target = named_target(name).take();
-    CHECK(compile_object({render_llvm(p.program(), llvm_options(target)), "elsewhere"}, "elsewhere",
-                         target)
-              .size() > 0);
+    CHECK(compile_object({render_llvm(p.program(), machine_of(target)), "elsewhere"}, "elsewhere", target).size() > 0);
   }
 }

@@ -13,25 +13,21 @@ using namespace smelt::test;
 
 namespace {
 
-std::vector<float> computed(Op op, const std::vector<float>& in,
-                            const CpuTarget& target = host_target()) {
+std::vector<float> computed(Op op, const std::vector<float>& in, const CpuTarget& target = host_target()) {
   REQUIRE(in.size() % 16 == 0);
   ProgramBuilder p("math", 2);
-  int n = p.symbol("blocks_of_16"), loop = p.loop(p.integer(0), n),
-      offset = p.mul(loop, p.integer(64));
+  int n = p.symbol("blocks_of_16"), loop = p.loop(p.integer(0), n), offset = p.mul(loop, p.integer(64));
   p.store(p.buffer(1), offset, p.op(op, {p.load(DType::F32, 16, p.buffer(0), offset)}));
   p.end(loop);
   Buffers buffers{bytes_of(in), Bytes(in.size() * 4)};
-  return values_of<float>(
-      compiled(p.program(), buffers, {static_cast<int64_t>(in.size() / 16)}, 1, target)[1]);
+  return values_of<float>(compiled(p.program(), buffers, {static_cast<int64_t>(in.size() / 16)}, 1, target)[1]);
 }
 
 // Bit patterns evenly over all floats, NaNs left out.
 std::vector<float> sweep(uint32_t step) {
   std::vector<float> floats;
   for (uint64_t bits = 0; bits < uint64_t{1} << 32; bits += step)
-    if (auto x = std::bit_cast<float>(static_cast<uint32_t>(bits)); !std::isnan(x))
-      floats.push_back(x);
+    if (auto x = std::bit_cast<float>(static_cast<uint32_t>(bits)); !std::isnan(x)) floats.push_back(x);
   while (floats.size() % 16) floats.push_back(1);
   return floats;
 }
@@ -40,8 +36,7 @@ std::vector<float> sweep(uint32_t step) {
 std::vector<float> grid(double begin, double end) {
   constexpr int kPoints = 1 << 19;
   std::vector<float> floats;
-  for (int i = 0; i < kPoints; ++i)
-    floats.push_back(static_cast<float>(begin + (end - begin) * i / kPoints));
+  for (int i = 0; i < kPoints; ++i) floats.push_back(static_cast<float>(begin + (end - begin) * i / kPoints));
   return floats;
 }
 
@@ -79,8 +74,7 @@ TEST_CASE("log2 is within 2.5 ulps, subnormal arguments included") {
   for (const CpuTarget& target : runnable_targets()) {
     double worst = 0;
     int wrong = 0;
-    for (const std::vector<float>& in :
-         {sweep(8209), grid(0.5, 2), grid(0.99, 1.01), grid(0, 1e-37)}) {
+    for (const std::vector<float>& in : {sweep(8209), grid(0.5, 2), grid(0.99, 1.01), grid(0, 1e-37)}) {
       std::vector<float> out = computed(Op::Log2, in, target);
       for (size_t i = 0; i < in.size(); ++i) {
         double expected = std::log2(static_cast<double>(in[i]));
@@ -100,8 +94,7 @@ TEST_CASE("log2 is within 2.5 ulps, subnormal arguments included") {
 
 TEST_CASE("exp2 and log2 give NaN for NaN and the limits for infinities") {
   float inf = INFINITY, nan = std::nanf("5");
-  std::vector<float> in{inf,  -inf, nan,  -nan, 0,     -0.0F,  1,     128,
-                        -150, 127,  -126, 3.5F, 1e30F, -1e30F, 0.25F, 2};
+  std::vector<float> in{inf, -inf, nan, -nan, 0, -0.0F, 1, 128, -150, 127, -126, 3.5F, 1e30F, -1e30F, 0.25F, 2};
   std::vector<float> e = computed(Op::Exp2, in), l = computed(Op::Log2, in);
   CHECK(e[0] == inf);
   CHECK(e[1] == 0);

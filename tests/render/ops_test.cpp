@@ -46,8 +46,7 @@ TEST_CASE("every cast gives the evaluator's bits") {
     const Buffers buffers = buffers_of_casts(from);
     CAPTURE(name_of(from));
     for (const CpuTarget& target : runnable_targets())
-      CHECK((compiled(program, buffers, {}, 1, target) ==
-             evaluated(program, buffers, {}, 1, kExact)));
+      CHECK((compiled(program, buffers, {}, 1, target) == evaluated(program, buffers, {}, 1, kExact)));
   }
 }
 
@@ -85,13 +84,12 @@ TEST_CASE("division of negative numbers rounds down, for constants and for varia
 
 TEST_CASE("bool lies in memory as a byte, and any byte but zero is true") {
   ProgramBuilder p("bools", 4);
-  int a = p.load(DType::Bool, 8, p.buffer(0), p.integer(0)),
-      b = p.load(DType::Bool, 8, p.buffer(1), p.integer(0));
+  int a = p.load(DType::Bool, 8, p.buffer(0), p.integer(0)), b = p.load(DType::Bool, 8, p.buffer(1), p.integer(0));
   int both = p.op(Op::And, {a, p.op(Op::Not, {b})});
   p.store(p.buffer(2), p.integer(0), both);
   p.store(p.buffer(3), p.integer(0), p.op(Op::Where, {both, p.real(2), p.cast(a, DType::F32)}));
-  Buffers buffers{bytes_of<uint8_t>({0, 1, 0, 1, 2, 255, 0, 1}),
-                  bytes_of<uint8_t>({0, 0, 1, 1, 0, 1, 7, 0}), Bytes(8), Bytes(32)};
+  Buffers buffers{bytes_of<uint8_t>({0, 1, 0, 1, 2, 255, 0, 1}), bytes_of<uint8_t>({0, 0, 1, 1, 0, 1, 7, 0}), Bytes(8),
+                  Bytes(32)};
   for (const CpuTarget& target : runnable_targets()) {
     Buffers after = compiled(p.program(), buffers, {}, 1, target);
     CHECK((values_of<uint8_t>(after[2]) == std::vector<uint8_t>{0, 1, 0, 0, 1, 0, 0, 1}));
@@ -103,12 +101,10 @@ TEST_CASE("bool lies in memory as a byte, and any byte but zero is true") {
 TEST_CASE("a maximum with NaN is the second operand") {
   float nan = std::nanf("");
   ProgramBuilder p("maximum", 4);
-  int x = p.load(DType::F32, 4, p.buffer(0), p.integer(0)),
-      y = p.load(DType::F32, 4, p.buffer(1), p.integer(0));
+  int x = p.load(DType::F32, 4, p.buffer(0), p.integer(0)), y = p.load(DType::F32, 4, p.buffer(1), p.integer(0));
   p.store(p.buffer(2), p.integer(0), p.op(Op::Max, {x, y}));
   p.store(p.buffer(3), p.integer(0), p.op(Op::Min, {x, y}));
-  Buffers buffers{bytes_of<float>({nan, 1, -1, 5}), bytes_of<float>({2, nan, -2, 7}), Bytes(16),
-                  Bytes(16)};
+  Buffers buffers{bytes_of<float>({nan, 1, -1, 5}), bytes_of<float>({2, nan, -2, 7}), Bytes(16), Bytes(16)};
   Buffers after = compiled(p.program(), buffers);
   CHECK(values_of<float>(after[2])[0] == 2);
   CHECK(std::isnan(values_of<float>(after[2])[1]));
@@ -122,8 +118,7 @@ TEST_CASE("bits are reinterpreted between dtypes of one size") {
   int sign = p.op(Op::Shr, {p.bitcast(x, DType::U32), p.integer(31, DType::U32)});
   int one = p.bitcast(p.add2(p.integer(0x3f800000, DType::U32), sign), DType::F32);
   p.store(p.buffer(1), p.integer(0), one);
-  p.store(p.buffer(2), p.integer(0),
-          p.bitcast(p.bitcast(p.cast(x, DType::F16), DType::U16), DType::F16));
+  p.store(p.buffer(2), p.integer(0), p.bitcast(p.bitcast(p.cast(x, DType::F16), DType::U16), DType::F16));
   Buffers buffers{bytes_of<float>({1, -1, 0, -0.0F, 3.5F, -2, 1e9F, -1e-9F}), Bytes(32), Bytes(16)};
   CHECK((compiled(p.program(), buffers) == evaluated(p.program(), buffers, {}, 1, kExact)));
 }

@@ -9,8 +9,7 @@ using namespace smelt::test;
 
 namespace {
 
-std::string eval_error(const Program& program, Buffers buffers,
-                       const std::vector<int64_t>& symbols = {}) {
+std::string eval_error(const Program& program, Buffers buffers, const std::vector<int64_t>& symbols = {}) {
   REQUIRE(problem_of(program) == "");
   Status status = try_evaluate(program, buffers, symbols);
   return status.ok() ? "" : status.error().message;
@@ -39,10 +38,8 @@ TEST_CASE("negative offsets and the ends of scratch memory are found too") {
   p.store(p.scratch(4), offset, p.load(DType::U8, 1, p.buffer(0), from));
   CHECK(eval_error(p.program(), {Bytes(1)}, {3, 0}) == "");
   CHECK(eval_error(p.program(), {Bytes(1)}, {-4, 0}) == "");
-  CHECK(eval_error(p.program(), {Bytes(1)}, {4, 0})
-            .ends_with("byte 8 is outside of scratch, which has 8 bytes"));
-  CHECK(eval_error(p.program(), {Bytes(1)}, {0, -1})
-            .ends_with("byte -1 is outside of buffer 0, which has 1 bytes"));
+  CHECK(eval_error(p.program(), {Bytes(1)}, {4, 0}).ends_with("byte 8 is outside of scratch, which has 8 bytes"));
+  CHECK(eval_error(p.program(), {Bytes(1)}, {0, -1}).ends_with("byte -1 is outside of buffer 0, which has 1 bytes"));
 }
 
 TEST_CASE("scratch memory is written before it is read") {
@@ -50,8 +47,7 @@ TEST_CASE("scratch memory is written before it is read") {
   int zero = p.integer(0);
   p.store(p.scratch(0), zero, p.integer(7, DType::I32));
   p.store(p.buffer(0), zero, p.load(DType::I64, 1, p.scratch(0), zero));
-  CHECK(
-      eval_error(p.program(), {Bytes(8)}).ends_with("scratch byte 0 is read before it is written"));
+  CHECK(eval_error(p.program(), {Bytes(8)}).ends_with("scratch byte 0 is read before it is written"));
 }
 
 TEST_CASE("an undefined value may exist but not be stored") {
@@ -72,8 +68,7 @@ TEST_CASE("an integer division by zero is an error where it happens") {
   ProgramBuilder p("by_zero", 1);
   p.op(Op::Div, {p.integer(1), p.symbol("y")});
   CHECK(eval_error(p.program(), {Bytes(1)}, {1}) == "");
-  CHECK(eval_error(p.program(), {Bytes(1)}, {0})
-            .ends_with("divides by a number that is not positive"));
+  CHECK(eval_error(p.program(), {Bytes(1)}, {0}).ends_with("divides by a number that is not positive"));
 }
 
 TEST_CASE("f32 is double on the way, or rounded at each step") {
@@ -81,8 +76,7 @@ TEST_CASE("f32 is double on the way, or rounded at each step") {
   int big = p.real(16777216), one = p.real(1);
   p.store(p.buffer(0), p.integer(0), p.op(Op::Sub, {p.add2(big, one), big}));
   CHECK(values_of<float>(evaluated(p.program(), {Bytes(4)})[0])[0] == 1);
-  CHECK(values_of<float>(evaluated(p.program(), {Bytes(4)}, {}, 1, {.round_f32 = true})[0])[0] ==
-        0);
+  CHECK(values_of<float>(evaluated(p.program(), {Bytes(4)}, {}, 1, {.round_f32 = true})[0])[0] == 0);
 }
 
 TEST_CASE("an illegal program is refused with the instruction and the reason") {

@@ -50,8 +50,7 @@ Operands operands(int rows, int words, int columns, int64_t a_stride, int64_t b_
 }
 
 // Raw bytes of `product`, as the assembler may not know it; C 0, A 1, B 2.
-#define PRODUCT(PREFIX, OPCODE) \
-  asm volatile(".byte 0xc4, 0xe2, " PREFIX ", " OPCODE ", 0xc1" ::: "memory")
+#define PRODUCT(PREFIX, OPCODE) asm volatile(".byte 0xc4, 0xe2, " PREFIX ", " OPCODE ", 0xc1" ::: "memory")
 
 enum class Kind { SignedUnsigned, UnsignedSigned, SignedSigned, UnsignedUnsigned, Bf16 };
 
@@ -60,14 +59,11 @@ __attribute__((noinline)) void run(Kind kind, Operands& x) {
   int64_t c_stride = 4 * x.columns;
   asm volatile(".byte 0xc4, 0xe2, 0x78, 0x49, 0x00" ::"a"(&config) : "memory");  // ldtilecfg [rax]
   // tileloadd tmm0, [rax + rcx], tmm1, [rdx + r9 * 4], tmm2, [r8 + rcx + 16]
-  asm volatile(".byte 0xc4, 0xe2, 0x7b, 0x4b, 0x04, 0x08" ::"a"(x.c.data()), "c"(c_stride)
-               : "memory");
+  asm volatile(".byte 0xc4, 0xe2, 0x7b, 0x4b, 0x04, 0x08" ::"a"(x.c.data()), "c"(c_stride) : "memory");
   register int64_t quarter asm("r9") = x.a_stride / 4;
-  asm volatile(".byte 0xc4, 0xa2, 0x7b, 0x4b, 0x0c, 0x8a" ::"d"(x.a.data()), "r"(quarter)
-               : "memory");
+  asm volatile(".byte 0xc4, 0xa2, 0x7b, 0x4b, 0x0c, 0x8a" ::"d"(x.a.data()), "r"(quarter) : "memory");
   register const uint8_t* b asm("r8") = x.b.data() - 16;
-  asm volatile(".byte 0xc4, 0xc2, 0x7b, 0x4b, 0x54, 0x08, 0x10" ::"r"(b), "c"(x.b_stride)
-               : "memory");
+  asm volatile(".byte 0xc4, 0xc2, 0x7b, 0x4b, 0x54, 0x08, 0x10" ::"r"(b), "c"(x.b_stride) : "memory");
   switch (kind) {
     case Kind::SignedUnsigned: PRODUCT("0x6a", "0x5e"); break;
     case Kind::UnsignedSigned: PRODUCT("0x69", "0x5e"); break;
@@ -75,14 +71,11 @@ __attribute__((noinline)) void run(Kind kind, Operands& x) {
     case Kind::UnsignedUnsigned: PRODUCT("0x68", "0x5e"); break;
     case Kind::Bf16: PRODUCT("0x6a", "0x5c"); break;
   }
-  asm volatile(".byte 0xc4, 0xe2, 0x7a, 0x4b, 0x04, 0x08" ::"a"(x.c.data()), "c"(c_stride)
-               : "memory");
+  asm volatile(".byte 0xc4, 0xe2, 0x7a, 0x4b, 0x04, 0x08" ::"a"(x.c.data()), "c"(c_stride) : "memory");
   asm volatile(".byte 0xc4, 0xe2, 0x78, 0x49, 0xc0" ::: "memory");  // tilerelease
 }
 
-int32_t number(uint8_t byte, bool is_signed) {
-  return is_signed ? static_cast<int8_t>(byte) : byte;
-}
+int32_t number(uint8_t byte, bool is_signed) { return is_signed ? static_cast<int8_t>(byte) : byte; }
 
 std::vector<int32_t> written_out(const Operands& x, bool a_is_signed, bool b_is_signed) {
   std::vector<int32_t> c = x.c;
@@ -92,9 +85,8 @@ std::vector<int32_t> written_out(const Operands& x, bool a_is_signed, bool b_is_
         const uint8_t a = x.a[static_cast<size_t>(m * x.a_stride + i)];
         const uint8_t b = x.b[static_cast<size_t>(i / 4 * x.b_stride + 4 * n + i % 4)];
         int32_t& sum = c[static_cast<size_t>(m * x.columns + n)];
-        sum = static_cast<int32_t>(
-            static_cast<uint32_t>(sum) +
-            static_cast<uint32_t>(number(a, a_is_signed) * number(b, b_is_signed)));
+        sum = static_cast<int32_t>(static_cast<uint32_t>(sum) +
+                                   static_cast<uint32_t>(number(a, a_is_signed) * number(b, b_is_signed)));
       }
   return c;
 }
@@ -102,8 +94,7 @@ std::vector<int32_t> written_out(const Operands& x, bool a_is_signed, bool b_is_
 struct Shape {
   int rows, words, columns;
 };
-constexpr Shape kShapes[] = {{16, 16, 16}, {16, 8, 16}, {16, 4, 16},
-                             {8, 8, 16},   {3, 5, 7},   {1, 1, 1}};
+constexpr Shape kShapes[] = {{16, 16, 16}, {16, 8, 16}, {16, 4, 16}, {8, 8, 16}, {3, 5, 7}, {1, 1, 1}};
 
 }  // namespace
 
@@ -136,8 +127,7 @@ TEST_CASE("tile products of bf16 add even and odd elements apart, as the process
     const auto small = [](std::vector<uint8_t>& bytes) {
       for (size_t i = 0; i + 1 < bytes.size(); i += 2) {
         const auto bits = std::bit_cast<uint32_t>(static_cast<float>(bytes[i] % 17) - 8.F);
-        bytes[i] = static_cast<uint8_t>(bits >> 16),
-        bytes[i + 1] = static_cast<uint8_t>(bits >> 24);
+        bytes[i] = static_cast<uint8_t>(bits >> 16), bytes[i + 1] = static_cast<uint8_t>(bits >> 24);
       }
     };
     small(x.a), small(x.b);
@@ -145,15 +135,13 @@ TEST_CASE("tile products of bf16 add even and odd elements apart, as the process
     std::vector<float> expected;
     const auto value = [](const std::vector<uint8_t>& bytes, int64_t at) {
       const auto i = static_cast<size_t>(at);
-      return std::bit_cast<float>(static_cast<uint32_t>(bytes[i]) << 16 |
-                                  static_cast<uint32_t>(bytes[i + 1]) << 24);
+      return std::bit_cast<float>(static_cast<uint32_t>(bytes[i]) << 16 | static_cast<uint32_t>(bytes[i + 1]) << 24);
     };
     for (int m = 0; m < s.rows; ++m)
       for (int n = 0; n < s.columns; ++n) {
         float sum = std::bit_cast<float>(x.c[static_cast<size_t>(m * s.columns + n)]);
         for (int i = 0; i < 2 * s.words; ++i)
-          sum += value(x.a, m * x.a_stride + 2 * i) *
-                 value(x.b, i / 2 * x.b_stride + 4 * n + 2 * (i % 2));
+          sum += value(x.a, m * x.a_stride + 2 * i) * value(x.b, i / 2 * x.b_stride + 4 * n + 2 * (i % 2));
         expected.push_back(sum);
       }
     run(Kind::Bf16, x);
@@ -163,8 +151,7 @@ TEST_CASE("tile products of bf16 add even and odd elements apart, as the process
 
 TEST_CASE("instructions that are no tile instructions are not decoded") {
   const uint8_t ud2[16] = {0x0f, 0x0b}, other_map[16] = {0xc4, 0xe1, 0x78, 0x49, 0xc0},
-                wide[16] = {0xc4, 0xe2, 0xf8, 0x49, 0xc0},
-                release[16] = {0xc4, 0xe2, 0x78, 0x49, 0xc0};
+                wide[16] = {0xc4, 0xe2, 0xf8, 0x49, 0xc0}, release[16] = {0xc4, 0xe2, 0x78, 0x49, 0xc0};
   CHECK(!decode_amx(ud2));
   CHECK(!decode_amx(other_map));
   CHECK(!decode_amx(wide));
@@ -172,12 +159,10 @@ TEST_CASE("instructions that are no tile instructions are not decoded") {
   CHECK(decode_amx(release)->length == 5);
 }
 
-TEST_CASE(
-    "products of tiles that do not fit are refused, and so are tiles before a configuration") {
+TEST_CASE("products of tiles that do not fit are refused, and so are tiles before a configuration") {
   AmxState state;
   AmxMachine machine(state);
-  const AmxInstruction product{
-      .opcode = 0x5e, .prefix = 2, .reg = 0, .rm = 1, .other = 2, .length = 5};
+  const AmxInstruction product{.opcode = 0x5e, .prefix = 2, .reg = 0, .rm = 1, .other = 2, .length = 5};
   CHECK(!machine.run(product, nullptr, 0));
   TileConfig config = config_of(16, 8, 16);
   const AmxInstruction configure{.opcode = 0x49, .prefix = 0, .is_memory = true, .length = 5};

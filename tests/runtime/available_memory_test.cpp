@@ -70,8 +70,7 @@ TEST_CASE("a group leaves its limit less what is used, page cache not counted") 
   root.add(group + "memory.stat", "anon 104857600\nactive_file 52428800\ninactive_file 52428800\n");
   CHECK(root.available() == 150);
   SUBCASE("a group around it may leave less") {
-    root.megabytes("sys/fs/cgroup/a/memory.max", 100)
-        .megabytes("sys/fs/cgroup/a/memory.current", 90);
+    root.megabytes("sys/fs/cgroup/a/memory.max", 100).megabytes("sys/fs/cgroup/a/memory.current", 90);
     CHECK(root.available() == 10);
   }
   SUBCASE("a group without a limit leaves everything") {

@@ -1,7 +1,11 @@
-#include "runtime/cpu_device.h"
+#include "runtime/cpu/cpu_device.h"
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <atomic>
+
+#include "runtime/devices.h"
 #include "runtime/kernels.h"
 
 using namespace smelt;
@@ -21,12 +25,27 @@ std::vector<Source> many_kernels(int count) {
   return sources;
 }
 
-float run(CpuDevice& device, KernelEntry entry, float a) {
+std::vector<const Executable*> compile(Device& device, std::span<const Source> sources,
+                                       const ProgressFn& progress = {}) {
+  auto kernels = device.compile(sources, progress);
+  REQUIRE(kernels);
+  return kernels.take();
+}
+
+void run(Device& device, const Executable* kernel, const void* const* buffers, int64_t n,
+         const RunOptions& options = {}) {
+  const Launch launches[] = {{.kernel = kernel, .buffers = buffers}};
+  auto plan = device.capture(launches);
+  REQUIRE(plan);
+  const int64_t symbols[] = {n};
+  const Status ran = device.run(**plan, symbols, options);
+  REQUIRE_MESSAGE(ran.ok(), ran.error().message);
+}
+
+float run(Device& device, const Executable* kernel, float a) {
   float out = 0;
   const void* buffers[] = {&out, &a};
-  int64_t symbols[] = {1};
-  const Launch launches[] = {{entry, buffers}};
-  device.workers().run(launches, symbols);
+  run(device, kernel, buffers, 1);
   return out;
 }
 
@@ -39,7 +58,7 @@ TEST_CASE("kernels are compiled once and then come from the cache") {
     auto device = open_device(folder);
     CHECK(device->cache_problem().empty());
     std::vector<int> seen;
-    auto entries = device->compile(sources, [&](int done, int total) {
+    auto entries = compile(*device, sources, [&](int done, int total) {
       CHECK(total == 6);
       seen.push_back(done);
     });
@@ -55,19 +74,19 @@ TEST_CASE("equal kernels are one kernel, within a batch and across batches") {
   TemporaryFolder folder;
   auto device = open_device(folder);
   std::vector<Source> twice = {scale_kernel("2.0"), scale_kernel("3.0"), scale_kernel("2.0")};
-  auto first = device->compile(twice);
+  auto first = compile(*device, twice);
   CHECK((first[0] == first[2]));
   CHECK((first[0] != first[1]));
-  CHECK((device->compile(twice) == first));
+  CHECK((compile(*device, twice) == first));
   CHECK(device->stats().compiled == 2);
   CHECK(device->stats().shared == 4);
-  CHECK(device->compile({}).empty());
+  CHECK(compile(*device, {}).empty());
 }
 
 TEST_CASE("a damaged cache entry is compiled again and replaced") {
   TemporaryFolder folder;
   std::vector<Source> one = {scale_kernel()};
-  open_device(folder)->compile(one);
+  compile(*open_device(folder), one);
   REQUIRE(folder.names().size() == 1);
   const std::string path = folder.path() + "/" + folder.names()[0], good = contents_of(path);
   for (size_t at = 0; at < good.size(); at += 211) {
@@ -75,7 +94,7 @@ TEST_CASE("a damaged cache entry is compiled again and replaced") {
     bad[at] ^= 1;
     write_contents(path, bad);
     auto device = open_device(folder);
-    CHECK(run(*device, device->compile(one)[0], 5.0f) == 16.0f);
+    CHECK(run(*device, compile(*device, one)[0], 5.0f) == 16.0f);
     CHECK(device->stats().compiled == 1);
     CHECK(contents_of(path) == good);
   }
@@ -88,7 +107,7 @@ TEST_CASE("other passes and another code generation level are other kernels in t
                                  CodegenOptions{.level = 3}, CodegenOptions{.passes = ""}}) {
     auto device = CpuDevice::open({.threads = 1, .cache_dir = folder.path(), .codegen = codegen});
     REQUIRE(device);
-    CHECK(run(**device, (*device)->compile(one)[0], 5.0f) == 16.0f);
+    CHECK(run(**device, compile(**device, one)[0], 5.0f) == 16.0f);
     CHECK((*device)->stats().compiled == 1);
   }
   CHECK(folder.names().size() == 4);
@@ -99,7 +118,7 @@ TEST_CASE("without a cache nothing is written, and a bad folder is told and surv
   std::vector<Source> one = {scale_kernel()};
   auto off = CpuDevice::open({.threads = 1, .cache_dir = folder.path(), .use_cache = false});
   REQUIRE(off);
-  CHECK(run(**off, (*off)->compile(one)[0], 5.0f) == 16.0f);
+  CHECK(run(**off, compile(**off, one)[0], 5.0f) == 16.0f);
   CHECK(folder.names().empty());
   CHECK((*off)->cache_problem().empty());
 
@@ -107,7 +126,7 @@ TEST_CASE("without a cache nothing is written, and a bad folder is told and surv
   auto bad = CpuDevice::open({.threads = 1, .cache_dir = folder.path() + "/file"});
   REQUIRE(bad);
   CHECK((*bad)->cache_problem().starts_with("[cache] " + folder.path() + "/file: "));
-  CHECK(run(**bad, (*bad)->compile(one)[0], 5.0f) == 16.0f);
+  CHECK(run(**bad, compile(**bad, one)[0], 5.0f) == 16.0f);
 }
 
 TEST_CASE("two processes that start at once in an empty cache both get right kernels") {
@@ -116,7 +135,7 @@ TEST_CASE("two processes that start at once in an empty cache both get right ker
   auto work = [&] {
     auto device = CpuDevice::open({.threads = 2, .cache_dir = folder.path()});
     if (!device) return 100;
-    auto entries = (*device)->compile(sources);
+    auto entries = compile(**device, sources);
     int wrong = 0;
     for (int i = 0; i < 8; ++i) wrong += run(**device, entries[i], 10.0f) != 10.0f * i + 1.0f;
     return wrong;
@@ -125,7 +144,7 @@ TEST_CASE("two processes that start at once in an empty cache both get right ker
   for (pid_t child : children) CHECK(end_of(child) == 0);
   CHECK(folder.names().size() == 8);
   auto device = open_device(folder);
-  device->compile(sources);
+  compile(*device, sources);
   CHECK(device->stats().cached == 8);
 }
 
@@ -136,13 +155,68 @@ TEST_CASE("compiled kernels run on all workers and give the same bits") {
   for (int threads : {1, 2, 3}) {
     auto device = open_device(folder, threads);
     std::vector<Source> one = {scale_kernel()};
-    KernelEntry entry = device->compile(one)[0];
+    const Executable* kernel = compile(*device, one)[0];
     std::vector<float> out(a.size());
     const void* buffers[] = {out.data(), a.data()};
-    int64_t symbols[] = {997};
-    const Launch launches[] = {{entry, buffers}};
-    device->workers().run(launches, symbols);
+    run(*device, kernel, buffers, 997);
     if (expected.empty()) expected = out;
     CHECK(out == expected);
   }
+}
+
+TEST_CASE("memory of the device begins as zeros, takes what is uploaded and gives it back") {
+  TemporaryFolder folder;
+  auto device = open_device(folder);
+  auto memory = DeviceMemory::allocate(*device, 4096, "a test");
+  REQUIRE(memory);
+  std::vector<std::byte> bytes(4096, std::byte{1});
+  REQUIRE(device->read_back(bytes, memory->data()).ok());
+  CHECK(bytes == std::vector<std::byte>(4096));
+  const std::vector<std::byte> sevens(100, std::byte{7});
+  REQUIRE(device->upload(memory->data() + 96, sevens).ok());
+  std::vector<std::byte> back(100);
+  REQUIRE(device->read_back(back, memory->data() + 96).ok());
+  CHECK(back == sevens);
+  const auto huge = DeviceMemory::allocate(*device, size_t{1} << 60, "the cache of a test");
+  REQUIRE_FALSE(huge.ok());
+  CHECK(huge.error().message.find("the cache of a test") != std::string::npos);
+}
+
+TEST_CASE("a plan runs its launches in order, in as many parts as a launch asks for, and gives a time for each") {
+  TemporaryFolder folder;
+  auto device = open_device(folder);
+  // Counts its parts; the launch behind doubles what it finds.
+  const CpuExecutable count([](const void* const* buffers, const int64_t* symbols, int64_t, int64_t parts) {
+    auto& sum = *static_cast<std::atomic<int64_t>*>(const_cast<void*>(buffers[0]));
+    sum += symbols[0] * parts;
+  });
+  const CpuExecutable twice([](const void* const* buffers, const int64_t*, int64_t part, int64_t) {
+    auto& sum = *static_cast<std::atomic<int64_t>*>(const_cast<void*>(buffers[0]));
+    if (part == 0) sum = 2 * sum;
+  });
+  std::atomic<int64_t> sum = 0;
+  const void* buffers[] = {&sum};
+  const Launch launches[] = {{&count, buffers, 1, 5}, {&twice, buffers}, {&count, buffers, 3}};
+  auto plan = device->capture(launches);
+  REQUIRE(plan);
+  const int64_t symbols[] = {10};
+  int64_t times[4];
+  REQUIRE(device->run(**plan, symbols, {.times_ns = times}).ok());
+  CHECK(sum == 2 * (5 * 5 * 10) + 6 * 6 * 10);
+  CHECK(std::is_sorted(std::begin(times), std::end(times)));
+  const std::atomic<bool> stop = true;
+  const Status stopped = device->run(**plan, symbols, {.cancel = &stop});
+  REQUIRE_FALSE(stopped.ok());
+  CHECK(stopped.error().message == "[run] interrupted");
+}
+
+TEST_CASE("those who ask for the same device share it while one of them holds it") {
+  auto first = shared_device({.threads = 2, .use_cache = false});
+  REQUIRE(first);
+  CHECK(*shared_device({.threads = 2, .use_cache = false}) == *first);
+  CHECK(*shared_device({.threads = 1, .use_cache = false}) != *first);
+  CHECK((*first)->workers() == 2);
+  const auto missing = shared_device({.name = "abacus"});
+  REQUIRE_FALSE(missing.ok());
+  CHECK(missing.error().message.starts_with("[device] abacus: "));
 }

@@ -62,9 +62,9 @@ TEST_CASE("every part of the identity makes another key") {
   KernelCache cache(folder.path());
   cache.store(make_key(kIdentity), "machine code");
   std::vector<std::string> keys = {make_key(kIdentity).hex()};
-  for (auto field : {&KernelIdentity::text, &KernelIdentity::entry, &KernelIdentity::triple,
-                     &KernelIdentity::cpu, &KernelIdentity::features, &KernelIdentity::compiler,
-                     &KernelIdentity::pipeline, &KernelIdentity::version}) {
+  for (auto field :
+       {&KernelIdentity::text, &KernelIdentity::entry, &KernelIdentity::triple, &KernelIdentity::cpu,
+        &KernelIdentity::features, &KernelIdentity::compiler, &KernelIdentity::pipeline, &KernelIdentity::version}) {
     KernelIdentity changed = kIdentity;
     std::string value = std::string(kIdentity.*field) + "x";
     changed.*field = value;
@@ -89,8 +89,7 @@ TEST_CASE("an entry is believed only if every bit of it is right") {
       bad[at] ^= static_cast<char>(1 << bit);
       CHECK_FALSE(parse_entry(bad, key).has_value());
     }
-  for (size_t size = 0; size < good.size(); ++size)
-    CHECK_FALSE(parse_entry(good.substr(0, size), key).has_value());
+  for (size_t size = 0; size < good.size(); ++size) CHECK_FALSE(parse_entry(good.substr(0, size), key).has_value());
   CHECK_FALSE(parse_entry(good + "x", key).has_value());
 }
 
@@ -116,8 +115,7 @@ TEST_CASE("a corrupt, cut or strange entry on disk is a miss and is replaced by 
   KernelCache cache(folder.path());
   KernelKey key = make_key(kIdentity);
   const std::string path = file_of(folder, key), good = format_entry(key, "machine code");
-  for (std::string bad :
-       {good.substr(0, 20), good.substr(0, good.size() - 1), std::string(), "x" + good}) {
+  for (std::string bad : {good.substr(0, 20), good.substr(0, good.size() - 1), std::string(), "x" + good}) {
     write_contents(path, bad);
     CHECK_FALSE(cache.load(key).has_value());
     cache.store(key, "machine code");
@@ -200,8 +198,7 @@ TEST_CASE("past the byte limit the entries used longest ago go first") {
 TEST_CASE("shrinking removes what died with its writer, and nothing that is not the cache's") {
   TemporaryFolder folder;
   KernelKey key = make_key(kIdentity);
-  const std::string old = file_of(folder, key) + ".tmp-1-1",
-                    young = file_of(folder, key) + ".tmp-1-2";
+  const std::string old = file_of(folder, key) + ".tmp-1-1", young = file_of(folder, key) + ".tmp-1-2";
   write_contents(old, "half");
   set_age(old, 7200);
   write_contents(young, "half");
@@ -236,8 +233,7 @@ TEST_CASE("processes that store, load and shrink in one folder see whole entries
     return wrong;
   };
   std::vector<pid_t> children;
-  for (int seed = 0; seed < 3; ++seed)
-    children.push_back(start_process([&] { return work(seed); }));
+  for (int seed = 0; seed < 3; ++seed) children.push_back(start_process([&] { return work(seed); }));
   for (pid_t child : children) CHECK(end_of(child) == 0);
   for (const std::string& name : folder.names()) CHECK(name.ends_with(".kernel"));
 }

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/kernel_entry.h"
+#include "runtime/source.h"
 
 namespace smelt::test {
 

@@ -1,5 +1,3 @@
-#include "runtime/llvm_jit.h"
-
 #include <doctest/doctest.h>
 
 #include <csignal>
@@ -7,7 +5,8 @@
 #include <numeric>
 
 #include "runtime/kernels.h"
-#include "runtime/llvm_compile.h"
+#include "runtime/llvm/compile.h"
+#include "runtime/llvm/jit.h"
 #include "runtime/target.h"
 
 using namespace smelt;
@@ -40,8 +39,7 @@ std::vector<Mapping> mappings() {
   for (std::string line; std::getline(file, line);) {
     Mapping mapping;
     char protection[5] = "";
-    if (std::sscanf(line.c_str(), "%lx-%lx %4s", &mapping.begin, &mapping.end, protection) != 3)
-      continue;
+    if (std::sscanf(line.c_str(), "%lx-%lx %4s", &mapping.begin, &mapping.end, protection) != 3) continue;
     mapping.protection = protection;
     found.push_back(mapping);
   }
@@ -50,9 +48,7 @@ std::vector<Mapping> mappings() {
 
 const Mapping* mapping_of(const std::vector<Mapping>& all, const void* address) {
   for (const Mapping& mapping : all)
-    if (uintptr_t at = reinterpret_cast<uintptr_t>(address);
-        at >= mapping.begin && at < mapping.end)
-      return &mapping;
+    if (uintptr_t at = reinterpret_cast<uintptr_t>(address); at >= mapping.begin && at < mapping.end) return &mapping;
   return nullptr;
 }
 
@@ -76,9 +72,7 @@ std::string last_words(F f) {
   return text;
 }
 
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
 
@@ -155,8 +149,7 @@ TEST_CASE("many kernels take one mapping of code, side by side") {
   }
   auto all = mappings();
   const Mapping* first = mapping_of(all, reinterpret_cast<const void*>(entries[0]));
-  for (KernelEntry entry : entries)
-    CHECK(mapping_of(all, reinterpret_cast<const void*>(entry)) == first);
+  for (KernelEntry entry : entries) CHECK(mapping_of(all, reinterpret_cast<const void*>(entry)) == first);
   CHECK(jit->code_bytes() < 40 * 1024);
 
   for (int i = 0; i < 40; ++i) {
@@ -168,8 +161,7 @@ TEST_CASE("many kernels take one mapping of code, side by side") {
   }
 }
 
-TEST_CASE(
-    "an object that is not what it says gives no entry and does no harm to others of its batch") {
+TEST_CASE("an object that is not what it says gives no entry and does no harm to others of its batch") {
   auto jit = make_jit();
   std::string good = compile_object(scale_kernel(), "good", host_target());
   std::string other = compile_object(scale_kernel(), "other", host_target());
@@ -185,8 +177,7 @@ TEST_CASE(
 }
 
 TEST_CASE("compiling is deterministic") {
-  CHECK(compile_object(vector_kernel(), "k", host_target()) ==
-        compile_object(vector_kernel(), "k", host_target()));
+  CHECK(compile_object(vector_kernel(), "k", host_target()) == compile_object(vector_kernel(), "k", host_target()));
 }
 
 TEST_CASE("vectors keep the width that they were written in") {
@@ -202,8 +193,7 @@ TEST_CASE("only operations marked contract are fused") {
   auto v4 = named_target("x86-64-v4");
   CHECK_FALSE(contains(assembly(scale_kernel(), *v4), "vfmadd"));
   Source source = scale_kernel();
-  for (std::string op : {"fmul", "fadd"})
-    source.text.replace(source.text.find(op), op.size(), op + " contract");
+  for (std::string op : {"fmul", "fadd"}) source.text.replace(source.text.find(op), op.size(), op + " contract");
   CHECK(contains(assembly(source, *v4), "vfmadd"));
 }
 
@@ -215,8 +205,7 @@ TEST_CASE("loops are not vectorised or unrolled behind the compiler's back") {
 
 TEST_CASE("IR that does not parse stops the process with the line") {
   std::string words = last_words([] {
-    compile_object({"define void @k(ptr %b, ptr %s, i64 %p, i64 %n) {\n  ret banana\n}\n", "k"},
-                   "k", host_target());
+    compile_object({"define void @k(ptr %b, ptr %s, i64 %p, i64 %n) {\n  ret banana\n}\n", "k"}, "k", host_target());
   });
   CHECK(contains(words, "[llvm] k: the IR does not parse: line 2:7"));
   CHECK(contains(words, "ret banana"));
@@ -236,28 +225,23 @@ TEST_CASE("IR that is not valid stops the process") {
 
 TEST_CASE("calls to the outside are refused, in the IR and out of code generation") {
   std::string words = last_words([] {
-    compile_object(
-        {"declare void @exit(i32)\ndefine void @k() {\n  call void @exit(i32 0)\n  ret void\n}\n",
-         "k"},
-        "k", host_target());
+    compile_object({"declare void @exit(i32)\ndefine void @k() {\n  call void @exit(i32 0)\n  ret void\n}\n", "k"}, "k",
+                   host_target());
   });
   CHECK(contains(words, "[llvm] k: the IR calls exit"));
   words = last_words([] {
-    compile_object(
-        {"declare float @llvm.exp.f32(float)\ndefine void @k(ptr %b) {\n  %x = load float, ptr %b\n"
-         "  %y = call float @llvm.exp.f32(float %x)\n  store float %y, ptr %b\n  ret void\n}\n",
-         "k"},
-        "k", host_target());
+    compile_object({"declare float @llvm.exp.f32(float)\ndefine void @k(ptr %b) {\n  %x = load float, ptr %b\n"
+                    "  %y = call float @llvm.exp.f32(float %x)\n  store float %y, ptr %b\n  ret void\n}\n",
+                    "k"},
+                   "k", host_target());
   });
   CHECK(contains(words, "[llvm] k: code generation calls expf"));
 }
 
 TEST_CASE("a kernel may keep no state of its own") {
   std::string words = last_words([] {
-    compile_object(
-        {"@state = global i32 0\ndefine void @k() {\n  store i32 1, ptr @state\n  ret void\n}\n",
-         "k"},
-        "k", host_target());
+    compile_object({"@state = global i32 0\ndefine void @k() {\n  store i32 1, ptr @state\n  ret void\n}\n", "k"}, "k",
+                   host_target());
   });
   CHECK(contains(words, "global state is not a constant"));
 }

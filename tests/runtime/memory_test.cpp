@@ -6,8 +6,9 @@
 #include <csignal>
 #include <cstdint>
 
+#include "runtime/cpu/read_bandwidth.h"
+#include "runtime/cpu/workers.h"
 #include "runtime/kernels.h"
-#include "runtime/workers.h"
 
 using namespace smelt;
 
@@ -32,8 +33,7 @@ TEST_CASE("a buffer is zeroed and aligned, small or large") {
     REQUIRE(buffer);
     CHECK(buffer->size() == bytes);
     CHECK(reinterpret_cast<uintptr_t>(buffer->data()) % 4096 == 0);
-    CHECK(std::all_of(buffer->bytes().begin(), buffer->bytes().end(),
-                      [](std::byte b) { return b == std::byte{0}; }));
+    CHECK(std::all_of(buffer->bytes().begin(), buffer->bytes().end(), [](std::byte b) { return b == std::byte{0}; }));
     buffer->bytes().back() = std::byte{1};
   }
   CHECK(Buffer::allocate(0)->data() == nullptr);

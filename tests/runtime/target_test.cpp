@@ -2,7 +2,7 @@
 
 #include <doctest/doctest.h>
 
-#include "runtime/llvm_compile.h"
+#include "runtime/llvm/compile.h"
 
 using namespace smelt;
 

@@ -1,12 +1,14 @@
-#include "runtime/workers.h"
+#include "runtime/cpu/workers.h"
 
 #include <doctest/doctest.h>
+#include <pthread.h>
 #include <sched.h>
 
 #include <cmath>
 #include <thread>
 #include <vector>
 
+#include "base/machine.h"
 #include "runtime/target.h"
 #include "support/cpu_time.h"
 
@@ -18,8 +20,7 @@ namespace {
 void sine(const void* const* buffers, const int64_t* symbols, int64_t part, int64_t parts) {
   float* out = static_cast<float*>(const_cast<void*>(buffers[0]));
   const float* a = static_cast<const float*>(buffers[1]);
-  for (int64_t i = symbols[0] * part / parts; i < symbols[0] * (part + 1) / parts; ++i)
-    out[i] = std::sin(a[i]);
+  for (int64_t i = symbols[0] * part / parts; i < symbols[0] * (part + 1) / parts; ++i) out[i] = std::sin(a[i]);
 }
 
 // out[i] = a[i + 1] + a[i - 1], so that a worker reads what its neighbours wrote in the launch
@@ -30,6 +31,17 @@ void neighbours(const void* const* buffers, const int64_t* symbols, int64_t part
   int64_t n = symbols[0];
   for (int64_t i = n * part / parts; i < n * (part + 1) / parts; ++i)
     out[i] = (a[(i + 1) % n] + a[(i + n - 1) % n]) % 1000003;
+}
+
+// out[part] = the bytes of the worker's stack.
+void stack_size(const void* const* buffers, const int64_t*, int64_t part, int64_t) {
+  pthread_attr_t attributes;
+  size_t bytes = 0;
+  if (::pthread_getattr_np(::pthread_self(), &attributes) == 0) {
+    ::pthread_attr_getstacksize(&attributes, &bytes);
+    ::pthread_attr_destroy(&attributes);
+  }
+  static_cast<int64_t*>(const_cast<void*>(buffers[0]))[part] = static_cast<int64_t>(bytes);
 }
 
 void count_call(const void* const* buffers, const int64_t*, int64_t, int64_t) {
@@ -47,13 +59,23 @@ double cpu_seconds() { return smelt::test::seconds_on(CLOCK_PROCESS_CPUTIME_ID);
 
 }  // namespace
 
+TEST_CASE("a worker's stack has the size that kernels count on, whatever the limits of the system") {
+  Workers workers(3);
+  int64_t bytes[3] = {};
+  const void* buffers[] = {bytes};
+  REQUIRE(workers.run(std::vector{CpuLaunch{stack_size, buffers}}, nullptr));
+  for (int worker : {1, 2}) CHECK(bytes[worker] == static_cast<int64_t>(kWorkerStackBytes));
+  CHECK(Machine{}.stack_bytes == static_cast<int64_t>(kWorkerStackBytes));
+  CHECK(2 * Machine{}.block_memory_bytes < Machine{}.stack_bytes);
+}
+
 TEST_CASE("every worker runs every launch once, with its part") {
   for (int count : {1, 2, 3, 4, 5, 7}) {
     Workers workers(count);
     CHECK(workers.count() == count);
     std::atomic<int64_t> calls{0};
     const void* buffers[] = {&calls};
-    std::vector<Launch> launches(10, Launch{count_call, buffers});
+    std::vector<CpuLaunch> launches(10, CpuLaunch{count_call, buffers});
     CHECK(workers.run(launches, nullptr));
     CHECK(calls == 10 * count);
     CHECK(workers.run({}, nullptr));
@@ -64,8 +86,7 @@ TEST_CASE("every worker runs every launch once, with its part") {
 TEST_CASE("parts that workers take as they become free are each taken once") {
   constexpr int64_t kParts = 60;
   // Adds one to the counter of its part; the first parts take longest.
-  const KernelEntry entry = [](const void* const* buffers, const int64_t*, int64_t part,
-                               int64_t parts) {
+  const KernelEntry entry = [](const void* const* buffers, const int64_t*, int64_t part, int64_t parts) {
     auto* counts = static_cast<std::atomic<int64_t>*>(const_cast<void*>(buffers[0]));
     volatile double x = 1;
     for (int64_t i = 0; i < (parts - part) * 50; ++i) x = std::sin(x);
@@ -77,8 +98,8 @@ TEST_CASE("parts that workers take as they become free are each taken once") {
     const void* buffers[] = {counts.data()};
     const int shares = static_cast<int>(kParts) / count;
     // Kinds of launches follow each other in every way.
-    const Launch many{entry, buffers, shares}, one{entry, buffers};
-    const std::vector<Launch> launches{many, many, one, many, one, one, many};
+    const CpuLaunch many{entry, buffers, shares}, one{entry, buffers};
+    const std::vector<CpuLaunch> launches{many, many, one, many, one, one, many};
     std::atomic<bool> cancel{true};
     for (int run = 0; run < 20; ++run) {
       CHECK(workers.run(launches, nullptr));
@@ -86,8 +107,7 @@ TEST_CASE("parts that workers take as they become free are each taken once") {
     }
     for (int64_t i = 0; i < kParts; ++i) {
       CAPTURE(i);
-      CHECK(counts[static_cast<size_t>(i)] ==
-            20 * (4 * (1000 + kParts) + (i < count ? 3 * (1000 + count) : 0)));
+      CHECK(counts[static_cast<size_t>(i)] == 20 * (4 * (1000 + kParts) + (i < count ? 3 * (1000 + count) : 0)));
     }
   }
 }
@@ -99,7 +119,7 @@ TEST_CASE("a launch sees all that the launch before it wrote") {
     for (int64_t i = 0; i < n; ++i) a[i] = i * i;
     const void* forth[] = {b.data(), a.data()};
     const void* back[] = {a.data(), b.data()};
-    std::vector<Launch> launches;
+    std::vector<CpuLaunch> launches;
     for (int i = 0; i < steps; ++i) launches.push_back({neighbours, i % 2 ? back : forth});
     Workers workers(count);
     int64_t symbols[] = {n};
@@ -117,7 +137,7 @@ TEST_CASE("results are equal to the last bit for any number of workers") {
   for (int count : {1, 2, 3, 5}) {
     std::vector<float> out(a.size());
     const void* buffers[] = {out.data(), a.data()};
-    const Launch launches[] = {{sine, buffers}};
+    const CpuLaunch launches[] = {{sine, buffers}};
     int64_t symbols[] = {1001};
     Workers workers(count);
     workers.run(launches, symbols);
@@ -134,14 +154,13 @@ TEST_CASE("a run ends after the launch in which it is cancelled, on all workers"
       std::atomic<bool> cancel{false};
       const void* cancel_buffers[] = {&steps, &cancel};
       const void* count_buffers[] = {&calls};
-      std::vector<Launch> launches;
+      std::vector<CpuLaunch> launches;
       for (int i = 0; i < 20; ++i) {
         launches.push_back({count_call, count_buffers});
         launches.push_back({cancel_at, cancel_buffers});
       }
       int64_t symbols[] = {at};
-      CHECK(workers.run(launches, symbols, {.cancel = &cancel}) ==
-            (at == 20));  // the last launch completes the run
+      CHECK(workers.run(launches, symbols, {.cancel = &cancel}) == (at == 20));  // the last launch completes the run
       CHECK(calls == at * count);
       CHECK_FALSE(workers.run(launches, symbols, {.cancel = &cancel}));
       CHECK(calls == at * count);
@@ -159,7 +178,7 @@ TEST_CASE("cancelled runs one close after the other do not confuse slow workers"
   std::atomic<bool> cancel{false};
   const void* cancel_buffers[] = {&steps, &cancel};
   const void* count_buffers[] = {&calls};
-  std::vector<Launch> launches;
+  std::vector<CpuLaunch> launches;
   for (int i = 0; i < 6; ++i) {
     launches.push_back({cancel_at, cancel_buffers});
     launches.push_back({count_call, count_buffers});
@@ -179,7 +198,7 @@ TEST_CASE("launch times do not run backwards") {
   Workers workers(2);
   std::atomic<int64_t> calls{0};
   const void* buffers[] = {&calls};
-  std::vector<Launch> launches(5, Launch{count_call, buffers});
+  std::vector<CpuLaunch> launches(5, CpuLaunch{count_call, buffers});
   std::vector<int64_t> times(6, -1);
   CHECK(workers.run(launches, nullptr, {.times_ns = times}));
   for (size_t i = 0; i < times.size(); ++i) CHECK(times[i] > 0);
@@ -190,7 +209,7 @@ TEST_CASE("an idle pool sleeps, and wakes up for the next run") {
   Workers workers(2);
   std::atomic<int64_t> calls{0};
   const void* buffers[] = {&calls};
-  const Launch launches[] = {{count_call, buffers}};
+  const CpuLaunch launches[] = {{count_call, buffers}};
   workers.run(launches, nullptr);
   bool rests = false;  // at the latest when a busy machine has let it look around long enough
   for (int i = 0; i < 1000 && !rests; ++i) {
@@ -209,7 +228,7 @@ TEST_CASE("a run leaves the affinity of its caller as it was") {
   Workers workers(static_cast<int>(core_cpus().size()));
   std::atomic<int64_t> calls{0};
   const void* buffers[] = {&calls};
-  const Launch launches[] = {{count_call, buffers}};
+  const CpuLaunch launches[] = {{count_call, buffers}};
   workers.run(launches, nullptr);
   REQUIRE(::sched_getaffinity(0, sizeof after, &after) == 0);
   CHECK(CPU_EQUAL(&before, &after));

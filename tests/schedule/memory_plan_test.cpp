@@ -8,9 +8,7 @@ using namespace smelt;
 
 namespace {
 
-bool alive_together(const Lifetime& a, const Lifetime& b) {
-  return a.first <= b.last && b.first <= a.last;
-}
+bool alive_together(const Lifetime& a, const Lifetime& b) { return a.first <= b.last && b.first <= a.last; }
 
 bool apart(const TempBuffer& a, const TempBuffer& b) {
   return a.offset + a.bytes <= b.offset || b.offset + b.bytes <= a.offset;
@@ -43,9 +41,8 @@ TEST_CASE("random lifetimes never overlap, are aligned and followed by spare byt
     std::vector<Lifetime> lifetimes;
     for (uint64_t i = 0, n = 1 + rng() % 30; i < n; ++i) {
       const int first = static_cast<int>(rng() % 20);
-      lifetimes.push_back({.bytes = static_cast<int64_t>(rng() % 5000),
-                           .first = first,
-                           .last = first + static_cast<int>(rng() % 6)});
+      lifetimes.push_back(
+          {.bytes = static_cast<int64_t>(rng() % 5000), .first = first, .last = first + static_cast<int>(rng() % 6)});
     }
     const MemoryPlan plan = plan_memory(lifetimes);
     for (size_t i = 0; i < lifetimes.size(); ++i) {
@@ -53,8 +50,7 @@ TEST_CASE("random lifetimes never overlap, are aligned and followed by spare byt
       CHECK(plan.buffers[i].offset % 64 == 0);
       CHECK(plan.buffers[i].offset + plan.buffers[i].bytes + 64 <= plan.bytes);
       for (size_t j = 0; j < i; ++j)
-        if (alive_together(lifetimes[i], lifetimes[j]))
-          CHECK(apart(plan.buffers[i], plan.buffers[j]));
+        if (alive_together(lifetimes[i], lifetimes[j])) CHECK(apart(plan.buffers[i], plan.buffers[j]));
     }
   }
 }

@@ -12,8 +12,8 @@ namespace {
 
 enum class Place { None, Memory, OnChip };
 
-Place place_of(Tensor tensor, Tensor result, const PlacementOptions& options = {}) {
-  const auto places = choose_places({.root = sink({output(9, result)})}, options);
+Place place_of(Tensor tensor, Tensor result, const Machine& machine = {}) {
+  const auto places = choose_places({.root = sink({output(9, result)})}, machine);
   const auto it = places.find(tensor.ref().get());
   if (it == places.end()) return Place::None;
   return it->second == Where::OnChip ? Place::OnChip : Place::Memory;
@@ -46,10 +46,13 @@ TEST_CASE("an input of a product that is a reduction itself is stored: on chip i
   CHECK(place_of(many, linear(many, w)) == Place::Memory);
 }
 
-TEST_CASE("how much is small enough is an option") {
+TEST_CASE("how much is small enough is up to the machine") {
   const Tensor one = linear(input(0, {1, 128}), input(2, {128, 128})), w = input(1, {256, 128});
-  CHECK(place_of(one, linear(one, w), {.on_chip_bytes = 256}) == Place::Memory);
-  CHECK(place_of(one, linear(one, w), {.on_chip_work = 1000}) == Place::Memory);
+  Machine small_memory, slow;
+  small_memory.local_bytes = 256;
+  slow.local_operations = 1000;
+  CHECK(place_of(one, linear(one, w), small_memory) == Place::Memory);
+  CHECK(place_of(one, linear(one, w), slow) == Place::Memory);
 }
 
 TEST_CASE("a sum that is used once per element of its row is no tensor of its own") {

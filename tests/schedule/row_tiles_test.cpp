@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include "graph/views.h"
 #include "schedule/schedule.h"
 #include "schedule/tiles.h"
 #include "support/byte_rows.h"
@@ -20,7 +21,7 @@ TEST_CASE("maximum, bytes and sums of the rows of a prompt are one kernel, and s
   const Schedule schedule = make_schedule(rows_to_bytes(input(0, {tokens(), 4, 32}), false));
   CHECK(summary(schedule) == "local reduce_max[?,4] | local cast[?,4,32] | reduce_sum[?,4]\n");
   for (Ref nest : nests_of(schedule.kernels[0])) {
-    CHECK(tile_ranges(nest).size() == 1);
+    CHECK(tile_ranges(nest->src).size() == 1);
     CHECK(!is_local_nest(nest));
   }
   CHECK(schedule.kernels[0].buffers.size() == 2);
@@ -30,9 +31,8 @@ TEST_CASE("maximum, bytes and sums of the rows of a prompt are one kernel, and s
 TEST_CASE("what other kernels read of a row goes to memory, too, and is read on chip") {
   const BlockBytes b = bytes_of_blocks(input(0, {tokens(), 4, 32}));
   const Tensor w = input(1, {512, 128}, DType::I8);
-  const Tensor products = sum(cast(unsqueeze(reshape(b.q, {tokens(), 128}), 1), DType::I32) *
-                                  cast(unsqueeze(w, 0), DType::I32),
-                              -1);
+  const Tensor products =
+      sum(cast(unsqueeze(reshape(b.q, {tokens(), 128}), 1), DType::I32) * cast(unsqueeze(w, 0), DType::I32), -1);
   const Schedule schedule = make_schedule(sink({output(9, b.sums), output(8, products)}));
   CHECK(summary(schedule) ==
         "local reduce_max[?,4] | cast[?,4,32] & local cast[?,4,32] | reduce_sum[?,4]\n"
@@ -40,9 +40,9 @@ TEST_CASE("what other kernels read of a row goes to memory, too, and is read on 
   for (const Kernel& k : schedule.kernels)
     for (Ref nest : nests_of(k))
       for (Ref store : nest->src) {
-        if (store_buffer(store)->op == Op::Local) continue;
-        for (Ref n : toposort(k.tree))
-          CHECK_FALSE((n->op == Op::Load && n->src[0] == store_buffer(store)));
+        const Ref written = StoreView(store).buffer;
+        if (written->op == Op::Local) continue;
+        for (Ref n : toposort(k.tree)) CHECK_FALSE((n->op == Op::Load && LoadView(n).buffer == written));
       }
 }
 
@@ -59,5 +59,5 @@ TEST_CASE("products with matrices, other rows and single tokens are kernels of t
   // One token: no rows.
   CHECK(make_schedule(rows_to_bytes(input(0, {1, 4, 32}), false)).kernels.size() > 0);
   for (const Kernel& k : make_schedule(rows_to_bytes(input(0, {1, 4, 32}), false)).kernels)
-    for (Ref nest : nests_of(k)) CHECK(tile_ranges(nest).empty());
+    for (Ref nest : nests_of(k)) CHECK(tile_ranges(nest->src).empty());
 }

@@ -7,6 +7,7 @@
 
 #include "graph/range_kind.h"
 #include "graph/rules_algebra.h"
+#include "graph/views.h"
 #include "schedule/schedule.h"
 #include "support/small_graphs.h"
 
@@ -18,15 +19,14 @@ namespace {
 // Attention of `heads` over rows of 16, of which 8 are values; chunks of 32.
 Ref small_attention(int64_t heads) {
   const Dim length = Dim(Dim(variable("chunks", 1, 8)).ref * 32);
-  return sink({output(9, attention(input(0, {heads, 16}), input(1, {256, 16}),
-                                   input(2, {1}, DType::I32), length, 8))});
+  return sink({output(9, attention(input(0, {heads, 16}), input(1, {256, 16}), input(2, {1}, DType::I32), length, 8))});
 }
 
 // The same for many tokens.
 Tensor attention_of_rows(Dim tokens, int64_t heads) {
   const Dim length = Dim(Dim(variable("chunks", 1, 8)).ref * 32);
-  return attention_of_tokens(input(0, {tokens, heads, 16}), input(1, {256, 16}),
-                             input(2, {tokens}, DType::I32), length, 8);
+  return attention_of_tokens(input(0, {tokens, heads, 16}), input(1, {256, 16}), input(2, {tokens}, DType::I32), length,
+                             8);
 }
 
 Dim many_tokens() { return Dim(variable("tokens8", 1, 64) * 8); }
@@ -37,13 +37,13 @@ TileTensors scores_of(std::vector<Dim> shape, int axis) {
 }
 
 std::vector<int64_t> extents(std::vector<Dim> shape, int axis, int64_t bytes) {
-  return shape_of_tile(scores_of(std::move(shape), axis), bytes).extents;
+  return shape_of_tile(scores_of(std::move(shape), axis), {.tile_bytes = bytes}).extents;
 }
 
 Refs tile_nests(const Kernel& kernel) {
   Refs out;
   for (Ref nest : nests_of(kernel))
-    if (!tile_ranges(nest).empty()) out.push_back(nest);
+    if (!tile_ranges(nest->src).empty()) out.push_back(nest);
   return out;
 }
 
@@ -57,10 +57,8 @@ TEST_CASE("a tile holds as many rows as its memory takes, from the last axis on"
   CHECK(extents({15, Dim(chunks), 256}, 1, 32 << 10) == std::vector<int64_t>{15, 1});
   CHECK(extents({20, Dim(chunks), 256}, 1, 16) == std::vector<int64_t>{1, 1});
   // Of an axis of unknown length what is known to divide it.
-  CHECK(extents({2, Dim(tokens * 8), Dim(chunks), 256}, 2, 8 << 10) ==
-        std::vector<int64_t>{1, 8, 1});
-  CHECK(extents({2, Dim(tokens * 8), Dim(chunks), 256}, 2, 16 << 10) ==
-        std::vector<int64_t>{2, 8, 1});
+  CHECK(extents({2, Dim(tokens * 8), Dim(chunks), 256}, 2, 8 << 10) == std::vector<int64_t>{1, 8, 1});
+  CHECK(extents({2, Dim(tokens * 8), Dim(chunks), 256}, 2, 16 << 10) == std::vector<int64_t>{2, 8, 1});
 }
 
 TEST_CASE("scores and weights of a chunk stay on chip, and all steps share the loop over chunks") {
@@ -68,10 +66,9 @@ TEST_CASE("scores and weights of a chunk stay on chip, and all steps share the l
   REQUIRE(schedule.kernels.size() == 2);
   const Refs nests = tile_nests(schedule.kernels[0]);
   CHECK(nests.size() == 6);
-  for (Ref nest : nests) CHECK(tile_ranges(nest) == tile_ranges(nests[0]));
-  const auto on_chip = std::count_if(nests.begin(), nests.end(), [](Ref nest) {
-    return store_buffer(nest->src[0])->op == Op::Local;
-  });
+  for (Ref nest : nests) CHECK(tile_ranges(nest->src) == tile_ranges(nests[0]->src));
+  const auto on_chip = std::count_if(nests.begin(), nests.end(),
+                                     [](Ref nest) { return StoreView(nest->src[0]).buffer->op == Op::Local; });
   CHECK(on_chip == 3);  // scores, maxima, weights
   CHECK(tile_nests(schedule.kernels[1]).empty());
 }
@@ -90,15 +87,14 @@ TEST_CASE("positions behind the last that counts are left out") {
 }
 
 TEST_CASE("with many rows a tile goes over the chunks and nothing of a chunk reaches memory") {
-  const Schedule schedule =
-      make_schedule(sink({output(9, attention_of_rows(many_tokens(), 4) * 2.0)}));
+  const Schedule schedule = make_schedule(sink({output(9, attention_of_rows(many_tokens(), 4) * 2.0)}));
   REQUIRE(schedule.kernels.size() == 1);
   CHECK(schedule.temps.empty());
   const Refs nests = tile_nests(schedule.kernels[0]);
   std::vector<bool> in_chunk;
   for (Ref nest : nests) {
-    CHECK(tile_ranges(nest) == tile_ranges(nests[0]));
-    in_chunk.push_back(static_cast<bool>(step_range(nest)));
+    CHECK(tile_ranges(nest->src) == tile_ranges(nests[0]->src));
+    in_chunk.push_back(static_cast<bool>(chunk_range(nest->src)));
   }
   // What the chunks begin with, the chunks, the result.
   CHECK(!in_chunk.front());
@@ -107,7 +103,7 @@ TEST_CASE("with many rows a tile goes over the chunks and nothing of a chunk rea
   const auto first = std::find(in_chunk.begin(), in_chunk.end(), true);
   CHECK(std::find(std::find(first, in_chunk.end(), false), in_chunk.end(), true) == in_chunk.end());
   // Chunks behind the last position that counts are left out.
-  const Ref chunks = step_range(nests[static_cast<size_t>(first - in_chunk.begin())]);
+  const Ref chunks = chunk_range(nests[static_cast<size_t>(first - in_chunk.begin())]->src);
   CHECK(chunks->src[0]->op == Op::Min);
 }
 
@@ -116,6 +112,17 @@ TEST_CASE("few rows, and sums that are used in another way, leave each chunk a t
   CHECK(make_schedule(sink({output(9, few)})).kernels.size() == 2);
   // The greatest of all tokens: not made row by row.
   const Tensor many = attention_of_rows(many_tokens(), 4);
-  for (Ref nest : nests_of(make_schedule(sink({output(9, max(many, 0))})).kernels[0]))
-    CHECK(!step_range(nest));
+  for (Ref nest : nests_of(make_schedule(sink({output(9, max(many, 0))})).kernels[0])) CHECK(!chunk_range(nest->src));
+}
+
+TEST_CASE("a chunk has as many tasks as the machine asks for, where its rows can be halved") {
+  const Ref chunks = variable("chunks", 1, 8);
+  const auto tasks = [&](int64_t wanted) {
+    const TileTensors scores = scores_of({16, Dim(chunks), 256}, 1);
+    return 16 / shape_of_tile(scores, {.chunk_tasks = wanted, .tile_bytes = 64 << 10}).extents[0];
+  };
+  CHECK(tasks(1) == 1);
+  CHECK(tasks(2) == 2);
+  CHECK(tasks(5) == 8);
+  CHECK(tasks(100) == 16);
 }

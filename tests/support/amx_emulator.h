@@ -53,8 +53,7 @@ inline std::optional<AmxInstruction> decode_amx(const uint8_t* at) {
   if (at[0] != 0xc4 || (at[1] & 31) != 2 || (at[2] & 0x84) != 0) return std::nullopt;
   AmxInstruction x{.opcode = at[3], .prefix = at[2] & 3};
   const int r = at[1] & 0x80 ? 0 : 8, i = at[1] & 0x40 ? 0 : 8, b = at[1] & 0x20 ? 0 : 8;
-  if (x.opcode != 0x49 && x.opcode != 0x4b && x.opcode != 0x5c && x.opcode != 0x5e)
-    return std::nullopt;
+  if (x.opcode != 0x49 && x.opcode != 0x4b && x.opcode != 0x5c && x.opcode != 0x5e) return std::nullopt;
   x.other = 15 - (at[2] >> 3 & 15);
   const int mod = at[4] >> 6;
   x.reg = (at[4] >> 3 & 7) + r;
@@ -100,8 +99,7 @@ class AmxMachine {
       return x.prefix == 2 && store(x.reg, base, stride);
     }
     if (x.is_memory || x.rm > 7 || x.other > 7 || !fits(x)) return false;
-    if (x.opcode == 0x5e)
-      return bytes(x, x.prefix == 3 || x.prefix == 2, x.prefix == 3 || x.prefix == 1);
+    if (x.opcode == 0x5e) return bytes(x, x.prefix == 3 || x.prefix == 2, x.prefix == 3 || x.prefix == 1);
     return x.prefix == 2 && bf16(x);
   }
 
@@ -111,12 +109,10 @@ class AmxMachine {
 
   bool configure(const AmxInstruction& x, uint8_t* memory) {
     if (x.other != 0) return false;
-    if (x.is_memory && x.reg == 0)
-      return x.prefix == 0 ? read(memory) : x.prefix == 1 && write(memory);
+    if (x.is_memory && x.reg == 0) return x.prefix == 0 ? read(memory) : x.prefix == 1 && write(memory);
     if (x.is_memory) return false;
     if (x.prefix == 0 && x.reg == 0 && x.rm == 0) return release();
-    if (x.prefix != 3 || x.rm != 0 || x.reg > 7 || !state_.configured || !tile(x.reg).rows)
-      return false;
+    if (x.prefix != 3 || x.rm != 0 || x.reg > 7 || !state_.configured || !tile(x.reg).rows) return false;
     tile(x.reg).data = {};
     return true;
   }
@@ -137,9 +133,7 @@ class AmxMachine {
       if (memory[i]) return false;
     for (size_t i = 0; i < 16; ++i) {
       const size_t bytes = memory[16 + 2 * i] + 256U * memory[17 + 2 * i], rows = memory[48 + i];
-      if (i >= AmxState::kTiles ? bytes || rows
-                                : bytes > AmxState::kRowBytes || rows > AmxState::kRows)
-        return false;
+      if (i >= AmxState::kTiles ? bytes || rows : bytes > AmxState::kRowBytes || rows > AmxState::kRows) return false;
       if ((bytes == 0) != (rows == 0)) return false;
       if (i < AmxState::kTiles) state_.tiles[i] = {.rows = rows, .bytes = bytes, .data = {}};
     }
@@ -175,9 +169,8 @@ class AmxMachine {
   // C (reg) is rows x columns, A (rm) rows x words, B (vvvv) words x columns, three different tiles.
   bool fits(const AmxInstruction& x) {
     const Tile &c = tile(x.reg), &a = tile(x.rm), &b = tile(x.other);
-    return x.reg != x.rm && x.reg != x.other && x.rm != x.other && c.rows && a.rows && b.rows &&
-           c.bytes % 4 == 0 && a.bytes % 4 == 0 && b.bytes % 4 == 0 && a.rows == c.rows &&
-           a.bytes / 4 == b.rows && b.bytes == c.bytes;
+    return x.reg != x.rm && x.reg != x.other && x.rm != x.other && c.rows && a.rows && b.rows && c.bytes % 4 == 0 &&
+           a.bytes % 4 == 0 && b.bytes % 4 == 0 && a.rows == c.rows && a.bytes / 4 == b.rows && b.bytes == c.bytes;
   }
 
   // f(element of C's bits, words of A and B) for each product, k the fastest but for columns.
@@ -200,40 +193,34 @@ class AmxMachine {
     const auto number = [](uint8_t byte, bool is_signed) -> int32_t {
       return is_signed ? static_cast<int8_t>(byte) : byte;
     };
-    for_each_product(
-        x, [&](size_t, size_t, size_t, uint8_t* c, const uint8_t* a, const uint8_t* b) {
-          uint32_t sum;
-          std::memcpy(&sum, c, 4);
-          for (int i = 0; i < 4; ++i)
-            sum += static_cast<uint32_t>(number(a[i], a_is_signed) * number(b[i], b_is_signed));
-          std::memcpy(c, &sum, 4);
-        });
+    for_each_product(x, [&](size_t, size_t, size_t, uint8_t* c, const uint8_t* a, const uint8_t* b) {
+      uint32_t sum;
+      std::memcpy(&sum, c, 4);
+      for (int i = 0; i < 4; ++i) sum += static_cast<uint32_t>(number(a[i], a_is_signed) * number(b[i], b_is_signed));
+      std::memcpy(c, &sum, 4);
+    });
     return true;
   }
 
   // Small numbers count as 0, operands and results.
-  static float flushed(float x) {
-    return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.F, x) : x;
-  }
+  static float flushed(float x) { return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.F, x) : x; }
   static float from_bf16(const uint8_t* p) {
-    return flushed(std::bit_cast<float>(static_cast<uint32_t>(p[0]) << 16 |
-                                        static_cast<uint32_t>(p[1]) << 24));
+    return flushed(std::bit_cast<float>(static_cast<uint32_t>(p[0]) << 16 | static_cast<uint32_t>(p[1]) << 24));
   }
 
   // The sums of even and of odd elements are kept apart until all are added.
   bool bf16(const AmxInstruction& x) {
     float even[AmxState::kRows][16] = {}, odd[AmxState::kRows][16] = {};
     const size_t words = tile(x.rm).bytes / 4;
-    for_each_product(
-        x, [&](size_t m, size_t n, size_t k, uint8_t* c, const uint8_t* a, const uint8_t* b) {
-          even[m][n] = flushed(std::fma(from_bf16(a), from_bf16(b), even[m][n]));
-          odd[m][n] = flushed(std::fma(from_bf16(a + 2), from_bf16(b + 2), odd[m][n]));
-          if (k + 1 < words) return;
-          float sum;
-          std::memcpy(&sum, c, 4);
-          sum = flushed(flushed(sum) + flushed(even[m][n] + odd[m][n]));
-          std::memcpy(c, &sum, 4);
-        });
+    for_each_product(x, [&](size_t m, size_t n, size_t k, uint8_t* c, const uint8_t* a, const uint8_t* b) {
+      even[m][n] = flushed(std::fma(from_bf16(a), from_bf16(b), even[m][n]));
+      odd[m][n] = flushed(std::fma(from_bf16(a + 2), from_bf16(b + 2), odd[m][n]));
+      if (k + 1 < words) return;
+      float sum;
+      std::memcpy(&sum, c, 4);
+      sum = flushed(flushed(sum) + flushed(even[m][n] + odd[m][n]));
+      std::memcpy(c, &sum, 4);
+    });
     return true;
   }
 
@@ -264,9 +251,8 @@ class AmxEmulator {
 
   static int64_t value_of(const greg_t* registers, int number) {
     // In the order of their numbers in instructions.
-    static constexpr int kRegisters[] = {REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP,
-                                         REG_RSI, REG_RDI, REG_R8,  REG_R9,  REG_R10, REG_R11,
-                                         REG_R12, REG_R13, REG_R14, REG_R15};
+    static constexpr int kRegisters[] = {REG_RAX, REG_RCX, REG_RDX, REG_RBX, REG_RSP, REG_RBP, REG_RSI, REG_RDI,
+                                         REG_R8,  REG_R9,  REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15};
     return number < 0 ? 0 : registers[kRegisters[number]];
   }
 

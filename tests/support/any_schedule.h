@@ -24,8 +24,7 @@ inline std::vector<Bytes> run(const JudgedKernel& kernel, int64_t workers) {
   std::vector<ByteSpan> spans(after.begin(), after.end());
   std::vector<int64_t> symbols;
   for (const auto& [name, value] : kernel.variables) symbols.push_back(value);
-  for (int64_t part = 0; part < workers; ++part)
-    REQUIRE(evaluate(program, spans, symbols, part, workers).ok());
+  for (int64_t part = 0; part < workers; ++part) REQUIRE(evaluate(program, spans, symbols, part, workers).ok());
   return after;
 }
 

@@ -19,8 +19,7 @@ constexpr int kDotLanes[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48};
 // out[i] = dot4(sum[i], x[i], y[i]), `lanes` at a time; y may be one word for all lanes.
 inline Program dots(int lanes, int64_t greatest, bool broadcast) {
   ProgramBuilder p("dots", 4);
-  const int out = p.buffer(3), loop = p.loop(kWords / lanes),
-            offset = p.mul(loop, p.integer(4 * lanes));
+  const int out = p.buffer(3), loop = p.loop(kWords / lanes), offset = p.mul(loop, p.integer(4 * lanes));
   const int sum = p.load(DType::I32, lanes, p.buffer(0), offset);
   const int x = p.load(DType::U32, lanes, p.buffer(1), offset);
   const int y = p.load(DType::U32, broadcast ? 1 : lanes, p.buffer(2), offset);
@@ -38,8 +37,7 @@ inline Program dots(int lanes, int64_t greatest, bool broadcast) {
 // out[i] = lut4(x[i], table), `lanes` at a time.
 inline Program look_ups(int lanes, const std::vector<int64_t>& table) {
   ProgramBuilder p("look_ups", 2);
-  const int out = p.buffer(1), loop = p.loop(kWords / lanes),
-            offset = p.mul(loop, p.integer(4 * lanes));
+  const int out = p.buffer(1), loop = p.loop(kWords / lanes), offset = p.mul(loop, p.integer(4 * lanes));
   const int x = p.load(DType::U32, lanes, p.buffer(0), offset);
   p.store(out, offset,
           p.add({.kind = Inst::Value,
@@ -59,9 +57,7 @@ inline std::vector<std::byte> random_bytes(uint64_t seed, int lowest, int greate
     // The extremes often: that is where 16-bit sums would overflow.
     const uint64_t kind = random() % 4;
     const auto spread = static_cast<uint64_t>(greatest - lowest + 1);
-    const int value = kind == 0   ? lowest
-                      : kind == 1 ? greatest
-                                  : lowest + static_cast<int>(random() % spread);
+    const int value = kind == 0 ? lowest : kind == 1 ? greatest : lowest + static_cast<int>(random() % spread);
     bytes.push_back(static_cast<std::byte>(value));
   }
   return bytes;

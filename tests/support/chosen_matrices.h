@@ -13,10 +13,8 @@ struct ChosenMatrices {
 // y[d] = x[d] + sum over e of weight[e] * (matrix chosen[e])[d, :] . in[e, :]
 inline Ref sum_over_chosen(const ChosenMatrices& c) {
   const Tensor chosen = input(0, {c.used}, DType::I32);
-  const Tensor matrix =
-      gather(input(1, {c.matrices, c.rows, c.width}), chosen);  // [used, rows, width]
-  const Tensor products =
-      sum(matrix * unsqueeze(input(2, {c.used, c.width}), 1), -1);  // [used, rows]
+  const Tensor matrix = gather(input(1, {c.matrices, c.rows, c.width}), chosen);        // [used, rows, width]
+  const Tensor products = sum(matrix * unsqueeze(input(2, {c.used, c.width}), 1), -1);  // [used, rows]
   const Tensor y = input(4, {c.rows}) + sum(products * unsqueeze(input(3, {c.used}), 1), 0);
   return sink({output(9, y)});
 }

@@ -5,7 +5,7 @@
 #include <doctest/doctest.h>
 
 #include "gguf/gguf.h"
-#include "model/hyperparameters.h"
+#include "model/model.h"
 #include "runtime/memory.h"
 #include "support/gguf_writer.h"
 
@@ -31,35 +31,28 @@ class FullSizeGlm {
   }
 
   const GgufFile& file() const { return *file_; }
-  Hyperparameters hyperparameters() const {
-    auto model = read_hyperparameters(*file_);
+  Segment block(const ModelShape& shape, int64_t layer) const {
+    auto model = read_model(*file_);
     REQUIRE_MESSAGE(model.ok(), model.error().message);
-    return model.take();
+    return (*model)->block(*file_, shape, layer);
   }
 
  private:
-  static constexpr uint64_t kHidden = 2048, kVocabulary = 154880, kHeads = 20, kQueryLatent = 768,
-                            kLatent = 512, kNope = 192, kRope = 64, kValue = 256, kDense = 10240,
-                            kExperts = 64, kExpert = 1536;
+  static constexpr uint64_t kHidden = 2048, kVocabulary = 154880, kHeads = 20, kQueryLatent = 768, kLatent = 512,
+                            kNope = 192, kRope = 64, kValue = 256, kDense = 10240, kExperts = 64, kExpert = 1536;
 
   void keys() {
     const std::string a = "deepseek2.";
-    writer_.string("general.architecture", "deepseek2")
-        .u32(a + "block_count", 2)
-        .u32(a + "context_length", 202752);
+    writer_.string("general.architecture", "deepseek2").u32(a + "block_count", 2).u32(a + "context_length", 202752);
     writer_.u32(a + "embedding_length", kHidden)
         .u32(a + "feed_forward_length", kDense)
         .u32(a + "attention.head_count", kHeads);
-    writer_.f32(a + "attention.layer_norm_rms_epsilon", 1e-5f)
-        .u32(a + "attention.q_lora_rank", kQueryLatent);
-    writer_.u32(a + "attention.kv_lora_rank", kLatent)
-        .u32(a + "attention.key_length_mla", kNope + kRope);
+    writer_.f32(a + "attention.layer_norm_rms_epsilon", 1e-5f).u32(a + "attention.q_lora_rank", kQueryLatent);
+    writer_.u32(a + "attention.kv_lora_rank", kLatent).u32(a + "attention.key_length_mla", kNope + kRope);
     writer_.u32(a + "attention.value_length_mla", kValue)
         .u32(a + "rope.dimension_count", kRope)
         .f32(a + "rope.freq_base", 1e6f);
-    writer_.u32(a + "leading_dense_block_count", 1)
-        .u32(a + "expert_count", kExperts)
-        .u32(a + "expert_used_count", 4);
+    writer_.u32(a + "leading_dense_block_count", 1).u32(a + "expert_count", kExperts).u32(a + "expert_used_count", 4);
     writer_.u32(a + "expert_feed_forward_length", kExpert)
         .u32(a + "expert_shared_count", 1)
         .u32(a + "expert_gating_func", 2);
@@ -84,8 +77,7 @@ class FullSizeGlm {
     network(b, "_shexp.weight", {}, kExpert);
   }
 
-  void network(const std::string& b, const std::string& suffix, std::vector<uint64_t> experts,
-               uint64_t width) {
+  void network(const std::string& b, const std::string& suffix, std::vector<uint64_t> experts, uint64_t width) {
     for (const char* name : {"ffn_gate", "ffn_up", "ffn_down"}) {
       const bool down = name == std::string("ffn_down");
       std::vector<uint64_t> dims{down ? width : kHidden, down ? kHidden : width};
@@ -94,17 +86,12 @@ class FullSizeGlm {
     }
   }
 
-  void plain(const std::string& name, std::vector<uint64_t> dims) {
-    tensor(name, std::move(dims), GgufType::F32);
-  }
-  void matrix(const std::string& name, std::vector<uint64_t> dims) {
-    tensor(name, std::move(dims), matrices_);
-  }
+  void plain(const std::string& name, std::vector<uint64_t> dims) { tensor(name, std::move(dims), GgufType::F32); }
+  void matrix(const std::string& name, std::vector<uint64_t> dims) { tensor(name, std::move(dims), matrices_); }
 
   void tensor(const std::string& name, std::vector<uint64_t> dims, GgufType type) {
     uint64_t bytes = info_of(type).bytes;
-    for (size_t i = 0; i < dims.size(); ++i)
-      bytes *= i == 0 ? dims[0] / info_of(type).elements : dims[i];
+    for (size_t i = 0; i < dims.size(); ++i) bytes *= i == 0 ? dims[0] / info_of(type).elements : dims[i];
     writer_.add_tensor({.name = name,
                         .dims = std::move(dims),
                         .type = static_cast<uint32_t>(type),

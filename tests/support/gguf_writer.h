@@ -92,37 +92,25 @@ class GgufWriter {
   GgufWriter& i64(std::string_view key, int64_t v) { return set(key, GgufKind::I64, le(v)); }
   GgufWriter& f32(std::string_view key, float v) { return set(key, GgufKind::F32, le(v)); }
   GgufWriter& f64(std::string_view key, double v) { return set(key, GgufKind::F64, le(v)); }
-  GgufWriter& boolean(std::string_view key, bool v) {
-    return set(key, GgufKind::Bool, le<uint8_t>(v));
-  }
-  GgufWriter& string(std::string_view key, std::string_view v) {
-    return set(key, GgufKind::String, text(v));
-  }
+  GgufWriter& boolean(std::string_view key, bool v) { return set(key, GgufKind::Bool, le<uint8_t>(v)); }
+  GgufWriter& string(std::string_view key, std::string_view v) { return set(key, GgufKind::String, text(v)); }
 
   GgufWriter& strings(std::string_view key, const std::vector<std::string>& v) {
     std::string elements;
     for (const std::string& s : v) elements += text(s);
     return array(key, GgufKind::String, v.size(), elements);
   }
-  GgufWriter& i32s(std::string_view key, const std::vector<int32_t>& v) {
-    return numbers(key, GgufKind::I32, v);
-  }
-  GgufWriter& u32s(std::string_view key, const std::vector<uint32_t>& v) {
-    return numbers(key, GgufKind::U32, v);
-  }
-  GgufWriter& f32s(std::string_view key, const std::vector<float>& v) {
-    return numbers(key, GgufKind::F32, v);
-  }
+  GgufWriter& i32s(std::string_view key, const std::vector<int32_t>& v) { return numbers(key, GgufKind::I32, v); }
+  GgufWriter& u32s(std::string_view key, const std::vector<uint32_t>& v) { return numbers(key, GgufKind::U32, v); }
+  GgufWriter& f32s(std::string_view key, const std::vector<float>& v) { return numbers(key, GgufKind::F32, v); }
 
   // An array whose count and elements need not agree.
-  GgufWriter& array(std::string_view key, GgufKind kind, uint64_t count,
-                    const std::string& elements) {
+  GgufWriter& array(std::string_view key, GgufKind kind, uint64_t count, const std::string& elements) {
     return set(key, GgufKind::Array, le(static_cast<uint32_t>(kind)) + le(count) + elements);
   }
 
   GgufWriter& set(std::string_view key, GgufKind kind, std::string value) {
-    const auto found =
-        std::find_if(entries.begin(), entries.end(), [&](const Entry& e) { return e.key == key; });
+    const auto found = std::find_if(entries.begin(), entries.end(), [&](const Entry& e) { return e.key == key; });
     if (found == entries.end()) return add_raw(key, static_cast<uint32_t>(kind), std::move(value));
     found->kind = static_cast<uint32_t>(kind);
     found->value = std::move(value);
@@ -143,12 +131,10 @@ class GgufWriter {
                      std::string data = {}) {
     if (data.empty()) {
       uint64_t bytes = info_of(type).bytes;
-      for (size_t i = 0; i < dims.size(); ++i)
-        bytes *= i == 0 ? dims[0] / info_of(type).elements : dims[i];
+      for (size_t i = 0; i < dims.size(); ++i) bytes *= i == 0 ? dims[0] / info_of(type).elements : dims[i];
       data.assign(bytes, '\0');
     }
-    return add_tensor(
-        {std::move(name), std::move(dims), static_cast<uint32_t>(type), std::move(data), {}, {}});
+    return add_tensor({std::move(name), std::move(dims), static_cast<uint32_t>(type), std::move(data), {}, {}});
   }
   GgufWriter& add_tensor(Tensor t) {
     tensors.push_back(std::move(t));
@@ -159,8 +145,7 @@ class GgufWriter {
     return *this;
   }
   Tensor* find_tensor(std::string_view name) {
-    const auto found = std::find_if(tensors.begin(), tensors.end(),
-                                    [&](const Tensor& t) { return t.name == name; });
+    const auto found = std::find_if(tensors.begin(), tensors.end(), [&](const Tensor& t) { return t.name == name; });
     return found == tensors.end() ? nullptr : &*found;
   }
 
@@ -210,8 +195,7 @@ class GgufWriter {
  private:
   template <class T>
   GgufWriter& numbers(std::string_view key, GgufKind kind, const std::vector<T>& v) {
-    return array(key, kind, v.size(),
-                 std::string(reinterpret_cast<const char*>(v.data()), v.size() * sizeof(T)));
+    return array(key, kind, v.size(), std::string(reinterpret_cast<const char*>(v.data()), v.size() * sizeof(T)));
   }
   void pad(std::string& out) const { pad_to(out, 0); }
   void pad_to(std::string& out, size_t start) const {

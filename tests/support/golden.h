@@ -25,16 +25,13 @@ inline std::string difference(const std::string& expected, const std::string& ac
   std::vector<std::string> a = lines_of(expected), b = lines_of(actual);
   size_t begin = 0, end = 0;
   while (begin < a.size() && begin < b.size() && a[begin] == b[begin]) ++begin;
-  while (end < a.size() - begin && end < b.size() - begin &&
-         a[a.size() - 1 - end] == b[b.size() - 1 - end])
-    ++end;
+  while (end < a.size() - begin && end < b.size() - begin && a[a.size() - 1 - end] == b[b.size() - 1 - end]) ++end;
   size_t context = begin < 2 ? begin : 2;
   std::string text = "line " + std::to_string(begin + 1) + ":\n";
   for (size_t i = begin - context; i < begin; ++i) text += "  " + a[i] + "\n";
   for (size_t i = begin; i < a.size() - end; ++i) text += "- " + a[i] + "\n";
   for (size_t i = begin; i < b.size() - end; ++i) text += "+ " + b[i] + "\n";
-  for (size_t i = a.size() - end; i < a.size() && i < a.size() - end + 2; ++i)
-    text += "  " + a[i] + "\n";
+  for (size_t i = a.size() - end; i < a.size() && i < a.size() - end + 2; ++i) text += "  " + a[i] + "\n";
   return text;
 }
 
@@ -47,14 +44,11 @@ inline std::string golden_difference(const std::string& actual, const std::strin
     return "";
   }
   std::ifstream file(path);
-  if (!file)
-    return "tests/golden/" + name +
-           " is not there; run this test with UPDATE_GOLDEN=1 and review it";
+  if (!file) return "tests/golden/" + name + " is not there; run this test with UPDATE_GOLDEN=1 and review it";
   std::stringstream expected;
   expected << file.rdbuf();
   if (expected.str() == actual) return "";
-  return "tests/golden/" + name + " differs (UPDATE_GOLDEN=1 rewrites it), " +
-         difference(expected.str(), actual);
+  return "tests/golden/" + name + " differs (UPDATE_GOLDEN=1 rewrites it), " + difference(expected.str(), actual);
 }
 
 }  // namespace smelt::test

@@ -43,9 +43,8 @@ inline Bytes random_bytes(size_t bytes, DType dtype, std::mt19937_64& rng, int64
   const auto first = static_cast<int64_t>(rng() % 64);
   for (size_t at = 0; at + size <= bytes; at += size) {
     const Scalar x = is_float(dtype) ? Scalar{.f = static_cast<double>(rng() >> 11) * 0x1p-52 - 1}
-                     : size >= 4
-                         ? Scalar{.i = (first + static_cast<int64_t>(at / size)) % rows}
-                         : Scalar{.i = static_cast<int64_t>(rng() & (size == 1 ? 0xbf : 0xbfbf))};
+                     : size >= 4     ? Scalar{.i = (first + static_cast<int64_t>(at / size)) % rows}
+                                     : Scalar{.i = static_cast<int64_t>(rng() & (size == 1 ? 0xbf : 0xbfbf))};
     const uint64_t bits = to_bits(x, dtype);
     std::memcpy(out.data() + at, &bits, size);
   }
@@ -60,13 +59,12 @@ struct JudgedKernel {
 };
 
 inline JudgedKernel kernel_of(Ref root, const Variables& variables = {}, size_t number = 0) {
-  REQUIRE(verify(root, Stage::Tensor).ok());
+  REQUIRE(verify(root, Phase::Tensor).ok());
   const Schedule schedule = make_schedule(root);
   REQUIRE(number < schedule.kernels.size());
   const Kernel& kernel = schedule.kernels[number];
   JudgedKernel out{.tree = kernel.tree, .variables = variables};
-  REQUIRE_MESSAGE(verify(out.tree, Stage::Kernel).ok(),
-                  verify(out.tree, Stage::Kernel).error().message);
+  REQUIRE_MESSAGE(verify(out.tree, Phase::Kernel).ok(), verify(out.tree, Phase::Kernel).error().message);
   std::mt19937_64 rng(out.tree->key);
   for (Ref b : kernel.buffers) {
     int64_t bytes = 0;
@@ -82,22 +80,24 @@ inline JudgedKernel kernel_of(Ref root, const Variables& variables = {}, size_t 
 }
 
 // The stores that options of nest `nest` are applied to.
-inline Refs prepared(Ref tree, size_t nest = 0) { return prepare_nest(tree->src.at(nest)); }
+inline Refs prepared(Ref tree, size_t nest = 0, const Machine& machine = {}) {
+  return prepare_nest(tree->src.at(nest), machine);
+}
 
 inline std::vector<std::span<const std::byte>> views(const std::vector<Bytes>& buffers) {
   return {buffers.begin(), buffers.end()};
 }
 
-inline Program program_of(const JudgedKernel& k, const KernelOpts& opts) {
+inline Program program_of(const JudgedKernel& k, const KernelOpts& opts, const Machine& machine = {}) {
   std::vector<std::string> names;
   for (const auto& [name, value] : k.variables) names.push_back(name);
-  return generate({.tree = k.tree, .name = "kernel", .symbols = names, .opts = opts}).program;
+  return generate({.tree = k.tree, .name = "kernel", .machine = machine, .symbols = names, .opts = opts}).program;
 }
 
 // What goes wrong when the kernel runs with these options for each nest, as two workers; empty if
 // nothing does.
-inline std::string problem_with(const JudgedKernel& k, const KernelOpts& opts) {
-  const Program program = program_of(k, opts);
+inline std::string problem_with(const JudgedKernel& k, const KernelOpts& opts, const Machine& machine = {}) {
+  const Program program = program_of(k, opts, machine);
   if (std::string problem = problem_of(program); !problem.empty()) return problem;
   std::vector<Bytes> after = k.buffers;
   std::vector<ByteSpan> spans(after.begin(), after.end());
@@ -106,11 +106,23 @@ inline std::string problem_with(const JudgedKernel& k, const KernelOpts& opts) {
   for (const auto& [name, value] : k.variables) symbols.push_back(value);
   for (int64_t part = 0; part < 2; ++part)
     if (Status s = evaluate(program, spans, symbols, part, 2); !s) return s.error().message;
-  const auto expected =
-      evaluate_kernel({.tree = k.tree, .buffers = views(k.buffers), .variables = k.variables});
+  const auto expected = evaluate_kernel({.tree = k.tree, .buffers = views(k.buffers), .variables = k.variables});
   if (!expected) return expected.error().message;
   const KernelDifference d = difference(*expected, views(after));
   return d.worst <= kAgreement ? "" : d.where;
+}
+
+// What these options leave in the buffers, with every operation rounded as a machine does it.
+inline std::vector<Bytes> bits_with(const JudgedKernel& k, const KernelOpts& opts, const Machine& machine = {}) {
+  const Program program = program_of(k, opts, machine);
+  std::vector<Bytes> after = k.buffers;
+  std::vector<ByteSpan> spans(after.begin(), after.end());
+  spans.resize(static_cast<size_t>(program.buffers));
+  std::vector<int64_t> symbols;
+  for (const auto& [name, value] : k.variables) symbols.push_back(value);
+  const Status status = evaluate(program, spans, symbols, 0, 1, {.round_f32 = true});
+  REQUIRE_MESSAGE(status.ok(), status.error().message);
+  return after;
 }
 
 // --- options in words
@@ -132,8 +144,8 @@ inline std::string why_not_last(Refs stores, std::vector<Opt> opts) {
 }
 
 // A list of options that fit one after the other.
-inline std::vector<Opt> random_opts(Refs stores, std::mt19937_64& rng, int tries,
-                                    bool is_local = false) {
+inline std::vector<Opt> random_opts(Refs stores, std::mt19937_64& rng, int tries, bool is_local = false,
+                                    const LaneRules& rules = {}) {
   std::vector<Opt> opts;
   for (int i = 0; i < tries; ++i) {
     const size_t axes = axes_of(stores).size();
@@ -143,17 +155,17 @@ inline std::vector<Opt> random_opts(Refs stores, std::mt19937_64& rng, int tries
     const bool counts = kind != OptKind::Front && kind != OptKind::Task;
     static constexpr int64_t kAmounts[] = {2, 4, 8, 16, 3};
     const Opt opt{kind, static_cast<int>(rng() % axes), counts ? kAmounts[rng() % 5] : 0};
-    if (!why_not(stores, opt).empty()) continue;
-    stores = apply_opt(stores, opt);
+    if (!why_not(stores, opt, rules).empty()) continue;
+    stores = apply_opt(stores, opt, rules);
     opts.push_back(opt);
   }
   return opts;
 }
 
-inline KernelOpts random_opts_of(Ref tree, std::mt19937_64& rng, int tries) {
+inline KernelOpts random_opts_of(Ref tree, std::mt19937_64& rng, int tries, const Machine& machine = {}) {
   KernelOpts opts;
   for (Ref nest : tree->src)
-    opts.push_back(random_opts(prepare_nest(nest), rng, tries, is_local_nest(nest)));
+    opts.push_back(random_opts(prepare_nest(nest, machine), rng, tries, is_local_nest(nest), lane_rules(machine)));
   return opts;
 }
 

@@ -13,19 +13,16 @@ namespace smelt::test {
 using Bytes = std::vector<std::byte>;
 
 inline constexpr int kCount = 64;  // operands of each test
-inline constexpr DType kNumbers[] = {DType::I8,   DType::U8,  DType::I16, DType::U16,
-                                     DType::I32,  DType::U32, DType::I64, DType::F16,
-                                     DType::BF16, DType::F32, DType::F64};
+inline constexpr DType kNumbers[] = {DType::I8,  DType::U8,  DType::I16,  DType::U16, DType::I32, DType::U32,
+                                     DType::I64, DType::F16, DType::BF16, DType::F32, DType::F64};
 
 inline constexpr Op kElementwise[] = {Op::Neg, Op::Not, Op::Sqrt, Op::Floor, Op::Add, Op::Sub,
                                       Op::Mul, Op::Div, Op::Mod,  Op::Max,   Op::Min, Op::And,
                                       Op::Or,  Op::Xor, Op::Shl,  Op::Shr,   Op::Lt,  Op::Eq};
 
 inline Scalar random_scalar(std::mt19937_64& random, DType dtype) {
-  if (is_float(dtype))
-    return {.f = round_to(std::uniform_real_distribution(-100.0, 100.0)(random), dtype)};
-  if (dtype == DType::I64)
-    return {.i = static_cast<int64_t>(random()) >> 34};  // products do not overflow
+  if (is_float(dtype)) return {.f = round_to(std::uniform_real_distribution(-100.0, 100.0)(random), dtype)};
+  if (dtype == DType::I64) return {.i = static_cast<int64_t>(random()) >> 34};  // products do not overflow
   return {.i = wrap(static_cast<int64_t>(random()), dtype)};
 }
 
@@ -59,8 +56,7 @@ inline Bytes small_positive(DType dtype, uint64_t seed, int64_t lowest, int64_t 
 // out[i] = op(a[i], b[i]), `lanes` at a time.
 inline Program elementwise(Op op, DType dtype, int lanes, int operands) {
   ProgramBuilder p("elementwise", operands + 1);
-  int out = p.buffer(operands), loop = p.loop(kCount / lanes),
-      first = p.mul(loop, p.integer(lanes));
+  int out = p.buffer(operands), loop = p.loop(kCount / lanes), first = p.mul(loop, p.integer(lanes));
   int offset = p.mul(first, p.integer(size_of(dtype)));
   std::vector<int> values;
   for (int i = 0; i < operands; ++i) values.push_back(p.load(dtype, lanes, p.buffer(i), offset));
@@ -72,19 +68,16 @@ inline Program elementwise(Op op, DType dtype, int lanes, int operands) {
 }
 
 inline bool is_integer_only(Op op) {
-  return op == Op::Mod || op == Op::And || op == Op::Or || op == Op::Xor || op == Op::Shl ||
-         op == Op::Shr || op == Op::Not;
+  return op == Op::Mod || op == Op::And || op == Op::Or || op == Op::Xor || op == Op::Shl || op == Op::Shr ||
+         op == Op::Not;
 }
 inline bool is_float_only(Op op) { return op == Op::Sqrt || op == Op::Floor; }
 
-inline bool takes(Op op, DType dtype) {
-  return is_float(dtype) ? !is_integer_only(op) : !is_float_only(op);
-}
+inline bool takes(Op op, DType dtype) { return is_float(dtype) ? !is_integer_only(op) : !is_float_only(op); }
 
 inline Bytes second_operand(Op op, DType dtype) {
   if (op == Op::Div || op == Op::Mod) return small_positive(dtype, 2, 1, 100);
-  if (op == Op::Shl || op == Op::Shr)
-    return small_positive(dtype, 2, 0, dtype == DType::I64 ? 30 : 8 * size_of(dtype));
+  if (op == Op::Shl || op == Op::Shr) return small_positive(dtype, 2, 0, dtype == DType::I64 ? 30 : 8 * size_of(dtype));
   return random_bytes(dtype, 3);
 }
 
@@ -123,8 +116,7 @@ inline Program casts(DType from) {
 }
 
 inline std::vector<Bytes> buffers_of_casts(DType from) {
-  std::vector<Bytes> buffers{is_float(from) ? small_positive(from, 4, 0, 100)
-                                            : random_bytes(from, 4)};
+  std::vector<Bytes> buffers{is_float(from) ? small_positive(from, 4, 0, 100) : random_bytes(from, 4)};
   for (DType to : kNumbers) buffers.emplace_back(static_cast<size_t>(kCount * size_of(to)));
   return buffers;
 }

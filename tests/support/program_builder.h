@@ -13,8 +13,8 @@ namespace smelt::test {
 // arguments are evaluated, so where the text is compared at most one argument may append something.
 class ProgramBuilder {
  public:
-  ProgramBuilder(std::string name, int buffers, int64_t scratch_bytes = 0)
-      : program_{.name = std::move(name), .buffers = buffers, .scratch_bytes = scratch_bytes} {}
+  ProgramBuilder(std::string name, int buffers, int64_t scratch_bytes = 0, int threads = 1)
+      : program_{.name = std::move(name), .buffers = buffers, .scratch_bytes = scratch_bytes, .threads = threads} {}
 
   const Program& program() const { return program_; }
 
@@ -39,29 +39,24 @@ class ProgramBuilder {
   int real(double value, DType dtype = DType::F32) {
     return add({.kind = Inst::Value, .op = Op::Const, .dtype = dtype, .arg = {.f = value}});
   }
-  int lane_index(DType dtype, int lanes) {
-    return add({.kind = Inst::LaneIndex, .dtype = dtype, .lanes = lanes});
-  }
+  int thread_index() { return add({.kind = Inst::ThreadIndex, .dtype = DType::I64}); }
+  int lane_index(DType dtype, int lanes) { return add({.kind = Inst::LaneIndex, .dtype = dtype, .lanes = lanes}); }
 
   // --- values; the dtype is that of the operands (Lt, Eq: bool), the lanes are the most that an
   // operand has
   int op(Op op, std::vector<int> src) {
     int lanes = 1;
     for (int x : src) lanes = std::max(lanes, at(x).lanes);
-    DType dtype =
-        op == Op::Lt || op == Op::Eq ? DType::Bool : at(op == Op::Where ? src[1] : src[0]).dtype;
-    return add(
-        {.kind = Inst::Value, .op = op, .dtype = dtype, .lanes = lanes, .src = std::move(src)});
+    DType dtype = op == Op::Lt || op == Op::Eq ? DType::Bool : at(op == Op::Where ? src[1] : src[0]).dtype;
+    return add({.kind = Inst::Value, .op = op, .dtype = dtype, .lanes = lanes, .src = std::move(src)});
   }
   int add2(int x, int y) { return op(Op::Add, {x, y}); }
   int mul(int x, int y) { return op(Op::Mul, {x, y}); }
   int cast(int x, DType dtype) {
-    return add(
-        {.kind = Inst::Value, .op = Op::Cast, .dtype = dtype, .lanes = at(x).lanes, .src = {x}});
+    return add({.kind = Inst::Value, .op = Op::Cast, .dtype = dtype, .lanes = at(x).lanes, .src = {x}});
   }
   int bitcast(int x, DType dtype) {
-    return add(
-        {.kind = Inst::Value, .op = Op::Bitcast, .dtype = dtype, .lanes = at(x).lanes, .src = {x}});
+    return add({.kind = Inst::Value, .op = Op::Bitcast, .dtype = dtype, .lanes = at(x).lanes, .src = {x}});
   }
   int lut(int x, std::vector<int64_t> table, DType dtype) {
     return add({.kind = Inst::Value,
@@ -71,9 +66,7 @@ class ProgramBuilder {
                 .src = {x},
                 .arg = {.list = std::move(table)}});
   }
-  int lane_reduce(Op op, int x) {
-    return add({.kind = Inst::LaneReduce, .op = op, .dtype = at(x).dtype, .src = {x}});
-  }
+  int lane_reduce(Op op, int x) { return add({.kind = Inst::LaneReduce, .op = op, .dtype = at(x).dtype, .src = {x}}); }
 
   // --- memory
   int load(DType dtype, int lanes, int pointer, int offset) {
@@ -86,10 +79,18 @@ class ProgramBuilder {
                 .src = {pointer, offset, value}});
   }
 
-  // --- loops and accumulators
-  int loop(int begin, int end) {
-    return add({.kind = Inst::Loop, .dtype = DType::I64, .src = {begin, end}});
+  int store_if(int predicate, int pointer, int offset, int value) {
+    return add({.kind = Inst::Store, .dtype = at(value).dtype, .src = {pointer, offset, value, predicate}});
   }
+
+  // --- threads of a block
+  int shuffle(int value, int64_t bits) {
+    return add({.kind = Inst::Shuffle, .dtype = at(value).dtype, .src = {value}, .arg = {.i = bits}});
+  }
+  void barrier() { add({.kind = Inst::Barrier}); }
+
+  // --- loops and accumulators
+  int loop(int begin, int end) { return add({.kind = Inst::Loop, .dtype = DType::I64, .src = {begin, end}}); }
   int loop(int64_t count) {
     int begin = integer(0);
     return loop(begin, integer(count));
@@ -98,15 +99,9 @@ class ProgramBuilder {
   int acc(int initial, int lanes) {
     return add({.kind = Inst::Acc, .dtype = at(initial).dtype, .lanes = lanes, .src = {initial}});
   }
-  int get(int acc) {
-    return add(
-        {.kind = Inst::AccGet, .dtype = at(acc).dtype, .lanes = at(acc).lanes, .src = {acc}});
-  }
+  int get(int acc) { return add({.kind = Inst::AccGet, .dtype = at(acc).dtype, .lanes = at(acc).lanes, .src = {acc}}); }
   void set(int acc, int value) {
-    add({.kind = Inst::AccSet,
-         .dtype = at(acc).dtype,
-         .lanes = at(acc).lanes,
-         .src = {acc, value}});
+    add({.kind = Inst::AccSet, .dtype = at(acc).dtype, .lanes = at(acc).lanes, .src = {acc, value}});
   }
 
  private:

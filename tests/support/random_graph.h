@@ -49,8 +49,7 @@ class GraphMaker {
     bool exact = false;
   };
   static constexpr int64_t kMostElements = 3000;
-  static constexpr int64_t kMostTerms =
-      40'000;  // in all reductions and elementwise steps of one tensor
+  static constexpr int64_t kMostTerms = 40'000;  // in all reductions and elementwise steps of one tensor
 
   // --- choices
 
@@ -60,8 +59,7 @@ class GraphMaker {
 
   const Item& pick() {
     return values_[values_.size() - 1 -
-                   static_cast<size_t>(
-                       std::min(below(static_cast<int64_t>(values_.size())), below(4)))];
+                   static_cast<size_t>(std::min(below(static_cast<int64_t>(values_.size())), below(4)))];
   }
   std::optional<Item> pick_exact() {
     std::vector<Item> exact;
@@ -90,8 +88,7 @@ class GraphMaker {
 
   Tensor input(std::vector<Dim> shape, DType dtype = DType::F32, int64_t rows = 64) {
     const int slot = next_slot_++;
-    graph_.buffers[slot] =
-        random_bytes(static_cast<size_t>(count(shape) * size_of(dtype)), dtype, rng_, rows);
+    graph_.buffers[slot] = random_bytes(static_cast<size_t>(count(shape) * size_of(dtype)), dtype, rng_, rows);
     return param(slot, dtype, std::move(shape), "x" + std::to_string(slot));
   }
 
@@ -211,8 +208,7 @@ class GraphMaker {
     if (!x) return;
     const Tensor y = input(dims(x->tensor));
     const Tensor condition =
-        chance(50) ? less(x->tensor, y)
-                   : equal(cast(iota(dims(y), any_axis(y)) % 2, DType::F32), scalar(0));
+        chance(50) ? less(x->tensor, y) : equal(cast(iota(dims(y), any_axis(y)) % 2, DType::F32), scalar(0));
     add(where(condition, y, x->tensor), true);
   }
 
@@ -226,8 +222,7 @@ class GraphMaker {
       case 2: return add(sum(x, axis) * (1 / std::sqrt(size)), false);
       default: {  // a matrix product
         if (!const_int(x.dim(-1)) || count(x) * 8 > kMostTerms) return;
-        return add(linear(x, input({Dim(1 + below(12)), x.dim(-1)})) *
-                       (1 / std::sqrt(static_cast<double>(x.size(-1)))),
+        return add(linear(x, input({Dim(1 + below(12)), x.dim(-1)})) * (1 / std::sqrt(static_cast<double>(x.size(-1)))),
                    false);
       }
     }
@@ -245,28 +240,25 @@ class GraphMaker {
   Tensor weighted_average(Tensor score, int axis) {
     const Tensor value = chance(50) ? input(dims(score)) : partner(score);
     const std::vector<Dim> shape = dims(score);
-    const Tensor wide =
-        value.rank() == score.rank() ? value : reshape(expand_to(value, score), shape);
+    const Tensor wide = value.rank() == score.rank() ? value : reshape(expand_to(value, score), shape);
     return softmax_average(score, wide, axis);
   }
   Tensor expand_to(Tensor x, Tensor like) { return x + full(0, dims(like)); }
 
   void quantised_product() {
-    static constexpr GgufType kTypes[] = {
-        GgufType::Q4_0,   GgufType::Q4_0,  GgufType::Q8_0, GgufType::Q4_1,
-        GgufType::Q5_0,   GgufType::Q5_1,  GgufType::Q4_K, GgufType::Q5_K,
-        GgufType::Q6_K,   GgufType::Q2_K,  GgufType::Q3_K, GgufType::IQ4_NL,
-        GgufType::IQ4_XS, GgufType::MXFP4, GgufType::F16,  GgufType::BF16};
+    static constexpr GgufType kTypes[] = {GgufType::Q4_0,   GgufType::Q4_0,  GgufType::Q8_0, GgufType::Q4_1,
+                                          GgufType::Q5_0,   GgufType::Q5_1,  GgufType::Q4_K, GgufType::Q5_K,
+                                          GgufType::Q6_K,   GgufType::Q2_K,  GgufType::Q3_K, GgufType::IQ4_NL,
+                                          GgufType::IQ4_XS, GgufType::MXFP4, GgufType::F16,  GgufType::BF16};
     const GgufType type = kTypes[below(16)];
     const int64_t block = info_of(type).elements, k = std::max<int64_t>(block * (1 + below(2)), 32);
     const int64_t rows = 4 * (1 + below(4)), experts = chance(40) ? 3 : 1;
     const int interleave = chance(40) && can_interleave(type, rows, 4) ? 4 : 1;
-    const Tensor raw = raw_weight(
-        next_slot_++, type, experts > 1 ? std::vector<Dim>{experts, rows} : std::vector<Dim>{rows},
-        k, "w", {interleave});
+    const Tensor raw =
+        raw_weight(next_slot_++, type, experts > 1 ? std::vector<Dim>{experts, rows} : std::vector<Dim>{rows}, k, "w",
+                   {interleave});
     const int64_t slot = next_slot_ - 1;
-    graph_.buffers[slot] =
-        random_bytes(static_cast<size_t>(count(raw) * size_of(raw.dtype())), raw.dtype(), rng_);
+    graph_.buffers[slot] = random_bytes(static_cast<size_t>(count(raw) * size_of(raw.dtype())), raw.dtype(), rng_);
     // Activations: what is there already where it fits, else an input.
     const bool integers = chance(30);
     Tensor x = input({Dim(chance(30) ? any_size() : Dim(1 + below(3))), Dim(k)});
@@ -275,9 +267,7 @@ class GraphMaker {
       if (!integers && v.tensor.rank() == 2 && const_int(v.tensor.dim(1)) == k) x = v.tensor;
     if (count(x) * rows * 2 > kMostTerms) return;
     const double scale = 0.02 / std::sqrt(static_cast<double>(k));
-    const auto activations = [&](Tensor t) {
-      return integers ? quantise_activations(t) : Activations{t, {}, {}};
-    };
+    const auto activations = [&](Tensor t) { return integers ? quantise_activations(t) : Activations{t, {}, {}}; };
     if (experts == 1 && !integers && chance(50))
       return add(linear(x, dequantize(raw, type, {interleave})) * scale, false);
     if (experts == 1) return add(product(activations(x), raw, type, {interleave}) * scale, false);
@@ -319,9 +309,7 @@ class GraphMaker {
   // Rows of a buffer change, and the whole is read again.
   void written() {
     const auto [x, exact] = pick();
-    if (x.rank() != 2 || !const_int(x.dim(1)) || count(Dim(x.dim(0))) > 16 ||
-        x.dtype() != DType::F32)
-      return;
+    if (x.rank() != 2 || !const_int(x.dim(1)) || count(Dim(x.dim(0))) > 16 || x.dtype() != DType::F32) return;
     const int64_t column = below(3);
     const Tensor buffer = input({Dim(64), Dim(x.size(1) + column)});
     const Tensor after = write_rows(buffer, input({x.dim(0)}, DType::I32, 64), column, x);
@@ -365,9 +353,7 @@ class GraphMaker {
   }
 
   void add_output(Refs& roots, Tensor x) {
-    if (std::find(outputs_.begin(), outputs_.end(), x) != outputs_.end() ||
-        x.ref()->op == Op::Write)
-      return;
+    if (std::find(outputs_.begin(), outputs_.end(), x) != outputs_.end() || x.ref()->op == Op::Write) return;
     outputs_.push_back(x);
     roots.push_back(output(next_slot_++, x));
   }

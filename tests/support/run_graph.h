@@ -3,19 +3,22 @@
 
 #include <cmath>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <random>
 #include <string>
 
+#include "base/ensure.h"
 #include "engine/compile.h"
 #include "graph/eval.h"
 #include "graph/tensor.h"
+#include "runtime/devices.h"
 #include "runtime/memory.h"
 
 namespace smelt::testing {
 
-inline CpuDevice& device() {
-  static std::unique_ptr<CpuDevice> d = CpuDevice::open({.threads = 2, .use_cache = false}).take();
+inline Device& device() {
+  static std::unique_ptr<Device> d = open_device({.threads = 2, .use_cache = false}).take();
   return *d;
 }
 
@@ -89,7 +92,8 @@ inline Comparison compare(Ref root, const Inputs& in) {
   for (const auto& [name, v] : in.variables) names.push_back(name), symbols.push_back(v);
   Compiler compiler(device(), names);
   const int s = compiler.add_segment(root);
-  compiler.finish();
+  const Status compiled = compiler.finish();
+  ENSURE(compiled.ok(), "the kernels of a test do not compile");
   const Schedule& schedule = compiler.segment(s).schedule;
 
   std::map<int64_t, GuardedBuffer> memory;
@@ -113,15 +117,18 @@ inline Comparison compare(Ref root, const Inputs& in) {
     }
   std::vector<std::byte> arena(static_cast<size_t>(schedule.arena_bytes) + 64, std::byte{0xff});
   std::byte* base = arena.data() + (64 - reinterpret_cast<uintptr_t>(arena.data()) % 64) % 64;
+  std::deque<std::vector<const void*>> arguments;
+  std::vector<Launch> launches;
   for (size_t k = 0; k < schedule.kernels.size(); ++k) {
-    std::vector<const void*> pointers;
+    std::vector<const void*>& pointers = arguments.emplace_back();
     for (Ref b : schedule.kernels[k].buffers)
-      pointers.push_back(b->op == Op::Temp ? base + schedule.temps[b->arg.i].offset
-                                           : memory.at(b->arg.i).data());
-    const KernelEntry entry = compiler.kernel(compiler.segment(s).kernels[k]).entry;
-    for (int part = 0; part < in.parts; ++part)
-      entry(pointers.data(), symbols.data(), part, in.parts);
+      pointers.push_back(b->op == Op::Temp ? base + schedule.temps[b->arg.i].offset : memory.at(b->arg.i).data());
+    launches.push_back({.kernel = compiler.kernel(compiler.segment(s).kernels[k]).executable,
+                        .buffers = pointers.data(),
+                        .parts = in.parts});
   }
+  const auto plan = device().capture(launches);
+  ENSURE(plan && device().run(**plan, symbols).ok(), "the kernels of a test do not run");
 
   EvalInputs eval_in;
   for (const auto& [slot, bytes] : in.buffers) eval_in.buffers[slot] = bytes;
@@ -129,15 +136,13 @@ inline Comparison compare(Ref root, const Inputs& in) {
   const EvalResult judged = eval(root, eval_in);
   Comparison c;
   for (const auto& [slot, n] : outputs) {
-    c.got[slot] =
-        decode(memory.at(slot).data(), static_cast<int64_t>(memory.at(slot).size()), n->dtype);
+    c.got[slot] = decode(memory.at(slot).data(), static_cast<int64_t>(memory.at(slot).size()), n->dtype);
     const auto array = judged.outputs.find(slot);
     const auto written = judged.written.find(slot);
     if (array != judged.outputs.end())
       c.expected[slot] = array->second.values;
     else
-      c.expected[slot] =
-          decode(written->second.data(), static_cast<int64_t>(written->second.size()), n->dtype);
+      c.expected[slot] = decode(written->second.data(), static_cast<int64_t>(written->second.size()), n->dtype);
     for (size_t i = 0; i < c.got[slot].size(); ++i) {
       const double e = c.expected[slot][i], d = std::abs(c.got[slot][i] - e) / (1 + std::abs(e));
       c.worst = std::isnan(d) ? 1e30 : std::max(c.worst, d);

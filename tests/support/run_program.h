@@ -11,8 +11,8 @@
 #include "codegen/program_eval.h"
 #include "codegen/program_verify.h"
 #include "render/llvm.h"
-#include "runtime/llvm_compile.h"
-#include "runtime/llvm_jit.h"
+#include "runtime/llvm/compile.h"
+#include "runtime/llvm/jit.h"
 #include "runtime/target.h"
 
 namespace smelt::test {
@@ -34,29 +34,25 @@ std::vector<T> values_of(const Bytes& bytes) {
   return values;
 }
 
-inline Status try_evaluate(const Program& program, Buffers& buffers,
-                           const std::vector<int64_t>& symbols = {}, int64_t parts = 1,
-                           const EvalOptions& options = {}) {
+inline Status try_evaluate(const Program& program, Buffers& buffers, const std::vector<int64_t>& symbols = {},
+                           int64_t parts = 1, const EvalOptions& options = {}) {
   std::vector<ByteSpan> spans(buffers.begin(), buffers.end());
-  for (int64_t part = 0; part < parts; ++part)
-    SMELT_CHECK(evaluate(program, spans, symbols, part, parts, options));
+  for (int64_t part = 0; part < parts; ++part) SMELT_CHECK(evaluate(program, spans, symbols, part, parts, options));
   return {};
 }
 
-inline Buffers evaluated(const Program& program, Buffers buffers,
-                         const std::vector<int64_t>& symbols = {}, int64_t parts = 1,
-                         const EvalOptions& options = {}) {
+inline Buffers evaluated(const Program& program, Buffers buffers, const std::vector<int64_t>& symbols = {},
+                         int64_t parts = 1, const EvalOptions& options = {}) {
   REQUIRE(problem_of(program) == "");
   Status status = try_evaluate(program, buffers, symbols, parts, options);
   REQUIRE_MESSAGE(status.ok(), status.error().message);
   return buffers;
 }
 
-inline Buffers compiled(const Program& program, Buffers buffers,
-                        const std::vector<int64_t>& symbols = {}, int64_t parts = 1,
-                        const CpuTarget& target = host_target()) {
+inline Buffers compiled(const Program& program, Buffers buffers, const std::vector<int64_t>& symbols = {},
+                        int64_t parts = 1, const CpuTarget& target = host_target()) {
   REQUIRE(problem_of(program) == "");
-  Source source{render_llvm(program, llvm_options(target)), program.name};
+  Source source{render_llvm(program, machine_of(target)), program.name};
   std::string object = compile_object(source, program.name, target);
   auto jit = Jit::create();
   REQUIRE(jit);

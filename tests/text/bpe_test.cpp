@@ -69,8 +69,7 @@ Merges random_merges(std::mt19937& random, int count) {
   std::set<std::pair<std::string, std::string>> seen;
   Merges merges;
   for (int i = 0; i < count; ++i) {
-    std::pair<std::string, std::string> merge(tokens[random() % tokens.size()],
-                                              tokens[random() % tokens.size()]);
+    std::pair<std::string, std::string> merge(tokens[random() % tokens.size()], tokens[random() % tokens.size()]);
     if (merge.first.size() + merge.second.size() > 8 || !seen.insert(merge).second) continue;
     tokens.push_back(merge.first + merge.second);
     merges.push_back(merge);
@@ -117,8 +116,7 @@ TEST_CASE("the queue gives what the definition gives, also when ranks are in no 
     // to exist.
     if (round % 2)
       std::stable_sort(merges.begin(), merges.end(), [](auto& a, auto& b) {
-        return std::max(a.first.size(), a.second.size()) <
-               std::max(b.first.size(), b.second.size());
+        return std::max(a.first.size(), a.second.size()) < std::max(b.first.size(), b.second.size());
       });
     SmallModel model(merges);
     std::string word = random_word(random, 60);
@@ -148,8 +146,7 @@ TEST_CASE("a border that depends on the far right is found by encoding the word 
   merges.emplace_back("a", "a");
   SmallModel model(merges);
   const std::string word = std::string(40, 'a') + "x";
-  for (size_t window : {8, 13, 32})
-    CHECK(model.encode(word, window) == encode_slowly(merges, word));
+  for (size_t window : {8, 13, 32}) CHECK(model.encode(word, window) == encode_slowly(merges, word));
 }
 
 TEST_CASE("bytes without a token are left out") {
@@ -165,8 +162,7 @@ TEST_CASE("time is linear in the length of one word") {
   for (std::string run : {"a", " ", "\n", "!"})
     for (int i = 0; i < 8; ++i, run += run) test::add_merge(data, run, run);
   Tokenizer tokenizer = test::make(std::move(data));
-  for (const char* unit :
-       {"a", " ", "\n", "!", "7", "ab", "\n ", " \t", "\xE4\xB8\x80", "\xFF", "'"}) {
+  for (const char* unit : {"a", " ", "\n", "!", "7", "ab", "\n ", " \t", "\xE4\xB8\x80", "\xFF", "'"}) {
     std::string small, large;
     while (small.size() < (32 << 10)) small += unit;
     while (large.size() < (512 << 10)) large += unit;

@@ -13,8 +13,7 @@ std::vector<std::string> words(const char* pre, std::string_view text) {
   const Pretokenizer* pretokenizer = find_pretokenizer(pre);
   REQUIRE(pretokenizer);
   std::vector<std::string> out;
-  split_words(std::span(pretokenizer->stages), text,
-              [&](std::string_view word) { out.emplace_back(word); });
+  split_words(std::span(pretokenizer->stages), text, [&](std::string_view word) { out.emplace_back(word); });
   return out;
 }
 
@@ -39,9 +38,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("qwen2 takes one digit at a time") {
-  CHECK(joined("qwen2", "in 2024, don't") == "in| |2|0|2|4|,| don|'t");
-}
+TEST_CASE("qwen2 takes one digit at a time") { CHECK(joined("qwen2", "in 2024, don't") == "in| |2|0|2|4|,| don|'t"); }
 
 TEST_CASE("gpt-2 keeps a space before numbers and knows contractions in lower case only") {
   CHECK(joined("gpt-2", "it's IT'S 2024 ...") == "it|'s| IT|'|S| 2024| ...");
@@ -50,8 +47,7 @@ TEST_CASE("gpt-2 keeps a space before numbers and knows contractions in lower ca
 
 TEST_CASE("starcoder cuts digits out first") { CHECK(joined("starcoder", "x 42y") == "x| |4|2|y"); }
 
-TEST_CASE(
-    "deepseek-v3 joins a sign to letters, keeps marks with letters, sets Chinese and kana apart") {
+TEST_CASE("deepseek-v3 joins a sign to letters, keeps marks with letters, sets Chinese and kana apart") {
   CHECK(joined("deepseek-v3", "a_b e\u0301x") == "a|_b| e\u0301x");
   CHECK(joined("deepseek-v3", "see你好ok 12345") == "see|你好|ok| |123|45");
   CHECK(joined("deepseek-v3", "'tis \"quoted\"") == "'tis| \"|quoted|\"");

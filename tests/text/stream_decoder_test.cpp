@@ -11,8 +11,7 @@ using namespace smelt::test;
 
 namespace {
 
-std::vector<std::string> chunks(const Tokenizer& tokenizer, const std::vector<int32_t>& ids,
-                                bool hide = false) {
+std::vector<std::string> chunks(const Tokenizer& tokenizer, const std::vector<int32_t>& ids, bool hide = false) {
   StreamDecoder decoder(tokenizer, hide);
   std::vector<std::string> out;
   for (int32_t id : ids) out.push_back(decoder.push(id));
@@ -71,8 +70,7 @@ TEST_CASE("a decoder can be used again after flush") {
 
 TEST_CASE("streamed text equals the text decoded at once, and every chunk is whole UTF-8") {
   TokenizerData data = byte_vocabulary();
-  for (auto [left, right] :
-       {std::pair("\xE2", "\x82"), {"\x82", "\xAC"}, {"\x9F", "\xA6"}, {"\x99", "\xF0"}})
+  for (auto [left, right] : {std::pair("\xE2", "\x82"), {"\x82", "\xAC"}, {"\x9F", "\xA6"}, {"\x99", "\xF0"}})
     add_merge(data, left, right);
   Tokenizer tokenizer = make(std::move(data));
   std::mt19937 random(4);
@@ -80,8 +78,7 @@ TEST_CASE("streamed text equals the text decoded at once, and every chunk is who
     std::vector<int32_t> ids;
     for (int i = 0; i < 20; ++i) {
       const int32_t likely[] = {0xE2, 0x82, 0xAC, 0xF0, 0x9F, 0xA6, 0x99, 'a'};
-      ids.push_back(random() % 4 ? likely[random() % 8]
-                                 : static_cast<int32_t>(random() % tokenizer.size()));
+      ids.push_back(random() % 4 ? likely[random() % 8] : static_cast<int32_t>(random() % tokenizer.size()));
     }
     Chunks parts = chunks(tokenizer, ids);
     CHECK(together(parts) == to_valid_utf8(tokenizer.decode(ids)));
@@ -90,8 +87,8 @@ TEST_CASE("streamed text equals the text decoded at once, and every chunk is who
 }
 
 TEST_CASE("UTF-8 is strict") {
-  for (const char* good : {"", "a", "\u0080", "\u07FF", "\u0800", "\uD7FF", "\uE000", "\uFFFF",
-                           "\U00010000", "\U0010FFFF"})
+  for (const char* good :
+       {"", "a", "\u0080", "\u07FF", "\u0800", "\uD7FF", "\uE000", "\uFFFF", "\U00010000", "\U0010FFFF"})
     CHECK(to_valid_utf8(good) == good);
   CHECK(to_valid_utf8("\xC0\x80") == "\uFFFD\uFFFD");                      // overlong
   CHECK(to_valid_utf8("\xED\xA0\x80") == "\uFFFD\uFFFD\uFFFD");            // surrogate

@@ -33,10 +33,8 @@ std::string error_after(Spoil spoil) {
 
 TEST_CASE("the longest special token wins, the leftmost first") {
   TokenizerData data = byte_vocabulary();
-  int32_t t = add_token(data, "<t>", TokenType::control),
-          tt = add_token(data, "<t><t>", TokenType::control);
-  int32_t t_ = add_token(data, "<t><", TokenType::user_defined),
-          u = add_token(data, "t><u", TokenType::control);
+  int32_t t = add_token(data, "<t>", TokenType::control), tt = add_token(data, "<t><t>", TokenType::control);
+  int32_t t_ = add_token(data, "<t><", TokenType::user_defined), u = add_token(data, "t><u", TokenType::control);
   Tokenizer tokenizer = make(std::move(data));
   CHECK(tokenizer.encode("<t>") == Ids{t});
   CHECK(tokenizer.encode("<t><t>x") == Ids{tt, 'x'});
@@ -117,19 +115,17 @@ TEST_CASE("find knows ordinary and special tokens by their bytes") {
 
 TEST_CASE("any bytes come back from their tokens") {
   TokenizerData data = good();
-  for (auto [left, right] :
-       {std::pair("\xE2", "\x82"), {"\x82", "\xAC"}, {"\xE2\x82", "\xAC"}, {"a", "a"}})
+  for (auto [left, right] : {std::pair("\xE2", "\x82"), {"\x82", "\xAC"}, {"\xE2\x82", "\xAC"}, {"a", "a"}})
     add_merge(data, left, right);
   std::mt19937 random(3);
-  for (const char* pre : {"glm4", "llama-bpe", "qwen2", "gpt-2", "starcoder", "deepseek-llm",
-                          "deepseek-coder", "deepseek-v3", "default"}) {
+  for (const char* pre : {"glm4", "llama-bpe", "qwen2", "gpt-2", "starcoder", "deepseek-llm", "deepseek-coder",
+                          "deepseek-v3", "default"}) {
     data.pre = pre;
     Tokenizer tokenizer = make(data);
     for (int round = 0; round < 100; ++round) {
       std::string text;
       for (int i = 0; i < 3 * round; ++i)
-        text +=
-            random() % 2 ? static_cast<char>(random()) : "aab \n\xE2\x82\xAC<|'s1"[random() % 13];
+        text += random() % 2 ? static_cast<char>(random()) : "aab \n\xE2\x82\xAC<|'s1"[random() % 13];
       CHECK(tokenizer.decode(tokenizer.encode(text)) == text);
     }
   }
@@ -146,10 +142,9 @@ TEST_CASE("errors of a vocabulary are one line that names key and value") {
   CHECK(error_after([](auto& d) {
           d.tokens.clear(), d.types.clear();
         }).starts_with("[tokenizer] tokenizer.ggml.tokens: the list is empty"));
-  CHECK(
-      error_after([](auto& d) { d.types.pop_back(); }) ==
-      "[tokenizer] tokenizer.ggml.token_type: 257 entries do not fit the vocabulary of 258 tokens; "
-      "convert the model again");
+  CHECK(error_after([](auto& d) { d.types.pop_back(); }) ==
+        "[tokenizer] tokenizer.ggml.token_type: 257 entries do not fit the vocabulary of 258 tokens; "
+        "convert the model again");
   CHECK(error_after([](auto& d) { d.types[7] = 9; }) ==
         "[tokenizer] tokenizer.ggml.token_type: entry 7 is 9, but the types are 1 to 6; convert "
         "the model again");
@@ -171,10 +166,8 @@ TEST_CASE("errors of a vocabulary are one line that names key and value") {
   CHECK(error_after([](auto& d) { d.merges.push_back("a bb"); }) ==
         "[tokenizer] tokenizer.ggml.merges: entry 1 \"a bb\" names \"bb\", which is no token; "
         "convert the model again");
-  CHECK(error_after([](auto& d) { d.merges.push_back("aa b"); }).find("names \"aa\"") !=
-        std::string::npos);
-  CHECK(error_after([](auto& d) { d.merges.push_back("a b c"); }).find("names \"b c\"") !=
-        std::string::npos);
+  CHECK(error_after([](auto& d) { d.merges.push_back("aa b"); }).find("names \"aa\"") != std::string::npos);
+  CHECK(error_after([](auto& d) { d.merges.push_back("a b c"); }).find("names \"b c\"") != std::string::npos);
   CHECK(error_after([](auto& d) { d.merges.push_back("b b"); }) ==
         "[tokenizer] tokenizer.ggml.merges: entry 1 \"b b\" makes \"bb\", which is no token; "
         "convert the model again");
@@ -197,17 +190,15 @@ TEST_CASE("special ids outside the vocabulary are refused by name") {
                 " is outside the vocabulary of 258 tokens; convert the model again");
     CHECK(error_after([&](auto& d) { d.*member = 257; }) == "");
   }
-  CHECK(error_after([](auto& d) {
-          d.more_eos = {1, 300};
-        }).starts_with("[tokenizer] tokenizer.ggml.eos_token_ids: 300"));
+  CHECK(
+      error_after([](auto& d) { d.more_eos = {1, 300}; }).starts_with("[tokenizer] tokenizer.ggml.eos_token_ids: 300"));
 }
 
 TEST_CASE("files with missing or mistyped keys are refused by name") {
   auto file = GgufFile::open(SMELT_SOURCE_DIR "/models/tiny-glm-Q4_K_M.gguf");
   REQUIRE(file);
   GgufWriter whole;
-  for (const GgufWriter::Entry& entry : GgufWriter::copy_of(*file).entries)
-    whole.entries.push_back(entry);
+  for (const GgufWriter::Entry& entry : GgufWriter::copy_of(*file).entries) whole.entries.push_back(entry);
   auto load = [](GgufWriter& writer) {
     auto bytes = writer.bytes();
     auto spoilt = GgufFile::open_memory(bytes);
@@ -221,8 +212,7 @@ TEST_CASE("files with missing or mistyped keys are refused by name") {
     writer.remove("tokenizer.ggml." + std::string(key));
     CHECK(load(writer).find("tokenizer.ggml." + std::string(key)) != std::string::npos);
   }
-  for (const char* key :
-       {"model", "pre", "tokens", "merges", "token_type", "add_bos_token", "eos_token_id"}) {
+  for (const char* key : {"model", "pre", "tokens", "merges", "token_type", "add_bos_token", "eos_token_id"}) {
     GgufWriter writer = whole;
     writer.f32("tokenizer.ggml." + std::string(key), 1.5f);
     const std::string message = load(writer);

@@ -32,9 +32,9 @@ loop.10:
   %v19.0 = mul nsw i64 %i10, 64
   %v20.0 = getelementptr inbounds i8, ptr %buffer.2, i64 %v19.0
   %v20.1 = load <16 x float>, ptr %v20.0, align 1, !alias.scope !7, !noalias !10, !invariant.load !0
-  %v21.0 = fmul contract <16 x float> %v17.1, %v20.1
+  %v21.0 = fmul <16 x float> %v17.1, %v20.1
   %v22.0 = load <16 x float>, ptr %acc.7
-  %v23.0 = fadd contract <16 x float> %v22.0, %v21.0
+  %v23.0 = fadd <16 x float> %v22.0, %v21.0
   store <16 x float> %v23.0, ptr %acc.7
   br label %loop.10.latch
 loop.10.latch:
@@ -46,16 +46,16 @@ loop.10.exit:
   %v28.0 = load <16 x float>, ptr %acc.7
   %v29.0 = shufflevector <16 x float> %v28.0, <16 x float> poison, <8 x i32> <i32 0, i32 1, i32 2, i32 3, i32 4, i32 5, i32 6, i32 7>
   %v29.1 = shufflevector <16 x float> %v28.0, <16 x float> poison, <8 x i32> <i32 8, i32 9, i32 10, i32 11, i32 12, i32 13, i32 14, i32 15>
-  %v29.2 = fadd contract <8 x float> %v29.0, %v29.1
+  %v29.2 = fadd <8 x float> %v29.0, %v29.1
   %v29.3 = shufflevector <8 x float> %v29.2, <8 x float> poison, <4 x i32> <i32 0, i32 1, i32 2, i32 3>
   %v29.4 = shufflevector <8 x float> %v29.2, <8 x float> poison, <4 x i32> <i32 4, i32 5, i32 6, i32 7>
-  %v29.5 = fadd contract <4 x float> %v29.3, %v29.4
+  %v29.5 = fadd <4 x float> %v29.3, %v29.4
   %v29.6 = shufflevector <4 x float> %v29.5, <4 x float> poison, <2 x i32> <i32 0, i32 1>
   %v29.7 = shufflevector <4 x float> %v29.5, <4 x float> poison, <2 x i32> <i32 2, i32 3>
-  %v29.8 = fadd contract <2 x float> %v29.6, %v29.7
+  %v29.8 = fadd <2 x float> %v29.6, %v29.7
   %v29.9 = extractelement <2 x float> %v29.8, i64 0
   %v29.10 = extractelement <2 x float> %v29.8, i64 1
-  %v29.11 = fadd contract float %v29.9, %v29.10
+  %v29.11 = fadd float %v29.9, %v29.10
   %v30.0 = getelementptr inbounds i8, ptr %buffer.0, i64 %v27.0
   store float %v29.11, ptr %v30.0, align 1, !alias.scope !5, !noalias !8
   br label %loop.5.latch

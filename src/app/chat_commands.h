@@ -1,0 +1,25 @@
+// The commands of a conversation: lines that begin with a slash.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "app/chat_screen.h"
+#include "app/chat_session.h"
+
+namespace smelt {
+
+struct Conversation {
+  ChatSession session;
+  ChatSettings settings;
+  ChatScreen screen;
+  Generation last = {};
+  int64_t answers = 0;
+};
+
+enum class CommandOutcome { done, answer, leave };  // answer: the model is to go on
+
+// "/set temp 0.5". What is wrong with a command is said on the screen.
+CommandOutcome run_chat_command(Conversation& conversation, std::string_view line);
+
+}  // namespace smelt

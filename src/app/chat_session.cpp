@@ -1,0 +1,109 @@
+#include "app/chat_session.h"
+
+#include <algorithm>
+#include <cstdio>
+
+#include "app/cache_size.h"
+#include "chat/recommended_sampling.h"
+
+namespace smelt {
+namespace {
+
+template <class T, class U>
+void take_if_known(T& setting, const std::optional<U>& known) {
+  if (known) setting = *known;
+}
+
+}  // namespace
+
+nlohmann::ordered_json assistant_message(const Output& output) {
+  nlohmann::ordered_json message = {{"role", "assistant"}, {"content", output.content}};
+  if (!output.reasoning.empty()) message["reasoning_content"] = output.reasoning;
+  for (const ToolCall& call : output.calls) {
+    const size_t number = message.contains("tool_calls") ? message["tool_calls"].size() : 0;
+    const std::string id = call.id.empty() ? "call" + std::to_string(10000 + number) : call.id;
+    message["tool_calls"].push_back(
+        {{"id", id}, {"type", "function"}, {"function", {{"name", call.name}, {"arguments", call.arguments}}}});
+  }
+  return message;
+}
+
+Result<ChatSession> ChatSession::open(const EngineFlags& flags, const std::optional<std::string>& template_source) {
+  ChatSession session;
+  SMELT_TRY(engine, open_engine(flags));
+  session.engine_ = std::move(engine);
+  const Tokenizer& tokenizer = *session.engine_.tokenizer;
+  auto made = template_source ? ChatTemplate::from_source(*template_source, tokenizer)
+                              : ChatTemplate::from_gguf(*session.engine_.file, tokenizer);
+  if (!made) return made.error();
+  session.template_ = made.take();
+  session.format_ = detect_format(session.template_->source());
+  session.stops_ = session.template_->stop_tokens();
+  session.cache_row_ = cache_bytes_per_token(*session.engine_.file, flags.cache_type).value_or(0);
+  return session;
+}
+
+Result<SamplerOptions> ChatSession::default_sampling() const {
+  SMELT_TRY(known, recommended_sampling(*engine_.file));
+  SamplerOptions options;
+  take_if_known(options.temperature, known.temperature);
+  take_if_known(options.top_k, known.top_k);
+  take_if_known(options.top_p, known.top_p);
+  take_if_known(options.min_p, known.min_p);
+  take_if_known(options.repeat_penalty, known.repeat_penalty);
+  return options;
+}
+
+Result<std::vector<int32_t>> ChatSession::prompt_ids(const Chat& chat, bool& starts_in_thoughts) const {
+  SMELT_TRY(prompt, template_->render(chat));
+  std::vector<int32_t> ids = template_->encode(prompt);
+  starts_in_thoughts = ends_in_thoughts(format_, prompt.bytes());
+  if (ids.empty()) return Error{"[chat] the prompt is empty; write something first"};
+  if (static_cast<int64_t>(ids.size()) < context()) return ids;
+  return Error{"[chat] the conversation has " + std::to_string(ids.size()) + " tokens and does not fit a context of " +
+               std::to_string(context()) + "; /reset begins anew, and -c makes the context longer"};
+}
+
+// How many tokens of the context the prompt begins with. The last one is computed again, as its logits are wanted.
+size_t ChatSession::keep_common(const std::vector<int32_t>& ids) {
+  const size_t most = std::min(ids.size() - 1, in_context_.size());
+  const auto end = std::mismatch(ids.begin(), ids.begin() + most, in_context_.begin()).first;
+  const size_t common = static_cast<size_t>(end - ids.begin());
+  engine_.session->rewind(static_cast<int64_t>(common));
+  return common;
+}
+
+Result<Generation> ChatSession::answer(ChatSettings& settings, const std::function<void(const Output&)>& show,
+                                       const std::atomic<bool>& cancel) {
+  OutputOptions output_options{false, settings.chat.tools};
+  SMELT_TRY(ids, prompt_ids(settings.chat, output_options.starts_in_thoughts));
+  const size_t common = keep_common(ids);
+  Sampler sampler(settings.sampler);
+  for (int32_t id : ids) sampler.accept(id);
+
+  const auto parser = OutputParser::make(format_, std::move(output_options));
+  StreamDecoder decoder(*engine_.tokenizer);
+  Output whole;
+  const auto give = [&](const Output& part) {
+    whole.append(part);
+    show(part);
+  };
+  in_context_ = ids;
+  const GenerateOptions options{.max_tokens = settings.max_tokens, .stops = stops_};
+  const auto emit = [&](int32_t id) {
+    in_context_.push_back(id);
+    give(parser->push(decoder.push(id)));
+    return std::ferror(stdout) == 0;
+  };
+  auto generation =
+      generate(*engine_.session, *engine_.tokenizer, sampler, std::span(ids).subspan(common), options, emit, cancel);
+  // Tokens that were given out but not appended, or appended in part, are not in the context.
+  in_context_.resize(std::min(in_context_.size(), static_cast<size_t>(engine_.session->position())));
+  if (!generation) return generation;
+  give(parser->push(decoder.flush()));
+  give(parser->finish());
+  settings.chat.messages.push_back(assistant_message(whole));
+  return generation;
+}
+
+}  // namespace smelt

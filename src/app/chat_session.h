@@ -1,0 +1,58 @@
+// ChatSession: a conversation with a model: messages, what the model is given of them, and its answers as they come.
+//
+// Only what is new since the last answer is computed: the tokens that the prompt has in common with those in the
+// context stay there.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/engine_flags.h"
+#include "app/generate.h"
+#include "chat/chat_template.h"
+#include "chat/output_parser.h"
+#include "engine/sampler.h"
+
+namespace smelt {
+
+struct ChatSettings {
+  SamplerOptions sampler;
+  int64_t max_tokens = -1;
+  Chat chat;  // messages, tools, variables of the template
+};
+
+class ChatSession {
+ public:
+  // `template_source`: instead of the file's own.
+  static Result<ChatSession> open(const EngineFlags& flags, const std::optional<std::string>& template_source);
+
+  // The maker's sampling where it is known; the rest as smelt usually has it.
+  Result<SamplerOptions> default_sampling() const;
+  const ChatTemplate& chat_template() const { return *template_; }
+  const SessionStats& stats() const { return engine_.session->stats(); }
+  int64_t context() const { return engine_.session->context(); }
+  int64_t position() const { return engine_.session->position(); }
+  uint64_t cache_row() const { return cache_row_; }  // bytes of the attention cache that a token takes
+
+  // The model's next turn, which is added to the messages also where it was interrupted. `show` gets it as it comes.
+  Result<Generation> answer(ChatSettings& settings, const std::function<void(const Output&)>& show,
+                            const std::atomic<bool>& cancel);
+
+ private:
+  Result<std::vector<int32_t>> prompt_ids(const Chat& chat, bool& starts_in_thoughts) const;
+  size_t keep_common(const std::vector<int32_t>& ids);
+
+  OpenedModel engine_;
+  std::optional<ChatTemplate> template_;
+  OutputFormat format_;
+  std::vector<int32_t> stops_;
+  std::vector<int32_t> in_context_;
+  uint64_t cache_row_ = 0;
+};
+
+// A message of the assistant, in the shape of Chat.
+nlohmann::ordered_json assistant_message(const Output& output);
+
+}  // namespace smelt

@@ -1,0 +1,122 @@
+// `smelt serve`: a model for other programs, over HTTP.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+
+#include "app/checks.h"
+#include "app/command.h"
+#include "app/engine_flags.h"
+#include "base/file.h"
+#include "server/http_server.h"
+#include "server/router.h"
+#include "server/session_backend.h"
+
+namespace smelt {
+namespace {
+
+constexpr const char* kExamples =
+    "Examples:\n"
+    "  smelt serve                                   the small model inside the program, at http://127.0.0.1:8080\n"
+    "  smelt serve -m model.gguf --port 9000         another model and port\n"
+    "  smelt serve --host 0.0.0.0 --api-key-file keys.txt   for other machines, for those who have a key\n"
+    "\nA web page is at /, OpenAI's API at /v1; docs/serving.md has all of it. Ctrl-C lets the answers under way end,\n"
+    "a second one ends at once.\n";
+
+struct ServeFlags {
+  EngineFlags engine;
+  std::string host = "127.0.0.1";
+  int port = 8080;
+  std::vector<std::string> keys;
+  std::optional<std::string> key_file, template_file, alias;
+};
+
+bool is_loopback(const std::string& host) {
+  return host == "localhost" || host == "::1" ||
+         (host.starts_with("127.") && host.find_first_not_of("0123456789.") == std::string::npos);
+}
+
+// A key on each line of the file, besides those of the command line.
+Result<std::vector<std::string>> read_keys(const ServeFlags& flags) {
+  std::vector<std::string> keys = flags.keys;
+  if (flags.key_file) {
+    SMELT_TRY(text, read_file(*flags.key_file));
+    for (size_t at = 0; at < text.size();) {
+      const size_t end = std::min(text.find('\n', at), text.size());
+      std::string key = text.substr(at, end - at);
+      while (key.ends_with('\r') || key.ends_with(' ')) key.pop_back();
+      if (!key.empty()) keys.push_back(std::move(key));
+      at = end + 1;
+    }
+    if (keys.empty()) return Error{"[serve] " + *flags.key_file + ": has no key; write one on a line"};
+  }
+  if (keys.empty() && !is_loopback(flags.host))
+    return Error{"[serve] --host " + flags.host +
+                 ": other machines can reach that; give an --api-key or an --api-key-file, or leave out --host"};
+  return keys;
+}
+
+std::string name_of_model(const ServeFlags& flags) {
+  if (flags.alias) return *flags.alias;
+  return flags.engine.model.empty() ? "tiny-glm" : std::filesystem::path(flags.engine.model).stem().string();
+}
+
+std::string url_of(const std::string& host, int port) {
+  const bool is_six = host.find(':') != std::string::npos;
+  return "http://" + (is_six ? "[" + host + "]" : host) + ":" + std::to_string(port);
+}
+
+Result<int> serve(const ServeFlags& flags) {
+  SMELT_TRY(keys, read_keys(flags));
+  std::optional<std::string> template_source;
+  if (flags.template_file) {
+    SMELT_TRY(text, read_file(*flags.template_file));
+    template_source = std::move(text);
+  }
+  std::unique_ptr<Router> router;
+  SMELT_TRY(server,
+            HttpServer::listen(flags.host, flags.port, [&](HttpRequest request, std::shared_ptr<HttpReply> reply) {
+              router->handle(std::move(request), std::move(reply));
+            }));
+  SMELT_TRY(engine, open_engine(flags.engine));
+  SMELT_TRY(model, ServedModel::make(*engine.file, *engine.tokenizer, name_of_model(flags), engine.session->context(),
+                                     template_source));
+  auto backend = std::make_unique<SessionBackend>(*engine.session, *engine.tokenizer);
+  router = std::make_unique<Router>(
+      model, *backend, RouterOptions{.api_keys = std::move(keys), .host = flags.host, .build = "smelt " SMELT_VERSION},
+      [&](std::function<void()> work) { server->post(std::move(work)); });
+  server->drain_on_signals([&] {
+    std::fprintf(stderr, "smelt: ending once the answers under way are written; again to end at once\n");
+    router->drain();
+  });
+  std::fprintf(stderr, "smelt: %s at %s, a context of %lld tokens\n", model.name().c_str(),
+               url_of(flags.host, server->port()).c_str(), static_cast<long long>(model.context()));
+  const bool all_answered = server->run();
+  backend.reset();  // its events go through the router
+  return all_answered ? 0 : kExitInterrupted;
+}
+
+}  // namespace
+
+Action declare_serve(CLI::App& app) {
+  const auto flags = std::make_shared<ServeFlags>();
+  declare_engine_flags(app, flags->engine);
+  declare_device_flag(app, flags->engine.device);
+  app.add_option("--host", flags->host, "the address to listen at; 0.0.0.0: all of this machine")->type_name("ADDRESS");
+  app.add_option("--port", flags->port, "the port to listen at; 0: a free one")
+      ->type_name("N")
+      ->check(whole_number(0, 65535));
+  app.add_option("--api-key", flags->keys, "who asks has to know this key, or one of several")
+      ->type_name("KEY")
+      ->check([](const std::string& key) { return std::string(key.empty() ? "the key is empty" : ""); })
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--api-key-file", flags->key_file, "a file with a key on each line")->type_name("FILE");
+  app.add_option("--alias", flags->alias, "the name of the model to clients; without it, that of its file")
+      ->type_name("NAME");
+  app.add_option("--chat-template-file", flags->template_file, "a template in place of the model's own")
+      ->type_name("FILE");
+  app.footer(kExamples);
+  return [flags] { return serve(*flags); };
+}
+
+}  // namespace smelt

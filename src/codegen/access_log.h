@@ -1,0 +1,35 @@
+// AccessLog: which threads of a block have read and written which bytes since they last waited for each other. Two of
+// them must not meet at a byte that one of them writes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace smelt {
+
+class AccessLog {
+ public:
+  static constexpr int kAll = -1;  // every thread
+
+  void barrier() { ++epoch_; }
+
+  // Note an access to the bytes [at, at + size) of a memory, and say with which other thread it collides; empty: none.
+  std::string read(size_t memory, size_t at, size_t size, int thread);
+  std::string write(size_t memory, size_t at, size_t size, int thread);
+
+ private:
+  // Who, in this epoch. Of readers the first, and whether there was another one.
+  struct Byte {
+    uint32_t written = 0, read = 0;  // epochs; 0: never
+    int writer = 0, reader = 0;
+  };
+
+  std::vector<Byte>& bytes(size_t memory, size_t end);
+
+  uint32_t epoch_ = 1;
+  std::vector<std::vector<Byte>> memories_;
+};
+
+}  // namespace smelt

@@ -1,0 +1,152 @@
+// How a block of threads shares out a nest: neighbouring outputs, or terms of sums, to the threads of a warp, so that
+// they read neighbouring words, and longer sums to several warps.
+#include <algorithm>
+
+#include "codegen/block_threads.h"
+#include "codegen/opt_choice.h"
+#include "codegen/sum_order.h"
+#include "graph/rules_algebra.h"
+
+namespace smelt {
+namespace {
+
+constexpr int64_t kMostThreads = 512;    // of a block that are worth having: with some blocks a processor is full
+constexpr int64_t kLocalThreads = 256;   // for what every block makes for itself
+constexpr int64_t kTermsOfThread = 2;    // that a sum should leave to a thread at least, if they are no sums
+constexpr int64_t kNeighbourBytes = 16;  // that a thread stores side by side
+
+int64_t most_threads(const OptChoice& c, bool is_local) {
+  return std::min(is_local ? kLocalThreads : kMostThreads, c.machine.block_threads);
+}
+
+// The greatest power of two up to `most` of which the range's size is a multiple.
+int64_t threads_for(Ref range, int64_t most) {
+  int64_t n = 1;
+  while (2 * n <= most && known_divisor(range->src[0]) % (2 * n) == 0) n *= 2;
+  return n;
+}
+
+int64_t greatest_divisor(Ref size, int64_t most) {
+  for (int64_t n = std::min(known_divisor(size), most); n > 1; --n)
+    if (known_divisor(size) % n == 0) return n;
+  return 1;
+}
+
+Ref innermost_loop(const OptChoice& c) {
+  Refs axes = c.output_axes();
+  std::erase_if(axes, [](Ref r) { return kind_of(r) != RangeKind::Loop; });
+  return axes.empty() ? Ref() : axes.back();
+}
+
+// Iterations of the output loops, at least; only of those that the value depends on, if there is one.
+int64_t outputs_left(const OptChoice& c, Ref value = Ref()) {
+  int64_t outputs = 1;
+  for (Ref r : c.output_axes())
+    if (kind_of(r) == RangeKind::Loop && (!value || depends_on(value, r)))
+      outputs *= std::max<int64_t>(r->src[0]->min, 1);
+  return outputs;
+}
+
+// Sums and maxima that are part of no other one, and float sums wherever they are.
+Refs reductions_to_share(const OptChoice& c) {
+  Refs all = reductions_of(c.stores), shared;
+  for (Ref n : all)
+    if (has_order(n) || std::none_of(all.begin(), all.end(), [&](Ref m) { return m != n && depends_on(m, n); }))
+      shared.push_back(n);
+  return shared;
+}
+
+// The axis along which most loads read neighbours; the longest if none does. Of a float sum: of its partial sums.
+Ref axis_to_group(Ref reduce) {
+  Ref best;
+  std::pair<int, int64_t> most{};
+  for (Ref r : own_ranges(reduce)) {
+    if (kind_of(r) != (has_order(reduce) ? RangeKind::Partial : RangeKind::Reduce)) continue;
+    const Walk w = walk({reduce->src[0]}, r);
+    const std::pair<int, int64_t> score{std::max(w.neighbours - 2 * w.scattered, 0), known_divisor(r->src[0])};
+    if (!best || score > most) best = r, most = score;
+  }
+  return best;
+}
+
+int64_t terms_left(Ref reduce) {
+  int64_t terms = 1;
+  for (Ref r : own_ranges(reduce))
+    if (kind_of(r) == RangeKind::Reduce || kind_of(r) == RangeKind::Partial)
+      terms *= const_int(r->src[0]).value_or(std::max<int64_t>(r->src[0]->max, 1));
+  return terms;
+}
+
+// What GROUP may take of a partial sum's range: halves must be left, or nothing.
+int64_t group_for(Ref range, int64_t most) {
+  const auto size = const_int(range->src[0]);
+  return kind_of(range) == RangeKind::Partial && size && *size <= most ? *size : threads_for(range, most);
+}
+
+// Terms of sums, as many times as that helps. A block that has several outputs to compute keeps its sums in few
+// threads.
+void choose_group_of_threads(OptChoice& c, bool is_local) {
+  for (bool again = true; again;) {
+    again = false;
+    for (Ref reduce : reductions_to_share(c)) {
+      const Ref axis = axis_to_group(reduce);
+      const int64_t least = holds_reduction(reduce) ? 1 : kTermsOfThread;
+      if (!axis || terms_left(reduce) < 2 * least) continue;
+      const int64_t stride = stride_of_threads(c.stores, axis), outputs = outputs_left(c, reduce),
+                    of_block = is_local || c.is_part_of_tile() ? outputs : outputs / c.machine.tasks,
+                    room = most_threads(c, is_local) / stride,
+                    together = std::max(room / std::max<int64_t>(of_block, 1), c.machine.warp_threads / stride),
+                    n = group_for(axis, std::min({room, together, terms_left(reduce) / least}));
+      if ((again = n > 1 && c.try_opt({OptKind::Group, c.axis_of(axis), n}))) break;
+    }
+  }
+}
+
+// Blocks would make the same sums for other outputs along the axis: those belong into one.
+bool repeats_sums(const OptChoice& c, Ref axis) {
+  const Refs reductions = reductions_of(c.stores);
+  return std::any_of(reductions.begin(), reductions.end(),
+                     [&](Ref n) { return !depends_on(n, axis) && outputs_left(c, n) > 1; });
+}
+
+// Neighbours of a thread, where there are enough for all and no sum differs between them.
+void choose_neighbours(OptChoice& c) {
+  const Ref inner = innermost_loop(c);
+  if (!inner) return;
+  int64_t bytes = 1;
+  for (Ref s : c.stores) bytes = std::max<int64_t>(bytes, size_of(s->src[2]->dtype));
+  for (Ref reduce : reductions_of(c.stores))
+    if (depends_on(reduce, inner)) return;
+  const int64_t n = std::min<int64_t>(kNeighbourBytes / bytes, 4);
+  if (n > 1 && known_divisor(inner->src[0]) % (n * c.machine.warp_threads) == 0)
+    c.try_opt({OptKind::Upcast, c.axis_of(inner), n});
+}
+
+}  // namespace
+
+void choose_threads(OptChoice& c, bool is_local) {
+  if (is_local) choose_neighbours(c);
+  const Ref inner = innermost_loop(c);
+  const int64_t lanes = inner ? threads_for(inner, c.machine.warp_threads) : 1;
+  if (lanes > 1 && walk(c.stores, inner).scattered == 0)
+    c.has_local = c.try_opt({OptKind::Local, c.axis_of(inner), lanes});
+  choose_dot(c);
+  choose_group_of_threads(c, is_local);
+  // What is left of a block: more outputs, whether they are neighbours or not, unless other blocks then had none.
+  const bool is_shared_out = !is_local && !c.is_part_of_tile();
+  for (bool again = true; again;) {
+    Refs axes = c.output_axes();
+    std::reverse(axes.begin(), axes.end());
+    again = std::any_of(axes.begin(), axes.end(), [&](Ref axis) {
+      if (kind_of(axis) != RangeKind::Loop) return false;
+      const int64_t stride = stride_of_threads(c.stores, axis);
+      int64_t most = most_threads(c, is_local) / stride;
+      if (is_shared_out && !repeats_sums(c, axis))
+        most = std::min(most, std::max(outputs_left(c) / c.machine.tasks, c.machine.warp_threads / stride));
+      const int64_t n = greatest_divisor(axis->src[0], most);
+      return n > 1 && c.try_opt({OptKind::Local, c.axis_of(axis), n});
+    });
+  }
+}
+
+}  // namespace smelt

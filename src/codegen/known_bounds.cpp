@@ -1,0 +1,70 @@
+#include "codegen/known_bounds.h"
+
+#include <algorithm>
+
+#include "base/machine.h"
+
+namespace smelt {
+namespace {
+
+class Finder {
+ public:
+  explicit Finder(const Program& program) : program_(program) {
+    bounds_.reserve(program.code.size());
+    for (const Instruction& x : program.code) bounds_.push_back(of(x));
+  }
+  std::vector<Bounds> take() { return std::move(bounds_); }
+
+ private:
+  const Bounds& source(const Instruction& x, size_t k) const { return bounds_[static_cast<size_t>(x.src[k])]; }
+
+  Bounds of(const Instruction& x) const {
+    if (!is_int(x.dtype) && x.dtype != DType::Bool) return kNoBounds;
+    switch (x.kind) {
+      case Inst::Value: return of_value(x);
+      case Inst::Symbol: return x.arg.list.empty() ? kNoBounds : Bounds{x.arg.list[0], x.arg.list[1]};
+      case Inst::Part: return x.arg.i == 0 ? Bounds{0, kMostParts - 1} : Bounds{1, kMostParts};
+      case Inst::LaneIndex: return {0, x.lanes - 1};
+      case Inst::ThreadIndex: return {0, program_.threads - 1};
+      case Inst::Shuffle: return source(x, 0);
+      case Inst::Loop: return of_index(x);
+      default: return limits_of(x.dtype);
+    }
+  }
+
+  Bounds of_value(const Instruction& x) const {
+    Bounds src[3];
+    for (size_t k = 0; k < x.src.size(); ++k) src[k] = source(x, k);
+    return bounds_of(x.op, x.dtype, x.arg, {src, x.src.size()});
+  }
+
+  // There is an index only where the loop has rounds.
+  Bounds of_index(const Instruction& loop) const {
+    Bounds begin = source(loop, 0), end = source(loop, 1);
+    if (!loop.arg.list.empty()) {
+      begin.min = std::max(begin.min, loop.arg.list[0]);
+      end.max = std::min(end.max, loop.arg.list[1]);
+    }
+    return {begin.min, std::max(begin.min, end.max == kNoBounds.min ? end.max : end.max - 1)};
+  }
+
+  const Program& program_;
+  std::vector<Bounds> bounds_;
+};
+
+}  // namespace
+
+std::vector<Bounds> known_bounds(const Program& program) { return Finder(program).take(); }
+
+bool never_wraps(const Instruction& value, const Program& program, const std::vector<Bounds>& bounds) {
+  if (value.kind != Inst::Value || !is_int(value.dtype)) return false;
+  Bounds src[3];
+  for (size_t k = 0; k < value.src.size(); ++k) {
+    const auto at = static_cast<size_t>(value.src[k]);
+    if (!is_int(program.code[at].dtype)) return false;
+    src[k] = bounds[at];
+  }
+  return fits(exact_bounds(value.op, value.arg, {src, value.src.size()}), value.dtype);
+}
+
+}  // namespace smelt

@@ -1,0 +1,150 @@
+#include "codegen/matrix_fragments.h"
+
+#include <algorithm>
+
+#include "codegen/passes.h"
+#include "codegen/program.h"
+#include "graph/matrix_fragment.h"
+#include "graph/range_kind.h"
+#include "graph/rules_algebra.h"
+#include "graph/views.h"
+
+namespace smelt {
+namespace {
+
+// Where the parts of a sum stand.
+struct Parts {
+  std::string problem;
+  FragmentShape shape;
+  Ref a, b;           // words
+  Ref rows, columns;  // written-out ranges: which block of rows, and which of two neighbouring columns
+  Ref group, place;   // ranges of threads
+  Refs words, loops;  // the sum's ranges
+};
+
+Parts failed(std::string problem) { return {.problem = std::move(problem)}; }
+
+bool is_size(Ref range, int64_t size) { return is_const(range->src[0], size); }
+
+// The one range of `all` for which `fits` holds, and that the other side does not have; null if there is none.
+template <class F>
+Ref find_range(const Refs& all, const Refs& others, const F& fits) {
+  const auto at = std::find_if(all.begin(), all.end(), [&](Ref r) { return fits(r) && !contains(others, r); });
+  return at == all.end() ? Ref() : *at;
+}
+
+bool has_reduction(Ref word) {
+  const Refs nodes = toposort(word);
+  return std::any_of(nodes.begin(), nodes.end(), [](Ref n) { return is_reduce(n->op); });
+}
+
+// Threads of a warp have no other part in a word than the unit wants.
+bool is_of_warp(Ref range) { return is_of_threads(range) && thread_stride(range) < kWarp; }
+
+std::string problem_of_warp(const Parts& p, const Refs& of_a, const Refs& of_b) {
+  for (const Refs* ranges : {&of_a, &of_b})
+    for (Ref r : *ranges)
+      if (is_of_warp(r) && r != (ranges == &of_a ? p.group : p.place))
+        return "threads of a warp share out other axes, too";
+  return "";
+}
+
+Parts match(Ref sum, const MatrixUnit& unit) {
+  const Ref dot = sum->op == Op::ReduceSum ? sum->src[0] : Ref();
+  if (!dot || dot->op != Op::Dot4 || !is_const(dot->src[0], 0)) return failed("there are no sums of products of words");
+  if (has_reduction(dot)) return failed("its words are sums");
+  Parts p{.shape = {unit.m, unit.n, unit.k}, .a = dot->src[2], .b = dot->src[1]};
+  const auto is_row = [&](Ref r) { return kind_of(r) == RangeKind::MatrixRow && is_size(r, p.shape.row_blocks()); };
+  Refs of_a = ranges_of(p.a), of_b = ranges_of(p.b);
+  p.rows = find_range(of_a, of_b, is_row);
+  if (!p.rows) {
+    std::swap(p.a, p.b), std::swap(of_a, of_b);
+    p.shape.a_is_signed = false;
+    p.rows = find_range(of_a, of_b, is_row);
+  }
+  if (!p.rows) return failed("its rows are not those of one side");
+  p.group = find_range(of_a, of_b, [](Ref r) {
+    return is_of_threads(r) && thread_stride(r) == kFragmentPlaces && is_size(r, kFragmentGroups);
+  });
+  p.place = find_range(of_b, of_a,
+                       [](Ref r) { return is_of_threads(r) && thread_stride(r) == 1 && is_size(r, kFragmentPlaces); });
+  if (!p.group || !p.place)
+    return failed("a warp is not 8 threads along the rows of one side times 4 along the columns of the other");
+  const auto own = ReduceView(sum).ranges;
+  p.columns = find_range(of_b, of_a, [&](Ref r) {
+    return kind_of(r) == RangeKind::Unroll && is_size(r, 2) && std::find(own.begin(), own.end(), r) == own.end();
+  });
+  if (!p.columns) return failed("a thread does not have two neighbouring columns");
+  int64_t words = 1;
+  for (Ref r : own) {
+    if (kind_of(r) == RangeKind::Lane) return failed("its terms are in threads");
+    if (kind_of(r) == RangeKind::Unroll) words *= r->src[0]->arg.i;
+    (kind_of(r) == RangeKind::Unroll ? p.words : p.loops).push_back(r);
+  }
+  if (words != p.shape.words())
+    return failed(std::to_string(words) + " words are written out, a row of the unit has " +
+                  std::to_string(p.shape.words()));
+  p.problem = problem_of_warp(p, of_a, of_b);
+  return p;
+}
+
+// The word `number` of a row, in terms of the ranges that words are counted by. Sums of integers take words in any
+// order, so those of a thread are neighbours in memory, not in the matrix.
+void choose_word(const Parts& p, int64_t block, Replacements& by) {
+  const Ref number = p.place * p.shape.word_blocks() + block;
+  int64_t inside = 1;
+  for (size_t i = p.words.size(); i-- > 0;) {
+    const int64_t size = p.words[i]->src[0]->arg.i;
+    by[p.words[i]] = simplify(number / inside % size);
+    inside *= size;
+  }
+}
+
+Ref item_of(Ref sum, const Parts& p) {
+  Refs words;
+  for (int64_t r = 0; r < p.shape.a_words(); ++r) {
+    Replacements by{{p.rows, constant(r % p.shape.row_blocks())}};
+    choose_word(p, r / p.shape.row_blocks(), by);
+    words.push_back(substitute(p.a, by));
+  }
+  for (int64_t r = 0; r < p.shape.b_words(); ++r) {
+    Replacements by{{p.place, p.group / 2}, {p.columns, p.group % 2}};
+    choose_word(p, r, by);
+    words.push_back(substitute(p.b, by));
+  }
+  const Ref product = make(Op::FragmentDot, DType::I32, std::move(words), {.list = p.shape.list()});
+  const Ref item = make(Op::FragmentItem, DType::I32, {product, simplify(p.rows * 2 + p.columns)});
+  if (p.loops.empty()) return item;
+  Refs src{item};
+  src.insert(src.end(), p.loops.begin(), p.loops.end());
+  return with_sources(sum, std::move(src));
+}
+
+}  // namespace
+
+std::string why_no_fragments(const Refs& stores, const MatrixUnit& unit) {
+  if (unit.m == 0) return "a thread has no unit for matrices of bytes";
+  std::string reason = "there are no sums of products of words";
+  for (Ref s : pack_dots(hoist_factors(stores)))
+    for (Ref n : toposort(s)) {
+      if (n->op != Op::ReduceSum) continue;
+      const std::string problem = match(n, unit).problem;
+      if (problem.empty()) return "";
+      if (n->src[0]->op == Op::Dot4) reason = problem;
+    }
+  return reason;
+}
+
+Refs fragment_dots(const Refs& stores, const MatrixUnit& unit) {
+  if (unit.m == 0) return stores;
+  Refs out;
+  for (Ref s : stores)
+    out.push_back(rebuild(s, [&](Ref, Ref n) {
+      if (n->op != Op::ReduceSum) return n;
+      const Parts p = match(n, unit);
+      return p.problem.empty() ? item_of(n, p) : n;
+    }));
+  return out;
+}
+
+}  // namespace smelt

@@ -1,0 +1,128 @@
+#include "codegen/place_barriers.h"
+
+#include <set>
+
+namespace smelt {
+namespace {
+
+using Regions = std::set<int64_t>;  // of scratch memory, by offset
+
+bool meet(const Regions& a, const Regions& b) {
+  for (int64_t region : a)
+    if (b.contains(region)) return true;
+  return false;
+}
+
+// On-chip memory that threads have touched since they last waited.
+struct Touched {
+  Regions read, written, written_before;  // by this nest; by nests before it
+  bool operator==(const Touched&) const = default;
+
+  void begin_nest() {
+    written_before.insert(written.begin(), written.end());
+    written.clear();
+  }
+  void add(const Touched& other) {
+    read.insert(other.read.begin(), other.read.end());
+    written.insert(other.written.begin(), other.written.end());
+    written_before.insert(other.written_before.begin(), other.written_before.end());
+  }
+  // Whether what comes next must wait.
+  bool collides(const Touched& next) const {
+    return meet(next.read, written) || meet(next.read, written_before) || meet(next.written, read) ||
+           meet(next.written, written_before);
+  }
+};
+
+class Placement {
+ public:
+  explicit Placement(const Program& program) : program_(program), waits_(program.code.size()) {
+    std::vector<size_t> open;
+    ends_.resize(program.code.size());
+    for (size_t i = 0; i < program.code.size(); ++i) {
+      if (program.code[i].kind == Inst::Loop) open.push_back(i);
+      if (program.code[i].kind != Inst::EndLoop) continue;
+      ends_[open.back()] = i;
+      open.pop_back();
+    }
+  }
+
+  // Before which instructions threads wait.
+  std::vector<bool> run() {
+    Touched state;
+    walk(0, program_.code.size(), state);
+    return std::move(waits_);
+  }
+
+ private:
+  Touched touched_by(const Instruction& x) const {
+    Touched t;
+    if (x.kind != Inst::Load && x.kind != Inst::Store) return t;
+    const Instruction& pointer = program_.code[static_cast<size_t>(x.src[0])];
+    if (pointer.kind == Inst::Scratch) (x.kind == Inst::Load ? t.read : t.written).insert(pointer.arg.i);
+    return t;
+  }
+
+  // All that a loop touches before it waits by itself.
+  Touched touched_first(size_t begin, size_t end) const {
+    Touched all;
+    for (size_t i = begin; i < end && !waits_[i]; ++i) all.add(touched_by(program_.code[i]));
+    return all;
+  }
+
+  void wait_if(size_t at, const Touched& next, Touched& state) {
+    if (state.collides(next)) waits_[at] = true;
+    if (waits_[at]) state = {};
+  }
+
+  void walk(size_t begin, size_t end, Touched& state) {
+    for (size_t i = begin; i < end; ++i) {
+      const Instruction& x = program_.code[i];
+      if (x.kind == Inst::Barrier) state.begin_nest();
+      if (x.kind == Inst::Loop) {
+        i = walk_loop(i, state);
+        continue;
+      }
+      const Touched mine = touched_by(x);
+      wait_if(i, mine, state);
+      state.add(mine);
+    }
+  }
+
+  // The body is repeated until no more barriers are needed; it may also run not at all. Returns the loop's end.
+  size_t walk_loop(size_t loop, Touched& state) {
+    const size_t end = ends_[loop];
+    wait_if(loop, touched_first(loop + 1, end), state);
+    const Touched without = state;
+    Touched before;
+    do {
+      before = state;
+      walk(loop + 1, end, state);
+    } while (!(state == before));
+    state.add(without);
+    return end;
+  }
+
+  const Program& program_;
+  std::vector<size_t> ends_;  // by position of a loop
+  std::vector<bool> waits_;
+};
+
+}  // namespace
+
+void place_barriers(Program& program) {
+  const std::vector<bool> waits = Placement(program).run();
+  std::vector<Instruction> code;
+  std::vector<int> moved(program.code.size(), -1);
+  for (size_t i = 0; i < program.code.size(); ++i) {
+    Instruction& x = program.code[i];
+    if (waits[i]) code.push_back({.kind = Inst::Barrier});
+    if (x.kind == Inst::Barrier) continue;
+    for (int& s : x.src) s = moved[static_cast<size_t>(s)];
+    moved[i] = static_cast<int>(code.size());
+    code.push_back(std::move(x));
+  }
+  program.code = std::move(code);
+}
+
+}  // namespace smelt

@@ -1,0 +1,184 @@
+#include "codegen/sum_order.h"
+
+#include <algorithm>
+
+#include "codegen/opt_choice.h"
+#include "codegen/stage.h"
+#include "graph/rules_algebra.h"
+
+namespace smelt {
+namespace {
+
+constexpr int64_t kChains = 4;         // additions in flight: latency over throughput of an fma
+constexpr int64_t kWarpsTogether = 8;  // that share a sum, on machines of threads,
+constexpr int64_t kMostShares = 64;    // and threads of these, where its terms do not lie side by side
+constexpr int64_t kLeastTerms = 4;     // that a partial sum should have
+
+// Many rows are computed side by side, and parts of a tile are blocks of sums: those hide the latency. A tile of
+// threads is a block, and shares its sums.
+bool hides_latency(const OptChoice& c) {
+  if (c.is_part_of_tile()) return !c.machine.has_threads();
+  const Refs axes = c.output_axes();
+  return std::any_of(axes.begin(), axes.end(), [](Ref r) { return !is_const(RangeView(r).size); });
+}
+
+// As many threads as the range can be shared out to.
+int64_t shares_of(Ref range) {
+  const int64_t size = known_divisor(RangeView(range).size);
+  for (int64_t n = std::min(size, kMostShares); n > 1; --n)
+    if (size % n == 0) return n;
+  return 1;
+}
+
+int64_t chains_of(Ref range, int64_t lanes, const Machine& machine) {
+  const int64_t chains = machine.has_threads() ? kWarpsTogether : kChains;
+  const Ref length = RangeView(range).size;
+  if (known_divisor(length) % (lanes * chains) != 0) return 1;
+  const auto size = const_int(length);
+  const int64_t least = machine.has_threads() ? kLeastTerms / 2 : kLeastTerms;
+  return !size || *size >= lanes * chains * least ? chains : 1;
+}
+
+bool has_lanes(const Refs& stores, Ref range) {
+  const Refs reductions = reductions_of(stores);
+  return std::any_of(reductions.begin(), reductions.end(),
+                     [&](Ref n) { return contains(ReduceView(n).ranges, range) && varies_in_lanes(n); });
+}
+
+// Whether a term is a sum itself, whose time hides the latency of adding it. Threads share these, too.
+bool is_slow_itself(const OptChoice& c, Ref reduce) { return holds_reduction(reduce) && !c.machine.has_threads(); }
+
+// The range along which the terms of a sum lie side by side, if they are not in lanes yet.
+Ref range_of_neighbours(const OptChoice& c, Ref reduce) {
+  Ref best;
+  int best_score = 0;
+  const Ref term = ReduceView(reduce).values[0];
+  if (varies_in_lanes(term)) return best;
+  for (Ref r : own_ranges(reduce)) {
+    if (c.lanes_for(r) == 0 || !why_no_partials(c.stores, r).empty() || has_lanes(c.stores, r)) continue;
+    const Walk w = walk({term}, r);
+    const int score = w.neighbours - 2 * w.scattered;
+    if (score > best_score) best_score = score, best = r;
+  }
+  return best;
+}
+
+// Outputs that lie beside a panel are in lanes: each lane has a sum of its own.
+bool has_lanes_beside_panel(const Refs& stores, const Machine& machine) {
+  OptChoice c{.stores = stores, .machine = machine};
+  if (c.is_part_of_tile()) return false;
+  choose_stage(c);
+  choose_pack(c);
+  choose_local(c);
+  return is_staged(c.opts) && c.has_local;
+}
+
+class Partials {
+ public:
+  Partials(const Refs& stores, const Machine& machine, bool is_local) : stores_(stores), whole_{stores, machine} {
+    if (!is_local && has_lanes_beside_panel(stores, machine)) return;
+    OptChoice c{.stores = stores, .machine = machine};
+    choose_pack(c);
+    choose_local(c);
+    choose_dot(c);
+    while (add_lanes(c)) {
+    }
+    if (hides_latency(whole_)) return;
+    while (add_chains(c)) {
+    }
+  }
+
+  Refs stores() const { return stores_; }
+
+ private:
+  bool add_lanes(OptChoice& c) {
+    for (Ref reduce : reductions_of(c.stores)) {
+      if (!has_order(reduce)) continue;
+      const Ref range = range_of_neighbours(c, reduce);
+      if (!range) continue;
+      const int64_t lanes = c.lanes_for(range);
+      cut(c, range,
+          lanes * (hides_latency(whole_) || is_slow_itself(c, reduce) ? 1 : chains_of(range, lanes, c.machine)));
+      return true;
+    }
+    return false;
+  }
+
+  bool add_chains(OptChoice& c) {
+    if (c.machine.has_threads()) return share_out(c);
+    for (Ref reduce : reductions_of(c.stores)) {
+      if (!has_order(reduce) || is_slow_itself(c, reduce)) continue;
+      const Ref range = own_ranges(reduce).back();
+      if (kind_of(range) != RangeKind::Reduce || chains_of(range, 1, c.machine) == 1) continue;
+      if (!why_no_partials(c.stores, range).empty()) continue;
+      cut(c, range, chains_of(range, 1, c.machine));
+      return true;
+    }
+    return false;
+  }
+
+  // The sum that most threads can share, of those that are part of each other.
+  bool share_out(OptChoice& c) {
+    Ref best;
+    int64_t most = 1;
+    for (Ref reduce : reductions_of(c.stores)) {
+      if (!has_order(reduce)) continue;
+      for (Ref r : own_ranges(reduce))
+        if (kind_of(r) == RangeKind::Reduce && shares_of(r) > most && why_no_partials(c.stores, r).empty())
+          best = r, most = shares_of(r);
+    }
+    if (best) cut(c, best, most);
+    return static_cast<bool>(best);
+  }
+
+  // Ranges of float sums are the same in both: none of the options above cuts them.
+  void cut(OptChoice& c, Ref range, int64_t count) {
+    c.stores = in_partials(c.stores, range, count);
+    stores_ = in_partials(stores_, range, count);
+  }
+
+  Refs stores_;
+  const OptChoice whole_;
+};
+
+// Ranges of partial results, the last of a reduction's.
+Ref range_of_partials(Ref reduce) {
+  const Ref last = ReduceView(reduce).ranges.back();
+  return kind_of(last) == RangeKind::Partial ? last : Ref();
+}
+
+bool is_sum_of_partials(Ref n) { return has_order(n) && range_of_partials(n); }
+
+Ref without_partials(Ref sum) {
+  const ReduceView s(sum);
+  return s.ranges.size() == 1 ? s.values[0] : with_ranges(sum, s.ranges.first(s.ranges.size() - 1));
+}
+
+// sum(x; i, p) + sum(y; j, q)  ->  sum(sum(x; i) + sum(y; j); p): partial sums are combined once.
+Ref join_partials(Ref n) {
+  if (n->op != Op::Add || !is_sum_of_partials(n->src[0]) || !is_sum_of_partials(n->src[1])) return n;
+  const Ref x = n->src[0], y = n->src[1], p = range_of_partials(x), q = range_of_partials(y);
+  if (RangeView(p).size != RangeView(q).size) return n;
+  const Ref both = binary(Op::Add, without_partials(x), substitute(without_partials(y), {{q, p}}));
+  return make_reduce(Op::ReduceSum, n->dtype, {both}, Refs{p});
+}
+
+}  // namespace
+
+bool has_order(Ref reduce) { return reduce->op == Op::ReduceSum && is_float(reduce->dtype); }
+
+int64_t partial_registers(Ref reduce) {
+  int64_t count = 1;
+  for (Ref r : own_ranges(reduce))
+    if (kind_of(r) == RangeKind::Partial) count *= RangeView(r).count();
+  return count;
+}
+
+Refs order_sums(const Refs& stores, const Machine& machine, bool is_local) {
+  Refs out;
+  for (Ref store : Partials(stores, machine, is_local).stores())
+    out.push_back(rebuild(store, [](Ref, Ref n) { return join_partials(n); }));
+  return out;
+}
+
+}  // namespace smelt

@@ -1,0 +1,128 @@
+// Engine: one loaded model that computes for many sequences. A step takes tokens of some of them, prompts and generated
+// ones mixed, and hands out the logits that are wanted. What a sequence gets has the same bits whatever is computed
+// beside it, in whichever steps and batches.
+//
+//   engine = Engine::open(file, {.context = 8192, .sequences = 16}, hooks)
+//   [id, found] = engine->start(prompt)              what the cache has of a prompt is not computed again
+//   engine->step(items, sink)                        the rest of this prompt, beside what others have generated
+//   engine->stop(id)                                 its rows stay in the cache until their room is needed
+//
+// One thread at a time calls an engine; a `cancel` may be set by any.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/loaded_model.h"
+#include "engine/page_pool.h"
+
+namespace smelt {
+
+using SequenceId = int32_t;
+
+enum class WantedLogits { None, Last, All };  // of which tokens of an item
+
+// What a step does for one sequence.
+//
+// Tokens come in two ways, which may differ in how sums are made, so that the caller says which: those of a prompt,
+// many at once, and generated ones. What is read in one way gives the same bits however it is divided among steps.
+struct StepItem {
+  SequenceId sequence = 0;
+  std::span<const int32_t> tokens = {};  // not empty
+  bool is_generated = false;
+  WantedLogits logits = WantedLogits::Last;
+  // When it becomes true, the work for this item ends, within a kernel for prompts.
+  const std::atomic<bool>* cancel = nullptr;
+};
+
+enum class StepOutcome {
+  Done,
+  NoRoom,     // the cache is full of what others use: nothing was done, and the sequence stands as before
+  Cancelled,  // the sequence stands behind the last of its tokens that were finished
+};
+
+class Engine {
+ public:
+  // The logits of tokens[index] of an item, valid until the sink is called again or the next step begins.
+  using LogitsSink = std::function<void(size_t item, int64_t index, std::span<const float> logits)>;
+
+  // REQUIRES: `file` outlives the engine.
+  static Result<std::unique_ptr<Engine>> open(const GgufFile& file, const EngineOptions& options,
+                                              const OpenHooks& hooks);
+
+  int64_t context() const { return loaded_->layout().context; }  // most tokens of a sequence
+  int64_t most_sequences() const { return loaded_->layout().sequences; }
+  int64_t free_sequences() const { return std::count(sequences_.begin(), sequences_.end(), std::nullopt); }
+  int64_t vocabulary_size() const { return loaded_->model().numbers().vocabulary; }
+  const PagePool& pool() const { return pool_; }
+  // The model, its plans and what they cost.
+  LoadedModel& loaded() { return *loaded_; }
+  const LoadedModel& loaded() const { return *loaded_; }
+
+  struct Started {
+    SequenceId id = 0;
+    int64_t found = 0;  // tokens of the prompt that the cache has; the others are for step()
+  };
+  // A new sequence that begins with as much of a prompt as the cache has, but for its last token, whose logits somebody
+  // will want. An Error if there are as many sequences as there may be.
+  Result<Started> start(std::span<const int32_t> prompt = {});
+  // Another one with the tokens of a sequence, which shares its rows.
+  Result<SequenceId> fork(SequenceId sequence);
+  // Forgets what comes after `position`. REQUIRES: position <= this->position(sequence)
+  void rewind(SequenceId sequence, int64_t position);
+  // Ends a sequence. Its pages are free for others at once.
+  void stop(SequenceId sequence);
+
+  int64_t position(SequenceId sequence) const { return run_of(sequence).size(); }  // tokens in its context
+  std::span<const CachedToken> tokens(SequenceId sequence) const { return run_of(sequence).tokens(); }
+
+  // Appends the tokens of all items, generated ones first, prompts one after another. The outcome of each item; an
+  // Error, before anything is done, if tokens are not in the vocabulary or do not fit the context, if a sequence
+  // appears twice or not at all; and an Error if the device fails.
+  Result<std::vector<StepOutcome>> step(std::span<const StepItem> items, const LogitsSink& sink);
+
+ private:
+  explicit Engine(std::unique_ptr<LoadedModel> loaded);
+
+  // A generated token on its way through a plan.
+  struct Row {
+    size_t item = 0;
+    int64_t index = 0;  // in the item's tokens
+    int64_t position = 0;
+  };
+
+  PageRun& run_of(SequenceId sequence);
+  const PageRun& run_of(SequenceId sequence) const { return const_cast<Engine*>(this)->run_of(sequence); }
+  Status check(std::span<const StepItem> items) const;
+  Result<SequenceId> free_sequence() const;
+  Result<StepOutcome> make_room(const StepItem& item);
+  Status copy_pages();
+  void write_table(SequenceId sequence);
+  Status check_table(SequenceId sequence, int64_t first, int64_t count) const;
+
+  Status step_generated(std::span<const StepItem> items, std::vector<StepOutcome>& outcomes, const LogitsSink& sink);
+  Status run_batch(std::span<const StepItem> items, std::vector<Row> rows, std::vector<StepOutcome>& outcomes,
+                   const LogitsSink& sink);
+  Status write_rows(std::span<const StepItem> items, std::span<const Row> rows);
+  Status report_batch(std::span<const StepItem> items, std::span<const Row> rows, const LogitsSink& sink);
+
+  Status step_prompt(const StepItem& item, size_t number, StepOutcome& outcome, const LogitsSink& sink);
+  Status prefill(const StepItem& item, std::span<const int32_t> tokens);
+  Status report_part(const StepItem& item, size_t number, int64_t first, int64_t count, const LogitsSink& sink);
+
+  std::unique_ptr<LoadedModel> loaded_;
+  PagePool pool_;
+  std::vector<std::optional<PageRun>> sequences_;  // by id
+  std::vector<PageCopy> copies_;
+  std::vector<bool> was_used_;         // pages that have held rows
+  std::vector<size_t> table_entries_;  // of each sequence: those that name its pages
+};
+
+}  // namespace smelt

@@ -1,0 +1,45 @@
+// KernelBuilder: from the tree of a kernel to what a device launches. Engine, tuner, judge and replay all come this
+// way:
+//
+//   tree -> generate() -> Program -> source() -> Source -> Device::compile() -> Executable
+#pragma once
+
+#include <atomic>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "codegen/codegen.h"
+#include "runtime/device.h"
+
+namespace smelt {
+
+class KernelBuilder {
+ public:
+  // `symbols`: names of the launch values, in the order in which they are given to the device. REQUIRES: the device
+  // outlives this.
+  KernelBuilder(Device& device, std::vector<std::string> symbols);
+
+  Device& device() const { return *device_; }
+  const Machine& machine() const { return device_->machine(); }
+  const std::vector<std::string>& symbols() const { return symbols_; }
+
+  // What generate() is asked for such a kernel; without options the heuristic chooses.
+  CodegenRequest request(Ref tree, std::string name, KernelOpts opts = {}) const;
+  Program program(Ref tree, const std::string& name, const KernelOpts& opts) const;
+  // The program as text for the device. Empty where no renderer writes for such a machine.
+  Source source(const Program& program) const;
+
+  // Compiles programs in one batch. Thread-safe.
+  Result<std::vector<const Executable*>> build(std::span<const Program> programs) const;
+  Result<const Executable*> build(const Program& program) const;
+
+ private:
+  Device* device_;
+  std::vector<std::string> symbols_;
+};
+
+// A readable name that is the same in every process: what the kernel stores, and its key.
+std::string kernel_name(Ref tree);
+
+}  // namespace smelt

@@ -1,0 +1,170 @@
+// LoadedModel: a model's weights in memory of a device, its plans, and the memory that they work in. It runs what it is
+// told to run: whose tokens those are, and where their rows lie, is the engine's affair (engine.h).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/dtype.h"
+#include "base/result.h"
+#include "base/target.h"
+#include "engine/launch_times.h"
+#include "engine/model_passes.h"
+#include "engine/packed_weights.h"
+#include "engine/profile.h"
+#include "engine/session_memory.h"
+#include "gguf/gguf.h"
+#include "model/layout_choice.h"
+
+namespace smelt {
+
+struct EngineOptions {
+  std::string device = "cpu";     // see DeviceOptions of runtime/devices.h
+  int threads = 0;                // 0: all cores
+  int64_t context = 0;            // most tokens of a sequence; 0: what the model was trained for, at most 4096
+  int64_t sequences = 1;          // that there may be at a time
+  int64_t cache_tokens = 0;       // rows of the cache, for all of them; 0: so that each may fill its context
+  DType cache_type = DType::F32;  // F32, F16, or U8: bytes with scales (ModelShape)
+  // Products take activations as 8-bit integers with a scale for each 32 (model/dequant.h has the error); else as F32.
+  bool quantise_activations = true;
+  int64_t prefill_chunk = 512;  // tokens appended by one run of the prefill plan
+  // Copy quantised weights into the layout that kernels read fastest; else read the file in place.
+  bool repack = true;
+  bool use_tuned = true;            // what `smelt tune` has found (engine/tuned_options.h)
+  LayoutChoice layouts = {};        // of weights that are repacked; these go over tuned ones
+  bool pack_cache = false;          // keep these copies on disk, and map what an earlier start has kept
+  std::optional<CpuTarget> target;  // what kernels are made for; this machine must run it. None: this machine
+  bool use_kernel_cache = true;     // look for compiled kernels on disk, and leave them there
+  uint64_t memory = 0;  // bytes that weights, cache and working memory may take; 0: what the system has available
+};
+
+struct SessionStats {
+  double load_seconds = 0;
+  double compile_seconds = 0;
+  int kernels_compiled = 0;
+  int kernels_cached = 0;     // found on disk
+  int kernels_per_token = 0;  // launches of one decode step
+  int kernels_per_moe_layer = 0;
+  int64_t bytes_per_token = 0;  // weights that one decode step reads
+  int64_t memory_bytes = 0;     // cache and working memory, without the weights
+};
+
+// What one kernel has cost so far, over all its launches.
+struct KernelTime {
+  std::string name;
+  int64_t calls = 0;
+  double seconds = 0;
+};
+
+// What open() tells and asks while it works. Any of it may be empty.
+struct OpenHooks {
+  // What is being done ("loading", "compiling") and how much of it is done, from 0 to 1.
+  std::function<void(const char* what, double fraction)> progress;
+  // A sentence for the user about something that went otherwise than wished and is no error.
+  std::function<void(const std::string& sentence)> note;
+  // When it becomes true, open() ends with an Error: within milliseconds, or once the kernels that are being compiled
+  // are finished.
+  const std::atomic<bool>* cancel = nullptr;
+};
+
+class LoadedModel : public KernelSet {
+ public:
+  // Compiles the plans, or finds their kernels in the cache, and loads the weights. REQUIRES: `file` outlives it.
+  static Result<std::unique_ptr<LoadedModel>> open(const GgufFile& file, const EngineOptions& options,
+                                                   const OpenHooks& hooks);
+  ~LoadedModel() override;
+  LoadedModel(const LoadedModel&) = delete;
+  LoadedModel& operator=(const LoadedModel&) = delete;
+
+  const Model& model() const { return *model_; }
+  const SessionLayout& layout() const { return layout_; }
+  const SessionStats& stats() const { return stats_; }
+  // Bytes of weights that so many generated tokens have to read together, see ModelPasses.
+  double bytes_read(int64_t tokens) const { return passes_->bytes_read(generated_.front().pass, tokens); }
+  SessionMemory& memory() { return memory_; }
+
+  // --- runs. Their inputs are in memory().
+
+  // Positions of the tokens of a run: all are below `end`.
+  struct Extent {
+    int64_t tokens = 0, first = 0, end = 0;
+  };
+  // Rows of the smallest plan for so many generated tokens. REQUIRES: tokens <= layout().batch
+  int64_t batch_for(int64_t tokens) const;
+  // `batch` generated tokens, with the logits of each.
+  Status run_generated(int64_t batch, const Extent& extent, const std::atomic<bool>* cancel);
+  // A part of a prompt of one sequence.
+  Status run_prompt(const Extent& extent, const std::atomic<bool>* cancel);
+  // The logits of one of its tokens, or of layout().head_rows.
+  Status run_head(const Extent& extent, const std::atomic<bool>* cancel);
+  Status run_wide_head(const Extent& extent, const std::atomic<bool>* cancel);
+
+  // --- what the plans are made of, and what they cost
+
+  // Times every launch from now on. A clock is read between launches, so runs become a little slower.
+  void start_profile();
+  // Since start_profile(), costliest first.
+  std::vector<KernelTime> profile() const;
+  // Calls `observer` after each replay of a plan, with the time of every launch; see engine/profile.h.
+  void observe(std::function<void(const RunTimes&)> observer);
+  std::vector<PlanLaunch> launches(PlanKind plan) const override;
+  // For each launch the tree of its kernel if weights of `role` lay in another layout. Empty if the schedule would be
+  // another one. For trials: nothing is compiled.
+  std::vector<Ref> trees_with(PlanKind plan, const std::string& role, WeightLayout layout) const;
+  int kernel_count() const override { return compiler_->kernel_count(); }
+  KernelDescription kernel(int number) const override;
+  KernelListing listing(int kernel, bool with_assembly) const override;
+
+ private:
+  // A pass and its launches.
+  struct Runnable {
+    Pass pass;
+    Plan plan;
+  };
+
+  LoadedModel(const GgufFile& file, std::shared_ptr<const Model> model, const EngineOptions& options,
+              const SessionLayout& layout);
+  Status prepare(const OpenHooks& hooks);
+  Status open_device();
+  void make_passes(const LayoutChoice& layouts);
+  Status load(const PackPlan& packing);
+  Status make_wide_head();
+  void fill_stats();
+
+  bool cancelled() const;
+  Status not_cancelled() const;
+  void note(const std::string& sentence) const;
+  void report(const char* what, double done) const;
+
+  std::vector<Runnable*> runnables();
+  std::vector<const Pass*> passes();
+  const Runnable& of_kind(PlanKind kind) const;
+  Status run(PlanKind kind, const Plan& plan, const Extent& extent, int64_t symbol_tokens,
+             const std::atomic<bool>* cancel);
+
+  const GgufFile& file_;
+  const std::shared_ptr<const Model> model_;
+  const EngineOptions options_;
+  const SessionLayout layout_;
+  LayoutChoice layouts_;
+  const OpenHooks* hooks_ = nullptr;  // while opening
+  std::shared_ptr<Device> device_;
+  CompileStats compiled_before_;  // by the device, for whoever shares it
+  std::unique_ptr<Compiler> compiler_;
+  std::unique_ptr<ModelPasses> passes_;
+  PackedWeights packed_;
+  SessionMemory memory_;
+  DeviceMemory wide_arena_;
+  std::vector<Runnable> generated_;  // for batches of 1, 2, 4 ...
+  Runnable prompt_, head_, wide_head_;
+  SessionStats stats_;
+  LaunchTimes times_;
+  std::function<void(const RunTimes&)> observer_;
+};
+
+}  // namespace smelt

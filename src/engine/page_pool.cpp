@@ -1,0 +1,197 @@
+#include "engine/page_pool.h"
+
+#include <algorithm>
+
+#include "base/ensure.h"
+
+namespace smelt {
+namespace {
+
+int64_t common_prefix(std::span<const CachedToken> a, std::span<const CachedToken> b) {
+  const auto n = static_cast<std::ptrdiff_t>(std::min(a.size(), b.size()));
+  return std::mismatch(a.begin(), a.begin() + n, b.begin()).first - a.begin();
+}
+
+}  // namespace
+
+PagePool::PagePool(int64_t pages, int64_t page_rows) : page_rows_(page_rows), pages_(static_cast<size_t>(pages)) {
+  for (auto number = static_cast<int32_t>(pages); number-- > 0;) free_.push_back(number);  // the first one on top
+}
+
+PageRun PagePool::find(std::span<const CachedToken> tokens, std::vector<PageCopy>& copies) {
+  PageRun run;
+  int32_t parent = kNone;
+  while (!tokens.empty()) {
+    const auto [child, shared] = best_child(parent, tokens.first(std::min<size_t>(tokens.size(), page_rows_)));
+    if (shared == 0) break;
+    use(child);
+    page(child).last_use = ++clock_;
+    run.tokens_.insert(run.tokens_.end(), tokens.begin(), tokens.begin() + shared);
+    if (shared == page_rows_) {
+      run.pages_.push_back(child);
+      tokens = tokens.subspan(static_cast<size_t>(shared));
+      parent = child;
+      continue;
+    }
+    if (available() > 0) {
+      run.pages_.push_back(take());
+      copies.push_back({child, run.pages_.back()});
+    } else {
+      run.tokens_.resize(run.tokens_.size() - static_cast<size_t>(shared));
+    }
+    drop(child);
+    break;
+  }
+  return run;
+}
+
+PageRun PagePool::fork(const PageRun& run) {
+  PageRun other = run;
+  other.pages_.resize(static_cast<size_t>((run.size() + page_rows_ - 1) / page_rows_));
+  for (int32_t number : other.pages_) use(number);
+  return other;
+}
+
+bool PagePool::reserve(PageRun& run, int64_t tokens, std::vector<PageCopy>& copies) {
+  const auto wanted = static_cast<size_t>((run.size() + tokens + page_rows_ - 1) / page_rows_);
+  const auto partial = static_cast<size_t>(run.size() / page_rows_);  // where the first of them goes
+  const bool is_written = tokens > 0 && partial < run.pages_.size();
+  const bool is_shared = is_written && page(run.pages_[partial]).users > 1;
+  const int64_t needed =
+      std::max<int64_t>(0, static_cast<int64_t>(wanted - std::min(wanted, run.pages_.size()))) + (is_shared ? 1 : 0);
+  if (needed > available()) return false;
+  if (is_shared) {
+    const int32_t from = run.pages_[partial], to = take();
+    copies.push_back({from, to});
+    run.pages_[partial] = to;
+    drop(from);
+  } else if (is_written && page(run.pages_[partial]).is_published) {
+    withdraw(run.pages_[partial]);
+  }
+  while (run.pages_.size() < wanted) run.pages_.push_back(take());
+  return true;
+}
+
+void PagePool::append(PageRun& run, std::span<const CachedToken> tokens) {
+  ENSURE(run.size() + static_cast<int64_t>(tokens.size()) <= static_cast<int64_t>(run.pages_.size()) * page_rows_,
+         "tokens without room in the cache");
+  int64_t whole = run.size() / page_rows_;
+  run.tokens_.insert(run.tokens_.end(), tokens.begin(), tokens.end());
+  for (; whole < run.size() / page_rows_; ++whole) publish(run, whole);
+}
+
+void PagePool::rewind(PageRun& run, int64_t size) {
+  ENSURE(size >= 0 && size <= run.size(), "a position that is not in the sequence");
+  run.tokens_.resize(static_cast<size_t>(size));
+  const auto needed = static_cast<size_t>((size + page_rows_ - 1) / page_rows_);
+  while (run.pages_.size() > needed) {
+    drop(run.pages_.back());
+    run.pages_.pop_back();
+  }
+}
+
+void PagePool::release(PageRun& run) {
+  rewind(run, run.size());
+  if (run.size() % page_rows_ != 0) publish(run, run.size() / page_rows_);
+  while (!run.pages_.empty()) {
+    drop(run.pages_.back());
+    run.pages_.pop_back();
+  }
+  run.tokens_.clear();
+}
+
+bool PagePool::may_write(const PageRun& run, int64_t position) const {
+  const auto index = static_cast<size_t>(position / page_rows_);
+  if (position < run.size() || index >= run.pages_.size()) return false;
+  const int32_t number = run.pages_[index];
+  return number >= 0 && number < pages() && page(number).users == 1 && !page(number).is_published;
+}
+
+std::pair<int32_t, int64_t> PagePool::best_child(int32_t parent, std::span<const CachedToken> tokens) {
+  std::pair<int32_t, int64_t> best = {kNone, 0};
+  for (int32_t child : children_of(parent))
+    if (const int64_t shared = common_prefix(page(child).tokens, tokens); shared > best.second) best = {child, shared};
+  return best;
+}
+
+int32_t PagePool::take() {
+  if (free_.empty()) {
+    ENSURE(!order_.empty(), "no page of the cache is available");
+    withdraw(order_.begin()->second);
+  }
+  const int32_t number = free_.back();
+  free_.pop_back();
+  page(number).users = 1;
+  return number;
+}
+
+void PagePool::use(int32_t number) {
+  Page& p = page(number);
+  if (p.users++ == 0) --unused_;
+  update_order(number);
+}
+
+void PagePool::drop(int32_t number) {
+  Page& p = page(number);
+  if (--p.users > 0) return;
+  if (!p.is_published) return free_.push_back(number);
+  ++unused_;
+  p.last_use = ++clock_;
+  update_order(number);
+}
+
+// Another sequence may have computed the same rows, with the same bits: then one of the two pages is enough.
+void PagePool::publish(PageRun& run, int64_t index) {
+  const int32_t number = run.pages_[static_cast<size_t>(index)];
+  if (page(number).is_published || page(number).users > 1) return;
+  const int32_t parent = index == 0 ? kNone : run.pages_[static_cast<size_t>(index - 1)];
+  ENSURE(parent == kNone || page(parent).is_published, "a page of the cache behind one that is not full");
+  const auto tokens = run.tokens().subspan(static_cast<size_t>(index * page_rows_));
+  const auto mine = tokens.first(std::min<size_t>(tokens.size(), static_cast<size_t>(page_rows_)));
+  const auto [child, shared] = best_child(parent, mine);
+  if (shared == static_cast<int64_t>(mine.size())) {
+    use(child);
+    run.pages_[static_cast<size_t>(index)] = child;
+    return drop(number);
+  }
+  // One that ends earlier has nothing that this one has not.
+  if (child != kNone && shared == static_cast<int64_t>(page(child).tokens.size()) && page(child).users == 0)
+    withdraw(child);
+  Page& p = page(number);
+  p.is_published = true;
+  p.parent = parent;
+  p.tokens.assign(mine.begin(), mine.end());
+  children_of(parent).push_back(number);
+  if (parent != kNone) update_order(parent);
+}
+
+void PagePool::withdraw(int32_t number) {
+  while (!page(number).children.empty()) withdraw(page(number).children.back());
+  Page& p = page(number);
+  std::erase(children_of(p.parent), number);
+  order_.erase({p.last_use, number});
+  const int32_t parent = p.parent;
+  p.is_published = false;
+  p.parent = kNone;
+  p.tokens.clear();
+  if (p.users == 0) {
+    --unused_;
+    free_.push_back(number);
+  }
+  if (parent != kNone) update_order(parent);
+}
+
+bool PagePool::can_go(int32_t number) const {
+  const Page& p = page(number);
+  return p.is_published && p.users == 0 && p.children.empty();
+}
+
+void PagePool::update_order(int32_t number) {
+  const std::pair<uint64_t, int32_t> entry = {page(number).last_use, number};
+  if (can_go(number))
+    order_.insert(entry);
+  else
+    order_.erase(entry);
+}
+
+}  // namespace smelt

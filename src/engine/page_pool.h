@@ -1,0 +1,113 @@
+// PagePool: which pages of the cache belong to whom. It keeps numbers alone; the rows lie in memory of the device.
+//
+// A page is some rows of the cache that lie together. Sequences that begin with the same tokens share pages: one that
+// is full is published under the page before it, so that published pages are a tree of tokens, in which what a new
+// sequence begins with is looked up. A page that nobody uses any more stays published until its room is needed; then
+// the one that was not used for longest goes, the last of its line first.
+//
+// Only one sequence writes to a page: one that others use is copied before, and one that is published is withdrawn.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <set>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "model/segment.h"
+
+namespace smelt {
+
+// A token as the cache knows it. The bits of its row depend on the tokens before it, on its number, and on how it came:
+// those of a prompt and generated ones are computed by different graphs.
+struct CachedToken {
+  int32_t id = 0;
+  bool is_generated = false;
+  bool operator==(const CachedToken&) const = default;
+};
+
+// The rows of page `from` are to be copied to page `to`. REQUIRES: done before the pool is asked for anything else.
+struct PageCopy {
+  int32_t from = 0, to = 0;
+  bool operator==(const PageCopy&) const = default;
+};
+
+// The pages of one sequence, in order: token i has row i % page_rows of page i / page_rows. It belongs to its pool,
+// which gets the pages back through release() alone.
+class PageRun {
+ public:
+  std::span<const CachedToken> tokens() const { return tokens_; }  // whose rows are in the cache
+  int64_t size() const { return static_cast<int64_t>(tokens_.size()); }
+  std::span<const int32_t> pages() const { return pages_; }  // at least as many as the tokens need
+
+ private:
+  friend class PagePool;
+  std::vector<CachedToken> tokens_;
+  std::vector<int32_t> pages_;
+};
+
+class PagePool {
+ public:
+  explicit PagePool(int64_t pages, int64_t page_rows = kPageSize);
+
+  // A sequence that begins with as many of `tokens` as the cache has rows of, in the order and kinds that they have
+  // here. `copies`: what is to be copied for it (none or one page).
+  PageRun find(std::span<const CachedToken> tokens, std::vector<PageCopy>& copies);
+  // Another sequence with the same tokens. Nothing is copied before one of the two goes on.
+  PageRun fork(const PageRun& run);
+
+  // Makes room for `tokens` more: afterwards pages are there for them, which only this sequence uses. False, and
+  // nothing is changed, if the pool is full, even without the pages that nobody uses.
+  bool reserve(PageRun& run, int64_t tokens, std::vector<PageCopy>& copies);
+  // Their rows are in the cache now. REQUIRES: room was reserved.
+  void append(PageRun& run, std::span<const CachedToken> tokens);
+  // Forgets what comes after `size` tokens, and room that was reserved. REQUIRES: size <= run.size().
+  void rewind(PageRun& run, int64_t size);
+  // The sequence ends. What it leaves can be found, until its room is needed.
+  void release(PageRun& run);
+
+  // Whether reserve() may give a token's row to this sequence as things are: pages in range, used by it alone.
+  bool may_write(const PageRun& run, int64_t position) const;
+
+  int64_t page_rows() const { return page_rows_; }
+  int64_t pages() const { return static_cast<int64_t>(pages_.size()); }
+  // That reserve() could hand out: those that are empty, and published ones that nobody uses.
+  int64_t available() const { return static_cast<int64_t>(free_.size()) + unused_; }
+  int64_t unused() const { return unused_; }  // published ones that nobody uses
+
+ private:
+  static constexpr int32_t kNone = -1;
+
+  struct Page {
+    int users = 0;
+    bool is_published = false;
+    int32_t parent = kNone;           // of a published page: the one before it
+    std::vector<int32_t> children;    // published pages behind it
+    std::vector<CachedToken> tokens;  // of a published page: a whole page of them, or fewer at the end of a line
+    uint64_t last_use = 0;
+  };
+
+  Page& page(int32_t number) { return pages_[static_cast<size_t>(number)]; }
+  const Page& page(int32_t number) const { return pages_[static_cast<size_t>(number)]; }
+  std::vector<int32_t>& children_of(int32_t parent) { return parent == kNone ? roots_ : page(parent).children; }
+  // The child that shares most tokens with these from its beginning, and how many.
+  std::pair<int32_t, int64_t> best_child(int32_t parent, std::span<const CachedToken> tokens);
+
+  int32_t take();  // an empty page with one user. REQUIRES: available() > 0
+  void use(int32_t number);
+  void drop(int32_t number);  // one user less
+  void publish(PageRun& run, int64_t index);
+  void withdraw(int32_t number);  // from the tree, with all behind it. REQUIRES: nobody uses those
+  bool can_go(int32_t number) const;
+  void update_order(int32_t number);
+
+  const int64_t page_rows_;
+  std::vector<Page> pages_;
+  std::vector<int32_t> free_, roots_;
+  std::set<std::pair<uint64_t, int32_t>> order_;  // pages that may go, least recently used first
+  int64_t unused_ = 0;
+  uint64_t clock_ = 0;
+};
+
+}  // namespace smelt

@@ -1,0 +1,53 @@
+#include "model/attention.h"
+
+#include <limits>
+
+#include "model/byte_cache.h"
+
+namespace smelt {
+
+Positions positions(Block& b, int64_t rope_width) {
+  const ModelShape& s = b.shape;
+  auto i64 = [](Tensor x) { return cast(x, DType::I64); };
+  const Dim sequences = s.one_sequence ? Dim(1) : s.tokens;
+  const Tensor position = i64(b.slots.input(Bound::Positions, DType::I32, {s.tokens}, "positions"));
+  const Tensor table = i64(b.slots.input(Bound::Tables, DType::I32, {sequences}, "tables"));
+  const Tensor pages = b.slots.input(Bound::Pages, DType::I32, {s.page_entries}, "pages");
+  auto cache_row = [&](Tensor table, Tensor position) {
+    return i64(gather(pages, table + position / double(kPageSize))) * double(kPageSize) + position % kPageSize;
+  };
+  const Tensor context = iota({times(s.chunks, kChunkSize)}, 0);
+  auto of_position = [&](const char* name) {
+    const int slot = b.slots.add({.kind = Bound::PositionTable, .name = name});
+    return gather(param(slot, DType::F32, {s.context, rope_width / 2}, name), position);
+  };
+  return {
+      .of_token = position,
+      .row = cache_row(table, position),
+      .context = context,
+      .rows = cache_row(unsqueeze(table, 1), context),
+      .angles = {.cos = of_position("cos"), .sin = of_position("sin")},
+  };
+}
+
+Tensor cache_part(Block& b, const char* name, DType type, int64_t width) {
+  const int slot = b.slots.add({.kind = Bound::Cache, .name = name});
+  return param(slot, type, {b.shape.cache_rows, width}, name);
+}
+
+Tensor causal(Tensor score, const Positions& at) {
+  Tensor later = less(unsqueeze(at.of_token, 1), unsqueeze(at.context, 0));  // [T, S]
+  while (later.rank() < score.rank()) later = unsqueeze(later, 1);
+  return where(later, scalar(std::numeric_limits<float>::lowest()), score);
+}
+
+Tensor scores_of_bytes(Tensor x, Tensor q, Tensor scale) {
+  const auto i32 = [](Tensor v) { return cast(v, DType::I32); };
+  const int last = x.rank() - 1;
+  const ByteRows in = to_bytes(x);
+  const Tensor zeros = sum(i32(in.q), -1) * kKeyZero;
+  const Tensor products = sum(i32(unsqueeze(in.q, last)) * i32(q), -1);
+  return cast(products - unsqueeze(zeros, last), DType::F32) * unsqueeze(in.scale, last) * scale;
+}
+
+}  // namespace smelt

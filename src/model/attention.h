@@ -1,0 +1,38 @@
+// What all kinds of attention share: where the tokens of a step stand, which rows of the cache they write and see, and
+// scores over rows of bytes.
+#pragma once
+
+#include "model/block.h"
+#include "model/rope.h"
+
+namespace smelt {
+
+// T tokens, S positions of the context.
+struct Positions {
+  Tensor of_token;  // i64 [T]
+  Tensor row;       // i64 [T]: the cache row of each token
+  Tensor context;   // i64 [S]: 0, 1, 2 ...
+  Tensor rows;      // i64 [1, S] or [T, S]: their cache rows, in the sequence of a token
+  Angles angles;    // f32 [T, width / 2]
+};
+
+Positions positions(Block& b, int64_t rope_width);
+
+// What a block's attention leaves behind.
+struct Attended {
+  Tensor out;          // [T, D]
+  Refs written_cache;  // the parts of the cache, with the rows of this step
+};
+
+// Part `name` of the cache, as a new slot: type [cache_rows, width].
+Tensor cache_part(Block& b, const char* name, DType type, int64_t width);
+
+// Positions above a token's own do not count. score [T, heads..., S]
+Tensor causal(Tensor score, const Positions& at);
+
+// Scores of x [T, heads..., n] over rows of bytes q - 128 times scale, as byte_cache.h keeps them; q [..., S, n] and
+// scale [..., S] broadcast. Bytes are multiplied with bytes: each row of x becomes 8-bit integers, too. -> [T,
+// heads..., S]
+Tensor scores_of_bytes(Tensor x, Tensor q, Tensor scale);
+
+}  // namespace smelt

@@ -1,0 +1,116 @@
+// What the parts of a forward pass share while they build a segment: its slots, its weights by name, and the sizes that
+// it is for.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gguf/gguf.h"
+#include "graph/line.h"
+#include "model/model.h"
+#include "model/norm.h"
+#include "model/product.h"
+
+namespace smelt {
+
+// x * factor, as a constant where x is one: shapes are compared as they stand.
+Dim times(Dim x, int64_t factor);
+
+// The slots of a segment under construction, numbered in the order in which the pass asks for them.
+class Slots {
+ public:
+  int add(Bound kind) { return add(SlotBinding{.kind = kind}); }
+  int add(SlotBinding binding) {
+    list_.push_back(std::move(binding));
+    return static_cast<int>(list_.size()) - 1;
+  }
+  Tensor input(Bound kind, DType dtype, std::vector<Dim> shape, const char* name) {
+    return param(add(kind), dtype, std::move(shape), name);
+  }
+  // The first line stays.
+  void used_at(int slot, Line line) {
+    std::string& at = list_[static_cast<size_t>(slot)].line;
+    if (at.empty()) at = to_text(line);
+  }
+  Ref output(Bound kind, Tensor x) { return smelt::output(add(kind), x); }
+  Segment finish(Refs roots) && { return {sink(std::move(roots)), std::move(list_)}; }
+
+ private:
+  std::vector<SlotBinding> list_;
+};
+
+// The weights of a segment by name. Their slots come first, in the order of the list.
+class Weights {
+ public:
+  Weights(const GgufFile& file, const std::string& prefix, const std::vector<TensorShape>& shapes, Slots& slots,
+          const ModelShape& wanted);
+
+  // x [..., k] times the transposed matrix, and the same with the chosen of a stack of matrices: see product().
+  Tensor product(const Activations& x, const std::string& name, Line line = Line::current()) const {
+    const AtLine at(line);
+    const Entry& w = find(name);
+    slots_.used_at(w.slot, line);
+    return smelt::product(x, w.raw, w.type, w.layout);
+  }
+  Tensor product(const Activations& x, const std::string& name, Tensor chosen, Line line = Line::current()) const {
+    const AtLine at(line);
+    const Entry& w = find(name);
+    slots_.used_at(w.slot, line);
+    return smelt::product(x, gather(w.raw, chosen), w.type, w.layout);
+  }
+
+  // All values: f32 [rows..., k].
+  Tensor operator()(const std::string& name, Line line = Line::current()) const {
+    const AtLine at(line);
+    const Entry& w = find(name);
+    return dequantize(w.raw, w.type, w.layout);
+  }
+  // Those of the chosen rows of the slowest axis, read in place: f32 shape(chosen) + [rows[1:]...,
+  // k].
+  Tensor rows(const std::string& name, Tensor chosen, Line line = Line::current()) const {
+    const AtLine at(line);
+    const Entry& w = find(name);
+    slots_.used_at(w.slot, line);
+    return dequantize(gather(w.raw, chosen), w.type, w.layout);
+  }
+
+ private:
+  struct Entry {
+    std::string name;
+    int slot;
+    GgufType type;
+    WeightLayout layout;
+    Tensor raw;
+  };
+
+  const Entry& find(const std::string& name) const;
+
+  Slots& slots_;
+  std::vector<Entry> list_;
+};
+
+// What the functions of a block share. T tokens, H heads, D = hidden, S positions of the context.
+struct Block {
+  const Hyperparameters& model;
+  const ModelShape& shape;
+  Slots& slots;
+  const Weights& weights;
+
+  // What products multiply weights with, under the policy of the plan.
+  Activations activations(Tensor x) const { return shape.quantise ? quantise_activations(x) : Activations{x, {}, {}}; }
+
+  // A few tokens at a time wait for the weights, and matrices that read the same activations share a kernel. Many
+  // tokens keep the arithmetic busy, and the sums of a second matrix find no registers: it gets a kernel of its own.
+  Tensor apart(Tensor x, Line line = Line::current()) const { return shape.many_tokens ? place(x, line) : x; }
+
+  // The product of a few tokens is as fast as its matrix comes from memory, and processors bring few streams ahead of
+  // time. So matrices are read one after the other where each worker can compute for itself what is made of the
+  // products. However many tokens there are: sums that share a kernel may be combined together, which shows in bits.
+  Tensor streamed(Tensor x, Line line = Line::current()) const {
+    const AtLine at(line);
+    return !shape.many_tokens && x.size(-1) <= model.hidden ? place(x) : x;
+  }
+};
+
+}  // namespace smelt

@@ -1,0 +1,192 @@
+#include "model/experts.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "graph/rules_algebra.h"
+
+namespace smelt {
+namespace {
+
+struct Choice {
+  Tensor experts;  // i32 [T, K]
+  Tensor weights;  // f32 [T, K]
+};
+
+// Scores of the experts outside the best groups of each token are out of the choice. score [T, E]
+Tensor within_best_groups(Block& b, const ExpertParameters& m, Tensor score) {
+  if (m.groups == 1) return score;
+  const int64_t size = m.count / m.groups;
+  const Dim n_groups = times(b.shape.tokens, m.groups);
+  const Tensor grouped = reshape(score, {b.shape.tokens, m.groups, size});
+  const Tensor best_two =
+      cast(top_k(reshape(score, {n_groups, size}), 2), DType::I64) + iota({n_groups, 2}, 0) * double(size);  // [T G, 2]
+  const Tensor of_group = sum(gather(reshape(score, {times(b.shape.tokens, m.count)}), best_two), -1);       // [T G]
+  const Tensor chosen = top_k(reshape(of_group, {b.shape.tokens, m.groups}), static_cast<int>(m.groups_used));
+  const Tensor group = unsqueeze(cast(iota({m.groups}, 0), DType::I32), 1);           // [G, 1]
+  const Tensor hits = sum(cast(equal(unsqueeze(chosen, 1), group), DType::I32), -1);  // [T, G]
+  const Tensor is_in = unsqueeze(less(scalar(0, DType::I32), hits), 2);
+  const Tensor out = scalar(std::numeric_limits<float>::lowest());
+  return reshape(where(is_in, grouped, out), {b.shape.tokens, m.count});
+}
+
+// The bias acts on the choice only; the weights come from the scores themselves.
+Choice route(Block& b, const ExpertParameters& m, Tensor x) {
+  const Tensor logits = linear(x, b.weights("ffn_gate_inp.weight"));  // [T, E]
+  const Tensor score = m.routing == Routing::Sigmoid ? sigmoid(logits) : softmax(logits, -1);
+  const Tensor biased = m.selection_bias ? score + b.weights("exp_probs_b.bias") : score;
+  const Tensor chosen = top_k(within_best_groups(b, m, biased), static_cast<int>(m.used));
+  const Tensor index = iota({b.shape.tokens, m.used}, 0) * double(m.count) + cast(chosen, DType::I64);
+  Tensor w = gather(reshape(score, {times(b.shape.tokens, m.count)}), index);  // [T, K]
+  if (m.normalise_weights) w = w / unsqueeze(sum(w, -1) + 1e-20, 1);
+  return {chosen, w * m.weights_scale};
+}
+
+// sum over the chosen experts e of weight_e * down_e (silu(gate_e x) * up_e x): the expert is part
+// of the load address. For few tokens: each reads the weights of its experts for itself.
+Tensor experts_by_token(Block& b, const Activations& x, const Choice& choice) {
+  const auto per_expert = [](Tensor v) { return v.ref() ? unsqueeze(v, 1) : v; };  // [T, 1, ...]
+  const Activations in{per_expert(x.x), per_expert(x.q), per_expert(x.scale)};
+  const Tensor gate = b.streamed(b.weights.product(in, "ffn_gate_exps.weight", choice.experts));  // [T, K, width]
+  const Tensor up = b.streamed(b.weights.product(in, "ffn_up_exps.weight", choice.experts));
+  const Activations inner = b.activations(silu(gate) * up);
+  const Tensor down = b.weights.product(inner, "ffn_down_exps.weight", choice.experts);  // [T, K, D]
+  return sum(down * unsqueeze(choice.weights, 2), 1);                                    // [T, D]
+}
+
+// For many tokens: the pairs (token, choice) in tiles of kTile places, all pairs of a tile of one
+// expert, so that a weight that was read and unpacked serves a whole tile. N tiles, P = T K pairs.
+// Every place is computed, and the last tile of an expert is half empty in the mean: four places cost
+// a half of the unpacking that eight share, which runs beside the dots, and waste half as many.
+constexpr int64_t kTile = 4;
+
+struct Tiles {
+  Tensor expert;    // i32 [N]
+  Tensor is_used;   // bool [N]: false for the tiles left over at the end
+  Tensor token;     // i32 [N, kTile]: token 0 in places left over at the end of an expert
+  Tensor place_of;  // i32 [T, K]: the place of each pair, in 0 .. N kTile - 1
+};
+
+// Counting sort. Every index is a sum of comparisons, which run in lanes; P is some hundreds.
+Tiles sort_by_expert(const Block& b, const ExpertParameters& m, Tensor chosen) {
+  const int64_t n_experts = m.count, per_token = m.used;
+  const Dim pairs = simplify(b.shape.tokens.ref * per_token);
+  const Dim tiles = simplify(pairs.ref / kTile + n_experts), places = simplify(tiles.ref * kTile);
+  auto index = [](Dim n) { return cast(iota({n}, 0), DType::I32); };
+  auto column = [](Tensor x) { return unsqueeze(x, 1); };
+  auto count = [](Tensor condition) { return sum(cast(condition, DType::I32), -1); };
+
+  const Tensor expert = reshape(chosen, {pairs}), pair = index(pairs), e = index(n_experts);
+  const Tensor n_pairs = count(equal(column(e), expert));                               // [E]
+  const Tensor n_tiles = (n_pairs + double(kTile - 1)) / double(kTile);                 // [E]
+  const Tensor first = sum(cast(less(e, column(e)), DType::I32) * n_tiles, -1);         // [E]
+  const Tensor rank = count(equal(expert, column(expert)) & less(pair, column(pair)));  // [P]
+  const Tensor place_of = gather(first, expert) * double(kTile) + rank;                 // [P]
+  const Tensor is_here = equal(place_of, column(index(places)));                        // [N kTile, P]
+  const Tensor pair_at = sum(cast(is_here, DType::I32) * pair, -1);                     // [N kTile]
+  const Tensor tile = index(tiles);
+  return {
+      .expert = count(less(first, column(tile) + 1.0)) - 1.0,
+      .is_used = less(tile, sum(n_tiles, 0)),
+      .token = reshape(pair_at / double(per_token), {tiles, kTile}),
+      .place_of = reshape(place_of, {b.shape.tokens, per_token}),
+  };
+}
+
+Tensor experts_by_tile(Block& b, const ExpertParameters& m, const Activations& x, const Choice& choice) {
+  const Tiles tiles = sort_by_expert(b, m, choice.experts);
+  const Tensor expert = unsqueeze(tiles.expert, 1);  // [N, 1]: for all places of a tile
+  const Tensor is_used = unsqueeze(unsqueeze(tiles.is_used, 1), 1);
+  // [N, kTile, k] -> [N, kTile, n] by the matrix of the tile's expert; tiles not used cost nothing.
+  auto product = [&](const Activations& in, const char* name) {
+    return where(is_used, b.weights.product(in, name, expert), scalar(0));
+  };
+  const Activations in = rows_of(x, tiles.token);                    // [N, kTile, D]
+  const Tensor gate = b.apart(product(in, "ffn_gate_exps.weight"));  // [N, kTile, width]
+  const Tensor up = product(in, "ffn_up_exps.weight");
+  const Tensor down = product(b.activations(silu(gate) * up), "ffn_down_exps.weight");
+  const Dim places = simplify(down.dim(0) * kTile);
+  const Tensor of_pair = gather(reshape(down, {places, down.dim(2)}), tiles.place_of);  // [T, K, D]
+  return sum(of_pair * unsqueeze(choice.weights, 2), 1);                                // [T, D]
+}
+
+void read_groups(Keys& keys, ExpertParameters& m) {
+  m.groups = std::max<int64_t>(1, keys.integer_or("expert_group_count", 1, 0, m.count));
+  m.groups_used = std::max<int64_t>(1, keys.integer_or("expert_group_used_count", m.groups, 0, m.groups));
+  if (m.groups == 1) return;
+  if (m.count % m.groups != 0 || m.count / m.groups < 2)
+    keys.refuse("expert_group_count", std::to_string(m.groups) + " does not divide " + std::to_string(m.count) +
+                                          " experts into groups of at least 2");
+  if (m.count / m.groups * m.groups_used < m.used)
+    keys.refuse("expert_group_used_count", std::to_string(m.groups_used) + " groups have fewer than the " +
+                                               std::to_string(m.used) + " experts that are used");
+}
+
+}  // namespace
+
+ExpertParameters read_experts(Keys& keys, int64_t first_layer, Routing default_routing) {
+  ExpertParameters m{.count = keys.integer("expert_count", 1, 1 << 14)};
+  m.used = keys.integer("expert_used_count", 1, m.count);
+  m.width = keys.integer("expert_feed_forward_length", 1, kMostWidth);
+  m.shared_width = keys.integer_or("expert_shared_count", 0, 0, 1 << 10) * m.width;
+  m.selection_bias = keys.file().find(layer_prefix(first_layer) + "exp_probs_b.bias") != nullptr;
+  m.routing = m.selection_bias ? Routing::Sigmoid : default_routing;
+  if (keys.has("expert_gating_func")) {
+    const int64_t function = keys.integer("expert_gating_func", 0, 1 << 16);
+    if (function != 1 && function != 2)
+      keys.refuse("expert_gating_func",
+                  std::to_string(function) + " is not supported; 1 (softmax) and 2 (sigmoid) are");
+    m.routing = function == 2 ? Routing::Sigmoid : Routing::Softmax;
+  }
+  read_groups(keys, m);
+  m.normalise_weights = keys.boolean_or("expert_weights_norm", m.routing == Routing::Sigmoid);
+  m.weights_scale = keys.real_or("expert_weights_scale", 1, 1e-6, 1e6);
+  return m;
+}
+
+void write_experts(KeyWriter& out, const ExpertParameters& m) {
+  out.number("expert_count", m.count);
+  out.number("expert_used_count", m.used);
+  out.number("expert_feed_forward_length", m.width);
+  out.number("expert_shared_count", m.shared_width / m.width);
+  out.number("expert_gating_func", m.routing == Routing::Sigmoid ? 2 : 1);
+  out.number("expert_group_count", m.groups);
+  out.number("expert_group_used_count", m.groups_used);
+  out.flag("expert_weights_norm", m.normalise_weights);
+  out.real("expert_weights_scale", m.weights_scale);
+}
+
+std::vector<TensorShape> network_tensors(const std::string& suffix, int64_t hidden, int64_t width) {
+  return {{"ffn_gate" + suffix, {width}, hidden},
+          {"ffn_up" + suffix, {width}, hidden},
+          {"ffn_down" + suffix, {hidden}, width}};
+}
+
+std::vector<TensorShape> expert_tensors(const ExpertParameters& m, int64_t hidden) {
+  std::vector<TensorShape> list = {{"ffn_gate_inp.weight", {m.count}, hidden}};
+  if (m.selection_bias) list.push_back({"exp_probs_b.bias", {}, m.count});
+  for (TensorShape& t : network_tensors("_exps.weight", hidden, m.width)) {
+    t.rows.insert(t.rows.begin(), m.count);
+    t.share_of_read = static_cast<double>(m.used) / static_cast<double>(m.count);
+    list.push_back(std::move(t));
+  }
+  if (m.shared_width)
+    for (TensorShape& t : network_tensors("_shexp.weight", hidden, m.shared_width)) list.push_back(std::move(t));
+  return list;
+}
+
+Tensor gated_network(Block& b, const Activations& x, const std::string& suffix) {
+  const Tensor gate = b.streamed(b.apart(b.weights.product(x, "ffn_gate" + suffix)));
+  const Tensor up = b.streamed(b.weights.product(x, "ffn_up" + suffix));
+  return b.weights.product(b.activations(silu(gate) * up), "ffn_down" + suffix);
+}
+
+Tensor expert_network(Block& b, const ExpertParameters& m, Tensor normed) {
+  const Activations x = b.activations(normed);
+  const Choice choice = route(b, m, normed);
+  const Tensor routed = b.shape.many_tokens ? experts_by_tile(b, m, x, choice) : experts_by_token(b, x, choice);
+  if (!m.shared_width) return routed;
+  return routed + b.streamed(gated_network(b, x, "_shexp.weight"));
+}
+
+}  // namespace smelt

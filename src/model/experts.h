@@ -1,0 +1,37 @@
+// The feed-forward part of a block: one gated network, or experts that a router chooses beside a shared one.
+#pragma once
+
+#include "model/block.h"
+
+namespace smelt {
+
+enum class Routing { Softmax, Sigmoid };
+
+struct ExpertParameters {
+  int64_t count = 0;  // 0: no layer has experts
+  int64_t used = 0;
+  int64_t width = 0;
+  int64_t shared_width = 0;  // inner width of the shared experts together; 0: none
+  Routing routing = Routing::Softmax;
+  int64_t groups = 1;              // of neighbouring experts: only the best `groups_used` take part in the choice,
+  int64_t groups_used = 1;         // by the sum of their two best scores
+  bool selection_bias = false;     // exp_probs_b is added before the choice, not to the weights
+  bool normalise_weights = false;  // of the chosen experts, to a sum of 1
+  double weights_scale = 1;
+};
+
+// `first_layer`: one that has experts. `default_routing`: of files that do not say; a selection bias means Sigmoid.
+ExpertParameters read_experts(Keys& keys, int64_t first_layer, Routing default_routing);
+void write_experts(KeyWriter& out, const ExpertParameters& experts);
+
+// ffn_gate, ffn_up and ffn_down with a suffix such as ".weight".
+std::vector<TensorShape> network_tensors(const std::string& suffix, int64_t hidden, int64_t width);
+std::vector<TensorShape> expert_tensors(const ExpertParameters& experts, int64_t hidden);
+
+// w_down (silu(w_gate x) * w_up x). x [T, D] -> [T, D]
+Tensor gated_network(Block& b, const Activations& x, const std::string& suffix = ".weight");
+
+// x [T, D] -> [T, D]
+Tensor expert_network(Block& b, const ExpertParameters& experts, Tensor x);
+
+}  // namespace smelt

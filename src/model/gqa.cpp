@@ -1,0 +1,161 @@
+#include "model/gqa.h"
+
+#include <cmath>
+
+#include "model/byte_cache.h"
+
+namespace smelt {
+namespace {
+
+// Parts of the cache: a row holds the heads one after another. Bytes lie in the orders of byte_cache.h, with a scale
+// for the row of each head.
+constexpr char kKeys[] = "cache keys", kValues[] = "cache values", kKeyScales[] = "cache key scales",
+               kValueScales[] = "cache value scales";
+
+// x times a matrix of heads, with its bias: [T, heads, width].
+Tensor heads_of(Block& b, const Activations& x, const std::string& name, bool has_bias, int64_t heads, int64_t width) {
+  const Tensor product = b.weights.product(x, name + ".weight");
+  return reshape(has_bias ? product + b.weights(name + ".bias") : product, {b.shape.tokens, heads, width});
+}
+
+// What attention sees of keys or values: f32 [1 or T, KV, S, n], and for bytes what these were made of.
+struct Heads {
+  Tensor x;
+  Tensor q;      // keys: u8, 128 stands for 0; values: i8
+  Tensor scale;  // f32 [1 or T, KV, S]
+};
+
+struct Context {
+  Refs written;  // the parts of the cache
+  Heads keys, values;
+};
+
+// Rows of a part of the cache [rows, KV n]: [1 or T, KV, S, n].
+Tensor seen(Tensor cache, const Positions& at, int64_t kv_heads) {
+  const Tensor rows = gather(cache, at.rows);
+  return permute(reshape(rows, {rows.dim(0), rows.dim(1), kv_heads, rows.size(2) / kv_heads}), {0, 2, 1, 3});
+}
+
+// Leaves keys and values [T, KV, n] in the cache.
+Context append_floats(Block& b, const GqaParameters& m, Tensor key, Tensor value, const Positions& at) {
+  const DType type = b.shape.cache_type;
+  Context context;
+  const auto append = [&](const char* name, Tensor x) {
+    const int64_t width = m.kv_heads * x.size(2);
+    const Tensor row = cast(reshape(x, {b.shape.tokens, width}), type);
+    const Tensor cache = write_rows(cache_part(b, name, type, width), at.row, 0, row);
+    context.written.push_back(cache.ref());
+    return Heads{cast(seen(cache, at, m.kv_heads), DType::F32), {}, {}};
+  };
+  context.keys = append(kKeys, key);
+  context.values = append(kValues, value);
+  return context;
+}
+
+Context append_bytes(Block& b, const GqaParameters& m, Tensor key, Tensor value, const Positions& at) {
+  const int64_t n = b.shape.cache_rows, keys_wide = m.kv_heads * m.key_width, values_wide = m.kv_heads * m.value_width;
+  const ByteRows k = to_bytes(key), v = to_bytes(value);
+  Context context;
+  const auto part = [&](const char* name) { return b.slots.add({.kind = Bound::Cache, .name = name}); };
+  const auto flat = [&](Tensor x, int64_t width) { return reshape(x, {b.shape.tokens, width}); };
+  const auto written = [&](Tensor cache) {
+    context.written.push_back(cache.ref());
+    return cache;
+  };
+  const auto scales = [&](const char* name, const ByteRows& x) {  // [1 or T, KV, S]
+    const Tensor cache = written(write_rows(cache_part(b, name, DType::F32, m.kv_heads), at.row, 0, x.scale));
+    return permute(gather(cache, at.rows), {0, 2, 1});
+  };
+  const Tensor keys =
+      written(write_keys(key_buffer(part(kKeys), n, keys_wide, kKeys), at.row, 0, keys_wide, flat(k.q, keys_wide)));
+  const Tensor values = written(
+      write_values(value_buffer(part(kValues), n, values_wide, kValues), at.row, values_wide, flat(v.q, values_wide)));
+  context.keys = {{}, seen(keys_of(keys, keys_wide), at, m.kv_heads), scales(kKeyScales, k)};
+  context.values = {{}, seen(values_of(values, values_wide), at, m.kv_heads), scales(kValueScales, v)};
+  return context;
+}
+
+// q [T, KV, G, n] -> [T, KV, G, S]
+Tensor scores_of(Tensor q, const Heads& keys) {
+  if (keys.x.ref()) return sum(unsqueeze(q, 3) * unsqueeze(keys.x, 2), -1);
+  return scores_of_bytes(q, unsqueeze(keys.q, 2), unsqueeze(keys.scale, 2));
+}
+
+// The mean of the values, weighted by exp(score). score [T, KV, G, S] -> [T, KV, G, n]
+Tensor average_of(Tensor score, const Heads& values) {
+  const Tensor scores = unsqueeze(score, 4);
+  if (values.x.ref()) return softmax_average(scores, unsqueeze(values.x, 2), 3);
+  const Tensor scale = unsqueeze(unsqueeze(values.scale, 2), 4);  // [1 or T, KV, 1, S, 1]
+  return softmax_average_of_bytes(scores, unsqueeze(values.q, 2), scale, 3);
+}
+
+}  // namespace
+
+GqaParameters read_gqa(Keys& keys, int64_t hidden, int64_t context) {
+  GqaParameters m{.heads = keys.integer("attention.head_count", 1, kMostHeads)};
+  m.kv_heads = keys.integer_or("attention.head_count_kv", m.heads, 1, kMostHeads);
+  if (m.heads % m.kv_heads != 0)
+    keys.refuse("attention.head_count_kv",
+                std::to_string(m.kv_heads) + " does not divide " + std::to_string(m.heads) + " heads");
+  const auto width = [&](const char* key) {
+    const int64_t n = keys.integer_or(key, std::max<int64_t>(1, hidden / m.heads), 1, kMostWidth);
+    if (n % 4 != 0) keys.refuse(key, std::to_string(n) + " is no multiple of 4");
+    return n;
+  };
+  m.key_width = width("attention.key_length");
+  m.value_width = width("attention.value_length");
+  m.rope = read_rope(keys, read_rope_width(keys, m.key_width), context);
+  if (m.rope.width != m.key_width)
+    keys.refuse("rope.dimension_count", std::to_string(m.rope.width) + " where heads have " +
+                                            std::to_string(m.key_width) +
+                                            " values; rotation of a part of a head is "
+                                            "not supported");
+  m.has_bias = keys.file().find("blk.0.attn_q.bias") != nullptr;
+  m.softmax_scale = m.rope.attention_scale() / std::sqrt(static_cast<double>(m.key_width));
+  return m;
+}
+
+void write_gqa(KeyWriter& out, const GqaParameters& m) {
+  out.number("attention.head_count", m.heads);
+  out.number("attention.head_count_kv", m.kv_heads);
+  out.number("attention.key_length", m.key_width);
+  out.number("attention.value_length", m.value_width);
+  write_rope(out, m.rope);
+}
+
+std::vector<TensorShape> gqa_tensors(const GqaParameters& m, int64_t hidden) {
+  std::vector<TensorShape> list;
+  const auto add = [&](const std::string& name, int64_t rows) {
+    list.push_back({name + ".weight", {rows}, hidden});
+    if (m.has_bias) list.push_back({name + ".bias", {}, rows});
+  };
+  add("attn_q", m.heads * m.key_width);
+  add("attn_k", m.kv_heads * m.key_width);
+  add("attn_v", m.kv_heads * m.value_width);
+  list.push_back({"attn_output.weight", {hidden}, m.heads * m.value_width});
+  return list;
+}
+
+std::vector<CachePart> gqa_cache(const GqaParameters& m, DType type) {
+  const int64_t keys = m.kv_heads * m.key_width, values = m.kv_heads * m.value_width;
+  const int64_t scales = m.kv_heads * static_cast<int64_t>(sizeof(float));
+  std::vector<CachePart> parts = {{kKeys, keys * size_of(type)}, {kValues, values * size_of(type)}};
+  if (type == DType::U8) parts.insert(parts.end(), {{kKeyScales, scales}, {kValueScales, scales}});
+  return parts;
+}
+
+Attended grouped_query_attention(Block& b, const GqaParameters& m, Tensor normed) {
+  const Activations x = b.activations(normed);
+  const Positions at = positions(b, m.rope.width);
+  const Tensor q = rotate_pairs(heads_of(b, x, "attn_q", m.has_bias, m.heads, m.key_width), at.angles);
+  const Tensor key = rotate_pairs(heads_of(b, x, "attn_k", m.has_bias, m.kv_heads, m.key_width), at.angles);
+  const Tensor value = heads_of(b, x, "attn_v", m.has_bias, m.kv_heads, m.value_width);
+  const bool bytes = b.shape.cache_type == DType::U8;
+  const Context context = bytes ? append_bytes(b, m, key, value, at) : append_floats(b, m, key, value, at);
+  const Tensor grouped = reshape(q, {b.shape.tokens, m.kv_heads, m.heads_per_key(), m.key_width});
+  const Tensor score = causal(scores_of(grouped, context.keys) * m.softmax_scale, at);
+  const Tensor row = reshape(average_of(score, context.values), {b.shape.tokens, m.heads * m.value_width});
+  return {b.weights.product(b.activations(row), "attn_output.weight"), context.written};
+}
+
+}  // namespace smelt

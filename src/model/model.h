@@ -1,0 +1,66 @@
+// Model: what the engine asks of a model, whatever its architecture.
+//
+// An architecture is one file (llama.cpp, deepseek2.cpp): how its keys are read and checked, its table of tensors, the
+// cache that it wants, and the graph of a block, made of shared parts (rope.h, gqa.h, mla.h, experts.h). After
+// read_model() every number is in a sane range and every tensor that a graph binds is there, with the right shape and a
+// type that we compute with: nothing behind it checks the model again.
+#pragma once
+
+#include <memory>
+
+#include "model/rope.h"
+#include "model/segment.h"
+#include "model/tensor_shape.h"
+
+namespace smelt {
+
+// The numbers that every model has.
+struct Hyperparameters {
+  std::string architecture = {};
+  int64_t layers = 0;  // without those of a multi-token-prediction head
+  int64_t vocabulary = 0;
+  int64_t context = 0;  // positions that the model was made for
+  int64_t hidden = 0;
+  double epsilon = 0;        // of all RMS norms
+  bool tied_output = false;  // token_embd in place of output
+};
+
+// A buffer of a layer's cache. A page of it, kPageSize positions, lies in one piece.
+struct CachePart {
+  std::string name;
+  int64_t row_bytes = 0;  // that a position takes
+};
+
+class Model {
+ public:
+  virtual ~Model() = default;
+
+  virtual const Hyperparameters& numbers() const = 0;
+  virtual bool has_experts(int64_t layer) const = 0;  // in place of one feed-forward network
+
+  // Tensors that segments bind.
+  TensorShape embedding_tensor() const;
+  std::vector<TensorShape> head_tensors() const;  // the norm, then the output matrix
+  virtual std::vector<TensorShape> layer_tensors(int64_t layer) const = 0;
+
+  virtual std::vector<PositionTable> position_tables() const = 0;
+  virtual std::vector<CachePart> cache_parts(DType type) const = 0;  // of every layer
+
+  // Graphs. REQUIRES: `file` is the one that the model was read from.
+  Segment embed(const GgufFile& file, const ModelShape& shape) const;
+  virtual Segment block(const GgufFile& file, const ModelShape& shape, int64_t layer) const = 0;
+  Segment head(const GgufFile& file, const ModelShape& shape) const;
+
+  // All keys of a file of this model that read_model() would read, for files that are made up.
+  virtual void write_keys(KeyWriter& out) const = 0;
+};
+
+// The model of a file, of any architecture that architectures.cpp lists.
+Result<std::shared_ptr<const Model>> read_model(const GgufFile& file);
+
+// For architectures: the common numbers, and whether the tensors are there.
+Result<Hyperparameters> read_common(Keys& keys, const std::string& architecture);
+Status check_tensors(const GgufFile& file, const Model& model);
+void write_common(KeyWriter& out, const Hyperparameters& numbers);
+
+}  // namespace smelt

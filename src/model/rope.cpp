@@ -1,0 +1,123 @@
+#include "model/rope.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace smelt {
+namespace {
+
+// The pair whose angle makes `turns` turns within the original context.
+double pair_with_turns(const RopeParameters& r, double turns) {
+  return static_cast<double>(r.width) * std::log(static_cast<double>(r.original_context) / (turns * 2 * M_PI)) /
+         (2 * std::log(r.base));
+}
+
+// How much of each pair's frequency is divided by the factor, 0 to 1.
+std::vector<double> stretched(const RopeParameters& r) {
+  std::vector<double> share(static_cast<size_t>(r.width / 2), r.scaling == RopeScaling::Linear ? 1 : 0);
+  if (r.scaling != RopeScaling::Yarn || r.factor <= 1) return share;
+  const double low = std::max(std::floor(pair_with_turns(r, r.beta_fast)), 0.0);
+  double high = std::min(std::ceil(pair_with_turns(r, r.beta_slow)), static_cast<double>(r.width) - 1);
+  if (high <= low) high = low + 0.001;
+  for (size_t i = 0; i < share.size(); ++i)
+    share[i] = std::clamp((static_cast<double>(i) - low) / (high - low), 0.0, 1.0);
+  return share;
+}
+
+// Angle per position of each pair.
+std::vector<double> frequencies(const RopeParameters& r) {
+  std::vector<double> result = stretched(r);
+  for (size_t i = 0; i < result.size(); ++i) {
+    const double plain = std::pow(r.base, -2.0 * static_cast<double>(i) / static_cast<double>(r.width)) /
+                         (r.divisors.empty() ? 1 : r.divisors[i]);
+    result[i] = plain * (1 - result[i]) + plain / r.factor * result[i];
+  }
+  return result;
+}
+
+// Pairs lie along `axis` of x [T, heads, ...], which is 2 long. -> shape(x)
+Tensor turn(Tensor x, int axis, const Angles& at) {
+  // -1, 1: the second value of a pair is subtracted from the first.
+  Tensor sign = cast(iota({2}, 0), DType::F32) * 2.0 - 1.0;
+  if (axis == 2) sign = unsqueeze(sign, 1);  // in front of the angles
+  // [T, width / 2] -> [T, 1, width / 2, 1] or [T, 1, 1, width / 2]
+  auto per_pair = [&](Tensor table) { return unsqueeze(unsqueeze(table, 1), axis); };
+  return x * per_pair(at.cos) + flip(x, axis) * (per_pair(at.sin) * sign);
+}
+
+}  // namespace
+
+double RopeParameters::attention_scale() const {
+  const double scale = 1 + log_multiplier * std::log(factor);
+  return scale * scale;
+}
+
+double RopeParameters::magnitude() const {
+  return scaling == RopeScaling::Yarn && log_multiplier == 0 ? 1 + 0.1 * std::log(factor) : 1;
+}
+
+RopeParameters read_rope(Keys& keys, int64_t width, int64_t context) {
+  RopeParameters r{.width = width, .base = keys.real_or("rope.freq_base", 10000, 1.001, 1e15)};
+  const std::string_view scaling = keys.string_or("rope.scaling.type", "none");
+  if (scaling == "none") return r;
+  if (scaling != "yarn" && scaling != "linear") {
+    keys.refuse("rope.scaling.type", quoted(scaling) + " is not supported; none, linear and yarn are");
+    return r;
+  }
+  r.factor = keys.real("rope.scaling.factor", 1, 1e6);
+  r.scaling = scaling == "yarn" ? RopeScaling::Yarn : RopeScaling::Linear;
+  if (r.scaling == RopeScaling::Linear) return r;
+  r.original_context = keys.integer_or("rope.scaling.original_context_length", context, 1, kMostContext);
+  r.beta_fast = keys.real_or("rope.scaling.yarn_beta_fast", 32, 1e-3, 1e6);
+  r.beta_slow = keys.real_or("rope.scaling.yarn_beta_slow", 1, 1e-3, 1e6);
+  r.log_multiplier = keys.real_or("rope.scaling.yarn_log_multiplier", 0, 0, 10);
+  return r;
+}
+
+void write_rope(KeyWriter& out, const RopeParameters& r) {
+  out.number("rope.dimension_count", r.width);
+  out.real("rope.freq_base", r.base);
+  if (r.scaling == RopeScaling::None) return;
+  out.text("rope.scaling.type", r.scaling == RopeScaling::Yarn ? "yarn" : "linear");
+  out.real("rope.scaling.factor", r.factor);
+  if (r.scaling != RopeScaling::Yarn) return;
+  out.number("rope.scaling.original_context_length", r.original_context);
+  out.real("rope.scaling.yarn_beta_fast", r.beta_fast);
+  out.real("rope.scaling.yarn_beta_slow", r.beta_slow);
+  out.real("rope.scaling.yarn_log_multiplier", r.log_multiplier);
+}
+
+int64_t read_rope_width(Keys& keys, int64_t fallback) {
+  const int64_t width = fallback ? keys.integer_or("rope.dimension_count", fallback, 2, 1 << 16)
+                                 : keys.integer("rope.dimension_count", 2, 1 << 16);
+  if (width % 2) keys.refuse("rope.dimension_count", std::to_string(width) + " is odd; rotation works on pairs");
+  return width;
+}
+
+std::vector<float> PositionTable::rows(int64_t positions) const {
+  std::vector<float> values;
+  values.reserve(static_cast<size_t>(positions * width));
+  for (int64_t position = 0; position < positions; ++position)
+    for (const double f : frequencies)
+      values.push_back(static_cast<float>(magnitude * curve(static_cast<double>(position) * f)));
+  return values;
+}
+
+std::vector<PositionTable> rope_tables(const RopeParameters& r) {
+  const auto table = [&](const char* name, double (*curve)(double)) {
+    return PositionTable{name, r.width / 2, frequencies(r), r.magnitude(), curve};
+  };
+  return {table("cos", [](double x) { return std::cos(x); }), table("sin", [](double x) { return std::sin(x); })};
+}
+
+Tensor rotate_pairs(Tensor x, const Angles& at) {
+  const Tensor pairs = reshape(x, {x.dim(0), x.dim(1), x.size(2) / 2, 2});
+  return reshape(turn(pairs, 3, at), {x.dim(0), x.dim(1), x.dim(2)});
+}
+
+Tensor rotate_halves(Tensor x, const Angles& at) {
+  const Tensor halves = reshape(x, {x.dim(0), x.dim(1), 2, x.size(2) / 2});
+  return reshape(turn(halves, 2, at), {x.dim(0), x.dim(1), x.dim(2)});
+}
+
+}  // namespace smelt

@@ -1,0 +1,73 @@
+// Segments: the pieces that a forward pass is cut into (embed, one block for each layer, head), as graphs over slots.
+//
+// Each slot says what is to be bound to it. Layers of equal types and shapes give the same graph (the same pointer), so
+// they share one compiled segment, replayed with other buffers.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/tensor.h"
+#include "model/layout_choice.h"
+
+namespace smelt {
+
+// What a slot holds. T is ModelShape::tokens, R is ModelShape::rows.
+enum class Bound {
+  Weight,         // the bytes of tensor `name`, in the slot's layout
+  PositionTable,  // f32 [context, width]: the table `name` of the model, see Model::position_tables()
+  Tokens,         // i32 [T]: token ids
+  Positions,      // i32 [T]: each token's position in its sequence
+  Tables,         // i32 [T], or [1] if one_sequence: where a token's sequence begins in the page table
+  Pages,          // i32 [page_entries]: the page table; page p is rows 64 p .. 64 p + 63 of the cache
+  Cache,          // the part `name` of this layer's cache, read and written: see Model::cache_parts()
+  HiddenIn,       // f32 [T, hidden]
+  HiddenOut,      // f32 [T, hidden]: written; another buffer than HiddenIn
+  Rows,           // i32 [R]: the tokens (indices into T) whose logits are wanted
+  Logits,         // f32 [R, vocabulary]: written
+};
+
+struct SlotBinding {
+  Bound kind;
+  std::string name = {};     // of a Weight: the GGUF tensor, without "blk.N." in a block; of a table or part of a cache
+  double share_of_read = 1;  // of a Weight: the part of its bytes that one token reads
+  WeightLayout layout = {};  // of a Weight: how its bytes must lie
+  std::string role = {};     // of a Weight: role_of(); empty: its layout is no choice
+  std::string line = {};     // of a Weight: where the model multiplies with it, "mla.cpp:68"
+};
+
+struct Segment {
+  Ref root;                        // a Sink
+  std::vector<SlotBinding> slots;  // slots[i] is what slot i of root is bound to
+};
+
+constexpr int64_t kPageSize = 64;    // positions in a page of the cache
+constexpr int64_t kChunkSize = 256;  // attention reads the cache in chunks of this many positions
+
+// The sizes that a plan is made for.
+//
+// Each token has a position and (through Tables) a sequence; tokens later in T see the cache rows of earlier ones.
+// - Attention reads positions 0 .. 256 * chunks - 1 and masks those above the token's own. So the page table names a
+//   valid page for each of them (any, where the sequence is shorter), and pages hold finite numbers: zero one when it
+//   is handed out.
+// - Padding tokens, which fill up T, take positions that lead to scratch rows; `context` counts these positions in.
+//   Their results are finite and meant for nobody.
+struct ModelShape {
+  Dim tokens = 1;            // T: a number, or, if many_tokens, a variable times 8 as well
+  bool many_tokens = false;  // bound by arithmetic, as a chunk of a prompt; else by reading weights, as decoding is
+  Dim chunks = 1;            // a variable: ceil((greatest position + 1) / 256), padding left out
+  Dim rows = 1;              // R
+  bool one_sequence = true;  // all tokens are of one sequence, so they share one list of cache rows
+  int64_t context = 0;       // rows of the position tables; every position is below
+  int64_t cache_rows = 0;    // pages * 64
+  int64_t page_entries = 0;  // entries of the page table
+  // F32, F16, or U8: bytes, see byte_cache.h, with scales for the rows.
+  DType cache_type = DType::F32;
+  // Rows of quantised matrices in a group, see WeightLayout; 1: the file's bytes, whatever `layouts` say.
+  int interleave = 1;
+  LayoutChoice layouts = {};  // of weights that are not to lie in such groups
+  // Products multiply weights with activations of 8 bits, see quantise_activations().
+  bool quantise = false;
+};
+
+}  // namespace smelt

@@ -1,0 +1,26 @@
+// Tensors that a model asks for, and whether a file has them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "gguf/gguf.h"
+
+namespace smelt {
+
+// A tensor that a graph binds: its name ("blk.3." left out for those of a layer) and shape, slowest axis first.
+struct TensorShape {
+  std::string name;
+  std::vector<int64_t> rows;  // all but the last axis; empty for vectors
+  int64_t k = 0;              // elements of a row
+  double share_of_read = 1;   // the part of its bytes that one token reads
+};
+
+std::string layer_prefix(int64_t layer);  // "blk.3."
+
+// Every tensor is there, in a type that we compute with and in the right shape; else an Error names it.
+Status check_tensors(const GgufFile& file, const std::string& prefix, const std::vector<TensorShape>& tensors);
+
+}  // namespace smelt

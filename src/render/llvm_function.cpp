@@ -1,0 +1,154 @@
+#include "render/llvm_function.h"
+
+#include <optional>
+
+#include "render/llvm_ops.h"
+
+namespace smelt {
+namespace {
+
+std::string number(int64_t value) { return std::to_string(value); }
+
+}  // namespace
+
+FunctionRenderer::FunctionRenderer(const Program& program, const Machine& machine)
+    : program_(program),
+      machine_(machine),
+      metadata_(program.buffers),
+      values_(program.code.size()),
+      bounds_(known_bounds(program)) {
+  for (const Instruction& instruction : program.code)
+    if (instruction.kind == Inst::Store) stored_.insert(buffer_of(instruction));
+}
+
+void FunctionRenderer::render_body() {
+  for (size_t i = 0; i < program_.code.size(); ++i) {
+    out_.set_position(static_cast<int>(i));
+    instruction(static_cast<int>(i), program_.code[i]);
+  }
+}
+
+std::string FunctionRenderer::preamble() const {
+  std::string text;
+  for (size_t i = 0; i < out_.constants().size(); ++i)
+    text += "@table." + number(static_cast<int64_t>(i)) + " = private unnamed_addr constant " + out_.constants()[i] +
+            ", align 64\n";
+  for (const std::string& declaration : out_.declarations()) text += declaration + "\n";
+  return text;
+}
+
+void FunctionRenderer::instruction(int position, const Instruction& x) {
+  IrValue& result = values_[static_cast<size_t>(position)];
+  switch (x.kind) {
+    case Inst::Value: result = elementwise(position, x); break;
+    case Inst::LaneIndex: result = lane_index(x); break;
+    case Inst::LaneReduce: result = render_lane_reduce(out_, x.op, value(x.src[0]), machine_); break;
+    case Inst::Loop: result = begin_loop(position, x); break;
+    case Inst::EndLoop: end_loop(x.src[0]); break;
+    case Inst::Acc: result = accumulator(position, x); break;
+    case Inst::AccGet: result = get(x); break;
+    case Inst::AccSet: write(value(x.src[0]), value(x.src[1])); break;
+    case Inst::Symbol:
+    case Inst::Part:
+    case Inst::ThreadIndex:
+    case Inst::Buffer:
+    case Inst::Scratch:
+    case Inst::Load:
+    case Inst::Prefetch:
+    case Inst::Store:
+    case Inst::Shuffle:
+    case Inst::Barrier:
+    case Inst::MatrixDot:
+    case Inst::MatrixRow:
+    case Inst::FragmentDot:
+    case Inst::FragmentItem: result = machine_instruction(position, x); break;
+  }
+}
+
+IrValue FunctionRenderer::elementwise(int position, const Instruction& x) {
+  IrValue result = render_value(out_, x, operands(x), machine_, never_wraps(x, program_, bounds_));
+  if (is_signed_int(x.dtype) && bounds_[static_cast<size_t>(position)].min >= 0) result.non_negative = true;
+  return result;
+}
+
+std::vector<IrValue> FunctionRenderer::operands(const Instruction& x) const {
+  std::vector<IrValue> result;
+  for (int src : x.src) result.push_back(value(src));
+  return result;
+}
+
+IrValue FunctionRenderer::lane_index(const Instruction& x) {
+  if (x.lanes == 1) return ir_int(0, x.dtype);
+  std::string element = ir_type(x.dtype, 1), text = "<";
+  for (int lane = 0; lane < x.lanes; ++lane) text += (lane ? ", " : "") + element + " " + number(lane);
+  return {.text = text + ">", .dtype = x.dtype, .lanes = x.lanes, .is_constant = true, .non_negative = true};
+}
+
+int FunctionRenderer::buffer_of(const Instruction& x) const {
+  const Instruction& pointer = code(x.src[0]);
+  return pointer.kind == Inst::Buffer ? static_cast<int>(pointer.arg.i) : -1;
+}
+
+IrValue FunctionRenderer::from_memory(const Instruction& x, const std::string& loaded) {
+  IrValue result{.text = loaded, .dtype = x.dtype, .lanes = x.lanes};
+  if (x.dtype != DType::Bool) return result;
+  result.dtype = DType::U8;
+  return render_cast(out_, result, DType::Bool, machine_);
+}
+
+// --- loops: the test stands at the end, where the optimiser wants it, and once before the first
+// round
+
+IrValue FunctionRenderer::begin_loop(int position, const Instruction& x) {
+  std::string name = "loop." + number(position), begin = value(x.src[0]).text, end = value(x.src[1]).text;
+  const std::string type = ir_type(x.dtype, 1);
+  if (always_runs(x)) {
+    out_.line("br label %" + name + ".enter");
+  } else {
+    std::string any = out_.emit("icmp slt " + type + " " + begin + ", " + end);
+    out_.line("br i1 " + any + ", label %" + name + ".enter, label %" + name + ".exit");
+  }
+  out_.label(name + ".enter");
+  out_.line("br label %" + name);
+  out_.label(name);
+  out_.line("%i" + number(position) + " = phi " + type + " [ " + begin + ", %" + name + ".enter ], [ %i" +
+            number(position) + ".next, %" + name + ".latch ]");
+  return {.text = "%i" + number(position), .dtype = x.dtype, .non_negative = value(x.src[0]).non_negative};
+}
+
+bool FunctionRenderer::always_runs(const Instruction& x) const {
+  std::optional<int64_t> begin = value(x.src[0]).integer, end = value(x.src[1]).integer;
+  return begin && end && *begin < *end;
+}
+
+void FunctionRenderer::end_loop(int position) {
+  std::string name = "loop." + number(position), index = "%i" + number(position);
+  const std::string type = ir_type(code(position).dtype, 1);
+  out_.line("br label %" + name + ".latch");
+  out_.label(name + ".latch");
+  out_.line(index + ".next = add nsw " + type + " " + index + ", 1");
+  std::string more = out_.emit("icmp slt " + type + " " + index + ".next, " + value(code(position).src[1]).text);
+  out_.line("br i1 " + more + ", label %" + name + ", label %" + name + ".exit" + metadata_.loop());
+  out_.label(name + ".exit");
+}
+
+// --- accumulators: variables on the stack, which the optimiser turns into registers
+
+IrValue FunctionRenderer::accumulator(int position, const Instruction& x) {
+  IrValue result{.text = "%acc." + number(position), .dtype = x.dtype, .lanes = x.lanes};
+  out_.entry_line(result.text + " = alloca " + ir_type(x.dtype, x.lanes));
+  write(result, value(x.src[0]));
+  return result;
+}
+
+IrValue FunctionRenderer::get(const Instruction& x) {
+  const IrValue& acc = value(x.src[0]);
+  return out_.emit(acc.dtype, acc.lanes, "load " + ir_type(acc.dtype, acc.lanes) + ", ptr " + acc.text);
+}
+
+void FunctionRenderer::write(const IrValue& acc, const IrValue& x) {
+  std::string wide = out_.widen(x, acc.lanes).text;
+  out_.line("store " + ir_type(acc.dtype, acc.lanes) + " " + wide + ", ptr " + acc.text);
+}
+
+}  // namespace smelt

@@ -1,0 +1,60 @@
+// FunctionRenderer: the part of a program's function in LLVM IR that is the same on every machine: arithmetic, loops,
+// accumulators. What memory, arguments and threads are, its children say: llvm.cpp for CPUs, nvptx.cpp for GPUs.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "codegen/known_bounds.h"
+#include "codegen/program.h"
+#include "render/llvm.h"
+#include "render/llvm_metadata.h"
+#include "render/llvm_writer.h"
+
+namespace smelt {
+
+class FunctionRenderer {
+ protected:
+  FunctionRenderer(const Program& program, const Machine& machine);
+  virtual ~FunctionRenderer() = default;
+
+  // All instructions, in order.
+  void render_body();
+  // What stands in front of the function: constants and declarations.
+  std::string preamble() const;
+
+  // An instruction that reads or writes memory, arguments or other threads.
+  virtual IrValue machine_instruction(int position, const Instruction& x) = 0;
+
+  const IrValue& value(int position) const { return values_[static_cast<size_t>(position)]; }
+  const Instruction& code(int position) const { return program_.code[static_cast<size_t>(position)]; }
+  // The argument that a Load or Store refers to; -1 for scratch memory.
+  int buffer_of(const Instruction& x) const;
+  bool is_stored(int buffer) const { return stored_.contains(buffer); }
+  // A loaded value as what it is in registers: bool is a byte in memory.
+  IrValue from_memory(const Instruction& x, const std::string& loaded);
+
+  const Program& program_;
+  const Machine& machine_;
+  Metadata metadata_;
+  LlvmWriter out_;
+
+ private:
+  void instruction(int position, const Instruction& x);
+  IrValue elementwise(int position, const Instruction& x);
+  std::vector<IrValue> operands(const Instruction& x) const;
+  static IrValue lane_index(const Instruction& x);
+  IrValue begin_loop(int position, const Instruction& x);
+  bool always_runs(const Instruction& x) const;
+  void end_loop(int position);
+  IrValue accumulator(int position, const Instruction& x);
+  IrValue get(const Instruction& x);
+  void write(const IrValue& acc, const IrValue& x);
+
+  std::vector<IrValue> values_;       // by position
+  const std::vector<Bounds> bounds_;  // the same
+  std::set<int> stored_;              // buffers that are written to
+};
+
+}  // namespace smelt

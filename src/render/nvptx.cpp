@@ -1,0 +1,192 @@
+#include "render/nvptx.h"
+
+#include <algorithm>
+
+#include "base/ensure.h"
+#include "codegen/known_multiples.h"
+#include "codegen/program_verify.h"
+#include "graph/matrix_fragment.h"
+#include "render/llvm_function.h"
+#include "render/llvm_ops.h"
+
+namespace smelt {
+namespace {
+
+std::string number(int64_t value) { return std::to_string(value); }
+
+// The instructions that a thread of any NVIDIA GPU has.
+const Machine& machine_of_threads() {
+  static const Machine machine{.parallelism = Parallelism::Threads,
+                               .isa = Isa::Nvidia,
+                               .byte_dot = ByteDot::Dp4a,
+                               .byte_dot_bytes = 4,
+                               .shuffle_bytes = 0};
+  return machine;
+}
+
+class BlockRenderer : public FunctionRenderer {
+ public:
+  explicit BlockRenderer(const Program& program)
+      : FunctionRenderer(program, machine_of_threads()), multiples_(known_multiples(program)) {}
+
+  std::string render() {
+    render_body();
+    std::string text = preamble();
+    if (program_.scratch_bytes > 0)
+      text += "@scratch = external addrspace(3) global [0 x i8], align " + number(kBufferAlign) + "\n";
+    text += "define ptx_kernel void @" + program_.name + "(" + parameters() + ") #0 {\n";
+    text += out_.entry() + "  br label %body\nbody:\n" + out_.body() + "  ret void\n}\n";
+    text += "attributes #0 = { mustprogress nounwind convergent }\n";
+    return text + metadata_.text();
+  }
+
+ private:
+  IrValue machine_instruction(int position, const Instruction& x) override {
+    switch (x.kind) {
+      case Inst::Symbol: return symbol(x.arg.i);
+      case Inst::Part: return special(x, x.arg.i == 0 ? "ctaid.x" : "nctaid.x");
+      case Inst::ThreadIndex: return special(x, "tid.x");
+      case Inst::Buffer: return {.text = "%buffer." + number(x.arg.i)};
+      case Inst::Scratch: return {.text = scratch(x.arg.i)};
+      case Inst::Load: return load(x);
+      case Inst::Prefetch: return {};  // other threads compute while these wait
+      case Inst::Store: store(position, x); return {};
+      case Inst::Shuffle: return shuffle(x);
+      case Inst::Barrier: barrier(); return {};
+      case Inst::FragmentDot: return fragment_dot(x);
+      case Inst::FragmentItem: return fragment_item(x);
+      default: ENSURE(false, "threads have no such instruction");
+    }
+    return {};
+  }
+
+  // --- arguments
+
+  std::string parameters() const {
+    std::string text;
+    for (int i = 0; i < program_.buffers; ++i)
+      text += "ptr addrspace(1) noalias " + std::string(is_stored(i) ? "" : "readonly ") + "align " +
+              number(kBufferAlign) + " %buffer." + number(i) + ", ";
+    return text + "ptr addrspace(1) noalias readonly align 8 %symbols";
+  }
+
+  IrValue symbol(int64_t index) {
+    const std::string at = out_.emit("getelementptr inbounds i64, ptr addrspace(1) %symbols, i64 " + number(index));
+    return out_.emit(DType::I64, 1, "load i64, ptr addrspace(1) " + at + ", align 8, !invariant.load !0");
+  }
+
+  IrValue special(const Instruction& x, const std::string& name) {
+    const std::string function = "@llvm.nvvm.read.ptx.sreg." + name;
+    out_.declare("declare i32 " + function + "()");
+    IrValue result = out_.emit(DType::I32, 1, "call i32 " + function + "()");
+    if (x.dtype == DType::I64) result = out_.emit(DType::I64, 1, "zext i32 " + result.text + " to i64");
+    result.non_negative = true;
+    return result;
+  }
+
+  std::string scratch(int64_t offset) {
+    if (offset == 0) return "@scratch";
+    return out_.emit("getelementptr inbounds i8, ptr addrspace(3) @scratch, i64 " + number(offset));
+  }
+
+  // --- memory
+
+  // A load or store can be as wide as its address is known to be aligned: anything else is taken apart.
+  int64_t alignment(const Instruction& x) const {
+    const Instruction& pointer = code(x.src[0]);
+    const int64_t base =
+        pointer.kind != Inst::Scratch || pointer.arg.i == 0 ? kBufferAlign : pointer.arg.i & -pointer.arg.i;
+    return std::min({kBufferAlign, base, multiples_[static_cast<size_t>(x.src[1])]});
+  }
+
+  std::string address(const Instruction& x) {
+    const IrValue& offset = value(x.src[1]);
+    const std::string space = buffer_of(x) < 0 ? "ptr addrspace(3) " : "ptr addrspace(1) ";
+    return space + out_.emit("getelementptr inbounds i8, " + space + value(x.src[0]).text + ", " +
+                             ir_type(offset.dtype, 1) + " " + offset.text);
+  }
+
+  std::string access(const Instruction& x) const {
+    const bool invariant = x.kind == Inst::Load && buffer_of(x) >= 0 && !is_stored(buffer_of(x));
+    return ", align " + number(alignment(x)) + (invariant ? ", !invariant.load !0" : "");
+  }
+
+  IrValue load(const Instruction& x) {
+    const std::string at = address(x);
+    return from_memory(x, out_.emit("load " + ir_memory_type(x.dtype, 1) + ", " + at + access(x)));
+  }
+
+  void store(int position, const Instruction& x) {
+    IrValue stored = value(x.src[2]);
+    if (x.dtype == DType::Bool) stored = render_cast(out_, stored, DType::U8, machine_);
+    const std::string name = "store." + number(position);
+    const bool is_conditional = x.src.size() == 4;
+    if (is_conditional) {
+      out_.line("br i1 " + value(x.src[3]).text + ", label %" + name + ", label %" + name + ".end");
+      out_.label(name);
+    }
+    const std::string at = address(x);
+    out_.line("store " + ir_memory_type(x.dtype, 1) + " " + stored.text + ", " + at + access(x));
+    if (is_conditional) {
+      out_.line("br label %" + name + ".end");
+      out_.label(name + ".end");
+    }
+  }
+
+  // --- other threads
+
+  IrValue shuffle(const Instruction& x) {
+    const std::string type = ir_type(x.dtype, 1), function = "@llvm.nvvm.shfl.sync.bfly." + suffix(x.dtype);
+    out_.declare("declare " + type + " " + function + "(i32, " + type + ", i32, i32)");
+    return out_.emit(x.dtype, 1,
+                     "call " + type + " " + function + "(i32 -1, " + type + " " + value(x.src[0]).text + ", i32 " +
+                         number(x.arg.i) + ", i32 " + number(kWarp - 1) + ")");
+  }
+  static std::string suffix(DType dtype) { return is_float(dtype) ? "f32" : "i32"; }
+
+  // What a fragment_dot gives: as many sums as a thread has.
+  static std::string sums_type(const FragmentShape& shape) {
+    std::string type = "{ i32";
+    for (int64_t i = 1; i < shape.sums(); ++i) type += ", i32";
+    return type + " }";
+  }
+
+  IrValue fragment_dot(const Instruction& x) {
+    const FragmentShape shape = fragment_shape(x.arg.list);
+    const std::string function = "@llvm.nvvm.mma.m" + number(shape.m) + "n" + number(shape.n) + "k" + number(shape.k) +
+                                 (shape.a_is_signed ? ".row.col.s8.u8" : ".row.col.u8.s8");
+    std::string types, operands;
+    const auto pass = [&](const std::string& operand) {
+      types += types.empty() ? "i32" : ", i32";
+      operands += (operands.empty() ? "i32 " : ", i32 ") + operand;
+    };
+    for (int s : x.src) pass(value(s).text);
+    if (static_cast<int64_t>(x.src.size()) == shape.a_words() + shape.b_words())
+      for (int64_t i = 0; i < shape.sums(); ++i) pass("0");
+    out_.declare("declare " + sums_type(shape) + " " + function + "(" + types + ")");
+    return {.text = out_.emit("call " + sums_type(shape) + " " + function + "(" + operands + ")"), .dtype = DType::I32};
+  }
+
+  IrValue fragment_item(const Instruction& x) {
+    const FragmentShape shape = fragment_shape(code(x.src[0]).arg.list);
+    return out_.emit(DType::I32, 1,
+                     "extractvalue " + sums_type(shape) + " " + value(x.src[0]).text + ", " + number(x.arg.i));
+  }
+
+  void barrier() {
+    out_.declare("declare void @llvm.nvvm.barrier0()");
+    out_.line("call void @llvm.nvvm.barrier0()");
+  }
+
+  const std::vector<int64_t> multiples_;  // by position
+};
+
+}  // namespace
+
+std::string render_nvptx(const Program& program) {
+  std::string problem = problem_of(program);
+  ENSURE(problem.empty(), "[render] " + program.name + ": " + problem);
+  return BlockRenderer(program).render();
+}
+
+}  // namespace smelt

@@ -1,0 +1,287 @@
+#include "runtime/cpu/workers.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <bit>
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "base/ensure.h"
+#include "runtime/target.h"
+
+namespace smelt {
+namespace {
+
+// How often a waiting thread looks before it does something slower: give way within a run (after
+// about 20 us), sleep between runs (after about 1 ms: longer than the host's work between two
+// tokens).
+struct Patience {
+  int looks_before_yield;
+  int looks_before_sleep;
+};
+constexpr Patience kAlone = {500, 50000};
+// More workers than cores: whoever waits holds up whoever works.
+constexpr Patience kCrowded = {20, 0};
+
+void pause() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb");  // `yield` is too short to relieve the bus
+#endif
+}
+
+int64_t now_ns() {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+// A dissemination barrier: in round r worker i tells worker i + 2^r that it (and all it has heard
+// of) has arrived. With two workers that is one write and one read each; with n workers log2(n)
+// rounds, no shared counter. Flags count barriers upwards, so nothing is ever reset and a fast
+// worker may be a barrier ahead.
+class Barrier {
+ public:
+  Barrier(int count, Patience patience)
+      : count_(count),
+        rounds_(std::bit_width(static_cast<unsigned>(count - 1))),
+        looks_before_yield_(patience.looks_before_yield),
+        flags_(static_cast<size_t>(count) * rounds_) {}
+
+  // `epoch` grows by one from barrier to barrier and is the same for all workers.
+  void wait(int worker, uint64_t epoch) {
+    for (int round = 0; round < rounds_; ++round) {
+      int partner = (worker + (1 << round)) % count_;
+      flag(partner, round).store(epoch, std::memory_order_release);
+      spin_until(flag(worker, round), epoch);
+    }
+  }
+
+ private:
+  // Two cache lines each: the hardware fetches lines in pairs.
+  struct alignas(128) Flag {
+    std::atomic<uint64_t> value{0};
+  };
+
+  std::atomic<uint64_t>& flag(int worker, int round) { return flags_[worker * rounds_ + round].value; }
+
+  void spin_until(const std::atomic<uint64_t>& value, uint64_t epoch) const {
+    for (int looks = 0; value.load(std::memory_order_acquire) < epoch; ++looks) {
+      if (looks < looks_before_yield_)
+        pause();
+      else
+        ::sched_yield();
+    }
+  }
+
+  const int count_, rounds_, looks_before_yield_;
+  std::vector<Flag> flags_;
+};
+
+// All wishes: unpinned works as well.
+void pin_to(pthread_t thread, int cpu) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(cpu, &set);
+  ::pthread_setaffinity_np(thread, sizeof set, &set);
+}
+
+// Pins the calling thread while it lives. Not for longer, because threads inherit this: what the
+// program starts between two runs (compilation, a server) is not to end up on one core. Without it
+// the caller, on a busy machine, is found again and again on the core of a pinned worker, and a
+// barrier costs 30 us.
+class PinnedHere {
+ public:
+  explicit PinnedHere(int cpu) {
+    if (cpu < 0 || ::sched_getaffinity(0, sizeof before_, &before_) != 0) return;
+    pin_to(::pthread_self(), cpu);
+    pinned_ = true;
+  }
+  ~PinnedHere() {
+    if (pinned_) ::sched_setaffinity(0, sizeof before_, &before_);
+  }
+  PinnedHere(const PinnedHere&) = delete;
+  PinnedHere& operator=(const PinnedHere&) = delete;
+
+ private:
+  cpu_set_t before_;
+  bool pinned_ = false;
+};
+
+// A thread with a stack of known size: that of std::thread is what the system or its limits say.
+class WorkerThread {
+ public:
+  WorkerThread(size_t stack_bytes, std::function<void()> life) : life_(std::move(life)) {
+    pthread_attr_t attributes;
+    if (::pthread_attr_init(&attributes) != 0) return;
+    ENSURE(::pthread_attr_setstacksize(&attributes, stack_bytes) == 0, "the stack of a worker is too small");
+    is_running_ = ::pthread_create(&thread_, &attributes, run, this) == 0;
+    ::pthread_attr_destroy(&attributes);
+  }
+  ~WorkerThread() {
+    if (is_running_) ::pthread_join(thread_, nullptr);
+  }
+  WorkerThread(const WorkerThread&) = delete;
+  WorkerThread& operator=(const WorkerThread&) = delete;
+
+  bool is_running() const { return is_running_; }  // else the system refuses a thread
+  pthread_t handle() const { return thread_; }     // REQUIRES: is_running()
+
+ private:
+  static void* run(void* self) {
+    static_cast<WorkerThread*>(self)->life_();
+    return nullptr;
+  }
+
+  std::function<void()> life_;
+  pthread_t thread_;
+  bool is_running_ = false;
+};
+
+}  // namespace
+
+struct Workers::State {
+  explicit State(int wanted) : patience(wanted > host_target().cores ? kCrowded : kAlone) {}
+
+  // How many there are. REQUIRES: none of them has run yet.
+  void settle(int workers) {
+    count = workers;
+    barrier.emplace(workers, patience);
+  }
+
+  int count = 0;
+  const Patience patience;
+  int caller_cpu = -1;  // -1: nobody is pinned
+  std::optional<Barrier> barrier;
+  std::vector<std::unique_ptr<WorkerThread>> threads;
+
+  // The run under way. Written by the caller before `generation` announces it, read by workers
+  // after they saw that.
+  std::span<const CpuLaunch> launches;
+  const int64_t* symbols = nullptr;
+  RunOptions options;
+  uint64_t first_epoch = 1;
+  bool quit = false;
+  std::atomic<uint64_t> stop_epoch{0};  // of the barrier at which all leave the run
+
+  alignas(128) std::atomic<uint32_t> generation{0};
+
+  // The next part to be taken, of launches with even and with odd epochs. Worker 0 resets one while the other is in
+  // use.
+  struct alignas(128) NextPart {
+    std::atomic<int64_t> value{0};
+  };
+  NextPart next_part[2];
+
+  // What every worker does in a run. All it needs is copied first: behind the last barrier the
+  // caller may already be writing the next run.
+  bool work(int worker) {
+    const std::span<const CpuLaunch> mine = launches;
+    const int64_t* const values = symbols;
+    const std::atomic<bool>* const cancel = worker == 0 ? options.cancel : nullptr;
+    const std::span<int64_t> times = worker == 0 ? options.times_ns : std::span<int64_t>();
+    const uint64_t last_epoch = first_epoch + mine.size() - 1;
+    uint64_t epoch = first_epoch;
+    if (!times.empty()) times[0] = now_ns();
+    for (size_t i = 0; i < mine.size(); ++i, ++epoch) {
+      if (worker == 0) next_part[(epoch + 1) % 2].value.store(0, std::memory_order_relaxed);
+      take_part(mine[i], values, worker, epoch);
+      if (cancel && epoch != last_epoch && cancel->load(std::memory_order_relaxed))
+        stop_epoch.store(epoch, std::memory_order_relaxed);
+      barrier->wait(worker, epoch);
+      if (!times.empty()) times[i + 1] = now_ns();
+      if (epoch != last_epoch && must_stop(epoch, last_epoch)) return false;
+    }
+    return true;
+  }
+
+  void take_part(const CpuLaunch& launch, const int64_t* values, int worker, uint64_t epoch) {
+    if (launch.shares == 1 && launch.parts == 0) return launch.entry(launch.buffers, values, worker, count);
+    std::atomic<int64_t>& next = next_part[epoch % 2].value;
+    const int64_t parts = launch.parts > 0 ? launch.parts : int64_t{count} * launch.shares;
+    while (true) {
+      const int64_t part = next.fetch_add(1, std::memory_order_relaxed);
+      if (part >= parts) return;
+      launch.entry(launch.buffers, values, part, parts);
+    }
+  }
+
+  // Worker 0 decides before it arrives at a barrier, so behind that barrier all know. It may by
+  // then have decided about the next barrier (epoch + 1), which does not count yet, or, having
+  // left, about one of a later run, which does.
+  bool must_stop(uint64_t epoch, uint64_t last_epoch) const {
+    uint64_t stop = stop_epoch.load(std::memory_order_relaxed);
+    return stop == epoch || stop > last_epoch;
+  }
+
+  // A worker thread's life: wait for a run, take part in it.
+  void serve(int worker) {
+    for (uint32_t seen = 0;;) {
+      wait_for_run(seen);
+      ++seen;
+      if (quit) return;
+      work(worker);
+    }
+  }
+
+  void wait_for_run(uint32_t seen) {
+    for (int looks = 0; looks < patience.looks_before_sleep; ++looks) {
+      if (generation.load(std::memory_order_acquire) != seen) return;
+      pause();
+    }
+    generation.wait(seen, std::memory_order_acquire);
+  }
+
+  // Makes what was written above visible to the workers and wakes those that sleep.
+  void announce() {
+    generation.fetch_add(1, std::memory_order_release);
+    generation.notify_all();
+  }
+};
+
+Workers::Workers(int count) {
+  ENSURE(count >= 1, "there is no running without a worker");
+  state_ = std::make_unique<State>(count);
+  std::vector<int> cpus = core_cpus();
+  bool pinned = count > 1 && static_cast<size_t>(count) == cpus.size();
+  if (pinned) state_->caller_cpu = cpus[0];
+  for (int worker = 1; worker < count; ++worker) {
+    const auto life = [state = state_.get(), worker] { state->serve(worker); };
+    auto thread = std::make_unique<WorkerThread>(kWorkerStackBytes, life);
+    if (!thread->is_running()) break;
+    state_->threads.push_back(std::move(thread));
+    if (pinned) pin_to(state_->threads.back()->handle(), cpus[worker]);
+  }
+  state_->settle(static_cast<int>(state_->threads.size()) + 1);
+}
+
+Workers::~Workers() {
+  state_->quit = true;
+  state_->announce();
+  state_->threads.clear();
+}
+
+int Workers::count() const { return state_->count; }
+
+bool Workers::run(std::span<const CpuLaunch> launches, const int64_t* symbols, const RunOptions& options) {
+  ENSURE(options.times_ns.empty() || options.times_ns.size() == launches.size() + 1, "one time more than launches");
+  if (launches.empty()) {
+    if (!options.times_ns.empty()) options.times_ns[0] = now_ns();
+    return true;
+  }
+  if (options.cancel && options.cancel->load(std::memory_order_relaxed)) return false;
+  PinnedHere pinned(state_->caller_cpu);
+  state_->launches = launches;
+  state_->symbols = symbols;
+  state_->options = options;
+  state_->next_part[state_->first_epoch % 2].value.store(0, std::memory_order_relaxed);
+  if (state_->count > 1) state_->announce();
+  bool finished = state_->work(0);
+  state_->first_epoch += launches.size();
+  return finished;
+}
+
+}  // namespace smelt

@@ -1,0 +1,58 @@
+// CudaPlan: launches as a device graph, which one call replays. Launch values lie in the memory of the device, so the
+// graph is the same for every token.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "runtime/cuda/context.h"
+#include "runtime/device.h"
+
+namespace smelt {
+
+struct CudaExecutable : Executable {
+  CuFunction function = nullptr;
+  LaunchShape shape;
+  unsigned blocks = 1;  // that a launch has: no more than there are tasks, or than the GPU holds at once
+};
+
+// Launch values, and where the host writes them.
+struct CudaSymbols {
+  static constexpr size_t kMost = 32;
+  CuAddress device = 0;
+  int64_t* pinned = nullptr;
+};
+
+class CudaPlan : public CapturedPlan {
+ public:
+  // REQUIRES: the calling thread has entered the context, here and in what follows; context and symbols outlive this.
+  static Result<std::unique_ptr<CudaPlan>> capture(const CudaContext& context, const CudaSymbols& symbols,
+                                                   std::span<const Launch> launches);
+  ~CudaPlan() override;
+
+  // Begins it; CudaContext::wait() waits for the end.
+  Status start() const;
+  // Launch after launch, with the clock of the device before and behind each; returns when all is done.
+  Status run_timed(std::span<int64_t> times_ns) const;
+
+ private:
+  struct Call {
+    const CudaExecutable* kernel = nullptr;
+    unsigned blocks = 1;
+    std::vector<CuAddress> values;  // of the parameters
+    std::vector<void*> parameters;  // their addresses
+  };
+
+  CudaPlan(const CudaContext& context, const CudaSymbols& symbols) : context_(context), symbols_(symbols) {}
+  Status add_symbols() const;
+  Status add(const Call& call) const;
+  Status make_graph();
+
+  const CudaContext& context_;
+  const CudaSymbols symbols_;
+  std::vector<Call> calls_;
+  CuGraphExec graph_ = nullptr;
+};
+
+}  // namespace smelt

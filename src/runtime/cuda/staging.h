@@ -1,0 +1,40 @@
+// CudaStaging: copies between host and device at the speed of the link. The driver reads memory of the host directly
+// only where it is pinned, so copies go through two pinned pieces: one is filled while the other travels.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+
+#include "base/result.h"
+#include "runtime/cuda/context.h"
+
+namespace smelt {
+
+class CudaStaging {
+ public:
+  // REQUIRES: the calling thread has entered the context, here and in what follows; the context outlives this.
+  static Result<std::unique_ptr<CudaStaging>> make(const CudaContext& context);
+  ~CudaStaging();
+  CudaStaging(const CudaStaging&) = delete;
+  CudaStaging& operator=(const CudaStaging&) = delete;
+
+  // Return when all is there.
+  Status copy_in(CuAddress to, std::span<const std::byte> from);
+  Status copy_out(std::span<std::byte> to, CuAddress from);
+
+ private:
+  static constexpr size_t kPieceBytes = size_t{8} << 20;
+  struct Piece {
+    void* memory = nullptr;
+    CuEvent done = nullptr;  // what was begun with it
+  };
+
+  explicit CudaStaging(const CudaContext& context) : context_(context) {}
+  Status prepare(Piece& piece);
+
+  const CudaContext& context_;
+  Piece pieces_[2];
+};
+
+}  // namespace smelt

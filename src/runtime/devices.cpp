@@ -1,0 +1,83 @@
+#include "runtime/devices.h"
+
+#include <algorithm>
+#include <charconv>
+#include <mutex>
+
+#include "runtime/cpu/cpu_device.h"
+#include "runtime/cuda/cuda_device.h"
+#include "runtime/target.h"
+
+namespace smelt {
+namespace {
+
+// Of "cuda" and "cuda:N"; nothing of another name.
+std::optional<int> ordinal_of(const std::string& name) {
+  if (name == "cuda") return 0;
+  constexpr std::string_view kPrefix = "cuda:";
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  int ordinal = 0;
+  const char *begin = name.data() + kPrefix.size(), *end = name.data() + name.size();
+  const auto [stopped, problem] = std::from_chars(begin, end, ordinal);
+  if (problem != std::errc() || stopped != end || ordinal < 0) return std::nullopt;
+  return ordinal;
+}
+
+Result<std::unique_ptr<Device>> open_cpu(const DeviceOptions& options) {
+  SMELT_TRY(cpu,
+            CpuDevice::open(
+                {.threads = options.threads, .use_cache = options.use_cache, .codegen = {}, .target = options.target}));
+  return std::unique_ptr<Device>(std::move(cpu));
+}
+
+Result<std::unique_ptr<Device>> open_cuda(int ordinal, const DeviceOptions& options) {
+  SMELT_TRY(driver, cuda_driver());
+  SMELT_TRY(cuda, CudaDevice::open(*driver, {.ordinal = ordinal, .use_cache = options.use_cache}));
+  return std::unique_ptr<Device>(std::move(cuda));
+}
+
+struct Shared {
+  DeviceOptions options;
+  std::weak_ptr<Device> device;
+};
+
+}  // namespace
+
+bool is_device_name(const std::string& name) { return name == "cpu" || ordinal_of(name).has_value(); }
+
+Result<std::unique_ptr<Device>> open_device(const DeviceOptions& options) {
+  if (options.name == "cpu") return open_cpu(options);
+  if (const auto ordinal = ordinal_of(options.name)) return open_cuda(*ordinal, options);
+  return Error{"[device] " + options.name + ": no device is called that; use cpu, cuda or cuda:N"};
+}
+
+Result<std::shared_ptr<Device>> shared_device(const DeviceOptions& wanted) {
+  DeviceOptions options = wanted;
+  options.threads = thread_count(wanted.threads);
+  static std::mutex mutex;
+  static std::vector<Shared> open;
+  std::lock_guard lock(mutex);
+  std::erase_if(open, [](const Shared& s) { return s.device.expired(); });
+  for (const Shared& s : open)
+    if (s.options == options)
+      if (auto device = s.device.lock()) return device;
+  SMELT_TRY(device, open_device(options));
+  std::shared_ptr<Device> shared = std::move(device);
+  open.push_back({options, shared});
+  return shared;
+}
+
+FoundDevices find_devices() {
+  FoundDevices found{.names = {"cpu"}, .note = {}};
+  const auto driver = cuda_driver();
+  const Result<int> count = driver ? cuda_device_count(**driver) : Result<int>(driver.error());
+  if (!count)
+    found.note = count.error().message;
+  else if (*count == 0)
+    found.note = "[cuda] the driver finds no GPU";
+  else
+    for (int i = 0; i < *count; ++i) found.names.push_back("cuda:" + std::to_string(i));
+  return found;
+}
+
+}  // namespace smelt

@@ -1,0 +1,37 @@
+// The devices of this machine.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/device.h"
+
+namespace smelt {
+
+struct DeviceOptions {
+  std::string name = "cpu";         // "cpu", "cuda" (the first GPU), "cuda:N"
+  int threads = 0;                  // of a CPU; 0: one for each core that this process may use
+  bool use_cache = true;            // look for compiled kernels on disk, and leave them there
+  std::optional<CpuTarget> target;  // of a CPU: what kernels are made for, which this machine must run. None: for it
+  bool operator==(const DeviceOptions&) const = default;
+};
+
+// A device of one's own. An Error if there is none of that name, or if it cannot be used.
+Result<std::unique_ptr<Device>> open_device(const DeviceOptions& options);
+
+// The device that all of the process share who ask with the same options, opened when there is none: so two sessions
+// have one set of workers and each kernel once. Thread-safe. It is closed with its last user.
+Result<std::shared_ptr<Device>> shared_device(const DeviceOptions& options);
+
+// Whether `name` is one that a device can have, on some machine.
+bool is_device_name(const std::string& name);
+
+struct FoundDevices {
+  std::vector<std::string> names;  // "cpu", and each GPU
+  std::string note;                // why there is no GPU, as a sentence; empty where there is one
+};
+FoundDevices find_devices();
+
+}  // namespace smelt

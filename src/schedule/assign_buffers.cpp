@@ -1,0 +1,66 @@
+#include "base/ensure.h"
+#include "schedule/passes.h"
+
+namespace smelt {
+namespace {
+
+int64_t greatest_bytes(Ref tensor) { return element_count(tensor->shape)->max * size_of(tensor->dtype); }
+
+Ref buffer_of(Ref output) { return make(Op::Param, output->dtype, {}, {.i = slot_of(output)}, output->shape); }
+
+// Tensors that are segment outputs, and the slots that hold them.
+std::unordered_map<const Node*, Ref> output_slots(Ref root) {
+  std::unordered_map<const Node*, Ref> slots;
+  for (Ref n : toposort(root)) {
+    if (n->op != Op::Output) continue;
+    const bool is_new = slots.emplace(n->src[0].get(), buffer_of(n)).second;
+    ENSURE(is_new, "one tensor is the output of two slots");
+  }
+  return slots;
+}
+
+Ref new_temp(ScheduleState& state, Ref tensor) {
+  state.temps.push_back({.bytes = greatest_bytes(tensor)});
+  return make(Op::Temp, tensor->dtype, {}, {.i = static_cast<int64_t>(state.temps.size()) - 1});
+}
+
+bool is_inside_tile(const ScheduleState& state, Ref tensor) {
+  const auto place = state.places.find(tensor.get());
+  return place != state.places.end() && place->second == Where::InTile;
+}
+
+// The part of the tensor that a task of its tile makes.
+void place_inside_tile(ScheduleState& state, const Item& item) {
+  const Ref n = item.node;
+  const PlannedTile& tile = state.tile_of_item(item);
+  std::vector<int64_t> extents = extents_in_tile(tile.shape, n, contains(tile.sums, n));
+  int64_t bytes = size_of(n->dtype);
+  for (int64_t e : extents) bytes *= e;
+  const Ref local = state.buffers[n.get()] = state.new_local(n->dtype, bytes);
+  state.lowering.place(n, local, std::move(extents));
+}
+
+}  // namespace
+
+void assign_buffers(ScheduleState& state) {
+  const auto outputs = output_slots(state.graph.root);
+  for (const Item& item : state.items) {
+    const Ref n = item.node;
+    const auto output = outputs.find(n.get());
+    if (n->op == Op::Write) {
+      continue;  // to the buffer that its cache has
+    } else if (n->op == Op::Output) {
+      state.buffers[n.get()] = buffer_of(n);
+    } else if (output == outputs.end() && is_inside_tile(state, n)) {
+      place_inside_tile(state, item);
+    } else {
+      const Ref buffer = output != outputs.end() ? output->second
+                         : item.on_chip          ? state.new_local(n->dtype, greatest_bytes(n))
+                                                 : new_temp(state, n);
+      state.buffers[n.get()] = buffer;
+      state.lowering.place(n, buffer);
+    }
+  }
+}
+
+}  // namespace smelt

@@ -1,0 +1,24 @@
+#include "server/answer.h"
+
+namespace smelt {
+
+Json usage_of(const GenerationEnd& end) {
+  return {{"prompt_tokens", end.prompt_tokens},
+          {"completion_tokens", end.tokens},
+          {"total_tokens", end.prompt_tokens + end.tokens},
+          {"prompt_tokens_details", {{"cached_tokens", end.cached_tokens}}}};
+}
+
+Json timings_of(const GenerationEnd& end) {
+  const int64_t computed = end.prompt_tokens - end.cached_tokens;
+  const auto rate = [](int64_t tokens, double seconds) { return seconds > 0 ? double(tokens) / seconds : 0.0; };
+  return {{"cache_n", end.cached_tokens},
+          {"prompt_n", computed},
+          {"prompt_ms", end.prompt_seconds * 1e3},
+          {"prompt_per_second", rate(computed, end.prompt_seconds)},
+          {"predicted_n", end.tokens},
+          {"predicted_ms", end.decode_seconds * 1e3},
+          {"predicted_per_second", rate(end.tokens, end.decode_seconds)}};
+}
+
+}  // namespace smelt

@@ -1,0 +1,50 @@
+// HttpServer: HTTP/1.1 over one listening socket. All connections are served by the thread that calls run(), and so are
+// the handler and everything that is posted.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "server/http.h"
+
+namespace smelt {
+
+struct HttpLimits {
+  size_t header_bytes = 32 << 10;
+  size_t headers = 100;
+  size_t body_bytes = 64 << 20;
+  size_t unsent_bytes = 1 << 20;  // of a stream that its client does not read
+  std::chrono::milliseconds header_time{10'000}, body_time{30'000}, stall_time{60'000}, idle_time{60'000};
+  std::chrono::milliseconds drain_time{30'000};  // for answers under way once the server is to end
+};
+
+class HttpServer {
+ public:
+  // Binds and listens; `port` 0 takes a free one. An Error names the address.
+  static Result<std::unique_ptr<HttpServer>> listen(const std::string& host, int port, HttpHandler handler,
+                                                    const HttpLimits& limits = {});
+  ~HttpServer();
+  HttpServer(const HttpServer&) = delete;
+  HttpServer& operator=(const HttpServer&) = delete;
+
+  int port() const;
+  // Serves until drain() has let the last answer out, or stop(). True: every answer was given.
+  bool run();
+  // Runs `work` on the thread of run(). From any thread.
+  void post(std::function<void()> work);
+  // Takes no more connections, and no more requests on those that are open.
+  void drain();
+  void stop();
+  // From now on SIGINT and SIGTERM call `on_first` and drain; the second one stops.
+  void drain_on_signals(std::function<void()> on_first);
+
+ private:
+  class State;
+  explicit HttpServer(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace smelt

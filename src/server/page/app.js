@@ -1,0 +1,308 @@
+// The page: conversations at the side, messages, and the request to the server whose answer comes as a stream.
+import {markdown} from '/markdown.js';
+import * as store from '/store.js';
+
+const $ = (id) => document.getElementById(id);
+const kNumbers = ['temperature', 'top_k', 'top_p', 'min_p', 'max_tokens', 'seed'];
+
+let current = null;    // the conversation that is seen
+let answering = null;  // {conversation, message, stop}
+
+function make(name, className = '', ...children) {
+  const node = document.createElement(name);
+  if (className) node.className = className;
+  node.append(...children);
+  return node;
+}
+
+function button(text, title, onClick, className = '') {
+  const node = make('button', className, text);
+  node.type = 'button';
+  node.title = title;
+  node.addEventListener('click', onClick);
+  return node;
+}
+
+// --- the list of conversations
+
+function showList() {
+  $('list').replaceChildren(...store.all($('search').value).map((c) => {
+    const open = button(c.title, c.title, () => show(c), 'name');
+    const remove = button('\u00d7', 'Delete this conversation', () => {
+      if (!confirm(`Delete "${c.title}"?`)) return;
+      if (answering?.conversation === c) answering.stop.abort();
+      store.remove(c.id);
+      c === current ? show(null) : showList();
+    }, 'remove');
+    return make('div', c === current ? 'entry current' : 'entry', open, remove);
+  }));
+}
+
+function show(conversation) {
+  current = conversation;
+  $('side').classList.remove('open');
+  $('menu').setAttribute('aria-expanded', 'false');
+  showList();
+  showMessages();
+  $('input').focus();
+}
+
+// --- messages
+
+function thoughts(message, isOpen) {
+  const node = make('details', 'thoughts', make('summary', '', message.content || !answering ? 'Thoughts' : 'Thinking ...'),
+                    make('div', '', message.reasoning));
+  node.open = isOpen;
+  return node;
+}
+
+function fillAnswer(body, message) {
+  const wasOpen = body.querySelector('details.thoughts')?.open ?? false;
+  const nodes = [];
+  if (message.reasoning) nodes.push(thoughts(message, wasOpen));
+  nodes.push(...markdown(message.content));
+  for (const call of message.calls ?? [])
+    nodes.push(make('div', 'call', make('strong', '', call.name), make('pre', '', make('code', '', call.arguments))));
+  if (message.error) nodes.push(make('p', 'error', message.error));
+  body.replaceChildren(...nodes);
+}
+
+function messageNode(message, index) {
+  const body = make('div', 'body'), tools = make('div', 'tools');
+  const node = make('article', `message ${message.role}`, body, tools);
+  if (message.role === 'user') {
+    body.append(message.content);
+    tools.append(button('Edit', 'Change this message and ask again', () => edit(index)));
+  } else {
+    fillAnswer(body, message);
+    tools.append(button('Copy', 'Copy the answer', () => navigator.clipboard.writeText(message.content)),
+                 button('Again', 'Have this answer written again', () => again(index)));
+  }
+  return node;
+}
+
+function showMessages() {
+  const list = current?.messages ?? [];
+  $('messages').replaceChildren(...list.map(messageNode));
+  if (list.length === 0) $('messages').append(make('p', 'empty', 'Ask something.'));
+  $('messages').scrollTop = $('messages').scrollHeight;
+  showFigures();
+  showState();
+}
+
+function showFigures() {
+  const last = current?.messages.findLast((m) => m.figures)?.figures;
+  $('figures').textContent = last ? `${last.rate.toFixed(1)} tokens/s, first after ${last.first.toFixed(2)} s` : '';
+}
+
+function showState() {
+  $('stop').hidden = !answering;
+  $('send').hidden = !!answering;
+}
+
+// Everything from this message on goes away, and its text into the input.
+function edit(index) {
+  if (answering) return;
+  $('input').value = current.messages[index].content;
+  current.messages.length = index;
+  store.touch(current);
+  showMessages();
+  grow();
+  $('input').focus();
+}
+
+function again(index) {
+  if (answering) return;
+  current.messages.length = index;
+  answer(current);
+}
+
+// --- asking
+
+function requestOf(conversation) {
+  const s = store.settings;
+  const messages = conversation.messages.filter((m) => !m.error || m.content).map(({role, content}) => ({role, content}));
+  if (s.system) messages.unshift({role: 'system', content: s.system});
+  const body = {messages, stream: true, stream_options: {include_usage: true}};
+  for (const name of kNumbers) if (typeof s[name] === 'number') body[name] = s[name];
+  if (s.schema) body.response_format = {type: 'json_schema', json_schema: {name: 'answer', schema: JSON.parse(s.schema)}};
+  return body;
+}
+
+function headers() {
+  const known = {'Content-Type': 'application/json'};
+  if (store.settings.key) known.Authorization = `Bearer ${store.settings.key}`;
+  return known;
+}
+
+// The objects of a stream of events, as they come.
+async function* events(response) {
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let held = '';
+  for (;;) {
+    const {value, done} = await reader.read();
+    if (done) return;
+    const parts = (held + value).split('\n\n');
+    held = parts.pop();
+    for (const part of parts) {
+      if (!part.startsWith('data: ') || part === 'data: [DONE]') continue;
+      yield JSON.parse(part.slice(6));
+    }
+  }
+}
+
+function take(message, event) {
+  if (event.error) throw new Error(event.error.message);
+  if (event.usage) message.tokens = event.usage.completion_tokens;
+  const delta = event.choices?.[0]?.delta ?? {};
+  if (delta.reasoning_content) message.reasoning = (message.reasoning ?? '') + delta.reasoning_content;
+  if (delta.content) message.content += delta.content;
+  for (const call of delta.tool_calls ?? []) (message.calls ??= []).push(call.function);
+}
+
+async function answer(conversation) {
+  const message = {role: 'assistant', content: ''}, stop = new AbortController();
+  answering = {conversation, message, stop};
+  let body;
+  const started = performance.now();
+  let first = 0, count = 0, drawing = false;
+  try {
+    body = JSON.stringify(requestOf(conversation));
+  } catch {
+    message.error = 'The JSON schema of the settings is no JSON.';
+  }
+  conversation.messages.push(message);
+  store.touch(conversation);
+  show(conversation);
+
+  const draw = () => {
+    drawing = false;
+    if (current !== conversation) return;
+    const list = $('messages'), node = list.lastElementChild?.querySelector('.body');
+    const follows = list.scrollHeight - list.scrollTop - list.clientHeight < 80;
+    if (node) fillAnswer(node, message);
+    if (follows) list.scrollTop = list.scrollHeight;
+  };
+  try {
+    if (body) {
+      const response = await fetch('/v1/chat/completions', {method: 'POST', headers: headers(), body, signal: stop.signal});
+      if (!response.ok) throw new Error((await response.json().catch(() => null))?.error?.message ?? response.statusText);
+      for await (const event of events(response)) {
+        take(message, event);
+        if (message.content || message.reasoning) first ||= performance.now();
+        if (first) ++count;
+        if (!drawing) requestAnimationFrame(draw);
+        drawing = true;
+      }
+    }
+  } catch (error) {
+    if (error.name !== 'AbortError') message.error = error.message || 'The server cannot be reached.';
+  }
+  if (first) {
+    const seconds = (performance.now() - first) / 1e3;
+    message.figures = {rate: (message.tokens ?? count) / Math.max(seconds, 1e-3), first: (first - started) / 1e3};
+  }
+  answering = null;
+  if (!store.touch(conversation)) message.error = 'This browser keeps no more conversations; delete some.';
+  if (current === conversation) showMessages();
+  showList();
+}
+
+function send() {
+  const content = $('input').value.trim();
+  if (!content || answering) return;
+  current ??= store.create();
+  current.messages.push({role: 'user', content});
+  $('input').value = '';
+  grow();
+  answer(current);
+}
+
+// --- settings
+
+function showSettings() {
+  for (const name of [...kNumbers, 'system', 'schema', 'key', 'theme']) $(name).value = store.settings[name] ?? '';
+  $('settings').showModal();
+}
+
+function takeSettings() {
+  for (const name of ['system', 'schema', 'key', 'theme']) store.settings[name] = $(name).value.trim() || undefined;
+  for (const name of kNumbers)
+    store.settings[name] = $(name).value === '' || !$(name).validity.valid ? undefined : $(name).valueAsNumber;
+  store.saveSettings();
+  useTheme();
+  greet();
+}
+
+function useTheme() {
+  document.documentElement.dataset.theme = store.settings.theme ?? '';
+}
+
+async function greet() {
+  try {
+    const response = await fetch('/props', {headers: headers()});
+    const props = await response.json();
+    $('model').textContent = response.ok ? props.model_alias : props.error.message;
+    if (!response.ok) return;
+    const usual = props.default_generation_settings.params;
+    for (const name of kNumbers) $(name).placeholder = name in usual ? Number(usual[name].toFixed(3)) : '';
+  } catch {
+    $('model').textContent = 'The server cannot be reached.';
+  }
+}
+
+function grow() {
+  const input = $('input');
+  input.style.height = 'auto';
+  input.style.height = `${input.scrollHeight + 2}px`;
+}
+
+// --- what users do
+
+$('composer').addEventListener('submit', (event) => {
+  event.preventDefault();
+  send();
+});
+$('input').addEventListener('input', grow);
+$('input').addEventListener('keydown', (event) => {
+  if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
+  event.preventDefault();
+  send();
+});
+$('stop').addEventListener('click', () => answering?.stop.abort());
+$('new').addEventListener('click', () => show(null));
+$('search').addEventListener('input', showList);
+$('menu').addEventListener('click', () => {
+  const open = $('side').classList.toggle('open');
+  $('menu').setAttribute('aria-expanded', String(open));
+});
+$('messages').addEventListener('click', () => $('side').classList.remove('open'));
+$('open-settings').addEventListener('click', showSettings);
+$('settings').addEventListener('close', takeSettings);
+$('export').addEventListener('click', () => {
+  const link = make('a');
+  link.href = URL.createObjectURL(new Blob([store.exported()], {type: 'application/json'}));
+  link.download = 'smelt-conversations.json';
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+});
+$('import').addEventListener('change', async (event) => {
+  try {
+    store.imported(await event.target.files[0].text());
+  } catch (error) {
+    alert(`This file cannot be read: ${error.message}`);
+  }
+  event.target.value = '';
+  showList();
+});
+document.addEventListener('keydown', (event) => {
+  if (event.key === 'Escape' && answering && !$('settings').open) answering.stop.abort();
+  if (event.key.toLowerCase() === 'o' && event.ctrlKey && event.shiftKey) {
+    event.preventDefault();
+    show(null);
+  }
+});
+
+useTheme();
+greet();
+show(null);

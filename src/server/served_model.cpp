@@ -1,0 +1,41 @@
+#include "server/served_model.h"
+
+#include "chat/recommended_sampling.h"
+
+namespace smelt {
+namespace {
+
+Result<SamplerOptions> usual_sampling(const GgufFile& file) {
+  SMELT_TRY(known, recommended_sampling(file));
+  SamplerOptions options;
+  options.temperature = known.temperature.value_or(options.temperature);
+  options.top_k = known.top_k.value_or(options.top_k);
+  options.top_p = known.top_p.value_or(options.top_p);
+  options.min_p = known.min_p.value_or(options.min_p);
+  options.repeat_penalty = known.repeat_penalty.value_or(options.repeat_penalty);
+  return options;
+}
+
+}  // namespace
+
+Result<ServedModel> ServedModel::make(const GgufFile& file, const Tokenizer& tokenizer, std::string name,
+                                      int64_t context, const std::optional<std::string>& template_source) {
+  auto made = template_source ? ChatTemplate::from_source(*template_source, tokenizer)
+                              : ChatTemplate::from_gguf(file, tokenizer);
+  if (!made) return made.error();
+  ServedModel model(made.take(), tokenizer);
+  SMELT_TRY(sampling, usual_sampling(file));
+  model.name_ = std::move(name);
+  model.context_ = context;
+  model.format_ = detect_format(model.template_.source());
+  model.stops_ = model.template_.stop_tokens();
+  model.sampling_ = sampling;
+  return model;
+}
+
+Result<std::shared_ptr<const TokenMasks>> ServedModel::masks(const Grammar& grammar) const {
+  if (!tokens_) tokens_ = TokenTable::of(*tokenizer_);
+  return TokenMasks::make(grammar, tokens_);
+}
+
+}  // namespace smelt

@@ -1,0 +1,48 @@
+// ServedModel: what the layers above the engine know of the model: its name, texts, template, and usual settings.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "chat/chat_template.h"
+#include "chat/output_format.h"
+#include "engine/sampler.h"
+#include "gguf/gguf.h"
+#include "grammar/constraint.h"
+#include "text/tokenizer.h"
+
+namespace smelt {
+
+class ServedModel {
+ public:
+  // `template_source`: instead of the file's own. REQUIRES: `tokenizer` outlives this.
+  static Result<ServedModel> make(const GgufFile& file, const Tokenizer& tokenizer, std::string name, int64_t context,
+                                  const std::optional<std::string>& template_source = {});
+
+  const std::string& name() const { return name_; }
+  int64_t context() const { return context_; }
+  const Tokenizer& tokenizer() const { return *tokenizer_; }
+  const ChatTemplate& chat_template() const { return template_; }
+  const OutputFormat& format() const { return format_; }
+  const std::vector<int32_t>& stops() const { return stops_; }  // of an answer in a chat
+  const SamplerOptions& sampling() const { return sampling_; }  // the maker's, where it is known
+
+  // A grammar over the vocabulary of this model.
+  Result<std::shared_ptr<const TokenMasks>> masks(const Grammar& grammar) const;
+
+ private:
+  ServedModel(ChatTemplate chat_template, const Tokenizer& tokenizer)
+      : tokenizer_(&tokenizer), template_(std::move(chat_template)) {}
+
+  std::string name_;
+  int64_t context_ = 0;
+  const Tokenizer* tokenizer_;
+  ChatTemplate template_;
+  OutputFormat format_;
+  std::vector<int32_t> stops_;
+  SamplerOptions sampling_;
+  mutable std::shared_ptr<const TokenTable> tokens_;  // made when the first grammar comes
+};
+
+}  // namespace smelt

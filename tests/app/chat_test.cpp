@@ -1,0 +1,66 @@
+// `smelt chat` and `smelt template` from outside, with the embedded model.
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "app/process.h"
+
+using namespace smelt::test;
+
+namespace {
+
+using Arguments = std::vector<std::string>;
+
+std::string file_with(const std::string& name, const std::string& text) {
+  const std::string path = scratch().file(name);
+  std::ofstream(path) << text;
+  return path;
+}
+
+Outcome chat(Arguments more, const RunOptions& options = {}) {
+  Arguments arguments = {"chat", "--temp", "0", "--activations", "f32", "--cache-type", "f32", "-n", "8"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return smelt::test::smelt(on_one_thread(arguments), options);
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("one question has one answer, through the template that was asked for") {
+  const std::string bare = file_with("bare.jinja", "{{ messages[0].content }}");
+  const Outcome run = chat({"--chat-template-file", bare, "Once"});
+  CHECK(run.exit_code == 0);
+  CHECK(run.out.starts_with(" upon a time, there was"));
+  CHECK(run.out.ends_with("\n"));
+}
+
+TEST_CASE("files and pipes come before the question") {
+  const std::string notes = file_with("notes.txt", "Notes.\n");
+  const std::string echo = file_with("echo.jinja", "{{ raise_exception(messages | tojson) }}");
+  const Outcome run = chat({"-f", notes, "--chat-template-file", echo, "--system", "S", "Why?"}, {.input = "piped"});
+  CHECK(run.exit_code == 1);
+  CHECK(contains(run.err, "Notes."));
+  CHECK(run.err.find("Notes.") < run.err.find("piped"));
+  CHECK(run.err.find("piped") < run.err.find("Why?"));
+  CHECK(contains(run.err, "system"));
+}
+
+TEST_CASE("nothing to answer is a wrong command line") { CHECK(chat({}).exit_code == 2); }
+
+TEST_CASE("a template shows text and ids, and what a user typed stays text") {
+  const std::string turns =
+      file_with("turns.jinja", "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}");
+  const Outcome text = smelt::test::smelt({"template", "--chat-template-file", turns, "Hi"});
+  CHECK(text.exit_code == 0);
+  CHECK(text.out == "[user]Hi\n");
+  const Outcome json =
+      smelt::test::smelt({"template", "--chat-template-file", turns, "--json"},
+                         {.input = R"({"messages": [{"role": "user", "content": "a"}], "tools": []})"});
+  REQUIRE(json.exit_code == 0);
+  const auto answer = nlohmann::json::parse(json.out);
+  CHECK(answer["prompt"] == "[user]a");
+  CHECK(answer["ids"].size() > 0);
+  CHECK(smelt::test::smelt({"template", "-f", file_with("bad.json", "{")}).exit_code == 1);
+}

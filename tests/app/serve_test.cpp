@@ -1,0 +1,30 @@
+// `smelt serve` from outside: what it refuses before it listens.
+#include <doctest/doctest.h>
+
+#include <fstream>
+
+#include "app/process.h"
+
+using namespace smelt::test;
+
+namespace {
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("an address that others reach wants a key") {
+  for (const char* host : {"0.0.0.0", "::", "192.168.1.1", "example.org"}) {
+    CAPTURE(host);
+    const Outcome run = smelt::test::smelt({"serve", "--host", host});
+    CHECK(run.exit_code == 1);
+    CHECK(contains(run.err, std::string("--host ") + host + ": other machines can reach that"));
+  }
+  const std::string path = scratch().file("no-keys");
+  std::ofstream(path) << "\n \r\n";
+  const Outcome empty = smelt::test::smelt({"serve", "--host", "0.0.0.0", "--api-key-file", path});
+  CHECK(empty.exit_code == 1);
+  CHECK(contains(empty.err, "has no key"));
+  CHECK(smelt::test::smelt({"serve", "--port", "65536"}).exit_code == 2);
+  CHECK(smelt::test::smelt({"serve", "--api-key", ""}).exit_code == 2);
+}

@@ -1,0 +1,169 @@
+// Sums of bytes as products of matrices in the registers of a warp: which options make them, where their elements lie,
+// and that they are the same sums.
+#include "codegen/matrix_fragments.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "graph/matrix_fragment.h"
+#include "support/judge.h"
+#include "support/program_builder.h"
+#include "support/small_graphs.h"
+
+using namespace smelt;
+using namespace smelt::testing;
+
+namespace {
+
+const Machine kWarps = *known_machine("h100");
+
+Opt dot(int axis) { return {OptKind::Dot, axis, 4}; }
+
+// Axes: 0 tokens, 1 rows by 8 or 16, 2 of these, then words, bytes and groups of the sum.
+JudgedKernel product(int64_t lanes, int64_t words = 8) {
+  return kernel_of(sink({output(9, grouped_product(16, 2 * lanes, 3, words, lanes))}));
+}
+
+// Tokens are rows of the unit, rows of the weight its columns.
+const std::vector<Opt> kTokensAsRows{upcast(2, 2), local(2, 4), local(0, 8), dot(6), unroll(5, 8), matrix(0, 2)};
+// The other way round.
+const std::vector<Opt> kTokensAsColumns{split(0, 8), upcast(1, 2), local(1, 4), local(4, 8),
+                                        dot(7),      unroll(6, 8), matrix(4, 2)};
+
+std::vector<const Instruction*> all_of_kind(const Program& program, Inst kind) {
+  std::vector<const Instruction*> found;
+  for (const Instruction& x : program.code)
+    if (x.kind == kind) found.push_back(&x);
+  return found;
+}
+
+std::string reason(const JudgedKernel& k, std::vector<Opt> opts, const Machine& machine = kWarps) {
+  const Opt last = opts.back();
+  opts.pop_back();
+  const LaneRules rules = lane_rules(machine);
+  return why_not(apply_opts(prepared(k.tree, 0, machine), opts, rules), last, rules);
+}
+
+}  // namespace
+
+TEST_CASE("sums of bytes become products of fragments, with either side as their rows") {
+  struct Case {
+    int64_t lanes;
+    std::vector<Opt> opts;
+    bool a_is_signed;
+  };
+  for (const Case& c : {Case{8, kTokensAsRows, true}, Case{16, kTokensAsColumns, false}}) {
+    CAPTURE(to_string(c.opts));
+    const JudgedKernel k = product(c.lanes);
+    REQUIRE(reason(k, c.opts) == "");
+    const Program p = program_of(k, {c.opts}, kWarps);
+    const auto products = all_of_kind(p, Inst::FragmentDot);
+    REQUIRE(!products.empty());
+    for (const Instruction* x : products) {
+      CHECK(x->src.size() == 6);
+      CHECK(fragment_shape(x->arg.list).a_is_signed == c.a_is_signed);
+    }
+    CHECK(all_of_kind(p, Inst::FragmentItem).size() == 4 * products.size());
+    CHECK(problem_with(k, {c.opts}, kWarps) == "");
+    // The same bits as without the unit.
+    std::vector<Opt> plain = c.opts;
+    plain.back().kind = OptKind::Upcast;
+    CHECK(all_of_kind(program_of(k, {plain}, kWarps), Inst::FragmentDot).empty());
+    CHECK(bits_with(k, {c.opts}, kWarps) == bits_with(k, {plain}, kWarps));
+  }
+}
+
+TEST_CASE("sums stay in the unit over the steps of a longer one") {
+  const JudgedKernel k = product(8, 32);
+  const Program p = program_of(k, {kTokensAsRows}, kWarps);
+  const auto products = all_of_kind(p, Inst::FragmentDot);
+  REQUIRE(!products.empty());
+  for (const Instruction* x : products) CHECK(x->src.size() == 6 + 4);
+  CHECK(problem_with(k, {kTokensAsRows}, kWarps) == "");
+}
+
+TEST_CASE("what is no product of fragments has a reason") {
+  const JudgedKernel k = product(8);
+  CHECK(reason(k, {matrix(0, 2)}) == "matrix: there are no sums of products of words");
+  std::vector<Opt> opts = kTokensAsRows;
+  opts.back().amount = 4;
+  CHECK(reason(k, {upcast(2, 2), local(2, 4), local(0, 8), dot(6), unroll(5, 4), matrix(0, 2)}) ==
+        "matrix: 4 words are written out, a row of the unit has 8");
+  CHECK(reason(k, {local(2, 4), local(0, 8), dot(6), unroll(5, 8), matrix(0, 2)}) ==
+        "matrix: a thread does not have two neighbouring columns");
+  CHECK(reason(k, {upcast(2, 2), local(0, 8), local(3, 4), dot(6), unroll(5, 8), matrix(0, 2)}) ==
+        "matrix: a warp is not 8 threads along the rows of one side times 4 along the columns of the other");
+  Machine without = kWarps;
+  without.matrix_units.clear();
+  CHECK(reason(k, kTokensAsRows, without) == "matrix: a thread has no unit for matrices of bytes");
+}
+
+TEST_CASE("options around products of fragments leave their sums as they are") {
+  std::mt19937_64 rng(13);
+  size_t with_products = 0, with_more = 0;
+  for (int round = 0; round < 32; ++round) {
+    const JudgedKernel k = kernel_of(sink({output(9, grouped_product(32, 32, 3, round % 2 ? 8 : 16, 8))}));
+    std::vector<Opt> opts = kTokensAsRows;
+    const LaneRules rules = lane_rules(kWarps);
+    const std::vector<Opt> more =
+        random_opts(apply_opts(prepared(k.tree, 0, kWarps), opts, rules), rng, 24, false, rules);
+    opts.insert(opts.end(), more.begin(), more.end());
+    CAPTURE(to_string(opts));
+    with_products += !all_of_kind(program_of(k, {opts}, kWarps), Inst::FragmentDot).empty();
+    with_more += more.size() >= 2;
+    CHECK(problem_with(k, {opts}, kWarps) == "");
+  }
+  CHECK(with_products > 10);
+  CHECK(with_more > 10);
+}
+
+// Every element of a fragment by the formulas of the PTX manual, element by element.
+TEST_CASE("elements lie where the manual says") {
+  constexpr int kThreads = 32, kA = 4, kB = 2;
+  std::mt19937_64 rng(7);
+  int a[16][32], b[32][8];
+  for (auto& row : a)
+    for (int& x : row) x = static_cast<int>(rng() % 256) - 128;
+  for (auto& row : b)
+    for (int& x : row) x = static_cast<int>(rng() % 256);
+  std::vector<uint32_t> memory(kThreads * (kA + kB + 4));
+  for (int t = 0; t < kThreads; ++t) {
+    const int group = t >> 2, in_group = t % 4;
+    for (int i = 0; i < 4 * kA; ++i) {
+      const int row = i < 4 || (i >= 8 && i < 12) ? group : group + 8;
+      const int column = in_group * 4 + (i & 3) + (i < 8 ? 0 : 16);
+      memory[static_cast<size_t>(t * (kA + kB) + i / 4)] |= static_cast<uint32_t>(a[row][column] & 255)
+                                                            << (8 * (i % 4));
+    }
+    for (int i = 0; i < 4 * kB; ++i) {
+      const int row = in_group * 4 + (i & 3) + (i < 4 ? 0 : 16);
+      memory[static_cast<size_t>(t * (kA + kB) + kA + i / 4)] |= static_cast<uint32_t>(b[row][group]) << (8 * (i % 4));
+    }
+  }
+  test::ProgramBuilder p("product", 1, 0, kThreads);
+  const int thread = p.thread_index();
+  std::vector<int> words;
+  for (int r = 0; r < kA + kB; ++r)
+    words.push_back(
+        p.load(DType::U32, 1, p.buffer(0), p.add2(p.mul(thread, p.integer(4 * (kA + kB))), p.integer(4 * r))));
+  const int dot = p.add({.kind = Inst::FragmentDot,
+                         .dtype = DType::I32,
+                         .src = words,
+                         .arg = {.list = FragmentShape{.m = 16, .n = 8, .k = 32}.list()}});
+  for (int r = 0; r < 4; ++r) {
+    const int item = p.add({.kind = Inst::FragmentItem, .dtype = DType::I32, .src = {dot}, .arg = {.i = r}});
+    p.store(p.buffer(0), p.add2(p.mul(thread, p.integer(16)), p.integer(4 * (kThreads * (kA + kB) + r))), item);
+  }
+  REQUIRE(problem_of(p.program()) == "");
+  const ByteSpan buffers[] = {std::as_writable_bytes(std::span(memory))};
+  const Status s = evaluate(p.program(), buffers, {}, 0, 1);
+  REQUIRE_MESSAGE(s.ok(), (s ? "" : s.error().message));
+  for (int t = 0; t < kThreads; ++t)
+    for (int i = 0; i < 4; ++i) {
+      const int row = (t >> 2) + (i < 2 ? 0 : 8), column = (t % 4) * 2 + (i & 1);
+      int sum = 0;
+      for (int k = 0; k < 32; ++k) sum += a[row][k] * b[k][column];
+      CHECK(static_cast<int32_t>(memory[static_cast<size_t>(kThreads * (kA + kB) + 4 * t + i)]) == sum);
+    }
+}

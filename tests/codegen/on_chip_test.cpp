@@ -1,0 +1,117 @@
+// What kernels keep on chip, all of it together, fits the machine that they are made for.
+#include "graph/on_chip.h"
+
+#include <doctest/doctest.h>
+
+#include "codegen/codegen.h"
+#include "codegen/stage.h"
+#include "graph/rules_algebra.h"
+#include "graph/verify.h"
+#include "graph/views.h"
+#include "schedule/schedule.h"
+#include "support/judge.h"
+#include "support/small_graphs.h"
+
+using namespace smelt;
+using namespace smelt::testing;
+
+namespace {
+
+// down(silu(gate(norm(x))) * up(norm(x))) for one token
+Ref network(int64_t hidden, int64_t width) {
+  const auto in = [](int slot, std::vector<Dim> shape) { return param(slot, DType::F32, shape, "in"); };
+  const Tensor x = rms_norm(in(0, {1, hidden}), in(1, {hidden}));
+  const Tensor inner = silu(linear(x, in(2, {width, hidden}))) * linear(x, in(3, {width, hidden}));
+  return sink({output(5, linear(inner, in(4, {hidden, width})))});
+}
+
+// The most scratch memory of a kernel.
+int64_t most_on_chip(Ref root, const Machine& machine) {
+  int64_t most = 0;
+  for (const Kernel& k : make_schedule(root).kernels)
+    most = std::max(most, generate({.tree = k.tree, .name = "kernel", .machine = machine}).program.scratch_bytes);
+  return most;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "a network of three products keeps on chip what fits a worker's stack, and something at all where it is small") {
+  for (const char* name : {"zen4", "sapphire-rapids", "neoverse-v1"}) {
+    const Machine machine = *known_machine(name);
+    for (const int64_t hidden : {64, 512, 4096})
+      CHECK(most_on_chip(network(hidden, 4 * hidden), machine) <= machine.block_memory_bytes);
+    CHECK(most_on_chip(network(64, 256), machine) > 0);
+  }
+}
+
+TEST_CASE(
+    "buffers that fit a machine one by one, but not together, are refused with the kernel, the total and the budget") {
+  // Three products, each of which leaves 512 floats on chip for the one behind it.
+  const Ref range = make_range(64, constant(512), RangeKind::Loop);
+  Refs nests;
+  Ref value = make_load(DType::F32, make(Op::Param, DType::Void, {}, {.i = 1}), range * 4);
+  for (int64_t i = 0; i < 3; ++i) {
+    const Ref sum_range = make_range(96 + i, constant(512), RangeKind::Reduce);
+    const Ref weight = make(Op::Param, DType::Void, {}, {.i = 2 + i});
+    const Ref product =
+        substitute(value, {{range, sum_range}}) * make_load(DType::F32, weight, range * 2048 + sum_range * 4);
+    const Ref local = make_local(i, DType::F32, 2048);
+    nests.push_back(
+        sink({make_store(local, range * 4, make(Op::ReduceSum, DType::F32, {product, sum_range}), {&range, 1})}));
+    value = make_load(DType::F32, local, range * 4);
+  }
+  nests.push_back(sink({make_store(make(Op::Param, DType::Void, {}), range * 4, value, {&range, 1})}));
+  const Ref tree = sink(nests);
+
+  Machine machine = *known_machine("zen4");
+  CHECK(bytes_on_chip({&tree, 1}) == 3 * (2048 + 64));
+  machine.block_memory_bytes = 3 * (2048 + 64);
+  CHECK(verify_kernel(tree, "network", machine).ok());
+  CHECK(generate({.tree = tree, .name = "network", .machine = machine}).program.scratch_bytes == 3 * (2048 + 64));
+  machine.block_memory_bytes -= 1;
+  CHECK(verify_kernel(tree, "network", machine).error().message ==
+        "[verify] kernel network: it keeps 6336 bytes on chip, more than the 6335 that a worker's stack has for it; "
+        "lower local_bytes or tile_bytes of machine zen4");
+  machine.stack_bytes = 0;
+  CHECK(verify_kernel(tree, "network", machine).error().message.find("that the memory of a block has") !=
+        std::string::npos);
+}
+
+TEST_CASE("options that would keep too much on chip are refused with the figures") {
+  const Tensor w = param(1, DType::U8, {64, 128}, "w");
+  const Tensor x = param(0, DType::F32, {Dim(variable("T", 1, 64)), 128}, "x");
+  const Ref tree = make_schedule(sink({output(2, linear(x, cast(w, DType::F32) - 8.0f))})).kernels[0].tree;
+  Machine machine = *known_machine("zen4");
+  const Refs stores = prepare_nest(tree->src[0], machine);
+  const Opt staged{OptKind::Stage, 0, 64};
+  // 64 rows of 128 terms, 4 bytes each, and a number that says which panel it is.
+  constexpr int64_t kPanel = 64 * 128 * 4 + 64 + 128;
+  machine.block_memory_bytes = kPanel;
+  CHECK(why_not(stores, staged, lane_rules(machine)) == "");
+  machine.block_memory_bytes = kPanel - 1;
+  CHECK(why_not(stores, staged, lane_rules(machine)) ==
+        "stage: it keeps 32960 bytes on chip, more than the 32959 that a worker's stack has for it");
+  // What is chosen then fits.
+  CHECK(generate({.tree = tree, .name = "kernel", .machine = machine}).program.scratch_bytes <= kPanel - 1);
+}
+
+TEST_CASE("threads that pass more sums to each other take more of their block's memory") {
+  Machine machine{.parallelism = Parallelism::Threads, .block_threads = 256, .warp_threads = kWarp};
+  machine.stack_bytes = 0;
+  const JudgedKernel kernel = kernel_of(sink({output(2, linear(input(0, {8, 512}), input(1, {64, 512})))}));
+  const Refs stores = prepared(kernel.tree, 0, machine);
+  const auto reason = [&](std::vector<Opt> opts) {
+    const Opt last = opts.back();
+    opts.pop_back();
+    return why_not(apply_opts(stores, opts, lane_rules(machine)), last, lane_rules(machine));
+  };
+  const std::vector<Opt> most{upcast(0, 4), group(4, 256)};
+  machine.block_memory_bytes = 4 * 256 * 4;
+  CHECK(reason(most) == "");
+  CHECK(program_of(kernel, {most}, machine).scratch_bytes == 4 * 256 * 4);
+  CHECK(reason({group(3, 256), upcast(0, 8)}) ==
+        "upcast: it keeps 8192 bytes on chip, more than the 4096 that the memory of a block has for it");
+  CHECK(reason({upcast(0, 8), group(3, 256)}) ==
+        "group: it keeps 8192 bytes on chip, more than the 4096 that the memory of a block has for it");
+}

@@ -1,0 +1,335 @@
+// Many sequences over one engine: each gets the bits that it gets alone, whatever is computed beside it.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <random>
+
+#include "engine/session.h"
+#include "support/effort.h"
+
+using namespace smelt;
+
+namespace {
+
+using Logits = std::vector<float>;
+using Tokens = std::vector<int32_t>;
+
+struct Tested {
+  const char* path;
+  const char* arithmetic;
+  bool quantise;
+  DType cache;
+};
+constexpr char kGlm[] = SMELT_SOURCE_DIR "/models/tiny-glm-Q4_K_M.gguf";
+constexpr char kLlama[] = SMELT_SOURCE_DIR "/../shared/models/zoo/llama/llama-Q4_K_M.gguf";
+constexpr Tested kModels[] = {{kGlm, "q8", true, DType::U8},
+                              {kGlm, "f32", false, DType::F32},
+                              {kLlama, "q8", true, DType::U8},
+                              {kLlama, "f32", false, DType::F32}};
+
+const GgufFile& file_of(const Tested& model) {
+  static std::map<std::string, GgufFile> files;
+  auto found = files.find(model.path);
+  if (found == files.end()) found = files.emplace(model.path, GgufFile::open(model.path).take()).first;
+  return found->second;
+}
+
+EngineOptions options_of(const Tested& model, int64_t sequences, int64_t cache_tokens = 0) {
+  return {.threads = 1,
+          .context = 512,
+          .sequences = sequences,
+          .cache_tokens = cache_tokens,
+          .cache_type = model.cache,
+          .quantise_activations = model.quantise,
+          .prefill_chunk = 64,
+          .use_tuned = false};
+}
+
+std::unique_ptr<Engine> open(const Tested& model, int64_t sequences, int64_t cache_tokens = 0) {
+  auto engine = Engine::open(file_of(model), options_of(model, sequences, cache_tokens), {});
+  REQUIRE_MESSAGE(engine.ok(), engine.error().message);
+  return engine.take();
+}
+
+bool same_bits(std::span<const float> x, std::span<const float> y) {
+  return x.size() == y.size() && std::memcmp(x.data(), y.data(), x.size() * sizeof(float)) == 0;
+}
+
+using History = std::vector<CachedToken>;  // all tokens of a sequence
+
+// What sequences get alone: a session that reads the same tokens in the same two ways.
+class Solo {
+ public:
+  explicit Solo(const Tested& model) {
+    auto session = Session::open(file_of(model), options_of(model, 1), {});
+    REQUIRE_MESSAGE(session.ok(), session.error().message);
+    session_ = session.take();
+  }
+
+  // The logits behind every token.
+  std::vector<Logits> run(const History& tokens) {
+    std::vector<Logits> out;
+    const auto keep = [&](int64_t, std::span<const float> row) { out.emplace_back(row.begin(), row.end()); };
+    session_->reset();
+    for (size_t i = 0; i < tokens.size();) {
+      Tokens part;
+      const bool is_generated = tokens[i].is_generated;
+      while (i < tokens.size() && tokens[i].is_generated == is_generated) part.push_back(tokens[i++].id);
+      if (!is_generated) REQUIRE(session_->append_all(part, keep).ok());
+      for (size_t g = 0; is_generated && g < part.size(); ++g) {
+        const auto logits = session_->extend(part[g]);
+        REQUIRE(logits.ok());
+        keep(0, *logits);
+      }
+    }
+    return out;
+  }
+
+ private:
+  std::unique_ptr<Session> session_;
+};
+
+// Random sequences that start, share beginnings, fork, go back, are cancelled and stop, over one engine. All logits
+// that it hands out are kept under the tokens that they belong to.
+class Crowd {
+ public:
+  struct Limits {
+    int64_t sequences;
+    int64_t cache_tokens;  // few: some wait for room
+    int64_t longest;       // prompt
+  };
+
+  Crowd(const Tested& model, const Limits& limits, unsigned seed)
+      : limits_(limits), rng_(seed), engine_(open(model, limits.sequences, limits.cache_tokens)) {}
+
+  void step() {
+    const int64_t act = below(12);
+    if (act < 3 || live_.empty()) start();
+    if (act == 3) fork();
+    if (act == 4 && live_.size() > 1) stop(live_[static_cast<size_t>(below(count()))].id);
+    if (act == 5) rewind();
+    run_some();
+  }
+
+  void stop_all() {
+    while (!live_.empty()) stop(live_.back().id);
+    CHECK(engine_->pool().available() == engine_->pool().pages());
+    CHECK(engine_->free_sequences() == engine_->most_sequences());
+  }
+
+  // Each sequence, and each that it went back from, beside what it gets alone.
+  void check(Solo& solo) {
+    std::vector<History> whole;  // those that are no beginnings of others
+    for (auto seen = seen_.rbegin(); seen != seen_.rend(); ++seen)
+      if (whole.empty() || !is_beginning(seen->first, whole.back())) whole.push_back(seen->first);
+    for (const History& tokens : whole) {
+      const std::vector<Logits> alone = solo.run(tokens);
+      for (size_t n = 1; n <= tokens.size(); ++n)
+        if (const auto got = seen_.find(History(tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(n)));
+            got != seen_.end()) {
+          CAPTURE(n);
+          CAPTURE(tokens[n - 1].is_generated);
+          CHECK(same_bits(got->second, alone[n - 1]));
+          ++checked_;
+        }
+    }
+  }
+
+  int64_t checked() const { return checked_; }
+  int64_t waited() const { return waited_; }
+  int64_t found() const { return found_; }
+
+ private:
+  struct Sequence {
+    SequenceId id;
+    Tokens prompt;  // what is left of it
+  };
+
+  struct Less {
+    bool operator()(const History& a, const History& b) const {
+      return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end(), [](CachedToken x, CachedToken y) {
+        return x.id != y.id ? x.id < y.id : x.is_generated < y.is_generated;
+      });
+    }
+  };
+
+  static bool is_beginning(const History& a, const History& of) {
+    return a.size() <= of.size() && std::equal(a.begin(), a.end(), of.begin());
+  }
+
+  int64_t below(int64_t n) { return static_cast<int64_t>(rng_() % static_cast<uint64_t>(n)); }
+  int64_t count() const { return static_cast<int64_t>(live_.size()); }
+
+  Tokens random_tokens(int64_t n) {
+    Tokens out(static_cast<size_t>(n));
+    for (int32_t& t : out) t = static_cast<int32_t>(below(engine_->vocabulary_size()));
+    return out;
+  }
+
+  void start() {
+    if (engine_->free_sequences() == 0) return;
+    Tokens prompt;
+    if (!prompts_.empty() && below(2)) {
+      const Tokens& other = prompts_[static_cast<size_t>(below(static_cast<int64_t>(prompts_.size())))];
+      prompt.assign(other.begin(), other.begin() + below(static_cast<int64_t>(other.size()) + 1));
+    }
+    const Tokens rest = random_tokens(1 + below(limits_.longest));
+    prompt.insert(prompt.end(), rest.begin(), rest.end());
+    prompt.resize(std::min<size_t>(prompt.size(), 200));
+    prompts_.push_back(prompt);
+    const auto started = engine_->start(prompt);
+    REQUIRE(started.ok());
+    found_ += started->found;
+    live_.push_back({started->id, {prompt.begin() + started->found, prompt.end()}});
+  }
+
+  void fork() {
+    if (engine_->free_sequences() == 0 || live_.empty()) return;
+    const Sequence& from = live_[static_cast<size_t>(below(count()))];
+    const auto id = engine_->fork(from.id);
+    REQUIRE(id.ok());
+    live_.push_back({*id, from.prompt});
+  }
+
+  void stop(SequenceId id) {
+    engine_->stop(id);
+    std::erase_if(live_, [&](const Sequence& s) { return s.id == id; });
+  }
+
+  void rewind() {
+    if (live_.empty()) return;
+    Sequence& s = live_[static_cast<size_t>(below(count()))];
+    const int64_t position = engine_->position(s.id);
+    engine_->rewind(s.id, position - below(std::min<int64_t>(position, 70) + 1));
+    if (s.prompt.empty()) s.prompt = random_tokens(1 + below(9));
+  }
+
+  // Some of the sequences read a part of their prompts, the others generate, some several tokens at once.
+  void run_some() {
+    std::vector<Tokens> tokens;
+    std::vector<StepItem> items;
+    std::vector<size_t> owners;
+    for (size_t i = 0; i < live_.size(); ++i) {
+      if (below(4) == 0) continue;
+      const Sequence& s = live_[i];
+      const bool is_generated = s.prompt.empty();
+      const int64_t most = std::min(engine_->context() - engine_->position(s.id),
+                                    is_generated ? 1 + below(3) / 2 : static_cast<int64_t>(s.prompt.size()));
+      if (most == 0) continue;
+      tokens.push_back(is_generated ? random_tokens(most)
+                                    : Tokens(s.prompt.begin(), s.prompt.begin() + 1 + below(most)));
+      items.push_back({.sequence = s.id,
+                       .is_generated = is_generated,
+                       .logits = below(3) == 0 ? WantedLogits::All : WantedLogits::Last,
+                       .cancel = below(12) == 0 ? &cancelled_ : nullptr});
+      owners.push_back(i);
+    }
+    std::vector<History> before;
+    for (size_t i = 0; i < items.size(); ++i) {
+      items[i].tokens = tokens[i];
+      const auto known = engine_->tokens(items[i].sequence);
+      before.emplace_back(known.begin(), known.end());
+    }
+    const auto outcomes = engine_->step(items, [&](size_t item, int64_t index, std::span<const float> row) {
+      History history = before[item];
+      for (int64_t t = 0; t <= index; ++t)
+        history.push_back({tokens[item][static_cast<size_t>(t)], items[item].is_generated});
+      keep(std::move(history), row);
+    });
+    REQUIRE_MESSAGE(outcomes.ok(), outcomes.error().message);
+    std::vector<SequenceId> ended;
+    for (size_t i = 0; i < items.size(); ++i) {
+      Sequence& s = live_[owners[i]];
+      const auto taken = engine_->position(s.id) - static_cast<int64_t>(before[i].size());
+      CHECK(taken == ((*outcomes)[i] == StepOutcome::Done ? static_cast<int64_t>(tokens[i].size()) : 0));
+      CHECK(((*outcomes)[i] == StepOutcome::Cancelled) == (items[i].cancel && (*outcomes)[i] != StepOutcome::NoRoom));
+      waited_ += (*outcomes)[i] == StepOutcome::NoRoom;
+      if (!items[i].is_generated) s.prompt.erase(s.prompt.begin(), s.prompt.begin() + taken);
+      // Somebody has to give way.
+      if ((*outcomes)[i] == StepOutcome::Cancelled || ((*outcomes)[i] == StepOutcome::NoRoom && below(2)))
+        ended.push_back(s.id);
+    }
+    for (SequenceId id : ended) stop(id);
+  }
+
+  // The same tokens may come again: they have the same bits then.
+  void keep(History history, std::span<const float> row) {
+    const auto [known, is_new] = seen_.try_emplace(std::move(history), row.begin(), row.end());
+    if (!is_new) CHECK(same_bits(known->second, row));
+  }
+
+  const Limits limits_;
+  std::mt19937 rng_;
+  std::unique_ptr<Engine> engine_;
+  const std::atomic<bool> cancelled_ = true;
+  std::vector<Sequence> live_;
+  std::vector<Tokens> prompts_;
+  std::map<History, Logits, Less> seen_;
+  int64_t checked_ = 0, waited_ = 0, found_ = 0;
+};
+
+void check_crowds(const Crowd::Limits& limits, int crowds, int steps) {
+  for (const Tested& model : kModels) {
+    if (!std::filesystem::exists(model.path)) {
+      MESSAGE(model.path << " is not there");
+      continue;
+    }
+    CAPTURE(model.path);
+    CAPTURE(model.arithmetic);
+    Solo solo(model);
+    int64_t checked = 0, waited = 0, found = 0;
+    for (int seed = 0; seed < crowds; ++seed) {
+      CAPTURE(seed);
+      Crowd crowd(model, limits, static_cast<unsigned>(seed));
+      for (int step = 0; step < steps; ++step) crowd.step();
+      crowd.stop_all();
+      crowd.check(solo);
+      checked += crowd.checked(), waited += crowd.waited(), found += crowd.found();
+    }
+    CHECK(checked > crowds * steps / 2);
+    CHECK(found > 0);
+    if (limits.cache_tokens) CHECK(waited > 0);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("random sequences beside each other get the bits that they get alone") {
+  check_crowds({.sequences = 4, .cache_tokens = 0, .longest = 90}, 2, 30);
+}
+
+TEST_CASE("sequences that wait for room in a full cache get the same bits") {
+  check_crowds({.sequences = 4, .cache_tokens = 512, .longest = 200}, 1, 40);
+}
+
+TEST_CASE("up to 32 random sequences get the bits that they get alone" * doctest::test_suite("long")) {
+  check_crowds({.sequences = 32, .cache_tokens = 0, .longest = 90}, 4, 150);
+  check_crowds({.sequences = 32, .cache_tokens = 2048, .longest = 200}, 2, 150);
+}
+
+TEST_CASE("a step refuses what it cannot do with a sentence, before anything is done") {
+  const auto engine = open(kModels[0], 2);
+  const SequenceId a = engine->start()->id;
+  const Tokens one = {1}, wrong = {-1}, long_prompt(600, 1);
+  const auto message = [&](std::vector<StepItem> items) {
+    const auto outcome = engine->step(items, [](size_t, int64_t, std::span<const float>) {});
+    REQUIRE(!outcome.ok());
+    CHECK(engine->position(a) == 0);
+    return outcome.error().message;
+  };
+  CHECK(message({{.sequence = 1, .tokens = one}}) == "[engine] sequence 1 was not started");
+  CHECK(message({{.sequence = a, .tokens = one}, {.sequence = a, .tokens = one}}) ==
+        "[engine] sequence 0 is twice in one step");
+  CHECK(message({{.sequence = a}}) == "[engine] sequence 0 has no tokens in this step");
+  CHECK(message({{.sequence = a, .tokens = wrong}}).starts_with("[tokens] id -1 is not in the vocabulary of "));
+  CHECK(message({{.sequence = a, .tokens = long_prompt}}) ==
+        "[context] 600 tokens do not fit: 0 of 512 are taken; use a larger context (-c)");
+  REQUIRE(engine->start().ok());
+  const auto third = engine->start();
+  REQUIRE(!third.ok());
+  CHECK(third.error().message == "[engine] all 2 sequences are taken; stop one first");
+}

@@ -1,0 +1,243 @@
+// Pages of the cache: who shares which, what is found again, what goes when room is needed.
+#include "engine/page_pool.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <random>
+
+#include "support/effort.h"
+
+using namespace smelt;
+
+namespace {
+
+using Tokens = std::vector<CachedToken>;
+
+constexpr int64_t kRows = 4;
+
+Tokens prompt(int32_t first, int64_t count) {
+  Tokens out;
+  for (int64_t i = 0; i < count; ++i) out.push_back({first + static_cast<int32_t>(i), false});
+  return out;
+}
+
+// A pool, and what its pages hold: for every row a number that stands for all tokens up to it.
+class Cache {
+ public:
+  explicit Cache(int64_t pages) : pool_(pages, kRows), rows_(static_cast<size_t>(pages * kRows)) {}
+
+  PagePool& pool() { return pool_; }
+
+  PageRun find(const Tokens& tokens) {
+    PageRun run = pool_.find(tokens, copies_);
+    copy();
+    CHECK(is_right(run));
+    return run;
+  }
+
+  // How many of the tokens are found.
+  int64_t found(const Tokens& tokens) {
+    PageRun run = find(tokens);
+    const int64_t size = run.size();
+    release(run);
+    return size;
+  }
+
+  bool append(PageRun& run, const Tokens& tokens) {
+    if (!pool_.reserve(run, static_cast<int64_t>(tokens.size()), copies_)) return false;
+    copy();
+    Tokens all(run.tokens().begin(), run.tokens().end());
+    for (const CachedToken& token : tokens) {
+      const auto at = static_cast<int64_t>(all.size());
+      CHECK(pool_.may_write(run, at));
+      all.push_back(token);
+      row(run, at) = row_of(all);
+    }
+    pool_.append(run, tokens);
+    CHECK(is_right(run));
+    return true;
+  }
+
+  void release(PageRun& run) {
+    pool_.release(run);
+    CHECK(run.size() == 0);
+    CHECK(run.pages().empty());
+  }
+
+  bool is_right(const PageRun& run) {
+    Tokens all;
+    for (const CachedToken& token : run.tokens()) {
+      all.push_back(token);
+      if (row(run, static_cast<int64_t>(all.size()) - 1) != row_of(all)) return false;
+    }
+    return static_cast<int64_t>(run.pages().size()) * kRows >= run.size();
+  }
+
+ private:
+  static size_t row_of(const Tokens& tokens) {
+    size_t hash = 1;
+    for (const CachedToken& t : tokens) hash = hash * 1000003 + static_cast<size_t>(2 * t.id + t.is_generated + 7);
+    return hash;
+  }
+
+  size_t& row(const PageRun& run, int64_t position) {
+    return rows_[static_cast<size_t>(run.pages()[static_cast<size_t>(position / kRows)] * kRows + position % kRows)];
+  }
+
+  void copy() {
+    for (const PageCopy& c : copies_) std::copy_n(&rows_[c.from * kRows], kRows, &rows_[c.to * kRows]);
+    copies_.clear();
+  }
+
+  PagePool pool_;
+  std::vector<size_t> rows_;
+  std::vector<PageCopy> copies_;
+};
+
+}  // namespace
+
+TEST_CASE("a sequence that begins like one before it shares whole pages and copies a part of one") {
+  Cache cache(8);
+  PageRun first;
+  REQUIRE(cache.append(first, prompt(0, 11)));
+  CHECK(first.pages().size() == 3);
+  CHECK(cache.pool().available() == 5);
+
+  PageRun second = cache.find(prompt(0, 9));  // the last page of the first is not full yet, and so not published
+  CHECK(second.size() == 8);
+  CHECK(std::equal(second.pages().begin(), second.pages().end(), first.pages().begin()));
+  CHECK(cache.pool().available() == 5);
+
+  cache.release(first);
+  PageRun third = cache.find(prompt(0, 10));
+  CHECK(third.size() == 10);
+  CHECK(third.pages()[1] == second.pages()[1]);
+  cache.release(second);
+  cache.release(third);
+  CHECK(cache.pool().available() == 8);
+}
+
+TEST_CASE("what came as a prompt is not found for what was generated") {
+  Cache cache(4);
+  PageRun run;
+  Tokens tokens = prompt(0, 6);
+  tokens[5].is_generated = true;
+  REQUIRE(cache.append(run, tokens));
+  cache.release(run);
+  CHECK(cache.found(prompt(0, 6)) == 5);
+  CHECK(cache.found(tokens) == 6);
+  CHECK(cache.found(prompt(1, 6)) == 0);
+}
+
+TEST_CASE("a fork shares everything until one of the two goes on") {
+  Cache cache(8);
+  PageRun run;
+  REQUIRE(cache.append(run, prompt(0, 6)));
+  PageRun other = cache.pool().fork(run);
+  CHECK(cache.pool().available() == 6);
+  CHECK(!cache.pool().may_write(run, 6));
+  REQUIRE(cache.append(run, prompt(100, 1)));
+  CHECK(cache.pool().available() == 5);
+  REQUIRE(cache.append(other, prompt(200, 1)));
+  CHECK(cache.pool().available() == 5);  // nobody else has its page any more
+  CHECK(run.pages()[0] == other.pages()[0]);
+  CHECK(run.pages()[1] != other.pages()[1]);
+  CHECK(cache.is_right(run));
+}
+
+TEST_CASE("equal pages that two sequences have computed become one") {
+  Cache cache(4);
+  PageRun a, b;
+  REQUIRE(cache.append(a, prompt(0, 4)));
+  REQUIRE(cache.append(b, prompt(0, 4)));
+  CHECK(a.pages()[0] == b.pages()[0]);
+  CHECK(cache.pool().available() == 3);
+}
+
+TEST_CASE("the page that was not used for longest goes first, and none before those behind it") {
+  Cache cache(4);
+  PageRun old, recent;
+  REQUIRE(cache.append(old, prompt(0, 8)));
+  cache.release(old);
+  REQUIRE(cache.append(recent, prompt(100, 4)));
+  cache.release(recent);
+  CHECK(cache.pool().unused() == 3);
+
+  PageRun run;
+  REQUIRE(cache.append(run, prompt(200, 8)));  // the empty page, and the second one of the oldest line
+  CHECK(cache.found(prompt(0, 8)) == 4);
+  CHECK(cache.found(prompt(100, 4)) == 4);
+}
+
+TEST_CASE("a full pool says so and changes nothing") {
+  Cache cache(2);
+  PageRun run, other;
+  REQUIRE(cache.append(run, prompt(0, 7)));
+  CHECK(!cache.append(other, prompt(100, 1)));
+  CHECK(!cache.append(run, prompt(7, 2)));
+  CHECK(cache.append(run, prompt(7, 1)));
+  CHECK(cache.found(prompt(0, 6)) == 4);  // no page for a copy of the second one
+  CHECK(run.size() == 8);
+  cache.release(run);
+  CHECK(cache.append(other, prompt(100, 8)));
+}
+
+TEST_CASE("a sequence that goes back writes over its own pages and over those of no other") {
+  Cache cache(6);
+  PageRun run;
+  REQUIRE(cache.append(run, prompt(0, 10)));
+  PageRun other = cache.pool().fork(run);
+  cache.pool().rewind(run, 2);
+  CHECK(run.pages().size() == 1);
+  REQUIRE(cache.append(run, prompt(50, 6)));
+  CHECK(cache.is_right(other));
+  cache.pool().rewind(other, 2);
+  const int32_t own = other.pages()[0];
+  REQUIRE(cache.append(other, prompt(60, 1)));
+  CHECK(other.pages()[0] == own);  // published, but nobody else used it
+  cache.release(run);
+  cache.release(other);
+  CHECK(cache.pool().available() == 6);
+}
+
+TEST_CASE("random sequences that start, fork, go back and end keep their rows") {
+  for (unsigned seed = 0; seed < static_cast<unsigned>(test::repetitions(20)); ++seed) {
+    CAPTURE(seed);
+    std::mt19937 rng(seed);
+    const auto below = [&](int64_t n) { return static_cast<int64_t>(rng() % static_cast<uint64_t>(n)); };
+    const auto some = [&](int64_t most) {
+      Tokens out;
+      for (int64_t n = below(most + 1); n > 0; --n) out.push_back({static_cast<int32_t>(below(2)), below(4) == 0});
+      return out;
+    };
+    Cache cache(4 + below(30));
+    std::vector<PageRun> runs;
+    int64_t refused = 0, found = 0;
+    for (int step = 0; step < 400; ++step) {
+      const int64_t act = below(10);
+      if (runs.empty() || act == 0) {
+        runs.push_back(cache.find(some(20)));
+        found += runs.back().size();
+        continue;
+      }
+      const auto i = static_cast<size_t>(below(static_cast<int64_t>(runs.size())));
+      if (act == 1) {
+        runs.push_back(cache.pool().fork(runs[i]));
+      } else if (act == 2) {
+        cache.pool().rewind(runs[i], below(runs[i].size() + 1));
+      } else if (act == 3) {
+        cache.release(runs[i]);
+        runs.erase(runs.begin() + static_cast<std::ptrdiff_t>(i));
+      } else if (!cache.append(runs[i], some(7))) {
+        ++refused;
+        cache.release(runs[i]);
+        runs.erase(runs.begin() + static_cast<std::ptrdiff_t>(i));
+      }
+      for (const PageRun& run : runs) REQUIRE(cache.is_right(run));
+    }
+    CHECK(refused + found > 0);
+    for (PageRun& run : runs) cache.release(run);
+    CHECK(cache.pool().available() == cache.pool().pages());
+  }
+}

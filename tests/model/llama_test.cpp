@@ -1,0 +1,265 @@
+#include "model/llama.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <random>
+
+#include "model/model_runner.h"
+#include "support/gguf_writer.h"
+
+using namespace smelt;
+using namespace smelt::test;
+
+namespace {
+
+constexpr int kHidden = 32, kLayers = 2, kHeads = 4, kKvHeads = 2, kWidth = 16, kInner = 48, kVocabulary = 40;
+constexpr double kEpsilon = 1e-5, kBase = 500;
+
+using Vector = std::vector<double>;
+
+// A small llama of random floats, as a file and as a direct forward pass over doubles.
+class SmallLlama {
+ public:
+  explicit SmallLlama(bool has_bias, bool has_divisors) {
+    writer.string("general.architecture", "llama").u32("llama.block_count", kLayers).u32("llama.context_length", 512);
+    writer.u32("llama.embedding_length", kHidden).u32("llama.feed_forward_length", kInner);
+    writer.u32("llama.attention.head_count", kHeads).u32("llama.attention.head_count_kv", kKvHeads);
+    writer.u32("llama.attention.key_length", kWidth).u32("llama.attention.value_length", kWidth);
+    writer.f32("llama.attention.layer_norm_rms_epsilon", float(kEpsilon)).f32("llama.rope.freq_base", float(kBase));
+    add("token_embd.weight", kVocabulary, kHidden, 1);
+    if (has_divisors) add_vector("rope_freqs.weight", kWidth / 2, 3, 0.5);
+    for (int layer = 0; layer < kLayers; ++layer) {
+      const std::string b = "blk." + std::to_string(layer) + ".";
+      add_vector(b + "attn_norm.weight", kHidden, 1, 0.2);
+      add(b + "attn_q.weight", kHeads * kWidth, kHidden, 2);
+      add(b + "attn_k.weight", kKvHeads * kWidth, kHidden, 2);
+      add(b + "attn_v.weight", kKvHeads * kWidth, kHidden, 1);
+      if (has_bias) {
+        add_vector(b + "attn_q.bias", kHeads * kWidth, 0, 0.5);
+        add_vector(b + "attn_k.bias", kKvHeads * kWidth, 0, 0.5);
+        add_vector(b + "attn_v.bias", kKvHeads * kWidth, 0, 0.5);
+      }
+      add(b + "attn_output.weight", kHidden, kHeads * kWidth, 1);
+      add_vector(b + "ffn_norm.weight", kHidden, 1, 0.2);
+      add(b + "ffn_gate.weight", kInner, kHidden, 1);
+      add(b + "ffn_up.weight", kInner, kHidden, 1);
+      add(b + "ffn_down.weight", kHidden, kInner, 1);
+    }
+    add_vector("output_norm.weight", kHidden, 1, 0.2);
+    add("output.weight", kVocabulary, kHidden, 2);
+  }
+
+  // Logits after every one of `ids`.
+  std::vector<Vector> logits(const std::vector<int>& ids) const {
+    std::vector<Vector> x, out;
+    for (int id : ids) x.push_back(row("token_embd.weight", id, kHidden));
+    for (int layer = 0; layer < kLayers; ++layer) {
+      const std::string b = "blk." + std::to_string(layer) + ".";
+      const std::vector<Vector> attended = attention(b, x);
+      for (size_t t = 0; t < x.size(); ++t) {
+        add_to(x[t], attended[t]);
+        const Vector in = norm(x[t], b + "ffn_norm.weight");
+        Vector gate = times(b + "ffn_gate", in);
+        const Vector up = times(b + "ffn_up", in);
+        for (int i = 0; i < kInner; ++i) gate[i] *= up[i] / (1 + std::exp(-gate[i]));
+        add_to(x[t], times(b + "ffn_down", gate));
+      }
+    }
+    for (const Vector& v : x) out.push_back(times("output", norm(v, "output_norm.weight")));
+    return out;
+  }
+
+  GgufWriter writer;
+
+ private:
+  static void add_to(Vector& x, const Vector& y) {
+    for (size_t i = 0; i < x.size(); ++i) x[i] += y[i];
+  }
+  Vector row(const std::string& name, size_t at, size_t width) const {
+    const Vector& all = values_.at(name);
+    return {all.begin() + at * width, all.begin() + (at + 1) * width};
+  }
+  Vector times(const std::string& name, const Vector& x) const {
+    const Vector& w = values_.at(name + ".weight");
+    const auto bias = values_.find(name + ".bias");
+    Vector y(w.size() / x.size());
+    for (size_t i = 0; i < y.size(); ++i) {
+      for (size_t k = 0; k < x.size(); ++k) y[i] += w[i * x.size() + k] * x[k];
+      if (bias != values_.end()) y[i] += bias->second[i];
+    }
+    return y;
+  }
+  Vector norm(Vector x, const std::string& name) const {
+    double squares = 0;
+    for (double v : x) squares += v * v;
+    const Vector& w = values_.at(name);
+    for (size_t i = 0; i < x.size(); ++i) x[i] *= w[i] / std::sqrt(squares / double(x.size()) + kEpsilon);
+    return x;
+  }
+  void rotate(double* x, size_t position) const {
+    for (int i = 0; i < kWidth / 2; ++i) {
+      double angle = double(position) * std::pow(kBase, -2.0 * i / kWidth);
+      if (values_.contains("rope_freqs.weight")) angle /= values_.at("rope_freqs.weight")[i];
+      const double a = x[2 * i], b = x[2 * i + 1];
+      x[2 * i] = a * std::cos(angle) - b * std::sin(angle);
+      x[2 * i + 1] = b * std::cos(angle) + a * std::sin(angle);
+    }
+  }
+  std::vector<Vector> attention(const std::string& b, const std::vector<Vector>& x) const {
+    std::vector<Vector> queries, keys, values, out;
+    for (size_t t = 0; t < x.size(); ++t) {
+      const Vector in = norm(x[t], b + "attn_norm.weight");
+      queries.push_back(times(b + "attn_q", in));
+      keys.push_back(times(b + "attn_k", in));
+      values.push_back(times(b + "attn_v", in));
+      for (int head = 0; head < kHeads; ++head) rotate(&queries[t][head * kWidth], t);
+      for (int head = 0; head < kKvHeads; ++head) rotate(&keys[t][head * kWidth], t);
+      Vector heads(kHeads * kWidth);
+      for (int head = 0; head < kHeads; ++head) {
+        const int shared = head / (kHeads / kKvHeads) * kWidth;
+        Vector weight(t + 1);
+        double total = 0;
+        for (size_t s = 0; s <= t; ++s) {
+          for (int i = 0; i < kWidth; ++i) weight[s] += queries[t][head * kWidth + i] * keys[s][shared + i];
+          total += weight[s] = std::exp(weight[s] / std::sqrt(double(kWidth)));
+        }
+        for (size_t s = 0; s <= t; ++s)
+          for (int i = 0; i < kWidth; ++i) heads[head * kWidth + i] += weight[s] / total * values[s][shared + i];
+      }
+      out.push_back(times(b + "attn_output", heads));
+    }
+    return out;
+  }
+
+  void add(const std::string& name, uint64_t rows, uint64_t k, double gain) {
+    put(name, {k, rows}, 0, gain / std::sqrt(double(k)));
+  }
+  void add_vector(const std::string& name, uint64_t n, double mean, double deviation) {
+    put(name, {n}, mean, deviation);
+  }
+  void put(const std::string& name, std::vector<uint64_t> dims, double mean, double deviation) {
+    std::normal_distribution<double> normal(mean, deviation);
+    uint64_t count = 1;
+    for (uint64_t d : dims) count *= d;
+    std::string data;
+    Vector& values = values_[name];
+    for (uint64_t i = 0; i < count; ++i) {
+      const float value = float(normal(random_));
+      values.push_back(value);
+      data += GgufWriter::le(value);
+    }
+    writer.tensor(name, std::move(dims), GgufType::F32, std::move(data));
+  }
+
+  std::mt19937 random_{11};
+  std::map<std::string, Vector> values_;
+};
+
+double relative_error(const Vector& got, const Vector& wanted) {
+  REQUIRE(got.size() == wanted.size());
+  double error = 0, size = 0;
+  for (size_t i = 0; i < got.size(); ++i) {
+    error += (got[i] - wanted[i]) * (got[i] - wanted[i]);
+    size += wanted[i] * wanted[i];
+  }
+  return std::sqrt(error / size);
+}
+
+const std::vector<int> kIds = {5, 17, 30, 3, 3, 39, 21};
+const std::vector<int32_t> kPages = {3, 1, 4, 2, 0};
+
+struct Opened {
+  explicit Opened(const GgufWriter& writer) : bytes(writer.bytes()) {
+    file = std::make_unique<GgufFile>(GgufFile::open_memory(bytes).take());
+    auto read = read_model(*file);
+    REQUIRE_MESSAGE(read.ok(), (read.ok() ? "" : read.error().message));
+    model = read.take();
+  }
+  std::vector<std::byte> bytes;
+  std::unique_ptr<GgufFile> file;
+  std::shared_ptr<const Model> model;
+};
+
+// Greatest relative error over positions, one token at a time.
+double decode_error(const SmallLlama& llama, DType cache) {
+  const Opened opened(llama.writer);
+  const auto wanted = llama.logits(kIds);
+  ModelRunner runner(*opened.file, *opened.model, kPages, 5, cache);
+  double worst = 0;
+  for (int32_t t = 0; t < static_cast<int32_t>(kIds.size()); ++t)
+    worst = std::max(worst, relative_error(runner.run(runner.shape(), {{kIds[t]}, {t}, {0}, {0}, {}}), wanted[t]));
+  return worst;
+}
+
+double prefill_error(const SmallLlama& llama) {
+  const Opened opened(llama.writer);
+  ModelRunner runner(*opened.file, *opened.model, kPages, 5);
+  ModelShape shape = runner.shape();
+  shape.tokens = Dim(variable("tokens", 1, 32) * 8);
+  shape.many_tokens = true;
+  shape.chunks = Dim(variable("chunks", 1, 2));
+  ModelRunner::Step step{.tables = {0}, .rows = {6}, .variables = {{"tokens", 1}, {"chunks", 1}}};
+  for (int32_t i = 0; i < 8; ++i) {
+    const bool is_padding = i >= static_cast<int32_t>(kIds.size());
+    step.tokens.push_back(is_padding ? 0 : kIds[i]);
+    step.positions.push_back(is_padding ? static_cast<int32_t>(4 * kPageSize) + i : i);
+  }
+  return relative_error(runner.run(shape, step), llama.logits(kIds).back());
+}
+
+// "" where the file is accepted.
+std::string error_of(const GgufWriter& writer) {
+  const auto bytes = writer.bytes();
+  const auto file = GgufFile::open_memory(bytes);
+  const auto model = read_model(*file);
+  return model ? "" : model.error().message;
+}
+
+}  // namespace
+
+TEST_CASE("llama: decode and prefill agree with the direct reference, with and without biases and divisors") {
+  for (const bool extras : {false, true}) {
+    const SmallLlama llama(extras, extras);
+    CHECK(decode_error(llama, DType::F32) < 2e-6);
+    CHECK(prefill_error(llama) < 2e-6);
+  }
+}
+
+TEST_CASE("llama: a cache of halves or bytes changes logits a little") {
+  const SmallLlama llama(false, true);
+  const double halves = decode_error(llama, DType::F16), bytes = decode_error(llama, DType::U8);
+  CHECK(halves > 0);
+  CHECK(halves < 5e-3);
+  CHECK(bytes > halves);
+  CHECK(bytes < 5e-2);
+}
+
+TEST_CASE("llama: what does not fit together is refused by name") {
+  const GgufWriter good = SmallLlama(true, true).writer;
+  CHECK(error_of(good) == "");
+  const struct {
+    const char* name;
+    std::function<void(GgufWriter&)> change;
+  } table[] = {
+      {"llama.attention.head_count_kv", [](GgufWriter& w) { w.u32("llama.attention.head_count_kv", 3); }},
+      {"llama.rope.dimension_count", [](GgufWriter& w) { w.u32("llama.rope.dimension_count", 8); }},
+      {"llama.attention.key_length", [](GgufWriter& w) { w.u32("llama.attention.key_length", 6); }},
+      {"llama.expert_count", [](GgufWriter& w) { w.u32("llama.expert_count", 8); }},
+      {"blk.1.attn_k.bias", [](GgufWriter& w) { w.remove_tensor("blk.1.attn_k.bias"); }},
+      {"blk.0.attn_v.weight", [](GgufWriter& w) { w.remove_tensor("blk.0.attn_v.weight"); }},
+      {"rope_freqs.weight",
+       [](GgufWriter& w) {
+         w.remove_tensor("rope_freqs.weight");
+         w.tensor("rope_freqs.weight", {4}, GgufType::F32);
+       }},
+  };
+  for (const auto& row : table) {
+    GgufWriter bad = good;
+    row.change(bad);
+    const std::string message = error_of(bad);
+    CAPTURE(message);
+    CHECK(message.starts_with("["));
+    CHECK_MESSAGE(message.find(row.name) != std::string::npos, row.name);
+  }
+}

@@ -1,0 +1,143 @@
+// A router without sockets and without an engine: requests go in as values, and the test says what the model writes.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "server/router.h"
+
+namespace smelt::test {
+
+inline const GgufFile& tiny_file() {
+  static const GgufFile file = GgufFile::open(SMELT_SOURCE_DIR "/models/tiny-glm-Q4_K_M.gguf").take();
+  return file;
+}
+
+inline const Tokenizer& tiny_tokenizer() {
+  static const Tokenizer tokenizer = Tokenizer::from_gguf(tiny_file()).take();
+  return tokenizer;
+}
+
+// Thinks where it is told to, and calls tools as Hermes does.
+inline constexpr const char* kTemplate =
+    "{% for m in messages %}[{{ m.role }}] {{ m.content }}\n{% endfor %}"
+    "{% if add_generation_prompt %}[assistant] {% if enable_thinking %}<think>{% endif %}{% endif %}"
+    "{# <think></think> <tool_call>{\"name\": , \"arguments\": }</tool_call> #}"
+    "{% if false %}<tool_call>{{ m.tool_calls | tojson }}</tool_call></think>{% endif %}";
+
+inline const ServedModel& served_model() {
+  static const ServedModel model = [] {
+    auto made = ServedModel::make(tiny_file(), tiny_tokenizer(), "tiny", 256, kTemplate);
+    REQUIRE_MESSAGE(made.ok(), made.error().message);
+    return made.take();
+  }();
+  return model;
+}
+
+class FakeBackend : public Backend {
+ public:
+  struct Job {
+    GenerationRequest request;
+    Sink sink;
+    bool cancelled = false;
+  };
+
+  Result<Id> submit(GenerationRequest request, Sink sink) override {
+    if (jobs.size() >= limit) return Error{"[serve] 2 requests wait already; try again later"};
+    jobs.push_back({std::move(request), std::move(sink)});
+    return jobs.size();
+  }
+  void cancel(Id id) override { jobs[id - 1].cancelled = true; }
+  BackendLoad load() const override { return {1, 2}; }
+
+  // What the model writes: token by token, and the end.
+  void write(const std::string& text) {
+    for (int32_t id : tiny_tokenizer().encode(text, true, false)) {
+      jobs.back().sink({.tokens = {id}});
+      ++written;
+    }
+  }
+  void end(Finish reason, const std::string& error = {}) {
+    const auto prompt = static_cast<int64_t>(jobs.back().request.prompt.size());
+    jobs.back().sink({.end = GenerationEnd{.reason = reason,
+                                           .error = error,
+                                           .prompt_tokens = prompt,
+                                           .cached_tokens = 3,
+                                           .tokens = written,
+                                           .prompt_seconds = 0.5,
+                                           .decode_seconds = 0.25}});
+  }
+
+  size_t limit = 100;
+  int64_t written = 0;
+  std::deque<Job> jobs;
+};
+
+class FakeReply : public HttpReply {
+ public:
+  void send(HttpResponse r) override {
+    CHECK(!ended);
+    response = std::move(r);
+    ended = true;
+  }
+  void begin(HttpResponse head) override { response = std::move(head); }
+  void write(std::string_view data) override { response.body += data; }
+  void end() override {
+    CHECK(!ended);
+    ended = true;
+  }
+  void when_gone(std::function<void()> callback) override { gone = std::move(callback); }
+
+  Json json() const { return Json::parse(response.body); }
+  // The objects of a stream, without the [DONE] that ends it.
+  std::vector<Json> chunks() const {
+    std::vector<Json> list;
+    std::string_view rest = response.body;
+    while (!rest.empty()) {
+      const size_t end = rest.find("\n\n");
+      REQUIRE(end != std::string_view::npos);
+      REQUIRE(rest.starts_with("data: "));
+      const std::string_view data = rest.substr(6, end - 6);
+      if (data != "[DONE]") list.push_back(Json::parse(data));
+      rest.remove_prefix(end + 2);
+    }
+    return list;
+  }
+
+  HttpResponse response;
+  bool ended = false;
+  std::function<void()> gone;
+};
+
+struct Served {
+  explicit Served(RouterOptions options = {})
+      : router(served_model(), backend, std::move(options), [](std::function<void()> work) { work(); }) {}
+
+  std::shared_ptr<FakeReply> ask(HttpRequest request) {
+    auto reply = std::make_shared<FakeReply>();
+    router.handle(std::move(request), reply);
+    return reply;
+  }
+  std::shared_ptr<FakeReply> get(const std::string& path) { return ask({.method = "GET", .path = path}); }
+  std::shared_ptr<FakeReply> post(const std::string& path, const Json& body) {
+    return ask({.method = "POST",
+                .path = path,
+                .headers = {{"Host", "127.0.0.1:8080"}, {"Content-Type", "application/json"}},
+                .body = body.dump()});
+  }
+  // A question in a chat, with more fields.
+  std::shared_ptr<FakeReply> chat(Json more = Json::object()) {
+    Json body = {{"messages", Json::array({{{"role", "user"}, {"content", "Hi"}}})}};
+    body.update(more);
+    return post("/v1/chat/completions", body);
+  }
+
+  FakeBackend backend;
+  Router router;
+};
+
+}  // namespace smelt::test

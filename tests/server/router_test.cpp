@@ -1,0 +1,143 @@
+// Who may ask, which paths there are, and what happens to those whose client goes.
+#include "server/fixture.h"
+
+using namespace smelt;
+using smelt::test::Served;
+using smelt::test::tiny_tokenizer;
+
+namespace {
+
+int status(Served& s, HttpHeaders headers, const std::string& method = "GET", const std::string& path = "/v1/models") {
+  return s.ask({.method = method, .path = path, .headers = std::move(headers), .body = "{}"})->response.status;
+}
+
+}  // namespace
+
+TEST_CASE("health, models, props and metrics say what is served") {
+  Served s({.build = "smelt 1"});
+  CHECK(s.get("/health")->json()["status"] == "ok");
+  CHECK(s.get("/v1/models")->json()["data"][0]["id"] == "tiny");
+  CHECK(s.get("/props")->json()["default_generation_settings"]["n_ctx"] == 256);
+  CHECK(s.get("/props")->json()["build_info"] == "smelt 1");
+  s.chat();
+  s.backend.write("Hello");
+  s.backend.end(Finish::Stop);
+  const std::string metrics = s.get("/metrics")->response.body;
+  for (const char* line :
+       {"\nvllm:num_requests_running 1\n", "\nvllm:num_requests_waiting 2\n",
+        "\nvllm:request_success_total{finished_reason=\"stop\"} 1\n", "\nvllm:prefix_cache_hits_total 3\n"})
+    CHECK(metrics.find(line) != std::string::npos);
+}
+
+TEST_CASE("texts become tokens and back, and chats prompts") {
+  Served s;
+  const Json tokens = s.post("/tokenize", {{"content", "Once upon"}})->json()["tokens"];
+  CHECK(tokens == tiny_tokenizer().encode("Once upon", true, false));
+  CHECK(s.post("/detokenize", {{"tokens", tokens}})->json()["content"] == "Once upon");
+  CHECK(s.post("/tokenize", {{"content", "Once"}, {"with_pieces", true}})->json()["tokens"][0]["piece"] == "Once");
+  const Json chat = {{"messages", Json::array({{{"role", "user"}, {"content", "Hi"}}})}};
+  CHECK(s.post("/apply-template", chat)->json()["prompt"] == "[user] Hi\n[assistant] ");
+  CHECK(s.post("/detokenize", {{"tokens", {1 << 30}}})->response.status == 400);
+  CHECK(s.post("/tokenize", {{"content", 1}})->response.status == 400);
+}
+
+TEST_CASE("paths and methods that are not there are told so") {
+  Served s;
+  CHECK(s.get("/v1/nothing")->response.status == 404);
+  CHECK(s.get("/../etc/passwd")->response.status == 404);
+  CHECK(s.get("/v1/chat/completions")->response.status == 405);
+  CHECK(s.post("/health", Json::object())->response.status == 405);
+  CHECK(s.post("/v1/embeddings", Json::object())->response.status == 501);
+}
+
+TEST_CASE("every path but health and the page wants the key, where there is one") {
+  Served s({.api_keys = {"first", "second"}});
+  for (const char* path : {"/v1/models", "/props", "/metrics", "/v1/chat/completions", "/v1/completions", "/tokenize",
+                           "/detokenize", "/apply-template", "/v1/embeddings"})
+    for (const char* method : {"GET", "POST"}) {
+      CAPTURE(path);
+      const int without = status(s, {{"Content-Type", "application/json"}}, method, path);
+      CHECK((without == 401 || without == 405));
+      const int wrong = status(s, {{"Authorization", "Bearer firs"}}, method, path);
+      CHECK((wrong == 401 || wrong == 405));
+    }
+  CHECK(status(s, {}) == 401);
+  CHECK(status(s, {{"Authorization", "Bearer "}}) == 401);
+  CHECK(status(s, {{"Authorization", "Bearer firsts"}}) == 401);
+  CHECK(status(s, {{"Authorization", "Bearer first"}}) == 200);
+  CHECK(status(s, {{"authorization", "Bearer second"}}) == 200);
+  CHECK(status(s, {{"X-Api-Key", "second"}}) == 200);
+  CHECK(status(s, {}, "GET", "/health") == 200);
+  CHECK(status(s, {}, "GET", "/") == 200);
+  CHECK(s.backend.jobs.empty());
+}
+
+TEST_CASE("names of others and pages of others are refused") {
+  Served s({.host = "box"});
+  for (const char* host : {"localhost", "localhost:8080", "127.0.0.1", "192.168.1.5:80", "[::1]:8080", "box:1"}) {
+    CAPTURE(host);
+    CHECK(status(s, {{"Host", host}}) == 200);
+  }
+  for (const char* host : {"evil.example", "localhost.evil.example:8080", "127.0.0.1.evil.example"}) {
+    CAPTURE(host);
+    CHECK(status(s, {{"Host", host}}) == 403);
+  }
+  CHECK(status(s, {{"Host", "localhost:8080"}, {"Origin", "http://localhost:8080"}}) == 200);
+  for (const char* origin : {"http://evil.example", "http://localhost:8081", "null", "http://localhost:8080.evil"})
+    CHECK(status(s, {{"Host", "localhost:8080"}, {"Origin", origin}}) == 403);
+  const HttpHeaders text = {{"Host", "localhost"}, {"Content-Type", "text/plain"}};
+  CHECK(status(s, text, "POST", "/v1/chat/completions") == 415);
+}
+
+TEST_CASE("bodies that are no JSON object, or too deep, are refused") {
+  Served s;
+  for (const std::string& body : {std::string("{"), std::string("[]"), std::string(), std::string("\"text\""),
+                                  "{\"a\":" + std::string(1'000'000, '[')}) {
+    const auto reply = s.ask({.method = "POST",
+                              .path = "/v1/chat/completions",
+                              .headers = {{"Content-Type", "application/json"}},
+                              .body = body});
+    CHECK(reply->response.status == 400);
+  }
+}
+
+TEST_CASE("a client that goes cancels its request, and nothing is written to it") {
+  Served s;
+  const auto reply = s.chat({{"stream", true}});
+  reply->gone();
+  CHECK(s.backend.jobs[0].cancelled);
+  const size_t before = reply->response.body.size();
+  s.backend.write("Hello");
+  s.backend.end(Finish::Cancelled);
+  CHECK(reply->response.body.size() == before);
+  CHECK_FALSE(reply->ended);
+}
+
+TEST_CASE("a full queue says when to come back, and so does a server that ends") {
+  Served s;
+  s.backend.limit = 0;
+  const auto reply = s.chat();
+  CHECK(reply->response.status == 429);
+  CHECK(reply->json()["error"]["type"] == "rate_limit_error");
+  s.backend.limit = 1;
+  s.router.drain();
+  CHECK(s.chat()->response.status == 503);
+  CHECK(s.get("/health")->response.status == 503);
+  CHECK(s.backend.jobs.empty());
+}
+
+TEST_CASE("the page is served with a policy that lets nothing else in") {
+  Served s;
+  for (const char* path : {"/", "/app.js", "/style.css", "/markdown.js", "/store.js"}) {
+    const auto reply = s.get(path);
+    CHECK(reply->response.status == 200);
+    bool strict = false;
+    for (const auto& [name, value] : reply->response.headers)
+      strict |= name == "Content-Security-Policy" && value.starts_with("default-src 'none'") &&
+                value.find("unsafe") == std::string::npos;
+    CHECK(strict);
+  }
+  for (const char* path : {"/app.js", "/markdown.js", "/store.js"})
+    for (const char* sink : {"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "http://"})
+      CHECK(s.get(path)->response.body.find(sink) == std::string::npos);
+}
