@@ -8,7 +8,7 @@
 #include "base/ensure.h"
 #include "base/printable.h"
 #include "model/deepseek2.h"
-#include "model/llama.h"
+#include "model/transformer.h"
 
 namespace smelt {
 namespace {
@@ -109,21 +109,111 @@ Deepseek2Parameters tiny(Deepseek2Parameters m) {
   return m;
 }
 
-LlamaParameters llama_3_1_8b() {
-  return {.common = {.layers = 32, .vocabulary = 128256, .context = 131072, .hidden = 4096, .epsilon = 1e-5},
+TransformerParameters llama_3_1_8b() {
+  return {.common = {.architecture = "llama",
+                     .layers = 32,
+                     .vocabulary = 128256,
+                     .context = 131072,
+                     .hidden = 4096,
+                     .epsilon = 1e-5},
           .attention =
               {.heads = 32, .kv_heads = 8, .key_width = 128, .value_width = 128, .rope = {.width = 128, .base = 5e5}},
-          .width = 14336};
+          .dense_layers = 32,
+          .dense_width = 14336};
 }
 
-LlamaParameters tiny(LlamaParameters m) {
-  m.common.layers = 3;
+TransformerParameters llama_3_2_3b() {
+  TransformerParameters m = llama_3_1_8b();
+  m.common.layers = m.dense_layers = 28;
+  m.common.hidden = 3072;
+  m.common.tied_output = true;
+  m.attention.heads = 24;
+  m.dense_width = 8192;
+  return m;
+}
+
+TransformerParameters qwen2_5_7b() {
+  return {.common = {.architecture = "qwen2",
+                     .layers = 28,
+                     .vocabulary = 152064,
+                     .context = 32768,
+                     .hidden = 3584,
+                     .epsilon = 1e-6},
+          .attention = {.heads = 28,
+                        .kv_heads = 4,
+                        .key_width = 128,
+                        .value_width = 128,
+                        .has_bias = true,
+                        .rope = {.width = 128, .base = 1e6},
+                        .order = RopeOrder::Halves},
+          .dense_layers = 28,
+          .dense_width = 18944};
+}
+
+TransformerParameters qwen3_8b() {
+  return {.common = {.architecture = "qwen3",
+                     .layers = 36,
+                     .vocabulary = 151936,
+                     .context = 40960,
+                     .hidden = 4096,
+                     .epsilon = 1e-6},
+          .attention = {.heads = 32,
+                        .kv_heads = 8,
+                        .key_width = 128,
+                        .value_width = 128,
+                        .has_norms = true,
+                        .rope = {.width = 128, .base = 1e6},
+                        .order = RopeOrder::Halves},
+          .dense_layers = 36,
+          .dense_width = 12288};
+}
+
+TransformerParameters qwen3_30b_a3b() {
+  TransformerParameters m = qwen3_8b();
+  m.common.architecture = "qwen3moe";
+  m.common.layers = 48;
+  m.common.hidden = 2048;
+  m.attention.kv_heads = 4;
+  m.dense_layers = 0;
+  m.dense_width = 0;
+  m.experts = {.count = 128, .used = 8, .width = 768, .routing = Routing::Softmax, .normalise_weights = true};
+  return m;
+}
+
+TransformerParameters glm_4_5_air() {
+  return {.common = {.architecture = "glm4moe",
+                     .layers = 46,
+                     .vocabulary = 151552,
+                     .context = 131072,
+                     .hidden = 4096,
+                     .epsilon = 1e-5},
+          .attention = {.heads = 96,
+                        .kv_heads = 8,
+                        .key_width = 128,
+                        .value_width = 128,
+                        .has_bias = true,
+                        .rope = {.width = 64, .base = 1e6},
+                        .order = RopeOrder::Halves},
+          .network_norm = "post_attention_norm",
+          .dense_layers = 1,
+          .dense_width = 10944,
+          .experts = {.count = 128,
+                      .used = 8,
+                      .width = 1408,
+                      .shared_width = 1408,
+                      .routing = Routing::Sigmoid,
+                      .selection_bias = true,
+                      .normalise_weights = true}};
+}
+
+TransformerParameters tiny(TransformerParameters m) {
+  m.common.layers = m.dense_layers = 3;
   m.common.vocabulary = 2048;
   m.common.context = 8192;
   m.common.hidden = 256;
   m.attention.heads = 4;
   m.attention.kv_heads = 2;
-  m.width = 512;
+  m.dense_width = 512;
   return m;
 }
 
@@ -138,12 +228,12 @@ NamedShape named(const char* name, Deepseek2Parameters p) {
   return {name, first, p.common.layers};
 }
 
-NamedShape named(const char* name, LlamaParameters p) {
-  p.common.architecture = "llama";
+NamedShape named(const char* name, TransformerParameters p) {
   const auto first = [p](int64_t layers) {
-    LlamaParameters part = p;
+    TransformerParameters part = p;
     part.common.layers = layers;
-    return std::make_shared<const Llama>(part);
+    part.dense_layers = std::min(part.dense_layers, layers);
+    return std::make_shared<const Transformer>(part);
   };
   return {name, first, p.common.layers};
 }
@@ -152,8 +242,11 @@ const std::vector<NamedShape>& shapes() {
   static const std::vector<NamedShape> list = {
       named("glm-4.7-flash", glm_flash()),       named("deepseek-v2-lite", deepseek_lite()),
       named("moonlight-16b-a3b", moonlight()),   named("kimi-k2", kimi_k2()),
-      named("llama-3.1-8b", llama_3_1_8b()),     named("tiny-glm", tiny(glm_flash())),
-      named("tiny-lite", tiny(deepseek_lite())), named("tiny-llama", tiny(llama_3_1_8b())),
+      named("llama-3.1-8b", llama_3_1_8b()),     named("llama-3.2-3b", llama_3_2_3b()),
+      named("qwen2.5-7b", qwen2_5_7b()),         named("qwen3-8b", qwen3_8b()),
+      named("qwen3-30b-a3b", qwen3_30b_a3b()),   named("glm-4.5-air", glm_4_5_air()),
+      named("tiny-glm", tiny(glm_flash())),      named("tiny-lite", tiny(deepseek_lite())),
+      named("tiny-llama", tiny(llama_3_1_8b())),
   };
   return list;
 }
@@ -243,7 +336,7 @@ double deviation_of(const std::string& name, const TensorShape& t) {
   if (name == "token_embd") return 1;
   if (name == "output") return 2.5 / std::sqrt(k);
   if (name == "exp_probs_b") return 0.05;
-  if (t.rows.empty()) return 0.02;                                                   // norms, around 1
+  if (t.rows.empty()) return 0.02;                                                   // norms and biases
   if (name == "attn_k_b") return 1 / std::sqrt(static_cast<double>(t.rows.back()));  // a sum over latents
   return (name.starts_with("ffn_down") ? 1.5 : 1) / std::sqrt(k);
 }
@@ -256,7 +349,7 @@ SyntheticTensor tensor_of(const SyntheticSpec& spec, const TensorShape& shape, i
   const GgufTypeInfo& info = info_of(t.type);
   t.bytes = t.dims[0] / info.elements * info.bytes;
   for (size_t i = 1; i < t.dims.size(); ++i) t.bytes *= t.dims[i];
-  t.mean = shape.rows.empty() && name != "exp_probs_b" ? 1 : 0;
+  t.mean = shape.rows.empty() && name != "exp_probs_b" && !shape.name.ends_with(".bias") ? 1 : 0;
   t.deviation = deviation_of(name, shape);
   return t;
 }

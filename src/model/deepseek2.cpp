@@ -20,7 +20,7 @@ void read_layers(Keys& keys, Deepseek2Parameters& p) {
   if (p.dense_layers > 0) p.dense_width = keys.integer("feed_forward_length", 1, kMostWidth);
   if (p.dense_layers == layers) return;
   if (has_experts)
-    p.experts = read_experts(keys, p.dense_layers, routing_of_old_file(p));
+    p.experts = read_experts(keys, p.dense_layers, {.routing = routing_of_old_file(p)});
   else
     keys.refuse("expert_count", "0 or missing, but layers from " + std::to_string(p.dense_layers) + " on have experts");
 }

@@ -124,13 +124,13 @@ void read_groups(Keys& keys, ExpertParameters& m) {
 
 }  // namespace
 
-ExpertParameters read_experts(Keys& keys, int64_t first_layer, Routing default_routing) {
+ExpertParameters read_experts(Keys& keys, int64_t first_layer, const ExpertTraits& traits) {
   ExpertParameters m{.count = keys.integer("expert_count", 1, 1 << 14)};
   m.used = keys.integer("expert_used_count", 1, m.count);
   m.width = keys.integer("expert_feed_forward_length", 1, kMostWidth);
   m.shared_width = keys.integer_or("expert_shared_count", 0, 0, 1 << 10) * m.width;
   m.selection_bias = keys.file().find(layer_prefix(first_layer) + "exp_probs_b.bias") != nullptr;
-  m.routing = m.selection_bias ? Routing::Sigmoid : default_routing;
+  m.routing = m.selection_bias ? Routing::Sigmoid : traits.routing;
   if (keys.has("expert_gating_func")) {
     const int64_t function = keys.integer("expert_gating_func", 0, 1 << 16);
     if (function != 1 && function != 2)
@@ -139,7 +139,8 @@ ExpertParameters read_experts(Keys& keys, int64_t first_layer, Routing default_r
     m.routing = function == 2 ? Routing::Sigmoid : Routing::Softmax;
   }
   read_groups(keys, m);
-  m.normalise_weights = keys.boolean_or("expert_weights_norm", m.routing == Routing::Sigmoid);
+  m.normalise_weights =
+      keys.boolean_or("expert_weights_norm", traits.normalise_weights || m.routing == Routing::Sigmoid);
   m.weights_scale = keys.real_or("expert_weights_scale", 1, 1e-6, 1e6);
   return m;
 }

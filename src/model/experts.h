@@ -20,8 +20,14 @@ struct ExpertParameters {
   double weights_scale = 1;
 };
 
-// `first_layer`: one that has experts. `default_routing`: of files that do not say; a selection bias means Sigmoid.
-ExpertParameters read_experts(Keys& keys, int64_t first_layer, Routing default_routing);
+// What files need not say.
+struct ExpertTraits {
+  Routing routing = Routing::Softmax;  // a selection bias means Sigmoid
+  bool normalise_weights = false;      // after a softmax; always after sigmoids
+};
+
+// `first_layer`: one that has experts.
+ExpertParameters read_experts(Keys& keys, int64_t first_layer, const ExpertTraits& traits);
 void write_experts(KeyWriter& out, const ExpertParameters& experts);
 
 // ffn_gate, ffn_up and ffn_down with a suffix such as ".weight".

@@ -18,6 +18,12 @@ Tensor heads_of(Block& b, const Activations& x, const std::string& name, bool ha
   return reshape(has_bias ? product + b.weights(name + ".bias") : product, {b.shape.tokens, heads, width});
 }
 
+// Queries or keys: normalised where the model does so, then rotated.
+Tensor placed(Block& b, const GqaParameters& m, Tensor heads, const std::string& norm, const Positions& at) {
+  const Tensor x = m.has_norms ? rms_norm(heads, b.weights(norm), b.model.epsilon) : heads;
+  return rotate(x, at.angles, m.order, m.rope.width);
+}
+
 // What attention sees of keys or values: f32 [1 or T, KV, S, n], and for bytes what these were made of.
 struct Heads {
   Tensor x;
@@ -89,28 +95,37 @@ Tensor average_of(Tensor score, const Heads& values) {
   return softmax_average_of_bytes(scores, unsqueeze(values.q, 2), scale, 3);
 }
 
+void check_rotated_part(Keys& keys, const GqaParameters& m) {
+  const char* key = "rope.dimension_count";
+  const std::string part =
+      std::to_string(m.rope.width) + " of the " + std::to_string(m.key_width) + " values of a head";
+  if (m.rope.width > m.key_width || (m.order == RopeOrder::Halves && m.key_width % m.rope.width != 0))
+    keys.refuse(key, part + "; supported are numbers that divide them");
+  else if (m.rope.width < m.key_width && m.rope.magnitude() != 1)
+    keys.refuse(key, part + "; YaRN without a log multiplier is supported for whole heads");
+}
+
 }  // namespace
 
-GqaParameters read_gqa(Keys& keys, int64_t hidden, int64_t context) {
+GqaParameters read_gqa(Keys& keys, const Hyperparameters& model, const GqaTraits& traits) {
   GqaParameters m{.heads = keys.integer("attention.head_count", 1, kMostHeads)};
   m.kv_heads = keys.integer_or("attention.head_count_kv", m.heads, 1, kMostHeads);
   if (m.heads % m.kv_heads != 0)
     keys.refuse("attention.head_count_kv",
                 std::to_string(m.kv_heads) + " does not divide " + std::to_string(m.heads) + " heads");
   const auto width = [&](const char* key) {
-    const int64_t n = keys.integer_or(key, std::max<int64_t>(1, hidden / m.heads), 1, kMostWidth);
+    const int64_t n = keys.integer_or(key, std::max<int64_t>(1, model.hidden / m.heads), 1, kMostWidth);
     if (n % 4 != 0) keys.refuse(key, std::to_string(n) + " is no multiple of 4");
     return n;
   };
   m.key_width = width("attention.key_length");
   m.value_width = width("attention.value_length");
-  m.rope = read_rope(keys, read_rope_width(keys, m.key_width), context);
-  if (m.rope.width != m.key_width)
-    keys.refuse("rope.dimension_count", std::to_string(m.rope.width) + " where heads have " +
-                                            std::to_string(m.key_width) +
-                                            " values; rotation of a part of a head is "
-                                            "not supported");
-  m.has_bias = keys.file().find("blk.0.attn_q.bias") != nullptr;
+  m.order = traits.order;
+  m.rope = read_rope(keys, read_rope_width(keys, m.key_width), model.context);
+  check_rotated_part(keys, m);
+  const auto has = [&](const char* tensor) { return keys.file().find(layer_prefix(0) + tensor) != nullptr; };
+  m.has_bias = traits.needs_bias || has("attn_q.bias");
+  m.has_norms = traits.needs_norms || has("attn_q_norm.weight");
   m.softmax_scale = m.rope.attention_scale() / std::sqrt(static_cast<double>(m.key_width));
   return m;
 }
@@ -129,12 +144,19 @@ std::vector<TensorShape> gqa_tensors(const GqaParameters& m, int64_t hidden) {
     list.push_back({name + ".weight", {rows}, hidden});
     if (m.has_bias) list.push_back({name + ".bias", {}, rows});
   };
+  const auto add_norm = [&](const std::string& name) {
+    if (m.has_norms) list.push_back({name + ".weight", {}, m.key_width});
+  };
   add("attn_q", m.heads * m.key_width);
   add("attn_k", m.kv_heads * m.key_width);
   add("attn_v", m.kv_heads * m.value_width);
+  add_norm("attn_q_norm");
+  add_norm("attn_k_norm");
   list.push_back({"attn_output.weight", {hidden}, m.heads * m.value_width});
   return list;
 }
+
+std::vector<PositionTable> gqa_tables(const GqaParameters& m) { return rope_tables(m.rope, m.key_width); }
 
 std::vector<CachePart> gqa_cache(const GqaParameters& m, DType type) {
   const int64_t keys = m.kv_heads * m.key_width, values = m.kv_heads * m.value_width;
@@ -146,10 +168,13 @@ std::vector<CachePart> gqa_cache(const GqaParameters& m, DType type) {
 
 Attended grouped_query_attention(Block& b, const GqaParameters& m, Tensor normed) {
   const Activations x = b.activations(normed);
-  const Positions at = positions(b, m.rope.width);
-  const Tensor q = rotate_pairs(heads_of(b, x, "attn_q", m.has_bias, m.heads, m.key_width), at.angles);
-  const Tensor key = rotate_pairs(heads_of(b, x, "attn_k", m.has_bias, m.kv_heads, m.key_width), at.angles);
-  const Tensor value = heads_of(b, x, "attn_v", m.has_bias, m.kv_heads, m.value_width);
+  const Positions at = positions(b, m.key_width);
+  const auto heads = [&](const char* name, int64_t n, int64_t width) {
+    return heads_of(b, x, name, m.has_bias, n, width);
+  };
+  const Tensor q = placed(b, m, heads("attn_q", m.heads, m.key_width), "attn_q_norm.weight", at);
+  const Tensor key = placed(b, m, heads("attn_k", m.kv_heads, m.key_width), "attn_k_norm.weight", at);
+  const Tensor value = heads("attn_v", m.kv_heads, m.value_width);
   const bool bytes = b.shape.cache_type == DType::U8;
   const Context context = bytes ? append_bytes(b, m, key, value, at) : append_floats(b, m, key, value, at);
   const Tensor grouped = reshape(q, {b.shape.tokens, m.kv_heads, m.heads_per_key(), m.key_width});

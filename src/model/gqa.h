@@ -1,4 +1,8 @@
 // Grouped-query attention: several heads share a key and a value, which every token leaves in the cache.
+//
+//   q, k, v = x Wq + bq, x Wk + bk, x Wv + bv        biases and norms where the model has them
+//   q, k = rotate(norm(q)), rotate(norm(k))          each head for itself
+//   out = softmax(q k' softmax_scale) v Wo
 #pragma once
 
 #include "model/attention.h"
@@ -10,17 +14,27 @@ struct GqaParameters {
   int64_t kv_heads = 0;                    // divides heads
   int64_t key_width = 0, value_width = 0;  // of a head
   bool has_bias = false;                   // of queries, keys and values
-  RopeParameters rope = {};                // of whole heads, in adjacent pairs
+  bool has_norms = false;                  // of each head of queries and keys, before the rotation
+  RopeParameters rope = {};
+  RopeOrder order = RopeOrder::Pairs;
   double softmax_scale = 0;
 
   int64_t heads_per_key() const { return heads / kv_heads; }
 };
 
-GqaParameters read_gqa(Keys& keys, int64_t hidden, int64_t context);
+// What no key says.
+struct GqaTraits {
+  RopeOrder order = RopeOrder::Pairs;
+  bool needs_bias = false;   // files without are refused; others have what is in the file
+  bool needs_norms = false;  // likewise
+};
+
+GqaParameters read_gqa(Keys& keys, const Hyperparameters& model, const GqaTraits& traits);
 void write_gqa(KeyWriter& out, const GqaParameters& gqa);
 
 // From attn_q to attn_output.
 std::vector<TensorShape> gqa_tensors(const GqaParameters& gqa, int64_t hidden);
+std::vector<PositionTable> gqa_tables(const GqaParameters& gqa);
 std::vector<CachePart> gqa_cache(const GqaParameters& gqa, DType type);
 
 // normed [T, D]

@@ -85,7 +85,8 @@ Cache append_to_cache(Block& b, const MlaParameters& m, const Activations& x, co
   const DType type = b.shape.cache_type;
   const Tensor row = b.weights.product(x, "attn_kv_a_mqa.weight");  // [T, L + rope]
   const Tensor latent = normalised(slice(row, 1, 0, m.kv_lora), b.model.epsilon);
-  const Tensor key = squeeze(rotate_pairs(unsqueeze(slice(row, 1, m.kv_lora, m.rope.width), 1), at.angles), 1);
+  const Tensor key =
+      squeeze(rotate(unsqueeze(slice(row, 1, m.kv_lora, m.rope.width), 1), at.angles, RopeOrder::Pairs), 1);
   if (type == DType::U8) return append_bytes(b, m, latent, key, at.row);
   const Tensor cache = cache_part(b, kRows, type, m.cache_width());
   const Tensor first = write_rows(cache, at.row, 0, cast(latent, type));
@@ -225,7 +226,7 @@ Attended latent_attention(Block& b, const MlaParameters& m, Tensor normed) {
   const Positions at = positions(b, m.rope.width);
   const Tensor q = queries(b, m, x);
   const Tensor q_nope = slice(q, 2, 0, m.nope);
-  const Tensor q_rope = rotate_pairs(slice(q, 2, m.nope, m.rope.width), at.angles);
+  const Tensor q_rope = rotate(slice(q, 2, m.nope, m.rope.width), at.angles, RopeOrder::Pairs);
   const Cache cache = append_to_cache(b, m, x, at);
   const Context context = read_cache(b, m, cache, at);
   const Tensor heads = absorbed_attention(b, m, q_nope, q_rope, context, at);

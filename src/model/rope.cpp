@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/ensure.h"
+
 namespace smelt {
 namespace {
 
@@ -35,14 +37,16 @@ std::vector<double> frequencies(const RopeParameters& r) {
   return result;
 }
 
-// Pairs lie along `axis` of x [T, heads, ...], which is 2 long. -> shape(x)
-Tensor turn(Tensor x, int axis, const Angles& at) {
+// x [T, heads, parts..., a, b]; the two values of a pair lie along one of the last two axes, whose size is 2.
+// -> shape(x)
+Tensor turn(Tensor x, bool halves, const Angles& at) {
   // -1, 1: the second value of a pair is subtracted from the first.
   Tensor sign = cast(iota({2}, 0), DType::F32) * 2.0 - 1.0;
-  if (axis == 2) sign = unsqueeze(sign, 1);  // in front of the angles
-  // [T, width / 2] -> [T, 1, width / 2, 1] or [T, 1, 1, width / 2]
-  auto per_pair = [&](Tensor table) { return unsqueeze(unsqueeze(table, 1), axis); };
-  return x * per_pair(at.cos) + flip(x, axis) * (per_pair(at.sin) * sign);
+  if (halves) sign = unsqueeze(sign, 1);  // in front of the angles
+  const int axis = x.rank() - (halves ? 2 : 1);
+  std::vector<Dim> per_pair = {x.dim(0), 1};
+  for (int k = 2; k < x.rank(); ++k) per_pair.push_back(k == axis ? Dim(1) : x.dim(k));
+  return x * reshape(at.cos, per_pair) + flip(x, axis) * (reshape(at.sin, per_pair) * sign);
 }
 
 }  // namespace
@@ -103,21 +107,24 @@ std::vector<float> PositionTable::rows(int64_t positions) const {
   return values;
 }
 
-std::vector<PositionTable> rope_tables(const RopeParameters& r) {
+std::vector<PositionTable> rope_tables(const RopeParameters& r, int64_t head_width) {
+  std::vector<double> all = frequencies(r);
+  all.resize(static_cast<size_t>(std::max(r.width, head_width) / 2), 0);
   const auto table = [&](const char* name, double (*curve)(double)) {
-    return PositionTable{name, r.width / 2, frequencies(r), r.magnitude(), curve};
+    return PositionTable{name, static_cast<int64_t>(all.size()), all, r.magnitude(), curve};
   };
   return {table("cos", [](double x) { return std::cos(x); }), table("sin", [](double x) { return std::sin(x); })};
 }
 
-Tensor rotate_pairs(Tensor x, const Angles& at) {
-  const Tensor pairs = reshape(x, {x.dim(0), x.dim(1), x.size(2) / 2, 2});
-  return reshape(turn(pairs, 3, at), {x.dim(0), x.dim(1), x.dim(2)});
-}
-
-Tensor rotate_halves(Tensor x, const Angles& at) {
-  const Tensor halves = reshape(x, {x.dim(0), x.dim(1), 2, x.size(2) / 2});
-  return reshape(turn(halves, 2, at), {x.dim(0), x.dim(1), x.dim(2)});
+Tensor rotate(Tensor x, const Angles& at, RopeOrder order, int64_t rope_width) {
+  const int64_t n = x.size(2);
+  const bool halves = order == RopeOrder::Halves;
+  ENSURE(!halves || n % rope_width == 0, "halves: the rotated part divides the head");
+  std::vector<Dim> shape = {x.dim(0), x.dim(1)};
+  if (halves && rope_width < n) shape.push_back(n / rope_width);
+  const int64_t part = halves ? rope_width : n;
+  shape.insert(shape.end(), {Dim(halves ? 2 : part / 2), Dim(halves ? part / 2 : 2)});
+  return reshape(turn(reshape(x, shape), halves, at), {x.dim(0), x.dim(1), x.dim(2)});
 }
 
 }  // namespace smelt

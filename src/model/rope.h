@@ -17,7 +17,7 @@ enum class RopeScaling {
 };
 
 struct RopeParameters {
-  int64_t width = 0;  // values of a head that are rotated
+  int64_t width = 0;  // values of a head that are rotated, its first ones
   double base = 10000;
   RopeScaling scaling = RopeScaling::None;
   double factor = 1;
@@ -49,17 +49,24 @@ struct PositionTable {
   std::vector<float> rows(int64_t positions) const;
 };
 
-// "cos" and "sin": what rotate_pairs() and rotate_halves() look up.
-std::vector<PositionTable> rope_tables(const RopeParameters& rope);
+// "cos" and "sin": what rotate() looks up, for heads of `head_width` values (0: all of them are rotated). Pairs beyond
+// the rotated ones have angle 0.
+std::vector<PositionTable> rope_tables(const RopeParameters& rope, int64_t head_width = 0);
 
-// Rows of these for each token: f32 [T, width / 2].
+// Rows of these for each token: f32 [T, n / 2].
 struct Angles {
   Tensor cos, sin;
 };
 
-// x [T, heads, width]: each pair of values turns by its angle. Files of a model have their rows in the order of one of
-// the two.
-Tensor rotate_pairs(Tensor x, const Angles& at);   // (0, 1), (2, 3), ...
-Tensor rotate_halves(Tensor x, const Angles& at);  // (0, width / 2), (1, width / 2 + 1), ...
+// Which values of a head make a pair: files of a model have their rows in the order of one of the two.
+enum class RopeOrder {
+  Pairs,   // (0, 1), (2, 3), ...
+  Halves,  // (0, width / 2), (1, width / 2 + 1), ...
+};
+
+// x [T, heads, n]: each pair of values turns by its angle. REQUIRES: `rope_width`, the number of rotated values, divides
+// n where halves turn.
+Tensor rotate(Tensor x, const Angles& at, RopeOrder order, int64_t rope_width);
+inline Tensor rotate(Tensor x, const Angles& at, RopeOrder order) { return rotate(x, at, order, x.size(-1)); }
 
 }  // namespace smelt

@@ -11,7 +11,7 @@ using namespace smelt;
 namespace {
 
 // Values [1, 1, 4] after a rotation by angles [1, 2].
-std::vector<double> rotated(Tensor (*rotate)(Tensor, const Angles&)) {
+std::vector<double> rotated(RopeOrder order) {
   const std::vector<float> x = {1, 2, 3, 4}, cos = {0.5f, 0.25f}, sin = {2, 3};
   const Tensor in = param(0, DType::F32, {1, 1, 4}, "x");
   const Angles at = {param(1, DType::F32, {1, 2}, "cos"), param(2, DType::F32, {1, 2}, "sin")};
@@ -19,14 +19,14 @@ std::vector<double> rotated(Tensor (*rotate)(Tensor, const Angles&)) {
   inputs.buffers[0] = std::as_bytes(std::span(x));
   inputs.buffers[1] = std::as_bytes(std::span(cos));
   inputs.buffers[2] = std::as_bytes(std::span(sin));
-  return eval(sink({output(3, rotate(in, at))}), inputs).outputs.at(3).values;
+  return eval(sink({output(3, rotate(in, at, order))}), inputs).outputs.at(3).values;
 }
 
 }  // namespace
 
 TEST_CASE("pairs of neighbours turn, or of one value from each half") {
-  CHECK(rotated(rotate_pairs) == std::vector<double>{0.5 - 4, 1 + 2, 0.75 - 12, 1 + 9});
-  CHECK(rotated(rotate_halves) == std::vector<double>{0.5 - 6, 0.5 - 12, 1.5 + 2, 1 + 6});
+  CHECK(rotated(RopeOrder::Pairs) == std::vector<double>{0.5 - 4, 1 + 2, 0.75 - 12, 1 + 9});
+  CHECK(rotated(RopeOrder::Halves) == std::vector<double>{0.5 - 6, 0.5 - 12, 1.5 + 2, 1 + 6});
 }
 
 TEST_CASE("rope tables hold the angles of the plain and of the stretched pairs") {

@@ -1,4 +1,4 @@
-#include "model/llama.h"
+#include "model/transformer.h"
 
 #include <doctest/doctest.h>
 
@@ -18,30 +18,47 @@ constexpr double kEpsilon = 1e-5, kBase = 500;
 
 using Vector = std::vector<double>;
 
-// A small llama of random floats, as a file and as a direct forward pass over doubles.
-class SmallLlama {
+// What architectures differ in.
+struct Traits {
+  std::string architecture = "llama";
+  bool has_bias = false, has_norms = false, has_divisors = false;
+  int rotated = kWidth;  // values of a head
+  std::string network_norm = "ffn_norm";
+
+  bool halves() const { return architecture != "llama"; }
+};
+
+// A small transformer of random floats, as a file and as a direct forward pass over doubles.
+class SmallTransformer {
  public:
-  explicit SmallLlama(bool has_bias, bool has_divisors) {
-    writer.string("general.architecture", "llama").u32("llama.block_count", kLayers).u32("llama.context_length", 512);
-    writer.u32("llama.embedding_length", kHidden).u32("llama.feed_forward_length", kInner);
-    writer.u32("llama.attention.head_count", kHeads).u32("llama.attention.head_count_kv", kKvHeads);
-    writer.u32("llama.attention.key_length", kWidth).u32("llama.attention.value_length", kWidth);
-    writer.f32("llama.attention.layer_norm_rms_epsilon", float(kEpsilon)).f32("llama.rope.freq_base", float(kBase));
+  explicit SmallTransformer(const Traits& traits) : traits_(traits) {
+    const std::string& a = traits.architecture;
+    writer.string("general.architecture", a).u32(a + ".block_count", kLayers).u32(a + ".context_length", 512);
+    writer.u32(a + ".embedding_length", kHidden).u32(a + ".feed_forward_length", kInner);
+    writer.u32(a + ".attention.head_count", kHeads).u32(a + ".attention.head_count_kv", kKvHeads);
+    writer.u32(a + ".attention.key_length", kWidth).u32(a + ".attention.value_length", kWidth);
+    writer.u32(a + ".rope.dimension_count", traits.rotated);
+    if (a == "glm4moe") writer.u32(a + ".leading_dense_block_count", kLayers);
+    writer.f32(a + ".attention.layer_norm_rms_epsilon", float(kEpsilon)).f32(a + ".rope.freq_base", float(kBase));
     add("token_embd.weight", kVocabulary, kHidden, 1);
-    if (has_divisors) add_vector("rope_freqs.weight", kWidth / 2, 3, 0.5);
+    if (traits.has_divisors) add_vector("rope_freqs.weight", kWidth / 2, 3, 0.5);
     for (int layer = 0; layer < kLayers; ++layer) {
       const std::string b = "blk." + std::to_string(layer) + ".";
       add_vector(b + "attn_norm.weight", kHidden, 1, 0.2);
       add(b + "attn_q.weight", kHeads * kWidth, kHidden, 2);
       add(b + "attn_k.weight", kKvHeads * kWidth, kHidden, 2);
       add(b + "attn_v.weight", kKvHeads * kWidth, kHidden, 1);
-      if (has_bias) {
+      if (traits.has_norms) {
+        add_vector(b + "attn_q_norm.weight", kWidth, 1, 0.3);
+        add_vector(b + "attn_k_norm.weight", kWidth, 1, 0.3);
+      }
+      if (traits.has_bias) {
         add_vector(b + "attn_q.bias", kHeads * kWidth, 0, 0.5);
         add_vector(b + "attn_k.bias", kKvHeads * kWidth, 0, 0.5);
         add_vector(b + "attn_v.bias", kKvHeads * kWidth, 0, 0.5);
       }
       add(b + "attn_output.weight", kHidden, kHeads * kWidth, 1);
-      add_vector(b + "ffn_norm.weight", kHidden, 1, 0.2);
+      add_vector(b + traits.network_norm + ".weight", kHidden, 1, 0.2);
       add(b + "ffn_gate.weight", kInner, kHidden, 1);
       add(b + "ffn_up.weight", kInner, kHidden, 1);
       add(b + "ffn_down.weight", kHidden, kInner, 1);
@@ -59,7 +76,7 @@ class SmallLlama {
       const std::vector<Vector> attended = attention(b, x);
       for (size_t t = 0; t < x.size(); ++t) {
         add_to(x[t], attended[t]);
-        const Vector in = norm(x[t], b + "ffn_norm.weight");
+        const Vector in = norm(x[t], b + traits_.network_norm + ".weight");
         Vector gate = times(b + "ffn_gate", in);
         const Vector up = times(b + "ffn_up", in);
         for (int i = 0; i < kInner; ++i) gate[i] *= up[i] / (1 + std::exp(-gate[i]));
@@ -98,13 +115,24 @@ class SmallLlama {
     return x;
   }
   void rotate(double* x, size_t position) const {
-    for (int i = 0; i < kWidth / 2; ++i) {
-      double angle = double(position) * std::pow(kBase, -2.0 * i / kWidth);
+    for (int i = 0; i < traits_.rotated / 2; ++i) {
+      double angle = double(position) * std::pow(kBase, -2.0 * i / traits_.rotated);
       if (values_.contains("rope_freqs.weight")) angle /= values_.at("rope_freqs.weight")[i];
-      const double a = x[2 * i], b = x[2 * i + 1];
-      x[2 * i] = a * std::cos(angle) - b * std::sin(angle);
-      x[2 * i + 1] = b * std::cos(angle) + a * std::sin(angle);
+      double& first = x[traits_.halves() ? i : 2 * i];
+      double& second = x[traits_.halves() ? i + traits_.rotated / 2 : 2 * i + 1];
+      const double a = first, b = second;
+      first = a * std::cos(angle) - b * std::sin(angle);
+      second = b * std::cos(angle) + a * std::sin(angle);
     }
+  }
+  // The head's norm, then its rotation.
+  void place(Vector& x, int head, const std::string& norm_name, size_t position) const {
+    double* at = &x[head * kWidth];
+    if (traits_.has_norms) {
+      const Vector normed = norm(Vector(at, at + kWidth), norm_name);
+      std::copy(normed.begin(), normed.end(), at);
+    }
+    rotate(at, position);
   }
   std::vector<Vector> attention(const std::string& b, const std::vector<Vector>& x) const {
     std::vector<Vector> queries, keys, values, out;
@@ -113,8 +141,8 @@ class SmallLlama {
       queries.push_back(times(b + "attn_q", in));
       keys.push_back(times(b + "attn_k", in));
       values.push_back(times(b + "attn_v", in));
-      for (int head = 0; head < kHeads; ++head) rotate(&queries[t][head * kWidth], t);
-      for (int head = 0; head < kKvHeads; ++head) rotate(&keys[t][head * kWidth], t);
+      for (int head = 0; head < kHeads; ++head) place(queries[t], head, b + "attn_q_norm.weight", t);
+      for (int head = 0; head < kKvHeads; ++head) place(keys[t], head, b + "attn_k_norm.weight", t);
       Vector heads(kHeads * kWidth);
       for (int head = 0; head < kHeads; ++head) {
         const int shared = head / (kHeads / kKvHeads) * kWidth;
@@ -152,6 +180,7 @@ class SmallLlama {
     writer.tensor(name, std::move(dims), GgufType::F32, std::move(data));
   }
 
+  Traits traits_;
   std::mt19937 random_{11};
   std::map<std::string, Vector> values_;
 };
@@ -182,9 +211,9 @@ struct Opened {
 };
 
 // Greatest relative error over positions, one token at a time.
-double decode_error(const SmallLlama& llama, DType cache) {
-  const Opened opened(llama.writer);
-  const auto wanted = llama.logits(kIds);
+double decode_error(const SmallTransformer& small, DType cache) {
+  const Opened opened(small.writer);
+  const auto wanted = small.logits(kIds);
   ModelRunner runner(*opened.file, *opened.model, kPages, 5, cache);
   double worst = 0;
   for (int32_t t = 0; t < static_cast<int32_t>(kIds.size()); ++t)
@@ -192,8 +221,8 @@ double decode_error(const SmallLlama& llama, DType cache) {
   return worst;
 }
 
-double prefill_error(const SmallLlama& llama) {
-  const Opened opened(llama.writer);
+double prefill_error(const SmallTransformer& small) {
+  const Opened opened(small.writer);
   ModelRunner runner(*opened.file, *opened.model, kPages, 5);
   ModelShape shape = runner.shape();
   shape.tokens = Dim(variable("tokens", 1, 32) * 8);
@@ -205,7 +234,7 @@ double prefill_error(const SmallLlama& llama) {
     step.tokens.push_back(is_padding ? 0 : kIds[i]);
     step.positions.push_back(is_padding ? static_cast<int32_t>(4 * kPageSize) + i : i);
   }
-  return relative_error(runner.run(shape, step), llama.logits(kIds).back());
+  return relative_error(runner.run(shape, step), small.logits(kIds).back());
 }
 
 // "" where the file is accepted.
@@ -218,17 +247,28 @@ std::string error_of(const GgufWriter& writer) {
 
 }  // namespace
 
-TEST_CASE("llama: decode and prefill agree with the direct reference, with and without biases and divisors") {
-  for (const bool extras : {false, true}) {
-    const SmallLlama llama(extras, extras);
-    CHECK(decode_error(llama, DType::F32) < 2e-6);
-    CHECK(prefill_error(llama) < 2e-6);
+TEST_CASE("decode and prefill agree with the direct reference, whatever the architecture has") {
+  const Traits all[] = {
+      {},
+      {.has_bias = true, .has_divisors = true},
+      {.rotated = kWidth / 4},
+      {.architecture = "qwen2", .has_bias = true},
+      {.architecture = "qwen3", .has_norms = true},
+      {.architecture = "glm4moe", .has_bias = true, .rotated = kWidth / 2, .network_norm = "post_attention_norm"},
+      {.architecture = "glm4moe", .has_norms = true, .rotated = kWidth / 4, .network_norm = "post_attention_norm"},
+  };
+  for (const Traits& traits : all) {
+    CAPTURE(traits.architecture);
+    CAPTURE(traits.rotated);
+    const SmallTransformer small(traits);
+    CHECK(decode_error(small, DType::F32) < 2e-6);
+    CHECK(prefill_error(small) < 2e-6);
   }
 }
 
-TEST_CASE("llama: a cache of halves or bytes changes logits a little") {
-  const SmallLlama llama(false, true);
-  const double halves = decode_error(llama, DType::F16), bytes = decode_error(llama, DType::U8);
+TEST_CASE("a cache of halves or bytes changes logits a little") {
+  const SmallTransformer small({.has_divisors = true});
+  const double halves = decode_error(small, DType::F16), bytes = decode_error(small, DType::U8);
   CHECK(halves > 0);
   CHECK(halves < 5e-3);
   CHECK(bytes > halves);
@@ -236,14 +276,14 @@ TEST_CASE("llama: a cache of halves or bytes changes logits a little") {
 }
 
 TEST_CASE("llama: what does not fit together is refused by name") {
-  const GgufWriter good = SmallLlama(true, true).writer;
+  const GgufWriter good = SmallTransformer({.has_bias = true, .has_divisors = true}).writer;
   CHECK(error_of(good) == "");
   const struct {
     const char* name;
     std::function<void(GgufWriter&)> change;
   } table[] = {
       {"llama.attention.head_count_kv", [](GgufWriter& w) { w.u32("llama.attention.head_count_kv", 3); }},
-      {"llama.rope.dimension_count", [](GgufWriter& w) { w.u32("llama.rope.dimension_count", 8); }},
+      {"llama.rope.dimension_count", [](GgufWriter& w) { w.u32("llama.rope.dimension_count", 32); }},
       {"llama.attention.key_length", [](GgufWriter& w) { w.u32("llama.attention.key_length", 6); }},
       {"llama.expert_count", [](GgufWriter& w) { w.u32("llama.expert_count", 8); }},
       {"blk.1.attn_k.bias", [](GgufWriter& w) { w.remove_tensor("blk.1.attn_k.bias"); }},
@@ -261,5 +301,22 @@ TEST_CASE("llama: what does not fit together is refused by name") {
     CAPTURE(message);
     CHECK(message.starts_with("["));
     CHECK_MESSAGE(message.find(row.name) != std::string::npos, row.name);
+  }
+}
+
+TEST_CASE("what an architecture always has is missed by name") {
+  const struct {
+    Traits traits;
+    std::string missing;
+  } table[] = {
+      {{.architecture = "qwen2"}, "attn_q.bias"},
+      {{.architecture = "qwen3"}, "attn_q_norm.weight"},
+      {{.architecture = "qwen3", .has_norms = true, .rotated = 12}, "qwen3.rope.dimension_count"},
+      {{.architecture = "glm4moe"}, "post_attention_norm.weight"},
+  };
+  for (const auto& row : table) {
+    const std::string message = error_of(SmallTransformer(row.traits).writer);
+    CAPTURE(message);
+    CHECK_MESSAGE(message.find(row.missing) != std::string::npos, row.missing);
   }
 }

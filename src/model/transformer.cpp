@@ -1,0 +1,49 @@
+#include "model/transformer.h"
+
+namespace smelt {
+
+Result<std::shared_ptr<const Model>> transformer_of(const GgufFile& file, TransformerParameters parameters) {
+  auto model = std::make_shared<const Transformer>(std::move(parameters));
+  SMELT_CHECK(check_tensors(file, *model));
+  return std::shared_ptr<const Model>(std::move(model));
+}
+
+void Transformer::write_keys(KeyWriter& out) const {
+  write_common(out, p_.common);
+  write_gqa(out, p_.attention);
+  if (p_.dense_layers) out.number("feed_forward_length", p_.dense_width);
+  if (p_.dense_layers == p_.common.layers) return;
+  out.number("leading_dense_block_count", p_.dense_layers);
+  write_experts(out, p_.experts);
+}
+
+std::vector<TensorShape> Transformer::layer_tensors(int64_t layer) const {
+  const int64_t hidden = p_.common.hidden;
+  std::vector<TensorShape> list = {{"attn_norm.weight", {}, hidden}};
+  const auto add = [&](std::vector<TensorShape> part) { list.insert(list.end(), part.begin(), part.end()); };
+  add(gqa_tensors(p_.attention, hidden));
+  add({{p_.network_norm + ".weight", {}, hidden}});
+  add(has_experts(layer) ? expert_tensors(p_.experts, hidden) : network_tensors(".weight", hidden, p_.dense_width));
+  return list;
+}
+
+Segment Transformer::block(const GgufFile& file, const ModelShape& shape, int64_t layer) const {
+  Slots slots;
+  const Weights weights(file, layer_prefix(layer), layer_tensors(layer), slots, shape);
+  Block b{p_.common, shape, slots, weights};
+  auto norm = [&](Tensor x, const std::string& name) {
+    return rms_norm(x, weights(name + ".weight"), p_.common.epsilon);
+  };
+
+  const Tensor x = slots.input(Bound::HiddenIn, DType::F32, {shape.tokens, p_.common.hidden}, "hidden");  // [T, D]
+  const Attended attended = grouped_query_attention(b, p_.attention, norm(x, "attn_norm"));
+  const Tensor h = x + attended.out;
+  const Tensor normed = norm(h, p_.network_norm);
+  const Tensor y =
+      h + (has_experts(layer) ? expert_network(b, p_.experts, normed) : gated_network(b, b.activations(normed)));
+  Refs roots{slots.output(Bound::HiddenOut, y)};
+  roots.insert(roots.end(), attended.written_cache.begin(), attended.written_cache.end());
+  return std::move(slots).finish(std::move(roots));
+}
+
+}  // namespace smelt
