@@ -1,6 +1,6 @@
-// Sampler: from logits to the next token. The filters and their order are those of llama.cpp, so
-// that the same flags mean the same here: banned tokens, repetition penalty, top-k, top-p, min-p,
-// temperature, draw.
+// Sampler: from logits to the next token. The steps and their order are those of llama.cpp, so that the same flags mean
+// the same here: logit bias, penalties, DRY, banned tokens, top-k, typical, top-p, min-p, XTC, temperature, draw. At
+// temperature 0 the most likely token is taken behind the banned ones.
 #pragma once
 
 #include <cstdint>
@@ -9,31 +9,41 @@
 #include <vector>
 
 #include "base/result.h"
+#include "engine/dry.h"
+#include "engine/sampler_filters.h"
 
 namespace smelt {
 
+struct LogitBias {
+  int32_t token = 0;
+  float bias = 0;
+};
+
 struct SamplerOptions {
   float temperature = 0.8f;     // 0 or less: the most likely token, always
+  float temperature_range = 0;  // how far the temperature moves with what the model is sure of; 0: not at all
+  float temperature_exponent = 1;
   int32_t top_k = 40;           // keep the k best; 0 or less: all
   float top_p = 0.95f;          // keep the best whose probabilities reach p; 1 or more: all
   float min_p = 0.05f;          // keep those at least min_p times as likely as the best; 0 or less: all
   float repeat_penalty = 1.0f;  // divides positive and multiplies negative logits of recent tokens; 1: off
-  int32_t repeat_last_n = 64;   // how many recent tokens that looks at; 0: none, negative: all
+  int32_t repeat_last_n = 64;   // how many recent tokens penalties look at; 0: none, negative: all
+  float presence_penalty = 0;   // taken from the logits of recent tokens
+  float frequency_penalty = 0;  // the same, as often as they occurred
+  float typical_p = 1;          // keep the most typical whose probabilities reach p; 1 or more: all
+  float xtc_probability = 0;    // how often all but the last of several likely tokens are dropped
+  float xtc_threshold = 0.1f;   // from which probability on a token is likely; over 0.5: never
+  DryOptions dry;
+  std::vector<LogitBias> bias;
   std::vector<int32_t> banned;  // never chosen, ascending (`--ignore-eos`: the stop tokens)
   uint64_t seed = 0;
-};
-
-struct Candidate {
-  int32_t token;
-  float logit;
-  bool operator==(const Candidate&) const = default;
 };
 
 class Sampler {
  public:
   explicit Sampler(const SamplerOptions& options);
 
-  // Tells of a token in the context (of the prompt, or sampled), for the repetition penalty.
+  // Tells of a token in the context (of the prompt, or sampled), for what looks at recent ones.
   void accept(int32_t token);
 
   // The next token. `allowed` has a bit for each token that may be chosen (grammar/constraint.h); empty: all may. An
@@ -42,9 +52,13 @@ class Sampler {
   Result<int32_t> sample(std::span<const float> logits, std::span<const uint64_t> allowed = {});
 
  private:
-  void apply_repeat_penalty();
+  bool changes_logits() const;
+  void apply_bias();
+  void apply_penalties();
+  void apply_dry();
   void drop_banned();
   void keep_allowed(std::span<const uint64_t> allowed);
+  int32_t draw();
 
   SamplerOptions options_;
   std::mt19937_64 random_;
@@ -52,11 +66,5 @@ class Sampler {
   std::vector<Candidate> candidates_;  // reused from token to token
   std::vector<double> weights_;
 };
-
-// --- the single steps. Candidates are sorted, best first (ties: lower token first), except where noted.
-bool is_better(const Candidate& a, const Candidate& b);
-void keep_top_k(std::vector<Candidate>& candidates, int32_t k);  // in any order before; sorts them
-void keep_top_p(std::vector<Candidate>& candidates, float p);
-void keep_min_p(std::vector<Candidate>& candidates, float p);
 
 }  // namespace smelt

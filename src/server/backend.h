@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "engine/logprobs.h"
 #include "engine/sampler.h"
 #include "grammar/constraint.h"
 
@@ -22,6 +23,7 @@ struct GenerationRequest {
   std::vector<int32_t> stops = {};                      // tokens that end it, ascending; not given out
   std::shared_ptr<const TokenMasks> grammar = nullptr;  // what the text has to be; none: anything
   std::string grammar_after = {};                       // holds from behind this text on; empty: from the start
+  int32_t top_logprobs = -1;                            // how many an event has for each token; negative: no logprobs
 };
 
 enum class Finish { Stop, Length, Cancelled, Failed };
@@ -37,6 +39,7 @@ struct GenerationEnd {
 
 struct GenerationEvent {
   std::vector<int32_t> tokens = {};       // new ones
+  std::vector<Logprobs> logprobs = {};    // of each of them, where they were asked for
   std::optional<GenerationEnd> end = {};  // of the last event
 };
 

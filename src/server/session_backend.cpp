@@ -169,7 +169,9 @@ GenerationEnd SessionBackend::run(Job& job) {
     if (std::binary_search(request.stops.begin(), request.stops.end(), *token)) return ends(Finish::Stop);
     if (const Status fits = constraint.accept(*token); !fits) return ends(Finish::Failed, fits.error().message);
     ++end.tokens;
-    job.sink({.tokens = {*token}});
+    GenerationEvent event{.tokens = {*token}};
+    if (request.top_logprobs >= 0) event.logprobs = {logprobs_of(*logits, *token, request.top_logprobs)};
+    job.sink(std::move(event));
     if (end.tokens == request.max_tokens) break;  // nobody would look at the next logits
     if (session_.position() == session_.context()) return ends(Finish::Length);
     in_context_.push_back(*token);
