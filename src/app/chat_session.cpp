@@ -5,6 +5,7 @@
 
 #include "app/cache_size.h"
 #include "chat/recommended_sampling.h"
+#include "chat/tool_grammar.h"
 
 namespace smelt {
 namespace {
@@ -73,10 +74,24 @@ size_t ChatSession::keep_common(const std::vector<int32_t>& ids) {
   return common;
 }
 
+// Calls of tools cannot come out malformed where the format of the model is known.
+Result<std::optional<Constraint>> ChatSession::constraint_for(const nlohmann::ordered_json& tools) {
+  if (tools.empty() || format_.calls == CallStyle::none) return std::optional<Constraint>();
+  if (!call_masks_ || tools != tools_of_masks_) {
+    const auto tokens = TokenTable::of(*engine_.tokenizer);
+    SMELT_TRY(grammar, tool_grammar(format_, tools, {}, *tokens));
+    SMELT_TRY(masks, TokenMasks::make(grammar, tokens));
+    call_masks_ = std::move(masks);
+    tools_of_masks_ = tools;
+  }
+  return std::optional<Constraint>(call_masks_);
+}
+
 Result<Generation> ChatSession::answer(ChatSettings& settings, const std::function<void(const Output&)>& show,
                                        const std::atomic<bool>& cancel) {
   OutputOptions output_options{false, settings.chat.tools};
   SMELT_TRY(ids, prompt_ids(settings.chat, output_options.starts_in_thoughts));
+  SMELT_TRY(constraint, constraint_for(settings.chat.tools));
   const size_t common = keep_common(ids);
   Sampler sampler(settings.sampler);
   for (int32_t id : ids) sampler.accept(id);
@@ -89,7 +104,8 @@ Result<Generation> ChatSession::answer(ChatSettings& settings, const std::functi
     show(part);
   };
   in_context_ = ids;
-  const GenerateOptions options{.max_tokens = settings.max_tokens, .stops = stops_};
+  const GenerateOptions options{
+      .max_tokens = settings.max_tokens, .stops = stops_, .constraint = constraint ? &*constraint : nullptr};
   const auto emit = [&](int32_t id) {
     in_context_.push_back(id);
     give(parser->push(decoder.push(id)));

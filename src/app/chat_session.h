@@ -43,6 +43,7 @@ class ChatSession {
  private:
   Result<std::vector<int32_t>> prompt_ids(const Chat& chat, bool& starts_in_thoughts) const;
   size_t keep_common(const std::vector<int32_t>& ids);
+  Result<std::optional<Constraint>> constraint_for(const nlohmann::ordered_json& tools);
 
   OpenedModel engine_;
   std::optional<ChatTemplate> template_;
@@ -50,6 +51,8 @@ class ChatSession {
   std::vector<int32_t> stops_;
   std::vector<int32_t> in_context_;
   uint64_t cache_row_ = 0;
+  nlohmann::ordered_json tools_of_masks_;  // what the masks were made for
+  std::shared_ptr<const TokenMasks> call_masks_;
 };
 
 // A message of the assistant, in the shape of Chat.

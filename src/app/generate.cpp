@@ -12,23 +12,17 @@ Generation ended(Generation generation, StopReason reason) {
   return generation;
 }
 
-// The tokens that may come next.
-TokenMask allowed_by(Constraint& constraint, const Tokenizer& tokenizer) {
-  TokenMask allowed = constraint.mask();
-  if (constraint.can_end())
-    for (int32_t token : tokenizer.stop_tokens()) allowed.set(token);
-  return allowed;
+const std::vector<int32_t>& stops_of(const GenerateOptions& options, const Tokenizer& tokenizer) {
+  return options.stops ? *options.stops : tokenizer.stop_tokens();
 }
 
 Result<int32_t> choose(Sampler& sampler, std::span<const float> logits, Constraint* constraint,
-                       const Tokenizer& tokenizer) {
+                       const std::vector<int32_t>& stops) {
   if (!constraint) return sampler.sample(logits);
-  return sampler.sample(logits, allowed_by(*constraint, tokenizer).words());
-}
-
-bool stops(const GenerateOptions& options, const Tokenizer& tokenizer, int32_t token) {
-  if (!options.stops) return tokenizer.is_stop(token);
-  return std::binary_search(options.stops->begin(), options.stops->end(), token);
+  TokenMask allowed = constraint->mask();
+  if (constraint->can_end())
+    for (int32_t token : stops) allowed.set(token);
+  return sampler.sample(logits, allowed.words());
 }
 
 }  // namespace
@@ -44,11 +38,13 @@ Result<Generation> generate(Session& session, const Tokenizer& tokenizer, Sample
   generation.prompt_tokens = static_cast<int64_t>(prompt.size());
   generation.prompt_seconds = watch.lap();
 
+  const std::vector<int32_t>& stops = stops_of(options, tokenizer);
+  const auto is_stop = [&](int32_t token) { return std::binary_search(stops.begin(), stops.end(), token); };
   while (generation.tokens != options.max_tokens) {
     if (options.constraint && options.constraint->is_finished()) return ended(generation, StopReason::complete);
-    SMELT_TRY(token, choose(sampler, *logits, options.constraint, tokenizer));
+    SMELT_TRY(token, choose(sampler, *logits, options.constraint, stops));
     sampler.accept(token);
-    if (!options.ignore_stop && stops(options, tokenizer, token)) return ended(generation, StopReason::stop_token);
+    if (!options.ignore_stop && is_stop(token)) return ended(generation, StopReason::stop_token);
     if (options.constraint) SMELT_CHECK(options.constraint->accept(token));
     ++generation.tokens;
     if (!emit(token)) return ended(generation, StopReason::unwanted);

@@ -30,10 +30,6 @@ bool skip(std::string_view& rest, std::string_view mark) {
   return true;
 }
 
-bool is_name(std::string_view text) {
-  return !text.empty() && text.size() <= 256 && text.find_first_of(" \t\r\n{}<>\"") == text.npos;
-}
-
 // Discarded where the text is no JSON, or nested deeper than anybody means.
 ordered_json parse(std::string_view text) {
   constexpr int kMostDepth = 128;
@@ -74,7 +70,7 @@ std::optional<ToolCall> call_of(const ordered_json& object) {
       object.contains("function") && object["function"].is_object() ? object["function"] : object;
   if (!call.contains("name") || !call["name"].is_string()) return std::nullopt;
   ToolCall out{.name = call["name"].get<std::string>()};
-  if (!is_name(out.name)) return std::nullopt;
+  if (!is_tool_name(out.name)) return std::nullopt;
   for (const char* key : {"arguments", "parameters", "args"}) {
     if (!call.contains(key)) continue;
     out.arguments = call[key];
@@ -109,7 +105,7 @@ Calls json_calls(std::string_view body) {
 Calls glm_calls(std::string_view body, const ordered_json& tools) {
   const size_t first = body.find("<arg_key>");
   ToolCall call{.name = std::string(trimmed(body.substr(0, first)))};
-  if (!is_name(call.name)) return std::nullopt;
+  if (!is_tool_name(call.name)) return std::nullopt;
   for (std::string_view rest = first == body.npos ? "" : body.substr(first); !rest.empty();) {
     take_until(rest, "<arg_key>");
     if (rest.empty()) break;
@@ -137,7 +133,7 @@ Calls coder_calls(std::string_view body, const ordered_json& tools) {
     std::string_view one = rest.substr(0, std::min(rest.find("</function>"), rest.find("<function=")));
     rest.remove_prefix(one.size());
     ToolCall call{.name = std::string(trimmed(take_until(one, ">")))};
-    if (!is_name(call.name)) return std::nullopt;
+    if (!is_tool_name(call.name)) return std::nullopt;
     while (one.find("<parameter=") != one.npos) {
       take_until(one, "<parameter=");
       const std::string key(trimmed(take_until(one, ">")));
@@ -164,7 +160,7 @@ Calls mistral_calls(std::string_view body) {
   ToolCall call{
       .name = std::string(trimmed(take_until(head, "[CALL_ID]"))), .arguments = {}, .id = std::string(trimmed(head))};
   call.arguments = parse(trimmed(rest));
-  if (!is_name(call.name) || !call.arguments.is_object()) return std::nullopt;
+  if (!is_tool_name(call.name) || !call.arguments.is_object()) return std::nullopt;
   return std::vector{std::move(call)};
 }
 
@@ -180,7 +176,7 @@ Calls deepseek_calls(std::string_view body) {
   const std::string_view json = brace == rest.npos ? std::string_view() : rest.substr(brace);
   const size_t end = end_of_json(json);
   call.arguments = brace == rest.npos ? ordered_json::object() : parse(json.substr(0, end));
-  if (!is_name(call.name) || !call.arguments.is_object()) return std::nullopt;
+  if (!is_tool_name(call.name) || !call.arguments.is_object()) return std::nullopt;
   return std::vector{std::move(call)};
 }
 
@@ -260,7 +256,7 @@ Calls gemma_calls(std::string_view body) {
   skip(body, "call:");
   const size_t brace = body.find('{');
   ToolCall call{.name = std::string(trimmed(body.substr(0, brace)))};
-  if (!is_name(call.name)) return std::nullopt;
+  if (!is_tool_name(call.name)) return std::nullopt;
   if (brace == body.npos) return std::vector{std::move(call)};
   GemmaReader reader(body.substr(brace));
   auto arguments = reader.object();
@@ -270,6 +266,10 @@ Calls gemma_calls(std::string_view body) {
 }
 
 }  // namespace
+
+bool is_tool_name(std::string_view text) {
+  return !text.empty() && text.size() <= 256 && text.find_first_of(" \t\r\n{}<>\"") == text.npos;
+}
 
 size_t end_of_json(std::string_view text) {
   size_t depth = 0;

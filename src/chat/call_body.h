@@ -13,6 +13,9 @@ namespace smelt {
 std::optional<std::vector<ToolCall>> read_calls(CallStyle style, std::string_view body,
                                                 const nlohmann::ordered_json& tools);
 
+// Whether calls in all styles can name a tool so.
+bool is_tool_name(std::string_view text);
+
 // Where a JSON value that begins the text ends; npos where it does not end.
 size_t end_of_json(std::string_view text);
 

@@ -34,6 +34,7 @@ OutputFormat detect_format(std::string_view source) {
     format.calls = style;
     break;
   }
+  format.is_older = format.calls == CallStyle::mistral ? !has("[ARGS]") : has("```json");
   if (format.calls == CallStyle::harmony) return format;
   for (const auto& [begin, end] : kThoughts) {
     // Some templates only cut thoughts out of earlier answers.

@@ -20,7 +20,8 @@ enum class CallStyle {
 
 struct OutputFormat {
   CallStyle calls = CallStyle::none;
-  std::string think_begin, think_end;  // empty: it does not think aloud, or in channels
+  std::string think_begin = {}, think_end = {};  // empty: it does not think aloud, or in channels
+  bool is_older = false;                         // Mistral: calls in a list; DeepSeek: arguments in a fence
 };
 
 OutputFormat detect_format(std::string_view template_source);

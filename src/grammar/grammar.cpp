@@ -19,7 +19,7 @@ Grammar::Expr Grammar::literal(std::string_view bytes) {
   std::vector<Expr> parts;
   for (char c : bytes) {
     const auto byte = static_cast<uint8_t>(c);
-    parts.push_back(add({.kind = Kind::Bytes, .bytes = {byte, byte}}));
+    parts.push_back(this->bytes({byte, byte}));
   }
   return sequence(std::move(parts));
 }
@@ -27,6 +27,8 @@ Grammar::Expr Grammar::literal(std::string_view bytes) {
 // Sequences that end alike share what they end with.
 Grammar::Expr Grammar::characters(const Codepoints& set) {
   if (set.empty()) return kNothing;
+  if (const auto& only = set.ranges()[0]; set.ranges().size() == 1 && only.last < 0x80)
+    return bytes({static_cast<uint8_t>(only.first), static_cast<uint8_t>(only.last)});
   Graph graph{.states = 2, .edges = {}, .ends = {1}};
   std::map<std::vector<std::pair<uint8_t, uint8_t>>, int> state_of{{{}, 1}};  // by the bytes that are still to come
   for (const Codepoints::Range& range : set.ranges()) {

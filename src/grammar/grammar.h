@@ -53,6 +53,7 @@ class Grammar {
   Grammar();
 
   Expr literal(std::string_view bytes);
+  Expr bytes(ByteRange range) { return add({.kind = Kind::Bytes, .bytes = range}); }  // one byte
   Expr characters(const Codepoints& set);  // one character of the set, as UTF-8
   Expr sequence(std::vector<Expr> parts);
   Expr choice(std::vector<Expr> parts);

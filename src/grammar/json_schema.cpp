@@ -59,7 +59,7 @@ const char* type_of_value(const Json& value) {
 
 class Reader {
  public:
-  Reader(Grammar& grammar, const Json& root) : grammar_(grammar), text_(grammar), root_(root) {}
+  Reader(JsonText& text, const Json& root) : grammar_(text.grammar()), text_(text), root_(root) {}
 
   Result<Expr> schema(const Json& schema, const std::string& place, int depth) {
     if (depth > kDeepestGrammar)
@@ -155,8 +155,9 @@ class Reader {
     if (known != references_.end()) return grammar_.use(known->second);
     const int rule = grammar_.add_rule(pointer);
     references_.emplace(pointer, rule);
-    SMELT_TRY(body, schema(target, pointer.substr(1), depth + 1));
-    grammar_.define(rule, body);
+    const auto body = schema(target, pointer.substr(1), depth + 1);
+    grammar_.define(rule, body ? *body : Grammar::kNothing);
+    if (!body) return body;
     return grammar_.use(rule);
   }
 
@@ -171,7 +172,7 @@ class Reader {
 
   Expr literal(const Json& value, const Json& schema) {
     if (!has_type(schema, type_of_value(value))) return Grammar::kNothing;
-    return grammar_.literal(value.dump());
+    return text_.literal(value);
   }
 
   Result<Expr> enumeration(const Json& schema, const std::string& place) {
@@ -236,7 +237,7 @@ class Reader {
                              ? string_format(schema["format"].get<std::string>())
                              : nullptr;
     if (!schema.contains("pattern") && !format)
-      return has_length ? text_.quoted(text_.characters(least, most)) : text_.string();
+      return has_length ? text_.string_of_length(least, most) : text_.string();
     if (schema.contains("pattern") && format) return error(place, "'pattern' beside 'format' is not supported");
     if (!format && !schema["pattern"].is_string()) return error(place, "'pattern' is not a string");
     auto language = format ? read_regex(format, false) : read_regex(schema["pattern"].get<std::string>(), true);
@@ -267,6 +268,7 @@ class Reader {
     bounds.above_least = above.has_value();
     bounds.below_most = below.has_value();
     bounds.multiple_of = multiple;
+    if (!bounds.least && !bounds.most && !multiple) return text_.number(is_integer);
     const auto language = number_language(bounds);
     if (!language) return error(place, language.error().message);
     return to_grammar(grammar_, *language, plain_form);
@@ -366,13 +368,13 @@ class Reader {
     if (!named.is_object()) return error(place, "'properties' is an object");
     for (const auto& [name, of] : named.items()) {
       SMELT_TRY(value, this->schema(of, place + "/properties/" + name, depth + 1));
-      properties.push_back({shared(text_.entry(text_.exactly(name), value)), required.contains(name)});
+      properties.push_back({shared(text_.entry(text_.name(name), value)), required.contains(name)});
       required.erase(name);
     }
     for (const std::string& name : required) {  // asked for, but not described
       const Json any = schema.value("additionalProperties", Json(true));
       SMELT_TRY(value, this->schema(any, place + "/additionalProperties", depth + 1));
-      properties.push_back({shared(text_.entry(text_.exactly(name), value)), true});
+      properties.push_back({shared(text_.entry(text_.name(name), value)), true});
     }
     return properties;
   }
@@ -433,7 +435,7 @@ class Reader {
   }
 
   Grammar& grammar_;
-  JsonText text_;
+  JsonText& text_;
   const Json& root_;
   std::map<std::string, int> references_;
 };
@@ -448,9 +450,9 @@ Error too_deep() { return {"[schema] the schema has more than " + std::to_string
 
 }  // namespace
 
-Result<Expr> add_schema(Grammar& grammar, const Json& schema) {
-  if (is_deeper(schema, kDeepestGrammar)) return too_deep();
-  return Reader(grammar, schema).schema(schema, "", 0);
+Result<Expr> add_schema(JsonText& text, const Json& schema, const Json& root) {
+  if (is_deeper(root, kDeepestGrammar)) return too_deep();
+  return Reader(text, root).schema(schema, "", 0);
 }
 
 Result<Grammar> read_json_schema(std::string_view text) {
@@ -463,7 +465,8 @@ Result<Grammar> read_json_schema(std::string_view text) {
   if (is_too_deep) return too_deep();
   if (schema.is_discarded()) return Error{"[schema] the schema is not JSON"};
   Grammar grammar;
-  SMELT_TRY(root, add_schema(grammar, schema));
+  JsonText as_json(grammar);
+  SMELT_TRY(root, add_schema(as_json, schema, schema));
   grammar.set_root(root);
   return grammar;
 }

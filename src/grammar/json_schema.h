@@ -17,11 +17,14 @@
 
 #include "base/result.h"
 #include "grammar/grammar.h"
+#include "grammar/json_text.h"
 
 namespace smelt {
 
-// The texts of one value. Several schemas may share a grammar.
-Result<Grammar::Expr> add_schema(Grammar& grammar, const nlohmann::ordered_json& schema);
+// The texts of one value, in the notation of `text`, which several schemas may share. References are looked up in `root`,
+// which is the schema or has it inside.
+Result<Grammar::Expr> add_schema(JsonText& text, const nlohmann::ordered_json& schema,
+                                 const nlohmann::ordered_json& root);
 
 Result<Grammar> read_json_schema(std::string_view text);
 

@@ -38,6 +38,15 @@ Result<Regular> with_length(const Regular& language, int least, int most);
 // All texts but these.
 Regular all_but(const std::vector<std::string>& texts);
 
+// All texts in which none of these marks stands.
+Regular without_marks(const std::vector<std::string>& marks);
+
+// Texts of one language that are texts of the other, too. An Error: more states than a grammar may have.
+Result<Regular> both(const Regular& a, const Regular& b);
+
+// Its texts that have none of these characters.
+Regular without_characters(Regular language, const Codepoints& characters);
+
 // How a character of a class is written: as itself, or escaped as in a JSON string.
 using CharacterForm = Grammar::Expr (*)(Grammar&, const Codepoints&);
 Grammar::Expr plain_form(Grammar& grammar, const Codepoints& set);

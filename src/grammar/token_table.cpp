@@ -3,6 +3,11 @@
 #include <algorithm>
 
 namespace smelt {
+namespace {
+
+constexpr char kControl = '\xFF';  // in no UTF-8
+
+}  // namespace
 
 TokenTable::TokenTable(std::vector<std::string> pieces) : pieces_(std::move(pieces)) {
   for (size_t id = 0; id < pieces_.size(); ++id)
@@ -26,9 +31,23 @@ TokenTable::TokenTable(std::vector<std::string> pieces) : pieces_(std::move(piec
 
 std::shared_ptr<const TokenTable> TokenTable::of(const Tokenizer& tokenizer) {
   std::vector<std::string> pieces(static_cast<size_t>(tokenizer.size()));
-  for (int32_t id = 0; id < tokenizer.size(); ++id)
-    if (!tokenizer.is_control(id)) pieces[static_cast<size_t>(id)] = tokenizer.piece(id);
+  for (int32_t id = 0; id < tokenizer.size(); ++id) {
+    const std::string_view piece = tokenizer.piece(id);
+    if (tokenizer.is_control(id))
+      pieces[static_cast<size_t>(id)] = control(piece);
+    else if (piece.find(kControl) == piece.npos)
+      pieces[static_cast<size_t>(id)] = piece;
+  }
   return std::make_shared<const TokenTable>(std::move(pieces));
+}
+
+std::string TokenTable::control(std::string_view name) { return kControl + std::string(name); }
+
+std::string TokenTable::spelling(std::string_view mark) const {
+  const std::string as_control = control(mark);
+  const auto at = std::lower_bound(order_.begin(), order_.end(), as_control,
+                                   [&](int32_t token, const std::string& text) { return piece(token) < text; });
+  return at != order_.end() && piece(*at) == as_control ? as_control : std::string(mark);
 }
 
 }  // namespace smelt

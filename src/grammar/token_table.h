@@ -17,8 +17,13 @@ class TokenTable {
   // pieces[id]: the bytes of a token; empty for tokens that no grammar may choose (control tokens).
   explicit TokenTable(std::vector<std::string> pieces);
 
-  // All tokens that are text.
+  // All tokens: text as it is, control tokens as their name behind a byte that no text has, so that no grammar for text
+  // chooses one, and a grammar that means one chooses nothing else.
   static std::shared_ptr<const TokenTable> of(const Tokenizer& tokenizer);
+  static std::string control(std::string_view name);
+
+  // How a grammar writes a mark such as "<tool_call>": as the control token of that name where there is one.
+  std::string spelling(std::string_view mark) const;
 
   int32_t vocabulary_size() const { return static_cast<int32_t>(pieces_.size()); }
   std::string_view piece(int32_t token) const { return pieces_[static_cast<size_t>(token)]; }

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Random JSON schemas: every text that our grammar of one allows must parse, and satisfy an independent validator.
 
-  check_schemas.py PROGRAM [COUNT] [SEED]      PROGRAM is schema_samples
+  check_schemas.py PROGRAM [COUNT] [SEED] [tools]      PROGRAM is schema_samples
+
+With `tools` the schemas are those of tools, and what is judged are the arguments of calls in the formats of all families.
 """
 
 import json
@@ -98,13 +100,22 @@ def schema(r, depth=0):
                      lambda: obj(r, depth), lambda: array(r, depth)])()
 
 
+def parameters(r):
+    names = r.sample(["a", "ab", "name", "größe", "items", "b1"], r.randint(0, 4))
+    s = {"type": "object", "properties": {n: schema(r, 1) for n in names}, "required": [n for n in names if r.random() < 0.5]}
+    if r.random() < 0.2:
+        s["additionalProperties"] = {"type": "integer"}
+    return s
+
+
 def main():
     program, count = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else 1000
     seed = int(sys.argv[3]) if len(sys.argv) > 3 else 1
     r = random.Random(seed)
-    schemas = [schema(r) for _ in range(count)]
+    as_tools = sys.argv[4:] == ["tools"]
+    schemas = [parameters(r) if as_tools else schema(r) for _ in range(count)]
     lines = "".join(json.dumps(s, ensure_ascii=r.random() < 0.5) + "\n" for s in schemas)
-    answers = subprocess.run([program], input=lines.encode(), stdout=subprocess.PIPE, check=True).stdout.splitlines()
+    answers = subprocess.run([program] + sys.argv[4:], input=lines.encode(), stdout=subprocess.PIPE, check=True).stdout.splitlines()
     assert len(answers) == count, f"{len(answers)} answers for {count} schemas"
     refused = texts = wrong = 0
     for s, answer in zip(schemas, map(json.loads, answers)):

@@ -1,0 +1,31 @@
+// Arguments of tools as grammars, in the notations of the families.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "grammar/json_text.h"
+
+namespace smelt {
+
+struct Tool {
+  std::string name;
+  nlohmann::ordered_json parameters;  // a schema; null: it takes none
+  bool is_strict = false;
+};
+
+// From the list of a chat, in OpenAI's shape or as functions alone.
+Result<std::vector<Tool>> read_tools(const nlohmann::ordered_json& tools);
+
+// All arguments as one object.
+Result<Grammar::Expr> object_of_arguments(JsonText& text, const Tool& tool);
+
+// One after the other, between tags. Those whose type is "string" stand as they are, all others as JSON.
+struct ArgumentTags {
+  Grammar::Expr before_name, before_value, behind_value;
+};
+Result<Grammar::Expr> tagged_arguments(JsonText& plain, JsonText& json, const Tool& tool, const ArgumentTags& tags);
+
+}  // namespace smelt

@@ -1,0 +1,288 @@
+#include "chat/tool_grammar.h"
+
+#include <algorithm>
+
+#include "chat/tool_arguments.h"
+#include "grammar/free_text.h"
+
+namespace smelt {
+namespace {
+
+using Expr = Grammar::Expr;
+using Json = nlohmann::ordered_json;
+
+// What a family writes for calls.
+struct Calls {
+  std::vector<Mark> openings;      // what begins a call, and the rest of it
+  Expr between = Grammar::kEmpty;  // two calls
+  bool text_may_follow = true;
+  Expr bare = Grammar::kNothing;  // calls that begin an answer with a brace and nothing before
+};
+
+class Builder {
+ public:
+  Builder(const OutputFormat& format, const ToolRules& rules, std::vector<Tool> tools, const TokenTable& tokens)
+      : format_(format), rules_(rules), tools_(std::move(tools)), tokens_(tokens) {}
+
+  Result<Grammar> build() {
+    if (format_.calls == CallStyle::harmony) {
+      SMELT_CHECK(add_harmony());
+      return std::move(grammar_);
+    }
+    SMELT_TRY(calls, calls_of_family());
+    for (Mark& opening : calls.openings) opening.then = shared(opening.then);
+    grammar_.set_root(rules_.must_call ? only_calls(calls) : text_with_calls(calls));
+    return std::move(grammar_);
+  }
+
+ private:
+  // --- parts
+
+  Expr text(std::string_view text) { return grammar_.literal(text); }
+  Expr mark(std::string_view name) { return grammar_.literal(tokens_.spelling(name)); }
+  Expr maybe_line() { return grammar_.choice({Grammar::kEmpty, text("\n")}); }
+
+  // A mark that is a control token may not be spelled out in the text either: readers of the text would take it for one.
+  void add_mark(std::vector<Mark>& marks, std::string_view name, Expr then) const {
+    const std::string spelled = tokens_.spelling(name);
+    marks.push_back({spelled, then});
+    if (spelled != name) marks.push_back({std::string(name), Grammar::kNothing});
+  }
+
+  // `one` for each tool.
+  template <class One>
+  Result<Expr> any_tool(const One& one) {
+    std::vector<Expr> all;
+    for (const Tool& tool : tools_) {
+      SMELT_TRY(arguments, one(tool));
+      all.push_back(arguments);
+    }
+    return grammar_.choice(std::move(all));
+  }
+
+  // What is used in several places is written once.
+  Expr shared(Expr part) {
+    const int rule = grammar_.add_rule("call");
+    grammar_.define(rule, part);
+    return grammar_.use(rule);
+  }
+
+  Expr several(Expr one, Expr between) {
+    if (!rules_.parallel) return one;
+    return grammar_.sequence({one, grammar_.repeat(grammar_.sequence({between, one}), 0)});
+  }
+
+  // {"name": "f", "arguments": {...}}
+  Result<Expr> json_call(JsonText& json, const char* key) {
+    auto behind_name = any_tool([&](const Tool& tool) -> Result<Expr> {
+      SMELT_TRY(arguments, object_of_arguments(json, tool));
+      return grammar_.sequence({json.name(tool.name), json.comma(), json.entry(json.name(key), arguments)});
+    });
+    if (!behind_name) return behind_name;
+    return json.list('{', json.entry(json.name("name"), *behind_name), '}');
+  }
+
+  // --- families
+
+  Result<Calls> calls_of_family() {
+    switch (format_.calls) {
+      case CallStyle::json_in_tags: return json_in_tags();
+      case CallStyle::glm: return glm();
+      case CallStyle::qwen_coder: return qwen_coder();
+      case CallStyle::llama3: return llama3();
+      case CallStyle::mistral: return mistral();
+      case CallStyle::deepseek: return deepseek();
+      case CallStyle::gemma: return gemma();
+      case CallStyle::none:
+      case CallStyle::harmony: break;
+    }
+    return Error{"[tools] the template of this model has no format for calls of tools that is known here"};
+  }
+
+  Result<Calls> json_in_tags() {
+    JsonText json(grammar_);
+    SMELT_TRY(call, json_call(json, "arguments"));
+    const Expr rest = grammar_.sequence({maybe_line(), call, maybe_line(), mark("</tool_call>")});
+    return Calls{.openings = {{"<tool_call>", rest}}, .between = maybe_line()};
+  }
+
+  Result<Calls> glm() {
+    const std::vector<std::string> marks = {"<tool_call>", "</tool_call>", "</arg_value>"};
+    JsonText plain(grammar_, {.quote = "", .escapes = false, .marks = marks}), json(grammar_, {.marks = marks});
+    const Expr line = maybe_line();
+    const ArgumentTags tags{
+        .before_name = mark("<arg_key>"),
+        .before_value = grammar_.sequence({mark("</arg_key>"), line, mark("<arg_value>")}),
+        .behind_value = grammar_.sequence({mark("</arg_value>"), line}),
+    };
+    auto call = any_tool([&](const Tool& tool) -> Result<Expr> {
+      SMELT_TRY(arguments, tagged_arguments(plain, json, tool, tags));
+      return grammar_.sequence({text(tool.name), line, arguments});
+    });
+    if (!call) return call.error();
+    const Expr rest = grammar_.sequence({*call, mark("</tool_call>")});
+    return Calls{.openings = {{"<tool_call>", rest}}, .between = maybe_line()};
+  }
+
+  Result<Calls> qwen_coder() {
+    const std::vector<std::string> marks = {
+        "<tool_call>", "</tool_call>", "<function=", "</function>", "<parameter=", "</parameter>"};
+    JsonText plain(grammar_, {.quote = "", .escapes = false, .marks = marks}), json(grammar_, {.marks = marks});
+    const ArgumentTags tags{
+        .before_name = text("<parameter="), .before_value = text(">\n"), .behind_value = text("\n</parameter>\n")};
+    auto function = any_tool([&](const Tool& tool) -> Result<Expr> {
+      SMELT_TRY(arguments, tagged_arguments(plain, json, tool, tags));
+      return grammar_.sequence({text(tool.name + ">\n"), arguments, text("</function>")});
+    });
+    if (!function) return function.error();
+    const Expr bare = shared(*function);
+    const Expr tagged = grammar_.sequence({maybe_line(), text("<function="), bare, text("\n"), mark("</tool_call>")});
+    return Calls{.openings = {{"<tool_call>", tagged}, {"<function=", bare}}, .between = maybe_line()};
+  }
+
+  Result<Calls> llama3() {
+    JsonText json(grammar_);
+    SMELT_TRY(call, json_call(json, "parameters"));
+    const Expr calls = shared(several(shared(call), text("; ")));
+    return Calls{.openings = {{"<|python_tag|>", calls}}, .text_may_follow = false, .bare = calls};
+  }
+
+  Result<Calls> mistral() {
+    JsonText json(grammar_);
+    if (format_.is_older) {
+      SMELT_TRY(call, json_call(json, "arguments"));
+      const Expr list = json.list('[', several(shared(call), json.comma()), ']');
+      return Calls{.openings = {{"[TOOL_CALLS]", grammar_.sequence({grammar_.optional(text(" ")), list})}},
+                   .text_may_follow = false};
+    }
+    auto call = any_tool([&](const Tool& tool) -> Result<Expr> {
+      SMELT_TRY(arguments, object_of_arguments(json, tool));
+      return grammar_.sequence({text(tool.name), mark("[ARGS]"), arguments});
+    });
+    if (!call) return call.error();
+    return Calls{.openings = {{"[TOOL_CALLS]", *call}}, .text_may_follow = false};
+  }
+
+  Result<Calls> deepseek() {
+    static constexpr std::string_view kBegin = "<｜tool▁call▁begin｜>", kEnd = "<｜tool▁call▁end｜>",
+                                      kSeparator = "<｜tool▁sep｜>", kAllBegin = "<｜tool▁calls▁begin｜>",
+                                      kAllEnd = "<｜tool▁calls▁end｜>";
+    JsonText json(grammar_, {.marks = {std::string(kBegin), std::string(kEnd), std::string(kSeparator)}});
+    auto body = any_tool([&](const Tool& tool) -> Result<Expr> {
+      SMELT_TRY(arguments, object_of_arguments(json, tool));
+      if (!format_.is_older) return grammar_.sequence({text(tool.name), mark(kSeparator), arguments});
+      return grammar_.sequence(
+          {text("function"), mark(kSeparator), text(tool.name + "\n```json\n"), arguments, text("\n```")});
+    });
+    if (!body) return body.error();
+    const Expr rest = shared(grammar_.sequence({*body, mark(kEnd)}));
+    const Expr one = grammar_.sequence({mark(kBegin), rest});
+    const Expr all = grammar_.sequence({several(one, maybe_line()), mark(kAllEnd)});
+    return Calls{.openings = {{std::string(kAllBegin), all}, {std::string(kBegin), rest}}, .between = maybe_line()};
+  }
+
+  Result<Calls> gemma() {
+    const std::string quote = "<|\"|>";
+    JsonText json(grammar_, {.quote = tokens_.spelling(quote),
+                             .escapes = false,
+                             .quotes_names = false,
+                             .spaces = false,
+                             .marks = {quote, "<|tool_call>", "<tool_call|>"}});
+    auto call = any_tool([&](const Tool& tool) -> Result<Expr> {
+      SMELT_TRY(arguments, object_of_arguments(json, tool));
+      return grammar_.sequence({text(tool.name), arguments});
+    });
+    if (!call) return call.error();
+    const Expr rest = grammar_.sequence({text("call:"), *call, mark("<tool_call|>")});
+    return Calls{.openings = {{"<|tool_call>", rest}}};
+  }
+
+  // --- whole answers
+
+  Expr one_of(const std::vector<Mark>& openings) {
+    std::vector<Expr> all;
+    for (const Mark& opening : openings) all.push_back(grammar_.sequence({mark(opening.text), opening.then}));
+    return grammar_.choice(std::move(all));
+  }
+
+  Expr text_with_calls(const Calls& calls) {
+    const int answer = grammar_.add_rule("answer");
+    Expr behind = Grammar::kEmpty;
+    if (rules_.parallel && calls.text_may_follow) behind = grammar_.use(answer);
+    if (rules_.parallel && !calls.text_may_follow) behind = grammar_.repeat(one_of(calls.openings), 0);
+    std::vector<Mark> marks;
+    for (const Mark& opening : calls.openings) add_mark(marks, opening.text, grammar_.sequence({opening.then, behind}));
+    grammar_.define(answer, text_until(grammar_, marks, true, calls.bare));
+    return grammar_.use(answer);
+  }
+
+  Expr only_calls(const Calls& calls) {
+    const Expr opened = several(one_of(calls.openings), calls.between);
+    const Expr first = grammar_.choice({opened, calls.bare});
+    if (format_.think_end.empty()) return first;
+    const Expr lines = grammar_.choice({Grammar::kEmpty, text("\n"), text("\n\n")});
+    std::vector<Mark> marks;
+    add_mark(marks, format_.think_end, grammar_.sequence({lines, first}));
+    for (const Mark& opening : calls.openings) add_mark(marks, opening.text, Grammar::kNothing);
+    const Expr thoughts = text_until(grammar_, marks, false);
+    if (rules_.starts_in_thoughts) return thoughts;
+    return grammar_.choice({first, grammar_.sequence({mark(format_.think_begin), thoughts})});
+  }
+
+  // Messages one after the other, the last of which may be a call. The tokens that end an answer are none of a grammar.
+  Status add_harmony() {
+    static constexpr std::string_view kMarks[] = {"<|start|>", "<|channel|>", "<|constrain|>", "<|message|>",
+                                                  "<|end|>",   "<|call|>",    "<|return|>"};
+    const int answer = grammar_.add_rule("answer");
+    std::vector<Mark> marks;
+    for (std::string_view name : kMarks) {
+      const bool goes_on = name == "<|end|>";
+      add_mark(marks, name,
+               goes_on ? grammar_.sequence({mark("<|start|>"), text("assistant"), grammar_.use(answer)})
+                       : Grammar::kNothing);
+    }
+    std::vector<Expr> channels{text("analysis")};
+    if (!rules_.must_call) channels.insert(channels.end(), {text("commentary"), text("final")});
+    const Expr message = grammar_.sequence({mark("<|channel|>"), grammar_.choice(std::move(channels)),
+                                            mark("<|message|>"), text_until(grammar_, marks, !rules_.must_call)});
+    SMELT_TRY(call, harmony_call({std::begin(kMarks), std::end(kMarks)}));
+    grammar_.define(answer, grammar_.choice({message, call}));
+    grammar_.set_root(grammar_.use(answer));
+    return {};
+  }
+
+  // The recipient stands in either of two places.
+  Result<Expr> harmony_call(std::vector<std::string> marks) {
+    JsonText json(grammar_, {.marks = std::move(marks)});
+    const Expr kind = grammar_.choice(
+        {Grammar::kEmpty, text(" json"), grammar_.sequence({text(" "), mark("<|constrain|>"), text("json")})});
+    const Expr channel = mark("<|channel|>");
+    return any_tool([&](const Tool& tool) -> Result<Expr> {
+      SMELT_TRY(arguments, object_of_arguments(json, tool));
+      const Expr to = text(" to=functions." + tool.name);
+      const Expr head = grammar_.choice(
+          {grammar_.sequence({channel, text("commentary"), to}), grammar_.sequence({to, channel, text("commentary")})});
+      return grammar_.sequence({head, kind, mark("<|message|>"), arguments});
+    });
+  }
+
+  OutputFormat format_;
+  ToolRules rules_;
+  std::vector<Tool> tools_;
+  const TokenTable& tokens_;
+  Grammar grammar_;
+};
+
+}  // namespace
+
+Result<Grammar> tool_grammar(const OutputFormat& format, const Json& tools, const ToolRules& rules,
+                             const TokenTable& tokens) {
+  SMELT_TRY(all, read_tools(tools));
+  if (!rules.only.empty()) std::erase_if(all, [&](const Tool& tool) { return tool.name != rules.only; });
+  if (all.empty())
+    return Error{rules.only.empty() ? "[tools] there is no tool that could be called"
+                                    : "[tools] '" + rules.only + "' is none of the tools"};
+  return Builder(format, rules, std::move(all), tokens).build();
+}
+
+}  // namespace smelt
