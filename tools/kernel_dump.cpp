@@ -27,6 +27,7 @@ namespace smelt {
 namespace {
 
 constexpr int64_t kContext = 4096, kChunk = 512;
+constexpr int64_t kBatch = 8;  // generated tokens side by side
 constexpr int64_t kLogitRows[] = {1, 8};
 
 struct Activations {
@@ -137,7 +138,7 @@ Result<std::vector<Entry>> dump(const Configuration& configuration) {
   SMELT_TRY(device, open_device({.threads = 1, .use_cache = false, .target = target}));
   Compiler compiler(*device, PassSymbols::names());
   const Activations& a = configuration.activations;
-  const SessionLayout layout = SessionLayout::make(std::min(model->numbers().context, kContext), kChunk);
+  const EngineLayout layout = EngineLayout::make(std::min(model->numbers().context, kContext), kChunk);
   const ModelPasses passes(
       file, *model, layout,
       {.cache_type = a.cache_type, .quantise = a.quantise, .interleave = a.repack ? machine_of(target).lanes() : 1},
@@ -155,6 +156,7 @@ Result<std::vector<Entry>> dump(const Configuration& configuration) {
     plans.push_back({kind, "", {{"launches", plan_text(compiler, pass, names)}}});
   };
   add("decode", passes.decode(nullptr));
+  add("batch", passes.decode(nullptr, kBatch));
   add("prompt", passes.prefill(nullptr));
   for (int64_t rows : kLogitRows) add("head of " + std::to_string(rows), passes.head(rows));
 

@@ -22,7 +22,7 @@ Json json_of(const Sample& sample) {
 Json optional_json(const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); }
 
 // Whether kernels came from the kernel cache.
-const char* temperature(const SessionStats& stats) {
+const char* temperature(const EngineStats& stats) {
   if (stats.kernels_compiled == 0) return "warm";
   return stats.kernels_cached == 0 ? "cold" : "partly warm";
 }
@@ -149,7 +149,7 @@ std::string BenchReport::row(const BenchRow& row) {
 std::string BenchReport::end() const { return is_table_ ? "" : data_.end(); }
 
 std::string configuration_lines(const BenchRow& row, int cores) {
-  const SessionStats& s = row.stats;
+  const EngineStats& s = row.stats;
   const std::string cold = row.cold_compile ? text_of("%.2f s cold, ", *row.cold_compile) : "";
   const std::string note = sharing_note(row.arithmetic, cores);
   return row.model + ", " + std::to_string(row.threads) + (row.threads == 1 ? " thread" : " threads") +

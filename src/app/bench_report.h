@@ -27,7 +27,7 @@ struct BenchRow {
   double bandwidth = 0;
   std::vector<double> reads;
   ArithmeticSeen arithmetic;  // in this run
-  SessionStats stats;
+  EngineStats stats;
   std::optional<double> cold_compile;  // seconds to compile everything anew, if that was timed
   int64_t peak_memory = 0;
 

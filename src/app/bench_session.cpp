@@ -3,7 +3,7 @@
 #include "app/interrupt.h"
 #include "app/stopwatch.h"
 #include "base/progress.h"
-#include "engine/session_memory.h"
+#include "engine/engine_memory.h"
 #include "runtime/target.h"
 
 namespace smelt {

@@ -1,7 +1,7 @@
 #include "app/cache_size.h"
 
 #include "app/engine_flags.h"
-#include "engine/session_memory.h"
+#include "engine/engine_memory.h"
 #include "model/model.h"
 
 namespace smelt {

@@ -147,7 +147,7 @@ const char* note(StopReason reason) {
   return nullptr;
 }
 
-void print_statistics(const SessionStats& stats, const Generation& generation, const SamplerOptions& sampler,
+void print_statistics(const EngineStats& stats, const Generation& generation, const SamplerOptions& sampler,
                       uint64_t cache_row) {
   if (const char* text = note(generation.stopped)) std::fprintf(stderr, "%s\n", text);
   std::fprintf(stderr, "%s\n", load_line(stats).c_str());

@@ -13,7 +13,7 @@ std::string tokens(int64_t count) { return std::to_string(count) + (count == 1 ?
 double rate(double amount, double seconds) { return seconds > 0 ? amount / seconds : 0; }
 
 // "98 kernels and 8.21 MB a token, 3.30 GB/s"
-std::string cost_of_a_token(const SessionStats& stats, double tokens_per_second, double cache_bytes) {
+std::string cost_of_a_token(const EngineStats& stats, double tokens_per_second, double cache_bytes) {
   const double read = static_cast<double>(stats.bytes_per_token) + cache_bytes;
   const double gigabytes = read * tokens_per_second / 1e9;
   const std::string bytes = bytes_text(static_cast<uint64_t>(read));
@@ -23,7 +23,7 @@ std::string cost_of_a_token(const SessionStats& stats, double tokens_per_second,
 
 }  // namespace
 
-std::string load_line(const SessionStats& stats) {
+std::string load_line(const EngineStats& stats) {
   return text_of("load %.2f s, compile %.2f s (%d %s compiled, %d from the cache)", stats.load_seconds,
                  stats.compile_seconds, stats.kernels_compiled, stats.kernels_compiled == 1 ? "kernel" : "kernels",
                  stats.kernels_cached);
@@ -34,14 +34,14 @@ std::string prompt_line(const Generation& generation) {
   return "prompt " + tokens(generation.prompt_tokens) + text_of(", %.1f tok/s", speed);
 }
 
-std::string decode_line(const SessionStats& stats, const Generation& generation, uint64_t cache_row) {
+std::string decode_line(const EngineStats& stats, const Generation& generation, uint64_t cache_row) {
   const double speed = rate(static_cast<double>(generation.decode_steps), generation.decode_seconds);
   const double depth = static_cast<double>(generation.prompt_tokens) + static_cast<double>(generation.decode_steps) / 2;
   return "decode " + tokens(generation.decode_steps) + text_of(", %.1f tok/s, ", speed) +
          cost_of_a_token(stats, speed, static_cast<double>(cache_row) * depth);
 }
 
-std::string benchmark_line(const SessionStats& stats, std::vector<double> step_seconds, uint64_t cache_row) {
+std::string benchmark_line(const EngineStats& stats, std::vector<double> step_seconds, uint64_t cache_row) {
   std::sort(step_seconds.begin(), step_seconds.end());
   const double depth = static_cast<double>(step_seconds.size()) / 2;
   const double median = step_seconds[step_seconds.size() / 2];

@@ -10,14 +10,14 @@
 namespace smelt {
 
 // "load 0.01 s, compile 0.84 s (31 kernels compiled, 0 from the cache)"
-std::string load_line(const SessionStats& stats);
+std::string load_line(const EngineStats& stats);
 // "prompt 12 tokens, 850.0 tok/s"
 std::string prompt_line(const Generation& generation);
 // "decode 127 tokens, 402.3 tok/s, 98 kernels and 8.21 MB a token, 3.30 GB/s"
 // `cache_row`: bytes of the attention cache that each token before adds to what the next one reads.
-std::string decode_line(const SessionStats& stats, const Generation& generation, uint64_t cache_row);
+std::string decode_line(const EngineStats& stats, const Generation& generation, uint64_t cache_row);
 
 // Of a list of step times: what --benchmark prints.
-std::string benchmark_line(const SessionStats& stats, std::vector<double> step_seconds, uint64_t cache_row);
+std::string benchmark_line(const EngineStats& stats, std::vector<double> step_seconds, uint64_t cache_row);
 
 }  // namespace smelt

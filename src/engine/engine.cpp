@@ -48,10 +48,10 @@ Result<SequenceId> Engine::free_sequence() const {
   return static_cast<SequenceId>(free - sequences_.begin());
 }
 
-Result<Engine::Started> Engine::start(std::span<const int32_t> prompt) {
+Result<Engine::Started> Engine::start(std::span<const int32_t> prompt, const PrefixReuse& reuse) {
   SMELT_TRY(id, free_sequence());
-  const auto wanted = cached(prompt.first(prompt.size() - std::min<size_t>(prompt.size(), 1)), false);
-  sequences_[static_cast<size_t>(id)] = pool_.find(wanted, copies_);
+  const auto wanted = prompt.first(prompt.size() - std::min<size_t>(prompt.size(), 1));
+  sequences_[static_cast<size_t>(id)] = pool_.find(wanted, reuse, copies_);
   SMELT_CHECK(copy_pages());
   return Started{id, position(id)};
 }
@@ -101,9 +101,7 @@ Result<std::vector<StepOutcome>> Engine::step(std::span<const StepItem> items, c
     outcomes[i] = outcome;
   }
   Status status = step_generated(items, outcomes, sink);
-  for (size_t i = 0; i < items.size() && status; ++i)
-    if (!items[i].is_generated && outcomes[i] == StepOutcome::Done)
-      status = step_prompt(items[i], i, outcomes[i], sink);
+  if (status) status = step_prompts(items, outcomes, sink);
   // Room that an item did not use in the end is for others.
   for (const StepItem& item : items) rewind(item.sequence, position(item.sequence));
   if (!status) return status.error();
@@ -146,7 +144,7 @@ void Engine::write_table(SequenceId sequence) {
 // Kernels trust what they are given: a wrong page would be another sequence's, or nobody's memory.
 Status Engine::check_table(SequenceId sequence, int64_t first, int64_t count) const {
   const PageRun& run = run_of(sequence);
-  const SessionLayout& layout = loaded_->layout();
+  const EngineLayout& layout = loaded_->layout();
   const auto wrong = [&](const std::string& what) {
     return Error{"[engine] the page table of sequence " + std::to_string(sequence) + " " + what};
   };
@@ -207,8 +205,8 @@ Status Engine::run_batch(std::span<const StepItem> items, std::vector<Row> rows,
 
 // The inputs of a batch. Rows that fill it up have places of their own in the padding page.
 Status Engine::write_rows(std::span<const StepItem> items, std::span<const Row> rows) {
-  SessionMemory& memory = loaded_->memory();
-  const SessionLayout& layout = loaded_->layout();
+  EngineMemory& memory = loaded_->memory();
+  const EngineLayout& layout = loaded_->layout();
   const int64_t count = static_cast<int64_t>(rows.size()), batch = loaded_->batch_for(count);
   for (int64_t r = 0; r < batch; ++r) {
     memory.tokens()[r] = 0;
@@ -242,57 +240,101 @@ Status Engine::report_batch(std::span<const StepItem> items, std::span<const Row
 
 // --- prompts
 
-Status Engine::step_prompt(const StepItem& item, size_t number, StepOutcome& outcome, const LogitsSink& sink) {
-  const auto most = static_cast<size_t>(loaded_->layout().prefill_tokens);
-  std::span<const int32_t> rest = item.tokens;
-  while (!rest.empty()) {
-    const auto part = rest.first(std::min(rest.size(), most));
-    const auto first = static_cast<int64_t>(item.tokens.size() - rest.size());
-    rest = rest.subspan(part.size());
-    Status status = prefill(item, part);
-    if (status) {
-      pool_.append(run_of(item.sequence), cached(part, false));
-      const bool is_last = rest.empty();
-      if (item.logits == WantedLogits::All || (item.logits == WantedLogits::Last && is_last))
-        status = report_part(item, number, first, static_cast<int64_t>(part.size()), sink);
+// What is left of all prompts, in runs of as many tokens as go into one.
+Status Engine::step_prompts(std::span<const StepItem> items, std::vector<StepOutcome>& outcomes,
+                            const LogitsSink& sink) {
+  std::vector<int64_t> done(items.size());
+  while (true) {
+    std::vector<Part> parts;
+    int64_t room = loaded_->layout().prefill_tokens;
+    for (size_t i = 0; i < items.size() && room > 0; ++i) {
+      const int64_t rest = static_cast<int64_t>(items[i].tokens.size()) - done[i];
+      if (items[i].is_generated || outcomes[i] != StepOutcome::Done || rest == 0) continue;
+      if (is_cancelled(items[i])) {
+        outcomes[i] = StepOutcome::Cancelled;
+        continue;
+      }
+      const int64_t row = loaded_->layout().prefill_tokens - room, count = std::min(rest, room);
+      parts.push_back({.item = i, .index = done[i], .count = count, .row = row});
+      done[i] += count;
+      room -= (count + kGroupSize - 1) / kGroupSize * kGroupSize;
     }
-    if (status) continue;
-    if (!is_cancelled(item)) return status;
-    outcome = StepOutcome::Cancelled;
-    return {};
+    if (parts.empty()) return {};
+    SMELT_CHECK(run_parts(items, parts, outcomes, sink));
+  }
+}
+
+Status Engine::run_parts(std::span<const StepItem> items, std::span<const Part> parts,
+                         std::vector<StepOutcome>& outcomes, const LogitsSink& sink) {
+  LoadedModel::Extent extent{.tokens = parts.back().row + parts.back().count,
+                             .first = position(items[parts.front().item].sequence)};
+  // A run goes on for those who were not cancelled.
+  const std::atomic<bool>* cancel = items[parts.front().item].cancel;
+  for (const Part& part : parts) {
+    const StepItem& item = items[part.item];
+    extent.end = std::max(extent.end, position(item.sequence) + part.count);
+    if (item.cancel != cancel) cancel = nullptr;
+  }
+  SMELT_CHECK(write_parts(items, parts));
+  Status status = loaded_->run_prompt(extent, cancel);
+  if (status) {
+    for (const Part& part : parts) {
+      const StepItem& item = items[part.item];
+      pool_.append(run_of(item.sequence), cached(item.tokens.subspan(part.index, part.count), false));
+    }
+    status = report_parts(items, parts, extent, cancel, sink);
+  }
+  if (status) return {};
+  if (!cancel || !cancel->load(std::memory_order_relaxed)) return status;
+  for (const Part& part : parts) outcomes[part.item] = StepOutcome::Cancelled;
+  return {};
+}
+
+// The inputs of a run. Rows that fill up the last group of a part have places in the padding page.
+Status Engine::write_parts(std::span<const StepItem> items, std::span<const Part> parts) {
+  EngineMemory& memory = loaded_->memory();
+  const EngineLayout& layout = loaded_->layout();
+  for (const Part& part : parts) {
+    const StepItem& item = items[part.item];
+    const int64_t first = position(item.sequence);
+    SMELT_CHECK(check_table(item.sequence, first, part.count));
+    write_table(item.sequence);
+    for (int64_t i = 0; i < part.count || i % kGroupSize != 0; ++i) {
+      const int64_t row = part.row + i;
+      const bool is_token = i < part.count;
+      memory.tokens()[row] = is_token ? item.tokens[static_cast<size_t>(part.index + i)] : 0;
+      memory.positions()[row] =
+          static_cast<int32_t>(is_token ? first + i : layout.first_padding_position() + row % kPageSize);
+      memory.tables()[row / kGroupSize] = static_cast<int32_t>(layout.table(item.sequence));
+    }
   }
   return {};
 }
 
-Status Engine::prefill(const StepItem& item, std::span<const int32_t> tokens) {
-  SessionMemory& memory = loaded_->memory();
-  const SessionLayout& layout = loaded_->layout();
-  const int64_t first = position(item.sequence), count = static_cast<int64_t>(tokens.size());
-  SMELT_CHECK(check_table(item.sequence, first, count));
-  write_table(item.sequence);
-  memory.tables()[0] = static_cast<int32_t>(layout.table(item.sequence));
-  for (int64_t i = 0; i < (count + 7) / 8 * 8; ++i) {
-    memory.tokens()[i] = i < count ? tokens[static_cast<size_t>(i)] : 0;
-    memory.positions()[i] = static_cast<int32_t>(i < count ? first + i : layout.first_padding_position() + i % 8);
+// The logits that are wanted of a run.
+Status Engine::report_parts(std::span<const StepItem> items, std::span<const Part> parts,
+                            const LoadedModel::Extent& extent, const std::atomic<bool>* cancel,
+                            const LogitsSink& sink) {
+  std::vector<Wanted> wanted;
+  for (const Part& part : parts) {
+    const StepItem& item = items[part.item];
+    const int64_t end = part.index + part.count;
+    const bool is_last = end == static_cast<int64_t>(item.tokens.size());
+    int64_t first = end;  // of those that are wanted
+    if (item.logits == WantedLogits::All) first = part.index;
+    if (item.logits == WantedLogits::Last && is_last) first = end - 1;
+    for (int64_t index = first; index < end; ++index)
+      wanted.push_back({.item = part.item, .index = index, .row = part.row + index - part.index});
   }
-  return loaded_->run_prompt({count, first, first + count}, item.cancel);
-}
-
-// The logits of the `count` tokens of the prompt that were computed just now, or of the last one.
-Status Engine::report_part(const StepItem& item, size_t number, int64_t first, int64_t count, const LogitsSink& sink) {
-  SessionMemory& memory = loaded_->memory();
   const auto width = static_cast<size_t>(vocabulary_size());
-  const int64_t end = position(item.sequence);
-  const LoadedModel::Extent extent{count, end - count, end};
-  const bool all = item.logits == WantedLogits::All;
-  const int64_t together = all ? loaded_->layout().head_rows : 1;
-  for (int64_t row = all ? 0 : count - 1; row < count; row += together) {
-    for (int64_t r = 0; r < together; ++r) memory.rows()[r] = static_cast<int32_t>(std::min(row + r, count - 1));
-    SMELT_CHECK(all ? loaded_->run_wide_head(extent, item.cancel) : loaded_->run_head(extent, item.cancel));
-    const int64_t rows = std::min(together, count - row);
-    SMELT_TRY(logits, memory.read_logits(rows));
-    for (int64_t r = 0; r < rows; ++r)
-      sink(number, first + row + r, logits.subspan(static_cast<size_t>(r) * width, width));
+  const auto together = static_cast<size_t>(wanted.size() == 1 ? 1 : loaded_->layout().head_rows);
+  for (size_t begin = 0; begin < wanted.size(); begin += together) {
+    const auto some = std::span(wanted).subspan(begin, std::min(together, wanted.size() - begin));
+    for (size_t r = 0; r < together; ++r)
+      loaded_->memory().rows()[r] = static_cast<int32_t>(some[std::min(r, some.size() - 1)].row);
+    SMELT_CHECK(together == 1 ? loaded_->run_head(extent, cancel) : loaded_->run_wide_head(extent, cancel));
+    SMELT_TRY(logits, loaded_->memory().read_logits(static_cast<int64_t>(some.size())));
+    for (size_t r = 0; r < some.size(); ++r) sink(some[r].item, some[r].index, logits.subspan(r * width, width));
   }
   return {};
 }

@@ -38,7 +38,8 @@ struct StepItem {
   std::span<const int32_t> tokens = {};  // not empty
   bool is_generated = false;
   WantedLogits logits = WantedLogits::Last;
-  // When it becomes true, the work for this item ends, within a kernel for prompts.
+  // When it becomes true, the work for this item ends: within a kernel, or before the next run of a plan where others,
+  // with other flags, take part in this one.
   const std::atomic<bool>* cancel = nullptr;
 };
 
@@ -72,7 +73,7 @@ class Engine {
   };
   // A new sequence that begins with as much of a prompt as the cache has, but for its last token, whose logits somebody
   // will want. An Error if there are as many sequences as there may be.
-  Result<Started> start(std::span<const int32_t> prompt = {});
+  Result<Started> start(std::span<const int32_t> prompt = {}, const PrefixReuse& reuse = {});
   // Another one with the tokens of a sequence, which shares its rows.
   Result<SequenceId> fork(SequenceId sequence);
   // Forgets what comes after `position`. REQUIRES: position <= this->position(sequence)
@@ -83,9 +84,9 @@ class Engine {
   int64_t position(SequenceId sequence) const { return run_of(sequence).size(); }  // tokens in its context
   std::span<const CachedToken> tokens(SequenceId sequence) const { return run_of(sequence).tokens(); }
 
-  // Appends the tokens of all items, generated ones first, prompts one after another. The outcome of each item; an
-  // Error, before anything is done, if tokens are not in the vocabulary or do not fit the context, if a sequence
-  // appears twice or not at all; and an Error if the device fails.
+  // Appends the tokens of all items, generated ones first, then prompts: of several sequences together. The outcome of
+  // each item; an Error, before anything is done, if tokens are not in the vocabulary or do not fit the context, if a
+  // sequence appears twice or not at all; and an Error if the device fails.
   Result<std::vector<StepOutcome>> step(std::span<const StepItem> items, const LogitsSink& sink);
 
  private:
@@ -113,9 +114,23 @@ class Engine {
   Status write_rows(std::span<const StepItem> items, std::span<const Row> rows);
   Status report_batch(std::span<const StepItem> items, std::span<const Row> rows, const LogitsSink& sink);
 
-  Status step_prompt(const StepItem& item, size_t number, StepOutcome& outcome, const LogitsSink& sink);
-  Status prefill(const StepItem& item, std::span<const int32_t> tokens);
-  Status report_part(const StepItem& item, size_t number, int64_t first, int64_t count, const LogitsSink& sink);
+  // Neighbouring tokens of a prompt, in a run of several.
+  struct Part {
+    size_t item = 0;
+    int64_t index = 0, count = 0;  // in the item's tokens
+    int64_t row = 0;               // of the run: that of the first one, at the begin of a group
+  };
+  struct Wanted {
+    size_t item = 0;
+    int64_t index = 0, row = 0;
+  };
+
+  Status step_prompts(std::span<const StepItem> items, std::vector<StepOutcome>& outcomes, const LogitsSink& sink);
+  Status run_parts(std::span<const StepItem> items, std::span<const Part> parts, std::vector<StepOutcome>& outcomes,
+                   const LogitsSink& sink);
+  Status write_parts(std::span<const StepItem> items, std::span<const Part> parts);
+  Status report_parts(std::span<const StepItem> items, std::span<const Part> parts, const LoadedModel::Extent& extent,
+                      const std::atomic<bool>* cancel, const LogitsSink& sink);
 
   std::unique_ptr<LoadedModel> loaded_;
   PagePool pool_;

@@ -41,15 +41,15 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::open(const GgufFile& file, con
   if (context < 1 || context > trained)
     return Error{"[context] " + std::to_string(context) + " tokens: this model was made for 1 to " +
                  std::to_string(trained)};
-  const SessionLayout layout =
-      SessionLayout::make(context, options.prefill_chunk, options.sequences, options.cache_tokens);
+  const EngineLayout layout =
+      EngineLayout::make(context, options.prefill_chunk, options.sequences, options.cache_tokens);
   std::unique_ptr<LoadedModel> loaded(new LoadedModel(file, std::move(model), options, layout));
   SMELT_CHECK(loaded->prepare(hooks));
   return loaded;
 }
 
 LoadedModel::LoadedModel(const GgufFile& file, std::shared_ptr<const Model> model, const EngineOptions& options,
-                         const SessionLayout& layout)
+                         const EngineLayout& layout)
     : file_(file), model_(std::move(model)), options_(options), layout_(layout) {}
 
 LoadedModel::~LoadedModel() {
@@ -71,7 +71,7 @@ Status LoadedModel::prepare(const OpenHooks& hooks) {
   SMELT_CHECK(not_cancelled());
   const PackPlan packing = PackPlan::make(file_, passes_->packed_layouts(passes()));
   const int64_t arena_bytes = passes_->arena_bytes(passes());
-  const int64_t session_bytes = SessionMemory::bytes(*model_, layout_, options_.cache_type, arena_bytes);
+  const int64_t session_bytes = EngineMemory::bytes(*model_, layout_, options_.cache_type, arena_bytes);
   SMELT_CHECK(check_memory({.weights = packing.bytes, .session = session_bytes},
                            options_.memory ? options_.memory : device_->available_memory(), file_.path()));
   SMELT_CHECK(compiler_->finish([&](int done, int total) { report("compiling", static_cast<double>(done) / total); },
@@ -79,7 +79,7 @@ Status LoadedModel::prepare(const OpenHooks& hooks) {
   SMELT_CHECK(not_cancelled());
   stats_.compile_seconds = seconds_since(start);
   SMELT_CHECK(load(packing));
-  SMELT_TRY(memory, SessionMemory::allocate(*device_, *model_, layout_, options_.cache_type, arena_bytes));
+  SMELT_TRY(memory, EngineMemory::allocate(*device_, *model_, layout_, options_.cache_type, arena_bytes));
   memory_ = std::move(memory);
   for (Runnable* r : runnables()) {
     r->plan = passes_->plan(r->pass, packed_, memory_, memory_.arena());
@@ -121,6 +121,7 @@ void LoadedModel::make_passes(const LayoutChoice& layouts) {
     generated_.push_back({.pass = passes_->decode(hooks_->cancel, batch), .plan = {}});
   prompt_.pass = passes_->prefill(hooks_->cancel);
   head_.pass = passes_->head(1);
+  if (layout_.sequences > 1) wide_head_.pass = passes_->head(layout_.head_rows);
 }
 
 Status LoadedModel::load(const PackPlan& packing) {
@@ -163,6 +164,7 @@ void LoadedModel::report(const char* what, double done) const {
 std::vector<LoadedModel::Runnable*> LoadedModel::runnables() {
   std::vector<Runnable*> list = {&prompt_, &head_};
   for (Runnable& r : generated_) list.push_back(&r);
+  if (layout_.sequences > 1) list.push_back(&wide_head_);
   return list;
 }
 
@@ -200,7 +202,7 @@ Status LoadedModel::run_wide_head(const Extent& extent, const std::atomic<bool>*
   return run(PlanKind::Head, wide_head_.plan, extent, layout_.prefill_tokens, cancel);
 }
 
-// Few programs ask for the logits of all tokens.
+// Several prompts may end in one run; of programs with one sequence few ask for the logits of all tokens.
 Status LoadedModel::make_wide_head() {
   if (!wide_head_.plan.launches().empty()) return {};
   wide_head_.pass = passes_->head(layout_.head_rows);
@@ -215,7 +217,8 @@ Status LoadedModel::make_wide_head() {
 // `symbol_tokens`: what the plan is told of the number of its tokens.
 Status LoadedModel::run(PlanKind kind, const Plan& plan, const Extent& extent, int64_t symbol_tokens,
                         const std::atomic<bool>* cancel) {
-  const PassSymbols symbols{.tokens8 = (symbol_tokens + 7) / 8, .chunks = (extent.end + kChunkSize - 1) / kChunkSize};
+  const PassSymbols symbols{.tokens8 = (symbol_tokens + kGroupSize - 1) / kGroupSize,
+                            .chunks = (extent.end + kChunkSize - 1) / kChunkSize};
   const std::span<int64_t> clocks = times_.clocks(plan.launches().size());
   const int64_t values[] = {symbols.tokens8, symbols.chunks};
   SMELT_CHECK(memory_.send_inputs());

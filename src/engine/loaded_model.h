@@ -13,11 +13,11 @@
 #include "base/dtype.h"
 #include "base/result.h"
 #include "base/target.h"
+#include "engine/engine_memory.h"
 #include "engine/launch_times.h"
 #include "engine/model_passes.h"
 #include "engine/packed_weights.h"
 #include "engine/profile.h"
-#include "engine/session_memory.h"
 #include "gguf/gguf.h"
 #include "model/layout_choice.h"
 
@@ -43,7 +43,7 @@ struct EngineOptions {
   uint64_t memory = 0;  // bytes that weights, cache and working memory may take; 0: what the system has available
 };
 
-struct SessionStats {
+struct EngineStats {
   double load_seconds = 0;
   double compile_seconds = 0;
   int kernels_compiled = 0;
@@ -82,11 +82,11 @@ class LoadedModel : public KernelSet {
   LoadedModel& operator=(const LoadedModel&) = delete;
 
   const Model& model() const { return *model_; }
-  const SessionLayout& layout() const { return layout_; }
-  const SessionStats& stats() const { return stats_; }
+  const EngineLayout& layout() const { return layout_; }
+  const EngineStats& stats() const { return stats_; }
   // Bytes of weights that so many generated tokens have to read together, see ModelPasses.
   double bytes_read(int64_t tokens) const { return passes_->bytes_read(generated_.front().pass, tokens); }
-  SessionMemory& memory() { return memory_; }
+  EngineMemory& memory() { return memory_; }
 
   // --- runs. Their inputs are in memory().
 
@@ -98,9 +98,9 @@ class LoadedModel : public KernelSet {
   int64_t batch_for(int64_t tokens) const;
   // `batch` generated tokens, with the logits of each.
   Status run_generated(int64_t batch, const Extent& extent, const std::atomic<bool>* cancel);
-  // A part of a prompt of one sequence.
+  // Parts of prompts, each in groups of kGroupSize tokens.
   Status run_prompt(const Extent& extent, const std::atomic<bool>* cancel);
-  // The logits of one of its tokens, or of layout().head_rows.
+  // The logits of one of these tokens, or of layout().head_rows.
   Status run_head(const Extent& extent, const std::atomic<bool>* cancel);
   Status run_wide_head(const Extent& extent, const std::atomic<bool>* cancel);
 
@@ -128,7 +128,7 @@ class LoadedModel : public KernelSet {
   };
 
   LoadedModel(const GgufFile& file, std::shared_ptr<const Model> model, const EngineOptions& options,
-              const SessionLayout& layout);
+              const EngineLayout& layout);
   Status prepare(const OpenHooks& hooks);
   Status open_device();
   void make_passes(const LayoutChoice& layouts);
@@ -150,7 +150,7 @@ class LoadedModel : public KernelSet {
   const GgufFile& file_;
   const std::shared_ptr<const Model> model_;
   const EngineOptions options_;
-  const SessionLayout layout_;
+  const EngineLayout layout_;
   LayoutChoice layouts_;
   const OpenHooks* hooks_ = nullptr;  // while opening
   std::shared_ptr<Device> device_;
@@ -158,11 +158,11 @@ class LoadedModel : public KernelSet {
   std::unique_ptr<Compiler> compiler_;
   std::unique_ptr<ModelPasses> passes_;
   PackedWeights packed_;
-  SessionMemory memory_;
+  EngineMemory memory_;
   DeviceMemory wide_arena_;
   std::vector<Runnable> generated_;  // for batches of 1, 2, 4 ...
   Runnable prompt_, head_, wide_head_;
-  SessionStats stats_;
+  EngineStats stats_;
   LaunchTimes times_;
   std::function<void(const RunTimes&)> observer_;
 };

@@ -41,7 +41,7 @@ ModelListing::ModelListing(const GgufFile& file, std::shared_ptr<const Model> mo
       model_(std::move(model)),
       device_(device),
       options_(options),
-      layout_(SessionLayout::make(context, options.prefill_chunk)),
+      layout_(EngineLayout::make(context, options.prefill_chunk)),
       compiler_(device, PassSymbols::names()) {}
 
 void ModelListing::make_passes(const LayoutChoice& layouts, const std::atomic<bool>* cancel) {

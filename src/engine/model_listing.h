@@ -39,7 +39,7 @@ class ModelListing : public KernelSet {
   const std::shared_ptr<const Model> model_;
   Device& device_;
   const EngineOptions options_;
-  const SessionLayout layout_;
+  const EngineLayout layout_;
   Compiler compiler_;
   std::unique_ptr<ModelPasses> passes_;
   Pass decode_, prefill_, head_;

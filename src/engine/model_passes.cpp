@@ -82,7 +82,7 @@ Pass ModelPasses::head(int64_t rows) const {
 
 ModelShape ModelPasses::prefill_shape() const {
   ModelShape shape = decode_shape(1);
-  shape.tokens = variable(PassSymbols::names()[0], 1, layout_.prefill_tokens / 8) * 8;
+  shape.tokens = variable(PassSymbols::names()[0], 1, layout_.prefill_tokens / kGroupSize) * kGroupSize;
   shape.many_tokens = true;
   return shape;
 }
@@ -91,7 +91,6 @@ ModelShape ModelPasses::decode_shape(int64_t tokens) const {
   return {.tokens = Dim(tokens),
           .chunks = variable(PassSymbols::names()[1], 1, layout_.positions / kChunkSize),
           .rows = Dim(tokens),
-          .one_sequence = tokens == 1,
           .context = layout_.positions,
           .cache_rows = layout_.cache_rows(),
           .page_entries = layout_.page_entries,
@@ -142,7 +141,7 @@ std::string ModelPasses::weight_name(const Pass& pass, size_t segment, const Slo
 }
 
 // Each segment that writes hidden states swaps the two buffers.
-Plan ModelPasses::plan(const Pass& pass, const PackedWeights& weights, const SessionMemory& memory, void* arena) const {
+Plan ModelPasses::plan(const Pass& pass, const PackedWeights& weights, const EngineMemory& memory, void* arena) const {
   Plan out;
   for (size_t i = 0; i < pass.segments.size(); ++i) {
     const int64_t stage = pass.stage(i), layer = std::clamp<int64_t>(stage - 1, 0, model_.numbers().layers - 1);

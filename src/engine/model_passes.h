@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "engine/engine_memory.h"
 #include "engine/packed_weights.h"
 #include "engine/plan.h"
 #include "engine/profile.h"
-#include "engine/session_memory.h"
 
 namespace smelt {
 
@@ -43,7 +43,7 @@ struct PassOptions {
 class ModelPasses {
  public:
   // REQUIRES: all of it outlives this.
-  ModelPasses(const GgufFile& file, const Model& model, const SessionLayout& layout, const PassOptions& options,
+  ModelPasses(const GgufFile& file, const Model& model, const EngineLayout& layout, const PassOptions& options,
               Compiler& compiler)
       : file_(file), model_(model), layout_(layout), options_(options), compiler_(compiler) {}
 
@@ -60,7 +60,7 @@ class ModelPasses {
   int64_t arena_bytes(const std::vector<const Pass*>& passes) const;
 
   // REQUIRES: the compiler has finished; weights, memory and arena outlive the plan.
-  Plan plan(const Pass& pass, const PackedWeights& weights, const SessionMemory& memory, void* arena) const;
+  Plan plan(const Pass& pass, const PackedWeights& weights, const EngineMemory& memory, void* arena) const;
 
   std::vector<PlanLaunch> launches(const Pass& pass, const Plan& plan) const;
   // The same where nothing runs: without what the device runs.
@@ -82,7 +82,7 @@ class ModelPasses {
 
   const GgufFile& file_;
   const Model& model_;
-  const SessionLayout& layout_;
+  const EngineLayout& layout_;
   PassOptions options_;
   Compiler& compiler_;
 };

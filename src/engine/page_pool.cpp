@@ -12,37 +12,66 @@ int64_t common_prefix(std::span<const CachedToken> a, std::span<const CachedToke
   return std::mismatch(a.begin(), a.begin() + n, b.begin()).first - a.begin();
 }
 
+// How many tokens of a page are these, from its beginning, and how many of those were generated.
+std::pair<int64_t, int64_t> common_beginning(std::span<const CachedToken> page, std::span<const int32_t> tokens,
+                                             bool with_generated) {
+  int64_t shared = 0, generated = 0;
+  for (const size_t n = std::min(page.size(), tokens.size()); static_cast<size_t>(shared) < n; ++shared) {
+    const CachedToken& token = page[static_cast<size_t>(shared)];
+    if (token.id != tokens[static_cast<size_t>(shared)] || (token.is_generated && !with_generated)) break;
+    generated += token.is_generated;
+  }
+  return {shared, generated};
+}
+
 }  // namespace
 
 PagePool::PagePool(int64_t pages, int64_t page_rows) : page_rows_(page_rows), pages_(static_cast<size_t>(pages)) {
   for (auto number = static_cast<int32_t>(pages); number-- > 0;) free_.push_back(number);  // the first one on top
 }
 
-PageRun PagePool::find(std::span<const CachedToken> tokens, std::vector<PageCopy>& copies) {
+PageRun PagePool::find(std::span<const int32_t> tokens, const PrefixReuse& reuse, std::vector<PageCopy>& copies) {
   PageRun run;
-  int32_t parent = kNone;
-  while (!tokens.empty()) {
-    const auto [child, shared] = best_child(parent, tokens.first(std::min<size_t>(tokens.size(), page_rows_)));
-    if (shared == 0) break;
-    use(child);
-    page(child).last_use = ++clock_;
-    run.tokens_.insert(run.tokens_.end(), tokens.begin(), tokens.begin() + shared);
-    if (shared == page_rows_) {
-      run.pages_.push_back(child);
-      tokens = tokens.subspan(static_cast<size_t>(shared));
-      parent = child;
-      continue;
-    }
-    if (available() > 0) {
-      run.pages_.push_back(take());
-      copies.push_back({child, run.pages_.back()});
-    } else {
-      run.tokens_.resize(run.tokens_.size() - static_cast<size_t>(shared));
-    }
-    drop(child);
-    break;
+  run.owner_ = reuse.owner;
+  const Beginning found = longest(tokens, reuse);
+  for (int32_t number = found.page; number != kNone; number = page(number).parent) run.pages_.push_back(number);
+  std::reverse(run.pages_.begin(), run.pages_.end());
+  for (int32_t number : run.pages_) {
+    use(number);
+    page(number).last_use = ++clock_;
+    const auto taken = page(number).tokens.begin();
+    const int64_t rest = found.tokens - run.size();
+    run.tokens_.insert(run.tokens_.end(), taken, taken + std::min(rest, page_rows_));
   }
+  const int64_t part = found.tokens % page_rows_;
+  if (part == 0) return run;
+  const int32_t last = run.pages_.back();
+  if (available() > 0) {
+    run.pages_.back() = take();
+    copies.push_back({last, run.pages_.back()});
+  } else {
+    run.pages_.pop_back();
+    run.tokens_.resize(run.tokens_.size() - static_cast<size_t>(part));
+  }
+  drop(last);
   return run;
+}
+
+// Pages may have the same tokens and differ in how these came, so all branches are looked at.
+PagePool::Beginning PagePool::longest(std::span<const int32_t> tokens, const PrefixReuse& reuse) const {
+  Beginning best;
+  std::vector<Beginning> open{best};
+  while (!open.empty()) {
+    const Beginning at = open.back();
+    open.pop_back();
+    if (at.tokens > best.tokens || (at.tokens == best.tokens && at.generated < best.generated)) best = at;
+    if (at.tokens % page_rows_ != 0) continue;
+    for (int32_t child : children_of(at.page, reuse.owner)) {
+      const auto [shared, generated] = common_beginning(page(child).tokens, tokens.subspan(at.tokens), reuse.generated);
+      if (shared > 0) open.push_back({child, at.tokens + shared, at.generated + generated});
+    }
+  }
+  return best;
 }
 
 PageRun PagePool::fork(const PageRun& run) {
@@ -107,9 +136,32 @@ bool PagePool::may_write(const PageRun& run, int64_t position) const {
   return number >= 0 && number < pages() && page(number).users == 1 && !page(number).is_published;
 }
 
-std::pair<int32_t, int64_t> PagePool::best_child(int32_t parent, std::span<const CachedToken> tokens) {
+std::span<const int32_t> PagePool::children_of(int32_t parent, uint64_t owner) const {
+  if (parent != kNone) return page(parent).children;
+  const auto roots = roots_.find(owner);
+  return roots == roots_.end() ? std::span<const int32_t>() : roots->second;
+}
+
+void PagePool::add_child(int32_t number) {
+  const Page& p = page(number);
+  (p.parent == kNone ? roots_[p.owner] : page(p.parent).children).push_back(number);
+}
+
+void PagePool::remove_child(int32_t number) {
+  const Page& p = page(number);
+  if (p.parent != kNone) {
+    std::erase(page(p.parent).children, number);
+    return;
+  }
+  std::vector<int32_t>& roots = roots_.at(p.owner);
+  std::erase(roots, number);
+  if (roots.empty()) roots_.erase(p.owner);
+}
+
+std::pair<int32_t, int64_t> PagePool::best_child(int32_t parent, const PageRun& run,
+                                                 std::span<const CachedToken> tokens) const {
   std::pair<int32_t, int64_t> best = {kNone, 0};
-  for (int32_t child : children_of(parent))
+  for (int32_t child : children_of(parent, run.owner_))
     if (const int64_t shared = common_prefix(page(child).tokens, tokens); shared > best.second) best = {child, shared};
   return best;
 }
@@ -148,7 +200,7 @@ void PagePool::publish(PageRun& run, int64_t index) {
   ENSURE(parent == kNone || page(parent).is_published, "a page of the cache behind one that is not full");
   const auto tokens = run.tokens().subspan(static_cast<size_t>(index * page_rows_));
   const auto mine = tokens.first(std::min<size_t>(tokens.size(), static_cast<size_t>(page_rows_)));
-  const auto [child, shared] = best_child(parent, mine);
+  const auto [child, shared] = best_child(parent, run, mine);
   if (shared == static_cast<int64_t>(mine.size())) {
     use(child);
     run.pages_[static_cast<size_t>(index)] = child;
@@ -159,16 +211,17 @@ void PagePool::publish(PageRun& run, int64_t index) {
     withdraw(child);
   Page& p = page(number);
   p.is_published = true;
+  p.owner = run.owner_;
   p.parent = parent;
   p.tokens.assign(mine.begin(), mine.end());
-  children_of(parent).push_back(number);
+  add_child(number);
   if (parent != kNone) update_order(parent);
 }
 
 void PagePool::withdraw(int32_t number) {
   while (!page(number).children.empty()) withdraw(page(number).children.back());
   Page& p = page(number);
-  std::erase(children_of(p.parent), number);
+  remove_child(number);
   order_.erase({p.last_use, number});
   const int32_t parent = p.parent;
   p.is_published = false;

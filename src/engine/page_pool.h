@@ -2,7 +2,7 @@
 //
 // A page is some rows of the cache that lie together. Sequences that begin with the same tokens share pages: one that
 // is full is published under the page before it, so that published pages are a tree of tokens, in which what a new
-// sequence begins with is looked up. A page that nobody uses any more stays published until its room is needed; then
+// sequence begins with is looked up; sequences of different owners have different trees. A page that nobody uses any more stays published until its room is needed; then
 // the one that was not used for longest goes, the last of its line first.
 //
 // Only one sequence writes to a page: one that others use is copied before, and one that is published is withdrawn.
@@ -10,6 +10,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <map>
 #include <set>
 #include <span>
 #include <utility>
@@ -25,6 +26,14 @@ struct CachedToken {
   int32_t id = 0;
   bool is_generated = false;
   bool operator==(const CachedToken&) const = default;
+};
+
+// Which rows a new sequence may begin with.
+struct PrefixReuse {
+  // Those of generated tokens, too. The sequence gets the bits of one that came by its beginning in the same way; with
+  // rows of prompts alone it gets those of an empty cache.
+  bool generated = true;
+  uint64_t owner = 0;  // sequences of different owners share nothing
 };
 
 // The rows of page `from` are to be copied to page `to`. REQUIRES: done before the pool is asked for anything else.
@@ -43,6 +52,7 @@ class PageRun {
 
  private:
   friend class PagePool;
+  uint64_t owner_ = 0;
   std::vector<CachedToken> tokens_;
   std::vector<int32_t> pages_;
 };
@@ -51,9 +61,9 @@ class PagePool {
  public:
   explicit PagePool(int64_t pages, int64_t page_rows = kPageSize);
 
-  // A sequence that begins with as many of `tokens` as the cache has rows of, in the order and kinds that they have
-  // here. `copies`: what is to be copied for it (none or one page).
-  PageRun find(std::span<const CachedToken> tokens, std::vector<PageCopy>& copies);
+  // A sequence that begins with as many of `tokens` as the cache has rows of; of several such beginnings it is the one
+  // with fewest generated tokens. `copies`: what is to be copied for it (none or one page).
+  PageRun find(std::span<const int32_t> tokens, const PrefixReuse& reuse, std::vector<PageCopy>& copies);
   // Another sequence with the same tokens. Nothing is copied before one of the two goes on.
   PageRun fork(const PageRun& run);
 
@@ -82,6 +92,7 @@ class PagePool {
   struct Page {
     int users = 0;
     bool is_published = false;
+    uint64_t owner = 0;
     int32_t parent = kNone;           // of a published page: the one before it
     std::vector<int32_t> children;    // published pages behind it
     std::vector<CachedToken> tokens;  // of a published page: a whole page of them, or fewer at the end of a line
@@ -90,9 +101,19 @@ class PagePool {
 
   Page& page(int32_t number) { return pages_[static_cast<size_t>(number)]; }
   const Page& page(int32_t number) const { return pages_[static_cast<size_t>(number)]; }
-  std::vector<int32_t>& children_of(int32_t parent) { return parent == kNone ? roots_ : page(parent).children; }
+  // Of a published page, or those that sequences of an owner begin with.
+  std::span<const int32_t> children_of(int32_t parent, uint64_t owner) const;
+  void add_child(int32_t number);
+  void remove_child(int32_t number);
   // The child that shares most tokens with these from its beginning, and how many.
-  std::pair<int32_t, int64_t> best_child(int32_t parent, std::span<const CachedToken> tokens);
+  std::pair<int32_t, int64_t> best_child(int32_t parent, const PageRun& run, std::span<const CachedToken> tokens) const;
+
+  // A beginning of some tokens that is in the cache: up to and in a published page.
+  struct Beginning {
+    int32_t page = kNone;
+    int64_t tokens = 0, generated = 0;
+  };
+  Beginning longest(std::span<const int32_t> tokens, const PrefixReuse& reuse) const;
 
   int32_t take();  // an empty page with one user. REQUIRES: available() > 0
   void use(int32_t number);
@@ -104,8 +125,9 @@ class PagePool {
 
   const int64_t page_rows_;
   std::vector<Page> pages_;
-  std::vector<int32_t> free_, roots_;
-  std::set<std::pair<uint64_t, int32_t>> order_;  // pages that may go, least recently used first
+  std::vector<int32_t> free_;
+  std::map<uint64_t, std::vector<int32_t>> roots_;  // by owner: published pages with nothing before them
+  std::set<std::pair<uint64_t, int32_t>> order_;    // pages that may go, least recently used first
   int64_t unused_ = 0;
   uint64_t clock_ = 0;
 };

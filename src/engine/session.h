@@ -44,7 +44,7 @@ class Session {
   // Like append(), with `sink` called for every position of `tokens` in order.
   Status append_all(std::span<const int32_t> tokens, const LogitsSink& sink, const std::atomic<bool>* cancel = nullptr);
 
-  const SessionStats& stats() const { return engine_->loaded().stats(); }
+  const EngineStats& stats() const { return engine_->loaded().stats(); }
 
   // The model under it: its plans and what they cost.
   LoadedModel& loaded() { return engine_->loaded(); }

@@ -12,7 +12,7 @@ struct Positions {
   Tensor of_token;  // i64 [T]
   Tensor row;       // i64 [T]: the cache row of each token
   Tensor context;   // i64 [S]: 0, 1, 2 ...
-  Tensor rows;      // i64 [1, S] or [T, S]: their cache rows, in the sequence of a token
+  Tensor rows;      // i64 [T, S]: their cache rows, in the sequence of a token
   Angles angles;    // f32 [T, width / 2]
 };
 

@@ -1,6 +1,7 @@
 #include "model/experts.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "graph/rules_algebra.h"
@@ -54,60 +55,82 @@ Tensor experts_by_token(Block& b, const Activations& x, const Choice& choice) {
   return sum(down * unsqueeze(choice.weights, 2), 1);                                    // [T, D]
 }
 
-// For many tokens: the pairs (token, choice) in tiles of kTile places, all pairs of a tile of one
-// expert, so that a weight that was read and unpacked serves a whole tile. N tiles, P = T K pairs.
-// Every place is computed, and the last tile of an expert is half empty in the mean: four places cost
-// a half of the unpacking that eight share, which runs beside the dots, and waste half as many.
-constexpr int64_t kTile = 4;
-
+// For several tokens: the pairs (token, choice) sorted by expert, in tiles of some places, all pairs of a tile of one
+// expert, so that a weight that was read serves all pairs that want it. N tiles, P = T K pairs.
 struct Tiles {
   Tensor expert;    // i32 [N]
-  Tensor is_used;   // bool [N]: false for the tiles left over at the end
-  Tensor token;     // i32 [N, kTile]: token 0 in places left over at the end of an expert
-  Tensor place_of;  // i32 [T, K]: the place of each pair, in 0 .. N kTile - 1
+  Tensor is_used;   // bool [N]: false for the tiles left over at the end; absent if none can be
+  Tensor token;     // i32 [N, places]: token 0 in places left over at the end of an expert
+  Tensor place_of;  // i32 [T, K]: the place of each pair, in 0 .. N places - 1
 };
 
+// Of many tokens: a weight that was unpacked serves a whole tile. Every place is computed, and the last tile of an
+// expert is half empty in the mean: four places cost a half of the unpacking that eight share, which runs beside the
+// dots, and waste half as many.
+constexpr int64_t kPlacesOfMany = 4;
+
+// Of few: an expert has few pairs, and these wait for its weights alone, which the caches keep from one to the next.
+constexpr int64_t kPlacesOfFew = 1;
+
 // Counting sort. Every index is a sum of comparisons, which run in lanes; P is some hundreds.
-Tiles sort_by_expert(const Block& b, const ExpertParameters& m, Tensor chosen) {
+Tiles sort_by_expert(const Block& b, const ExpertParameters& m, Tensor chosen, int64_t n_places) {
   const int64_t n_experts = m.count, per_token = m.used;
   const Dim pairs = simplify(b.shape.tokens.ref * per_token);
-  const Dim tiles = simplify(pairs.ref / kTile + n_experts), places = simplify(tiles.ref * kTile);
+  const Dim tiles = n_places == 1 ? pairs : Dim(simplify(pairs.ref / n_places + n_experts));
+  const Dim places = simplify(tiles.ref * n_places);
   auto index = [](Dim n) { return cast(iota({n}, 0), DType::I32); };
   auto column = [](Tensor x) { return unsqueeze(x, 1); };
   auto count = [](Tensor condition) { return sum(cast(condition, DType::I32), -1); };
 
   const Tensor expert = reshape(chosen, {pairs}), pair = index(pairs), e = index(n_experts);
   const Tensor n_pairs = count(equal(column(e), expert));                               // [E]
-  const Tensor n_tiles = (n_pairs + double(kTile - 1)) / double(kTile);                 // [E]
+  const Tensor n_tiles = (n_pairs + double(n_places - 1)) / double(n_places);           // [E]
   const Tensor first = sum(cast(less(e, column(e)), DType::I32) * n_tiles, -1);         // [E]
   const Tensor rank = count(equal(expert, column(expert)) & less(pair, column(pair)));  // [P]
-  const Tensor place_of = gather(first, expert) * double(kTile) + rank;                 // [P]
-  const Tensor is_here = equal(place_of, column(index(places)));                        // [N kTile, P]
-  const Tensor pair_at = sum(cast(is_here, DType::I32) * pair, -1);                     // [N kTile]
+  const Tensor place_of = gather(first, expert) * double(n_places) + rank;              // [P]
+  const Tensor is_here = equal(place_of, column(index(places)));                        // [N places, P]
+  const Tensor pair_at = sum(cast(is_here, DType::I32) * pair, -1);                     // [N places]
   const Tensor tile = index(tiles);
   return {
       .expert = count(less(first, column(tile) + 1.0)) - 1.0,
-      .is_used = less(tile, sum(n_tiles, 0)),
-      .token = reshape(pair_at / double(per_token), {tiles, kTile}),
+      .is_used = n_places == 1 ? Tensor() : less(tile, sum(n_tiles, 0)),
+      .token = reshape(pair_at / double(per_token), {tiles, n_places}),
       .place_of = reshape(place_of, {b.shape.tokens, per_token}),
   };
 }
 
-Tensor experts_by_tile(Block& b, const ExpertParameters& m, const Activations& x, const Choice& choice) {
-  const Tiles tiles = sort_by_expert(b, m, choice.experts);
+Tensor experts_by_tile(Block& b, const ExpertParameters& m, const Activations& x, const Choice& choice,
+                       int64_t n_places) {
+  const Tiles tiles = sort_by_expert(b, m, choice.experts, n_places);
   const Tensor expert = unsqueeze(tiles.expert, 1);  // [N, 1]: for all places of a tile
-  const Tensor is_used = unsqueeze(unsqueeze(tiles.is_used, 1), 1);
-  // [N, kTile, k] -> [N, kTile, n] by the matrix of the tile's expert; tiles not used cost nothing.
+  // [N, places, k] -> [N, places, n] by the matrix of the tile's expert; tiles not used cost nothing.
   auto product = [&](const Activations& in, const char* name) {
-    return where(is_used, b.weights.product(in, name, expert), scalar(0));
+    const Tensor all = b.weights.product(in, name, expert);
+    return tiles.is_used.ref() ? where(unsqueeze(unsqueeze(tiles.is_used, 1), 1), all, scalar(0)) : all;
   };
-  const Activations in = rows_of(x, tiles.token);                    // [N, kTile, D]
-  const Tensor gate = b.apart(product(in, "ffn_gate_exps.weight"));  // [N, kTile, width]
-  const Tensor up = product(in, "ffn_up_exps.weight");
+  const Activations in = rows_of(x, tiles.token);                                // [N, places, D]
+  const Tensor gate = b.streamed(b.apart(product(in, "ffn_gate_exps.weight")));  // [N, places, width]
+  const Tensor up = b.streamed(product(in, "ffn_up_exps.weight"));
   const Tensor down = product(b.activations(silu(gate) * up), "ffn_down_exps.weight");
-  const Dim places = simplify(down.dim(0) * kTile);
+  const Dim places = simplify(down.dim(0) * n_places);
   const Tensor of_pair = gather(reshape(down, {places, down.dim(2)}), tiles.place_of);  // [T, K, D]
   return sum(of_pair * unsqueeze(choice.weights, 2), 1);                                // [T, D]
+}
+
+// Whether so many of the pairs meet at an expert, if tokens choose at random, that sorting them is cheaper than reading
+// weights again.
+bool pays_to_sort(const ExpertParameters& m, int64_t tokens) {
+  constexpr double kWorthSorting = 1.05;  // pairs for each expert that is read
+  const auto count = static_cast<double>(m.count), used = static_cast<double>(m.used), n = static_cast<double>(tokens);
+  const double distinct = count * (1 - std::pow(1 - used / count, n));
+  return n * used > kWorthSorting * distinct;
+}
+
+// The same bits for each token, in whichever way.
+Tensor routed_experts(Block& b, const ExpertParameters& m, const Activations& x, const Choice& choice) {
+  if (b.shape.many_tokens) return experts_by_tile(b, m, x, choice, kPlacesOfMany);
+  if (pays_to_sort(m, *const_int(b.shape.tokens.ref))) return experts_by_tile(b, m, x, choice, kPlacesOfFew);
+  return experts_by_token(b, x, choice);
 }
 
 void read_groups(Keys& keys, ExpertParameters& m) {
@@ -185,7 +208,7 @@ Tensor gated_network(Block& b, const Activations& x, const std::string& suffix) 
 Tensor expert_network(Block& b, const ExpertParameters& m, Tensor normed) {
   const Activations x = b.activations(normed);
   const Choice choice = route(b, m, normed);
-  const Tensor routed = b.shape.many_tokens ? experts_by_tile(b, m, x, choice) : experts_by_token(b, x, choice);
+  const Tensor routed = routed_experts(b, m, x, choice);
   if (!m.shared_width) return routed;
   return routed + b.streamed(gated_network(b, x, "_shexp.weight"));
 }

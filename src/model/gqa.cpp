@@ -24,11 +24,11 @@ Tensor placed(Block& b, const GqaParameters& m, Tensor heads, const std::string&
   return rotate(x, at.angles, m.order, m.rope.width);
 }
 
-// What attention sees of keys or values: f32 [1 or T, KV, S, n], and for bytes what these were made of.
+// What attention sees of keys or values: f32 [T, KV, S, n], and for bytes what these were made of.
 struct Heads {
   Tensor x;
   Tensor q;      // keys: u8, 128 stands for 0; values: i8
-  Tensor scale;  // f32 [1 or T, KV, S]
+  Tensor scale;  // f32 [T, KV, S]
 };
 
 struct Context {
@@ -36,7 +36,7 @@ struct Context {
   Heads keys, values;
 };
 
-// Rows of a part of the cache [rows, KV n]: [1 or T, KV, S, n].
+// Rows of a part of the cache [rows, KV n]: [T, KV, S, n].
 Tensor seen(Tensor cache, const Positions& at, int64_t kv_heads) {
   const Tensor rows = gather(cache, at.rows);
   return permute(reshape(rows, {rows.dim(0), rows.dim(1), kv_heads, rows.size(2) / kv_heads}), {0, 2, 1, 3});
@@ -68,7 +68,7 @@ Context append_bytes(Block& b, const GqaParameters& m, Tensor key, Tensor value,
     context.written.push_back(cache.ref());
     return cache;
   };
-  const auto scales = [&](const char* name, const ByteRows& x) {  // [1 or T, KV, S]
+  const auto scales = [&](const char* name, const ByteRows& x) {  // [T, KV, S]
     const Tensor cache = written(write_rows(cache_part(b, name, DType::F32, m.kv_heads), at.row, 0, x.scale));
     return permute(gather(cache, at.rows), {0, 2, 1});
   };
@@ -91,7 +91,7 @@ Tensor scores_of(Tensor q, const Heads& keys) {
 Tensor average_of(Tensor score, const Heads& values) {
   const Tensor scores = unsqueeze(score, 4);
   if (values.x.ref()) return softmax_average(scores, unsqueeze(values.x, 2), 3);
-  const Tensor scale = unsqueeze(unsqueeze(values.scale, 2), 4);  // [1 or T, KV, 1, S, 1]
+  const Tensor scale = unsqueeze(unsqueeze(values.scale, 2), 4);  // [T, KV, 1, S, 1]
   return softmax_average_of_bytes(scores, unsqueeze(values.q, 2), scale, 3);
 }
 

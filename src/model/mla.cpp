@@ -95,16 +95,16 @@ Cache append_to_cache(Block& b, const MlaParameters& m, const Activations& x, co
 
 // A part of the cache rows that attention sees.
 struct Rows {
-  Tensor x;      // f32 [1 or T, S, n]
-  Tensor q;      // u8 [1 or T, S, n], q - 128 times
-  Tensor scale;  // f32 [1 or T, S]: for bytes
+  Tensor x;      // f32 [T, S, n]
+  Tensor q;      // u8 [T, S, n], q - 128 times
+  Tensor scale;  // f32 [T, S]: for bytes
 };
 
 // What attention sees of the context: a view of the cache.
 struct Context {
   Rows latent;   // n = L
   Rows key;      // n = rope, shared by all heads
-  Tensor value;  // i8 [1 or T, S, L]: for bytes, values are these times the scales of the latents
+  Tensor value;  // i8 [T, S, L]: for bytes, values are these times the scales of the latents
 };
 
 Context read_cache(Block& b, const MlaParameters& m, const Cache& cache, const Positions& at) {
@@ -133,7 +133,7 @@ Tensor scores_of(Tensor x, const Rows& y) {
 Tensor average_of_latents(Tensor score, const Context& context) {
   const Tensor scores = unsqueeze(score, 3);
   if (!context.value.ref()) return softmax_average(scores, unsqueeze(context.latent.x, 1), 2);
-  const Tensor scale = unsqueeze(unsqueeze(context.latent.scale, 1), 3);  // [1 or T, 1, S, 1]
+  const Tensor scale = unsqueeze(unsqueeze(context.latent.scale, 1), 3);  // [T, 1, S, 1]
   return softmax_average_of_bytes(scores, unsqueeze(context.value, 1), scale, 2);
 }
 

@@ -18,7 +18,7 @@ enum class Bound {
   PositionTable,  // f32 [context, width]: the table `name` of the model, see Model::position_tables()
   Tokens,         // i32 [T]: token ids
   Positions,      // i32 [T]: each token's position in its sequence
-  Tables,         // i32 [T], or [1] if one_sequence: where a token's sequence begins in the page table
+  Tables,         // i32 [T], or [T / kGroupSize] if many_tokens: where a token's sequence begins in the page table
   Pages,          // i32 [page_entries]: the page table; page p is rows 64 p .. 64 p + 63 of the cache
   Cache,          // the part `name` of this layer's cache, read and written: see Model::cache_parts()
   HiddenIn,       // f32 [T, hidden]
@@ -43,6 +43,7 @@ struct Segment {
 
 constexpr int64_t kPageSize = 64;    // positions in a page of the cache
 constexpr int64_t kChunkSize = 256;  // attention reads the cache in chunks of this many positions
+constexpr int64_t kGroupSize = 8;  // neighbouring tokens of a prompt that are of one sequence and share its cache rows
 
 // The sizes that a plan is made for.
 //
@@ -53,11 +54,10 @@ constexpr int64_t kChunkSize = 256;  // attention reads the cache in chunks of t
 // - Padding tokens, which fill up T, take positions that lead to scratch rows; `context` counts these positions in.
 //   Their results are finite and meant for nobody.
 struct ModelShape {
-  Dim tokens = 1;            // T: a number, or, if many_tokens, a variable times 8 as well
+  Dim tokens = 1;            // T: a number; if many_tokens a variable times kGroupSize
   bool many_tokens = false;  // bound by arithmetic, as a chunk of a prompt; else by reading weights, as decoding is
   Dim chunks = 1;            // a variable: ceil((greatest position + 1) / 256), padding left out
   Dim rows = 1;              // R
-  bool one_sequence = true;  // all tokens are of one sequence, so they share one list of cache rows
   int64_t context = 0;       // rows of the position tables; every position is below
   int64_t cache_rows = 0;    // pages * 64
   int64_t page_entries = 0;  // entries of the page table

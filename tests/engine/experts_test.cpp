@@ -23,7 +23,7 @@ std::vector<std::byte> bytes_of_slot(const SlotBinding& slot, const GgufFile& fi
       for (int64_t i = 0; i < tokens; ++i) positions[i] = static_cast<int32_t>(i);
       return as_bytes(positions);
     }
-    case Bound::Tables: return as_bytes(std::vector<int32_t>{0});
+    case Bound::Tables: return as_bytes(std::vector<int32_t>(shape.many_tokens ? tokens / kGroupSize : tokens));
     case Bound::Pages: return as_bytes(std::vector<int32_t>{0, 1, 2, 3});
     case Bound::Cache: return std::vector<std::byte>(shape.cache_rows * m.cache_parts(DType::F32)[0].row_bytes);
     case Bound::PositionTable:

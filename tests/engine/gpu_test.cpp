@@ -19,7 +19,7 @@ const std::string kModel = std::string(SMELT_SOURCE_DIR) + "/models/tiny-glm-Q4_
 TEST_CASE("the decode plan of the small model becomes PTX and launches of a graph, with every buffer on the device") {
   const GgufFile file = GgufFile::open(kModel).take();
   const auto model = read_model(file).take();
-  const SessionLayout layout = SessionLayout::make(512, 64);
+  const EngineLayout layout = EngineLayout::make(512, 64);
   FakeCuda fake;
   fake.block_shared_bytes = 227 << 10;  // of an H100
   const CudaDriver driver = fake.driver();
@@ -39,7 +39,7 @@ TEST_CASE("the decode plan of the small model becomes PTX and launches of a grap
   const PackPlan packing = PackPlan::make(file, passes.packed_layouts(all));
   const auto weights = PackedWeights::pack(packing, {.threads = 2}, *device);
   REQUIRE_MESSAGE(weights.ok(), weights.error().message);
-  auto memory = SessionMemory::allocate(*device, *model, layout, DType::U8, passes.arena_bytes(all));
+  auto memory = EngineMemory::allocate(*device, *model, layout, DType::U8, passes.arena_bytes(all));
   REQUIRE_MESSAGE(memory.ok(), memory.error().message);
   Plan plan = passes.plan(decode, *weights, *memory, memory->arena());
   for (const Launch& launch : plan.launches())

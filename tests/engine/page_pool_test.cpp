@@ -15,6 +15,7 @@ namespace {
 using Tokens = std::vector<CachedToken>;
 
 constexpr int64_t kRows = 4;
+constexpr PrefixReuse kPromptsOnly{.generated = false};
 
 Tokens prompt(int32_t first, int64_t count) {
   Tokens out;
@@ -29,16 +30,22 @@ class Cache {
 
   PagePool& pool() { return pool_; }
 
-  PageRun find(const Tokens& tokens) {
-    PageRun run = pool_.find(tokens, copies_);
+  PageRun find(const Tokens& tokens, const PrefixReuse& reuse = {}) {
+    std::vector<int32_t> ids;
+    for (const CachedToken& token : tokens) ids.push_back(token.id);
+    PageRun run = pool_.find(ids, reuse, copies_);
     copy();
+    const auto is_as_wanted = [&](const CachedToken& found, int32_t id) {
+      return found.id == id && (reuse.generated || !found.is_generated);
+    };
+    CHECK(std::equal(run.tokens().begin(), run.tokens().end(), ids.begin(), is_as_wanted));
     CHECK(is_right(run));
     return run;
   }
 
   // How many of the tokens are found.
-  int64_t found(const Tokens& tokens) {
-    PageRun run = find(tokens);
+  int64_t found(const Tokens& tokens, const PrefixReuse& reuse = {}) {
+    PageRun run = find(tokens, reuse);
     const int64_t size = run.size();
     release(run);
     return size;
@@ -118,16 +125,59 @@ TEST_CASE("a sequence that begins like one before it shares whole pages and copi
   CHECK(cache.pool().available() == 8);
 }
 
-TEST_CASE("what came as a prompt is not found for what was generated") {
+TEST_CASE("what was generated is found, unless rows of prompts alone are wanted") {
   Cache cache(4);
   PageRun run;
-  Tokens tokens = prompt(0, 6);
-  tokens[5].is_generated = true;
+  Tokens tokens = prompt(0, 7);
+  tokens[5].is_generated = tokens[6].is_generated = true;
   REQUIRE(cache.append(run, tokens));
   cache.release(run);
-  CHECK(cache.found(prompt(0, 6)) == 5);
-  CHECK(cache.found(tokens) == 6);
+  PageRun next = cache.find(prompt(0, 9));  // an answer has become a part of the next prompt
+  CHECK(next.size() == 7);
+  CHECK(next.tokens()[4] == CachedToken{4, false});
+  CHECK(next.tokens()[5] == CachedToken{5, true});
+  cache.release(next);
+  CHECK(cache.found(prompt(0, 9), kPromptsOnly) == 5);
   CHECK(cache.found(prompt(1, 6)) == 0);
+}
+
+TEST_CASE("of equal beginnings the longest is found, and of those the one with fewest generated tokens") {
+  Cache cache(8);
+  const auto leave = [&](const Tokens& tokens) {
+    PageRun run;
+    REQUIRE(cache.append(run, tokens));
+    cache.release(run);
+  };
+  Tokens generated = prompt(0, 7);
+  for (CachedToken& t : generated) t.is_generated = true;
+  leave(generated);
+  leave(prompt(0, 4));
+  CHECK(cache.found(prompt(0, 7)) == 7);  // whole pages of both kinds; only one of them goes on
+  CHECK(cache.found(prompt(0, 7), kPromptsOnly) == 4);
+  leave(prompt(0, 7));
+  PageRun run = cache.find(prompt(0, 7));
+  CHECK(run.size() == 7);
+  CHECK(!run.tokens()[0].is_generated);
+  cache.release(run);
+}
+
+TEST_CASE("sequences of different owners share nothing, and room is taken from all of them") {
+  Cache cache(2);
+  PageRun run = cache.find({}, {.owner = 1});
+  REQUIRE(cache.append(run, prompt(0, 4)));
+  CHECK(cache.found(prompt(0, 4), {.owner = 2}) == 0);
+  CHECK(cache.found(prompt(0, 4), {.owner = 1}) == 4);
+  PageRun fork = cache.pool().fork(run);
+  REQUIRE(cache.append(fork, prompt(4, 4)));
+  cache.release(run);
+  cache.release(fork);
+  CHECK(cache.found(prompt(0, 8), {.owner = 1}) == 8);
+  PageRun other = cache.find(prompt(0, 8), {.owner = 2});
+  CHECK(other.size() == 0);
+  REQUIRE(cache.append(other, prompt(0, 8)));
+  CHECK(cache.found(prompt(0, 8), {.owner = 1}) == 0);
+  CHECK(cache.found(prompt(0, 8), {.owner = 2}) == 8);
+  cache.release(other);
 }
 
 TEST_CASE("a fork shares everything until one of the two goes on") {
@@ -217,7 +267,7 @@ TEST_CASE("random sequences that start, fork, go back and end keep their rows") 
     for (int step = 0; step < 400; ++step) {
       const int64_t act = below(10);
       if (runs.empty() || act == 0) {
-        runs.push_back(cache.find(some(20)));
+        runs.push_back(cache.find(some(20), {.generated = below(2) == 0, .owner = static_cast<uint64_t>(below(2))}));
         found += runs.back().size();
         continue;
       }

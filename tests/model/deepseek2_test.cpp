@@ -166,12 +166,33 @@ TEST_CASE("tokens of two sequences in one run do not see each other") {
   ModelShape shape = runner.shape();
   shape.tokens = 2;
   shape.rows = 2;
-  shape.one_sequence = false;
   std::vector<double> last;
   for (int32_t p = 0; p < 2; ++p) last = runner.run(shape, {{kIds[p], other[p]}, {p, p}, {0, 4}, {0, 1}, {}});
   ReferenceForward reference(*m.file, m.parameters);
   const Matrix first = reference.logits({kIds[0], kIds[1]}), second = reference.logits(other);
   CHECK(relative_error(last, join(first[1], second[1])) < kClose);
+}
+
+TEST_CASE("prompts of two sequences in one run do not see each other") {
+  const SmallModel m = random_model({});
+  const std::vector<int> other = {60, 7, 9};
+  ModelRunner runner(*m.file, *m.model, {7, 6, 5, 4, 3, 2, 1, 0, 8, 9}, 10);  // 5 pages each, the last one for padding
+  ModelShape shape = runner.shape();
+  shape.tokens = Dim(variable("tokens", 1, 32) * kGroupSize);
+  shape.many_tokens = true;
+  shape.rows = 2;
+  const auto n = static_cast<int32_t>(kIds.size()), k = static_cast<int32_t>(kGroupSize + other.size());
+  ModelRunner::Step step{.tables = {0, 5}, .rows = {n - 1, k - 1}, .variables = {{"tokens", 2}}};
+  for (const std::vector<int>& ids : {kIds, other})
+    for (int32_t i = 0; i < kGroupSize; ++i) {
+      const bool is_padding = i >= static_cast<int32_t>(ids.size());
+      step.tokens.push_back(is_padding ? 0 : ids[static_cast<size_t>(i)]);
+      step.positions.push_back(is_padding ? static_cast<int32_t>(4 * kPageSize) + i : i);
+    }
+  const std::vector<double> last = runner.run(shape, step);
+  ReferenceForward reference(*m.file, m.parameters);
+  const Matrix first = reference.logits(kIds), second = reference.logits(other);
+  CHECK(relative_error(last, join(first.back(), second.back())) < kClose);
 }
 
 TEST_CASE("a context longer than a chunk is read through all its pages") {
@@ -184,7 +205,8 @@ TEST_CASE("a context longer than a chunk is read through all its pages") {
   shape.many_tokens = true;
   shape.chunks = Dim(variable("chunks", 1, 2));
   auto step = [&](int begin, int end, int64_t chunks) {
-    ModelRunner::Step s{.tables = {0}, .rows = {end - begin - 1}};
+    const int groups = (end - begin + 7) / 8;
+    ModelRunner::Step s{.tables = std::vector<int32_t>(groups), .rows = {end - begin - 1}};
     for (int i = begin; i < begin + (end - begin + 7) / 8 * 8; ++i) {
       s.tokens.push_back(i < end ? ids[i] : 0);
       s.positions.push_back(i < end ? i : static_cast<int32_t>(8 * kPageSize + i - end));

@@ -1,4 +1,4 @@
-#include "engine/session_memory.h"
+#include "engine/engine_memory.h"
 
 #include <algorithm>
 #include <bit>
@@ -32,7 +32,7 @@ class Pieces {
 int64_t aligned(int64_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
 // Of all parts of the cache of a layer.
-int64_t layer_cache_bytes(const Model& model, const SessionLayout& layout, DType type) {
+int64_t layer_cache_bytes(const Model& model, const EngineLayout& layout, DType type) {
   int64_t bytes = 0;
   for (const CachePart& part : model.cache_parts(type)) bytes += aligned(layout.cache_rows() * part.row_bytes);
   return bytes;
@@ -46,8 +46,8 @@ int64_t cache_row_bytes(const Model& model, DType type) {
   return model.numbers().layers * bytes;
 }
 
-SessionLayout SessionLayout::make(int64_t context, int64_t prefill_tokens, int64_t sequences, int64_t cache_tokens) {
-  SessionLayout l{.context = context, .sequences = sequences};
+EngineLayout EngineLayout::make(int64_t context, int64_t prefill_tokens, int64_t sequences, int64_t cache_tokens) {
+  EngineLayout l{.context = context, .sequences = sequences};
   l.batch = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::min(sequences, kMostRows))));
   const int64_t in_chunks = (context + kChunkSize - 1) / kChunkSize * kChunkSize;
   l.positions = in_chunks + kPageSize;
@@ -56,14 +56,15 @@ SessionLayout SessionLayout::make(int64_t context, int64_t prefill_tokens, int64
   const int64_t pages_of_one = in_chunks / kPageSize;
   l.cache_pages =
       cache_tokens == 0 ? pages_of_one * sequences : std::max(pages_of_one, (cache_tokens + kPageSize - 1) / kPageSize);
-  l.prefill_tokens = std::max<int64_t>(8, (std::min(prefill_tokens, context) + 7) / 8 * 8);
+  l.prefill_tokens =
+      std::max<int64_t>(1, (std::min(prefill_tokens, context) + kGroupSize - 1) / kGroupSize) * kGroupSize;
   return l;
 }
 
-int64_t SessionMemory::bytes(const Model& model, const SessionLayout& l, DType cache_type, int64_t arena_bytes) {
+int64_t EngineMemory::bytes(const Model& model, const EngineLayout& l, DType cache_type, int64_t arena_bytes) {
   Pieces pieces(nullptr);
   for (int i = 0; i < 3; ++i) pieces.take<int32_t>(l.tokens());
-  pieces.take<int32_t>(l.batch);
+  pieces.take<int32_t>(l.tables());
   pieces.take<int32_t>(l.page_entries);
   for (const PositionTable& table : model.position_tables()) pieces.take<float>(l.positions * table.width);
   for (int i = 0; i < 2; ++i) pieces.take<float>(l.tokens() * model.numbers().hidden);
@@ -73,12 +74,12 @@ int64_t SessionMemory::bytes(const Model& model, const SessionLayout& l, DType c
   return pieces.used();
 }
 
-Result<SessionMemory> SessionMemory::allocate(Device& device, const Model& model, const SessionLayout& l,
-                                              DType cache_type, int64_t arena_bytes) {
-  SessionMemory m;
+Result<EngineMemory> EngineMemory::allocate(Device& device, const Model& model, const EngineLayout& l, DType cache_type,
+                                            int64_t arena_bytes) {
+  EngineMemory m;
   m.device_ = &device;
   const auto size = static_cast<size_t>(bytes(model, l, cache_type, arena_bytes));
-  SMELT_TRY(memory, DeviceMemory::allocate(device, size, "the cache and the working memory of a session"));
+  SMELT_TRY(memory, DeviceMemory::allocate(device, size, "the cache and the working memory"));
   m.memory_ = std::move(memory);
   m.place(model, l, cache_type, arena_bytes);
   int32_t* pages = m.on_host(m.pages_);
@@ -90,12 +91,12 @@ Result<SessionMemory> SessionMemory::allocate(Device& device, const Model& model
   return m;
 }
 
-void SessionMemory::place(const Model& model, const SessionLayout& l, DType cache_type, int64_t arena_bytes) {
+void EngineMemory::place(const Model& model, const EngineLayout& l, DType cache_type, int64_t arena_bytes) {
   Pieces pieces(memory_.data());
   tokens_ = pieces.take<int32_t>(l.tokens());
   positions_ = pieces.take<int32_t>(l.tokens());
   rows_ = pieces.take<int32_t>(l.tokens());
-  tables_ = pieces.take<int32_t>(l.batch);
+  tables_ = pieces.take<int32_t>(l.tables());
   pages_ = pieces.take<int32_t>(l.page_entries);
   input_bytes_ = pieces.used();
   if (!device_->host_sees_memory()) inputs_.resize(static_cast<size_t>(input_bytes_));
@@ -113,19 +114,19 @@ void SessionMemory::place(const Model& model, const SessionLayout& l, DType cach
   cache_ = pieces.take<std::byte>(model.numbers().layers * layer_cache_bytes_);
 }
 
-Status SessionMemory::send_inputs() {
+Status EngineMemory::send_inputs() {
   if (device_->host_sees_memory()) return {};
   return device_->upload(memory_.data(), inputs_);
 }
 
-Status SessionMemory::for_each_part(const std::function<Status(std::byte* part, int64_t page_bytes)>& f) {
+Status EngineMemory::for_each_part(const std::function<Status(std::byte* part, int64_t page_bytes)>& f) {
   for (int64_t layer = 0; layer < layers_; ++layer)
     for (const auto& [name, part] : cache_parts_)
       SMELT_CHECK(f(cache_ + layer * layer_cache_bytes_ + part.begin, part.page_bytes));
   return {};
 }
 
-Status SessionMemory::copy_page(int32_t from, int32_t to) {
+Status EngineMemory::copy_page(int32_t from, int32_t to) {
   return for_each_part([&](std::byte* part, int64_t bytes) -> Status {
     const std::byte* source = part + from * bytes;
     if (device_->host_sees_memory()) return device_->upload(part + to * bytes, {source, static_cast<size_t>(bytes)});
@@ -135,14 +136,14 @@ Status SessionMemory::copy_page(int32_t from, int32_t to) {
   });
 }
 
-Status SessionMemory::clear_page(int32_t page) {
+Status EngineMemory::clear_page(int32_t page) {
   return for_each_part([&](std::byte* part, int64_t bytes) -> Status {
     page_on_host_.assign(static_cast<size_t>(bytes), std::byte{0});
     return device_->upload(part + page * bytes, page_on_host_);
   });
 }
 
-Result<std::span<const float>> SessionMemory::read_logits(int64_t rows) {
+Result<std::span<const float>> EngineMemory::read_logits(int64_t rows) {
   const auto count = static_cast<size_t>(rows * vocabulary_);
   if (device_->host_sees_memory()) return std::span<const float>(logits_, count);
   logits_read_.resize(count);
@@ -150,7 +151,7 @@ Result<std::span<const float>> SessionMemory::read_logits(int64_t rows) {
   return std::span<const float>(logits_read_);
 }
 
-void* SessionMemory::resolve(const SlotBinding& slot, int64_t layer, bool flipped) const {
+void* EngineMemory::resolve(const SlotBinding& slot, int64_t layer, bool flipped) const {
   switch (slot.kind) {
     case Bound::Tokens: return tokens_;
     case Bound::Positions: return positions_;

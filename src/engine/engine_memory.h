@@ -21,7 +21,7 @@
 
 namespace smelt {
 
-struct SessionLayout {
+struct EngineLayout {
   int64_t context = 0;         // tokens that a sequence may have
   int64_t sequences = 1;       // at a time
   int64_t batch = 1;           // most generated tokens of one run, a power of 2
@@ -33,7 +33,7 @@ struct SessionLayout {
   int64_t head_rows = 8;       // most rows of logits of one run over a prompt
 
   // `cache_tokens`: rows of the cache; 0: so that every sequence may fill its context.
-  static SessionLayout make(int64_t context, int64_t prefill_tokens, int64_t sequences = 1, int64_t cache_tokens = 0);
+  static EngineLayout make(int64_t context, int64_t prefill_tokens, int64_t sequences = 1, int64_t cache_tokens = 0);
 
   int64_t first_padding_position() const { return positions - kPageSize; }
   int64_t padding_page() const { return cache_pages; }
@@ -43,17 +43,18 @@ struct SessionLayout {
   int64_t padding_table() const { return sequences * table_entries; }
   // Most of one run.
   int64_t tokens() const { return std::max(prefill_tokens, batch); }
+  int64_t tables() const { return std::max(prefill_tokens / kGroupSize, batch); }
   int64_t logit_rows() const { return std::max(head_rows, batch); }
 };
 
-class SessionMemory {
+class EngineMemory {
  public:
   // REQUIRES: the device outlives it.
-  static Result<SessionMemory> allocate(Device& device, const Model& model, const SessionLayout& layout,
-                                        DType cache_type, int64_t arena_bytes);
+  static Result<EngineMemory> allocate(Device& device, const Model& model, const EngineLayout& layout, DType cache_type,
+                                       int64_t arena_bytes);
 
   // Bytes that allocate() will ask for.
-  static int64_t bytes(const Model& model, const SessionLayout& layout, DType cache_type, int64_t arena_bytes);
+  static int64_t bytes(const Model& model, const EngineLayout& layout, DType cache_type, int64_t arena_bytes);
 
   // Memory of a slot of layer `layer`'s segment (any layer for embed and head). `flipped`: the two hidden buffers have
   // changed roles. REQUIRES: slot.kind is not Weight.
@@ -85,7 +86,7 @@ class SessionMemory {
   }
   // Calls f with the begin of each part of each layer's cache and the bytes of its pages.
   Status for_each_part(const std::function<Status(std::byte* part, int64_t page_bytes)>& f);
-  void place(const Model& model, const SessionLayout& layout, DType cache_type, int64_t arena_bytes);
+  void place(const Model& model, const EngineLayout& layout, DType cache_type, int64_t arena_bytes);
 
   Device* device_ = nullptr;
   DeviceMemory memory_;
