@@ -206,6 +206,33 @@ TransformerParameters glm_4_5_air() {
                       .normalise_weights = true}};
 }
 
+TransformerParameters gemma_3_12b() {
+  TransformerParameters m{
+      .common = {.architecture = "gemma3",
+                 .layers = 48,
+                 .vocabulary = 262144,
+                 .context = 131072,
+                 .hidden = 3840,
+                 .epsilon = 1e-6,
+                 .tied_output = true},
+      .attention = {.heads = 16,
+                    .kv_heads = 8,
+                    .key_width = 256,
+                    .value_width = 256,
+                    .has_norms = true,
+                    .rope = {.width = 256, .base = 1e6, .scaling = RopeScaling::Linear, .factor = 8},
+                    .order = RopeOrder::Halves},
+      .global_every = 6,
+      .dense_layers = 48,
+      .dense_width = 15360,
+      .activation = Activation::GeluTanh,
+      .post_norms = true};
+  m.local_attention = m.attention;
+  m.local_attention.window = 1024;
+  m.local_attention.rope = {.width = 256, .base = 1e4};
+  return m;
+}
+
 TransformerParameters tiny(TransformerParameters m) {
   m.common.layers = m.dense_layers = 3;
   m.common.vocabulary = 2048;
@@ -245,8 +272,8 @@ const std::vector<NamedShape>& shapes() {
       named("llama-3.1-8b", llama_3_1_8b()),     named("llama-3.2-3b", llama_3_2_3b()),
       named("qwen2.5-7b", qwen2_5_7b()),         named("qwen3-8b", qwen3_8b()),
       named("qwen3-30b-a3b", qwen3_30b_a3b()),   named("glm-4.5-air", glm_4_5_air()),
-      named("tiny-glm", tiny(glm_flash())),      named("tiny-lite", tiny(deepseek_lite())),
-      named("tiny-llama", tiny(llama_3_1_8b())),
+      named("gemma-3-12b", gemma_3_12b()),       named("tiny-glm", tiny(glm_flash())),
+      named("tiny-lite", tiny(deepseek_lite())), named("tiny-llama", tiny(llama_3_1_8b())),
   };
   return list;
 }

@@ -6,6 +6,7 @@ const std::vector<Architecture>& architectures() {
   static const std::vector<Architecture> list = {
       {"deepseek2", "DeepSeek V2 and V3, GLM-4.7-Flash, Kimi K2, Moonlight", read_deepseek2_model},
       {"glm4moelite", "GLM-4.7-Flash as ollama writes it", read_deepseek2_model},
+      {"gemma3", "Gemma 3", read_gemma3},
       {"glm4moe", "GLM-4.5 and 4.6", read_glm4moe},
       {"llama", "Llama 2 and 3, Mistral, and what shares their shape", read_llama},
       {"qwen2", "Qwen 2 and 2.5", read_qwen2},

@@ -19,7 +19,7 @@ Tensor tables_of_tokens(Block& b) {
 
 }  // namespace
 
-Positions positions(Block& b, int64_t rope_width) {
+Positions positions(Block& b, int64_t rope_width, const std::string& tables) {
   const ModelShape& s = b.shape;
   auto i64 = [](Tensor x) { return cast(x, DType::I64); };
   const Tensor position = i64(b.slots.input(Bound::Positions, DType::I32, {s.tokens}, "positions"));
@@ -29,8 +29,8 @@ Positions positions(Block& b, int64_t rope_width) {
     return i64(gather(pages, table + position / double(kPageSize))) * double(kPageSize) + position % kPageSize;
   };
   const Tensor context = iota({times(s.chunks, kChunkSize)}, 0);
-  auto of_position = [&](const char* name) {
-    const int slot = b.slots.add({.kind = Bound::PositionTable, .name = name});
+  auto of_position = [&](const std::string& name) {
+    const int slot = b.slots.add({.kind = Bound::PositionTable, .name = name + tables});
     return gather(param(slot, DType::F32, {s.context, rope_width / 2}, name), position);
   };
   return {
@@ -47,10 +47,12 @@ Tensor cache_part(Block& b, const char* name, DType type, int64_t width) {
   return param(slot, type, {b.shape.cache_rows, width}, name);
 }
 
-Tensor causal(Tensor score, const Positions& at) {
-  Tensor later = less(unsqueeze(at.of_token, 1), unsqueeze(at.context, 0));  // [T, S]
-  while (later.rank() < score.rank()) later = unsqueeze(later, 1);
-  return where(later, scalar(std::numeric_limits<float>::lowest()), score);
+Tensor causal(Tensor score, const Positions& at, int64_t window) {
+  const Tensor own = unsqueeze(at.of_token, 1), context = unsqueeze(at.context, 0);
+  Tensor unseen = less(own, context);  // [T, S]
+  if (window) unseen = unseen | less(context + double(window - 1), own);
+  while (unseen.rank() < score.rank()) unseen = unsqueeze(unseen, 1);
+  return where(unseen, scalar(std::numeric_limits<float>::lowest()), score);
 }
 
 Tensor scores_of_bytes(Tensor x, Tensor q, Tensor scale) {

@@ -16,7 +16,8 @@ struct Positions {
   Angles angles;    // f32 [T, width / 2]
 };
 
-Positions positions(Block& b, int64_t rope_width);
+// `tables`: the suffix of the tables of angles, see rope_tables().
+Positions positions(Block& b, int64_t rope_width, const std::string& tables = "");
 
 // What a block's attention leaves behind.
 struct Attended {
@@ -27,8 +28,9 @@ struct Attended {
 // Part `name` of the cache, as a new slot: type [cache_rows, width].
 Tensor cache_part(Block& b, const char* name, DType type, int64_t width);
 
-// Positions above a token's own do not count. score [T, heads..., S]
-Tensor causal(Tensor score, const Positions& at);
+// Positions above a token's own do not count, and of the others only the last `window`, the own one included (0: all).
+// score [T, heads..., S]
+Tensor causal(Tensor score, const Positions& at, int64_t window = 0);
 
 // Scores of x [T, heads..., n] over rows of bytes q - 128 times scale, as byte_cache.h keeps them; q [..., S, n] and
 // scale [..., S] broadcast. Bytes are multiplied with bytes: each row of x becomes 8-bit integers, too. -> [T,

@@ -9,6 +9,12 @@
 namespace smelt {
 namespace {
 
+// 0.5 x (1 + tanh(u)) = x sigmoid(2 u) for u = sqrt(2 / pi) (x + 0.044715 x^3): Hendrycks and Gimpel, arXiv 1606.08415.
+Tensor gelu_tanh(Tensor x) {
+  const double scale = 2 * std::sqrt(2 / M_PI);
+  return x * sigmoid(x * (x * x * (scale * 0.044715) + scale));
+}
+
 struct Choice {
   Tensor experts;  // i32 [T, K]
   Tensor weights;  // f32 [T, K]
@@ -199,10 +205,11 @@ std::vector<TensorShape> expert_tensors(const ExpertParameters& m, int64_t hidde
   return list;
 }
 
-Tensor gated_network(Block& b, const Activations& x, const std::string& suffix) {
+Tensor gated_network(Block& b, const Activations& x, const std::string& suffix, Activation activation) {
   const Tensor gate = b.streamed(b.apart(b.weights.product(x, "ffn_gate" + suffix)));
   const Tensor up = b.streamed(b.weights.product(x, "ffn_up" + suffix));
-  return b.weights.product(b.activations(silu(gate) * up), "ffn_down" + suffix);
+  const Tensor opened = activation == Activation::Silu ? silu(gate) : gelu_tanh(gate);
+  return b.weights.product(b.activations(opened * up), "ffn_down" + suffix);
 }
 
 Tensor expert_network(Block& b, const ExpertParameters& m, Tensor normed) {

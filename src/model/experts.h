@@ -7,6 +7,9 @@ namespace smelt {
 
 enum class Routing { Softmax, Sigmoid };
 
+// What the gate of a network goes through.
+enum class Activation { Silu, GeluTanh };
+
 struct ExpertParameters {
   int64_t count = 0;  // 0: no layer has experts
   int64_t used = 0;
@@ -34,8 +37,9 @@ void write_experts(KeyWriter& out, const ExpertParameters& experts);
 std::vector<TensorShape> network_tensors(const std::string& suffix, int64_t hidden, int64_t width);
 std::vector<TensorShape> expert_tensors(const ExpertParameters& experts, int64_t hidden);
 
-// w_down (silu(w_gate x) * w_up x). x [T, D] -> [T, D]
-Tensor gated_network(Block& b, const Activations& x, const std::string& suffix = ".weight");
+// w_down (activation(w_gate x) * w_up x). x [T, D] -> [T, D]
+Tensor gated_network(Block& b, const Activations& x, const std::string& suffix = ".weight",
+                     Activation activation = Activation::Silu);
 
 // x [T, D] -> [T, D]
 Tensor expert_network(Block& b, const ExpertParameters& experts, Tensor x);

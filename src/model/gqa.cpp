@@ -156,7 +156,7 @@ std::vector<TensorShape> gqa_tensors(const GqaParameters& m, int64_t hidden) {
   return list;
 }
 
-std::vector<PositionTable> gqa_tables(const GqaParameters& m) { return rope_tables(m.rope, m.key_width); }
+std::vector<PositionTable> gqa_tables(const GqaParameters& m) { return rope_tables(m.rope, m.key_width, m.tables); }
 
 std::vector<CachePart> gqa_cache(const GqaParameters& m, DType type) {
   const int64_t keys = m.kv_heads * m.key_width, values = m.kv_heads * m.value_width;
@@ -168,7 +168,7 @@ std::vector<CachePart> gqa_cache(const GqaParameters& m, DType type) {
 
 Attended grouped_query_attention(Block& b, const GqaParameters& m, Tensor normed) {
   const Activations x = b.activations(normed);
-  const Positions at = positions(b, m.key_width);
+  const Positions at = positions(b, m.key_width, m.tables);
   const auto heads = [&](const char* name, int64_t n, int64_t width) {
     return heads_of(b, x, name, m.has_bias, n, width);
   };
@@ -178,7 +178,7 @@ Attended grouped_query_attention(Block& b, const GqaParameters& m, Tensor normed
   const bool bytes = b.shape.cache_type == DType::U8;
   const Context context = bytes ? append_bytes(b, m, key, value, at) : append_floats(b, m, key, value, at);
   const Tensor grouped = reshape(q, {b.shape.tokens, m.kv_heads, m.heads_per_key(), m.key_width});
-  const Tensor score = causal(scores_of(grouped, context.keys) * m.softmax_scale, at);
+  const Tensor score = causal(scores_of(grouped, context.keys) * m.softmax_scale, at, m.window);
   const Tensor row = reshape(average_of(score, context.values), {b.shape.tokens, m.heads * m.value_width});
   return {b.weights.product(b.activations(row), "attn_output.weight"), context.written};
 }

@@ -17,6 +17,8 @@ struct GqaParameters {
   bool has_norms = false;                  // of each head of queries and keys, before the rotation
   RopeParameters rope = {};
   RopeOrder order = RopeOrder::Pairs;
+  std::string tables = {};  // suffix of its tables of angles
+  int64_t window = 0;       // a token sees this many positions, its own included; 0: all
   double softmax_scale = 0;
 
   int64_t heads_per_key() const { return heads / kv_heads; }

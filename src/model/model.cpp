@@ -77,7 +77,8 @@ Segment Model::embed(const GgufFile& file, const ModelShape& shape) const {
   const Weights weights(file, "", {embedding_tensor()}, slots, {});  // rows are looked up
   const Tensor tokens = slots.input(Bound::Tokens, DType::I32, {shape.tokens}, "tokens");
   const Tensor rows = weights.rows("token_embd.weight", tokens);  // [T, D]
-  const Ref out = slots.output(Bound::HiddenOut, rows);
+  const double scale = numbers().embedding_scale;
+  const Ref out = slots.output(Bound::HiddenOut, scale == 1 ? rows : rows * scale);
   return std::move(slots).finish({out});
 }
 

@@ -23,6 +23,7 @@ struct Hyperparameters {
   int64_t hidden = 0;
   double epsilon = 0;        // of all RMS norms
   bool tied_output = false;  // token_embd in place of output
+  double embedding_scale = 1;
 };
 
 // A buffer of a layer's cache. A page of it, kPageSize positions, lies in one piece.

@@ -107,11 +107,11 @@ std::vector<float> PositionTable::rows(int64_t positions) const {
   return values;
 }
 
-std::vector<PositionTable> rope_tables(const RopeParameters& r, int64_t head_width) {
+std::vector<PositionTable> rope_tables(const RopeParameters& r, int64_t head_width, const std::string& suffix) {
   std::vector<double> all = frequencies(r);
   all.resize(static_cast<size_t>(std::max(r.width, head_width) / 2), 0);
-  const auto table = [&](const char* name, double (*curve)(double)) {
-    return PositionTable{name, static_cast<int64_t>(all.size()), all, r.magnitude(), curve};
+  const auto table = [&](const std::string& name, double (*curve)(double)) {
+    return PositionTable{name + suffix, static_cast<int64_t>(all.size()), all, r.magnitude(), curve};
   };
   return {table("cos", [](double x) { return std::cos(x); }), table("sin", [](double x) { return std::sin(x); })};
 }

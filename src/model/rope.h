@@ -49,9 +49,10 @@ struct PositionTable {
   std::vector<float> rows(int64_t positions) const;
 };
 
-// "cos" and "sin": what rotate() looks up, for heads of `head_width` values (0: all of them are rotated). Pairs beyond
-// the rotated ones have angle 0.
-std::vector<PositionTable> rope_tables(const RopeParameters& rope, int64_t head_width = 0);
+// "cos" and "sin", with a suffix where a model has several: what rotate() looks up, for heads of `head_width` values (0:
+// all of them are rotated). Pairs beyond the rotated ones have angle 0.
+std::vector<PositionTable> rope_tables(const RopeParameters& rope, int64_t head_width = 0,
+                                       const std::string& suffix = "");
 
 // Rows of these for each token: f32 [T, n / 2].
 struct Angles {

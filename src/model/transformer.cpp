@@ -11,10 +11,22 @@ Result<std::shared_ptr<const Model>> transformer_of(const GgufFile& file, Transf
 void Transformer::write_keys(KeyWriter& out) const {
   write_common(out, p_.common);
   write_gqa(out, p_.attention);
+  if (p_.global_every > 1) {
+    out.number("attention.sliding_window", p_.local_attention.window);
+    out.number("attention.sliding_window_pattern", p_.global_every);
+    out.real("rope.freq_base_swa", p_.local_attention.rope.base);
+  }
   if (p_.dense_layers) out.number("feed_forward_length", p_.dense_width);
   if (p_.dense_layers == p_.common.layers) return;
   out.number("leading_dense_block_count", p_.dense_layers);
   write_experts(out, p_.experts);
+}
+
+std::vector<PositionTable> Transformer::position_tables() const {
+  std::vector<PositionTable> list = gqa_tables(p_.attention);
+  if (p_.global_every > 1)
+    for (PositionTable& table : gqa_tables(p_.local_attention)) list.push_back(std::move(table));
+  return list;
 }
 
 std::vector<TensorShape> Transformer::layer_tensors(int64_t layer) const {
@@ -22,8 +34,10 @@ std::vector<TensorShape> Transformer::layer_tensors(int64_t layer) const {
   std::vector<TensorShape> list = {{"attn_norm.weight", {}, hidden}};
   const auto add = [&](std::vector<TensorShape> part) { list.insert(list.end(), part.begin(), part.end()); };
   add(gqa_tensors(p_.attention, hidden));
+  if (p_.post_norms) add({{"post_attention_norm.weight", {}, hidden}});
   add({{p_.network_norm + ".weight", {}, hidden}});
   add(has_experts(layer) ? expert_tensors(p_.experts, hidden) : network_tensors(".weight", hidden, p_.dense_width));
+  if (p_.post_norms) add({{"post_ffw_norm.weight", {}, hidden}});
   return list;
 }
 
@@ -36,11 +50,13 @@ Segment Transformer::block(const GgufFile& file, const ModelShape& shape, int64_
   };
 
   const Tensor x = slots.input(Bound::HiddenIn, DType::F32, {shape.tokens, p_.common.hidden}, "hidden");  // [T, D]
-  const Attended attended = grouped_query_attention(b, p_.attention, norm(x, "attn_norm"));
-  const Tensor h = x + attended.out;
+  auto after = [&](Tensor part, const char* name) { return p_.post_norms ? norm(part, name) : part; };
+  const Attended attended = grouped_query_attention(b, attention(layer), norm(x, "attn_norm"));
+  const Tensor h = x + after(attended.out, "post_attention_norm");
   const Tensor normed = norm(h, p_.network_norm);
-  const Tensor y =
-      h + (has_experts(layer) ? expert_network(b, p_.experts, normed) : gated_network(b, b.activations(normed)));
+  const Tensor network = has_experts(layer) ? expert_network(b, p_.experts, normed)
+                                            : gated_network(b, b.activations(normed), ".weight", p_.activation);
+  const Tensor y = h + after(network, "post_ffw_norm");
   Refs roots{slots.output(Bound::HiddenOut, y)};
   roots.insert(roots.end(), attended.written_cache.begin(), attended.written_cache.end());
   return std::move(slots).finish(std::move(roots));

@@ -1,6 +1,6 @@
-// The block that most models share: a norm, grouped-query attention, a norm, a gated network or experts; both parts are
-// added to the hidden values. Llama, Qwen and GLM-4.5 differ in numbers, in which biases and norms there are, and in
-// what their files need not say: each has a reader of its own.
+// The block that most models share: a norm, grouped-query attention, a norm, a gated network or experts; what comes out
+// of both is added to the hidden values. Llama, Qwen, GLM-4.5 and Gemma differ in numbers, in which biases and norms
+// there are, and in what their files need not say: each has a reader of its own.
 #pragma once
 
 #include "model/experts.h"
@@ -11,10 +11,14 @@ namespace smelt {
 struct TransformerParameters {
   Hyperparameters common = {};
   GqaParameters attention = {};
+  int64_t global_every = 1;               // of so many layers the last one sees all positions;
+  GqaParameters local_attention = {};     // the others have a window. Its heads are those of `attention`
   std::string network_norm = "ffn_norm";  // in front of the network: files name it in two ways
   int64_t dense_layers = 0;               // the first ones have one feed-forward network, the others experts
   int64_t dense_width = 0;                // its inner width
   ExpertParameters experts = {};
+  Activation activation = Activation::Silu;  // of dense layers
+  bool post_norms = false;                   // of what attention and network give, before it is added
 };
 
 class Transformer final : public Model {
@@ -24,12 +28,16 @@ class Transformer final : public Model {
   const Hyperparameters& numbers() const override { return p_.common; }
   bool has_experts(int64_t layer) const override { return layer >= p_.dense_layers; }
   std::vector<TensorShape> layer_tensors(int64_t layer) const override;
-  std::vector<PositionTable> position_tables() const override { return gqa_tables(p_.attention); }
+  std::vector<PositionTable> position_tables() const override;
   std::vector<CachePart> cache_parts(DType type) const override { return gqa_cache(p_.attention, type); }
   Segment block(const GgufFile& file, const ModelShape& shape, int64_t layer) const override;
   void write_keys(KeyWriter& out) const override;
 
  private:
+  const GqaParameters& attention(int64_t layer) const {
+    return (layer + 1) % p_.global_every == 0 ? p_.attention : p_.local_attention;
+  }
+
   TransformerParameters p_;
 };
 

@@ -14,7 +14,8 @@ using namespace smelt::test;
 namespace {
 
 constexpr int kHidden = 32, kLayers = 2, kHeads = 4, kKvHeads = 2, kWidth = 16, kInner = 48, kVocabulary = 40;
-constexpr double kEpsilon = 1e-5, kBase = 500;
+constexpr double kEpsilon = 1e-5, kBase = 500, kLocalBase = 100;
+constexpr size_t kWindow = 3;  // of the first layer, where the architecture has windows
 
 using Vector = std::vector<double>;
 
@@ -26,6 +27,7 @@ struct Traits {
   std::string network_norm = "ffn_norm";
 
   bool halves() const { return architecture != "llama"; }
+  bool is_gemma() const { return architecture == "gemma3"; }
 };
 
 // A small transformer of random floats, as a file and as a direct forward pass over doubles.
@@ -38,6 +40,10 @@ class SmallTransformer {
     writer.u32(a + ".attention.head_count", kHeads).u32(a + ".attention.head_count_kv", kKvHeads);
     writer.u32(a + ".attention.key_length", kWidth).u32(a + ".attention.value_length", kWidth);
     writer.u32(a + ".rope.dimension_count", traits.rotated);
+    if (traits.is_gemma()) {
+      writer.u32(a + ".attention.sliding_window", kWindow).u32(a + ".attention.sliding_window_pattern", kLayers);
+      writer.f32(a + ".rope.freq_base_swa", float(kLocalBase));
+    }
     if (a == "glm4moe") writer.u32(a + ".leading_dense_block_count", kLayers);
     writer.f32(a + ".attention.layer_norm_rms_epsilon", float(kEpsilon)).f32(a + ".rope.freq_base", float(kBase));
     add("token_embd.weight", kVocabulary, kHidden, 1);
@@ -59,6 +65,10 @@ class SmallTransformer {
       }
       add(b + "attn_output.weight", kHidden, kHeads * kWidth, 1);
       add_vector(b + traits.network_norm + ".weight", kHidden, 1, 0.2);
+      if (traits.is_gemma()) {
+        add_vector(b + "post_attention_norm.weight", kHidden, 1, 0.2);
+        add_vector(b + "post_ffw_norm.weight", kHidden, 1, 0.2);
+      }
       add(b + "ffn_gate.weight", kInner, kHidden, 1);
       add(b + "ffn_up.weight", kInner, kHidden, 1);
       add(b + "ffn_down.weight", kHidden, kInner, 1);
@@ -70,17 +80,21 @@ class SmallTransformer {
   // Logits after every one of `ids`.
   std::vector<Vector> logits(const std::vector<int>& ids) const {
     std::vector<Vector> x, out;
-    for (int id : ids) x.push_back(row("token_embd.weight", id, kHidden));
+    for (int id : ids) {
+      x.push_back(row("token_embd.weight", id, kHidden));
+      if (traits_.is_gemma())
+        for (double& v : x.back()) v *= std::sqrt(double(kHidden));
+    }
     for (int layer = 0; layer < kLayers; ++layer) {
       const std::string b = "blk." + std::to_string(layer) + ".";
-      const std::vector<Vector> attended = attention(b, x);
+      const std::vector<Vector> attended = attention(layer, x);
       for (size_t t = 0; t < x.size(); ++t) {
-        add_to(x[t], attended[t]);
+        add_to(x[t], after(attended[t], b + "post_attention_norm.weight"));
         const Vector in = norm(x[t], b + traits_.network_norm + ".weight");
         Vector gate = times(b + "ffn_gate", in);
         const Vector up = times(b + "ffn_up", in);
-        for (int i = 0; i < kInner; ++i) gate[i] *= up[i] / (1 + std::exp(-gate[i]));
-        add_to(x[t], times(b + "ffn_down", gate));
+        for (int i = 0; i < kInner; ++i) gate[i] = activation(gate[i]) * up[i];
+        add_to(x[t], after(times(b + "ffn_down", gate), b + "post_ffw_norm.weight"));
       }
     }
     for (const Vector& v : x) out.push_back(times("output", norm(v, "output_norm.weight")));
@@ -114,9 +128,17 @@ class SmallTransformer {
     for (size_t i = 0; i < x.size(); ++i) x[i] *= w[i] / std::sqrt(squares / double(x.size()) + kEpsilon);
     return x;
   }
-  void rotate(double* x, size_t position) const {
+  Vector after(const Vector& part, const std::string& name) const {
+    return traits_.is_gemma() ? norm(part, name) : part;
+  }
+  double activation(double x) const {
+    if (!traits_.is_gemma()) return x / (1 + std::exp(-x));
+    return x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+  }
+  bool is_local(int layer) const { return traits_.is_gemma() && layer == 0; }
+  void rotate(double* x, size_t position, double base) const {
     for (int i = 0; i < traits_.rotated / 2; ++i) {
-      double angle = double(position) * std::pow(kBase, -2.0 * i / traits_.rotated);
+      double angle = double(position) * std::pow(base, -2.0 * i / traits_.rotated);
       if (values_.contains("rope_freqs.weight")) angle /= values_.at("rope_freqs.weight")[i];
       double& first = x[traits_.halves() ? i : 2 * i];
       double& second = x[traits_.halves() ? i + traits_.rotated / 2 : 2 * i + 1];
@@ -126,33 +148,36 @@ class SmallTransformer {
     }
   }
   // The head's norm, then its rotation.
-  void place(Vector& x, int head, const std::string& norm_name, size_t position) const {
+  void place(Vector& x, int head, const std::string& norm_name, size_t position, double base) const {
     double* at = &x[head * kWidth];
     if (traits_.has_norms) {
       const Vector normed = norm(Vector(at, at + kWidth), norm_name);
       std::copy(normed.begin(), normed.end(), at);
     }
-    rotate(at, position);
+    rotate(at, position, base);
   }
-  std::vector<Vector> attention(const std::string& b, const std::vector<Vector>& x) const {
+  std::vector<Vector> attention(int layer, const std::vector<Vector>& x) const {
+    const std::string b = "blk." + std::to_string(layer) + ".";
+    const double base = is_local(layer) ? kLocalBase : kBase;
     std::vector<Vector> queries, keys, values, out;
     for (size_t t = 0; t < x.size(); ++t) {
       const Vector in = norm(x[t], b + "attn_norm.weight");
       queries.push_back(times(b + "attn_q", in));
       keys.push_back(times(b + "attn_k", in));
       values.push_back(times(b + "attn_v", in));
-      for (int head = 0; head < kHeads; ++head) place(queries[t], head, b + "attn_q_norm.weight", t);
-      for (int head = 0; head < kKvHeads; ++head) place(keys[t], head, b + "attn_k_norm.weight", t);
+      for (int head = 0; head < kHeads; ++head) place(queries[t], head, b + "attn_q_norm.weight", t, base);
+      for (int head = 0; head < kKvHeads; ++head) place(keys[t], head, b + "attn_k_norm.weight", t, base);
       Vector heads(kHeads * kWidth);
       for (int head = 0; head < kHeads; ++head) {
         const int shared = head / (kHeads / kKvHeads) * kWidth;
         Vector weight(t + 1);
         double total = 0;
-        for (size_t s = 0; s <= t; ++s) {
+        const size_t first = is_local(layer) && t >= kWindow ? t - kWindow + 1 : 0;
+        for (size_t s = first; s <= t; ++s) {
           for (int i = 0; i < kWidth; ++i) weight[s] += queries[t][head * kWidth + i] * keys[s][shared + i];
           total += weight[s] = std::exp(weight[s] / std::sqrt(double(kWidth)));
         }
-        for (size_t s = 0; s <= t; ++s)
+        for (size_t s = first; s <= t; ++s)
           for (int i = 0; i < kWidth; ++i) heads[head * kWidth + i] += weight[s] / total * values[s][shared + i];
       }
       out.push_back(times(b + "attn_output", heads));
@@ -255,6 +280,7 @@ TEST_CASE("decode and prefill agree with the direct reference, whatever the arch
       {.architecture = "qwen2", .has_bias = true},
       {.architecture = "qwen3", .has_norms = true},
       {.architecture = "glm4moe", .has_bias = true, .rotated = kWidth / 2, .network_norm = "post_attention_norm"},
+      {.architecture = "gemma3", .has_norms = true},
       {.architecture = "glm4moe", .has_norms = true, .rotated = kWidth / 4, .network_norm = "post_attention_norm"},
   };
   for (const Traits& traits : all) {
@@ -313,6 +339,7 @@ TEST_CASE("what an architecture always has is missed by name") {
       {{.architecture = "qwen3"}, "attn_q_norm.weight"},
       {{.architecture = "qwen3", .has_norms = true, .rotated = 12}, "qwen3.rope.dimension_count"},
       {{.architecture = "glm4moe"}, "post_attention_norm.weight"},
+      {{.architecture = "gemma3"}, "attn_q_norm.weight"},
   };
   for (const auto& row : table) {
     const std::string message = error_of(SmallTransformer(row.traits).writer);
