@@ -40,6 +40,16 @@ void note_crowded_cores(int threads) {
                  cores == 1 ? "core" : "cores");
 }
 
+// The file and the tokenizer of what is being opened.
+template <class Opened>
+Status open_file(const EngineFlags& flags, Opened& opened) {
+  SMELT_TRY(file, open_model(flags.model));
+  opened.file = std::make_unique<GgufFile>(std::move(file));
+  SMELT_TRY(tokenizer, Tokenizer::from_gguf(*opened.file));
+  opened.tokenizer = std::make_unique<Tokenizer>(std::move(tokenizer));
+  return {};
+}
+
 }  // namespace
 
 void declare_model_flag(CLI::App& app, std::string& model) {
@@ -121,14 +131,25 @@ Result<std::unique_ptr<Engine>> open_sequences(const GgufFile& file, const Engin
 Result<OpenedModel> open_engine(const EngineFlags& flags) {
   note_crowded_cores(flags.threads);
   return until_interrupted([&](Opening& opening) -> Result<OpenedModel> {
-    OpenedModel engine;
-    SMELT_TRY(file, open_model(flags.model));
-    engine.file = std::make_unique<GgufFile>(std::move(file));
-    SMELT_TRY(tokenizer, Tokenizer::from_gguf(*engine.file));
-    engine.tokenizer = std::make_unique<Tokenizer>(std::move(tokenizer));
-    SMELT_TRY(session, Session::open(*engine.file, session_options(flags), opening.hooks()));
-    engine.session = std::move(session);
-    return engine;
+    OpenedModel opened;
+    SMELT_CHECK(open_file(flags, opened));
+    SMELT_TRY(session, Session::open(*opened.file, session_options(flags), opening.hooks()));
+    opened.session = std::move(session);
+    return opened;
+  });
+}
+
+Result<OpenedSequences> open_engine(const EngineFlags& flags, int64_t sequences, int64_t cache_tokens) {
+  note_crowded_cores(flags.threads);
+  return until_interrupted([&](Opening& opening) -> Result<OpenedSequences> {
+    OpenedSequences opened;
+    SMELT_CHECK(open_file(flags, opened));
+    EngineOptions options = session_options(flags);
+    options.sequences = sequences;
+    options.cache_tokens = cache_tokens;
+    SMELT_TRY(engine, Engine::open(*opened.file, options, opening.hooks()));
+    opened.engine = std::move(engine);
+    return opened;
   });
 }
 

@@ -51,4 +51,13 @@ struct OpenedModel {
 // Opens the model; compiling shows its progress on stderr.
 Result<OpenedModel> open_engine(const EngineFlags& flags);
 
+struct OpenedSequences {
+  std::unique_ptr<GgufFile> file;
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::unique_ptr<Engine> engine;
+};
+
+// The same for several sequences at a time, see EngineOptions.
+Result<OpenedSequences> open_engine(const EngineFlags& flags, int64_t sequences, int64_t cache_tokens);
+
 }  // namespace smelt

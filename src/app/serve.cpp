@@ -3,14 +3,15 @@
 #include <cstdio>
 #include <filesystem>
 #include <optional>
+#include <thread>
 
 #include "app/checks.h"
 #include "app/command.h"
 #include "app/engine_flags.h"
 #include "base/file.h"
+#include "server/engine_backend.h"
 #include "server/http_server.h"
 #include "server/router.h"
-#include "server/session_backend.h"
 
 namespace smelt {
 namespace {
@@ -29,6 +30,32 @@ struct ServeFlags {
   int port = 8080;
   std::vector<std::string> keys;
   std::optional<std::string> key_file, template_file, alias;
+  int64_t parallel = 8, cache_tokens = 0;
+  BackendOptions backend;
+};
+
+// A server and the thread that runs it, so that it answers while the model is being loaded.
+class RunningServer {
+ public:
+  explicit RunningServer(std::unique_ptr<HttpServer> server)
+      : server_(std::move(server)), thread_([this] { all_answered_ = server_->run(); }) {}
+  ~RunningServer() {
+    server_->stop();
+    if (thread_.joinable()) thread_.join();
+  }
+
+  HttpServer& operator*() { return *server_; }
+  HttpServer* operator->() { return server_.get(); }
+  // True: every answer was given.
+  bool wait() {
+    thread_.join();
+    return all_answered_;
+  }
+
+ private:
+  std::unique_ptr<HttpServer> server_;
+  bool all_answered_ = false;
+  std::thread thread_;
 };
 
 bool is_loopback(const std::string& host) {
@@ -73,25 +100,33 @@ Result<int> serve(const ServeFlags& flags) {
     SMELT_TRY(text, read_file(*flags.template_file));
     template_source = std::move(text);
   }
-  std::unique_ptr<Router> router;
-  SMELT_TRY(server,
+  std::unique_ptr<Router> router;  // of the thread of the server
+  SMELT_TRY(listening,
             HttpServer::listen(flags.host, flags.port, [&](HttpRequest request, std::shared_ptr<HttpReply> reply) {
+              if (!router) return Router::refuse_while_loading(reply);
               router->handle(std::move(request), std::move(reply));
             }));
-  SMELT_TRY(engine, open_engine(flags.engine));
-  SMELT_TRY(model, ServedModel::make(*engine.file, *engine.tokenizer, name_of_model(flags), engine.session->context(),
+  RunningServer server(std::move(listening));
+  SMELT_TRY(opened, open_engine(flags.engine, flags.parallel, flags.cache_tokens));
+  SMELT_TRY(model, ServedModel::make(*opened.file, *opened.tokenizer, name_of_model(flags), opened.engine->context(),
                                      template_source));
-  auto backend = std::make_unique<SessionBackend>(*engine.session, *engine.tokenizer);
-  router = std::make_unique<Router>(
-      model, *backend, RouterOptions{.api_keys = std::move(keys), .host = flags.host, .build = "smelt " SMELT_VERSION},
-      [&](std::function<void()> work) { server->post(std::move(work)); });
-  server->drain_on_signals([&] {
-    std::fprintf(stderr, "smelt: ending once the answers under way are written; again to end at once\n");
-    router->drain();
+  auto backend = std::make_unique<EngineBackend>(*opened.engine, *opened.tokenizer, flags.backend);
+  const RouterOptions options{.api_keys = std::move(keys),
+                              .host = flags.host,
+                              .build = "smelt " SMELT_VERSION,
+                              .slots = static_cast<int>(flags.parallel)};
+  server->post([&] {
+    router = std::make_unique<Router>(model, *backend, options,
+                                      [&](std::function<void()> work) { server->post(std::move(work)); });
+    server->drain_on_signals([&] {
+      std::fprintf(stderr, "smelt: ending once the answers under way are written; again to end at once\n");
+      router->drain();
+    });
+    std::fprintf(stderr, "smelt: %s at %s, %lld requests at a time, a context of %lld tokens\n", model.name().c_str(),
+                 url_of(flags.host, server->port()).c_str(), static_cast<long long>(flags.parallel),
+                 static_cast<long long>(model.context()));
   });
-  std::fprintf(stderr, "smelt: %s at %s, a context of %lld tokens\n", model.name().c_str(),
-               url_of(flags.host, server->port()).c_str(), static_cast<long long>(model.context()));
-  const bool all_answered = server->run();
+  const bool all_answered = server.wait();
   backend.reset();  // its events go through the router
   return all_answered ? 0 : kExitInterrupted;
 }
@@ -111,6 +146,17 @@ Action declare_serve(CLI::App& app) {
       ->check([](const std::string& key) { return std::string(key.empty() ? "the key is empty" : ""); })
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_option("--api-key-file", flags->key_file, "a file with a key on each line")->type_name("FILE");
+  app.add_option("-np,--parallel", flags->parallel, "requests that are computed side by side; others wait")
+      ->type_name("N")
+      ->check(whole_number(1, 64));
+  app.add_option("--cache-tokens", flags->cache_tokens,
+                 "tokens in the cache, of all requests together; 0: so many that each may fill its context")
+      ->type_name("N")
+      ->check(whole_number(0, int64_t{1} << 40));
+  app.add_flag(
+      "--cold-prefix", flags->backend.cold_prefix,
+      "reuse what was computed of prompts, not of answers, so that each answer is the one of a server that has "
+      "just started");
   app.add_option("--alias", flags->alias, "the name of the model to clients; without it, that of its file")
       ->type_name("NAME");
   app.add_option("--chat-template-file", flags->template_file, "a template in place of the model's own")

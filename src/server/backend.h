@@ -13,6 +13,7 @@
 #include "engine/logprobs.h"
 #include "engine/sampler.h"
 #include "grammar/constraint.h"
+#include "server/histogram.h"
 
 namespace smelt {
 
@@ -24,6 +25,7 @@ struct GenerationRequest {
   std::shared_ptr<const TokenMasks> grammar = nullptr;  // what the text has to be; none: anything
   std::string grammar_after = {};                       // holds from behind this text on; empty: from the start
   int32_t top_logprobs = -1;                            // how many an event has for each token; negative: no logprobs
+  uint64_t cache_owner = 0;  // what is in the cache serves only requests of the owner that it was computed for
 };
 
 enum class Finish { Stop, Length, Cancelled, Failed };
@@ -45,6 +47,25 @@ struct GenerationEvent {
 
 struct BackendLoad {
   int running = 0, waiting = 0;
+  double cache_use = 0;      // share of the cache that those who run hold, of 1
+  std::string failure = {};  // why no request is taken any more; empty: they are
+};
+
+// Since the start. Times are in seconds.
+struct BackendCounts {
+  uint64_t steps = 0, preemptions = 0;
+  uint64_t prompt_tokens = 0, cached_tokens = 0, tokens = 0;
+  double prompt_seconds = 0, decode_seconds = 0;  // of those that have ended
+  Histogram queued = Histogram::of_seconds(), first_token = Histogram::of_seconds(),
+            between_tokens = Histogram::of_seconds(), whole = Histogram::of_seconds();
+};
+
+// A sequence that runs.
+struct BackendSlot {
+  uint64_t request = 0;
+  int64_t prompt_tokens = 0, cached_tokens = 0;
+  int64_t context_tokens = 0;  // in the cache so far
+  int64_t tokens = 0;          // given out
 };
 
 class Backend {
@@ -54,11 +75,14 @@ class Backend {
   using Sink = std::function<void(GenerationEvent)>;
 
   virtual ~Backend() = default;
-  // An Error: too many requests wait already. Otherwise exactly one event with an `end` comes, after all others.
+  // An Error: too many requests wait already, or load().failure. Otherwise exactly one event with an `end` comes, after
+  // all others.
   virtual Result<Id> submit(GenerationRequest request, Sink sink) = 0;
   // It ends within a step or chunk, as Cancelled. Nothing happens if it has ended.
   virtual void cancel(Id id) = 0;
   virtual BackendLoad load() const = 0;
+  virtual BackendCounts counts() const = 0;
+  virtual std::vector<BackendSlot> slots() const = 0;
 };
 
 }  // namespace smelt

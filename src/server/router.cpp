@@ -132,11 +132,6 @@ class Router::Exchange : public std::enable_shared_from_this<Exchange> {
       case Finish::Cancelled: ++c.cancelled; break;
       case Finish::Failed: ++c.failed; break;
     }
-    c.prompt_tokens += static_cast<uint64_t>(end.prompt_tokens);
-    c.cached_tokens += static_cast<uint64_t>(end.cached_tokens);
-    c.tokens += static_cast<uint64_t>(end.tokens);
-    c.prompt_seconds += end.prompt_seconds;
-    c.decode_seconds += end.decode_seconds;
   }
 
   Router& router_;
@@ -193,7 +188,7 @@ std::optional<ApiError> Router::why_not(const HttpRequest& request, const Route&
                                "; use its address, or start it with an API key"};
   if (!origin.empty() && !is_own_origin(origin, host))
     return ApiError{.status = 403, .message = "Origin: pages of " + std::string(origin) + " may not ask this server"};
-  if (!route.is_open && !knows_key(request))
+  if (!route.is_open && !number_of_key(request))
     return ApiError{.status = 401,
                     .message = "the API key is missing or wrong; send it as Authorization: Bearer KEY",
                     .code = "invalid_api_key"};
@@ -202,15 +197,17 @@ std::optional<ApiError> Router::why_not(const HttpRequest& request, const Route&
   return std::nullopt;
 }
 
-bool Router::knows_key(const HttpRequest& request) const {
-  if (options_.api_keys.empty()) return true;
+// From 1 on; 0 where everybody may ask.
+std::optional<uint64_t> Router::number_of_key(const HttpRequest& request) const {
+  if (options_.api_keys.empty()) return 0;
   std::string_view given = request.header("authorization");
   if (given.starts_with("Bearer "))
     given.remove_prefix(7);
   else
     given = request.header("x-api-key");
-  bool known = false;
-  for (const std::string& key : options_.api_keys) known |= same_secret(given, key);
+  std::optional<uint64_t> known;
+  for (size_t i = 0; i < options_.api_keys.size(); ++i)
+    if (same_secret(given, options_.api_keys[i])) known = i + 1;
   return known;
 }
 
@@ -221,6 +218,7 @@ void Router::handle(HttpRequest request, std::shared_ptr<HttpReply> reply) {
     path_is_known = true;
     if (route.method != request.method) continue;
     if (const auto problem = why_not(request, route)) return fail(reply, *problem);
+    asking_ = number_of_key(request).value_or(0);
     return (this->*route.answer)(request, reply);
   }
   if (const PageFile* file = page_file(request.path)) {
@@ -243,8 +241,11 @@ Stamp Router::new_stamp() {
 
 void Router::generate(std::optional<ApiError> problem, ApiRequest request, const Reply& reply) {
   if (!problem && is_draining_) problem = ApiError{.status = 503, .message = "the server ends and takes no requests"};
+  if (const std::string failure = backend_.load().failure; !problem && !failure.empty())
+    problem = ApiError{.status = 503, .message = plain_message({failure})};
   if (!problem) {
     GenerationRequest generation = std::move(request.generation);
+    generation.cache_owner = asking_;
     const auto exchange = std::make_shared<Exchange>(*this, std::move(request), reply);
     const Status started = exchange->start(std::move(generation));
     if (started) return;
@@ -254,10 +255,16 @@ void Router::generate(std::optional<ApiError> problem, ApiRequest request, const
   fail(reply, *problem);
 }
 
+void Router::refuse_while_loading(const Reply& reply) {
+  fail(reply, {.status = 503, .message = "the model is being loaded; try again in a moment"});
+}
+
 // --- the routes
 
 void Router::health(const HttpRequest&, const Reply& reply) {
   if (is_draining_) return fail(reply, {.status = 503, .message = "the server ends"});
+  if (const std::string failure = backend_.load().failure; !failure.empty())
+    return fail(reply, {.status = 503, .message = plain_message({failure})});
   reply->send(json_response({{"status", "ok"}}));
 }
 
@@ -283,29 +290,7 @@ void Router::props(const HttpRequest&, const Reply& reply) {
 }
 
 void Router::metrics(const HttpRequest&, const Reply& reply) {
-  const BackendLoad load = backend_.load();
-  std::string text;
-  const auto add = [&](const char* name, const char* kind, const char* help, const auto&... lines) {
-    text += "# HELP " + std::string(name) + " " + help + "\n# TYPE " + name + " " + kind + "\n";
-    ((text += name + std::string(lines.first) + " " + std::to_string(lines.second) + "\n"), ...);
-  };
-  add("vllm:num_requests_running", "gauge", "Requests that are being computed.", std::pair("", load.running));
-  add("vllm:num_requests_waiting", "gauge", "Requests in the queue.", std::pair("", load.waiting));
-  add("vllm:prompt_tokens_total", "counter", "Tokens of prompts.", std::pair("", counts_.prompt_tokens));
-  add("vllm:generation_tokens_total", "counter", "Tokens that were generated.", std::pair("", counts_.tokens));
-  add("vllm:prefix_cache_queries_total", "counter", "Tokens of prompts that were looked for in the cache.",
-      std::pair("", counts_.prompt_tokens));
-  add("vllm:prefix_cache_hits_total", "counter", "Tokens of prompts that were found there.",
-      std::pair("", counts_.cached_tokens));
-  add("vllm:request_success_total", "counter", "Answers that came to their end.",
-      std::pair("{finished_reason=\"stop\"}", counts_.stopped), std::pair("{finished_reason=\"length\"}", counts_.cut),
-      std::pair("{finished_reason=\"abort\"}", counts_.cancelled));
-  add("smelt:requests_refused_total", "counter", "Requests for text that were answered with an error.",
-      std::pair("", counts_.refused));
-  add("smelt:requests_failed_total", "counter", "Answers that an error ended.", std::pair("", counts_.failed));
-  add("smelt:prompt_seconds_total", "counter", "Seconds spent on prompts.", std::pair("", counts_.prompt_seconds));
-  add("smelt:decode_seconds_total", "counter", "Seconds spent on generating.", std::pair("", counts_.decode_seconds));
-  reply->send({.type = "text/plain; version=0.0.4", .body = text});
+  reply->send({.type = "text/plain; version=0.0.4", .body = metrics_text(backend_.load(), backend_.counts(), counts_)});
 }
 
 void Router::chat_completions(const HttpRequest& request, const Reply& reply) {

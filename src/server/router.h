@@ -12,6 +12,7 @@
 
 #include "server/answer.h"
 #include "server/http.h"
+#include "server/metrics.h"
 #include "server/served_model.h"
 
 namespace smelt {
@@ -23,13 +24,6 @@ struct RouterOptions {
   int slots = 1;                      // sequences that the backend runs at once
 };
 
-// Counters since the start, for /metrics.
-struct ServerCounts {
-  uint64_t refused = 0, failed = 0, cancelled = 0, stopped = 0, cut = 0;  // requests for text, by how they ended
-  uint64_t prompt_tokens = 0, cached_tokens = 0, tokens = 0;
-  double prompt_seconds = 0, decode_seconds = 0;
-};
-
 class Router {
  public:
   using Post = std::function<void(std::function<void()>)>;  // runs work on the thread of the server
@@ -39,6 +33,8 @@ class Router {
   ~Router();
 
   void handle(HttpRequest request, std::shared_ptr<HttpReply> reply);
+  // What everybody is answered before there is a model.
+  static void refuse_while_loading(const std::shared_ptr<HttpReply>& reply);
   // From now on requests for text are answered with 503; those under way go on.
   void drain() { is_draining_ = true; }
 
@@ -48,7 +44,7 @@ class Router {
   static const std::vector<Route>& routes();
 
   std::optional<ApiError> why_not(const HttpRequest& request, const Route& route) const;
-  bool knows_key(const HttpRequest& request) const;
+  std::optional<uint64_t> number_of_key(const HttpRequest& request) const;
   void generate(std::optional<ApiError> problem, ApiRequest request, const std::shared_ptr<HttpReply>& reply);
   Stamp new_stamp();
 
@@ -70,6 +66,7 @@ class Router {
   ServerCounts counts_;
   int64_t started_;
   bool is_draining_ = false;
+  uint64_t asking_ = 0;  // number of the key of the request that is being answered: what its text may reuse
 };
 
 }  // namespace smelt

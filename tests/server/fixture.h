@@ -9,18 +9,9 @@
 #include <vector>
 
 #include "server/router.h"
+#include "server/tiny_model.h"
 
 namespace smelt::test {
-
-inline const GgufFile& tiny_file() {
-  static const GgufFile file = GgufFile::open(SMELT_SOURCE_DIR "/models/tiny-glm-Q4_K_M.gguf").take();
-  return file;
-}
-
-inline const Tokenizer& tiny_tokenizer() {
-  static const Tokenizer tokenizer = Tokenizer::from_gguf(tiny_file()).take();
-  return tokenizer;
-}
 
 // Thinks where it is told to, and calls tools as Hermes does.
 inline constexpr const char* kTemplate =
@@ -52,7 +43,14 @@ class FakeBackend : public Backend {
     return jobs.size();
   }
   void cancel(Id id) override { jobs[id - 1].cancelled = true; }
-  BackendLoad load() const override { return {1, 2}; }
+  BackendLoad load() const override { return {.running = 1, .waiting = 2, .cache_use = 0.25, .failure = failure}; }
+  BackendCounts counts() const override {
+    BackendCounts counts;
+    counts.cached_tokens = 3;
+    counts.first_token.add(0.02);
+    return counts;
+  }
+  std::vector<BackendSlot> slots() const override { return {{.request = 7, .prompt_tokens = 5}}; }
 
   // What the model writes: token by token, and the end.
   void write(const std::string& text) {
@@ -73,6 +71,7 @@ class FakeBackend : public Backend {
   }
 
   size_t limit = 100;
+  std::string failure;
   int64_t written = 0;
   std::deque<Job> jobs;
 };

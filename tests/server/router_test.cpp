@@ -25,7 +25,11 @@ TEST_CASE("health, models, props and metrics say what is served") {
   const std::string metrics = s.get("/metrics")->response.body;
   for (const char* line :
        {"\nvllm:num_requests_running 1\n", "\nvllm:num_requests_waiting 2\n",
-        "\nvllm:request_success_total{finished_reason=\"stop\"} 1\n", "\nvllm:prefix_cache_hits_total 3\n"})
+        "\nvllm:request_success_total{finished_reason=\"stop\"} 1\n", "\nvllm:prefix_cache_hits_total 3\n",
+        "\nvllm:kv_cache_usage_perc 0.25\n", "\nvllm:time_to_first_token_seconds_bucket{le=\"0.01\"} 0\n",
+        "\nvllm:time_to_first_token_seconds_bucket{le=\"0.025\"} 1\n",
+        "\nvllm:time_to_first_token_seconds_bucket{le=\"+Inf\"} 1\n", "\nvllm:time_to_first_token_seconds_sum 0.02\n",
+        "\nvllm:time_to_first_token_seconds_count 1\n"})
     CHECK(metrics.find(line) != std::string::npos);
 }
 
@@ -124,6 +128,31 @@ TEST_CASE("a full queue says when to come back, and so does a server that ends")
   CHECK(s.chat()->response.status == 503);
   CHECK(s.get("/health")->response.status == 503);
   CHECK(s.backend.jobs.empty());
+}
+
+TEST_CASE("who asks by another key gets nothing from the cache of the first") {
+  Served s({.api_keys = {"first", "second"}});
+  for (const char* key : {"first", "second", "first"})
+    s.ask({.method = "POST",
+           .path = "/v1/chat/completions",
+           .headers = {{"Content-Type", "application/json"}, {"X-Api-Key", key}},
+           .body = R"({"messages": [{"role": "user", "content": "Hi"}]})"});
+  REQUIRE(s.backend.jobs.size() == 3);
+  CHECK(s.backend.jobs[0].request.cache_owner != s.backend.jobs[1].request.cache_owner);
+  CHECK(s.backend.jobs[0].request.cache_owner == s.backend.jobs[2].request.cache_owner);
+}
+
+TEST_CASE("a server whose device is lost, or whose model is being loaded, says so") {
+  Served s;
+  s.backend.failure = "[cuda] the device is lost";
+  CHECK(s.get("/health")->response.status == 503);
+  CHECK(s.chat()->response.status == 503);
+  CHECK(s.chat()->json()["error"]["message"] == "the device is lost");
+  CHECK(s.backend.jobs.empty());
+  const auto reply = std::make_shared<smelt::test::FakeReply>();
+  Router::refuse_while_loading(reply);
+  CHECK(reply->response.status == 503);
+  CHECK(reply->json()["error"]["type"] == "unavailable_error");
 }
 
 TEST_CASE("the page is served with a policy that lets nothing else in") {

@@ -1,0 +1,327 @@
+#include "server/engine_backend.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "server/generation.h"
+#include "server/prompt_shares.h"
+
+namespace smelt {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr SequenceId kNoSequence = -1;
+constexpr int64_t kMostRepeated = 64;  // generated tokens that a request which gave way computes again in one step
+
+double seconds_between(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+int64_t pages_for(int64_t tokens) { return (tokens + kPageSize - 1) / kPageSize; }
+
+}  // namespace
+
+struct EngineBackend::Job {
+  Job(GenerationRequest request, const Tokenizer& tokenizer, int64_t context, Sink where)
+      : generation(std::move(request), tokenizer, context), sink(std::move(where)) {
+    for (int32_t token : generation.request().prompt) tokens.push_back({token, false});
+    end.prompt_tokens = static_cast<int64_t>(tokens.size());
+  }
+
+  // How many tokens from `position` on came in the same way.
+  int64_t same_kind(int64_t position) const {
+    const auto first = tokens.begin() + position;
+    const auto other = [&](const CachedToken& token) { return token.is_generated != first->is_generated; };
+    return std::find_if(first, tokens.end(), other) - first;
+  }
+  // The first ones that are of a prompt, and one more: an engine does not look for the last of them.
+  std::vector<int32_t> prompt_tokens() const {
+    const auto generated = std::find_if(tokens.begin(), tokens.end(), [](CachedToken t) { return t.is_generated; });
+    std::vector<int32_t> ids;
+    for (auto token = tokens.begin(); token != tokens.end() && token <= generated; ++token) ids.push_back(token->id);
+    return ids;
+  }
+  GenerationEvent last_event(Finish reason, const std::string& error = {}) {
+    end.reason = reason;
+    end.error = error;
+    end.tokens = generation.tokens();
+    return {.end = end};
+  }
+
+  Id id = 0;
+  Generation generation;
+  const Sink sink;
+  std::atomic<bool> cancel = false;
+  std::vector<CachedToken> tokens;  // that its sequence has, or is to have
+  bool has_started = false;         // it has had a sequence
+  SequenceId sequence = kNoSequence;
+  std::vector<int32_t> part;  // what the step under way computes
+  bool is_over = false;       // its last event is out
+  GenerationEnd end;
+  Clock::time_point submitted = Clock::now(), admitted = {}, first_token = {}, last_token = {};
+  std::atomic<int64_t> in_context = 0, given_out = 0;  // for those who look from outside
+};
+
+EngineBackend::EngineBackend(Engine& engine, const Tokenizer& tokenizer, const BackendOptions& options)
+    : engine_(engine), tokenizer_(tokenizer), options_(options), worker_([this] { work(); }) {}
+
+EngineBackend::~EngineBackend() {
+  {
+    std::lock_guard lock(mutex_);
+    is_over_ = true;
+    for (const JobPointer& job : running_) job->cancel = true;
+  }
+  changed_.notify_all();
+  worker_.join();
+}
+
+// --- from outside
+
+Result<Backend::Id> EngineBackend::submit(GenerationRequest request, Sink sink) {
+  auto job = std::make_shared<Job>(std::move(request), tokenizer_, engine_.context(), std::move(sink));
+  std::lock_guard lock(mutex_);
+  if (!failure_.empty()) return Error{failure_};
+  if (waiting_.size() >= options_.longest_queue)
+    return Error{"[serve] " + std::to_string(waiting_.size()) + " requests wait already; try again later"};
+  job->id = ++last_id_;
+  waiting_.push_back(job);
+  changed_.notify_all();
+  return job->id;
+}
+
+void EngineBackend::cancel(Id id) {
+  JobPointer dropped;
+  {
+    std::lock_guard lock(mutex_);
+    const auto has_id = [&](const JobPointer& job) { return job->id == id; };
+    if (const auto at = std::find_if(running_.begin(), running_.end(), has_id); at != running_.end())
+      (*at)->cancel = true;
+    if (const auto at = std::find_if(waiting_.begin(), waiting_.end(), has_id); at != waiting_.end()) {
+      dropped = *at;
+      waiting_.erase(at);
+    }
+  }
+  if (dropped) dropped->sink(dropped->last_event(Finish::Cancelled));
+}
+
+BackendLoad EngineBackend::load() const {
+  std::lock_guard lock(mutex_);
+  return {static_cast<int>(running_.size()), static_cast<int>(waiting_.size()), cache_use_, failure_};
+}
+
+BackendCounts EngineBackend::counts() const {
+  std::lock_guard lock(mutex_);
+  return counts_;
+}
+
+std::vector<BackendSlot> EngineBackend::slots() const {
+  std::lock_guard lock(mutex_);
+  std::vector<BackendSlot> slots;
+  for (const JobPointer& job : running_)
+    slots.push_back({.request = job->id,
+                     .prompt_tokens = job->end.prompt_tokens,
+                     .cached_tokens = job->end.cached_tokens,
+                     .context_tokens = job->in_context,
+                     .tokens = job->given_out});
+  return slots;
+}
+
+// --- on the thread that steps
+
+void EngineBackend::work() {
+  Status status;
+  while (status && wait_for_work()) {
+    drop_cancelled();
+    status = admit();
+    if (status) status = step();
+  }
+  if (status) return end_all(Finish::Cancelled, "");
+  {
+    std::lock_guard lock(mutex_);
+    failure_ = status.error().message;
+  }
+  end_all(Finish::Failed, status.error().message);
+}
+
+bool EngineBackend::wait_for_work() {
+  std::unique_lock lock(mutex_);
+  cache_use_ = 1 - static_cast<double>(engine_.pool().available()) / static_cast<double>(engine_.pool().pages());
+  changed_.wait(lock, [&] { return is_over_ || !running_.empty() || !waiting_.empty(); });
+  return !is_over_;
+}
+
+void EngineBackend::drop_cancelled() {
+  const auto is_cancelled = [](const JobPointer& job) { return job->cancel.load(); };
+  while (std::any_of(running_.begin(), running_.end(), is_cancelled)) {
+    const JobPointer job = *std::find_if(running_.begin(), running_.end(), is_cancelled);
+    retire(job);
+    job->sink(job->last_event(Finish::Cancelled));
+  }
+}
+
+Status EngineBackend::admit() {
+  while (const JobPointer job = next_admitted()) SMELT_CHECK(start(*job));
+  return {};
+}
+
+EngineBackend::JobPointer EngineBackend::next_admitted() {
+  std::lock_guard lock(mutex_);
+  if (waiting_.empty() || engine_.free_sequences() == 0 || !has_room(*waiting_.front())) return nullptr;
+  JobPointer job = waiting_.front();
+  waiting_.pop_front();
+  running_.push_back(job);
+  if (!job->has_started) {
+    job->admitted = Clock::now();
+    counts_.queued.add(seconds_between(job->submitted, job->admitted));
+  }
+  return job;
+}
+
+// One request alone always has room. Beside others it needs what is left when all prompts have been read.
+bool EngineBackend::has_room(const Job& job) const {
+  int64_t left = engine_.pool().available();
+  for (const JobPointer& other : running_)
+    left -= pages_for(static_cast<int64_t>(other->tokens.size()) + 1) - pages_for(engine_.position(other->sequence));
+  return running_.empty() || pages_for(static_cast<int64_t>(job.tokens.size()) + 1) <= left;
+}
+
+// One that gave way gets the rows that are certain to be of the kinds that it had.
+Status EngineBackend::start(Job& job) {
+  const bool is_new = !std::exchange(job.has_started, true);
+  const PrefixReuse reuse{.generated = is_new && !options_.cold_prefix, .owner = job.generation.request().cache_owner};
+  SMELT_TRY(started, engine_.start(job.prompt_tokens(), reuse));
+  job.sequence = started.id;
+  const auto known = engine_.tokens(started.id);
+  std::copy(known.begin(), known.end(), job.tokens.begin());
+  job.in_context = started.found;
+  if (!is_new) return {};
+  std::lock_guard lock(mutex_);
+  job.end.cached_tokens = started.found;
+  counts_.prompt_tokens += static_cast<uint64_t>(job.end.prompt_tokens);
+  counts_.cached_tokens += static_cast<uint64_t>(started.found);
+  return {};
+}
+
+Status EngineBackend::step() {
+  items_.clear();
+  owners_.clear();
+  add_items();
+  if (items_.empty()) return {};
+  SMELT_TRY(outcomes, engine_.step(items_, [&](size_t item, int64_t, std::span<const float> logits) {
+    take(*owners_[item], logits);
+  }));
+  {
+    std::lock_guard lock(mutex_);
+    ++counts_.steps;
+  }
+  take_outcomes(outcomes);
+  return {};
+}
+
+void EngineBackend::add_items() {
+  std::vector<JobPointer> readers;
+  std::vector<int64_t> rests;
+  for (const JobPointer& job : running_) {
+    const int64_t position = engine_.position(job->sequence), rest = job->same_kind(position);
+    if (job->tokens[static_cast<size_t>(position)].is_generated) {
+      add_item(job, std::min(rest, kMostRepeated));
+    } else {
+      readers.push_back(job);
+      rests.push_back(rest);
+    }
+  }
+  const auto shares = prompt_shares(rests, items_.empty() ? options_.prompt_tokens : options_.prompt_tokens_beside);
+  for (size_t reader : prompt_order(rests))
+    if (shares[reader] > 0) add_item(readers[reader], shares[reader]);
+}
+
+// The next `tokens` of those that the sequence has not yet, all of one kind.
+void EngineBackend::add_item(const JobPointer& job, int64_t tokens) {
+  const auto first = job->tokens.begin() + engine_.position(job->sequence), end = first + tokens;
+  job->part.clear();
+  for (auto token = first; token != end; ++token) job->part.push_back(token->id);
+  items_.push_back({.sequence = job->sequence,
+                    .tokens = job->part,
+                    .is_generated = first->is_generated,
+                    .logits = end == job->tokens.end() ? WantedLogits::Last : WantedLogits::None,
+                    .cancel = &job->cancel});
+  owners_.push_back(job);
+}
+
+void EngineBackend::take(Job& job, std::span<const float> logits) {
+  Generation::Next next = job.generation.next(logits);
+  const auto now = Clock::now();
+  GenerationEvent event;
+  std::unique_lock lock(mutex_);
+  if (next.token) {
+    event.tokens = {*next.token};
+    if (next.logprobs) event.logprobs.push_back(std::move(*next.logprobs));
+    job.tokens.push_back({*next.token, true});
+    job.given_out = job.generation.tokens();
+    ++counts_.tokens;
+    if (job.given_out == 1) {
+      job.first_token = now;
+      counts_.first_token.add(seconds_between(job.submitted, now));
+    } else {
+      counts_.between_tokens.add(seconds_between(job.last_token, now));
+    }
+    job.last_token = now;
+  }
+  if (next.finish) {
+    job.is_over = true;
+    job.end.prompt_seconds = seconds_between(job.admitted, job.given_out ? job.first_token : now);
+    job.end.decode_seconds = job.given_out ? seconds_between(job.first_token, now) : 0;
+    counts_.prompt_seconds += job.end.prompt_seconds;
+    counts_.decode_seconds += job.end.decode_seconds;
+    counts_.whole.add(seconds_between(job.submitted, now));
+    event.end = job.last_event(*next.finish, next.error).end;
+  }
+  lock.unlock();
+  job.sink(std::move(event));
+}
+
+void EngineBackend::take_outcomes(std::span<const StepOutcome> outcomes) {
+  bool is_full = false;
+  for (size_t i = 0; i < outcomes.size(); ++i) {
+    const JobPointer& job = owners_[i];
+    job->in_context = engine_.position(job->sequence);
+    is_full |= outcomes[i] == StepOutcome::NoRoom;
+    if (job->is_over) retire(job);
+  }
+  drop_cancelled();
+  if (is_full) give_way();
+}
+
+// The last to come waits again, so that the first one always goes on.
+void EngineBackend::give_way() {
+  const JobPointer job = running_.back();
+  retire(job);
+  if (running_.empty()) return job->sink(job->last_event(Finish::Failed, "the cache has no room for this request"));
+  std::lock_guard lock(mutex_);
+  waiting_.push_front(job);
+  ++counts_.preemptions;
+}
+
+void EngineBackend::retire(const JobPointer& job) {
+  if (job->sequence != kNoSequence) engine_.stop(std::exchange(job->sequence, kNoSequence));
+  std::lock_guard lock(mutex_);
+  std::erase(running_, job);
+}
+
+void EngineBackend::end_all(Finish reason, const std::string& error) {
+  const std::vector<JobPointer> running = running_;
+  for (const JobPointer& job : running) {
+    retire(job);
+    if (!job->is_over) job->sink(job->last_event(reason, error));
+  }
+  std::deque<JobPointer> waiting;
+  {
+    std::lock_guard lock(mutex_);
+    waiting.swap(waiting_);
+  }
+  for (const JobPointer& job : waiting) job->sink(job->last_event(reason, error));
+}
+
+}  // namespace smelt

@@ -1,0 +1,81 @@
+// EngineBackend: a Backend over an Engine. One thread steps it with all requests that run: a token for each of those
+// that generate, and beside them a part of the prompts that are being read (prompt_shares.h). Others wait in a queue, in
+// the order in which they came.
+//
+// Where the cache is full, the request that came last gives its pages back and waits again. What it has computed is
+// computed once more, in the same two ways (CachedToken), so that its text stays the same.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+#include "engine/engine.h"
+#include "server/backend.h"
+#include "text/tokenizer.h"
+
+namespace smelt {
+
+struct BackendOptions {
+  size_t longest_queue = 256;
+  int64_t prompt_tokens = 512;         // of prompts in one step
+  int64_t prompt_tokens_beside = 128;  // the same while others generate, who wait for them
+  // Only rows that came as prompts serve later prompts: answers are then those of a server that has just started.
+  bool cold_prefix = false;
+};
+
+class EngineBackend : public Backend {
+ public:
+  // REQUIRES: `engine` and `tokenizer` outlive this, and nobody else uses the engine meanwhile.
+  EngineBackend(Engine& engine, const Tokenizer& tokenizer, const BackendOptions& options = {});
+  ~EngineBackend() override;  // what runs or waits is cancelled
+
+  Result<Id> submit(GenerationRequest request, Sink sink) override;
+  void cancel(Id id) override;
+  BackendLoad load() const override;
+  BackendCounts counts() const override;
+  std::vector<BackendSlot> slots() const override;
+
+ private:
+  struct Job;
+  using JobPointer = std::shared_ptr<Job>;
+
+  // --- on the thread that steps
+  void work();
+  bool wait_for_work();
+  void drop_cancelled();
+  Status admit();
+  JobPointer next_admitted();
+  Status start(Job& job);
+  bool has_room(const Job& job) const;
+  Status step();
+  void add_item(const JobPointer& job, int64_t tokens);
+  void add_items();
+  void take(Job& job, std::span<const float> logits);
+  void take_outcomes(std::span<const StepOutcome> outcomes);
+  void give_way();
+  void retire(const JobPointer& job);
+  void end_all(Finish reason, const std::string& error);
+
+  Engine& engine_;
+  const Tokenizer& tokenizer_;
+  const BackendOptions options_;
+  std::vector<StepItem> items_;     // of the step under way
+  std::vector<JobPointer> owners_;  // of its items
+
+  mutable std::mutex mutex_;  // of what follows; running_ and its jobs are changed by the thread that steps alone
+  std::condition_variable changed_;
+  std::deque<JobPointer> waiting_;
+  std::vector<JobPointer> running_;  // in the order in which they came
+  BackendCounts counts_;
+  double cache_use_ = 0;
+  std::string failure_;
+  Id last_id_ = 0;
+  bool is_over_ = false;
+
+  std::thread worker_;
+};
+
+}  // namespace smelt

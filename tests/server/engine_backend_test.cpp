@@ -1,0 +1,318 @@
+// The backend over one engine, with the small model: many requests at once get the texts that they get alone, whatever
+// runs beside them, is cancelled, or gives way.
+#include "server/engine_backend.h"
+
+#include <doctest/doctest.h>
+
+#include <future>
+#include <random>
+#include <thread>
+
+#include "engine/session.h"
+#include "grammar/gbnf.h"
+#include "server/tiny_model.h"
+#include "support/effort.h"
+
+using namespace smelt;
+using smelt::test::tiny_file;
+using smelt::test::tiny_tokenizer;
+
+namespace {
+
+using Tokens = std::vector<int32_t>;
+
+struct Ended {
+  Tokens tokens;
+  GenerationEnd end;
+  std::string text() const { return tiny_tokenizer().decode(tokens); }
+};
+
+class Client {
+ public:
+  // `on_token`: called on the thread of the backend with the number of tokens so far.
+  std::future<Ended> ask(Backend& backend, GenerationRequest request, std::function<void(int64_t)> on_token = {}) {
+    auto promise = std::make_shared<std::promise<Ended>>();
+    auto so_far = std::make_shared<Tokens>();
+    const auto id = backend.submit(std::move(request), [=](GenerationEvent event) {
+      so_far->insert(so_far->end(), event.tokens.begin(), event.tokens.end());
+      if (on_token && !event.tokens.empty()) on_token(static_cast<int64_t>(so_far->size()));
+      if (event.end) promise->set_value({*so_far, *event.end});
+    });
+    REQUIRE_MESSAGE(id.ok(), id.error().message);
+    last_id = *id;
+    return promise->get_future();
+  }
+  Backend::Id last_id = 0;
+};
+
+EngineOptions options_of(int64_t sequences, int64_t cache_tokens = 0, int64_t context = 256) {
+  return {.threads = 1,
+          .context = context,
+          .sequences = sequences,
+          .cache_tokens = cache_tokens,
+          .prefill_chunk = 64,
+          .use_tuned = false};
+}
+
+std::unique_ptr<Engine> open(const EngineOptions& options) {
+  auto engine = Engine::open(tiny_file(), options, {});
+  REQUIRE_MESSAGE(engine.ok(), engine.error().message);
+  return engine.take();
+}
+
+GenerationRequest greedy(Tokens prompt, int64_t tokens) {
+  GenerationRequest request{.prompt = std::move(prompt), .max_tokens = tokens};
+  request.sampler.temperature = 0;
+  return request;
+}
+
+GenerationRequest greedy(const std::string& prompt, int64_t tokens) {
+  return greedy(tiny_tokenizer().encode(prompt), tokens);
+}
+
+// What a request gets from an engine that has just been opened.
+Ended alone(const GenerationRequest& request) {
+  static const auto engine = open(options_of(1));
+  EngineBackend backend(*engine, tiny_tokenizer(), {.cold_prefix = true});
+  return Client().ask(backend, request).get();
+}
+
+void wait_until_idle(const Backend& backend) {
+  while (backend.load().running + backend.load().waiting > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+// Prompts that have beginnings in common, of all lengths, with every way of sampling.
+class RandomRequests {
+ public:
+  explicit RandomRequests(unsigned seed) : rng_(seed) {
+    masks_ =
+        TokenMasks::make(read_gbnf("root ::= (\"ab\" | \"c\")+ \".\"").take(), TokenTable::of(tiny_tokenizer())).take();
+  }
+
+  int64_t below(int64_t n) { return static_cast<int64_t>(rng_() % static_cast<uint64_t>(n)); }
+
+  GenerationRequest next() {
+    Tokens prompt;
+    if (!prompts_.empty() && below(2)) {
+      const Tokens& other = prompts_[static_cast<size_t>(below(static_cast<int64_t>(prompts_.size())))];
+      prompt.assign(other.begin(), other.begin() + below(static_cast<int64_t>(other.size())));
+    }
+    for (int64_t n = 1 + below(90); n > 0 && prompt.size() < 150; --n)
+      prompt.push_back(static_cast<int32_t>(below(tiny_tokenizer().size())));
+    prompts_.push_back(prompt);
+    GenerationRequest request = greedy(prompt, below(10) == 0 ? -1 : 1 + below(60));
+    if (below(2)) request.sampler = {.repeat_penalty = 1.1f, .seed = static_cast<uint64_t>(below(1000))};
+    if (below(4) == 0) request.grammar = masks_;
+    request.cache_owner = static_cast<uint64_t>(below(2));
+    return request;
+  }
+
+ private:
+  std::mt19937 rng_;
+  std::vector<Tokens> prompts_;
+  std::shared_ptr<const TokenMasks> masks_;
+};
+
+struct Asked {
+  GenerationRequest request;
+  std::future<Ended> answer;
+};
+
+// Some requests at a time, some of which are cancelled at any moment.
+std::vector<Asked> ask_in_bursts(EngineBackend& backend, RandomRequests& random, int bursts) {
+  std::vector<Asked> all;
+  for (int burst = 0; burst < bursts; ++burst) {
+    std::vector<Backend::Id> ids;
+    Client client;
+    for (int64_t n = 1 + random.below(7); n > 0; --n) {
+      GenerationRequest request = random.next();
+      auto answer = client.ask(backend, request);
+      all.push_back({std::move(request), std::move(answer)});
+      ids.push_back(client.last_id);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(random.below(20)));
+    if (random.below(2)) backend.cancel(ids[static_cast<size_t>(random.below(static_cast<int64_t>(ids.size())))]);
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("every answer is the one that its request gets alone, whatever runs beside it") {
+  for (int64_t cache_tokens : {0, 512}) {  // room for all, and for so few that some give way
+    CAPTURE(cache_tokens);
+    const auto engine = open(options_of(4, cache_tokens));
+    int64_t whole = 0;
+    for (int seed = 0; seed < test::repetitions(5); ++seed) {
+      CAPTURE(seed);
+      RandomRequests random(static_cast<unsigned>(seed));
+      EngineBackend backend(*engine, tiny_tokenizer(),
+                            {.prompt_tokens = 48, .prompt_tokens_beside = 16, .cold_prefix = true});
+      for (Asked& asked : ask_in_bursts(backend, random, 8)) {
+        Ended got = asked.answer.get();
+        const Ended right = alone(asked.request);
+        if (got.end.reason == Finish::Cancelled) {
+          REQUIRE(got.tokens.size() <= right.tokens.size());
+          CHECK(std::equal(got.tokens.begin(), got.tokens.end(), right.tokens.begin()));
+          continue;
+        }
+        CHECK(got.tokens == right.tokens);
+        CHECK(got.end.reason == right.end.reason);
+        CHECK(got.end.tokens == right.end.tokens);
+        ++whole;
+      }
+      wait_until_idle(backend);
+      CHECK(backend.load().cache_use == 0);
+    }
+    CHECK(whole > 0);
+    CHECK(engine->free_sequences() == engine->most_sequences());
+    CHECK(engine->pool().available() == engine->pool().pages());
+  }
+}
+
+TEST_CASE("where the cache is full, the last one to come waits and goes on with the same text") {
+  const auto engine = open(options_of(3, 256));
+  EngineBackend backend(*engine, tiny_tokenizer());
+  std::vector<GenerationRequest> requests = {greedy("Once upon a time", 200), greedy("The little dragon", 150),
+                                             greedy("A cat", 150)};
+  requests[1].sampler = {.seed = 7};
+  std::vector<std::future<Ended>> answers;
+  for (const GenerationRequest& request : requests) answers.push_back(Client().ask(backend, request));
+  for (size_t i = 0; i < requests.size(); ++i) {
+    const Ended got = answers[i].get(), right = alone(requests[i]);
+    CHECK(got.tokens == right.tokens);
+    CHECK(got.end.reason == Finish::Length);
+  }
+  CHECK(backend.counts().preemptions > 0);
+}
+
+TEST_CASE("the next turn computes only what is new, and is what a session makes of the same tokens") {
+  const auto engine = open(options_of(2));
+  EngineBackend backend(*engine, tiny_tokenizer());
+  const Tokens prompt = tiny_tokenizer().encode("Once upon a time there was a fox");
+  const Ended first = Client().ask(backend, greedy(prompt, 90)).get();
+  Tokens next = prompt;
+  next.insert(next.end(), first.tokens.begin(), first.tokens.end());
+  const Tokens question = tiny_tokenizer().encode(" What happened then?");
+  next.insert(next.end(), question.begin(), question.end());
+  wait_until_idle(backend);
+  const Ended second = Client().ask(backend, greedy(next, 30)).get();
+  const auto computed = static_cast<int64_t>(prompt.size()) + 89;  // the last token was given out and not read
+  CHECK(second.end.cached_tokens == computed);
+  CHECK(backend.counts().cached_tokens == static_cast<uint64_t>(computed));
+
+  const auto session = Session::open(tiny_file(), options_of(1), {}).take();
+  REQUIRE(session->append(prompt).ok());
+  for (size_t i = 0; i + 1 < first.tokens.size(); ++i) REQUIRE(session->extend(first.tokens[i]).ok());
+  auto logits = session->append(std::span(next).subspan(static_cast<size_t>(computed)));
+  Tokens right;
+  for (Sampler sampler({.temperature = 0}); right.size() < 30;) {
+    REQUIRE(logits.ok());
+    right.push_back(*sampler.sample(*logits));
+    logits = session->extend(right.back());
+  }
+  CHECK(second.tokens == right);
+
+  wait_until_idle(backend);
+  GenerationRequest stranger = greedy(next, 30);
+  stranger.cache_owner = 1;
+  const Ended cold = Client().ask(backend, stranger).get();
+  CHECK(cold.end.cached_tokens == 0);
+  CHECK(cold.tokens == alone(stranger).tokens);
+}
+
+TEST_CASE("with a cold prefix only prompts are reused") {
+  const auto engine = open(options_of(2));
+  EngineBackend backend(*engine, tiny_tokenizer(), {.cold_prefix = true});
+  GenerationRequest request = greedy("Once upon a time", 40);
+  const Ended first = Client().ask(backend, request).get();
+  const auto asked = static_cast<int64_t>(request.prompt.size());
+  request.prompt.insert(request.prompt.end(), first.tokens.begin(), first.tokens.end());
+  wait_until_idle(backend);
+  const Ended second = Client().ask(backend, request).get();
+  CHECK(second.end.cached_tokens == asked);
+  CHECK(second.tokens == alone(request).tokens);
+}
+
+TEST_CASE("a short prompt is answered while a long one beside it is being read") {
+  const auto engine = open(options_of(2, 0, 2048));
+  EngineBackend backend(*engine, tiny_tokenizer(), {.prompt_tokens = 16, .prompt_tokens_beside = 16});
+  Client client;
+  Tokens prompt(2000);
+  for (size_t i = 0; i < prompt.size(); ++i) prompt[i] = static_cast<int32_t>(i % 500);
+  auto slow = client.ask(backend, greedy(prompt, 1));
+  while (backend.slots().empty() || backend.slots()[0].context_tokens == 0)
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  CHECK(client.ask(backend, greedy("The", 5)).get().end.tokens == 5);
+  const auto slots = backend.slots();
+  REQUIRE(!slots.empty());
+  CHECK(slots[0].prompt_tokens == 2000);
+  CHECK(slots[0].context_tokens < 2000);
+  backend.cancel(slots[0].request);
+  CHECK(slow.get().end.reason == Finish::Cancelled);
+}
+
+TEST_CASE("a cancelled request ends, running or waiting, and the next one is right") {
+  const auto engine = open(options_of(1));
+  EngineBackend backend(*engine, tiny_tokenizer());
+  Client client;
+  std::promise<void> runs;
+  auto long_one = client.ask(backend, greedy("Once upon a time", 200), [&](int64_t n) {
+    if (n == 3) runs.set_value();
+  });
+  const Backend::Id running = client.last_id;
+  auto waiting = client.ask(backend, greedy("The", 5));
+  const Backend::Id waits = client.last_id;
+  auto last = client.ask(backend, greedy("Once upon a time", 5));
+  runs.get_future().get();
+  backend.cancel(waits);
+  CHECK(waiting.get().end.reason == Finish::Cancelled);
+  backend.cancel(running);
+  backend.cancel(running);
+  CHECK(long_one.get().end.reason == Finish::Cancelled);
+  const Ended right = last.get();
+  CHECK(right.end.reason == Finish::Length);
+  CHECK(right.end.tokens == 5);
+}
+
+TEST_CASE("a queue that is full refuses, and a backend that ends cancels") {
+  const auto engine = open(options_of(1));
+  std::future<Ended> running, waiting;
+  {
+    EngineBackend backend(*engine, tiny_tokenizer(), {.longest_queue = 1});
+    Client client;
+    std::promise<void> runs;
+    running = client.ask(backend, greedy("Once upon a time", 200), [&](int64_t n) {
+      if (n == 1) runs.set_value();
+    });
+    runs.get_future().get();
+    waiting = client.ask(backend, greedy("The", 5));
+    CHECK(backend.load().waiting == 1);
+    const auto refused = backend.submit(greedy("The", 5), [](GenerationEvent) {});
+    REQUIRE_FALSE(refused.ok());
+    CHECK(refused.error().message.find("wait already") != std::string::npos);
+  }
+  CHECK(running.get().end.reason == Finish::Cancelled);
+  CHECK(waiting.get().end.reason == Finish::Cancelled);
+  CHECK(engine->free_sequences() == 1);
+}
+
+TEST_CASE("a text stays within its grammar, from its start or behind a mark") {
+  const auto engine = open(options_of(2));
+  EngineBackend backend(*engine, tiny_tokenizer());
+  const auto masks = TokenMasks::make(read_gbnf("root ::= \"yes\" | \"no\"").take(), TokenTable::of(tiny_tokenizer()));
+  REQUIRE(masks.ok());
+  GenerationRequest request = greedy("Once upon a time", 40);
+  request.grammar = *masks;
+  const Ended at_once = Client().ask(backend, request).get();
+  CHECK(at_once.end.reason == Finish::Stop);
+  CHECK((at_once.text() == "yes" || at_once.text() == "no"));
+  request.grammar_after = ".";
+  const Ended later = Client().ask(backend, request).get();
+  CHECK(later.end.reason == Finish::Stop);
+  const size_t mark = later.text().find('.');
+  REQUIRE(mark != std::string::npos);
+  CHECK(mark > 0);
+  const std::string behind = later.text().substr(mark + 1);
+  CHECK((behind == "yes" || behind == "no"));
+}
