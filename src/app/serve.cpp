@@ -146,7 +146,7 @@ Action declare_serve(CLI::App& app) {
       ->check([](const std::string& key) { return std::string(key.empty() ? "the key is empty" : ""); })
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   app.add_option("--api-key-file", flags->key_file, "a file with a key on each line")->type_name("FILE");
-  app.add_option("-np,--parallel", flags->parallel, "requests that are computed side by side; others wait")
+  app.add_option("--parallel", flags->parallel, "requests that are computed side by side; others wait")
       ->type_name("N")
       ->check(whole_number(1, 64));
   app.add_option("--cache-tokens", flags->cache_tokens,
