@@ -18,7 +18,7 @@
 #include "app/synthetic_model.h"
 #include "base/output_file.h"
 #include "base/progress.h"
-#include "engine/model_listing.h"
+#include "engine/model_plans.h"
 #include "runtime/devices.h"
 #include "runtime/machines.h"
 
@@ -158,14 +158,14 @@ class Listed {
     SMELT_TRY(device, flags.machine.empty() ? open_device({.name = e.device, .threads = e.threads})
                                             : open_null_device(flags.machine));
     out.device_ = std::move(device);
-    SMELT_TRY(listing, ModelListing::make(out.file(), *out.device_, session_options(e), &interrupted()));
+    SMELT_TRY(listing, ModelPlans::make(out.file(), *out.device_, session_options(e), &interrupted()));
     out.listing_ = std::move(listing);
     return out;
   }
 
   const GgufFile& file() const { return synthetic_ ? synthetic_->file() : *file_; }
   const Machine& machine() const { return device_->machine(); }
-  const ModelListing& listing() const { return *listing_; }
+  const ModelPlans& listing() const { return *listing_; }
 
  private:
   Status open_file(const ProfileFlags& flags) {
@@ -183,7 +183,7 @@ class Listed {
   std::unique_ptr<GgufFile> file_;
   std::unique_ptr<SyntheticModel> synthetic_;
   std::unique_ptr<Device> device_;
-  std::unique_ptr<ModelListing> listing_;
+  std::unique_ptr<ModelPlans> listing_;
 };
 
 Result<int> show_kernel(const ProfileFlags& flags) {
@@ -196,7 +196,7 @@ Result<int> show_kernel(const ProfileFlags& flags) {
 Result<int> estimate_profile(const ProfileFlags& flags) {
   SMELT_TRY(json, place_of(flags.json));
   SMELT_TRY(listed, Listed::open(flags));
-  const int64_t prompt = std::min(flags.prompt_tokens, listed.listing().context());
+  const int64_t prompt = std::min(flags.prompt_tokens, listed.listing().layout().context);
   SMELT_TRY(profile, estimated_profile(listed.listing(), listed.machine(), prompt, flags.depth));
   profile.model = file_name(listed.file().path());
   SMELT_CHECK(write_results(flags, profile, json));

@@ -17,7 +17,7 @@ double bandwidth_of(const Machine& machine, int64_t tasks) {
 
 class Estimate {
  public:
-  Estimate(const ModelListing& listing, const Machine& machine)
+  Estimate(const ModelPlans& listing, const Machine& machine)
       : listing_(listing), machine_(machine), rates_(described_rates(machine)) {}
 
   ProfiledPlan decode(int64_t depth) const {
@@ -29,8 +29,8 @@ class Estimate {
   // Chunk by chunk, as a session reads it.
   ProfiledPlan prefill(int64_t tokens) const {
     ProfileTotals totals(listing_, rates_.threads);
-    for (int64_t done = 0; done < tokens; done += listing_.prefill_tokens())
-      add(totals, PlanKind::Prefill, std::min(listing_.prefill_tokens(), tokens - done), done);
+    for (int64_t done = 0; done < tokens; done += listing_.layout().prefill_tokens)
+      add(totals, PlanKind::Prefill, std::min(listing_.layout().prefill_tokens, tokens - done), done);
     add(totals, PlanKind::Head, 1, tokens - 1);
     return totals.plan("prefill", static_cast<double>(tokens), 1, rates_);
   }
@@ -55,18 +55,18 @@ class Estimate {
     return rates_.barrier_seconds + e.seconds;
   }
 
-  const ModelListing& listing_;
+  const ModelPlans& listing_;
   const Machine& machine_;
   const MachineRates rates_;
 };
 
 }  // namespace
 
-Result<Profile> estimated_profile(const ModelListing& listing, const Machine& machine, int64_t prompt_tokens,
+Result<Profile> estimated_profile(const ModelPlans& listing, const Machine& machine, int64_t prompt_tokens,
                                   int64_t depth) {
-  if (std::max(prompt_tokens, depth + 1) > listing.context())
+  if (std::max(prompt_tokens, depth + 1) > listing.layout().context)
     return Error{"[profile] " + std::to_string(std::max(prompt_tokens, depth + 1)) +
-                 " tokens do not fit a context of " + std::to_string(listing.context()) +
+                 " tokens do not fit a context of " + std::to_string(listing.layout().context) +
                  "; make it longer with -c, or -d and the prompt shorter"};
   const Estimate estimate(listing, machine);
   Profile profile{.estimated_for = machine.name + " (" + machine.title + ")", .machine = estimate.rates()};

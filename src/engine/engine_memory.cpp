@@ -56,8 +56,8 @@ EngineLayout EngineLayout::make(int64_t context, int64_t prefill_tokens, int64_t
   const int64_t pages_of_one = in_chunks / kPageSize;
   l.cache_pages =
       cache_tokens == 0 ? pages_of_one * sequences : std::max(pages_of_one, (cache_tokens + kPageSize - 1) / kPageSize);
-  l.prefill_tokens =
-      std::max<int64_t>(1, (std::min(prefill_tokens, context) + kGroupSize - 1) / kGroupSize) * kGroupSize;
+  const auto groups = [](int64_t tokens) { return (tokens + kGroupSize - 1) / kGroupSize; };
+  l.prefill_tokens = std::max<int64_t>(1, std::min(groups(prefill_tokens), groups(context) * sequences)) * kGroupSize;
   return l;
 }
 

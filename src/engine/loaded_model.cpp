@@ -19,38 +19,14 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-constexpr int64_t kMostSequences = 4096;
-
-Status check_options(const EngineOptions& options) {
-  if (options.sequences < 1 || options.sequences > kMostSequences)
-    return Error{"[engine] " + std::to_string(options.sequences) + " sequences at a time: 1 to " +
-                 std::to_string(kMostSequences) + " are possible"};
-  if (options.cache_tokens < 0)
-    return Error{"[engine] a cache of " + std::to_string(options.cache_tokens) + " tokens: it cannot be negative"};
-  return {};
-}
-
 }  // namespace
 
 Result<std::unique_ptr<LoadedModel>> LoadedModel::open(const GgufFile& file, const EngineOptions& options,
                                                        const OpenHooks& hooks) {
-  SMELT_CHECK(check_options(options));
-  SMELT_TRY(model, read_model(file));
-  const int64_t trained = model->numbers().context;
-  const int64_t context = options.context == 0 ? std::min<int64_t>(trained, 4096) : options.context;
-  if (context < 1 || context > trained)
-    return Error{"[context] " + std::to_string(context) + " tokens: this model was made for 1 to " +
-                 std::to_string(trained)};
-  const EngineLayout layout =
-      EngineLayout::make(context, options.prefill_chunk, options.sequences, options.cache_tokens);
-  std::unique_ptr<LoadedModel> loaded(new LoadedModel(file, std::move(model), options, layout));
+  std::unique_ptr<LoadedModel> loaded(new LoadedModel(file, options));
   SMELT_CHECK(loaded->prepare(hooks));
   return loaded;
 }
-
-LoadedModel::LoadedModel(const GgufFile& file, std::shared_ptr<const Model> model, const EngineOptions& options,
-                         const EngineLayout& layout)
-    : file_(file), model_(std::move(model)), options_(options), layout_(layout) {}
 
 LoadedModel::~LoadedModel() {
   if (!debug(1)) return;
@@ -65,24 +41,23 @@ Status LoadedModel::prepare(const OpenHooks& hooks) {
   hooks_ = &hooks;
   report("compiling", 0);
   SMELT_CHECK(open_device());
-  make_passes(layouts_);
-  // Layouts go with the options that were found with them.
-  if (!layouts_.empty() && compiler_->tuned_lost() > 0) make_passes(options_.layouts);
-  SMELT_CHECK(not_cancelled());
-  const PackPlan packing = PackPlan::make(file_, passes_->packed_layouts(passes()));
-  const int64_t arena_bytes = passes_->arena_bytes(passes());
-  const int64_t session_bytes = EngineMemory::bytes(*model_, layout_, options_.cache_type, arena_bytes);
+  SMELT_TRY(plans, ModelPlans::make(file_, *device_, options_, hooks.cancel));
+  plans_ = std::move(plans);
+  name_passes();
+  const PackPlan packing = PackPlan::make(file_, plans_->passes().packed_layouts(passes()));
+  const int64_t arena_bytes = plans_->passes().arena_bytes(passes());
+  const int64_t session_bytes = EngineMemory::bytes(model(), layout(), options_.cache_type, arena_bytes);
   SMELT_CHECK(check_memory({.weights = packing.bytes, .session = session_bytes},
                            options_.memory ? options_.memory : device_->available_memory(), file_.path()));
-  SMELT_CHECK(compiler_->finish([&](int done, int total) { report("compiling", static_cast<double>(done) / total); },
-                                hooks.cancel));
+  SMELT_CHECK(plans_->compiler().finish(
+      [&](int done, int total) { report("compiling", static_cast<double>(done) / total); }, hooks.cancel));
   SMELT_CHECK(not_cancelled());
   stats_.compile_seconds = seconds_since(start);
   SMELT_CHECK(load(packing));
-  SMELT_TRY(memory, EngineMemory::allocate(*device_, *model_, layout_, options_.cache_type, arena_bytes));
+  SMELT_TRY(memory, EngineMemory::allocate(*device_, model(), layout(), options_.cache_type, arena_bytes));
   memory_ = std::move(memory);
   for (Runnable* r : runnables()) {
-    r->plan = passes_->plan(r->pass, packed_, memory_, memory_.arena());
+    r->plan = plans_->passes().plan(*r->pass, packed_, memory_, memory_.arena());
     SMELT_CHECK(r->plan.capture(*device_));
   }
   fill_stats();
@@ -99,29 +74,15 @@ Status LoadedModel::open_device() {
   device_ = std::move(device);
   compiled_before_ = device_->stats();
   if (const std::string shortcoming = device_->shortcoming(); !shortcoming.empty()) note(shortcoming);
-  compiler_ = std::make_unique<Compiler>(*device_, PassSymbols::names());
-  layouts_ = options_.layouts;
-  if (options_.use_tuned) {
-    TunedOptions tuned = TunedOptions::load(device_->machine());
-    layouts_.merge(tuned.layouts());
-    compiler_->use_tuned(std::move(tuned));
-  }
   return {};
 }
 
-void LoadedModel::make_passes(const LayoutChoice& layouts) {
-  const PassOptions pass_options{.cache_type = options_.cache_type,
-                                 .quantise = options_.quantise_activations,
-                                 .interleave = options_.repack ? device_->machine().rows_side_by_side() : 1,
-                                 .reads_file = device_->host_sees_memory(),
-                                 .layouts = layouts};
-  passes_ = std::make_unique<ModelPasses>(file_, *model_, layout_, pass_options, *compiler_);
-  generated_.clear();
-  for (int64_t batch = 1; batch <= layout_.batch; batch *= 2)
-    generated_.push_back({.pass = passes_->decode(hooks_->cancel, batch), .plan = {}});
-  prompt_.pass = passes_->prefill(hooks_->cancel);
-  head_.pass = passes_->head(1);
-  if (layout_.sequences > 1) wide_head_.pass = passes_->head(layout_.head_rows);
+void LoadedModel::name_passes() {
+  for (const Pass& pass : plans_->generated()) generated_.push_back({.pass = &pass, .plan = {}});
+  prompt_.pass = &plans_->prompt();
+  head_.pass = &plans_->head();
+  wide_head_.pass = &wide_head_pass_;
+  if (layout().sequences > 1) wide_head_pass_ = plans_->passes().head(layout().head_rows);
 }
 
 Status LoadedModel::load(const PackPlan& packing) {
@@ -144,9 +105,9 @@ void LoadedModel::fill_stats() {
   stats_.kernels_compiled = compiled.compiled - compiled_before_.compiled;
   stats_.kernels_cached = compiled.cached - compiled_before_.cached;
   stats_.kernels_per_token = static_cast<int>(single.plan.launches().size());
-  const int last_block = single.pass.compiled[static_cast<size_t>(model_->numbers().layers)];
-  stats_.kernels_per_moe_layer = static_cast<int>(compiler_->segment(last_block).kernels.size());
-  stats_.bytes_per_token = static_cast<int64_t>(passes_->bytes_read(single.pass));
+  const int last_block = single.pass->compiled[static_cast<size_t>(model().numbers().layers)];
+  stats_.kernels_per_moe_layer = static_cast<int>(plans_->compiler().segment(last_block).kernels.size());
+  stats_.bytes_per_token = static_cast<int64_t>(plans_->passes().bytes_read(*single.pass));
   stats_.memory_bytes = memory_.bytes();
 }
 
@@ -164,13 +125,13 @@ void LoadedModel::report(const char* what, double done) const {
 std::vector<LoadedModel::Runnable*> LoadedModel::runnables() {
   std::vector<Runnable*> list = {&prompt_, &head_};
   for (Runnable& r : generated_) list.push_back(&r);
-  if (layout_.sequences > 1) list.push_back(&wide_head_);
+  if (layout().sequences > 1) list.push_back(&wide_head_);
   return list;
 }
 
 std::vector<const Pass*> LoadedModel::passes() {
   std::vector<const Pass*> list;
-  for (const Runnable* r : runnables()) list.push_back(&r->pass);
+  for (const Runnable* r : runnables()) list.push_back(r->pass);
   return list;
 }
 
@@ -194,23 +155,23 @@ Status LoadedModel::run_prompt(const Extent& extent, const std::atomic<bool>* ca
 }
 
 Status LoadedModel::run_head(const Extent& extent, const std::atomic<bool>* cancel) {
-  return run(PlanKind::Head, head_.plan, extent, layout_.prefill_tokens, cancel);
+  return run(PlanKind::Head, head_.plan, extent, layout().prefill_tokens, cancel);
 }
 
 Status LoadedModel::run_wide_head(const Extent& extent, const std::atomic<bool>* cancel) {
   SMELT_CHECK(make_wide_head());
-  return run(PlanKind::Head, wide_head_.plan, extent, layout_.prefill_tokens, cancel);
+  return run(PlanKind::Head, wide_head_.plan, extent, layout().prefill_tokens, cancel);
 }
 
 // Several prompts may end in one run; of programs with one sequence few ask for the logits of all tokens.
 Status LoadedModel::make_wide_head() {
   if (!wide_head_.plan.launches().empty()) return {};
-  wide_head_.pass = passes_->head(layout_.head_rows);
-  SMELT_CHECK(compiler_->finish());
-  const int64_t need = passes_->arena_bytes({&wide_head_.pass});
+  wide_head_pass_ = plans_->passes().head(layout().head_rows);
+  SMELT_CHECK(plans_->compiler().finish());
+  const int64_t need = plans_->passes().arena_bytes({wide_head_.pass});
   SMELT_TRY(arena, DeviceMemory::allocate(*device_, static_cast<size_t>(need) + 64, "the head of many tokens"));
   wide_arena_ = std::move(arena);
-  wide_head_.plan = passes_->plan(wide_head_.pass, packed_, memory_, wide_arena_.data());
+  wide_head_.plan = plans_->passes().plan(*wide_head_.pass, packed_, memory_, wide_arena_.data());
   return wide_head_.plan.capture(*device_);
 }
 
@@ -235,7 +196,7 @@ Status LoadedModel::run(PlanKind kind, const Plan& plan, const Extent& extent, i
 void LoadedModel::start_profile() {
   size_t most = 0;
   for (const Runnable* r : runnables()) most = std::max(most, r->plan.launches().size());
-  times_.start(compiler_->kernel_count(), most);
+  times_.start(kernel_count(), most);
 }
 
 std::vector<KernelTime> LoadedModel::profile() const {
@@ -243,7 +204,7 @@ std::vector<KernelTime> LoadedModel::profile() const {
   const auto kernels = times_.kernels();
   for (size_t i = 0; i < kernels.size(); ++i)
     if (kernels[i].calls > 0)
-      out.push_back({compiler_->kernel(static_cast<int>(i)).name, kernels[i].calls, kernels[i].seconds});
+      out.push_back({plans_->compiler().kernel(static_cast<int>(i)).name, kernels[i].calls, kernels[i].seconds});
   std::sort(out.begin(), out.end(), [](const KernelTime& a, const KernelTime& b) { return a.seconds > b.seconds; });
   return out;
 }
@@ -255,23 +216,11 @@ void LoadedModel::observe(std::function<void(const RunTimes&)> observer) {
 
 std::vector<PlanLaunch> LoadedModel::launches(PlanKind kind) const {
   const Runnable& r = of_kind(kind);
-  return passes_->launches(r.pass, r.plan);
+  return plans_->passes().launches(*r.pass, r.plan);
 }
 
 std::vector<Ref> LoadedModel::trees_with(PlanKind kind, const std::string& role, WeightLayout layout) const {
-  return passes_->trees_with(of_kind(kind).pass, role, layout);
-}
-
-KernelDescription LoadedModel::kernel(int number) const {
-  const CompiledKernel& k = compiler_->kernel(number);
-  return {k.name, k.tree, k.opts, device_->machine()};
-}
-
-KernelListing LoadedModel::listing(int kernel, bool with_assembly) const {
-  KernelListing out{.program = compiler_->program(kernel)};
-  out.source = compiler_->source(out.program);
-  if (with_assembly) out.assembly = device_->assembly(out.source);
-  return out;
+  return plans_->passes().trees_with(*of_kind(kind).pass, role, layout);
 }
 
 }  // namespace smelt

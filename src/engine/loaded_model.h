@@ -6,42 +6,17 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
-#include "base/dtype.h"
 #include "base/result.h"
-#include "base/target.h"
 #include "engine/engine_memory.h"
+#include "engine/engine_options.h"
 #include "engine/launch_times.h"
-#include "engine/model_passes.h"
+#include "engine/model_plans.h"
 #include "engine/packed_weights.h"
-#include "engine/profile.h"
-#include "gguf/gguf.h"
-#include "model/layout_choice.h"
 
 namespace smelt {
-
-struct EngineOptions {
-  std::string device = "cpu";     // see DeviceOptions of runtime/devices.h
-  int threads = 0;                // 0: all cores
-  int64_t context = 0;            // most tokens of a sequence; 0: what the model was trained for, at most 4096
-  int64_t sequences = 1;          // that there may be at a time
-  int64_t cache_tokens = 0;       // rows of the cache, for all of them; 0: so that each may fill its context
-  DType cache_type = DType::F32;  // F32, F16, or U8: bytes with scales (ModelShape)
-  // Products take activations as 8-bit integers with a scale for each 32 (model/dequant.h has the error); else as F32.
-  bool quantise_activations = true;
-  int64_t prefill_chunk = 512;  // tokens appended by one run of the prefill plan
-  // Copy quantised weights into the layout that kernels read fastest; else read the file in place.
-  bool repack = true;
-  bool use_tuned = true;            // what `smelt tune` has found (engine/tuned_options.h)
-  LayoutChoice layouts = {};        // of weights that are repacked; these go over tuned ones
-  bool pack_cache = false;          // keep these copies on disk, and map what an earlier start has kept
-  std::optional<CpuTarget> target;  // what kernels are made for; this machine must run it. None: this machine
-  bool use_kernel_cache = true;     // look for compiled kernels on disk, and leave them there
-  uint64_t memory = 0;  // bytes that weights, cache and working memory may take; 0: what the system has available
-};
 
 struct EngineStats {
   double load_seconds = 0;
@@ -81,11 +56,11 @@ class LoadedModel : public KernelSet {
   LoadedModel(const LoadedModel&) = delete;
   LoadedModel& operator=(const LoadedModel&) = delete;
 
-  const Model& model() const { return *model_; }
-  const EngineLayout& layout() const { return layout_; }
+  const Model& model() const { return plans_->model(); }
+  const EngineLayout& layout() const { return plans_->layout(); }
   const EngineStats& stats() const { return stats_; }
   // Bytes of weights that so many generated tokens have to read together, see ModelPasses.
-  double bytes_read(int64_t tokens) const { return passes_->bytes_read(generated_.front().pass, tokens); }
+  double bytes_read(int64_t tokens) const { return plans_->passes().bytes_read(*generated_.front().pass, tokens); }
   EngineMemory& memory() { return memory_; }
 
   // --- runs. Their inputs are in memory().
@@ -116,22 +91,23 @@ class LoadedModel : public KernelSet {
   // For each launch the tree of its kernel if weights of `role` lay in another layout. Empty if the schedule would be
   // another one. For trials: nothing is compiled.
   std::vector<Ref> trees_with(PlanKind plan, const std::string& role, WeightLayout layout) const;
-  int kernel_count() const override { return compiler_->kernel_count(); }
-  KernelDescription kernel(int number) const override;
-  KernelListing listing(int kernel, bool with_assembly) const override;
+  int kernel_count() const override { return plans_->kernel_count(); }
+  KernelDescription kernel(int number) const override { return plans_->kernel(number); }
+  KernelListing listing(int kernel, bool with_assembly) const override {
+    return plans_->listing(kernel, with_assembly);
+  }
 
  private:
   // A pass and its launches.
   struct Runnable {
-    Pass pass;
+    const Pass* pass = nullptr;
     Plan plan;
   };
 
-  LoadedModel(const GgufFile& file, std::shared_ptr<const Model> model, const EngineOptions& options,
-              const EngineLayout& layout);
+  LoadedModel(const GgufFile& file, const EngineOptions& options) : file_(file), options_(options) {}
   Status prepare(const OpenHooks& hooks);
   Status open_device();
-  void make_passes(const LayoutChoice& layouts);
+  void name_passes();
   Status load(const PackPlan& packing);
   Status make_wide_head();
   void fill_stats();
@@ -148,20 +124,17 @@ class LoadedModel : public KernelSet {
              const std::atomic<bool>* cancel);
 
   const GgufFile& file_;
-  const std::shared_ptr<const Model> model_;
   const EngineOptions options_;
-  const EngineLayout layout_;
-  LayoutChoice layouts_;
   const OpenHooks* hooks_ = nullptr;  // while opening
   std::shared_ptr<Device> device_;
   CompileStats compiled_before_;  // by the device, for whoever shares it
-  std::unique_ptr<Compiler> compiler_;
-  std::unique_ptr<ModelPasses> passes_;
+  std::unique_ptr<ModelPlans> plans_;
   PackedWeights packed_;
   EngineMemory memory_;
   DeviceMemory wide_arena_;
   std::vector<Runnable> generated_;  // for batches of 1, 2, 4 ...
   Runnable prompt_, head_, wide_head_;
+  Pass wide_head_pass_;
   EngineStats stats_;
   LaunchTimes times_;
   std::function<void(const RunTimes&)> observer_;

@@ -54,7 +54,7 @@ struct KernelListing {
 };
 
 // The kernels of a model and where its plans launch them: of one that runs, or of one that is only looked at
-// (model_listing.h).
+// (model_plans.h).
 class KernelSet {
  public:
   virtual ~KernelSet() = default;

@@ -108,7 +108,10 @@ class Crowd {
 
   void step() {
     const int64_t act = below(12);
-    if (act < 3 || live_.empty()) start();
+    if (act < 2 || wanted_ == 0) wanted_ = 1 + below(limits_.sequences);  // sequences, from now on
+    if (live_.empty()) start();
+    for (int64_t n = wanted_ - count(); n > 0 && below(4) != 0; --n) start();
+    if (count() > wanted_) stop(live_[static_cast<size_t>(below(count()))].id);
     if (act == 3) fork();
     if (act == 4 && live_.size() > 1) stop(live_[static_cast<size_t>(below(count()))].id);
     if (act == 5) rewind();
@@ -143,6 +146,7 @@ class Crowd {
   int64_t waited() const { return waited_; }
   int64_t found() const { return found_; }
   int64_t found_generated() const { return found_generated_; }
+  int64_t most() const { return most_; }  // sequences in a step
 
  private:
   struct Sequence {
@@ -244,6 +248,7 @@ class Crowd {
       const auto known = engine_->tokens(items[i].sequence);
       before.emplace_back(known.begin(), known.end());
     }
+    most_ = std::max(most_, static_cast<int64_t>(items.size()));
     const auto outcomes = engine_->step(items, [&](size_t item, int64_t index, std::span<const float> row) {
       History history = before[item];
       for (int64_t t = 0; t <= index; ++t)
@@ -279,7 +284,7 @@ class Crowd {
   std::vector<Sequence> live_;
   std::vector<Tokens> beginnings_;
   std::map<History, Logits, Less> seen_;
-  int64_t checked_ = 0, waited_ = 0, found_ = 0, found_generated_ = 0;
+  int64_t wanted_ = 0, most_ = 0, checked_ = 0, waited_ = 0, found_ = 0, found_generated_ = 0;
 };
 
 void check_crowds(const Crowd::Limits& limits, int crowds, int steps) {
@@ -292,7 +297,7 @@ void check_crowds(const Crowd::Limits& limits, int crowds, int steps) {
     CAPTURE(model.path);
     CAPTURE(model.arithmetic);
     Solo solo(model);
-    int64_t checked = 0, waited = 0, found = 0, found_generated = 0;
+    int64_t checked = 0, waited = 0, found = 0, found_generated = 0, most = 0;
     for (int seed = 0; seed < crowds; ++seed) {
       CAPTURE(seed);
       Crowd crowd(model, limits, static_cast<unsigned>(seed));
@@ -301,11 +306,14 @@ void check_crowds(const Crowd::Limits& limits, int crowds, int steps) {
       crowd.check(solo);
       checked += crowd.checked(), waited += crowd.waited(), found += crowd.found();
       found_generated += crowd.found_generated();
+      most = std::max(most, crowd.most());
     }
     CHECK(checked > crowds * steps / 2);
     MESSAGE(std::filesystem::path(model.path).filename().string()
-            << ", " << std::string(model.arithmetic) << ": " << checked << " logits compared; " << found
-            << " tokens found, " << found_generated << " of them generated; " << waited << " waited");
+            << ", " << std::string(model.arithmetic) << ": " << checked << " logits compared, of up to " << most
+            << " sequences in a step; " << found << " tokens found, " << found_generated << " of them generated; "
+            << waited << " waited");
+    CHECK(most >= limits.sequences * 3 / 4);
     CHECK(found > 0);
     CHECK((limits.cache_tokens ? waited : found_generated) > 0);
   }

@@ -251,6 +251,24 @@ TEST_CASE("a sequence that goes back writes over its own pages and over those of
   CHECK(cache.pool().available() == 6);
 }
 
+TEST_CASE("a sequence may write where room was reserved for it, and nowhere else") {
+  PagePool pool(2, kRows);
+  std::vector<PageCopy> copies;
+  PageRun run = pool.find({}, {}, copies);
+  CHECK(!pool.may_write(run, 0));
+  REQUIRE(pool.reserve(run, 3, copies));
+  CHECK(pool.may_write(run, 0));
+  CHECK(pool.may_write(run, kRows - 1));
+  CHECK(!pool.may_write(run, kRows));
+  pool.append(run, prompt(0, 3));
+  CHECK(!pool.may_write(run, 2));  // has its row
+  CHECK(pool.may_write(run, 3));
+  PageRun other = pool.fork(run);
+  CHECK(!pool.may_write(run, 3));
+  pool.release(other);
+  pool.release(run);
+}
+
 TEST_CASE("random sequences that start, fork, go back and end keep their rows") {
   for (unsigned seed = 0; seed < static_cast<unsigned>(test::repetitions(20)); ++seed) {
     CAPTURE(seed);

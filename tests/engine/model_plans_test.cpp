@@ -1,8 +1,9 @@
 // A model that is only looked at becomes what a session makes of it.
-#include "engine/model_listing.h"
+#include "engine/model_plans.h"
 
 #include <doctest/doctest.h>
 
+#include "engine/session.h"
 #include "graph/node_count.h"
 #include "runtime/devices.h"
 #include "runtime/machines.h"
@@ -22,7 +23,7 @@ TEST_CASE("a listing has the kernels and launches of a session") {
   const auto session = Session::open(file, options, {});
   REQUIRE(session.ok());
   const auto device = open_device({.threads = 1}).take();
-  const auto listing = ModelListing::make(file, *device, options);
+  const auto listing = ModelPlans::make(file, *device, options);
   REQUIRE(listing.ok());
   for (const PlanKind plan : {PlanKind::Decode, PlanKind::Prefill, PlanKind::Head}) {
     const auto ours = (*listing)->launches(plan), theirs = (*session)->loaded().launches(plan);
@@ -42,7 +43,7 @@ TEST_CASE("every known machine gets kernels, and source where a renderer writes 
   for (const Machine& m : test::some(known_machines())) {
     CAPTURE(m.name);
     const auto device = open_null_device(m.name).take();
-    const auto listing = ModelListing::make(file, *device, {});
+    const auto listing = ModelPlans::make(file, *device, {});
     REQUIRE(listing.ok());
     CHECK((*listing)->kernel_count() > 30);
     const KernelListing first = (*listing)->listing(0, true);
@@ -56,9 +57,9 @@ TEST_CASE("nodes live on, but a model that is opened again makes no new ones") {
   const GgufFile file = small_model();
   const auto device = open_null_device("zen4").take();
   const NodeCount before = node_count();
-  REQUIRE(ModelListing::make(file, *device, {.prefill_chunk = 128}).ok());
+  REQUIRE(ModelPlans::make(file, *device, {.prefill_chunk = 128}).ok());
   const NodeCount once = node_count();
-  REQUIRE(ModelListing::make(file, *device, {.prefill_chunk = 128}).ok());
+  REQUIRE(ModelPlans::make(file, *device, {.prefill_chunk = 128}).ok());
   CHECK(node_count().nodes == once.nodes);
   CHECK(once.nodes - before.nodes < 200'000);
   CHECK(once.bytes > once.nodes * 100);
@@ -67,7 +68,7 @@ TEST_CASE("nodes live on, but a model that is opened again makes no new ones") {
 TEST_CASE("a context that the model was not made for is refused") {
   const GgufFile file = small_model();
   const auto device = open_null_device("zen4").take();
-  const auto listing = ModelListing::make(file, *device, {.context = 1 << 24});
+  const auto listing = ModelPlans::make(file, *device, {.context = 1 << 24});
   REQUIRE(!listing.ok());
   CHECK(listing.error().message.find("[context]") == 0);
 }

@@ -1,0 +1,98 @@
+#include "engine/model_plans.h"
+
+#include <algorithm>
+
+#include "engine/tuned_options.h"
+
+namespace smelt {
+namespace {
+
+constexpr int64_t kUsualContext = 4096;
+
+constexpr int64_t kMostSequences = 4096;
+
+Status check_options(const EngineOptions& options) {
+  if (options.sequences < 1 || options.sequences > kMostSequences)
+    return Error{"[engine] " + std::to_string(options.sequences) + " sequences at a time: 1 to " +
+                 std::to_string(kMostSequences) + " are possible"};
+  if (options.cache_tokens < 0)
+    return Error{"[engine] a cache of " + std::to_string(options.cache_tokens) + " tokens: it cannot be negative"};
+  return {};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<ModelPlans>> ModelPlans::make(const GgufFile& file, Device& device, const EngineOptions& options,
+                                                     const std::atomic<bool>* cancel) {
+  SMELT_CHECK(check_options(options));
+  SMELT_TRY(model, read_model(file));
+  const int64_t trained = model->numbers().context;
+  const int64_t context = options.context ? options.context : std::min(trained, kUsualContext);
+  if (context < 1 || context > trained)
+    return Error{"[context] " + std::to_string(context) + " tokens: this model was made for 1 to " +
+                 std::to_string(trained)};
+  std::unique_ptr<ModelPlans> plans(new ModelPlans(file, std::move(model), device, options, context));
+  LayoutChoice layouts = options.layouts;
+  if (options.use_tuned) {
+    TunedOptions tuned = TunedOptions::load(device.machine());
+    layouts.merge(tuned.layouts());
+    plans->compiler_.use_tuned(std::move(tuned));
+  }
+  plans->make_passes(layouts, cancel);
+  // Layouts go with the options that were found with them.
+  if (!layouts.empty() && plans->compiler_.tuned_lost() > 0) plans->make_passes(options.layouts, cancel);
+  if (cancel && *cancel) return Error{"[session] interrupted"};
+  SMELT_CHECK(plans->compiler_.fits());
+  return plans;
+}
+
+ModelPlans::ModelPlans(const GgufFile& file, std::shared_ptr<const Model> model, Device& device,
+                       const EngineOptions& options, int64_t context)
+    : file_(file),
+      model_(std::move(model)),
+      device_(device),
+      options_(options),
+      layout_(EngineLayout::make(context, options.prefill_chunk, options.sequences, options.cache_tokens)),
+      compiler_(device, PassSymbols::names()) {}
+
+void ModelPlans::make_passes(const LayoutChoice& layouts, const std::atomic<bool>* cancel) {
+  const PassOptions pass_options{.cache_type = options_.cache_type,
+                                 .quantise = options_.quantise_activations,
+                                 .interleave = options_.repack ? device_.machine().rows_side_by_side() : 1,
+                                 .reads_file = device_.host_sees_memory(),
+                                 .layouts = layouts};
+  passes_ = std::make_unique<ModelPasses>(file_, *model_, layout_, pass_options, compiler_);
+  generated_.clear();
+  for (int64_t batch = 1; batch <= layout_.batch; batch *= 2) generated_.push_back(passes_->decode(cancel, batch));
+  prompt_ = passes_->prefill(cancel);
+  head_ = passes_->head(1);
+}
+
+KernelDescription ModelPlans::kernel(int number) const {
+  const CompiledKernel& k = compiler_.kernel(number);
+  return {k.name, k.tree, k.opts, device_.machine()};
+}
+
+KernelListing ModelPlans::listing(int number, bool with_assembly) const {
+  KernelListing out{.program = compiler_.program(number)};
+  out.source = compiler_.source(out.program);
+  if (with_assembly && !out.source.text.empty()) out.assembly = device_.assembly(out.source);
+  return out;
+}
+
+std::vector<PlanLaunch> ModelPlans::launches(PlanKind plan) const {
+  switch (plan) {
+    case PlanKind::Decode: return passes_->launches(generated_.front());
+    case PlanKind::Prefill: return passes_->launches(prompt_);
+    case PlanKind::Head: return passes_->launches(head_);
+  }
+  return {};
+}
+
+std::map<std::string, int64_t> ModelPlans::symbols(int64_t tokens, int64_t position) const {
+  const PassSymbols values{.tokens8 = (tokens + kGroupSize - 1) / kGroupSize,
+                           .chunks = (position + tokens + kChunkSize - 1) / kChunkSize};
+  return {{PassSymbols::names()[0], values.tokens8}, {PassSymbols::names()[1], values.chunks}};
+}
+
+}  // namespace smelt
