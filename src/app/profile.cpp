@@ -59,15 +59,49 @@ Status extend(Session& session, int32_t token) {
   return {};
 }
 
+std::string file_name(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
+
+// What is timed: a model of a file, or one of random weights in memory.
+struct ProfiledModel {
+  std::unique_ptr<SyntheticModel> synthetic;      // this one
+  std::unique_ptr<Session> session_of_synthetic;  // and its session, or
+  OpenedModel opened;                             // that
+  Session* session = nullptr;
+  std::string name;
+
+  static Result<ProfiledModel> open(const ProfileFlags& flags);
+};
+
+Result<ProfiledModel> ProfiledModel::open(const ProfileFlags& flags) {
+  ProfiledModel out;
+  if (flags.synthetic.empty()) {
+    SMELT_TRY(opened, open_engine(flags.engine));
+    out.opened = std::move(opened);
+    out.session = out.opened.session.get();
+    out.name = file_name(out.opened.file->path());
+    return out;
+  }
+  if (flags.prompt) return Error{"[profile] --prompt: a synthetic model has no tokenizer; use --prompt-tokens"};
+  SMELT_TRY(spec, parse_synthetic(flags.synthetic));
+  SMELT_TRY(model, SyntheticModel::make(spec, flags.engine.no_repack));
+  SMELT_TRY(session, open_session(model->file(), session_options(flags.engine)));
+  out.name = file_name(model->file().path());
+  out.synthetic = std::move(model);
+  out.session_of_synthetic = std::move(session);
+  out.session = out.session_of_synthetic.get();
+  return out;
+}
+
 // Prompt and decoding, one after the other; each with a warm-up that is not counted.
 class ProfileRun {
  public:
-  ProfileRun(const ProfileFlags& flags, OpenedModel& engine, int threads)
+  ProfileRun(const ProfileFlags& flags, const ProfiledModel& model, int threads)
       : flags_(flags),
         threads_(threads),
-        session_(*engine.session),
+        is_on_processor_(is_processor(flags.engine.device)),
+        session_(*model.session),
         collector_(session_, threads),
-        prompt_(prompt_of(flags, engine)),
+        prompt_(prompt_of(flags, model)),
         progress_("profiling", static_cast<uint64_t>(flags.repetitions + flags.tokens + 1)) {}
 
   Status run() {
@@ -86,36 +120,41 @@ class ProfileRun {
     collector_.forget();
     progress_.add(1);
     for (const int32_t& token : counted) {
-      rooflines_.measure_between(threads_);
+      if (is_on_processor_) rooflines_.measure_between(threads_);
       SMELT_CHECK(extend(session_, token));
       progress_.add(1);
     }
     for (int i = 0; i < prompts(); ++i) {
-      rooflines_.measure_between(threads_);
+      if (is_on_processor_) rooflines_.measure_between(threads_);
       session_.reset();
       SMELT_CHECK(append(session_, prompt_));
       progress_.add(1);
     }
-    rooflines_.measure(threads_);
+    if (is_on_processor_) rooflines_.measure(threads_);
     progress_.finish();
     return {};
   }
 
-  // What the machine could do between the runs.
-  const Rooflines& rooflines() const { return rooflines_; }
+  // Adds what the processor could do between the runs, if it was the one that was timed.
+  void improve(MachineRates& machine) const {
+    if (!is_on_processor_) return;
+    machine.bytes_per_second = std::max(machine.bytes_per_second, rooflines_.of(machine.threads));
+    machine.arithmetic.add(rooflines_.arithmetic(machine.threads));
+  }
 
   // A prompt of one token is decoded, not prefilled.
   int prompts() const { return prompt_.size() > 1 ? flags_.repetitions : 0; }
   const ProfileCollector& collector() const { return collector_; }
 
  private:
-  static std::vector<int32_t> prompt_of(const ProfileFlags& flags, const OpenedModel& engine) {
-    if (flags.prompt) return engine.tokenizer->encode(*flags.prompt);
-    return random_tokens(*engine.session, std::min(flags.prompt_tokens, engine.session->context()));
+  static std::vector<int32_t> prompt_of(const ProfileFlags& flags, const ProfiledModel& model) {
+    if (flags.prompt) return model.opened.tokenizer->encode(*flags.prompt);
+    return random_tokens(*model.session, std::min(flags.prompt_tokens, model.session->context()));
   }
 
   const ProfileFlags& flags_;
   const int threads_;
+  const bool is_on_processor_;
   Rooflines rooflines_;
   Session& session_;
   ProfileCollector collector_;
@@ -136,8 +175,6 @@ Result<std::optional<OutputFile>> place_of(const std::string& path) {
   SMELT_TRY(file, OutputFile::open(path));
   return std::optional<OutputFile>(std::move(file));
 }
-
-std::string file_name(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
 
 // Where standard output is the file, the report goes elsewhere.
 Status write_results(const ProfileFlags& flags, const Profile& profile, std::optional<OutputFile>& json) {
@@ -211,16 +248,15 @@ Result<int> run_profile(const ProfileFlags& flags) {
   if (!flags.machine.empty()) return estimate_profile(flags);
   SMELT_TRY(json, place_of(flags.json));
   SMELT_TRY(trace, place_of(flags.trace));
-  SMELT_TRY(machine, measure_machine(flags.engine.threads));
-  SMELT_TRY(engine, open_engine(flags.engine));
-  ProfileRun run(flags, engine, machine.threads);
+  SMELT_TRY(machine, measure_device(flags.engine.device, flags.engine.threads));
+  SMELT_TRY(model, ProfiledModel::open(flags));
+  ProfileRun run(flags, model, machine.threads);
   const Status done = run.run();
   if (interrupted()) return kExitInterrupted;
   SMELT_CHECK(done);
-  machine.bytes_per_second = std::max(machine.bytes_per_second, run.rooflines().of(machine.threads));
-  machine.arithmetic.add(run.rooflines().arithmetic(machine.threads));
-  const Profile profile = run.collector().result(file_name(engine.file->path()), machine, run.prompts());
-  if (trace) SMELT_CHECK(trace->write(chrome_trace(run.collector(), *engine.session)));
+  run.improve(machine);
+  const Profile profile = run.collector().result(model.name, machine, run.prompts());
+  if (trace) SMELT_CHECK(trace->write(chrome_trace(run.collector(), *model.session)));
   SMELT_CHECK(write_results(flags, profile, json));
   return 0;
 }
@@ -229,10 +265,12 @@ Action declare_profile(CLI::App& app) {
   const auto flags = std::make_shared<ProfileFlags>();
   declare_engine_flags(app, flags->engine);
   CLI::Option* machine = declare_machine_flag(app, flags->machine, "estimate for this machine, and run nothing");
-  app.add_option("--synthetic", flags->synthetic,
-                 "with --machine: a known model without a file, as in `smelt bench`, such as glm-4.7-flash:q4_0")
-      ->type_name("SHAPE:MIX")
-      ->needs(machine);
+  declare_device_flag(app, flags->engine.device);
+  app.add_option(
+         "--synthetic", flags->synthetic,
+         "a known model without a file, as in `smelt bench`, such as glm-4.7-flash:q4_0; with --machine without "
+         "weights, too")
+      ->type_name("SHAPE:MIX");
   app.add_option("-n,--predict", flags->tokens, "tokens to decode and time")
       ->type_name("N")
       ->check(whole_number(1, 1 << 20));

@@ -12,7 +12,7 @@ namespace smelt {
 struct ProfileFlags {
   EngineFlags engine;
   std::string machine;                // by name: estimate for it, and run nothing; empty: time this one
-  std::string synthetic;              // in place of a file, where nothing is run
+  std::string synthetic;              // in place of a file
   int64_t tokens = 20;                // decode steps
   int64_t prompt_tokens = 256;        // random ones, where there is no text
   std::optional<std::string> prompt;  // the text

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/bandwidth.h"
+#include "runtime/devices.h"
 #include "runtime/machine_rates.h"
 #include "runtime/target.h"
 
@@ -15,6 +17,15 @@ Result<MachineRates> measure_machine(int threads) {
                      .barrier_seconds = measured.barrier_seconds};
   rates.arithmetic.threads = rates.threads;
   rates.arithmetic.add(measured.one_thread, measured.all_threads);
+  return rates;
+}
+
+Result<MachineRates> measure_device(const std::string& name, int threads) {
+  if (is_processor(name)) return measure_machine(threads);
+  SMELT_TRY(device, open_device({.name = name}));
+  MachineRates rates = described_rates(device->machine());
+  SMELT_TRY(bandwidth, measure_bandwidth(*device));
+  rates.bytes_per_second = bandwidth;
   return rates;
 }
 

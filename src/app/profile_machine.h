@@ -1,6 +1,8 @@
 // What a machine can do at best: the lines that kernels are compared with.
 #pragma once
 
+#include <string>
+
 #include "app/arithmetic.h"
 #include "base/machine.h"
 #include "base/result.h"
@@ -17,6 +19,8 @@ struct MachineRates {
 
 // Of this machine, measured in about half a second.
 Result<MachineRates> measure_machine(int threads);
+// Of a device: where that is a GPU, its bandwidth is measured, and the rest is what its description says.
+Result<MachineRates> measure_device(const std::string& device, int threads);
 // Of a machine by its description.
 MachineRates described_rates(const Machine& machine);
 

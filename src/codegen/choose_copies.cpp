@@ -1,5 +1,6 @@
 // What is written out: the terms of a sum, and neighbouring outputs that share what they are made of.
 #include <algorithm>
+#include <set>
 
 #include "codegen/opt_choice.h"
 #include "codegen/sum_order.h"
@@ -13,6 +14,7 @@ constexpr int64_t kUnrolledScalar = 64;  // and when lanes hold outputs: then a 
 constexpr int64_t kPairs = 4;            // neighbours computed side by side where nothing else is
 constexpr int64_t kBytesInFlight = 160;  // that a thread has asked for before it uses the first
 constexpr int64_t kRoundsInFlight = 8;
+constexpr int64_t kLoadsTogether = 32;  // of rounds that a thread makes side by side
 
 bool moves_in_word(Ref reduce, Ref range) {
   for (Ref n : toposort(reduce)) {
@@ -46,6 +48,21 @@ int64_t bytes_of_round(Ref term, Ref range) {
     bytes += each;
   }
   return bytes;
+}
+
+// Loads of a round, each as often as it is written out.
+int64_t loads_written(const Refs& stores) {
+  std::set<const Node*> seen;
+  int64_t loads = 0;
+  for (Ref s : stores)
+    for (Ref n : toposort(s)) {
+      if (n->op != Op::Load || !seen.insert(n.get()).second) continue;
+      int64_t times = 1;
+      for (Ref r : ranges_of(n->src[1]))
+        if (is_copies(r)) times *= r->src[0]->arg.i;
+      loads += times;
+    }
+  return loads;
 }
 
 // Blocks of threads that find nothing to do help nobody: an axis of known size is first shared out.
@@ -131,6 +148,25 @@ void choose_rounds_in_flight(OptChoice& c) {
         again = size % n == 0 && c.try_opt({OptKind::Unroll, c.axis_of(*loop), n});
       if (again) break;
     }
+  }
+}
+
+// A block that shares out what it makes for itself goes over its threads in rounds, and each would wait for what it
+// loads: they are made side by side.
+void choose_rounds_together(OptChoice& c) {
+  for (Ref reduce : reductions_of(c.stores))
+    if (reduce->op == Op::TopK || reduce->op == Op::SoftmaxSum) return;
+  for (bool again = true; again;) {
+    const int64_t most = kLoadsTogether / std::max<int64_t>(loads_written(c.stores), 1);
+    Refs axes = c.output_axes();
+    std::reverse(axes.begin(), axes.end());
+    again = std::any_of(axes.begin(), axes.end(), [&](Ref axis) {
+      const auto size = const_int(axis->src[0]);
+      if (kind_of(axis) != RangeKind::Loop || !size) return false;
+      int64_t n = std::min(*size, most);
+      while (n > 1 && *size % n != 0) --n;
+      return n > 1 && c.try_opt({OptKind::Upcast, c.axis_of(axis), n});
+    });
   }
 }
 

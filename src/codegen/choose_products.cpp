@@ -20,28 +20,6 @@ std::vector<int64_t> block_sizes(Ref axis, int64_t most) {
   return sizes;
 }
 
-// As many words as a product may have.
-void unroll_words(OptChoice& c, const MatrixUnit& unit) {
-  for (bool again = true; again;) {
-    again = false;
-    for (Ref reduce : reductions_of(c.stores)) {
-      int64_t written = 1;
-      Refs loops;
-      bool packed = false;
-      for (Ref r : own_ranges(reduce)) {
-        packed |= kind_of(r) == RangeKind::Byte;
-        if (kind_of(r) == RangeKind::Unroll) written *= r->src[0]->arg.i;
-        if (kind_of(r) == RangeKind::Reduce) loops.push_back(r);
-      }
-      if (!packed || loops.empty()) continue;
-      const int64_t most = most_matrix_words(unit) / written, size = known_divisor(loops.back()->src[0]);
-      for (int64_t n = std::min(most, size); n > 1 && !again; --n)
-        if (size % n == 0) again = c.try_opt({OptKind::Unroll, c.axis_of(loops.back()), n});
-      if (again) break;
-    }
-  }
-}
-
 // The number of rows with which products of matrices take the fewest cycles. False: sums of words take no more.
 bool add_rows(OptChoice& c, const MatrixUnit& unit) {
   Opt best{OptKind::Matrix};
@@ -117,6 +95,28 @@ double loads_per_sum(const Refs& operands, Ref a, int64_t na, Ref b, int64_t nb)
 
 }  // namespace
 
+// As many words as a product may have.
+void unroll_words(OptChoice& c, int64_t words) {
+  for (bool again = true; again;) {
+    again = false;
+    for (Ref reduce : reductions_of(c.stores)) {
+      int64_t written = 1;
+      Refs loops;
+      bool packed = false;
+      for (Ref r : own_ranges(reduce)) {
+        packed |= kind_of(r) == RangeKind::Byte;
+        if (kind_of(r) == RangeKind::Unroll) written *= r->src[0]->arg.i;
+        if (kind_of(r) == RangeKind::Reduce) loops.push_back(r);
+      }
+      if (!packed || loops.empty()) continue;
+      const int64_t most = words / written, size = known_divisor(loops.back()->src[0]);
+      for (int64_t n = std::min(most, size); n > 1 && !again; --n)
+        if (size % n == 0) again = c.try_opt({OptKind::Unroll, c.axis_of(loops.back()), n});
+      if (again) break;
+    }
+  }
+}
+
 // Weights are unpacked once for all tokens of a prompt. Panels of experts serve some thirty tokens each, which does
 // not pay for making them (measured: 0.75 to 1.1 times the speed with 512 tokens, half of it with 64).
 void choose_stage(OptChoice& c) {
@@ -136,7 +136,7 @@ bool choose_matrix(OptChoice& c) {
   if (!unit || !unit->loads_operands || !c.has_local) return false;
   const Refs stores = c.stores;
   const std::vector<Opt> opts = c.opts;
-  unroll_words(c, *unit);
+  unroll_words(c, most_matrix_words(*unit));
   if (add_rows(c, *unit)) {
     choose_unroll(c);
     choose_unroll_of_bytes(c);

@@ -10,13 +10,13 @@
 namespace smelt {
 namespace {
 
-constexpr int64_t kMostThreads = 512;    // of a block that are worth having: with some blocks a processor is full
-constexpr int64_t kLocalThreads = 256;   // for what every block makes for itself
-constexpr int64_t kTermsOfThread = 2;    // that a sum should leave to a thread at least, if they are no sums
+constexpr int64_t kMostThreads = 512;   // of a block that are worth having: with some blocks a processor is full
+constexpr int64_t kLocalThreads = 256;  // for what every block makes for itself, and for tiles, of which there are many
+constexpr int64_t kTermsOfThread = 2;   // that a sum should leave to a thread at least, if they are no sums
 constexpr int64_t kNeighbourBytes = 16;  // that a thread stores side by side
 
 int64_t most_threads(const OptChoice& c, bool is_local) {
-  return std::min(is_local ? kLocalThreads : kMostThreads, c.machine.block_threads);
+  return std::min(is_local || c.is_part_of_tile() ? kLocalThreads : kMostThreads, c.machine.block_threads);
 }
 
 // The greatest power of two up to `most` of which the range's size is a multiple.

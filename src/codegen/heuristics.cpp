@@ -21,11 +21,16 @@ namespace {
 std::vector<Opt> choose_opts_of_block(const Refs& stores, const Machine& machine, bool is_local) {
   OptChoice c{.stores = stores, .machine = machine};
   choose_pack(c);
-  choose_threads(c, is_local);
-  choose_unroll(c);
-  choose_unroll_of_bytes(c);
-  choose_upcast(c);
+  if (is_local || !choose_fragments(c)) {
+    choose_threads(c, is_local);
+    choose_unroll(c);
+    choose_unroll_of_bytes(c);
+    choose_upcast(c);
+  } else {
+    choose_unroll_of_bytes(c);
+  }
   choose_rounds_in_flight(c);
+  if (is_local) choose_rounds_together(c);
   if (!is_local && !c.is_part_of_tile()) {
     choose_order(c);
     choose_tasks(c);

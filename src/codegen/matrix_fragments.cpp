@@ -20,7 +20,10 @@ struct Parts {
   Ref rows, columns;  // written-out ranges: which block of rows, and which of two neighbouring columns
   Ref group, place;   // ranges of threads
   Refs words, loops;  // the sum's ranges
+  int64_t steps = 1;  // products of the unit that the written-out words make
 };
+
+constexpr int64_t kShortDepth = 16;  // that units of bytes have besides their own
 
 Parts failed(std::string problem) { return {.problem = std::move(problem)}; }
 
@@ -47,6 +50,13 @@ std::string problem_of_warp(const Parts& p, const Refs& of_a, const Refs& of_b) 
       if (is_of_warp(r) && r != (ranges == &of_a ? p.group : p.place))
         return "threads of a warp share out other axes, too";
   return "";
+}
+
+// Bytes of a row that the unit multiplies at once, if so many words are written out: all that it can, or 16.
+int64_t depth_for(const MatrixUnit& unit, int64_t words) {
+  for (int64_t k : {unit.k, kShortDepth})
+    if (words % (k / 4) == 0) return k;
+  return 0;
 }
 
 Parts match(Ref sum, const MatrixUnit& unit) {
@@ -81,17 +91,19 @@ Parts match(Ref sum, const MatrixUnit& unit) {
     if (kind_of(r) == RangeKind::Unroll) words *= r->src[0]->arg.i;
     (kind_of(r) == RangeKind::Unroll ? p.words : p.loops).push_back(r);
   }
-  if (words != p.shape.words())
+  p.shape.k = depth_for(unit, words);
+  if (p.shape.k == 0)
     return failed(std::to_string(words) + " words are written out, a row of the unit has " +
-                  std::to_string(p.shape.words()));
+                  std::to_string(unit.k / 4));
+  p.steps = words / p.shape.words();
   p.problem = problem_of_warp(p, of_a, of_b);
   return p;
 }
 
-// The word `number` of a row, in terms of the ranges that words are counted by. Sums of integers take words in any
+// The word of a row in a step, in terms of the ranges that words are counted by. Sums of integers take words in any
 // order, so those of a thread are neighbours in memory, not in the matrix.
-void choose_word(const Parts& p, int64_t block, Replacements& by) {
-  const Ref number = p.place * p.shape.word_blocks() + block;
+void choose_word(const Parts& p, int64_t step, int64_t block, Replacements& by) {
+  const Ref number = p.place * p.shape.word_blocks() + (step * p.shape.words() + block);
   int64_t inside = 1;
   for (size_t i = p.words.size(); i-- > 0;) {
     const int64_t size = p.words[i]->src[0]->arg.i;
@@ -100,20 +112,26 @@ void choose_word(const Parts& p, int64_t block, Replacements& by) {
   }
 }
 
-Ref item_of(Ref sum, const Parts& p) {
+// A thread's element of the product of a step.
+Ref item_of_step(const Parts& p, int64_t step) {
   Refs words;
   for (int64_t r = 0; r < p.shape.a_words(); ++r) {
     Replacements by{{p.rows, constant(r % p.shape.row_blocks())}};
-    choose_word(p, r / p.shape.row_blocks(), by);
+    choose_word(p, step, r / p.shape.row_blocks(), by);
     words.push_back(substitute(p.a, by));
   }
   for (int64_t r = 0; r < p.shape.b_words(); ++r) {
     Replacements by{{p.place, p.group / 2}, {p.columns, p.group % 2}};
-    choose_word(p, r, by);
+    choose_word(p, step, r, by);
     words.push_back(substitute(p.b, by));
   }
   const Ref product = make(Op::FragmentDot, DType::I32, std::move(words), {.list = p.shape.list()});
-  const Ref item = make(Op::FragmentItem, DType::I32, {product, simplify(p.rows * 2 + p.columns)});
+  return make(Op::FragmentItem, DType::I32, {product, simplify(p.rows * 2 + p.columns)});
+}
+
+Ref item_of(Ref sum, const Parts& p) {
+  Ref item = item_of_step(p, 0);
+  for (int64_t step = 1; step < p.steps; ++step) item = binary(Op::Add, item, item_of_step(p, step));
   if (p.loops.empty()) return item;
   Refs src{item};
   src.insert(src.end(), p.loops.begin(), p.loops.end());

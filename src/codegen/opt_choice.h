@@ -55,6 +55,13 @@ void choose_unroll(OptChoice& c);
 void choose_unroll_of_bytes(OptChoice& c);
 void choose_upcast(OptChoice& c);
 void choose_rounds_in_flight(OptChoice& c);
+void choose_rounds_together(OptChoice& c);
+
+// How many words of sums of bytes are written out, at most.
+void unroll_words(OptChoice& c, int64_t words);
+
+// choose_fragments.cpp
+bool choose_fragments(OptChoice& c);  // false: there are none
 
 // choose_streams.cpp
 void choose_streams(OptChoice& c);

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <mutex>
 
+#include "base/machine_changes.h"
 #include "runtime/cpu/cpu_device.h"
 #include "runtime/cuda/cuda_device.h"
 #include "runtime/target.h"
@@ -23,16 +24,18 @@ std::optional<int> ordinal_of(const std::string& name) {
   return ordinal;
 }
 
-Result<std::unique_ptr<Device>> open_cpu(const DeviceOptions& options) {
-  SMELT_TRY(cpu,
-            CpuDevice::open(
-                {.threads = options.threads, .use_cache = options.use_cache, .codegen = {}, .target = options.target}));
+Result<std::unique_ptr<Device>> open_cpu(const DeviceOptions& options, const std::string& changes) {
+  SMELT_TRY(cpu, CpuDevice::open({.threads = options.threads,
+                                  .use_cache = options.use_cache,
+                                  .codegen = {},
+                                  .target = options.target,
+                                  .changes = changes}));
   return std::unique_ptr<Device>(std::move(cpu));
 }
 
-Result<std::unique_ptr<Device>> open_cuda(int ordinal, const DeviceOptions& options) {
+Result<std::unique_ptr<Device>> open_cuda(int ordinal, const DeviceOptions& options, const std::string& changes) {
   SMELT_TRY(driver, cuda_driver());
-  SMELT_TRY(cuda, CudaDevice::open(*driver, {.ordinal = ordinal, .use_cache = options.use_cache}));
+  SMELT_TRY(cuda, CudaDevice::open(*driver, {.ordinal = ordinal, .use_cache = options.use_cache, .changes = changes}));
   return std::unique_ptr<Device>(std::move(cuda));
 }
 
@@ -43,12 +46,18 @@ struct Shared {
 
 }  // namespace
 
-bool is_device_name(const std::string& name) { return name == "cpu" || ordinal_of(name).has_value(); }
+bool is_device_name(const std::string& given) {
+  const auto [name, changes] = split_changes(given);
+  return name == "cpu" || ordinal_of(name).has_value();
+}
+
+bool is_processor(const std::string& name) { return split_changes(name).name == "cpu"; }
 
 Result<std::unique_ptr<Device>> open_device(const DeviceOptions& options) {
-  if (options.name == "cpu") return open_cpu(options);
-  if (const auto ordinal = ordinal_of(options.name)) return open_cuda(*ordinal, options);
-  return Error{"[device] " + options.name + ": no device is called that; use cpu, cuda or cuda:N"};
+  const auto [name, changes] = split_changes(options.name);
+  if (is_processor(name)) return open_cpu(options, changes);
+  if (const auto ordinal = ordinal_of(name)) return open_cuda(*ordinal, options, changes);
+  return Error{"[device] " + name + ": no device is called that; use cpu, cuda or cuda:N"};
 }
 
 Result<std::shared_ptr<Device>> shared_device(const DeviceOptions& wanted) {

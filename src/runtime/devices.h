@@ -11,7 +11,8 @@
 namespace smelt {
 
 struct DeviceOptions {
-  std::string name = "cpu";         // "cpu", "cuda" (the first GPU), "cuda:N"
+  // "cpu", "cuda" (the first GPU), "cuda:N"; behind a comma what differs of its machine (base/machine_changes.h).
+  std::string name = "cpu";
   int threads = 0;                  // of a CPU; 0: one for each core that this process may use
   bool use_cache = true;            // look for compiled kernels on disk, and leave them there
   std::optional<CpuTarget> target;  // of a CPU: what kernels are made for, which this machine must run. None: for it
@@ -27,6 +28,8 @@ Result<std::shared_ptr<Device>> shared_device(const DeviceOptions& options);
 
 // Whether `name` is one that a device can have, on some machine.
 bool is_device_name(const std::string& name);
+// Whether that is the processor.
+bool is_processor(const std::string& name);
 
 struct FoundDevices {
   std::vector<std::string> names;  // "cpu", and each GPU

@@ -1,5 +1,6 @@
 #include "runtime/machines.h"
 
+#include "base/machine_changes.h"
 #include "runtime/cpu/measured_cpu.h"
 #include "runtime/null/null_device.h"
 #include "runtime/target.h"
@@ -28,9 +29,13 @@ std::vector<std::string> machine_names() {
   return names;
 }
 
-Result<Machine> find_machine(const std::string& name) {
-  if (name == kHost) return host_machine();
-  if (auto machine = known_machine(name)) return std::move(*machine);
+Result<Machine> find_machine(const std::string& given) {
+  const auto [name, changes] = split_changes(given);
+  auto machine = name == kHost ? std::optional(host_machine()) : known_machine(name);
+  if (machine) {
+    SMELT_CHECK(change(*machine, changes));
+    return std::move(*machine);
+  }
   std::string names;
   for (const std::string& known : machine_names()) names += (names.empty() ? "" : ", ") + known;
   return Error{"[machine] " + name + ": no machine is called that; use one of " + names};
@@ -39,7 +44,7 @@ Result<Machine> find_machine(const std::string& name) {
 Result<std::unique_ptr<Device>> open_null_device(const std::string& name) {
   SMELT_TRY(machine, find_machine(name));
   CpuTarget target;
-  if (name == kHost) {
+  if (split_changes(name).name == kHost) {
     target = host_target();
   } else if (!machine.has_threads()) {
     SMELT_TRY(named, named_target(machine.target));

@@ -17,7 +17,7 @@ Status measure_host_again();
 
 // "host" and those of base/machines.def.
 std::vector<std::string> machine_names();
-// An Error lists the names.
+// By name; behind a comma what differs of it (base/machine_changes.h). An Error lists the names.
 Result<Machine> find_machine(const std::string& name);
 
 // A device that kernels can be made for and that runs none (runtime/null/).

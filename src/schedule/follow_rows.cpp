@@ -8,6 +8,8 @@
 namespace smelt {
 namespace {
 
+constexpr int64_t kLeastRows = 4;  // of one token, so that some processors have work
+
 class RowFollower {
  public:
   explicit RowFollower(ScheduleState& state)
@@ -27,7 +29,9 @@ class RowFollower {
   }
 
  private:
-  Ref loop_of(const Item& item) const { return loop_over_rows(item.store, state_.machine.row_bytes); }
+  Ref loop_of(const Item& item) const {
+    return loop_over_rows(item.store, state_.machine.row_bytes, state_.machine.has_threads() ? kLeastRows : 0);
+  }
 
   // The loop over rows of an item that others follow or may follow.
   Ref rows_of(const Item& item) const {

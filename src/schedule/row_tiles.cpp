@@ -37,13 +37,14 @@ Ref first_row(Ref offset, Ref rows) { return simplify(substitute(offset, {{rows,
 
 }  // namespace
 
-Ref loop_over_rows(Ref node, int64_t most_bytes) {
+Ref loop_over_rows(Ref node, int64_t most_bytes, int64_t least_rows) {
   const StoreView store(node);
   if (store.ranges.empty()) return Ref();
   const Ref rows = store.ranges.front();
   const RangeView range(rows);
-  const bool is_leading = range.number == output_range(0) && range.kind == RangeKind::Loop;
-  if (!is_leading || const_int(range.size)) return Ref();
+  const auto count = const_int(range.size);
+  const bool are_rows = count ? least_rows > 0 && *count >= least_rows : range.number == output_range(0);
+  if (!are_rows || range.kind != RangeKind::Loop) return Ref();
   for (Ref n : toposort(store.value)) {
     if (n->op == Op::Load && bytes_read(n, rows) > static_cast<double>(most_bytes)) return Ref();
     if (is_reduce(n->op) && reads_matrix(n, rows)) return Ref();

@@ -4,7 +4,8 @@
 //   kernel B: q[t, b, i] = f(x[t, b, i], m[t, b])
 //   kernel C: s[t, b] = sum(q[t, b, i]; i)
 //
-// Rows are those of a prompt: of a leading axis of symbolic size, whose loop becomes one of kind Tile (tiles.h). What
+// Rows are those of a prompt: of a leading axis of symbolic size, whose loop becomes one of kind Tile (tiles.h); for
+// blocks of threads also those of one token, as heads, chosen experts and blocks of activations are. What
 // later nests of the task read of a row is kept on chip, and goes to memory only where other kernels read it, too: a
 // kernel never reads memory that it writes.
 #pragma once
@@ -16,8 +17,9 @@
 namespace smelt {
 
 // The loop over rows of a store, as lowered, that may run row by row; null if it has none, or reads too much for a row,
-// as products with matrices do: these want many rows at once. `most_bytes` is what a row may take of one buffer.
-Ref loop_over_rows(Ref store, int64_t most_bytes);
+// as products with matrices do: these want many rows at once. `most_bytes` is what a row may take of one buffer. Rows of
+// an axis of known size must be `least_rows`; 0: they do not count as rows.
+Ref loop_over_rows(Ref store, int64_t most_bytes, int64_t least_rows = 0);
 
 // The loop over rows as the loop that nests of a tile share.
 Ref tile_of_rows(Ref rows);

@@ -11,6 +11,8 @@
 namespace smelt {
 namespace {
 
+constexpr int64_t kLimitStepOfThreads = 64;
+
 int64_t greatest_divisor(int64_t n, int64_t most) {
   for (int64_t d = std::min(n, most); d > 1; --d)
     if (n % d == 0) return d;
@@ -89,11 +91,10 @@ Ref greatest(const Refs& values) {
 }
 
 // The number of positions of a chunk that some row of the tile counts, rounded up.
-Ref limit_of_tile(const Refs& limits, Ref size) {
+Ref limit_of_tile(const Refs& limits, Ref size, int64_t step) {
   if (limits.empty()) return Ref();
-  const Ref clamped =
-      simplify(binary(Op::Max, binary(Op::Min, greatest(limits), size), constant(0)) + (kLimitStep - 1));
-  return simplify(clamped / kLimitStep) * constant(kLimitStep);
+  const Ref clamped = simplify(binary(Op::Max, binary(Op::Min, greatest(limits), size), constant(0)) + (step - 1));
+  return simplify(clamped / step) * constant(step);
 }
 
 // The loop over chunks without those behind the last position that some row of the tile counts.
@@ -162,12 +163,21 @@ int64_t tasks_of_chunk(const TileShape& shape, Ref scores) {
 }
 
 // A tile that holds all of its axes is the only task of a chunk. In halves, several workers have tasks from the first
-// chunk on, and about equal shares of any number of chunks.
-void leave_tasks(TileShape& shape, Ref scores, int64_t wanted) {
-  for (int64_t tasks = tasks_of_chunk(shape, scores); tasks > 0 && tasks < wanted; tasks *= 2) {
-    const auto even = std::find_if(shape.extents.begin(), shape.extents.end(), [](int64_t n) { return n % 2 == 0; });
-    if (even == shape.extents.end()) return;
-    *even /= 2;
+// chunk on, and about equal shares of any number of chunks. Where there are far more workers than halves, odd parts are
+// better than none.
+void leave_tasks(TileShape& shape, Ref scores, const Machine& machine) {
+  const std::vector<int64_t> factors =
+      machine.has_threads() ? std::vector<int64_t>{2, 3, 5, 7} : std::vector<int64_t>{2};
+  for (int64_t tasks = tasks_of_chunk(shape, scores); tasks > 0 && tasks < machine.chunk_tasks;) {
+    const int64_t before = tasks;
+    for (int64_t f : factors) {
+      const auto whole =
+          std::find_if(shape.extents.begin(), shape.extents.end(), [f](int64_t n) { return n % f == 0; });
+      if (whole == shape.extents.end()) continue;
+      *whole /= f, tasks *= f;
+      break;
+    }
+    if (tasks == before) return;
   }
 }
 
@@ -179,13 +189,17 @@ TileShape shape_of_tile(const TileTensors& tile, const Machine& machine) {
   const Ref scores = tile.inner.front();
   int64_t bytes = size_of(scores->dtype);
   for (size_t k = shape.extents.size(); k < scores->shape.size(); ++k) bytes *= *const_int(scores->shape[k]);
-  for (size_t k = shape.extents.size() - 1; k-- > 0;) {
+  const bool takes_tokens_first = machine.has_threads() && unit_for_bytes(machine) && !const_int(scores->shape[0]);
+  for (size_t i = 0; i + 1 < shape.extents.size(); ++i) {
+    const size_t k = takes_tokens_first ? i : shape.extents.size() - 2 - i;
     const int64_t n =
         greatest_divisor(known_divisor(scores->shape[k]), std::max<int64_t>(machine.tile_bytes / bytes, 1));
     shape.extents[k] = n;
     bytes *= n;
   }
-  leave_tasks(shape, scores, machine.chunk_tasks);
+  leave_tasks(shape, scores, machine);
+  // Threads compute positions side by side: few long rounds are better than many short ones.
+  if (machine.has_threads() && tile.chunk % kLimitStepOfThreads == 0) shape.step = kLimitStepOfThreads;
   return shape;
 }
 
@@ -211,7 +225,7 @@ TileStores share_loops(const TileShape& shape, const TileStores& stores) {
     for (Ref& l : limits) l = substitute(l, {{cuts.back().outer, chunk_loop}});
     cuts.back().outer = chunk_loop;
   }
-  const Ref limit = positions ? limit_of_tile(limits, RangeView(positions).size) : Ref();
+  const Ref limit = positions ? limit_of_tile(limits, RangeView(positions).size, shape.step) : Ref();
   Refs tile, on_chip;
   Ref chunks;
   for (const Cut& c : cuts) {

@@ -22,10 +22,12 @@ struct TileShape {
   int64_t chunk = 0;             // length of a chunk
   std::vector<int64_t> extents;  // inside a tile, for axes 0 .. axis: a divisor of the axis, or all
   bool has_all_chunks = false;   // goes over the chunks, one at a time
+  int64_t step = kLimitStep;     // of which a limit of positions is a multiple
 };
 
 // Rows of neighbouring axes come inside, from the last axis on, as long as a tensor of them stays within
-// Machine::tile_bytes and a chunk has Machine::chunk_tasks left to share out.
+// Machine::tile_bytes and a chunk has Machine::chunk_tasks left to share out. Where threads have a unit for products of
+// bytes, the tokens of a prompt come first: they are its columns.
 TileShape shape_of_tile(const TileTensors& tile, const Machine& machine);
 
 // Sizes along all axes of the part of `tensor` that a tile holds; a combination of chunks has no axis of them.

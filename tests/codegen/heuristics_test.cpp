@@ -64,3 +64,29 @@ TEST_CASE("the two numbers of a rotation are computed side by side") {
   const Chosen chosen = chosen_for(sink({output(2, turned)}), {{"tokens8", 2}});
   CHECK(chosen.count(OptKind::Upcast) == 1);
 }
+
+TEST_CASE("products of many tokens with a matrix take the unit of a GPU, and leave the same bits") {
+  Machine gpu = *known_machine("h100");
+  const JudgedKernel kernel = kernel_of(sink({output(9, grouped_product(tokens(), 64, 3, 8, 8))}), {{"tokens8", 3}});
+  const auto count = [&] {
+    return Chosen{choose_opts(prepared(kernel.tree, 0, gpu), gpu, false)}.count(OptKind::Matrix);
+  };
+  CHECK(count() == 1);
+  CHECK(problem_with(kernel, {}, gpu) == "");
+  const std::vector<Bytes> with_unit = bits_with(kernel, {}, gpu);
+  gpu.matrix_units.clear();
+  CHECK(count() == 0);
+  CHECK(bits_with(kernel, {}, gpu) == with_unit);
+}
+
+TEST_CASE("what a block of threads makes for itself takes few rounds, as each would wait for its loads") {
+  const Machine gpu = *known_machine("h100");
+  const JudgedKernel kernel = kernel_of(sink({output(1, max(input(0, {80, 128}), -1))}));
+  const Refs stores = prepared(kernel.tree, 0, gpu);
+  const std::vector<Opt> opts = choose_opts(stores, gpu, true);
+  CHECK(problem_with(kernel, {opts}, gpu) == "");
+  int64_t rounds = 1;
+  for (Ref r : axes_of(apply_opts(stores, opts, lane_rules(gpu))))
+    if (kind_of(r) == RangeKind::Loop) rounds *= *const_int(r->src[0]);
+  CHECK(rounds <= 2);  // 8 warps have 80 rows
+}

@@ -83,13 +83,28 @@ TEST_CASE("sums stay in the unit over the steps of a longer one") {
   CHECK(problem_with(k, {kTokensAsRows}, kWarps) == "");
 }
 
+TEST_CASE("so many words are written out as one short product takes, or several products") {
+  for (const auto& [words, products] : {std::pair<int64_t, size_t>{4, 1}, {12, 3}, {16, 2}, {32, 4}}) {
+    CAPTURE(words);
+    const JudgedKernel k = product(8, words);
+    std::vector<Opt> opts = kTokensAsRows;
+    opts[4].amount = words;
+    REQUIRE(reason(k, opts) == "");
+    const Program p = program_of(k, {opts}, kWarps);
+    const auto found = all_of_kind(p, Inst::FragmentDot);
+    CHECK(found.size() == 3 * products);  // of three groups
+    for (const Instruction* x : found) CHECK(fragment_shape(x->arg.list).k == (words % 8 ? 16 : 32));
+    CHECK(problem_with(k, {opts}, kWarps) == "");
+  }
+}
+
 TEST_CASE("what is no product of fragments has a reason") {
   const JudgedKernel k = product(8);
   CHECK(reason(k, {matrix(0, 2)}) == "matrix: there are no sums of products of words");
   std::vector<Opt> opts = kTokensAsRows;
   opts.back().amount = 4;
-  CHECK(reason(k, {upcast(2, 2), local(2, 4), local(0, 8), dot(6), unroll(5, 4), matrix(0, 2)}) ==
-        "matrix: 4 words are written out, a row of the unit has 8");
+  CHECK(reason(k, {upcast(2, 2), local(2, 4), local(0, 8), dot(6), unroll(5, 2), matrix(0, 2)}) ==
+        "matrix: 2 words are written out, a row of the unit has 8");
   CHECK(reason(k, {local(2, 4), local(0, 8), dot(6), unroll(5, 8), matrix(0, 2)}) ==
         "matrix: a thread does not have two neighbouring columns");
   CHECK(reason(k, {upcast(2, 2), local(0, 8), local(3, 4), dot(6), unroll(5, 8), matrix(0, 2)}) ==

@@ -28,6 +28,15 @@ TEST_CASE("maximum, bytes and sums of the rows of a prompt are one kernel, and s
   CHECK(schedule.arena_bytes <= 2 * 64);
 }
 
+TEST_CASE("rows of one token are tasks for blocks of threads") {
+  Machine gpu = *known_machine("h100");
+  gpu.local_operations = 0;  // nothing is made by every block for itself
+  const Ref root = rows_to_bytes(input(0, {1, 20, 64}), false);
+  CHECK(summary(make_schedule(root, gpu)) == "local reduce_max[20] | local cast[20,64] | reduce_sum[20]\n");
+  for (Ref nest : nests_of(make_schedule(root, gpu).kernels[0])) CHECK(tile_ranges(nest->src).size() == 1);
+  CHECK(make_schedule(rows_to_bytes(input(0, {1, 2, 64}), false), gpu).kernels.size() == 3);
+}
+
 TEST_CASE("what other kernels read of a row goes to memory, too, and is read on chip") {
   const BlockBytes b = bytes_of_blocks(input(0, {tokens(), 4, 32}));
   const Tensor w = input(1, {512, 128}, DType::I8);

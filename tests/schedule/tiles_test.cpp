@@ -126,3 +126,22 @@ TEST_CASE("a chunk has as many tasks as the machine asks for, where its rows can
   CHECK(tasks(5) == 8);
   CHECK(tasks(100) == 16);
 }
+
+TEST_CASE("tokens of a prompt come into a tile first where they are columns of a unit") {
+  const Ref chunks = variable("chunks", 1, 8);
+  const TileTensors scores = scores_of({many_tokens(), 20, Dim(chunks), 256}, 2);
+  const TileShape on_gpu = shape_of_tile(scores, *known_machine("h100"));
+  CHECK(on_gpu.extents == std::vector<int64_t>{8, 1, 1});
+  CHECK(on_gpu.step == 64);
+  CHECK(shape_of_tile(scores, {.tile_bytes = 8 << 10}).extents == std::vector<int64_t>{1, 5, 1});
+}
+
+TEST_CASE("odd rows of a chunk are cut where blocks of threads want many tasks") {
+  const Ref chunks = variable("chunks", 1, 8);
+  const auto tasks = [&](Parallelism parallelism) {
+    const Machine machine{.parallelism = parallelism, .chunk_tasks = 10, .tile_bytes = 64 << 10};
+    return 20 / shape_of_tile(scores_of({20, Dim(chunks), 256}, 1), machine).extents[0];
+  };
+  CHECK(tasks(Parallelism::Vectors) == 4);
+  CHECK(tasks(Parallelism::Threads) == 20);
+}

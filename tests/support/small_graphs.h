@@ -28,7 +28,7 @@ inline Tensor q4_0(Tensor raw) {
 
 // y[t, n] = sum over g of scale_w[g, n] * scale_x[t, g] * sum over k of w[n, g, k] * x[t, g, k]: 8-bit activations
 // times weights that lie as kernels leave unpacked ones, u8 [rows / lanes, groups, words, lanes, 4].
-inline Tensor grouped_product(int64_t tokens, int64_t rows, int64_t groups, int64_t words, int64_t lanes = 16) {
+inline Tensor grouped_product(Dim tokens, int64_t rows, int64_t groups, int64_t words, int64_t lanes = 16) {
   const Tensor raw = input(0, {rows / lanes, groups, words, lanes, 4}, DType::U8);
   const Tensor w = reshape(permute(raw, {0, 3, 1, 2, 4}), {1, rows, groups, words * 4});
   const Tensor x = reshape(input(1, {tokens, groups, words * 4}, DType::I8), {tokens, 1, groups, words * 4});

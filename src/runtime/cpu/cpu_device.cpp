@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/ensure.h"
+#include "base/machine_changes.h"
 #include "runtime/available_memory.h"
 #include "runtime/compile_batch.h"
 #include "runtime/cpu/read_bandwidth.h"
@@ -114,6 +115,7 @@ Result<std::unique_ptr<CpuDevice>> CpuDevice::open(const CpuOptions& options) {
   state.codegen = options.codegen;
   state.target = options.target.value_or(host_target());
   state.machine = options.target ? machine_of(state.target) : host_machine();
+  SMELT_CHECK(change(state.machine, options.changes));
   state.compiler = "llvm " + llvm_version();
   state.pipeline = options.codegen.passes + " O" + std::to_string(options.codegen.level);
   SMELT_TRY(jit, Jit::create());

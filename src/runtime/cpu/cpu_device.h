@@ -22,6 +22,7 @@ struct CpuOptions {
   bool use_cache = true;
   CodegenOptions codegen;
   std::optional<CpuTarget> target;  // to compile for; this machine must run it. None: host_target()
+  std::string changes = {};         // of its machine, see base/machine_changes.h
 };
 
 struct CpuExecutable : Executable {

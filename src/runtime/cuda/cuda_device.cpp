@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/ensure.h"
+#include "base/machine_changes.h"
 #include "base/progress.h"
 #include "runtime/compile_batch.h"
 #include "runtime/cuda/assemble.h"
@@ -199,6 +200,7 @@ Result<std::unique_ptr<CudaDevice>> CudaDevice::open(const CudaDriver& driver, c
   state.compiler = "llvm " + llvm_version() + ", driver " + std::to_string(version);
   state.pipeline = ptx_pipeline();
   state.machine = machine_of(p);
+  SMELT_CHECK(change(state.machine, options.changes));
   SMELT_TRY(staging, CudaStaging::make(*state.context));
   state.staging = std::move(staging);
   SMELT_CHECK(state.prepare_symbols());
@@ -367,7 +369,8 @@ Machine machine_of(const CudaProperties& p) {
   m.byte_dot_bytes = 4;
   m.shuffle_bytes = 0;
   m.tasks = p.processors;
-  m.chunk_tasks = 10;  // each reads the cache again, from L2; below that most processors idle at a short context
+  m.tile_bytes = 8 << 10;  // so that a multiprocessor holds several tiles
+  m.chunk_tasks = 10;      // each reads the cache again, from L2; below that most processors idle at a short context
   return m;
 }
 

@@ -15,6 +15,7 @@ struct CudaOptions {
   int ordinal = 0;
   std::string cache_dir;  // of compiled kernels; empty: cache_folder() of base/dirs.h
   bool use_cache = true;
+  std::string changes = {};  // of its machine, see base/machine_changes.h
 };
 
 class CudaDevice : public Device {

@@ -1,0 +1,76 @@
+// Products of many tokens with a matrix of bytes, by the unit that the threads of a warp have together
+// (matrix_fragments.h).
+#include <algorithm>
+
+#include "codegen/opt_choice.h"
+#include "graph/matrix_fragment.h"
+#include "graph/rules_algebra.h"
+#include "schedule/tiles.h"
+
+namespace smelt {
+namespace {
+
+constexpr int64_t kMostWarps = 8;      // of a block, with fragments of their own
+constexpr int64_t kStepsTogether = 4;  // products of fragments that are written out
+
+// What is left of an axis when an option has taken its inner part; null if that was all.
+Ref left_of(const OptChoice& c, Ref axis) {
+  for (Ref r : c.output_axes())
+    if (kind_of(r) == RangeKind::Loop && RangeView(r).number == outer_part(RangeView(axis).number)) return r;
+  return Ref();
+}
+
+bool take_part(OptChoice& c, OptKind kind, Ref& axis, int64_t n) {
+  if (!axis || !c.try_opt({kind, c.axis_of(axis), n})) return false;
+  axis = left_of(c, axis);
+  return true;
+}
+
+// Outputs where the unit leaves them, if `rows` and `lane` (which may be the same) are axes of a matrix that `tokens`
+// multiply with: 8 rows are in threads and as many in copies, tokens in 4 threads with 2 neighbours each. Leaves in
+// `rows` what others may take.
+bool try_fragments(OptChoice& c, const MatrixUnit& unit, Ref tokens, Ref& rows, Ref lane) {
+  const bool are_same = rows == lane;
+  if (!take_part(c, OptKind::Upcast, tokens, 2) || !take_part(c, OptKind::Local, tokens, kFragmentPlaces)) return false;
+  if (!take_part(c, OptKind::Local, lane, kFragmentGroups)) return false;
+  if (are_same) rows = lane;
+  choose_dot(c);
+  unroll_words(c, kStepsTogether * unit.k / 4);
+  return take_part(c, OptKind::Matrix, rows, 2);
+}
+
+// Further rows share the words of the tokens, where warps have enough left.
+void share_out_rows(OptChoice& c, Ref rows) {
+  if (rows && known_divisor(rows->src[0]) % (2 * kMostWarps) == 0) take_part(c, OptKind::Upcast, rows, 2);
+  for (int64_t warps = kMostWarps; rows && warps > 1; warps /= 2)
+    if (known_divisor(rows->src[0]) % warps == 0 && take_part(c, OptKind::Local, rows, warps)) return;
+}
+
+// Tokens of a prompt: an axis of unknown length, or those of a tile that goes over chunks of positions.
+bool are_tokens(const OptChoice& c, Ref axis) {
+  if (kind_of(axis) != RangeKind::Loop || known_divisor(axis->src[0]) % (2 * kFragmentPlaces) != 0) return false;
+  return c.is_part_of_tile() ? is_const(axis->src[0], 2 * kFragmentPlaces) && chunk_range(c.stores)
+                             : !is_const(axis->src[0]);
+}
+
+}  // namespace
+
+bool choose_fragments(OptChoice& c) {
+  const MatrixUnit* unit = unit_for_bytes(c.machine);
+  if (!unit || unit->loads_operands) return false;
+  const Refs axes = c.output_axes(), stores = c.stores;
+  const std::vector<Opt> opts = c.opts;
+  for (Ref tokens : axes)
+    for (Ref lane : axes)
+      for (Ref rows : axes) {
+        if (!are_tokens(c, tokens) || tokens == lane || tokens == rows) continue;
+        if (try_fragments(c, *unit, tokens, rows, lane)) {
+          share_out_rows(c, rows);
+          return true;
+        }
+        c.stores = stores, c.opts = opts;
+      }
+  return false;
+}
+
+}  // namespace smelt
