@@ -74,7 +74,6 @@ Result<CpuTarget> target_of(std::string name) {
   if (!amx) name.resize(name.size() - kNoAmx.size());
   SMELT_TRY(target, named_target(name));
   target.amx_int8 &= amx;
-  target.amx_bf16 &= amx;
   target.cores = 1;
   return target;
 }

@@ -5,6 +5,7 @@
 #include "app/profile_words.h"
 #include "base/progress.h"
 #include "graph/text.h"
+#include "graph/views.h"
 
 namespace smelt {
 namespace {
@@ -58,11 +59,11 @@ std::string formulas(Ref tree) {
   std::string out;
   for (Ref nest : tree->src)
     for (Ref store : nest->src) {
+      const StoreView s(store);
       std::string loops;
-      for (size_t i = 3; i < store->src.size(); ++i)
-        loops += (i > 3 ? ", " : "") + to_infix(store->src[i]) + " < " + to_infix(store->src[i]->src[0]);
-      out += "for " + (loops.empty() ? "once" : loops) + ":\n  " + to_infix(store->src[0]) + "[" +
-             to_infix(store->src[1]) + "] = " + to_infix(store->src[2]) + "\n";
+      for (Ref r : s.ranges) loops += (loops.empty() ? "" : ", ") + to_infix(r) + " < " + to_infix(RangeView(r).size);
+      out += "for " + (loops.empty() ? "once" : loops) + ":\n  " + to_infix(s.buffer) + "[" + to_infix(s.offset) +
+             "] = " + to_infix(s.value) + "\n";
     }
   return out;
 }

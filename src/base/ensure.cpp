@@ -1,5 +1,6 @@
 #include "base/ensure.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
@@ -16,7 +17,8 @@ thread_local std::vector<std::function<std::string()>> dumps;
 // Asked once: it may fail an ENSURE of its own.
 std::string last_words() {
   const auto mine = std::exchange(dumps, {});
-  const std::string left = mine.empty() ? "" : mine.back()();
+  const auto dump = std::find_if(mine.rbegin(), mine.rend(), [](const auto& leave) { return bool(leave); });
+  const std::string left = dump == mine.rend() ? "" : (*dump)();
   return left.empty() ? "run again with DUMP=dir, then `smelt replay dir/KERNEL.ir` repeats one kernel" : left;
 }
 

@@ -32,18 +32,6 @@ std::vector<Refs> ranges_together(const Refs& stores) {
 
 bool is_power_of_two(int64_t n) { return (n & (n - 1)) == 0; }
 
-// How often a reduction is there once expand() has written everything out.
-int64_t copies_of(Ref reduce) {
-  int64_t copies = 1;
-  std::set<const Node*> bound;
-  for (Ref n : toposort(reduce))
-    if (is_reduce(n->op))
-      for (Ref r : ReduceView(n).ranges) bound.insert(r.get());
-  for (Ref r : ranges_of(reduce))
-    if (!bound.contains(r.get()) && (is_copies(r) || kind_of(r) == RangeKind::Partial)) copies *= r->src[0]->arg.i;
-  return copies;
-}
-
 }  // namespace
 
 int64_t stride_of_threads(const Refs& stores, Ref range) {
@@ -63,7 +51,7 @@ int threads_of(const Refs& stores) {
 }
 
 int64_t count_in_warp(DType dtype, Ref range) {
-  const int64_t stride = thread_stride(range), count = range->src[0]->arg.i;
+  const int64_t stride = thread_stride(range), count = RangeView(range).count();
   if (size_of(dtype) != 4 || !is_power_of_two(stride) || !is_power_of_two(count)) return 1;
   return std::clamp<int64_t>(kWarp / stride, 1, count);
 }

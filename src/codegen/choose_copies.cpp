@@ -9,8 +9,6 @@
 namespace smelt {
 namespace {
 
-constexpr int64_t kUnrolled = 16;        // terms of a reduction written out when they are vectors,
-constexpr int64_t kUnrolledScalar = 64;  // and when lanes hold outputs: then a block has more terms
 constexpr int64_t kPairs = 4;            // neighbours computed side by side where nothing else is
 constexpr int64_t kBytesInFlight = 160;  // that a thread has asked for before it uses the first
 constexpr int64_t kRoundsInFlight = 8;
@@ -19,8 +17,8 @@ constexpr int64_t kLoadsTogether = 32;  // of rounds that a thread makes side by
 bool moves_in_word(Ref reduce, Ref range) {
   for (Ref n : toposort(reduce)) {
     if ((n->op == Op::Shr || n->op == Op::Shl) && depends_on(n->src[1], range)) return true;
-    if (n->op != Op::Load || size_of(n->dtype) != 1 || !depends_on(n->src[1], range)) continue;
-    if (depends_on(simplify(n->src[1] % 4), range)) return true;
+    if (n->op != Op::Load || size_of(n->dtype) != 1 || !depends_on(LoadView(n).offset, range)) continue;
+    if (depends_on(simplify(LoadView(n).offset % 4), range)) return true;
   }
   return false;
 }
@@ -32,8 +30,8 @@ int shared_work(const OptChoice& c, Ref axis) {
   int work = 0;
   for (Ref reduce : reductions_of(c.stores))
     for (Ref n : toposort(reduce))
-      if (n->op == Op::Load && size_of(n->dtype) < 4 && varies_in_lanes(n->src[1]) && !depends_on(n->src[1], axis))
-        ++work;
+      if (n->op == Op::Load && size_of(n->dtype) < 4)
+        work += varies_in_lanes(LoadView(n).offset) && !depends_on(LoadView(n).offset, axis);
   return work;
 }
 
@@ -41,10 +39,12 @@ int shared_work(const OptChoice& c, Ref axis) {
 int64_t bytes_of_round(Ref term, Ref range) {
   int64_t bytes = 0;
   for (Ref n : toposort(term)) {
-    if (n->op != Op::Load || n->src[0]->op != Op::Param || !depends_on(n->src[1], range)) continue;
+    if (n->op != Op::Load) continue;
+    const auto [buffer, offset] = LoadView(n);
+    if (buffer->op != Op::Param || !depends_on(offset, range)) continue;
     int64_t each = size_of(n->dtype);
-    for (Ref r : ranges_of(n->src[1]))
-      if (is_copies(r) || kind_of(r) == RangeKind::Byte) each *= known_divisor(r->src[0]);
+    for (Ref r : ranges_of(offset))
+      if (is_copies(r) || kind_of(r) == RangeKind::Byte) each *= known_divisor(RangeView(r).size);
     bytes += each;
   }
   return bytes;
@@ -70,8 +70,8 @@ bool leaves_enough_blocks(const OptChoice& c, int64_t copies) {
   if (!c.machine.has_threads()) return true;
   int64_t blocks = 1;
   for (Ref r : c.output_axes()) {
-    if (!is_const(r->src[0])) return true;
-    if (kind_of(r) == RangeKind::Loop) blocks *= *const_int(r->src[0]);
+    if (!is_const(RangeView(r).size)) return true;
+    if (kind_of(r) == RangeKind::Loop) blocks *= RangeView(r).count();
   }
   return blocks >= copies * c.machine.tasks;
 }
@@ -80,7 +80,7 @@ bool leaves_enough_blocks(const OptChoice& c, int64_t copies) {
 void choose_pairs(OptChoice& c) {
   const Refs axes = c.output_axes();
   if (c.has_local || axes.empty() || kind_of(axes.back()) != RangeKind::Loop) return;
-  const auto size = const_int(axes.back()->src[0]);
+  const auto size = const_int(RangeView(axes.back()).size);
   if (size && *size > 1 && *size <= kPairs) c.try_opt({OptKind::Upcast, c.axis_of(axes.back()), *size});
 }
 
@@ -88,7 +88,8 @@ void choose_pairs(OptChoice& c) {
 
 // The parts of a block are written out; a plain long loop gets a few terms an iteration.
 void choose_unroll(OptChoice& c) {
-  const int64_t most = c.is_block ? kUnrolled / 2 : c.has_local ? kUnrolledScalar : kUnrolled;
+  const Machine& m = c.machine;
+  const int64_t most = c.is_block ? m.vector_terms / 2 : c.has_local ? m.scalar_terms : m.vector_terms;
   for (bool again = true; again;) {
     again = false;
     for (Ref reduce : reductions_of(c.stores)) {
@@ -96,12 +97,12 @@ void choose_unroll(OptChoice& c) {
       int64_t written = partial_registers(reduce);
       Refs loops;
       for (Ref r : own_ranges(reduce)) {
-        if (kind_of(r) == RangeKind::Unroll) written *= r->src[0]->arg.i;
+        if (kind_of(r) == RangeKind::Unroll) written *= RangeView(r).count();
         if (kind_of(r) == RangeKind::Reduce) loops.push_back(r);
       }
       if (loops.empty()) continue;
       const Ref inner = loops.back();
-      const auto size = const_int(inner->src[0]);
+      const auto size = const_int(RangeView(inner).size);
       if (size && *size > 1 && *size * written <= most)
         again = c.try_opt({OptKind::Unroll, c.axis_of(inner), *size});
       else if (written < 2 && !c.is_block)
@@ -118,15 +119,15 @@ void choose_unroll_of_bytes(OptChoice& c) {
   if (c.is_part_of_tile() && reductions_of(c.stores).empty())
     for (Ref r : c.output_axes())
       for (Ref s : c.stores) {
-        const auto size = const_int(r->src[0]);
-        if (kind_of(r) == RangeKind::Loop && size && *size > 1 && moves_in_word(s->src[2], r))
+        const auto size = const_int(RangeView(r).size);
+        if (kind_of(r) == RangeKind::Loop && size && *size > 1 && moves_in_word(StoreView(s).value, r))
           c.try_opt({OptKind::Upcast, c.axis_of(r), *size % 4 == 0 ? 4 : *size});
       }
   for (bool again = true; again;) {
     again = false;
     for (Ref reduce : reductions_of(c.stores))
       for (Ref r : own_ranges(reduce)) {
-        const auto size = const_int(r->src[0]);
+        const auto size = const_int(RangeView(r).size);
         if (kind_of(r) != RangeKind::Reduce || !size || !moves_in_word(reduce, r)) continue;
         if ((again = c.try_opt({OptKind::Unroll, c.axis_of(r), *size % 4 == 0 ? 4 : *size}))) break;
       }
@@ -143,7 +144,8 @@ void choose_rounds_in_flight(OptChoice& c) {
       const auto loop =
           std::find_if(ranges.rbegin(), ranges.rend(), [](Ref r) { return kind_of(r) == RangeKind::Reduce; });
       if (loop == ranges.rend()) continue;
-      const int64_t bytes = bytes_of_round(reduce->src[0], *loop), size = known_divisor((*loop)->src[0]);
+      const int64_t bytes = bytes_of_round(ReduceView(reduce).values[0], *loop),
+                    size = known_divisor(RangeView(*loop).size);
       for (int64_t n = std::min(kRoundsInFlight, bytes ? kBytesInFlight / bytes : 1); n > 1 && !again; --n)
         again = size % n == 0 && c.try_opt({OptKind::Unroll, c.axis_of(*loop), n});
       if (again) break;
@@ -179,7 +181,7 @@ void choose_upcast(OptChoice& c) {
     if (!holds_reduction(reduce)) sums += partial_registers(reduce);
   }
   for (Ref r : axes_of(c.stores))
-    if (!is_output_axis(c.stores, r) && kind_of(r) == RangeKind::Unroll) written *= r->src[0]->arg.i;
+    if (!is_output_axis(c.stores, r) && kind_of(r) == RangeKind::Unroll) written *= RangeView(r).count();
   if (sums == 0) return choose_pairs(c);
   Refs axes = c.output_axes();
   std::erase_if(axes, [&](Ref r) { return kind_of(r) != RangeKind::Loop || shared_work(c, r) == 0; });

@@ -10,8 +10,9 @@ namespace {
 bool copies_neighbours(const OptChoice& c) {
   const Refs axes = c.output_axes();
   return !axes.empty() && c.lanes_for(axes.back()) > 0 && std::all_of(c.stores.begin(), c.stores.end(), [&](Ref s) {
-    return s->src[2]->op == Op::Load && stride(s->src[1], axes.back()) == size_of(s->src[2]->dtype) &&
-           walk({s->src[2]}, axes.back()).neighbours == 1;
+    const StoreView store(s);
+    return store.value->op == Op::Load && stride(store.offset, axes.back()) == size_of(store.value->dtype) &&
+           walk({store.value}, axes.back()).neighbours == 1;
   });
 }
 
@@ -47,11 +48,11 @@ void choose_local(OptChoice& c) {
   const Refs rest = c.output_axes();
   if (rest.size() < 2) return;
   const Ref outer = rest[rest.size() - 2];
-  const auto n = const_int(outer->src[0]);
-  if (!n || outer->arg.i != 2 * inner->arg.i) return;
+  const auto n = const_int(RangeView(outer).size);
+  if (!n || RangeView(outer).number != outer_part(RangeView(inner).number)) return;
   const bool computes = has_softmax(c, [](Ref s) { return holds_reduction(s); });
   if (computes && *n <= 64) c.try_opt({OptKind::Upcast, c.axis_of(outer), *n});
-  if (!computes && has_softmax(c, [](Ref s) { return !varies_in_lanes(s->src[0]); }))
+  if (!computes && has_softmax(c, [](Ref s) { return !varies_in_lanes(ReduceView(s).values[0]); }))
     c.try_opt({OptKind::Upcast, c.axis_of(outer), c.machine.shared_columns});
 }
 
@@ -79,11 +80,12 @@ void choose_group(OptChoice& c) {
       int best_score = 0;
       for (Ref r : own_ranges(reduce)) {
         if (c.lanes_for(r) == 0 || !why_not(c.stores, {OptKind::Group, c.axis_of(r), c.lanes_for(r)}).empty()) continue;
-        const Walk w = walk({reduce->src[0]}, r);
+        const Walk w = walk({ReduceView(reduce).values[0]}, r);
         const int score = w.neighbours - 2 * w.scattered;
         if (score > best_score) best_score = score, best = r;
       }
-      if (best && !varies_in_lanes(reduce->src[0]) && c.try_opt({OptKind::Group, c.axis_of(best), c.lanes_for(best)})) {
+      if (best && !varies_in_lanes(ReduceView(reduce).values[0]) &&
+          c.try_opt({OptKind::Group, c.axis_of(best), c.lanes_for(best)})) {
         again = true;
         break;
       }

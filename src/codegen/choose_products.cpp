@@ -5,7 +5,7 @@
 #include "codegen/matrix_cost.h"
 #include "codegen/matrix_rows.h"
 #include "codegen/opt_choice.h"
-#include "codegen/stage.h"
+#include "codegen/panel.h"
 #include "codegen/sum_order.h"
 #include "graph/rules_algebra.h"
 
@@ -14,7 +14,7 @@ namespace {
 
 std::vector<int64_t> block_sizes(Ref axis, int64_t most) {
   std::vector<int64_t> sizes;
-  const int64_t n = known_divisor(axis->src[0]);
+  const int64_t n = known_divisor(RangeView(axis).size);
   for (int64_t d = 1; d <= most; ++d)
     if (n % d == 0) sizes.push_back(d);
   return sizes;
@@ -55,7 +55,7 @@ Refs operands_of(Ref term) {
 
 double size_of_sum(Ref reduce) {
   double size = 1;
-  for (Ref r : own_ranges(reduce)) size *= static_cast<double>(const_int(r->src[0]).value_or(r->src[0]->max));
+  for (Ref r : own_ranges(reduce)) size *= static_cast<double>(RangeView(r).most());
   return size;
 }
 
@@ -86,8 +86,8 @@ double loads_per_sum(const Refs& operands, Ref a, int64_t na, Ref b, int64_t nb)
   double loads = 0;
   for (Ref x : operands) {
     double each = size_of(x->dtype) < 4 ? 2 : 1;
-    if (depends_on(x->src[1], a)) each *= static_cast<double>(na);
-    if (a != b && depends_on(x->src[1], b)) each *= static_cast<double>(nb);
+    if (depends_on(LoadView(x).offset, a)) each *= static_cast<double>(na);
+    if (a != b && depends_on(LoadView(x).offset, b)) each *= static_cast<double>(nb);
     loads += each;
   }
   return loads / static_cast<double>(na * nb);
@@ -119,13 +119,13 @@ void unroll_words(OptChoice& c, int64_t words) {
 
 // Weights are unpacked once for all tokens of a prompt. Panels of experts serve some thirty tokens each, which does
 // not pay for making them (measured: 0.75 to 1.1 times the speed with 512 tokens, half of it with 64).
-void choose_stage(OptChoice& c) {
+void choose_panel(OptChoice& c) {
   for (Ref axis : c.output_axes()) {
-    if (is_const(axis->src[0])) continue;
+    if (is_const(RangeView(axis).size)) continue;
     const Panel panel = panel_of(c.stores, c.axis_of(axis));
     if (panel.bytes_of_row == 0 || panel.jumps) continue;
     for (int64_t rows = c.machine.panel_rows; rows >= kPanelLanes; rows /= 2)
-      if (rows * panel.bytes_of_row <= c.machine.panel_bytes && c.try_opt({OptKind::Stage, c.axis_of(axis), rows}))
+      if (rows * panel.bytes_of_row <= c.machine.panel_bytes && c.try_opt({OptKind::Panel, c.axis_of(axis), rows}))
         return;
   }
 }
@@ -151,10 +151,10 @@ bool choose_matrix(OptChoice& c) {
 bool is_product_of_reused(const OptChoice& c) {
   const Ref product = largest_sum(c);
   if (c.has_local || !product || !is_float(product->dtype)) return false;
-  const Refs axes = c.output_axes(), operands = operands_of(product->src[0]);
+  const Refs axes = c.output_axes(), operands = operands_of(ReduceView(product).values[0]);
   return operands.size() >= 2 && std::all_of(operands.begin(), operands.end(), [&](Ref x) {
            return is_float(x->dtype) && std::any_of(axes.begin(), axes.end(), [&](Ref axis) {
-                    return kind_of(axis) == RangeKind::Loop && !depends_on(x->src[1], axis);
+                    return kind_of(axis) == RangeKind::Loop && !depends_on(LoadView(x).offset, axis);
                   });
          });
 }
@@ -164,7 +164,7 @@ bool is_product_of_reused(const OptChoice& c) {
 void choose_block(OptChoice& c) {
   const Ref product = largest_sum(c);
   if (!product) return;
-  const Refs operands = operands_of(product->src[0]);
+  const Refs operands = operands_of(ReduceView(product).values[0]);
   if (operands.size() < 2) return;
   Refs axes = c.output_axes();
   std::erase_if(axes, [](Ref r) { return kind_of(r) != RangeKind::Loop; });

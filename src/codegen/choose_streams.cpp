@@ -12,8 +12,9 @@ int64_t stride_in_weights(const OptChoice& c, Ref axis) {
   int64_t greatest = 0;
   for (Ref reduce : reductions_of(c.stores))
     for (Ref n : toposort(reduce))
-      if (n->op == Op::Load && n->src[0]->op == Op::Param && size_of(n->dtype) < 4 && varies_in_lanes(n->src[1]))
-        greatest = std::max(greatest, stride(n->src[1], axis).value_or(0));
+      if (n->op == Op::Load && size_of(n->dtype) < 4)
+        if (const auto [buffer, offset] = LoadView(n); buffer->op == Op::Param && varies_in_lanes(offset))
+          greatest = std::max(greatest, stride(offset, axis).value_or(0));
   return greatest;
 }
 
@@ -26,7 +27,7 @@ Written written_of(const OptChoice& c) {
   Written w;
   for (Ref reduce : reductions_of(c.stores)) w.sums += !holds_reduction(reduce);
   for (Ref r : axes_of(c.stores))
-    if (!is_output_axis(c.stores, r) && kind_of(r) == RangeKind::Unroll) w.terms *= r->src[0]->arg.i;
+    if (!is_output_axis(c.stores, r) && kind_of(r) == RangeKind::Unroll) w.terms *= RangeView(r).count();
   return w;
 }
 
@@ -42,7 +43,7 @@ void choose_streams(OptChoice& c) {
   const auto rows = std::max_element(axes.begin(), axes.end(),
                                      [&](Ref a, Ref b) { return stride_in_weights(c, a) < stride_in_weights(c, b); });
   if (rows == axes.end() || kind_of(*rows) != RangeKind::Loop) return;
-  const auto size = const_int((*rows)->src[0]);
+  const auto size = const_int(RangeView(*rows).size);
   if (!size || stride_in_weights(c, *rows) < c.machine.line_bytes) return;
   const Written written = written_of(c);
   for (int64_t n = c.machine.streams; n > 1; n /= 2) {

@@ -5,9 +5,10 @@
 #include "base/ensure.h"
 #include "codegen/linearize.h"
 #include "codegen/narrow_indices.h"
+#include "codegen/panel.h"
 #include "codegen/passes.h"
-#include "codegen/stage.h"
 #include "codegen/sum_order.h"
+#include "graph/matrix_shape.h"
 #include "graph/on_chip.h"
 #include "graph/rules_algebra.h"
 #include "schedule/schedule.h"
@@ -47,20 +48,20 @@ class NestPasses {
     stores = step("options", apply_opts(stores, opts, lane_rules(request_.machine)));
     stores = step("pack dots", pack_dots(stores));
     stores = step("matrix dots", matrix_dots(stores, lane_rules(request_.machine).unit));
-    stores = step("expand", expand(stores));
+    stores = step("expand", expand(stores, request_.machine));
     stores = step("coalesce loads",
                   coalesce_loads(stores));  // after expand, when the byte of a word is known
     out_.push_back({.stores = stores, .is_local = is_local});
   }
 
   // The nests of a panel come before the nest that uses it. Returns what the panel takes on chip.
-  int64_t add_staged(const Refs& stores, const std::vector<Opt>& opts, int64_t first_local) {
-    const Staged staged = stage(stores, opts[0], first_local);
-    add(staged.reset, {}, true);
-    for (const Refs& panel : staged.panels) add(panel, choose_opts(panel, request_.machine, false), false);
-    add(staged.main, {opts.begin() + 1, opts.end()}, false);
-    out_.back().ahead = staged.next;
-    return bytes_on_chip(staged.main) + bytes_on_chip(staged.reset) - bytes_on_chip(stores);
+  int64_t add_with_panel(const Refs& stores, const std::vector<Opt>& opts, int64_t first_local) {
+    const NestWithPanel made = with_panel(stores, opts[0], first_local);
+    add(made.reset, {}, true);
+    for (const Refs& panel : made.panels) add(panel, choose_opts(panel, request_.machine, false), false);
+    add(made.main, {opts.begin() + 1, opts.end()}, false);
+    out_.back().ahead = made.next;
+    return bytes_on_chip(made.main) + bytes_on_chip(made.reset) - bytes_on_chip(stores);
   }
 
   Refs step(const char* pass, const Refs& stores) const {
@@ -72,6 +73,14 @@ class NestPasses {
   const CodegenRequest& request_;
   std::vector<ExpandedNest>& out_;
 };
+
+// Rows of products of matrices are on the stack of a worker beside its scratch memory.
+int64_t bytes_of_matrix_rows(const Program& program) {
+  int64_t bytes = 0;
+  for (const Instruction& x : program.code)
+    if (x.kind == Inst::MatrixDot) bytes += kMatrixRowBytes * matrix_shape(x.arg.list).rows;
+  return bytes;
+}
 
 // The machine with the on-chip memory that is left to a nest beside `others`, what else the kernel keeps there.
 Machine left_beside(int64_t others, Machine machine) {
@@ -97,17 +106,18 @@ CodegenResult generate(const CodegenRequest& request) {
     const Machine left = left_beside(on_chip - bytes_on_chip(stores), request.machine);
     result.opts.push_back(request.opts.empty() ? choose_opts(stores, left, is_local) : request.opts[i]);
     const std::vector<Opt>& opts = result.opts.back();
-    if (!is_staged(opts)) {
+    if (!has_panel(opts)) {
       passes.add(stores, opts, is_local);
     } else {
-      on_chip += passes.add_staged(stores, opts, next_local);
+      on_chip += passes.add_with_panel(stores, opts, next_local);
       next_local += kMostPanelLocals;
     }
   }
   result.program = linearize(nests, request.machine, request.name, request.symbols);
   narrow_indices(result.program, request.machine);  // when all of them are there
   // A GPU refuses a launch that takes too much; a stack would overflow.
-  const std::string reason = why_too_much_on_chip(result.program.scratch_bytes, on_chip_scope(request.machine));
+  const int64_t bytes = result.program.scratch_bytes + bytes_of_matrix_rows(result.program);
+  const std::string reason = why_too_much_on_chip(bytes, on_chip_scope(request.machine));
   ENSURE(reason.empty(), reason);
   return result;
 }

@@ -18,10 +18,10 @@ std::vector<Refs> sums_in_unit(const Refs& group) {
   for (Ref n : group) {
     const auto terms = ReduceView(n).values;
     if (n->op != Op::ReduceSum || terms.size() != 1 || terms[0]->op != Op::FragmentItem) continue;
-    const Ref product = terms[0]->src[0];
+    const auto [product, number] = FragmentItemView(terms[0]);
     Refs& sums = by_product[product->key];
     sums.resize(static_cast<size_t>(fragment_shape(product->arg.list).sums()));
-    sums[static_cast<size_t>(*const_int(terms[0]->src[1]))] = n;
+    sums[static_cast<size_t>(*const_int(number))] = n;
   }
   std::vector<Refs> complete;
   for (const auto& [key, sums] : by_product)
@@ -142,7 +142,7 @@ void NestEmitter::emit_loop_of(const Refs& group, int depth) {
   for (const Refs& sums : sums_in_unit(group)) {
     std::vector<Value> so_far;
     for (Ref n : sums) so_far.push_back(old[sum_slot[n.get()]]);
-    const Value product = fragment_dot(ReduceView(sums[0]).values[0]->src[0], so_far);
+    const Value product = fragment_dot(FragmentItemView(ReduceView(sums[0]).values[0]).product, so_far);
     for (Ref n : sums) {
       slots[sum_slot[n.get()]].next = fragment_item(ReduceView(n).values[0], product);
       in_unit.insert(n.get());

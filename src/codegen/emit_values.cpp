@@ -78,8 +78,8 @@ Value NestEmitter::compute(Ref n) {
     case Op::MatrixDot: return matrix_dot(n);
     case Op::MatrixRow: return matrix_row(n);
     case Op::FragmentDot: return fragment_dot(n, {});
-    case Op::FragmentItem: return fragment_item(n, value(n->src[0]));
-    case Op::TopKLane: value(n->src[0]); return topk_items_.at({n->src[0].get(), top_place(n)});
+    case Op::FragmentItem: return fragment_item(n, value(FragmentItemView(n).product));
+    case Op::TopKLane: value(topk_of(n)); return topk_items_.at({topk_of(n).get(), top_place(n)});
     default: break;
   }
   ENSURE(is_elementwise(n->op), std::string("cannot linearize ") + std::string(name_of(n->op)));
@@ -146,10 +146,9 @@ int64_t NestEmitter::bytes_ahead(Ref load, Ref offset, int depth) {
   if (!is_tile()) return shared_.contains(load.get()) ? machine_.shared_ahead_bytes : 0;
   if (is_in_reduction(offset)) return machine_.tile_ahead_bytes;
   // Read once for an output, whose sum takes long: prefetch for the next output.
-  for (const Node* r : facts_.free_ranges(offset))
-    if (const auto it = values_.find(r); it != values_.end() && it->second.depth == depth)
-      return stride(offset, Ref(r)).value_or(0);
-  return 0;
+  const Refs& ranges = scopes_[static_cast<size_t>(depth)].ranges;
+  const auto innermost = std::find_if(ranges.rbegin(), ranges.rend(), [&](Ref r) { return depends_on(offset, r); });
+  return innermost == ranges.rend() ? 0 : stride(offset, *innermost).value_or(0);
 }
 
 bool NestEmitter::is_in_reduction(Ref offset) {
@@ -196,8 +195,9 @@ Value NestEmitter::matrix_dot(Ref n) {
 }
 
 Value NestEmitter::matrix_row(Ref n) {
-  const Value product = value(n->src[0]);
-  const auto row = const_int(n->src[2]);
+  const MatrixRowView view(n);
+  const Value product = value(view.product);
+  const auto row = const_int(view.row);
   ENSURE(row, "the rows of a matrix are not written out");
   return {add(product.depth, {.kind = Inst::MatrixRow,
                               .dtype = DType::I32,
@@ -222,7 +222,7 @@ Value NestEmitter::fragment_dot(Ref n, const std::vector<Value>& sums) {
 }
 
 Value NestEmitter::fragment_item(Ref n, Value product) {
-  const auto number = const_int(n->src[1]);
+  const auto number = const_int(FragmentItemView(n).number);
   ENSURE(number, "the sums of a fragment are not written out");
   return {
       add(product.depth, {.kind = Inst::FragmentItem, .dtype = DType::I32, .src = {product.id}, .arg = {.i = *number}}),

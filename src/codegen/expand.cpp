@@ -12,8 +12,6 @@
 namespace smelt {
 namespace {
 
-constexpr size_t kChains = 4;  // of maxima in flight: latency over throughput
-
 // Calls f with every choice of values for the ranges, the last one fastest.
 void for_each_choice(const Refs& ranges, const std::function<void(const Replacements&)>& f) {
   Replacements choice;
@@ -85,8 +83,8 @@ Refs by_reuse(const Refs& ranges, Ref term) {
 // All terms combined. A maximum has several chains of neighbouring terms, which hides the latency of an operation while
 // words are still read in their order. A sum of bytes is short and overlaps with those of neighbouring blocks: one
 // chain.
-Ref in_chains(Op op, const Refs& terms) {
-  const size_t chains = std::min(op == Op::ReduceMax ? kChains : 1, terms.size());
+Ref in_chains(Op op, const Refs& terms, int64_t most) {
+  const size_t chains = op == Op::ReduceMax ? std::min(static_cast<size_t>(most), terms.size()) : 1;
   Ref all;
   for (size_t c = 0; c < chains; ++c) {
     const size_t begin = c * terms.size() / chains, end = (c + 1) * terms.size() / chains;
@@ -118,13 +116,14 @@ Ref by_halves(Op op, Refs parts) {
 }
 
 // The loops that are left of a reduction. A float sum then has several terms, which are added one after the other.
-Ref in_loops(Ref reduce, const Refs& terms, const Refs& loops) {
-  if (loops.empty()) return has_order(reduce) ? in_order(terms) : in_chains(reduce->op, terms);
-  return make_reduce(reduce->op, reduce->dtype, has_order(reduce) ? terms : Refs{in_chains(reduce->op, terms)}, loops);
+Ref in_loops(Ref reduce, const Refs& terms, const Refs& loops, int64_t chains) {
+  if (loops.empty()) return has_order(reduce) ? in_order(terms) : in_chains(reduce->op, terms, chains);
+  const Refs left = has_order(reduce) ? terms : Refs{in_chains(reduce->op, terms, chains)};
+  return make_reduce(reduce->op, reduce->dtype, left, loops);
 }
 
 // `reuse`: integers may be added in the order that shortens the live ranges of words.
-Ref expand_reduction(Ref n, bool reuse) {
+Ref expand_reduction(Ref n, bool reuse, int64_t chains) {
   const Ranges s = sorted_ranges(n);
   if (s.copies.empty() && s.lanes.empty() && s.partials.empty()) return n;
   ENSURE(n->op == Op::ReduceSum || n->op == Op::ReduceMax, "this reduction takes one element at a time");
@@ -135,7 +134,7 @@ Ref expand_reduction(Ref n, bool reuse) {
     const Ref value = substitute(term, part);
     Refs terms;
     for_each_choice(copies, [&](const Replacements& choice) { terms.push_back(substitute(value, choice)); });
-    parts.push_back(in_loops(n, terms, s.loops));
+    parts.push_back(in_loops(n, terms, s.loops, chains));
   });
   Ref result = by_halves(n->op, std::move(parts));
   for (Ref lanes : s.lanes) result = make_lane_reduce(n->op, result, lanes);
@@ -144,13 +143,13 @@ Ref expand_reduction(Ref n, bool reuse) {
 
 }  // namespace
 
-Refs expand(const Refs& stores) {
+Refs expand(const Refs& stores, const Machine& machine) {
   Refs out;
   for (Ref store : stores) {
     const bool has_copies = !sorted_ranges(store).copies.empty();
     const Ref expanded = rebuild(store, [&](Ref, Ref n) {
       if (n->op == Op::Add && n->dtype == DType::I32) return add(n->src[0], n->src[1]);
-      return is_reduce(n->op) ? expand_reduction(n, has_copies) : n;
+      return is_reduce(n->op) ? expand_reduction(n, has_copies, machine.chains) : n;
     });
     const StoreView s(expanded);
     const Ranges ranges = sorted_ranges(expanded);

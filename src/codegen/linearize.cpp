@@ -23,7 +23,7 @@ constexpr int64_t kMostTasks = 1 << 24;
 
 Ref count_of(const Refs& tasks) {
   Ref count = constant(1);
-  for (Ref r : tasks) count = simplify(count * r->src[0]);
+  for (Ref r : tasks) count = simplify(count * RangeView(r).size);
   return count;
 }
 

@@ -3,7 +3,7 @@
 #include "base/ensure.h"
 #include "codegen/matrix_fragments.h"
 #include "codegen/matrix_rows.h"
-#include "codegen/opt.h"
+#include "codegen/opt_choice.h"
 #include "codegen/passes.h"
 #include "graph/matrix_shape.h"
 #include "graph/rules_algebra.h"
@@ -12,6 +12,8 @@ namespace smelt {
 namespace {
 
 constexpr int64_t kWord = 4;
+
+Ref offset_of(Ref load) { return LoadView(load).offset; }
 
 // The one range of a kind that an offset depends on; none where there are several.
 Ref only_range(Ref offset, RangeKind kind) {
@@ -46,9 +48,9 @@ std::string find_words(SumParts& m, int64_t most) {
   };
   std::vector<Step> steps;
   for (Ref r : m.words) {
-    const auto a = stride(m.a->src[1], r), b = stride(m.b->src[1], r);
+    const auto a = stride(offset_of(m.a), r), b = stride(offset_of(m.b), r);
     if (!a || !b) return "its words do not lie in even steps";
-    steps.push_back({*a, *b, r->src[0]->arg.i});
+    steps.push_back({*a, *b, RangeView(r).count()});
   }
   std::sort(steps.begin(), steps.end(), [](const Step& x, const Step& y) { return x.a < y.a; });
   m.shape.words = 1;
@@ -63,26 +65,25 @@ std::string find_words(SumParts& m, int64_t most) {
 }
 
 SumParts match(Ref sum, const MatrixUnit& unit) {
-  const Ref dot = sum->op == Op::ReduceSum ? sum->src[0] : Ref();
+  const Ref dot = sum->op == Op::ReduceSum ? ReduceView(sum).values[0] : Ref();
   if (!dot || dot->op != Op::Dot4 || !is_const(dot->src[0], 0)) return failed("there are no sums of products of words");
   SumParts m{.a = dot->src[2], .b = dot->src[1]};
   if (m.a->op != Op::Load || m.b->op != Op::Load) return failed("its words are not plainly in memory");
-  m.shape.a_is_signed = !has_range(m.a->src[1], RangeKind::Lane);
+  m.shape.a_is_signed = !has_range(offset_of(m.a), RangeKind::Lane);
   if (!m.shape.a_is_signed) std::swap(m.a, m.b);
   m.shape.greatest = dot->arg.i;
-  m.row = only_range(m.a->src[1], RangeKind::MatrixRow), m.lane = only_range(m.b->src[1], RangeKind::Lane);
-  if (!m.lane || has_range(m.a->src[1], RangeKind::Lane) || stride(m.b->src[1], m.lane) != kWord ||
-      !const_int(m.lane->src[0]))
+  m.row = only_range(offset_of(m.a), RangeKind::MatrixRow), m.lane = only_range(offset_of(m.b), RangeKind::Lane);
+  if (!m.lane || has_range(offset_of(m.a), RangeKind::Lane) || stride(offset_of(m.b), m.lane) != kWord ||
+      !is_const(RangeView(m.lane).size))
     return failed("lanes do not read a word each of one side");
-  const auto step = m.row ? stride(m.a->src[1], m.row) : std::nullopt;
-  if (!step || has_range(m.b->src[1], RangeKind::MatrixRow)) return failed("its rows are not those of one side");
-  m.shape.rows = *const_int(m.row->src[0]), m.shape.lanes = *const_int(m.lane->src[0]);
+  const auto step = m.row ? stride(offset_of(m.a), m.row) : std::nullopt;
+  if (!step || has_range(offset_of(m.b), RangeKind::MatrixRow)) return failed("its rows are not those of one side");
+  m.shape.rows = RangeView(m.row).count(), m.shape.lanes = RangeView(m.lane).count();
   m.shape.a_stride = *step;
   if (m.shape.rows > unit.m) return failed("a matrix has at most " + std::to_string(unit.m) + " rows");
-  for (size_t i = 1; i < sum->src.size(); ++i) {
-    const RangeKind kind = kind_of(sum->src[i]);
-    if (kind == RangeKind::Lane) return failed("its terms are in lanes");
-    (kind == RangeKind::Unroll ? m.words : m.loops).push_back(sum->src[i]);
+  for (Ref r : ReduceView(sum).ranges) {
+    if (kind_of(r) == RangeKind::Lane) return failed("its terms are in lanes");
+    (kind_of(r) == RangeKind::Unroll ? m.words : m.loops).push_back(r);
   }
   m.problem = find_words(m, most_matrix_words(unit));
   return m;
@@ -98,10 +99,11 @@ Ref matrix_row_of(Ref sum, const MatrixUnit& unit) {
   const auto begin = [&](Ref load) {
     Replacements zero{{m.row, constant(0)}, {m.lane, constant(0)}};
     for (Ref r : m.words) zero[r] = constant(0);
-    return substitute(load->src[1], zero);
+    return substitute(offset_of(load), zero);
   };
   const Ref product =
-      make(Op::MatrixDot, DType::I32, {m.a->src[0], begin(m.a), m.b->src[0], begin(m.b)}, {.list = m.shape.list()});
+      make(Op::MatrixDot, DType::I32, {LoadView(m.a).buffer, begin(m.a), LoadView(m.b).buffer, begin(m.b)},
+           {.list = m.shape.list()});
   Refs src{make(Op::MatrixRow, DType::I32, {product, m.lane, m.row})};
   src.insert(src.end(), m.loops.begin(), m.loops.end());
   return src.size() == 1 ? src[0] : with_sources(sum, std::move(src));
@@ -115,10 +117,19 @@ std::vector<MatrixShape> matrix_products(const Refs& stores, const MatrixUnit& u
       if (n->op != Op::ReduceSum) continue;
       SumParts m = match(n, unit);
       if (m.problem.empty()) shapes.push_back(m.shape);
-      if (!m.problem.empty() && n->src[0]->op == Op::Dot4) reason = m.problem;
+      if (!m.problem.empty() && ReduceView(n).values[0]->op == Op::Dot4) reason = m.problem;
     }
   if (why_none) *why_none = shapes.empty() ? reason : "";
   return shapes;
+}
+
+int64_t matrix_row_bytes(const Refs& stores) {
+  int64_t bytes = 0;
+  for (Ref n : reductions_of(stores)) {
+    if (n->op != Op::ReduceSum || n->dtype != DType::I32 || holds_reduction(n)) continue;
+    if (first_of_kind(ranges_of(n), RangeKind::MatrixRow)) bytes += copies_of(n) * kMatrixRowBytes;
+  }
+  return bytes;
 }
 
 Refs matrix_dots(const Refs& stores, const MatrixUnit& unit) {

@@ -23,6 +23,9 @@ std::string why_no_matrix_row(Ref sum, const MatrixUnit& unit);
 // empty.
 Ref matrix_row_of(Ref sum, const MatrixUnit& unit);
 
+// What rows of products take on chip, where the unit leaves them, once everything is written out: at most.
+int64_t matrix_row_bytes(const Refs& stores);
+
 // The products that sums of the nest will be rows of, once words are packed (see passes.h); where there are none,
 // `why_none` says why.
 std::vector<MatrixShape> matrix_products(const Refs& stores, const MatrixUnit& unit, std::string* why_none = nullptr);

@@ -98,6 +98,7 @@ void NestEmitter::open_loop(Ref range) {
   const Ref size = RangeView(range).size;
   open_scope(zero, value(size).id, size);
   scopes_.back().rounds = std::clamp<int64_t>(size->max, 1, kMostRounds);
+  scopes_.back().ranges = {range};
   values_[range.get()] = {scopes_.back().loop, top(), 1};
 }
 
@@ -117,6 +118,7 @@ size_t NestEmitter::open_task_loops() {
     values_[tasks[i].get()] = i == 0 ? rest : alu(Op::Mod, DType::I64, {rest, size});
     if (i > 0) rest = alu(Op::Div, DType::I64, {rest, size});
   }
+  scopes_.back().ranges = tasks;
   return sweeps.size() + 1;
 }
 

@@ -58,6 +58,7 @@ class NestEmitter {
     int begin = -1, end = -1, loop = -1;
     int64_t rounds = 0;                // at most
     std::vector<int64_t> within = {};  // both bounds of the loop, see Inst::Loop
+    Refs ranges = {};                  // that it goes through, outermost first: those of a tile are one loop
   };
 
   struct GroupKey {

@@ -10,7 +10,7 @@
 #include "codegen/matrix_fragments.h"
 #include "codegen/matrix_rows.h"
 #include "codegen/packed_bytes.h"
-#include "codegen/stage.h"
+#include "codegen/panel.h"
 #include "codegen/sum_order.h"
 #include "graph/matrix_shape.h"
 #include "graph/rules_algebra.h"
@@ -19,7 +19,7 @@ namespace smelt {
 namespace {
 
 constexpr std::array<std::string_view, kOptKinds> kNames{"local", "group", "upcast", "unroll", "dot",  "matrix",
-                                                         "pack",  "split", "front",  "task",   "stage"};
+                                                         "pack",  "split", "front",  "task",   "panel"};
 
 const Ref& widest(const Refs& stores) {
   return *std::max_element(stores.begin(), stores.end(), [](Ref a, Ref b) { return a->src.size() < b->src.size(); });
@@ -40,7 +40,7 @@ Ref replace_range(Ref node, Ref range, const Refs& by, const Replacements& index
 
 bool wants_output_axis(OptKind kind) {
   return kind == OptKind::Local || kind == OptKind::Upcast || kind == OptKind::Matrix || kind == OptKind::Pack ||
-         kind == OptKind::Front || kind == OptKind::Task || kind == OptKind::Stage;
+         kind == OptKind::Front || kind == OptKind::Task || kind == OptKind::Panel;
 }
 
 bool wants_reduce_axis(OptKind kind) {
@@ -91,7 +91,7 @@ bool is_power_of_two(int64_t n) { return (n & (n - 1)) == 0; }
 std::string why_not_group(const Refs& stores, const Opt& opt, Ref range) {
   if (opt.kind != OptKind::Group) return "";
   if (kind_of(range) == RangeKind::Partial) {
-    if (is_power_of_two(opt.amount) || is_const(range->src[0], opt.amount)) return "";
+    if (is_power_of_two(opt.amount) || is_const(RangeView(range).size, opt.amount)) return "";
     return std::to_string(opt.amount) + " partial sums are neither a power of two nor all of them";
   }
   for (Ref n : reductions_over(stores, range))
@@ -189,11 +189,19 @@ Refs cut(const Refs& stores, Ref range, const Opt& opt, const LaneRules& rules =
   return out;
 }
 
-// Threads pass their sums to each other on chip, so more threads or more copies of a sum take more of it.
+bool has_matrix_rows(const Refs& stores) {
+  return std::any_of(stores.begin(), stores.end(),
+                     [](Ref s) { return static_cast<bool>(first_of_kind(StoreView(s).ranges, RangeKind::MatrixRow)); });
+}
+
+// Threads pass their sums to each other on chip, and a matrix unit leaves its rows there: more threads or more copies
+// of a sum take more of it.
 std::string why_not_on_chip(const Refs& stores, const Opt& opt, Ref range, const LaneRules& rules) {
-  if (!rules.are_threads() || rules.on_chip.bytes == 0) return "";
+  if (rules.on_chip.bytes == 0) return "";
+  if (!rules.are_threads() && opt.kind != OptKind::Matrix && !has_matrix_rows(stores)) return "";
   const Refs after = cut(stores, range, opt, rules);
-  return why_too_much_on_chip(bytes_on_chip(after) + exchange_bytes(after, threads_of(after)), rules.on_chip);
+  const int64_t passed_on = rules.are_threads() ? exchange_bytes(after, threads_of(after)) : matrix_row_bytes(after);
+  return why_too_much_on_chip(bytes_on_chip(after) + passed_on, rules.on_chip);
 }
 
 // Partial results are combined when all loops are done.
@@ -286,6 +294,17 @@ Result<std::vector<Opt>> parse_opts(std::string_view text) {
   }
 }
 
+int64_t copies_of(Ref reduce) {
+  int64_t copies = 1;
+  std::unordered_set<const Node*> bound;
+  for (Ref n : toposort(reduce))
+    if (is_reduce(n->op))
+      for (Ref r : ReduceView(n).ranges) bound.insert(r.get());
+  for (Ref r : ranges_of(reduce))
+    if (!bound.contains(r.get()) && (is_copies(r) || kind_of(r) == RangeKind::Partial)) copies *= RangeView(r).count();
+  return copies;
+}
+
 bool varies_in_lanes(Ref value) {
   const Refs ranges = ranges_of(value);
   return std::any_of(ranges.begin(), ranges.end(), [](Ref r) { return kind_of(r) == RangeKind::Lane; });
@@ -332,8 +351,8 @@ std::string why_not(const Refs& stores, const Opt& opt, const LaneRules& rules) 
     return name + ": axis " + std::to_string(opt.axis) + " is one of partial sums, which only group takes";
   if (!fits_kind) return name + ": axis " + std::to_string(opt.axis) + " is already taken";
   if (opt.kind == OptKind::Front) return "";
-  if (opt.kind == OptKind::Stage) {
-    const std::string reason = why_not_stage(stores, opt, rules.on_chip);
+  if (opt.kind == OptKind::Panel) {
+    const std::string reason = why_not_panel(stores, opt, rules.on_chip);
     return reason.empty() ? "" : name + ": " + reason;
   }
   if (opt.kind == OptKind::Task) {
@@ -374,7 +393,7 @@ Refs apply_opt(const Refs& stores, const Opt& opt, const LaneRules& rules) {
   const Ref range = axes_of(stores)[opt.axis];
   if (opt.kind == OptKind::Task) return with_kind(stores, range, RangeKind::Task);
   if (opt.kind == OptKind::Front) return move_to_front(stores, range);
-  if (opt.kind == OptKind::Stage) return stage(stores, opt, 0).main;
+  if (opt.kind == OptKind::Panel) return with_panel(stores, opt, 0).main;
   return cut(stores, range, opt, rules);
 }
 

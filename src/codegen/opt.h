@@ -13,7 +13,7 @@
 //   SPLIT(axis, n)           one loop becomes two, the inner of n; changes nothing by itself
 //   FRONT(output axis)       the loop becomes the outermost
 //   TASK(output axis)        the iterations of an outermost loop are shared out among workers
-//   STAGE(output axis, n)    what its iterations share is made once for panels of n rows, on chip (see stage.h)
+//   PANEL(output axis, n)    what its iterations share is made once for panels of n rows, on chip (see panel.h)
 //
 // Axes are numbered by axes_of(): output axes, outermost first, then reduction axes. Of the machine, options know only
 // what lanes are and what is on chip (LaneRules). None of them changes a bit of a result: a float sum keeps its order.
@@ -30,7 +30,7 @@
 
 namespace smelt {
 
-enum class OptKind : uint8_t { Local, Group, Upcast, Unroll, Dot, Matrix, Pack, Split, Front, Task, Stage };
+enum class OptKind : uint8_t { Local, Group, Upcast, Unroll, Dot, Matrix, Pack, Split, Front, Task, Panel };
 constexpr int kOptKinds = 11;
 
 // The level of the machine that LOCAL and GROUP fill. Lanes of a vector: one axis of a nest, whose neighbours lie side
@@ -58,6 +58,9 @@ Result<std::vector<Opt>> parse_opts(std::string_view text);  // the form that to
 inline bool is_copies(Ref range) {
   return kind_of(range) == RangeKind::Unroll || kind_of(range) == RangeKind::MatrixRow;
 }
+
+// How often a reduction is there once expand() has written everything out.
+int64_t copies_of(Ref reduce);
 
 // Whether a value differs from lane to lane.
 bool varies_in_lanes(Ref value);

@@ -10,8 +10,8 @@ Walk walk(const Refs& roots, Ref range) {
   Walk w;
   for (Ref root : roots)
     for (Ref n : toposort(root)) {
-      if (n->op != Op::Load || !depends_on(n->src[1], range)) continue;
-      const auto step = stride(n->src[1], range);
+      if (n->op != Op::Load || !depends_on(LoadView(n).offset, range)) continue;
+      const auto step = stride(LoadView(n).offset, range);
       const bool near = step == size_of(n->dtype) || (step == 4 && size_of(n->dtype) == 1);
       (near ? w.neighbours : w.scattered)++;
     }
@@ -51,7 +51,7 @@ Refs OptChoice::output_axes() const {
 
 int64_t OptChoice::lanes_for(Ref range) const {
   for (int64_t w = machine.has_threads() ? machine.warp_threads : machine.lanes(); w >= 4; w /= 2)
-    if (known_divisor(range->src[0]) % w == 0) return w;
+    if (known_divisor(RangeView(range).size) % w == 0) return w;
   return 0;
 }
 

@@ -45,7 +45,7 @@ void choose_group(OptChoice& c);
 void choose_threads(OptChoice& c, bool is_local);
 
 // choose_products.cpp
-void choose_stage(OptChoice& c);
+void choose_panel(OptChoice& c);
 bool choose_matrix(OptChoice& c);  // false: sums of words are as fast
 void choose_block(OptChoice& c);
 bool is_product_of_reused(const OptChoice& c);

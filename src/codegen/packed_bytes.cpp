@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "graph/rules_algebra.h"
+#include "graph/views.h"
 
 namespace smelt {
 namespace {
@@ -50,8 +51,9 @@ class Packer {
   }
 
   Ref load(Ref n) {
-    if (stride(n->src[1], range_) != 1) return Ref();
-    return make(Op::Load, DType::U32, {n->src[0], substitute(n->src[1], {{range_, constant(0)}})});
+    const auto [buffer, offset] = LoadView(n);
+    if (stride(offset, range_) != 1) return Ref();
+    return make_load(DType::U32, buffer, substitute(offset, {{range_, constant(0)}}));
   }
 
   Ref both(Ref n) {
@@ -139,10 +141,10 @@ Ref dot_of(Ref unsigned_side, Ref signed_side, Ref range) {
 
 }  // namespace
 
-Ref packed_bytes(Ref byte, Ref range) { return is_const(range->src[0], 4) ? Packer(range).pack(byte) : Ref(); }
+Ref packed_bytes(Ref byte, Ref range) { return is_const(RangeView(range).size, 4) ? Packer(range).pack(byte) : Ref(); }
 
 Ref packed_dot(Ref term, Ref range) {
-  if (term->dtype != DType::I32 || !is_const(range->src[0], 4)) return Ref();
+  if (term->dtype != DType::I32 || !is_const(RangeView(range).size, 4)) return Ref();
   if (term->op != Op::Mul) return dot_of(constant(1, DType::I32), term, range);  // a plain sum
   if (const Ref dot = dot_of(term->src[0], term->src[1], range)) return dot;
   return dot_of(term->src[1], term->src[0], range);

@@ -17,7 +17,7 @@ Refs bound_masks(const Refs& stores);
 //      w[k / 32, k % 32], k < 4096  ->  w[b, l], b < 128, l < 32
 Refs split_ranges(const Refs& stores);
 
-// The other way round, for a nest whose divisions STAGE has taken away: loops that nothing divides become one again.
+// The other way round, for a nest whose divisions PANEL has taken away: loops that nothing divides become one again.
 Refs merge_ranges(Refs stores);
 
 // 3. order_sums(): sums get the partial sums that options may put into lanes (sum_order.h).
@@ -47,7 +47,7 @@ Refs matrix_dots(const Refs& stores, const MatrixUnit& unit);
 // 8. Unroll ranges are written out: stores are repeated, reductions get several terms. Partial results are written
 //    out, too, as far as they are not lanes. Lane ranges leave the reductions, whose lanes are then combined by
 //    LaneReduce.
-Refs expand(const Refs& stores);
+Refs expand(const Refs& stores, const Machine& machine);
 
 // 9. Byte loads that lie a word apart in neighbouring lanes share word loads.
 Refs coalesce_loads(const Refs& stores);

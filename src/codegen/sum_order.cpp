@@ -3,16 +3,14 @@
 #include <algorithm>
 
 #include "codegen/opt_choice.h"
-#include "codegen/stage.h"
+#include "codegen/panel.h"
 #include "graph/rules_algebra.h"
 
 namespace smelt {
 namespace {
 
-constexpr int64_t kChains = 4;         // additions in flight: latency over throughput of an fma
-constexpr int64_t kWarpsTogether = 8;  // that share a sum, on machines of threads,
-constexpr int64_t kMostShares = 64;    // and threads of these, where its terms do not lie side by side
-constexpr int64_t kLeastTerms = 4;     // that a partial sum should have
+constexpr int64_t kMostShares = 64;  // threads of a sum whose terms do not lie side by side
+constexpr int64_t kLeastTerms = 4;   // that a partial sum should have
 
 // Many rows are computed side by side, and parts of a tile are blocks of sums: those hide the latency. A tile of
 // threads is a block, and shares its sums.
@@ -31,7 +29,7 @@ int64_t shares_of(Ref range) {
 }
 
 int64_t chains_of(Ref range, int64_t lanes, const Machine& machine) {
-  const int64_t chains = machine.has_threads() ? kWarpsTogether : kChains;
+  const int64_t chains = machine.has_threads() ? machine.sum_warps : machine.chains;
   const Ref length = RangeView(range).size;
   if (known_divisor(length) % (lanes * chains) != 0) return 1;
   const auto size = const_int(length);
@@ -67,10 +65,10 @@ Ref range_of_neighbours(const OptChoice& c, Ref reduce) {
 bool has_lanes_beside_panel(const Refs& stores, const Machine& machine) {
   OptChoice c{.stores = stores, .machine = machine};
   if (c.is_part_of_tile()) return false;
-  choose_stage(c);
+  choose_panel(c);
   choose_pack(c);
   choose_local(c);
-  return is_staged(c.opts) && c.has_local;
+  return has_panel(c.opts) && c.has_local;
 }
 
 class Partials {

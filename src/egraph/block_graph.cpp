@@ -5,6 +5,7 @@
 #include "base/ensure.h"
 #include "egraph/recognise.h"
 #include "egraph/terms.h"
+#include "graph/args.h"
 #include "graph/rules_algebra.h"
 
 namespace smelt::egraph {
@@ -126,18 +127,18 @@ class Builder {
     }
     switch (node.op) {
       case EOp::Weight: {
-        const WeightInfo& info = weights_.at(node.arg.i);
+        const WeightInfo& info = weights_.at(slot_of(node));
         return dequantize(info.raw, info.type, info.layout).ref();
       }
-      case EOp::Contract: return contraction(node.src[0], node.src[1]).ref();
+      case EOp::Contract: return contraction(ContractView(node).x, ContractView(node).w).ref();
       case EOp::Concat: {
         std::vector<Tensor> parts;
         for (ClassId s : node.src) parts.push_back(tensor(s));
-        return concatenated(std::move(parts), static_cast<int>(node.arg.i)).ref();
+        return concatenated(std::move(parts), static_cast<int>(axis_of(node))).ref();
       }
-      case EOp::Select: return selected(tensor(node.src[0]), tensor(node.src[1])).ref();
-      case EOp::GatheredCopy: return place(gather(tensor(node.src[0]), tensor(node.src[1]))).ref();
-      case EOp::Quantised: return rounded(tensor(node.src[0])).ref();
+      case EOp::Select: return selected(tensor(ChoiceView(node).from), tensor(ChoiceView(node).index)).ref();
+      case EOp::GatheredCopy: return place(gather(tensor(ChoiceView(node).from), tensor(ChoiceView(node).index))).ref();
+      case EOp::Quantised: return rounded(tensor(source_of(node))).ref();
     }
     ENSURE(false, "no such op");
   }
@@ -156,10 +157,11 @@ class Builder {
   // By the product of its format where the right side is a weight or chosen from one; part by part where it is several.
   Tensor contraction(ClassId x, ClassId w) {
     const ENode& matrix = chosen(w);
-    if (matrix.op == EOp::Weight) return product_with(x, weights_.at(matrix.arg.i), {});
-    if (matrix.op == eop(Op::Gather) && chosen(matrix.src[0]).op == EOp::Weight)
-      return product_with(x, weights_.at(chosen(matrix.src[0]).arg.i), build(matrix.src[1]));
-    if (matrix.op == EOp::Concat && matrix.arg.i == rank_of(g_, w) - 2) {
+    if (matrix.op == EOp::Weight) return product_with(x, weights_.at(slot_of(matrix)), {});
+    if (matrix.op == eop(Op::Gather))
+      if (const ENode& stack = chosen(ChoiceView(matrix).from); stack.op == EOp::Weight)
+        return product_with(x, weights_.at(slot_of(stack)), build(ChoiceView(matrix).index));
+    if (matrix.op == EOp::Concat && axis_of(matrix) == rank_of(g_, w) - 2) {
       std::vector<Tensor> parts;
       for (ClassId part : matrix.src) parts.push_back(contraction(x, part));
       return concatenated(parts, parts[0].rank() - 1);
@@ -176,12 +178,12 @@ class Builder {
   // Of integers where x is quantised, or a view or rows of what is.
   Activations left_side(ClassId x) {
     const ENode& node = chosen(x);
-    if (node.op == EOp::Quantised) return quantise_activations(tensor(node.src[0]));
-    const bool is_view = node.op == eop(Op::Reshape) && node.shape.back() == shape_of(g_, node.src[0]).back();
-    const bool is_gather = node.op == eop(Op::Gather) && rank_of(g_, node.src[0]) > 1;
-    const Activations a = is_view || is_gather ? left_side(node.src[0]) : Activations{};
+    if (node.op == EOp::Quantised) return quantise_activations(tensor(source_of(node)));
+    const bool is_view = node.op == eop(Op::Reshape) && node.shape.back() == shape_of(g_, source_of(node)).back();
+    const bool is_gather = node.op == eop(Op::Gather) && rank_of(g_, source_of(node)) > 1;
+    const Activations a = is_view || is_gather ? left_side(source_of(node)) : Activations{};
     if (!a.q.ref()) return {tensor(x), {}, {}};
-    if (is_gather) return rows_of(a, tensor(node.src[1]));
+    if (is_gather) return rows_of(a, tensor(ChoiceView(node).index));
     std::vector<Dim> shape = dims(node.shape), scales = shape;
     scales.back() = a.scale.dim(-1);
     return {reshape(a.x, shape), reshape(a.q, shape), reshape(a.scale, scales)};
@@ -198,7 +200,7 @@ class Builder {
 WeightTable weights_of(const Segment& segment, const GgufFile& file, const std::string& prefix) {
   std::map<int64_t, Ref> params;
   for (Ref n : toposort(segment.root))
-    if (n->op == Op::Param) params[n->arg.i] = n;
+    if (n->op == Op::Param) params[slot_of(n)] = n;
   WeightTable table;
   for (size_t slot = 0; slot < segment.slots.size(); ++slot) {
     const SlotBinding& binding = segment.slots[slot];

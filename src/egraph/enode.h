@@ -46,6 +46,26 @@ struct ENode {
   bool operator==(const ENode&) const = default;
 };
 
+// --- sources and arguments by name, as views.h and args.h have them for nodes
+
+// Of a Gather, a GatheredCopy or a Select.
+struct ChoiceView {
+  explicit ChoiceView(const ENode& node) : from(node.src[0]), index(node.src[1]) {}
+  ClassId from, index;
+};
+struct ContractView {
+  explicit ContractView(const ENode& node) : x(node.src[0]), w(node.src[1]) {}
+  ClassId x, w;
+};
+// Of movement, of a reduction of one value, of a Quantised.
+inline ClassId source_of(const ENode& node) { return node.src[0]; }
+
+inline int64_t slot_of(const ENode& weight) { return weight.arg.i; }
+inline int64_t axis_of(const ENode& concat) { return concat.arg.i; }
+inline const std::vector<int64_t>& permutation_of(const ENode& permute) { return permute.arg.list; }
+inline const std::vector<int64_t>& begins_of(const ENode& shrink) { return shrink.arg.list; }
+inline const std::vector<int64_t>& reduced_axes(const ENode& reduce) { return reduce.arg.list; }
+
 struct ENodeHash {
   size_t operator()(const ENode& node) const;
 };

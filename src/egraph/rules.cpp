@@ -20,7 +20,7 @@ Shape leading(const Shape& shape, size_t without) { return {shape.begin(), shape
 bool is_whole(const EGraph& g, ClassId w) {
   if (g.node_of(w, EOp::Weight)) return true;
   for (const ENode& node : g.at(w).nodes)
-    if (node.op == eop(Op::Gather) && g.node_of(node.src[0], EOp::Weight)) return true;
+    if (node.op == eop(Op::Gather) && g.node_of(ChoiceView(node).from, EOp::Weight)) return true;
   return false;
 }
 
@@ -28,7 +28,7 @@ bool is_whole(const EGraph& g, ClassId w) {
 Classes parts_of(const EGraph& g, ClassId w) {
   if (is_whole(g, w)) return {w};
   const ENode* node = g.node_of(w, EOp::Concat);
-  if (!node || node->arg.i != rank_of(g, w) - 2) return {};
+  if (!node || axis_of(*node) != rank_of(g, w) - 2) return {};
   Classes parts;
   for (ClassId part : node->src) parts.push_back(g.find(part));
   return parts;
@@ -86,7 +86,7 @@ Classes sum_then_multiply(EGraph& g, const Match& m) {
   const ENode &sum = m.node(0), &scores = m.node(1);
   const auto rank = static_cast<int>(scores.shape.size());
   Shape narrow = shape_of(g, m[w]);
-  if (rank < 2 || sum.arg.list != std::vector<int64_t>{rank - 2} || !is_const(shape_of(g, m[x]).back(), 1) ||
+  if (rank < 2 || reduced_axes(sum) != std::vector<int64_t>{rank - 2} || !is_const(shape_of(g, m[x]).back(), 1) ||
       rank_of(g, m[y]) < 2 || (narrow.size() > 2 && !is_const(narrow[narrow.size() - 3], 1)))
     return {};
   if (narrow.size() > 2) narrow.erase(narrow.end() - 3);
@@ -109,7 +109,7 @@ Classes slice_of_rows(EGraph& g, const Match& m) {
   const bool rows_only = leading(slice.shape, 1) == leading(m.node(1).shape, 1);
   if (!rows_only) return {};
   const int rows = rank_of(g, m[w]) - 2;
-  return {contract(g, m[x], shrink(g, m[w], rows, slice.arg.list[static_cast<size_t>(last)], slice.shape.back()))};
+  return {contract(g, m[x], shrink(g, m[w], rows, begins_of(slice)[static_cast<size_t>(last)], slice.shape.back()))};
 }
 
 // The rows of w as a stack of smaller matrices: [..., a b] as [..., a, b].
@@ -138,7 +138,7 @@ Classes joined_sum(EGraph& g, const Match& m) {
   const ENode& sum = m.node(0);
   const Shape &split = shape_of(g, m[x]), &blocks = shape_of(g, m[w]), &terms = m.node(1).shape;
   const auto a = size_of(g, m[w], 0), b = size_of(g, m[w], -1);
-  if (sum.arg.list != std::vector<int64_t>{static_cast<int64_t>(terms.size()) - 2} || blocks.size() != 3 ||
+  if (reduced_axes(sum) != std::vector<int64_t>{static_cast<int64_t>(terms.size()) - 2} || blocks.size() != 3 ||
       split.size() < 2 || split[split.size() - 2] != blocks[0] || !a || !b)
     return {};
   Shape joined = leading(split, 2);
@@ -174,15 +174,15 @@ Classes read_in_place(EGraph& g, const Match& m) { return {gather(g, m[w], m[i])
 // Chosen by the same indices, then put together: put together, then chosen.
 Classes concat_then_choose(EGraph& g, const Match& m) {
   const ENode& both = m.node(0);
-  if (g.find(both.src[0]) != m.root(1)) return {};
+  if (g.find(both.src.front()) != m.root(1)) return {};
   Classes matrices;
   for (ClassId part : both.src)
     for (const ENode& node : g.at(part).nodes)
-      if (node.op == eop(Op::Gather) && g.find(node.src[1]) == m[i]) {
-        matrices.push_back(g.find(node.src[0]));
+      if (node.op == eop(Op::Gather) && g.find(ChoiceView(node).index) == m[i]) {
+        matrices.push_back(g.find(ChoiceView(node).from));
         break;
       }
-  const int axis = static_cast<int>(both.arg.i) - rank_of(g, m[i]) + 1;
+  const int axis = static_cast<int>(axis_of(both)) - rank_of(g, m[i]) + 1;
   if (axis < 1 || matrices.size() != both.src.size()) return {};
   return {gather(g, concat(g, matrices, axis), m[i]), m.root(1)};
 }
@@ -193,13 +193,13 @@ Classes reshape_of_reshape(EGraph& g, const Match& m) { return {reshape(g, m[x],
 
 Classes permute_of_permute(EGraph& g, const Match& m) {
   std::vector<int64_t> axes;
-  for (int64_t a : m.node(0).arg.list) axes.push_back(m.node(1).arg.list[static_cast<size_t>(a)]);
+  for (int64_t a : permutation_of(m.node(0))) axes.push_back(permutation_of(m.node(1))[static_cast<size_t>(a)]);
   return {permute(g, m[x], axes)};
 }
 
 Classes slice_of_slice(EGraph& g, const Match& m) {
   ENode slice = m.node(0);
-  for (size_t a = 0; a < slice.arg.list.size(); ++a) slice.arg.list[a] += m.node(1).arg.list[a];
+  for (size_t a = 0; a < slice.arg.list.size(); ++a) slice.arg.list[a] += begins_of(m.node(1))[a];
   slice.src = {m[x]};
   return {g.add(std::move(slice))};
 }
@@ -207,12 +207,12 @@ Classes slice_of_slice(EGraph& g, const Match& m) {
 // Of matrices put together: the one, or those next to each other, that the slice begins and ends with.
 Classes slice_of_concat(EGraph& g, const Match& m) {
   const ENode &slice = m.node(0), &both = m.node(1);
-  const auto axis = static_cast<size_t>(both.arg.i);
+  const auto axis = static_cast<size_t>(axis_of(both));
   const auto size = const_int(slice.shape[axis]);
   int64_t at = 0;
   Classes parts;
   for (ClassId part : both.src) {
-    const int64_t begin = slice.arg.list[axis], end = begin + size.value_or(-1);
+    const int64_t begin = begins_of(slice)[axis], end = begin + size.value_or(-1);
     const int64_t next = at + *size_of(g, part, static_cast<int>(axis));
     if (at >= begin && next <= end) parts.push_back(part);
     at = next;
@@ -226,12 +226,12 @@ Classes slice_of_concat(EGraph& g, const Match& m) {
 // Two neighbouring pieces put together again: one piece.
 Classes concat_of_slices(EGraph& g, const Match& m) {
   const ENode &both = m.node(0), &first = m.node(1), &second = m.node(2);
-  const auto axis = static_cast<size_t>(both.arg.i);
-  std::vector<int64_t> next = first.arg.list;
+  const auto axis = static_cast<size_t>(axis_of(both));
+  std::vector<int64_t> next = begins_of(first);
   const auto size = const_int(first.shape[axis]);
   if (!size) return {};
   next[axis] += *size;
-  if (next != second.arg.list) return {};
+  if (next != begins_of(second)) return {};
   ENode piece = first;
   piece.shape = both.shape;
   piece.src = {m[x]};

@@ -85,6 +85,7 @@ void Compiler::generate_kernel(Pending& pending) {
   pending.source = builder_.source(result.program);
   debug_source(request.name, pending.source.text);
   k.opts = std::move(result.opts);
+  pending.source.leave = [tree = k.tree, name = k.name, opts = k.opts] { return leave_for_replay(tree, name, opts); };
   ++generated_;
 }
 

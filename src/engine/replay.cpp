@@ -98,20 +98,20 @@ class Inputs {
         variables_[n->arg.name] = std::clamp(kGreatestVariable, n->min, n->max),
         replaced_[n] = constant(variables_[n->arg.name]);
       if (n->op == Op::Load) types_[buffer_of(n)].insert(n->dtype);
-      if (n->op == Op::Store && n->src[0]->op == Op::Local) local_stores_.push_back(n);
-      if (n->op == Op::Load || n->op == Op::Store) mark_indices(n->src[1]);
-      if (n->op == Op::Range) mark_indices(n->src[0]);
+      if (n->op == Op::Store && StoreView(n).buffer->op == Op::Local) local_stores_.push_back(n);
+      if (n->op == Op::Load) mark_indices(LoadView(n).offset);
+      if (n->op == Op::Store) mark_indices(StoreView(n).offset);
+      if (n->op == Op::Range) mark_indices(RangeView(n).size);
     }
     for (Ref n : toposort(tree))
-      if (n->op == Op::Load && n->src[0]->op == Op::Local && !loads_below(n->src[1]).empty())
-        while (greatest_index_ > 0 && greatest(n->src[1]) + size_of(n->dtype) > local_bytes(n->src[0]))
+      if (n->op == Op::Load && LoadView(n).buffer->op == Op::Local && !loads_below(LoadView(n).offset).empty())
+        while (greatest_index_ > 0 &&
+               greatest(LoadView(n).offset) + size_of(n->dtype) > local_bytes(LoadView(n).buffer))
           greatest_index_ /= 2;
-    for (Ref n : toposort(tree))
-      if ((n->op == Op::Load || n->op == Op::Store) && n->src[0]->op == Op::Param) {
-        const DType dtype = n->op == Op::Load ? n->dtype : n->src[2]->dtype;
-        int64_t& bytes = bytes_[n->src[0]->arg.i];
-        bytes = std::max(bytes, greatest(n->src[1]) + size_of(dtype));
-      }
+    for (Ref n : toposort(tree)) {
+      if (n->op == Op::Load) count_bytes(LoadView(n).buffer, LoadView(n).offset, n->dtype);
+      if (n->op == Op::Store) count_bytes(StoreView(n).buffer, StoreView(n).offset, StoreView(n).value->dtype);
+    }
   }
 
   const std::map<std::string, int64_t>& variables() const { return variables_; }
@@ -139,13 +139,21 @@ class Inputs {
     int64_t terms = 1;
     for (Ref s : n->src) terms = std::max(terms, terms_of(s));
     if (is_reduce(n->op))
-      for (Ref s : n->src)
-        if (s->op == Op::Range) terms *= std::clamp<int64_t>(greatest(s->src[0]), 1, kTermsJudged);
+      for (Ref r : ReduceView(n).ranges) terms *= std::clamp<int64_t>(greatest(RangeView(r).size), 1, kTermsJudged);
     return terms_[n] = std::min(terms, kTermsJudged);
   }
 
  private:
-  static std::pair<Op, int64_t> buffer_of(Ref load) { return {load->src[0]->op, load->src[0]->arg.i}; }
+  static std::pair<Op, int64_t> buffer_of(Ref load) {
+    const Ref buffer = LoadView(load).buffer;
+    return {buffer->op, number_of_buffer(buffer)};
+  }
+
+  void count_bytes(Ref buffer, Ref offset, DType dtype) {
+    if (buffer->op != Op::Param) return;
+    int64_t& bytes = bytes_[number_of_buffer(buffer)];
+    bytes = std::max(bytes, greatest(offset) + size_of(dtype));
+  }
 
   void mark_indices(Ref expr) {
     for (Ref load : loads_below(expr)) indices_.insert(buffer_of(load));
@@ -156,11 +164,12 @@ class Inputs {
   int64_t greatest(Ref expr) {
     Replacements by = replaced_;
     for (Ref n : toposort(expr)) {
-      if (n->op == Op::TopKLane) by[n] = constant(greatest(n->src[0]->src[1]->src[0]) - 1, n->dtype);
+      if (n->op == Op::TopKLane)
+        by[n] = constant(greatest(RangeView(ReduceView(topk_of(n)).ranges[0]).size) - 1, n->dtype);
       if (n->op == Op::Load)
         by[n] = is_float(n->dtype)
                     ? constant_f(0, n->dtype)
-                    : constant(n->src[0]->op == Op::Local ? greatest_local(n) : greatest_index_, n->dtype);
+                    : constant(LoadView(n).buffer->op == Op::Local ? greatest_local(n) : greatest_index_, n->dtype);
     }
     return substitute(expr, by)->max;
   }
@@ -168,7 +177,7 @@ class Inputs {
   int64_t greatest_local(Ref load) {
     int64_t most = 0;
     for (Ref store : local_stores_)
-      if (store->src[0] == load->src[0]) most = std::max(most, greatest(store->src[2]));
+      if (StoreView(store).buffer == LoadView(load).buffer) most = std::max(most, greatest(StoreView(store).value));
     return most;
   }
 
@@ -269,7 +278,7 @@ Result<ReplayReport> replay_kernel(const std::string& path) {
   int64_t elements = kTermsJudged;
   for (Ref nest : dump.tree->src)
     for (Ref store : nest->src)
-      elements = std::min(elements, std::max<int64_t>(16, kTermsJudged / inputs.terms_of(store->src[2])));
+      elements = std::min(elements, std::max<int64_t>(16, kTermsJudged / inputs.terms_of(StoreView(store).value)));
   SMELT_TRY(expected, evaluate_kernel({.tree = dump.tree,
                                        .buffers = without_spare(before),
                                        .variables = inputs.variables(),

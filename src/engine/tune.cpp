@@ -1,10 +1,10 @@
 #include "engine/tune.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <unordered_set>
 
+#include "base/clock.h"
 #include "base/ensure.h"
 #include "base/parallel.h"
 #include "engine/kernel_builder.h"
@@ -17,8 +17,6 @@
 
 namespace smelt {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr double kHopeless = 1.5;       // times the estimate of the best: not compiled
 constexpr double kHopelessStart = 1.5;  // times as slow as over the weights as they are: a layout is given up
@@ -95,7 +93,7 @@ class Search {
   }
   bool is_other_layout() const { return &now_ != &site_; }
   bool cancelled() const { return request_.cancel && *request_.cancel; }
-  double elapsed() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
+  double elapsed() const { return seconds_since(begin_); }
   bool must_stop() const {
     const double time = elapsed() / limits_.seconds,
                  count = static_cast<double>(out_.counts.compiled) / limits_.compiled;
@@ -218,7 +216,7 @@ class Search {
     const std::vector<TimedKernel> kernels = timed_kernels(candidates);
     const auto start = Clock::now();
     auto samples = timed(kernels, rounds, request_.cancel);
-    const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+    const double seconds = seconds_since(start);
     return {std::move(samples), seconds / rounds};
   }
 

@@ -9,7 +9,7 @@ namespace {
 
 // Without PACK, which only nests of panels have.
 constexpr OptKind kKinds[] = {OptKind::Local,  OptKind::Group, OptKind::Upcast, OptKind::Unroll, OptKind::Dot,
-                              OptKind::Matrix, OptKind::Split, OptKind::Front,  OptKind::Task,   OptKind::Stage};
+                              OptKind::Matrix, OptKind::Split, OptKind::Front,  OptKind::Task,   OptKind::Panel};
 constexpr int64_t kAmounts[] = {2, 3, 4, 5, 6, 8, 12, 16, 32, 64, 128, 256};
 
 // The compiler asks for a line when a kind is added; then it belongs in kKinds, too.
@@ -23,7 +23,7 @@ bool has_amount(OptKind kind) {
     case OptKind::Matrix:
     case OptKind::Pack:
     case OptKind::Split:
-    case OptKind::Stage: return true;
+    case OptKind::Panel: return true;
     case OptKind::Front:
     case OptKind::Task: return false;
   }

@@ -1,16 +1,14 @@
 #include "engine/weight_loading.h"
 
-#include <chrono>
 #include <optional>
 
+#include "base/clock.h"
 #include "base/dirs.h"
 #include "base/progress.h"
 #include "engine/prefault.h"
 
 namespace smelt {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 LoadOptions options_of(const WeightLoading& loading, const char* what) {
   return {.threads = loading.threads,
@@ -70,7 +68,7 @@ Result<LoadedWeights> load_weights(const WeightLoading& loading) {
   }
   if (loading.packing.tensors.empty()) prefault(loading.file, options);
   if (options.cancelled()) return Error{"[session] interrupted"};
-  const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  const double seconds = seconds_since(start);
   if (cache && !is_mapped) keep(loading, *cache, *packed);
   if (options.cancelled()) return Error{"[session] interrupted"};
   return LoadedWeights{std::move(*packed), seconds};

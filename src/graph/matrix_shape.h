@@ -12,6 +12,9 @@
 
 namespace smelt {
 
+// Of a row of the product, where it lies in memory: as many sums as a unit may have side by side.
+constexpr int64_t kMatrixRowBytes = 64;
+
 struct MatrixShape {
   int64_t rows = 0, lanes = 0, words = 0;
   int64_t a_stride = 0, b_stride = 0;

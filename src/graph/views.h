@@ -77,7 +77,18 @@ inline Ref make_local(int64_t number, DType dtype, int64_t bytes) {
 }
 inline int64_t local_bytes(Ref local) { return local->arg.list[0]; }
 
-// Which of the elements that a TopK takes a TopKLane is.
+// An entry of a TopK: of which, and which of the elements that it takes.
+inline Ref topk_of(Ref item) { return item->src[0]; }
 inline int64_t top_place(Ref item) { return item->arg.i; }
+
+// An element of a product of matrices in memory; of one in the registers of a warp.
+struct MatrixRowView {
+  explicit MatrixRowView(Ref item) : product(item->src[0]), lane(item->src[1]), row(item->src[2]) {}
+  Ref product, lane, row;
+};
+struct FragmentItemView {
+  explicit FragmentItemView(Ref item) : product(item->src[0]), number(item->src[1]) {}
+  Ref product, number;
+};
 
 }  // namespace smelt

@@ -159,7 +159,7 @@ class CpuRenderer : public FunctionRenderer {
       return;
     }
     const std::string c = "%matrix." + number(position);
-    out_.entry_line(c + " = alloca [" + number(64 * shape.rows) + " x i8], align 64");
+    out_.entry_line(c + " = alloca [" + number(kMatrixRowBytes * shape.rows) + " x i8], align 64");
     render_tile_product(out_, *tiles, shape, operands, c);
   }
 
@@ -169,7 +169,7 @@ class CpuRenderer : public FunctionRenderer {
 
   IrValue matrix_row(const Instruction& x) {
     if (const auto rows = rows_.find(x.src[0]); rows != rows_.end()) return rows->second[static_cast<size_t>(x.arg.i)];
-    const std::string at = address("%matrix." + number(x.src[0]), number(64 * x.arg.i));
+    const std::string at = address("%matrix." + number(x.src[0]), number(kMatrixRowBytes * x.arg.i));
     return out_.emit(x.dtype, x.lanes, "load " + ir_type(x.dtype, x.lanes) + ", ptr " + at + ", align 64");
   }
 

@@ -8,8 +8,7 @@
 namespace smelt {
 namespace {
 
-constexpr size_t kTiles = 8;
-constexpr int64_t kRowBytes = 64;
+constexpr size_t kTiles = 8;  // registers of AMX
 
 std::string number(int64_t value) { return std::to_string(value); }
 
@@ -109,7 +108,7 @@ void render_tile_product(LlvmWriter& out, const TileRegisters::Product& tiles, c
     const char* product = shape.a_is_signed ? "tdpbsud " : "tdpbusd ";
     out.line(instruction(product + tile(tiles.b) + ", " + tile(tiles.a) + ", " + tile(tiles.c), "", ""));
   }
-  store_tile(out, tiles.c, c, kRowBytes);
+  store_tile(out, tiles.c, c, kMatrixRowBytes);
 }
 
 std::vector<IrValue> render_row_sums(LlvmWriter& out, const MatrixShape& shape, const MatrixOperands& operands,

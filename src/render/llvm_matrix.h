@@ -52,7 +52,7 @@ struct MatrixOperands {
   std::string a, b;
 };
 
-// By tiles: rows end up side by side, 64 bytes each, in memory that `c` points to.
+// By tiles: rows end up one behind the other, kMatrixRowBytes each, in memory that `c` points to.
 void render_tile_product(LlvmWriter& out, const TileRegisters::Product& tiles, const MatrixShape& shape,
                          const MatrixOperands& operands, const std::string& c);
 

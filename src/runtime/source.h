@@ -28,6 +28,8 @@ struct Source {
   // In place of the text: what Device::key_of() said of it. Such a source is taken from the cache or not at all.
   std::string key = {};
   LaunchShape shape = {};
+  // What a failed ENSURE leaves behind while this is compiled, see base/ensure_dump.h; empty: a hint.
+  std::function<std::string()> leave = {};
 };
 
 // Called after each finished kernel, from any thread but never from two at once.

@@ -1,5 +1,8 @@
 #include "schedule/schedule.h"
 
+#include <algorithm>
+
+#include "graph/on_chip.h"
 #include "graph/views.h"
 #include "schedule/passes.h"
 #include "schedule/topk_by_rank.h"
@@ -31,7 +34,9 @@ bool is_local_nest(Ref nest) {
   return StoreView(nest->src[0]).buffer->op == Op::Local && tile_ranges(nest->src).empty();
 }
 
-Schedule make_schedule(Ref root, const Machine& machine) {
+namespace {
+
+Schedule schedule_for(Ref root, const Machine& machine) {
   ScheduleState state{.machine = machine};
   // On tensors: what is computed chunk by chunk, which tensors get memory, and how tiles divide theirs.
   state.graph = split_reduce(topk_by_rank(root, machine));
@@ -49,6 +54,26 @@ Schedule make_schedule(Ref root, const Machine& machine) {
   build_kernels(state);
   place_temps(state);
   return std::move(state.schedule);
+}
+
+bool fits_on_chip(const Schedule& schedule, const Machine& machine) {
+  return std::all_of(schedule.kernels.begin(), schedule.kernels.end(), [&](const Kernel& k) {
+    return why_too_much_on_chip(bytes_on_chip({&k.tree, 1}), on_chip_scope(machine)).empty();
+  });
+}
+
+}  // namespace
+
+// What is kept on chip is chosen tensor by tensor and tile by tile. Where a kernel then keeps more of them than there
+// is room for, each may be half as large: what is larger goes through memory, and tiles divide their axes further.
+Schedule make_schedule(Ref root, const Machine& machine) {
+  Machine given = machine;
+  while (true) {
+    Schedule schedule = schedule_for(root, given);
+    const bool is_least = given.local_bytes == 0 && given.tile_bytes == 0 && given.row_bytes == 0;
+    if (is_least || fits_on_chip(schedule, machine)) return schedule;
+    for (int64_t* bytes : {&given.local_bytes, &given.tile_bytes, &given.row_bytes}) *bytes /= 2;
+  }
 }
 
 std::string summary(const Schedule& schedule) {

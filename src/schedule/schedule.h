@@ -41,7 +41,8 @@ struct Schedule {
   int64_t arena_bytes = 0;
 };
 
-// What is fused, and what is kept where, suits the machine. REQUIRES: root is a Sink of Outputs and Writes (verify.h:
+// What is fused, and what is kept where, suits the machine, and what a kernel keeps on chip fits there as far as that
+// can be had by keeping less (verify_kernel() says where not). REQUIRES: root is a Sink of Outputs and Writes (verify.h:
 // tensor stage).
 Schedule make_schedule(Ref root, const Machine& machine = {});
 

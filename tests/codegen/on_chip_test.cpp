@@ -3,8 +3,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "codegen/codegen.h"
-#include "codegen/stage.h"
+#include "codegen/panel.h"
 #include "graph/rules_algebra.h"
 #include "graph/verify.h"
 #include "graph/views.h"
@@ -84,14 +86,14 @@ TEST_CASE("options that would keep too much on chip are refused with the figures
   const Ref tree = make_schedule(sink({output(2, linear(x, cast(w, DType::F32) - 8.0f))})).kernels[0].tree;
   Machine machine = *known_machine("zen4");
   const Refs stores = prepare_nest(tree->src[0], machine);
-  const Opt staged{OptKind::Stage, 0, 64};
+  const Opt panel{OptKind::Panel, 0, 64};
   // 64 rows of 128 terms, 4 bytes each, and a number that says which panel it is.
   constexpr int64_t kPanel = 64 * 128 * 4 + 64 + 128;
   machine.block_memory_bytes = kPanel;
-  CHECK(why_not(stores, staged, lane_rules(machine)) == "");
+  CHECK(why_not(stores, panel, lane_rules(machine)) == "");
   machine.block_memory_bytes = kPanel - 1;
-  CHECK(why_not(stores, staged, lane_rules(machine)) ==
-        "stage: it keeps 32960 bytes on chip, more than the 32959 that a worker's stack has for it");
+  CHECK(why_not(stores, panel, lane_rules(machine)) ==
+        "panel: it keeps 32960 bytes on chip, more than the 32959 that a worker's stack has for it");
   // What is chosen then fits.
   CHECK(generate({.tree = tree, .name = "kernel", .machine = machine}).program.scratch_bytes <= kPanel - 1);
 }
@@ -114,4 +116,36 @@ TEST_CASE("threads that pass more sums to each other take more of their block's 
         "upcast: it keeps 8192 bytes on chip, more than the 4096 that the memory of a block has for it");
   CHECK(reason({upcast(0, 8), group(3, 256)}) ==
         "group: it keeps 8192 bytes on chip, more than the 4096 that the memory of a block has for it");
+}
+
+TEST_CASE("what has no room on chip together goes through memory, so that every kernel fits") {
+  const Ref root = network(512, 2048);
+  Machine machine = *known_machine("zen4");
+  int64_t before = 0, most = 0;
+  for (const Kernel& k : make_schedule(root, machine).kernels) before = std::max(before, bytes_on_chip({&k.tree, 1}));
+  REQUIRE(before > 1024);
+  machine.block_memory_bytes = 1024;
+  const Schedule schedule = make_schedule(root, machine);
+  for (const Kernel& k : schedule.kernels) {
+    CHECK(verify_kernel(k.tree, "kernel", machine).ok());
+    most = std::max(most, generate({.tree = k.tree, .name = "kernel", .machine = machine}).program.scratch_bytes);
+  }
+  CHECK(most <= 1024);
+  CHECK(schedule.temps.size() > make_schedule(root).temps.size());
+}
+
+TEST_CASE("rows that a matrix unit leaves count as on chip") {
+  Machine machine = *known_machine("sapphire-rapids");
+  const JudgedKernel kernel = kernel_of(sink({output(9, grouped_product(16, 32, 3, 16))}));
+  const KernelOpts opts = generate({.tree = kernel.tree, .name = "kernel", .machine = machine}).opts;
+  const auto at = std::find_if(opts[0].begin(), opts[0].end(), [](const Opt& o) { return o.kind == OptKind::Matrix; });
+  REQUIRE(at != opts[0].end());
+  Refs stores = prepared(kernel.tree, 0, machine);
+  stores = apply_opts(stores, {opts[0].begin(), at}, lane_rules(machine));
+  machine.block_memory_bytes = at->amount * 64;
+  CHECK(why_not(stores, *at, lane_rules(machine)) == "");
+  machine.block_memory_bytes -= 1;
+  CHECK(why_not(stores, *at, lane_rules(machine)) ==
+        "matrix: it keeps " + std::to_string(at->amount * 64) + " bytes on chip, more than the " +
+            std::to_string(at->amount * 64 - 1) + " that a worker's stack has for it");
 }

@@ -157,3 +157,16 @@ TEST_CASE("what is known to divide a size") {
   CHECK(known_divisor(n * 8) == 8);
   CHECK(known_divisor(n * 8 + constant(12)) == 4);
 }
+
+TEST_CASE("an axis is divided as often as there are numbers for its parts") {
+  const auto stores = [](int64_t number) {
+    const Ref axis = make_range(number, constant(8), RangeKind::Loop);
+    const Ref in = make(Op::Param, DType::Void, {}, {.i = 1}), out = make(Op::Param, DType::Void);
+    return Refs{make_store(out, axis * 4, make_load(DType::F32, in, axis * 4), {&axis, 1})};
+  };
+  const int64_t last = int64_t{1} << 47;  // the first number whose parts have none
+  const Opt halves = split(0, 4);
+  REQUIRE(smelt::why_not(stores(last - 1), halves) == "");
+  CHECK(RangeView(axes_of(apply_opt(stores(last - 1), halves))[1]).number == inner_part(last - 1));
+  CHECK(smelt::why_not(stores(last), halves) == "split: axis 0 was divided too often");
+}

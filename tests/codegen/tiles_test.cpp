@@ -82,3 +82,26 @@ TEST_CASE("the loops of a tile are shared out as they are") {
   const Refs axes = axes_of(stores);
   for (int axis = 0; axis < static_cast<int>(axes.size()); ++axis) CHECK(why_not(stores, task(axis)) != "");
 }
+
+TEST_CASE("a tile asks for what its next task reads, along the innermost of its ranges") {
+  const auto buffer = [](int64_t number) { return make(Op::Param, DType::Void, {}, {.i = number}); };
+  // Numbers in both orders: which range is the inner one is a matter of where it stands.
+  for (const auto& [first, second] : {std::pair{64, 65}, std::pair{65, 64}}) {
+    const Ref outer = make_range(first, constant(4), RangeKind::Tile),
+              inner = make_range(second, constant(8), RangeKind::Tile),
+              column = make_range(66, constant(16), RangeKind::Loop);
+    const Refs loops{outer, inner, column};
+    const Ref scratch = make_local(0, DType::F32, 64);
+    const Ref weight = make_load(DType::F32, buffer(2), outer * (1 << 20) + inner * 65536 + column * 4);
+    const Ref tree = sink({sink({make_store(scratch, column * 4, make_load(DType::F32, buffer(1), column * 4), loops)}),
+                           sink({make_store(buffer(0), outer * 512 + inner * 64 + column * 4,
+                                            weight + make_load(DType::F32, scratch, column * 4), loops)})});
+    const KernelOpts opts{{local(2, 16)}, {local(2, 16)}};
+    const Program program =
+        generate({.tree = tree, .name = "tile", .machine = {}, .symbols = {}, .opts = opts}).program;
+    std::vector<int64_t> ahead;
+    for (const Instruction& x : program.code)
+      if (x.kind == Inst::Prefetch) ahead.push_back(x.arg.i);
+    CHECK(ahead == std::vector<int64_t>{65536});
+  }
+}

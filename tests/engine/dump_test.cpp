@@ -11,6 +11,7 @@
 #include "base/ensure_dump.h"
 #include "base/options.h"
 #include "engine/replay.h"
+#include "runtime/devices.h"
 #include "schedule/schedule.h"
 #include "support/small_graphs.h"
 #include "support/temp_folder.h"
@@ -74,4 +75,18 @@ TEST_CASE("a failure inside of what is left behind does not go round in circles"
   CHECK(text.find("first") != std::string::npos);
   CHECK(text.find("again") != std::string::npos);
   CHECK(text.find("run again with DUMP=dir") != std::string::npos);
+}
+
+TEST_CASE("text that LLVM cannot read leaves what it was made from, from whatever thread") {
+  const auto [text, status] = last_words_of([] {
+    const auto device = open_device({.threads = 2, .use_cache = false});
+    std::vector<Source> sources;
+    for (const char* name : {"first", "second"})
+      sources.push_back({.text = "no IR", .entry = name, .leave = [] { return std::string("this is left"); }});
+    const EnsureDump nothing({});
+    ::_exit((*device)->compile(sources).ok() ? 0 : 1);
+  });
+  CHECK(WIFSIGNALED(status));
+  CHECK(text.find("internal error") != std::string::npos);
+  CHECK(text.find("this is left") != std::string::npos);
 }

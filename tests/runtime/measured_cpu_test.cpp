@@ -26,6 +26,13 @@ TEST_CASE("more streams are taken where they are clearly faster in both halves o
   CHECK(fastest_streams({{1, {1.0, 1.0}}, {2, {1.3, 1.3}}, {4, {2.0, 2.0}}, {8, {2.4, 2.4}}}) == 1);
 }
 
+TEST_CASE("what is known of a processor holds unless reads are slower with it, or faster with another number") {
+  CHECK(fastest_streams({{1, {1.0, 1.0}}, {2, {1.0, 1.0}}, {4, {1.0, 1.0}}, {8, {0.99, 1.01}}}, 8) == 8);
+  CHECK(fastest_streams({{1, {1.0, 1.0}}, {2, {1.0, 1.0}}, {4, {1.0, 1.0}}, {8, {1.05, 1.01}}}, 8) == 1);
+  CHECK(fastest_streams({{1, {1.0, 1.0}}, {2, {0.9, 0.9}}, {4, {1.0, 1.0}}, {8, {1.0, 1.0}}}, 8) == 2);
+  CHECK(fastest_streams({{1, {1.0, 1.0}}, {2, {1.0, 1.0}}, {4, {1.0, 1.0}}, {8, {1.0, 1.0}}}, 3) == 1);
+}
+
 TEST_CASE("what was measured reads back the same, for its machine alone") {
   const std::string text = format_measured(kXeon, "a machine");
   CHECK(parse_measured(text, "a machine") == kXeon);

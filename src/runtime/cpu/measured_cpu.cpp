@@ -24,8 +24,9 @@
 namespace smelt {
 namespace {
 
-constexpr std::string_view kFormat = "smelt machine 1";
-constexpr double kClearly = 0.94;     // of the time: a smaller gain may be chance
+constexpr std::string_view kFormat = "smelt machine 2";
+constexpr double kClearly = 0.94;     // of the time: a smaller gain may be chance,
+constexpr double kNoSlower = 1.03;    // and so may a smaller loss
 constexpr int kRuns = 8;              // of each half
 constexpr double kMostSeconds = 0.3;  // of all runs; the first of each number always happen
 constexpr size_t kFewestBytes = size_t{64} << 20, kMostBytes = size_t{512} << 20;
@@ -67,6 +68,13 @@ std::vector<StreamTimes> time_streams(Workers& workers, const void* const* buffe
       best = std::min(best, seconds_of(workers, stream_readers()[i].entry, buffers));
     }
   return times;
+}
+
+// What base/machines.def says of a processor of this name: found with kernels, which gain more than plain reads show.
+int64_t expected_streams(const std::string& cpu) {
+  for (const Machine& m : known_machines())
+    if (m.target == cpu) return m.streams;
+  return 1;
 }
 
 double best_rate(Workers& workers, const void* const* buffers, size_t bytes) {
@@ -128,8 +136,12 @@ void MeasuredCpu::apply_to(Machine& machine) const {
   machine.barrier_seconds = machine.launch_seconds = barrier_seconds;
 }
 
-int64_t fastest_streams(const std::vector<StreamTimes>& times) {
-  const StreamTimes* best = &times[0];
+int64_t fastest_streams(const std::vector<StreamTimes>& times, int64_t expected) {
+  const StreamTimes *first = &times[0], *best = first;
+  for (const StreamTimes& t : times)
+    if (t.streams == expected && t.seconds[0] < kNoSlower * first->seconds[0] &&
+        t.seconds[1] < kNoSlower * first->seconds[1])
+      best = &t;
   for (const StreamTimes& t : times)
     if (t.seconds[0] < kClearly * best->seconds[0] && t.seconds[1] < kClearly * best->seconds[1]) best = &t;
   return best->streams;
@@ -143,7 +155,7 @@ MeasuredCpu measure_cpu() {
   if (!buffer) return out;
   const void* buffers[] = {buffer->data(), buffer->data() + bytes};
   seconds_of(workers, memory_touching_kernel(), buffers);
-  out.streams = fastest_streams(time_streams(workers, buffers));
+  out.streams = fastest_streams(time_streams(workers, buffers), expected_streams(host_target().cpu));
   out.bandwidth = rounded(best_rate(workers, buffers, bytes));
   const void* part[] = {buffer->data(), buffer->data() + kFewestBytes};
   out.processor_bandwidth = std::min(out.bandwidth, rounded(best_rate(one, part, kFewestBytes)));

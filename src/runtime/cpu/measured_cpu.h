@@ -35,8 +35,9 @@ struct StreamTimes {
   std::array<double, 2> seconds = {};
 };
 
-// The number of streams that is clearly fastest in both halves; else the first. REQUIRES: not empty, in rising order.
-int64_t fastest_streams(const std::vector<StreamTimes>& times);
+// The number of streams that is clearly fastest in both halves; else the `expected` one, unless it is slower than the
+// first. REQUIRES: not empty, in rising order.
+int64_t fastest_streams(const std::vector<StreamTimes>& times, int64_t expected = 1);
 
 // Of the cores of this machine that the program may use, in some tenths of a second.
 MeasuredCpu measure_cpu();

@@ -83,6 +83,7 @@ std::unique_ptr<llvm::TargetMachine> make_target_machine(const LlvmTarget& targe
 Compilation::Compilation(const Source& source, std::unique_ptr<llvm::TargetMachine> machine, bool declares_shared)
     : source_(source),
       note_("compiling kernel " + source.entry),
+      dump_(source.leave),
       machine_(std::move(machine)),
       module_(parse(source, *machine_, context_)) {
   check_self_contained(declares_shared);

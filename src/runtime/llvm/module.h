@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/ensure.h"
+#include "base/ensure_dump.h"
 #include "runtime/source.h"
 
 namespace smelt {
@@ -44,6 +45,7 @@ class Compilation {
 
   const Source& source_;
   EnsureNote note_;
+  EnsureDump dump_;
   llvm::LLVMContext context_;
   std::unique_ptr<llvm::TargetMachine> machine_;
   std::unique_ptr<llvm::Module> module_;

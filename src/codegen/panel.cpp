@@ -1,4 +1,4 @@
-#include "codegen/stage.h"
+#include "codegen/panel.h"
 
 #include <algorithm>
 #include <set>
@@ -20,7 +20,7 @@ constexpr int64_t kTokensAtOnce = 8;             // iterations of the axis insid
 
 Refs output_ranges(const Refs& stores) { return own_ranges(stores[0]); }
 
-// Finds what can be staged along an axis.
+// Finds what a panel along an axis can hold.
 class Search {
  public:
   Search(const Refs& stores, Ref axis) : axis_(axis), outputs_(output_ranges(stores)) {
@@ -86,9 +86,9 @@ struct Loops {
   int64_t row_count = 1;
 };
 
-class Staging {
+class PanelMaker {
  public:
-  Staging(const Refs& stores, const Opt& opt)
+  PanelMaker(const Refs& stores, const Opt& opt)
       : stores_(stores), axis_(axes_of(stores)[static_cast<size_t>(opt.axis)]), rows_(opt.amount) {
     values_ = Search(stores, axis_).values();
     for (Ref v : values_)
@@ -136,8 +136,8 @@ class Staging {
 
   Panel panel() const { return {.bytes_of_row = bytes_of_row(), .jumps = !indices_.empty()}; }
 
-  Staged run(int64_t first_local) const {
-    Staged out;
+  NestWithPanel run(int64_t first_local) const {
+    NestWithPanel out;
     const Ref current = current_panel(first_local);
     const auto write_down = [&](Ref id, const Refs& ranges) { return make_store(current, constant(0), id, ranges); };
     const Ref id = id_of_panel();
@@ -145,14 +145,14 @@ class Staging {
     const Ref is_other = binary(Op::Lt, there, id), is_older = binary(Op::Lt, id, there);
     const Ref is_wanted = binary(Op::Or, is_other, is_older);
     out.reset = {write_down(constant(-1), {})};
-    Replacements staged;
+    Replacements loaded;
     for (Ref v : values_) {
       const Ref local = part_of_panel(v, ++first_local);
-      staged[v] = make_load(v->dtype, local, substitute(offset_of(v), loops_.by));
+      loaded[v] = make_load(v->dtype, local, substitute(offset_of(v), loops_.by));
       out.panels.push_back(split_ranges({panel_store(v, local, is_wanted)}));
     }
     out.panels.push_back({write_down(id, loops_.tile)});
-    out.main = split_ranges(merge_ranges(main_stores(staged)));
+    out.main = split_ranges(merge_ranges(main_stores(loaded)));
     out.next = next_panel();
     return out;
   }
@@ -324,11 +324,11 @@ class Staging {
                  .turn = loops_.tile.back()};
   }
 
-  Refs main_stores(const Replacements& staged) const {
+  Refs main_stores(const Replacements& loaded) const {
     Refs out;
     Refs loops = loops_.tile;
     loops.insert(loops.end(), loops_.inner.begin(), loops_.inner.end());
-    const auto changed = [&](Ref x) { return substitute(substitute(x, staged), loops_.by); };
+    const auto changed = [&](Ref x) { return substitute(substitute(x, loaded), loops_.by); };
     for (Ref store : stores_) {
       const StoreView s(store);
       out.push_back(make_store(s.buffer, changed(s.offset), changed(s.value), loops));
@@ -353,20 +353,22 @@ bool is_plain(const Refs& stores) {
 
 }  // namespace
 
-std::string why_not_stage(const Refs& stores, const Opt& opt, const OnChipScope& scope) {
+std::string why_not_panel(const Refs& stores, const Opt& opt, const OnChipScope& scope) {
   if (!is_plain(stores)) return "it comes before all other options, for stores with the same loops";
   if (opt.amount < kPanelLanes) return "a panel has " + std::to_string(kPanelLanes) + " rows or more";
-  const Staging staging(stores, opt);
-  if (std::string reason = staging.why_not(); !reason.empty()) return reason;
-  return why_too_much_on_chip(bytes_on_chip(stores) + staging.room(), scope);
+  const PanelMaker maker(stores, opt);
+  if (std::string reason = maker.why_not(); !reason.empty()) return reason;
+  return why_too_much_on_chip(bytes_on_chip(stores) + maker.room(), scope);
 }
 
-bool is_staged(const std::vector<Opt>& opts) { return !opts.empty() && opts[0].kind == OptKind::Stage; }
+bool has_panel(const std::vector<Opt>& opts) { return !opts.empty() && opts[0].kind == OptKind::Panel; }
 
-Staged stage(const Refs& stores, const Opt& opt, int64_t first_local) { return Staging(stores, opt).run(first_local); }
+NestWithPanel with_panel(const Refs& stores, const Opt& opt, int64_t first_local) {
+  return PanelMaker(stores, opt).run(first_local);
+}
 
 Panel panel_of(const Refs& stores, int axis) {
-  return is_plain(stores) ? Staging(stores, {OptKind::Stage, axis, kPanelLanes}).panel() : Panel{};
+  return is_plain(stores) ? PanelMaker(stores, {OptKind::Panel, axis, kPanelLanes}).panel() : Panel{};
 }
 
 }  // namespace smelt

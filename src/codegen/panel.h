@@ -1,4 +1,4 @@
-// STAGE: what all iterations of an output loop share is computed once and kept on chip, as a panel.
+// PANEL: what all iterations of an output loop share is computed once and kept on chip, as a panel.
 //
 //   for t { for r { y[t, r] = sum(unpack(w[r, k]) * x[t, k]; k) } }
 //
@@ -25,26 +25,26 @@ namespace smelt {
 
 constexpr int64_t kPanelLanes = 16;
 
-struct Staged {
+struct NestWithPanel {
   Refs reset;                 // a nest that every worker runs first: there is no panel yet
   std::vector<Refs> panels;   // nests that make the parts of a panel, the last one writes down which it is
   Refs main;                  // the nest itself, reading the panel
   std::optional<Ahead> next;  // where the next panel is made from
 };
 
-// Why STAGE(axis, rows of a panel) cannot be applied; empty if it can. It comes before all other options.
-std::string why_not_stage(const Refs& stores, const Opt& opt, const OnChipScope& scope = {});
+// Why PANEL(axis, rows of a panel) cannot be applied; empty if it can. It comes before all other options.
+std::string why_not_panel(const Refs& stores, const Opt& opt, const OnChipScope& scope = {});
 
-// Whether the options of a nest begin with STAGE.
-bool is_staged(const std::vector<Opt>& opts);
+// Whether the options of a nest begin with PANEL.
+bool has_panel(const std::vector<Opt>& opts);
 
 constexpr int64_t kMostPanelLocals = 16;
 
 // Local buffers are numbered from `first_local` on, at most kMostPanelLocals.
-// REQUIRES: why_not_stage(stores, opt) is empty.
-Staged stage(const Refs& stores, const Opt& opt, int64_t first_local);
+// REQUIRES: why_not_panel(stores, opt) is empty.
+NestWithPanel with_panel(const Refs& stores, const Opt& opt, int64_t first_local);
 
-// What staging along an axis would keep.
+// What a panel along an axis would keep.
 struct Panel {
   int64_t bytes_of_row = 0;  // 0: nothing
   bool jumps = false;        // an index loaded along the axis says what the panel is

@@ -1,5 +1,5 @@
 // Panels: what the iterations of a loop share, made once and kept on chip.
-#include "codegen/stage.h"
+#include "codegen/panel.h"
 
 #include <doctest/doctest.h>
 
@@ -13,7 +13,7 @@ using namespace smelt::testing;
 
 namespace {
 
-Opt stage_opt(int axis, int64_t rows) { return {OptKind::Stage, axis, rows}; }
+Opt panel_opt(int axis, int64_t rows) { return {OptKind::Panel, axis, rows}; }
 
 Dim tokens() { return Dim(variable("tokens8", 1, 4) * 8); }
 
@@ -59,7 +59,7 @@ Ref experts_of_tokens() {
 
 Refs last_nest(const JudgedKernel& kernel) { return prepare_nest(kernel.tree->src.back(), Machine{}); }
 
-KernelOpts with_stage(const JudgedKernel& kernel, const std::vector<Opt>& opts) {
+KernelOpts with_opts(const JudgedKernel& kernel, const std::vector<Opt>& opts) {
   KernelOpts all(kernel.tree->src.size());
   all.back() = opts;
   return all;
@@ -67,19 +67,19 @@ KernelOpts with_stage(const JudgedKernel& kernel, const std::vector<Opt>& opts) 
 
 }  // namespace
 
-TEST_CASE("staged kernels agree with the interpreter, with more options and without") {
+TEST_CASE("kernels with panels agree with the interpreter, with more options and without") {
   std::mt19937_64 rng(3);
   for (Ref root : {byte_groups(), float_product(), expert_tiles(), experts_of_places(), experts_of_tokens()}) {
     const bool has_tokens = root != expert_tiles();
     const JudgedKernel kernel = kernel_of(root, has_tokens ? Variables{{"tokens8", 3}} : Variables{});
     for (int64_t rows : {16, 32}) {
-      const std::vector<Opt> opts{stage_opt(0, rows)};
+      const std::vector<Opt> opts{panel_opt(0, rows)};
       REQUIRE(why_not(last_nest(kernel), opts[0]) == "");
-      CHECK(problem_with(kernel, with_stage(kernel, opts)) == "");
+      CHECK(problem_with(kernel, with_opts(kernel, opts)) == "");
       for (int round = 0; round < 10; ++round) {
         std::vector<Opt> more = random_opts(apply_opts(last_nest(kernel), opts), rng, 6);
         more.insert(more.begin(), opts[0]);
-        CHECK_MESSAGE(problem_with(kernel, with_stage(kernel, more)) == "", to_string(more));
+        CHECK_MESSAGE(problem_with(kernel, with_opts(kernel, more)) == "", to_string(more));
       }
     }
   }
@@ -87,36 +87,36 @@ TEST_CASE("staged kernels agree with the interpreter, with more options and with
 
 TEST_CASE("a panel holds bytes as words of 16 rows, and floats") {
   const JudgedKernel kernel = kernel_of(byte_groups(), {{"tokens8", 3}});
-  const Staged staged = stage(last_nest(kernel), stage_opt(0, 32), 7);
-  REQUIRE(staged.panels.size() == 3);  // nibbles, scales, and which panel it is
-  CHECK(staged.panels[0][0]->src[0]->arg.list[0] == 32 * 32);
-  CHECK(staged.panels[1][0]->src[0]->arg.list[0] == 32 * 4 * 4);
-  CHECK(staged.panels[2][0]->src[0]->arg.i == 7);
-  CHECK(staged.reset[0]->src[0]->arg.i == 7);
-  const std::vector<Opt> opts = choose_opts(staged.panels[0], {}, false);
+  const NestWithPanel made = with_panel(last_nest(kernel), panel_opt(0, 32), 7);
+  REQUIRE(made.panels.size() == 3);  // nibbles, scales, and which panel it is
+  CHECK(made.panels[0][0]->src[0]->arg.list[0] == 32 * 32);
+  CHECK(made.panels[1][0]->src[0]->arg.list[0] == 32 * 4 * 4);
+  CHECK(made.panels[2][0]->src[0]->arg.i == 7);
+  CHECK(made.reset[0]->src[0]->arg.i == 7);
+  const std::vector<Opt> opts = choose_opts(made.panels[0], {}, false);
   CHECK(std::any_of(opts.begin(), opts.end(), [](Opt o) { return o.kind == OptKind::Pack; }));
 }
 
-TEST_CASE("the heuristic stages what many tokens share, but not what an index chooses") {
+TEST_CASE("the heuristic makes panels of what many tokens share, but not what an index chooses") {
   const auto chosen = [](Ref root, const Variables& variables) {
-    return is_staged(choose_opts(last_nest(kernel_of(root, variables)), {}, false));
+    return has_panel(choose_opts(last_nest(kernel_of(root, variables)), {}, false));
   };
   CHECK(chosen(byte_groups(), {{"tokens8", 3}}));
   CHECK(chosen(float_product(), {{"tokens8", 3}}));
   CHECK_FALSE(chosen(expert_tiles(), {}));
 }
 
-TEST_CASE("why a nest cannot be staged") {
+TEST_CASE("why a nest cannot have a panel") {
   const JudgedKernel kernel = kernel_of(byte_groups(), {{"tokens8", 3}});
   const Refs stores = last_nest(kernel);
-  CHECK(why_not(stores, stage_opt(2, 16)) == "stage: axis 2 is not an output axis");
-  CHECK(why_not(stores, stage_opt(0, 8)) == "stage: a panel has 16 rows or more");
-  CHECK(why_not(stores, stage_opt(0, 24)) == "stage: 24 rows do not make a panel");
-  CHECK(why_not(stores, stage_opt(1, 16)) == "stage: nothing that its iterations share is computed");
-  CHECK(why_not(apply_opt(stores, local(1, 16)), stage_opt(0, 16)) ==
-        "stage: it comes before all other options, for stores with the same loops");
+  CHECK(why_not(stores, panel_opt(2, 16)) == "panel: axis 2 is not an output axis");
+  CHECK(why_not(stores, panel_opt(0, 8)) == "panel: a panel has 16 rows or more");
+  CHECK(why_not(stores, panel_opt(0, 24)) == "panel: 24 rows do not make a panel");
+  CHECK(why_not(stores, panel_opt(1, 16)) == "panel: nothing that its iterations share is computed");
+  CHECK(why_not(apply_opt(stores, local(1, 16)), panel_opt(0, 16)) ==
+        "panel: it comes before all other options, for stores with the same loops");
   const JudgedKernel chosen = kernel_of(experts_of_tokens(), {{"tokens8", 3}});
-  CHECK(why_not(last_nest(chosen), stage_opt(0, 64)) == "stage: an index differs inside of a panel");
+  CHECK(why_not(last_nest(chosen), panel_opt(0, 64)) == "panel: an index differs inside of a panel");
 }
 
 TEST_CASE("four bytes side by side are stored as one word") {
@@ -129,6 +129,6 @@ TEST_CASE("four bytes side by side are stored as one word") {
   CHECK(why_not(stores, {OptKind::Pack, 1, 8}) == "pack: a word has 4 bytes");
   CHECK(why_not(apply_opt(stores, pack), {OptKind::Pack, 1, 2}) == "pack: a word has 4 bytes");
   CHECK(why_not(apply_opt(stores, pack), pack) == "pack: the nest has an axis of bytes");
-  CHECK(problem_with(kernel, with_stage(kernel, {pack})) == "");
-  CHECK(problem_with(kernel, with_stage(kernel, {pack, local(1, 8)})) == "");
+  CHECK(problem_with(kernel, with_opts(kernel, {pack})) == "");
+  CHECK(problem_with(kernel, with_opts(kernel, {pack, local(1, 8)})) == "");
 }
