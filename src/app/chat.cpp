@@ -1,18 +1,20 @@
 // `smelt chat`: a conversation in the terminal, or the answer to one question.
+#include "app/chat.h"
+
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <iostream>
-#include <iterator>
 #include <optional>
 #include <random>
 
 #include "app/chat_commands.h"
 #include "app/checks.h"
 #include "app/command.h"
+#include "app/input.h"
 #include "app/interrupt.h"
 #include "app/line_editor.h"
+#include "app/printing.h"
 #include "base/dirs.h"
 #include "base/file.h"
 
@@ -28,17 +30,6 @@ constexpr const char* kExamples =
     "  smelt chat -m model.gguf -f notes.txt             with a file to talk about\n"
     "  git diff | smelt chat -m model.gguf \"review this\" with what another program says\n"
     "\nAnswers go to standard output, all else to standard error. Ctrl-C stops an answer.\n";
-
-struct ChatFlags {
-  EngineFlags engine;
-  std::vector<std::string> words, files;
-  std::optional<std::string> system, template_file, variables, tools_file;
-  std::optional<float> temperature, top_p, min_p, repeat_penalty;
-  std::optional<int32_t> top_k;
-  std::optional<uint64_t> seed;
-  int64_t max_tokens = -1;
-  bool think = false, no_think = false, fold = false;
-};
 
 void declare_sampling(CLI::App& app, ChatFlags& flags) {
   app.add_option("--temp", flags.temperature, "how freely to choose; without it, as the maker of the model recommends")
@@ -106,18 +97,16 @@ Result<ChatSettings> settings_of(const ChatFlags& flags, const ChatSession& sess
   return settings;
 }
 
-std::string read_stdin() { return {std::istreambuf_iterator<char>(std::cin), {}}; }
-
 // Files and what a pipe says, before the question.
 Result<std::string> attachments(const ChatFlags& flags) {
   std::string text;
   for (const std::string& path : flags.files) {
     if (path == "-") continue;
-    SMELT_TRY(contents, read_file(path));
+    SMELT_TRY(contents, read_stream(path));
     text += path + ":\n\n" + contents + (contents.ends_with('\n') ? "\n" : "\n\n");
   }
-  if (!::isatty(STDIN_FILENO)) text += read_stdin();
-  return text;
+  SMELT_TRY(piped, piped_text());
+  return text + piped;
 }
 
 std::string joined(const std::vector<std::string>& words) {
@@ -137,7 +126,7 @@ Result<StopReason> answer(Conversation& conversation) {
   if (generation->stopped == StopReason::context_full) {
     conversation.screen.note("stopped: the context is full (/reset begins anew, -c makes it longer)");
   }
-  if (std::ferror(stdout)) return Error{"[chat] standard output: cannot be written; is the disk full?"};
+  SMELT_CHECK(all_printed());
   return generation->stopped;
 }
 
@@ -207,6 +196,8 @@ Result<int> talk(Conversation& conversation, const std::string& attached) {
   }
 }
 
+}  // namespace
+
 Result<int> chat(const ChatFlags& flags) {
   SMELT_TRY(attached, attachments(flags));
   const std::string question = joined(flags.words);
@@ -228,14 +219,13 @@ Result<int> chat(const ChatFlags& flags) {
     conversation.screen.note("this model has no chat template: it goes on with what you write");
     if (conversation.settings.max_tokens < 0) conversation.settings.max_tokens = 256;
   }
+  if (flags.saved) SMELT_CHECK(load_conversation(conversation, *flags.saved));
   if (has_terminal && question.empty()) return talk(conversation, attached);
   const std::string gap = question.empty() || attached.empty() ? "" : "\n\n";
   say(conversation, attached + gap + question);
   SMELT_TRY(stopped, answer(conversation));
   return stopped == StopReason::interrupted ? kExitInterrupted : 0;
 }
-
-}  // namespace
 
 Action declare_chat(CLI::App& app) {
   const auto flags = std::make_shared<ChatFlags>();
@@ -246,6 +236,7 @@ Action declare_chat(CLI::App& app) {
   declare_sampling(app, *flags);
   app.add_flag("--think", flags->think, "let the model think first, where its template leaves the choice");
   app.add_flag("--no-think", flags->no_think, "do not let it");
+  app.add_option("--load", flags->saved, "go on with a conversation that /save kept")->type_name("FILE");
   app.add_flag("--fold", flags->fold, "show one line in place of thoughts");
   app.add_option("--tools", flags->tools_file, "a JSON file with tools that the model may call")->type_name("FILE");
   app.add_option("--chat-template-file", flags->template_file, "a template in place of the model's own")

@@ -18,6 +18,7 @@ constexpr const char* kHelp =
     "/system [TEXT]     show or set the system prompt\n"
     "/set [NAME VALUE]  show or change: temp, top-k, top-p, min-p, repeat-penalty, seed, predict,\n"
     "                   fold (thoughts), or a variable of the template such as enable_thinking\n"
+    "/thoughts          what the last answer's folded thoughts were\n"
     "/retry             another answer to the last message\n"
     "/tools [FILE]      show the tools, or take those of a JSON file\n"
     "/result TEXT       what the last call of a tool gave\n"
@@ -123,27 +124,38 @@ Result<ordered_json> read_json(const std::string& path) {
   return json;
 }
 
-Status load(Conversation& conversation, const std::string& path) {
-  SMELT_TRY(json, read_json(path));
-  Chat& chat = conversation.settings.chat;
-  const bool has_list = json.is_object() && json.contains("messages");
-  const ordered_json& messages = has_list ? json["messages"] : json;
-  if (!messages.is_array()) return Error{"[chat] " + path + ": it has no list of messages"};
-  for (const ordered_json& message : messages) {
-    if (!message.is_object() || !message.contains("role") || !message["role"].is_string()) {
-      return Error{"[chat] " + path + ": a message has no role"};
-    }
+bool is_message(const ordered_json& message) {
+  return message.is_object() && message.contains("role") && message["role"].is_string();
+}
+
+void show_conversation(Conversation& conversation) {
+  for (const ordered_json& message : conversation.settings.chat.messages) {
+    const std::string role = field(message, "role"), text = field(message, "content");
+    if (role == "user") conversation.screen.note("> " + text);
+    if (role != "assistant") continue;
+    conversation.screen.begin();
+    conversation.screen.show({.reasoning = "", .content = text, .calls = {}});
+    conversation.screen.end();
   }
-  chat.messages = messages;
-  if (json.is_object() && json.contains("tools") && json["tools"].is_array()) chat.tools = json["tools"];
-  conversation.screen.note(std::to_string(chat.messages.size()) + " messages");
-  return {};
 }
 
 Status save(const Conversation& conversation, const std::string& path) {
   const Chat& chat = conversation.settings.chat;
-  const ordered_json json = {{"messages", chat.messages}, {"tools", chat.tools}};
+  const SamplerOptions& sampler = conversation.settings.sampler;
+  const ordered_json json = {{"messages", chat.messages},
+                             {"tools", chat.tools},
+                             {"chat_template_kwargs", chat.variables},
+                             {"temperature", sampler.temperature},
+                             {"top_k", sampler.top_k},
+                             {"top_p", sampler.top_p},
+                             {"min_p", sampler.min_p},
+                             {"repeat_penalty", sampler.repeat_penalty}};
   return publish_file(path, json.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n");
+}
+
+template <class T>
+void take_number(const ordered_json& json, const char* name, T& into) {
+  if (json.contains(name) && json[name].is_number()) into = json[name].get<T>();
 }
 
 Status tools(Conversation& conversation, const std::string& path) {
@@ -188,7 +200,36 @@ void show_stats(Conversation& conversation) {
                            std::to_string(conversation.session.context()) + " tokens");
 }
 
+void show_thoughts(Conversation& conversation) {
+  const ordered_json& messages = conversation.settings.chat.messages;
+  const std::string thoughts = messages.empty() ? "" : field(messages.back(), "reasoning_content");
+  conversation.screen.note(thoughts.empty() ? "the last answer came without thoughts" : thoughts);
+}
+
 }  // namespace
+
+Status load_conversation(Conversation& conversation, const std::string& path) {
+  SMELT_TRY(json, read_json(path));
+  const ordered_json saved = json.is_object() ? json : ordered_json{{"messages", json}};
+  if (!saved.contains("messages") || !saved["messages"].is_array())
+    return Error{"[chat] " + path + ": it has no list of messages"};
+  const ordered_json& messages = saved["messages"];
+  if (!std::all_of(messages.begin(), messages.end(), is_message))
+    return Error{"[chat] " + path + ": a message has no role"};
+  Chat& chat = conversation.settings.chat;
+  chat.messages = messages;
+  if (saved.contains("tools") && saved["tools"].is_array()) chat.tools = saved["tools"];
+  if (saved.contains("chat_template_kwargs") && saved["chat_template_kwargs"].is_object())
+    chat.variables = saved["chat_template_kwargs"];
+  SamplerOptions& sampler = conversation.settings.sampler;
+  take_number(saved, "temperature", sampler.temperature);
+  take_number(saved, "top_k", sampler.top_k);
+  take_number(saved, "top_p", sampler.top_p);
+  take_number(saved, "min_p", sampler.min_p);
+  take_number(saved, "repeat_penalty", sampler.repeat_penalty);
+  show_conversation(conversation);
+  return {};
+}
 
 CommandOutcome run_chat_command(Conversation& conversation, std::string_view line) {
   std::string_view rest = line;
@@ -214,7 +255,10 @@ CommandOutcome run_chat_command(Conversation& conversation, std::string_view lin
   } else if (name == "/save") {
     report(rest.empty() ? Status(Error{"/save needs the name of a file"}) : save(conversation, std::string(rest)));
   } else if (name == "/load") {
-    report(rest.empty() ? Status(Error{"/load needs the name of a file"}) : load(conversation, std::string(rest)));
+    report(rest.empty() ? Status(Error{"/load needs the name of a file"})
+                        : load_conversation(conversation, std::string(rest)));
+  } else if (name == "/thoughts") {
+    show_thoughts(conversation);
   } else if (name == "/stats") {
     show_stats(conversation);
   } else {

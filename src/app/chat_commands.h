@@ -19,6 +19,9 @@ struct Conversation {
 
 enum class CommandOutcome { done, answer, leave };  // answer: the model is to go on
 
+// Messages, tools and settings of a file that /save wrote, or any list of messages.
+Status load_conversation(Conversation& conversation, const std::string& path);
+
 // "/set temp 0.5". What is wrong with a command is said on the screen.
 CommandOutcome run_chat_command(Conversation& conversation, std::string_view line);
 

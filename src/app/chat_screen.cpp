@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <string>
 
+#include "app/printing.h"
+#include "app/text_of.h"
 #include "base/printable.h"
 #include "base/progress.h"
 
@@ -30,8 +32,13 @@ ChatScreen::ChatScreen() : colour_(::isatty(STDOUT_FILENO) && stderr_has_colour(
 
 void ChatScreen::write(std::string_view text) {
   const std::string safe = ::isatty(STDOUT_FILENO) ? harmless(text) : std::string(text);
-  std::fwrite(safe.data(), 1, safe.size(), stdout);
-  std::fflush(stdout);
+  print_now(safe);
+  wrote_ = true;
+}
+
+void ChatScreen::write_content(std::string_view text) {
+  if (!colour_) return write(text);
+  print_now(markdown_.push(harmless(text)));
   wrote_ = true;
 }
 
@@ -40,20 +47,24 @@ void ChatScreen::begin() { in_thoughts_ = wrote_ = false; }
 void ChatScreen::leave_thoughts() {
   if (!in_thoughts_) return;
   in_thoughts_ = false;
-  if (colour_) std::fputs(kPlain.data(), stdout);
-  std::fputs(fold_thoughts ? "\n" : "\n\n", stdout);
+  if (fold_thoughts) write(text_of(" %.0f s, /thoughts shows it", thinking_.lap()));
+  if (colour_) print_now(kPlain);
+  print_now(fold_thoughts ? "\n" : "\n\n");
 }
 
 void ChatScreen::show(const Output& part) {
   if (!part.reasoning.empty()) {
-    if (!in_thoughts_ && colour_) std::fputs(kDim.data(), stdout);
-    if (!in_thoughts_ && fold_thoughts) write("thinking ...");
+    if (!in_thoughts_ && colour_) print_now(kDim);
+    if (!in_thoughts_ && fold_thoughts) {
+      thinking_.lap();
+      write("thinking ...");
+    }
     in_thoughts_ = true;
     if (!fold_thoughts) write(part.reasoning);
   }
   if (!part.content.empty()) {
     leave_thoughts();
-    write(part.content);
+    write_content(part.content);
   }
   for (const ToolCall& call : part.calls) {
     leave_thoughts();
@@ -63,8 +74,8 @@ void ChatScreen::show(const Output& part) {
 
 void ChatScreen::end() {
   leave_thoughts();
-  if (wrote_) std::fputs("\n", stdout);
-  std::fflush(stdout);
+  print_now(markdown_.finish());
+  if (wrote_) print_now("\n");
 }
 
 void ChatScreen::note(std::string_view text) {

@@ -3,16 +3,18 @@
 
 #include <string_view>
 
+#include "app/markdown.h"
+#include "app/stopwatch.h"
 #include "chat/output_parser.h"
 
 namespace smelt {
 
 class ChatScreen {
  public:
-  // Colours where standard output is a terminal that has them.
+  // Colours and styles where standard output is a terminal that has them.
   ChatScreen();
 
-  bool fold_thoughts = false;  // one line "thinking ..." in their place
+  bool fold_thoughts = false;  // one line in their place
 
   void begin();
   void show(const Output& part);
@@ -22,9 +24,12 @@ class ChatScreen {
 
  private:
   void write(std::string_view text);
+  void write_content(std::string_view text);
   void leave_thoughts();
 
   bool colour_;
+  Markdown markdown_;
+  Stopwatch thinking_;
   bool in_thoughts_ = false, wrote_ = false;
 };
 

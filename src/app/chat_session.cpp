@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "app/cache_size.h"
+#include "app/printing.h"
 #include "chat/recommended_sampling.h"
 #include "chat/tool_grammar.h"
 
@@ -109,7 +110,7 @@ Result<Generation> ChatSession::answer(ChatSettings& settings, const std::functi
   const auto emit = [&](int32_t id) {
     in_context_.push_back(id);
     give(parser->push(decoder.push(id)));
-    return std::ferror(stdout) == 0;
+    return all_printed().ok();
   };
   auto generation =
       generate(*engine_.session, *engine_.tokenizer, sampler, std::span(ids).subspan(common), options, emit, cancel);

@@ -3,20 +3,21 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <iostream>
-#include <iterator>
 #include <optional>
 #include <random>
 
 #include "app/benchmark.h"
 #include "app/cache_size.h"
+#include "app/chat.h"
 #include "app/checks.h"
 #include "app/command.h"
 #include "app/engine_flags.h"
 #include "app/generate.h"
 #include "app/grammar_flags.h"
+#include "app/input.h"
 #include "app/interrupt.h"
 #include "app/model_names.h"
+#include "app/printing.h"
 #include "app/statistics.h"
 #include "base/file.h"
 
@@ -31,6 +32,7 @@ constexpr const char* kExamples =
     "  smelt run -p \"The little dragon\"             go on with this text\n"
     "  smelt run -m model.gguf -p \"Hello\" --temp 0  always the most likely token\n"
     "  smelt run model.gguf \"Hello\"                the same in short\n"
+    "  smelt run -m model.gguf                      talk with it, on a terminal (`smelt chat`)\n"
     "  smelt run -m model.gguf < prompt.txt         the prompt from a pipe or file\n"
     "  smelt run -m model.gguf --benchmark          how fast it is here\n"
     "\nThe text goes to standard output, figures to standard error. Ctrl-C stops.\n";
@@ -102,8 +104,6 @@ std::string without_last_newline(std::string text) {
   return text;
 }
 
-std::string read_stdin() { return {std::istreambuf_iterator<char>(std::cin), {}}; }
-
 // Where the prompt comes from, in order: -p, -f, stdin unless it is a terminal, the story start of the embedded model.
 Result<Prompt> find_prompt(const RunFlags& flags) {
   if (flags.prompt) return Prompt{*flags.prompt, flags.echo};
@@ -111,7 +111,8 @@ Result<Prompt> find_prompt(const RunFlags& flags) {
     SMELT_TRY(text, read_stream(*flags.prompt_file));
     return Prompt{without_last_newline(std::move(text)), flags.echo};
   }
-  std::string piped = ::isatty(STDIN_FILENO) ? "" : without_last_newline(read_stdin());
+  SMELT_TRY(given, piped_text());
+  std::string piped = without_last_newline(std::move(given));
   if (!piped.empty()) return Prompt{std::move(piped), flags.echo};
   // Nobody asked for these words, so they belong to the answer.
   if (flags.engine.model.empty()) return Prompt{kDefaultPrompt, true};
@@ -122,17 +123,6 @@ Status check_length(const Session& session, size_t tokens) {
   if (tokens <= static_cast<size_t>(session.context())) return {};
   return Error{"[run] prompt: its " + std::to_string(tokens) + " tokens do not fit a context of " +
                std::to_string(session.context()) + "; make it shorter, or the context longer with -c"};
-}
-
-// False once standard output takes no more.
-bool print(std::string_view text) {
-  std::fwrite(text.data(), 1, text.size(), stdout);
-  return std::fflush(stdout) == 0 && !std::ferror(stdout);
-}
-
-Status check_stdout() {
-  if (!std::ferror(stdout)) return {};
-  return Error{"[run] standard output: cannot be written; is the disk full?"};
 }
 
 const char* note(StopReason reason) {
@@ -182,15 +172,15 @@ Result<int> write_text(const RunFlags& flags, const Prompt& prompt) {
     generation_options.constraint = &constraint.emplace(std::move(masks));
   }
 
-  if (prompt.echo) print(prompt.text);
+  if (prompt.echo) print_now(prompt.text);
   StreamDecoder decoder(*engine.tokenizer, !flags.special);
-  const auto emit = [&](int32_t id) { return print(decoder.push(id)); };
+  const auto emit = [&](int32_t id) { return print_now(decoder.push(id)); };
   SMELT_TRY(generation,
             generate(*engine.session, *engine.tokenizer, sampler, ids, generation_options, emit, interrupted()));
-  print(decoder.flush() + "\n");
+  print_now(decoder.flush() + "\n");
   const auto cache_row = cache_bytes_per_token(*engine.file, flags.engine.cache_type);
   print_statistics(engine.session->stats(), generation, options, cache_row.value_or(0));
-  SMELT_CHECK(check_stdout());
+  SMELT_CHECK(all_printed());
   return generation.stopped == StopReason::interrupted ? kExitInterrupted : 0;
 }
 
@@ -209,6 +199,29 @@ std::string take_words(RunFlags& flags) {
   return {};
 }
 
+// On a terminal, without a prompt and with a model of one's own: a conversation, with what was said of sampling.
+bool wants_conversation(const RunFlags& flags) {
+  const bool has_prompt = flags.prompt || flags.prompt_file;
+  return !has_prompt && !flags.engine.model.empty() && ::isatty(STDIN_FILENO) && ::isatty(STDOUT_FILENO);
+}
+
+Result<int> converse(const RunFlags& flags) {
+  ChatFlags chat_flags;
+  chat_flags.engine = flags.engine;
+  const SamplerOptions usual, &asked = flags.sampler;
+  const auto take = [](auto& into, auto value, auto unasked) {
+    if (value != unasked) into = value;
+  };
+  take(chat_flags.temperature, asked.temperature, usual.temperature);
+  take(chat_flags.top_k, asked.top_k, usual.top_k);
+  take(chat_flags.top_p, asked.top_p, usual.top_p);
+  take(chat_flags.min_p, asked.min_p, usual.min_p);
+  take(chat_flags.repeat_penalty, asked.repeat_penalty, usual.repeat_penalty);
+  if (flags.seed >= 0) chat_flags.seed = static_cast<uint64_t>(flags.seed);
+  take(chat_flags.max_tokens, flags.generate.max_tokens, GenerateOptions{}.max_tokens);
+  return chat(chat_flags);
+}
+
 Result<int> run(RunFlags& flags) {
   if (const std::string wrong = take_words(flags); !wrong.empty()) return usage(wrong.c_str());
   if (flags.benchmark->count() > 0) {
@@ -216,6 +229,7 @@ Result<int> run(RunFlags& flags) {
     return run_benchmark(flags.engine, flags.benchmark_tokens);
   }
   if (flags.prompt && flags.prompt_file) return usage("--prompt and --file are two prompts; give one of them");
+  if (wants_conversation(flags)) return converse(flags);
   SMELT_TRY(prompt, find_prompt(flags));
   if (prompt.text.empty()) return usage("no prompt: give -p TEXT, -f FILE, or text on standard input");
   return write_text(flags, prompt);

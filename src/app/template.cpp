@@ -1,8 +1,6 @@
 // `smelt template`: what a chat becomes before a model sees it, as text and as token ids.
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <iostream>
-#include <iterator>
 #include <optional>
 
 #include "app/command.h"
@@ -28,13 +26,7 @@ Result<Chat> chat_of(const TemplateFlags& flags) {
     chat.messages.push_back({{"role", "user"}, {"content", *flags.question}});
     return chat;
   }
-  std::string text;
-  if (flags.file.empty() || flags.file == "-") {
-    text.assign(std::istreambuf_iterator<char>(std::cin), {});
-  } else {
-    SMELT_TRY(contents, read_file(flags.file));
-    text = std::move(contents);
-  }
+  SMELT_TRY(text, read_stream(flags.file.empty() ? "-" : flags.file));
   const ordered_json json = ordered_json::parse(text, nullptr, false);
   if (json.is_discarded())
     return Error{"[template] the chat is no JSON; expected a list of messages, or an object with them"};

@@ -15,8 +15,8 @@ constexpr const char* kPlainTemplate =
     "{% for message in messages %}{{ message.content }}{{ '\\n' if message.role == 'assistant' }}{% endfor %}";
 
 // Control tokens that end a turn in families whose files do not always say so: calls of tools end with them.
-constexpr std::string_view kTurnEnds[] = {"<|eom_id|>", "<|observation|>", "<|call|>",      "<|return|>",
-                                          "<|eot_id|>", "<|im_end|>",      "<end_of_turn>", "<turn|>"};
+constexpr std::string_view kTurnEnds[] = {"<|eom_id|>", "<|observation|>", "<|call|>", "<|return|>",      "<|eot_id|>",
+                                          "<|im_end|>", "<end_of_turn>",   "<turn|>",  "<|tool_response>"};
 
 }  // namespace
 

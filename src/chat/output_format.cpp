@@ -8,7 +8,7 @@ namespace {
 // What only the template of that style mentions; the first that is found counts.
 constexpr std::pair<std::string_view, CallStyle> kSigns[] = {{"<|channel|>", CallStyle::harmony},
                                                              {"<arg_key>", CallStyle::glm},
-                                                             {"<function=", CallStyle::qwen_coder},
+                                                             {"<parameter=", CallStyle::qwen_coder},
                                                              {"<|tool_call>", CallStyle::gemma},
                                                              {"<｜tool▁calls▁begin｜>", CallStyle::deepseek},
                                                              {"<｜tool▁call▁begin｜>", CallStyle::deepseek},

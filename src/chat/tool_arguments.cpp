@@ -1,6 +1,7 @@
 #include "chat/tool_arguments.h"
 
 #include <algorithm>
+#include <cctype>
 
 #include "chat/call_body.h"
 #include "grammar/json_schema.h"
@@ -115,6 +116,24 @@ Result<std::vector<Tool>> read_tools(const Json& tools) {
     all.push_back(std::move(tool));
   }
   return all;
+}
+
+Json in_order_of_names(const Json& schema) {
+  if (!schema.is_structured()) return schema;
+  Json out = schema;
+  for (auto& [key, part] : out.items()) part = in_order_of_names(part);
+  if (!out.is_object() || !out.contains("properties") || !out["properties"].is_object()) return out;
+  std::vector<std::pair<std::string, std::string>> names;  // in lower case, as it is
+  for (const auto& [name, part] : out["properties"].items()) {
+    std::string lower = name;
+    for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    names.emplace_back(std::move(lower), name);
+  }
+  std::stable_sort(names.begin(), names.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  Json properties = Json::object();
+  for (const auto& [lower, name] : names) properties[name] = out["properties"][name];
+  out["properties"] = std::move(properties);
+  return out;
 }
 
 Result<Expr> object_of_arguments(JsonText& text, const Tool& tool) {

@@ -19,6 +19,9 @@ struct Tool {
 // From the list of a chat, in OpenAI's shape or as functions alone.
 Result<std::vector<Tool>> read_tools(const nlohmann::ordered_json& tools);
 
+// A schema with the properties of all its objects in the order of their names, whatever their case.
+nlohmann::ordered_json in_order_of_names(const nlohmann::ordered_json& schema);
+
 // All arguments as one object.
 Result<Grammar::Expr> object_of_arguments(JsonText& text, const Tool& tool);
 

@@ -4,6 +4,7 @@
 
 #include "chat/tool_arguments.h"
 #include "grammar/free_text.h"
+#include "grammar/regular.h"
 
 namespace smelt {
 namespace {
@@ -72,14 +73,14 @@ class Builder {
     return grammar_.sequence({one, grammar_.repeat(grammar_.sequence({between, one}), 0)});
   }
 
-  // {"name": "f", "arguments": {...}}
-  Result<Expr> json_call(JsonText& json, const char* key) {
+  // {"name": "f", "arguments": {...}}, and what may follow in it
+  Result<Expr> json_call(JsonText& json, const char* key, Expr more = Grammar::kEmpty) {
     auto behind_name = any_tool([&](const Tool& tool) -> Result<Expr> {
       SMELT_TRY(arguments, object_of_arguments(json, tool));
       return grammar_.sequence({json.name(tool.name), json.comma(), json.entry(json.name(key), arguments)});
     });
     if (!behind_name) return behind_name;
-    return json.list('{', json.entry(json.name("name"), *behind_name), '}');
+    return json.list('{', grammar_.sequence({json.entry(json.name("name"), *behind_name), more}), '}');
   }
 
   // --- families
@@ -149,15 +150,18 @@ class Builder {
 
   Result<Calls> mistral() {
     JsonText json(grammar_);
+    const Expr id = to_grammar(grammar_, *read_regex("[A-Za-z0-9_-]{1,64}", false), plain_form);
     if (format_.is_older) {
-      SMELT_TRY(call, json_call(json, "arguments"));
+      const Expr quoted_id = json.entry(json.name("id"), grammar_.sequence({text("\""), id, text("\"")}));
+      SMELT_TRY(call, json_call(json, "arguments", grammar_.optional(grammar_.sequence({json.comma(), quoted_id}))));
       const Expr list = json.list('[', several(shared(call), json.comma()), ']');
       return Calls{.openings = {{"[TOOL_CALLS]", grammar_.sequence({grammar_.optional(text(" ")), list})}},
                    .text_may_follow = false};
     }
+    const Expr with_id = grammar_.optional(grammar_.sequence({mark("[CALL_ID]"), id}));
     auto call = any_tool([&](const Tool& tool) -> Result<Expr> {
       SMELT_TRY(arguments, object_of_arguments(json, tool));
-      return grammar_.sequence({text(tool.name), mark("[ARGS]"), arguments});
+      return grammar_.sequence({text(tool.name), with_id, mark("[ARGS]"), arguments});
     });
     if (!call) return call.error();
     return Calls{.openings = {{"[TOOL_CALLS]", *call}}, .text_may_follow = false};
@@ -189,7 +193,7 @@ class Builder {
                              .spaces = false,
                              .marks = {quote, "<|tool_call>", "<tool_call|>"}});
     auto call = any_tool([&](const Tool& tool) -> Result<Expr> {
-      SMELT_TRY(arguments, object_of_arguments(json, tool));
+      SMELT_TRY(arguments, object_of_arguments(json, {tool.name, in_order_of_names(tool.parameters), tool.is_strict}));
       return grammar_.sequence({text(tool.name), arguments});
     });
     if (!call) return call.error();

@@ -17,6 +17,8 @@ constexpr std::string_view kStopTexts[] = {
     "<|endoftext|>",   "<|eot_id|>", "<|eom_id|>", "<|im_end|>",
     "<|end_of_text|>", "<|end|>",    "<|EOT|>",    "<｜end▁of▁sentence｜>",
 };
+// In gpt-oss' format, the only one with channels, this ends one message of several.
+constexpr std::string_view kHarmonySign = "<|channel|>", kHarmonyMessageEnd = "<|end|>";
 // In GLM's format the next speaker's mark ends a turn.
 constexpr std::string_view kGlmStopTexts[] = {"<|user|>", "<|observation|>"};
 
@@ -168,6 +170,7 @@ Status set_ends(Vocabulary& vocabulary, const TokenizerData& data) {
   }
   add_stops_by_text(vocabulary, kStopTexts);
   if (vocabulary.pre->is_glm) add_stops_by_text(vocabulary, kGlmStopTexts);
+  if (vocabulary.find(kHarmonySign)) std::erase(stops, vocabulary.find(kHarmonyMessageEnd).value_or(-1));
   std::sort(stops.begin(), stops.end());
   stops.erase(std::unique(stops.begin(), stops.end()), stops.end());
 

@@ -64,3 +64,17 @@ TEST_CASE("a template shows text and ids, and what a user typed stays text") {
   CHECK(answer["ids"].size() > 0);
   CHECK(smelt::test::smelt({"template", "-f", file_with("bad.json", "{")}).exit_code == 1);
 }
+
+TEST_CASE("a saved conversation goes on with its messages, tools and variables") {
+  const std::string saved = file_with("saved.json", R"({"messages": [{"role": "user", "content": "before"}],
+    "tools": [{"name": "now"}], "chat_template_kwargs": {"mood": "calm"}, "temperature": 0.25})");
+  const std::string echo =
+      file_with("all.jinja", "{{ raise_exception(mood + (messages | tojson) + (tools | tojson)) }}");
+  const Outcome run = chat({"--load", saved, "--chat-template-file", echo, "Why?"});
+  CHECK(run.exit_code == 1);
+  CHECK(contains(run.err, "calm"));
+  CHECK(run.err.find("before") < run.err.find("Why?"));
+  CHECK(contains(run.err, "now"));
+  CHECK(contains(chat({"--load", file_with("none.json", "{}"), "Why?"}).err, "it has no list of messages"));
+  CHECK(contains(chat({"--load", file_with("odd.json", "[7]"), "Why?"}).err, "a message has no role"));
+}

@@ -90,6 +90,17 @@ TEST_CASE("a model and a prompt without flags are enough") {
   check_refused({"run", "-p", "Once", "upon"}, 2, "second prompt");
 }
 
+TEST_CASE("a text that nobody takes ends with its first token") {
+  const std::string figures = scratch().file("figures.txt");
+  const std::string line = std::string(SMELT_BINARY) + " run -p Once -n 400 --ignore-eos -t 1 >/dev/full 2>" + figures;
+  const int status = std::system(line.c_str());
+  CHECK((WIFEXITED(status) && WEXITSTATUS(status) == 1));
+  std::ifstream file(figures);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  CHECK(text.find("is the disk full?") != std::string::npos);
+  CHECK(text.find("decode") == std::string::npos);
+}
+
 TEST_CASE("output that is lost is an error") {
   for (const char* command : {"--help", "inspect", "cache"}) {
     CAPTURE(command);

@@ -224,3 +224,13 @@ TEST_CASE("files with missing or mistyped keys are refused by name") {
     writer.remove("tokenizer.ggml." + std::string(key));
   CHECK(load(writer) == "fine");
 }
+
+TEST_CASE("where an answer has several messages, the end of one is no stop token") {
+  TokenizerData data = good();
+  const int32_t end = add_token(data, "<|end|>", TokenType::control);
+  data.eot = end;
+  CHECK(make(data).is_stop(end));
+  add_token(data, "<|channel|>", TokenType::control);
+  CHECK_FALSE(make(data).is_stop(end));
+  CHECK(make(data).is_stop(257));
+}

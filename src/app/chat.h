@@ -1,0 +1,26 @@
+// Talking with a model: what `smelt chat` is asked for, and `smelt run` where it has no prompt.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/engine_flags.h"
+
+namespace smelt {
+
+struct ChatFlags {
+  EngineFlags engine;
+  std::vector<std::string> words, files;
+  std::optional<std::string> system, template_file, variables, tools_file, saved;
+  std::optional<float> temperature, top_p, min_p, repeat_penalty;
+  std::optional<int32_t> top_k;
+  std::optional<uint64_t> seed;
+  int64_t max_tokens = -1;
+  bool think = false, no_think = false, fold = false;
+};
+
+Result<int> chat(const ChatFlags& flags);
+
+}  // namespace smelt
