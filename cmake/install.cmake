@@ -1,5 +1,6 @@
 # What an installation has beside the program is written by the program itself, so it is made when it is installed.
 include(GNUInstallDirs)
+set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY TRUE)  # a package needs the program, not the tests
 set(made ${CMAKE_BINARY_DIR}/made)
 
 install(TARGETS smelt RUNTIME)
@@ -15,6 +16,7 @@ install(FILES ${made}/smelt.bash DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-compl
 install(FILES ${made}/smelt.zsh DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions RENAME _smelt)
 install(FILES ${made}/smelt.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 install(FILES ${made}/smelt.man.gz DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 RENAME smelt.1.gz)
+install(FILES cmake/smelt.service DESTINATION lib/systemd/system)  # not enabled: it is told first what to serve
 install(FILES README.md DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/smelt)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/smelt RENAME copyright)
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/smelt)

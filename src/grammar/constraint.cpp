@@ -5,7 +5,8 @@
 namespace smelt {
 namespace {
 
-constexpr size_t kKnownMasks = 512;  // a text keeps; each has a bit for every token
+constexpr size_t kKnownBytes = 16 << 20;  // of masks that a text keeps; each has a bit for every token
+constexpr size_t kKeptTexts = 2;          // whose masks are kept for others
 
 // Reads tokens in sorted order by two readings: `inside` without leaving the rule, and, where that ends and the rule
 // could have ended before, `around` as if any caller's text could follow. Both keep the state after each byte, for the
@@ -107,13 +108,30 @@ TokenMasks::Base TokenMasks::make_base(int32_t position) const {
   return base;
 }
 
+std::unique_ptr<TokenMasks::Found> TokenMasks::take_found() const {
+  const std::lock_guard lock(mutex_);
+  if (found_.empty()) return std::make_unique<Found>(automaton_);
+  auto found = std::move(found_.back());
+  found_.pop_back();
+  return found;
+}
+
+void TokenMasks::give_back(std::unique_ptr<Found> found) const {
+  const std::lock_guard lock(mutex_);
+  if (found_.size() < kKeptTexts && !found->matcher.is_too_ambiguous()) found_.push_back(std::move(found));
+}
+
 Constraint::Constraint(std::shared_ptr<const TokenMasks> masks)
-    : masks_(std::move(masks)), matcher_(masks_->automaton()), state_(matcher_.start()) {}
+    : masks_(std::move(masks)), found_(masks_->take_found()), state_(found_->matcher.start()) {}
+
+Constraint::~Constraint() {
+  if (found_) masks_->give_back(std::move(found_));
+}
 
 Status Constraint::accept(std::string_view bytes) {
   Matcher::State state = state_;
-  for (char c : bytes) state = matcher_.step(state, static_cast<uint8_t>(c));
-  if (matcher_.is_too_ambiguous())
+  for (char c : bytes) state = found_->matcher.step(state, static_cast<uint8_t>(c));
+  if (found_->matcher.is_too_ambiguous())
     return Error{"[grammar] the text can be read in too many ways; make the grammar's rules less alike"};
   if (state == Matcher::kDead) return Error{"[grammar] the grammar has no text that goes on like this"};
   state_ = state;
@@ -125,23 +143,25 @@ Status Constraint::accept(std::string_view bytes) {
 Status Constraint::accept(int32_t token) { return accept(masks_->tokens().piece(token)); }
 
 void Constraint::forget_if_large() {
-  if (!matcher_.forget_if_large()) return;
-  known_.clear();
-  state_ = matcher_.start();
-  for (char c : text_) state_ = matcher_.step(state_, static_cast<uint8_t>(c));
+  if (!found_->matcher.forget_if_large()) return;
+  found_->masks.clear();
+  state_ = found_->matcher.start();
+  for (char c : text_) state_ = found_->matcher.step(state_, static_cast<uint8_t>(c));
 }
 
 const TokenMask& Constraint::mask() {
-  if (const auto it = known_.find(state_); it != known_.end()) return it->second;
-  if (known_.size() >= kKnownMasks) known_.clear();
-  return known_.emplace(state_, make_mask()).first->second;
+  auto& known = found_->masks;
+  if (const auto it = known.find(state_); it != known.end()) return it->second;
+  const size_t bytes = static_cast<size_t>(masks_->tokens().vocabulary_size()) / 8 + 1;
+  if (known.size() * bytes >= kKnownBytes) known.clear();
+  return known.emplace(state_, make_mask()).first->second;
 }
 
 TokenMask Constraint::make_mask() {
   const TokenTable& tokens = masks_->tokens();
   TokenMask mask(tokens.vocabulary_size());
   std::vector<int32_t> open;
-  for (int32_t position : matcher_.positions(state_)) {
+  for (int32_t position : found_->matcher.positions(state_)) {
     const TokenMasks::Base& base = masks_->base(position);
     mask.add(base.allowed);
     const size_t middle = open.size();
@@ -157,7 +177,7 @@ TokenMask Constraint::make_mask() {
     const auto [end, unused] = std::mismatch(before.begin(), before.end(), text.begin(), text.end());
     after.resize(std::min<size_t>(after.size(), static_cast<size_t>(end - before.begin()) + 1));
     while (after.size() <= text.size() && after.back() != Matcher::kDead)
-      after.push_back(matcher_.step(after.back(), static_cast<uint8_t>(text[after.size() - 1])));
+      after.push_back(found_->matcher.step(after.back(), static_cast<uint8_t>(text[after.size() - 1])));
     if (after.size() > text.size() && after.back() != Matcher::kDead) mask.set(tokens.token(place));
     before = text;
   }

@@ -46,6 +46,15 @@ class TokenMasks {
   };
   const Base& base(int32_t position) const;
 
+  // States that texts have met and the masks of these: those of a text that has ended serve the next one.
+  struct Found {
+    explicit Found(const Automaton& automaton) : matcher(automaton) {}
+    Matcher matcher;
+    std::unordered_map<Matcher::State, TokenMask> masks;
+  };
+  std::unique_ptr<Found> take_found() const;
+  void give_back(std::unique_ptr<Found> found) const;
+
   const Automaton& automaton() const { return automaton_; }
   const TokenTable& tokens() const { return *tokens_; }
 
@@ -58,16 +67,20 @@ class TokenMasks {
   mutable std::mutex mutex_;
   mutable Matcher matcher_;
   mutable std::unordered_map<int32_t, std::unique_ptr<const Base>> bases_;
+  mutable std::vector<std::unique_ptr<Found>> found_;
 };
 
 // One text that is being written.
 class Constraint {
  public:
   explicit Constraint(std::shared_ptr<const TokenMasks> masks);
+  Constraint(Constraint&&) = default;
+  Constraint& operator=(Constraint&&) = delete;
+  ~Constraint();
 
   // The tokens that may come next; valid until the next call of any function. Empty: only the end may.
   const TokenMask& mask();
-  bool can_end() const { return matcher_.is_complete(state_); }
+  bool can_end() const { return found_->matcher.is_complete(state_); }
   // The text is complete and nothing can follow.
   bool is_finished() { return can_end() && mask().empty(); }
   // Appends a token, or bytes. An Error (and nothing appended) if the grammar has no such text.
@@ -79,10 +92,9 @@ class Constraint {
   void forget_if_large();
 
   std::shared_ptr<const TokenMasks> masks_;
-  Matcher matcher_;
+  std::unique_ptr<TokenMasks::Found> found_;
   Matcher::State state_;
   std::string text_;  // all that was accepted: states can be found again from it
-  std::unordered_map<Matcher::State, TokenMask> known_;
 };
 
 }  // namespace smelt
