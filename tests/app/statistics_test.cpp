@@ -12,7 +12,7 @@ bool contains(const std::string& text, const std::string& part) { return text.fi
 }  // namespace
 
 TEST_CASE("bytes of a token are those of the weights and of the attention cache at its depth") {
-  SessionStats stats;
+  EngineStats stats;
   stats.kernels_per_token = 1;
   stats.bytes_per_token = 1'000'000;
   const Generation generation{
