@@ -205,49 +205,48 @@ Status EngineBackend::start(Job& job) {
 }
 
 Status EngineBackend::step() {
-  items_.clear();
-  owners_.clear();
-  add_items();
-  if (items_.empty()) return {};
-  SMELT_TRY(outcomes, engine_.step(items_, [&](size_t item, int64_t, std::span<const float> logits) {
-    take(*owners_[item], logits);
+  Step step;
+  add_items(step);
+  if (step.items.empty()) return {};
+  SMELT_TRY(outcomes, engine_.step(step.items, [&](size_t item, int64_t, std::span<const float> logits) {
+    take(*step.owners[item], logits);
   }));
   {
     std::lock_guard lock(mutex_);
     ++counts_.steps;
   }
-  take_outcomes(outcomes);
+  take_outcomes(step, outcomes);
   return {};
 }
 
-void EngineBackend::add_items() {
+void EngineBackend::add_items(Step& step) const {
   std::vector<JobPointer> readers;
   std::vector<int64_t> rests;
   for (const JobPointer& job : running_) {
     const int64_t position = engine_.position(job->sequence), rest = job->same_kind(position);
     if (job->tokens[static_cast<size_t>(position)].is_generated) {
-      add_item(job, std::min(rest, kMostRepeated));
+      add_item(job, std::min(rest, kMostRepeated), step);
     } else {
       readers.push_back(job);
       rests.push_back(rest);
     }
   }
-  const auto shares = prompt_shares(rests, items_.empty() ? options_.prompt_tokens : options_.prompt_tokens_beside);
+  const auto shares = prompt_shares(rests, step.items.empty() ? options_.prompt_tokens : options_.prompt_tokens_beside);
   for (size_t reader : prompt_order(rests))
-    if (shares[reader] > 0) add_item(readers[reader], shares[reader]);
+    if (shares[reader] > 0) add_item(readers[reader], shares[reader], step);
 }
 
 // The next `tokens` of those that the sequence has not yet, all of one kind.
-void EngineBackend::add_item(const JobPointer& job, int64_t tokens) {
+void EngineBackend::add_item(const JobPointer& job, int64_t tokens, Step& step) const {
   const auto first = job->tokens.begin() + engine_.position(job->sequence), end = first + tokens;
   job->part.clear();
   for (auto token = first; token != end; ++token) job->part.push_back(token->id);
-  items_.push_back({.sequence = job->sequence,
-                    .tokens = job->part,
-                    .is_generated = first->is_generated,
-                    .logits = end == job->tokens.end() ? WantedLogits::Last : WantedLogits::None,
-                    .cancel = &job->cancel});
-  owners_.push_back(job);
+  step.items.push_back({.sequence = job->sequence,
+                        .tokens = job->part,
+                        .is_generated = first->is_generated,
+                        .logits = end == job->tokens.end() ? WantedLogits::Last : WantedLogits::None,
+                        .cancel = &job->cancel});
+  step.owners.push_back(job);
 }
 
 void EngineBackend::take(Job& job, std::span<const float> logits) {
@@ -282,10 +281,10 @@ void EngineBackend::take(Job& job, std::span<const float> logits) {
   job.sink(std::move(event));
 }
 
-void EngineBackend::take_outcomes(std::span<const StepOutcome> outcomes) {
+void EngineBackend::take_outcomes(const Step& step, std::span<const StepOutcome> outcomes) {
   bool is_full = false;
   for (size_t i = 0; i < outcomes.size(); ++i) {
-    const JobPointer& job = owners_[i];
+    const JobPointer& job = step.owners[i];
     job->in_context = engine_.position(job->sequence);
     is_full |= outcomes[i] == StepOutcome::NoRoom;
     if (job->is_over) retire(job);

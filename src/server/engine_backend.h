@@ -41,6 +41,10 @@ class EngineBackend : public Backend {
  private:
   struct Job;
   using JobPointer = std::shared_ptr<Job>;
+  struct Step {
+    std::vector<StepItem> items;
+    std::vector<JobPointer> owners;  // of the items
+  };
 
   // --- on the thread that steps
   void work();
@@ -51,10 +55,10 @@ class EngineBackend : public Backend {
   Status start(Job& job);
   bool has_room(const Job& job) const;
   Status step();
-  void add_item(const JobPointer& job, int64_t tokens);
-  void add_items();
+  void add_item(const JobPointer& job, int64_t tokens, Step& step) const;
+  void add_items(Step& step) const;
   void take(Job& job, std::span<const float> logits);
-  void take_outcomes(std::span<const StepOutcome> outcomes);
+  void take_outcomes(const Step& step, std::span<const StepOutcome> outcomes);
   void give_way();
   void retire(const JobPointer& job);
   void end_all(Finish reason, const std::string& error);
@@ -62,8 +66,6 @@ class EngineBackend : public Backend {
   Engine& engine_;
   const Tokenizer& tokenizer_;
   const BackendOptions options_;
-  std::vector<StepItem> items_;     // of the step under way
-  std::vector<JobPointer> owners_;  // of its items
 
   mutable std::mutex mutex_;  // of what follows; running_ and its jobs are changed by the thread that steps alone
   std::condition_variable changed_;

@@ -90,6 +90,7 @@ class Router::Exchange : public std::enable_shared_from_this<Exchange> {
  private:
   void take(const GenerationEvent& event) {
     if (!event.tokens.empty() && !answer_->is_complete()) {
+      taken_ += static_cast<int64_t>(event.tokens.size());
       send(answer_->take(event.tokens));
       if (answer_->is_complete()) router_.backend_.cancel(id_);
     }
@@ -97,7 +98,11 @@ class Router::Exchange : public std::enable_shared_from_this<Exchange> {
   }
 
   void finish(GenerationEnd end) {
-    if (end.reason == Finish::Cancelled && answer_->is_complete()) end.reason = Finish::Stop;
+    // The backend may have gone on, or come to an end of its own, before it heard of the stop string.
+    if (answer_->is_complete()) {
+      end.reason = Finish::Stop;
+      end.tokens = taken_;
+    }
     count(end);
     if (is_gone_) return;
     if (end.reason == Finish::Failed || end.reason == Finish::Cancelled) return fail_late(end);
@@ -140,6 +145,7 @@ class Router::Exchange : public std::enable_shared_from_this<Exchange> {
   const bool stream_;
   Backend::Id id_ = 0;
   bool is_gone_ = false;
+  int64_t taken_ = 0;  // tokens up to the stop string, if there is one
 };
 
 struct Router::Route {

@@ -275,6 +275,25 @@ TEST_CASE("a cancelled request ends, running or waiting, and the next one is rig
   CHECK(right.end.tokens == 5);
 }
 
+TEST_CASE("nothing of a request is kept once it has ended") {
+  const auto engine = open(options_of(1));
+  EngineBackend backend(*engine, tiny_tokenizer());
+  auto held = std::make_shared<std::promise<void>>();
+  const std::weak_ptr<std::promise<void>> kept = held;
+  auto ended = held->get_future();
+  REQUIRE(backend
+              .submit(greedy("The", 3),
+                      [held](GenerationEvent event) {
+                        if (event.end) held->set_value();
+                      })
+              .ok());
+  held = nullptr;
+  ended.get();
+  wait_until_idle(backend);
+  for (int wait = 0; wait < 5000 && !kept.expired(); ++wait) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  CHECK(kept.expired());
+}
+
 TEST_CASE("a queue that is full refuses, and a backend that ends cancels") {
   const auto engine = open(options_of(1));
   std::future<Ended> running, waiting;

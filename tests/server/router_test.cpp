@@ -117,6 +117,18 @@ TEST_CASE("a client that goes cancels its request, and nothing is written to it"
   CHECK_FALSE(reply->ended);
 }
 
+TEST_CASE("behind a stop string it does not matter what the backend still does") {
+  Served s;
+  const auto reply = s.chat({{"stop", "STOP"}});
+  s.backend.write("one STOP");
+  const int64_t written = s.backend.written;
+  s.backend.write(" two three");
+  s.backend.end(Finish::Length);
+  CHECK(reply->json()["choices"][0]["finish_reason"] == "stop");
+  CHECK(reply->json()["choices"][0]["message"]["content"] == "one ");
+  CHECK(reply->json()["usage"]["completion_tokens"] == written);
+}
+
 TEST_CASE("a full queue says when to come back, and so does a server that ends") {
   Served s;
   s.backend.limit = 0;
