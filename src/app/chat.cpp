@@ -6,7 +6,6 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <optional>
-#include <random>
 
 #include "app/chat_commands.h"
 #include "app/checks.h"
@@ -15,6 +14,7 @@
 #include "app/interrupt.h"
 #include "app/line_editor.h"
 #include "app/printing.h"
+#include "app/sampling_flags.h"
 #include "base/dirs.h"
 #include "base/file.h"
 
@@ -31,35 +31,6 @@ constexpr const char* kExamples =
     "  git diff | smelt chat -m model.gguf \"review this\" with what another program says\n"
     "\nAnswers go to standard output, all else to standard error. Ctrl-C stops an answer.\n";
 
-void declare_sampling(CLI::App& app, ChatFlags& flags) {
-  app.add_option("--temp", flags.temperature, "how freely to choose; without it, as the maker of the model recommends")
-      ->type_name("X")
-      ->check(number(0, 100));
-  app.add_option("--top-k", flags.top_k, "choose among the K most likely tokens; 0: all")
-      ->type_name("K")
-      ->check(whole_number(0, INT32_MAX));
-  app.add_option("--top-p", flags.top_p, "choose among the tokens that make up this probability")
-      ->type_name("P")
-      ->check(number(0, 1));
-  app.add_option("--min-p", flags.min_p, "drop tokens less likely than P times the best")
-      ->type_name("P")
-      ->check(number(0, 1));
-  app.add_option("--repeat-penalty", flags.repeat_penalty, "over 1: make recent tokens less likely")
-      ->type_name("X")
-      ->check(number(0.01, 100));
-  app.add_option("--seed", flags.seed, "the same seed gives the same answers")
-      ->type_name("N")
-      ->check(whole_number(0, INT64_MAX));
-  app.add_option("-n,--predict", flags.max_tokens, "tokens of an answer at most; -1: until it ends")
-      ->type_name("N")
-      ->check(whole_number(-1, int64_t{1} << 30));
-}
-
-template <class T, class U>
-void take_if_given(T& setting, const std::optional<U>& given) {
-  if (given) setting = *given;
-}
-
 Result<ordered_json> parse_json(const std::string& text, const char* what) {
   ordered_json json = ordered_json::parse(text, nullptr, false);
   if (json.is_discarded()) return Error{std::string("[chat] ") + what + ": this is no JSON"};
@@ -68,14 +39,9 @@ Result<ordered_json> parse_json(const std::string& text, const char* what) {
 
 Result<ChatSettings> settings_of(const ChatFlags& flags, const ChatSession& session) {
   ChatSettings settings;
-  SMELT_TRY(sampler, session.default_sampling());
-  settings.sampler = sampler;
-  take_if_given(settings.sampler.temperature, flags.temperature);
-  take_if_given(settings.sampler.top_k, flags.top_k);
-  take_if_given(settings.sampler.top_p, flags.top_p);
-  take_if_given(settings.sampler.min_p, flags.min_p);
-  take_if_given(settings.sampler.repeat_penalty, flags.repeat_penalty);
-  settings.sampler.seed = flags.seed ? *flags.seed : std::random_device{}();
+  SMELT_TRY(usual, session.default_sampling());
+  SMELT_TRY(sampler, sampling_of(flags.sampling, std::move(usual), session.tokenizer()));
+  settings.sampler = std::move(sampler);
   settings.max_tokens = flags.max_tokens;
   if (flags.system) settings.chat.messages.push_back({{"role", "system"}, {"content", *flags.system}});
   if (flags.variables) {
@@ -233,7 +199,10 @@ Action declare_chat(CLI::App& app) {
   app.add_option("-f,--file", flags->files, "files to talk about")->type_name("FILE")->allow_extra_args(false);
   app.add_option("--system", flags->system, "what the model is told first")->type_name("TEXT");
   declare_engine_flags(app, flags->engine);
-  declare_sampling(app, *flags);
+  declare_sampling_flags(app, flags->sampling, "as the maker of the model recommends");
+  app.add_option("-n,--predict", flags->max_tokens, "tokens of an answer at most; -1: until it ends")
+      ->type_name("N")
+      ->check(whole_number(-1, int64_t{1} << 30));
   app.add_flag("--think", flags->think, "let the model think first, where its template leaves the choice");
   app.add_flag("--no-think", flags->no_think, "do not let it");
   app.add_option("--load", flags->saved, "go on with a conversation that /save kept")->type_name("FILE");

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "app/engine_flags.h"
+#include "app/sampling_flags.h"
 
 namespace smelt {
 
@@ -14,9 +15,7 @@ struct ChatFlags {
   EngineFlags engine;
   std::vector<std::string> words, files;
   std::optional<std::string> system, template_file, variables, tools_file, saved;
-  std::optional<float> temperature, top_p, min_p, repeat_penalty;
-  std::optional<int32_t> top_k;
-  std::optional<uint64_t> seed;
+  SamplingFlags sampling;
   int64_t max_tokens = -1;
   bool think = false, no_think = false, fold = false;
 };

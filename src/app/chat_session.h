@@ -31,6 +31,7 @@ class ChatSession {
   // The maker's sampling where it is known; the rest as smelt usually has it.
   Result<SamplerOptions> default_sampling() const;
   const ChatTemplate& chat_template() const { return *template_; }
+  const Tokenizer& tokenizer() const { return *engine_.tokenizer; }
   const EngineStats& stats() const { return engine_.session->stats(); }
   int64_t context() const { return engine_.session->context(); }
   int64_t position() const { return engine_.session->position(); }

@@ -4,7 +4,6 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <optional>
-#include <random>
 
 #include "app/benchmark.h"
 #include "app/cache_size.h"
@@ -18,6 +17,7 @@
 #include "app/interrupt.h"
 #include "app/model_names.h"
 #include "app/printing.h"
+#include "app/sampling_flags.h"
 #include "app/statistics.h"
 #include "base/file.h"
 
@@ -44,9 +44,8 @@ struct RunFlags {
   bool echo = false;
   bool special = false;
   GenerateOptions generate;
-  SamplerOptions sampler;
+  SamplingFlags sampling;
   GrammarFlags grammar;
-  int64_t seed = -1;
   std::vector<std::string> words;  // [MODEL] [PROMPT]
   CLI::Option* benchmark = nullptr;
   int benchmark_tokens = kDefaultBenchmarkTokens;
@@ -65,32 +64,6 @@ void declare_prompt(CLI::App& app, RunFlags& flags) {
   app.add_option("-f,--file", flags.prompt_file, "a file with that text; -: standard input")->type_name("FILE");
   app.add_flag("--echo", flags.echo, "print the prompt before the answer");
   app.add_flag("--special", flags.special, "print control tokens such as <|user|> too");
-}
-
-void declare_sampling(CLI::App& app, RunFlags& flags) {
-  SamplerOptions& sampler = flags.sampler;
-  app.add_option("--temp", sampler.temperature, "how freely to choose; 0: always the most likely token")
-      ->type_name("X")
-      ->check(number(0, 100));
-  app.add_option("--top-k", sampler.top_k, "choose among the K most likely tokens; 0: all")
-      ->type_name("K")
-      ->check(whole_number(0, INT32_MAX));
-  app.add_option("--top-p", sampler.top_p, "choose among the tokens that make up this probability; 1: all")
-      ->type_name("P")
-      ->check(number(0, 1));
-  app.add_option("--min-p", sampler.min_p, "drop tokens less likely than P times the best; 0: none")
-      ->type_name("P")
-      ->check(number(0, 1));
-  app.add_option("--seed", flags.seed, "the same seed gives the same text; -1: a new one each time")
-      ->type_name("N")
-      ->check(whole_number(-1, INT64_MAX));
-  app.add_option("--repeat-penalty", sampler.repeat_penalty, "over 1: make recent tokens less likely; 1: off")
-      ->type_name("X")
-      ->check(number(0.01, 100));
-  app.add_option("--repeat-last-n", sampler.repeat_last_n, "how many recent tokens that is; -1: all")
-      ->type_name("N")
-      ->check(whole_number(-1, INT32_MAX));
-  app.add_flag("--ignore-eos", flags.generate.ignore_stop, "never choose a token that ends the text");
 }
 
 int usage(const char* message) {
@@ -148,20 +121,14 @@ void print_statistics(const EngineStats& stats, const Generation& generation, co
   }
 }
 
-SamplerOptions sampler_options(const RunFlags& flags, const Tokenizer& tokenizer) {
-  SamplerOptions options = flags.sampler;
-  options.seed = flags.seed >= 0 ? static_cast<uint64_t>(flags.seed) : std::random_device{}();
-  if (flags.generate.ignore_stop) options.banned = tokenizer.stop_tokens();
-  return options;
-}
-
 Result<int> write_text(const RunFlags& flags, const Prompt& prompt) {
   SMELT_TRY(grammar, read_grammar(flags.grammar));
   SMELT_TRY(engine, open_engine(flags.engine));
   const std::vector<int32_t> ids = engine.tokenizer->encode(prompt.text);
   if (ids.empty()) return Error{"[run] prompt: the vocabulary of this model has no token for it; try another text"};
   SMELT_CHECK(check_length(*engine.session, ids.size()));
-  const SamplerOptions options = sampler_options(flags, *engine.tokenizer);
+  SMELT_TRY(options, sampling_of(flags.sampling, {}, *engine.tokenizer));
+  if (flags.generate.ignore_stop) options.banned = engine.tokenizer->stop_tokens();
   Sampler sampler(options);
   for (int32_t id : ids) sampler.accept(id);
 
@@ -208,17 +175,8 @@ bool wants_conversation(const RunFlags& flags) {
 Result<int> converse(const RunFlags& flags) {
   ChatFlags chat_flags;
   chat_flags.engine = flags.engine;
-  const SamplerOptions usual, &asked = flags.sampler;
-  const auto take = [](auto& into, auto value, auto unasked) {
-    if (value != unasked) into = value;
-  };
-  take(chat_flags.temperature, asked.temperature, usual.temperature);
-  take(chat_flags.top_k, asked.top_k, usual.top_k);
-  take(chat_flags.top_p, asked.top_p, usual.top_p);
-  take(chat_flags.min_p, asked.min_p, usual.min_p);
-  take(chat_flags.repeat_penalty, asked.repeat_penalty, usual.repeat_penalty);
-  if (flags.seed >= 0) chat_flags.seed = static_cast<uint64_t>(flags.seed);
-  take(chat_flags.max_tokens, flags.generate.max_tokens, GenerateOptions{}.max_tokens);
+  chat_flags.sampling = flags.sampling;
+  if (flags.generate.max_tokens != GenerateOptions{}.max_tokens) chat_flags.max_tokens = flags.generate.max_tokens;
   return chat(chat_flags);
 }
 
@@ -245,7 +203,8 @@ Action declare_run(CLI::App& app) {
       ->check(whole_number(-1, int64_t{1} << 30));
   declare_engine_flags(app, flags->engine);
   declare_device_flag(app, flags->engine.device);
-  declare_sampling(app, *flags);
+  declare_sampling_flags(app, flags->sampling, "0.8, 40, 0.95, 0.05");
+  app.add_flag("--ignore-eos", flags->generate.ignore_stop, "never choose a token that ends the text");
   declare_grammar_flags(app, flags->grammar);
   flags->benchmark = app.add_option("--benchmark", flags->benchmark_tokens, "time N decode steps and write nothing")
                          ->type_name("[N]")
