@@ -8,6 +8,7 @@
 #include "app/checks.h"
 #include "app/command.h"
 #include "app/engine_flags.h"
+#include "app/sampling_flags.h"
 #include "base/file.h"
 #include "server/engine_backend.h"
 #include "server/http_server.h"
@@ -29,9 +30,10 @@ struct ServeFlags {
   std::string host = "127.0.0.1";
   int port = 8080;
   std::vector<std::string> keys;
-  std::optional<std::string> key_file, template_file, alias;
+  std::optional<std::string> key_file, template_file, alias, tls_key, tls_certificate;
   int64_t parallel = 8, cache_tokens = 0;
   BackendOptions backend;
+  SamplingFlags sampling;  // of requests that do not say it
 };
 
 // A server and the thread that runs it, so that it answers while the model is being loaded.
@@ -88,28 +90,41 @@ std::string name_of_model(const ServeFlags& flags) {
   return flags.engine.model.empty() ? "tiny-glm" : std::filesystem::path(flags.engine.model).stem().string();
 }
 
-std::string url_of(const std::string& host, int port) {
+Result<std::optional<HttpTls>> tls_of(const ServeFlags& flags) {
+  if (flags.tls_key.has_value() != flags.tls_certificate.has_value())
+    return Error{"[serve] TLS wants both: --ssl-key-file and --ssl-cert-file"};
+  if (!flags.tls_key) return std::optional<HttpTls>();
+  return std::optional(HttpTls{*flags.tls_certificate, *flags.tls_key});
+}
+
+std::string url_of(const std::string& host, int port, bool is_secured) {
   const bool is_six = host.find(':') != std::string::npos;
-  return "http://" + (is_six ? "[" + host + "]" : host) + ":" + std::to_string(port);
+  return (is_secured ? "https://" : "http://") + (is_six ? "[" + host + "]" : host) + ":" + std::to_string(port);
 }
 
 Result<int> serve(const ServeFlags& flags) {
   SMELT_TRY(keys, read_keys(flags));
+  SMELT_TRY(tls, tls_of(flags));
   std::optional<std::string> template_source;
   if (flags.template_file) {
     SMELT_TRY(text, read_file(*flags.template_file));
     template_source = std::move(text);
   }
   std::unique_ptr<Router> router;  // of the thread of the server
-  SMELT_TRY(listening,
-            HttpServer::listen(flags.host, flags.port, [&](HttpRequest request, std::shared_ptr<HttpReply> reply) {
-              if (!router) return Router::refuse_while_loading(reply);
-              router->handle(std::move(request), std::move(reply));
-            }));
+  SMELT_TRY(listening, HttpServer::listen(
+                           flags.host, flags.port,
+                           [&](HttpRequest request, std::shared_ptr<HttpReply> reply) {
+                             if (!router) return Router::refuse_while_loading(reply);
+                             router->handle(std::move(request), std::move(reply));
+                           },
+                           {}, tls));
   RunningServer server(std::move(listening));
   SMELT_TRY(opened, open_engine(flags.engine, flags.parallel, flags.cache_tokens));
   SMELT_TRY(model, ServedModel::make(*opened.file, *opened.tokenizer, name_of_model(flags), opened.engine->context(),
                                      template_source));
+  SMELT_TRY(sampling, sampling_of(flags.sampling, model.sampling(), *opened.tokenizer));
+  const bool has_seed = flags.sampling.seed.value_or(-1) >= 0;
+  model.use_sampling(sampling, has_seed ? std::optional(sampling.seed) : std::nullopt);
   auto backend = std::make_unique<EngineBackend>(*opened.engine, *opened.tokenizer, flags.backend);
   const RouterOptions options{.api_keys = std::move(keys),
                               .host = flags.host,
@@ -123,7 +138,7 @@ Result<int> serve(const ServeFlags& flags) {
       router->drain();
     });
     std::fprintf(stderr, "smelt: %s at %s, %lld requests at a time, a context of %lld tokens\n", model.name().c_str(),
-                 url_of(flags.host, server->port()).c_str(), static_cast<long long>(flags.parallel),
+                 url_of(flags.host, server->port(), tls.has_value()).c_str(), static_cast<long long>(flags.parallel),
                  static_cast<long long>(model.context()));
   });
   const bool all_answered = server.wait();
@@ -157,10 +172,14 @@ Action declare_serve(CLI::App& app) {
       "--cold-prefix", flags->backend.cold_prefix,
       "reuse what was computed of prompts, not of answers, so that each answer is the one of a server that has "
       "just started");
+  app.add_option("--ssl-key-file", flags->tls_key, "a private key in PEM: the server speaks TLS")->type_name("FILE");
+  app.add_option("--ssl-cert-file", flags->tls_certificate, "its certificate in PEM, and those that vouch for it")
+      ->type_name("FILE");
   app.add_option("--alias", flags->alias, "the name of the model to clients; without it, that of its file")
       ->type_name("NAME");
   app.add_option("--chat-template-file", flags->template_file, "a template in place of the model's own")
       ->type_name("FILE");
+  declare_sampling_flags(app, flags->sampling, "as the maker of the model recommends; a request may say otherwise");
   app.footer(kExamples);
   return [flags] { return serve(*flags); };
 }

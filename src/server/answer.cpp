@@ -2,11 +2,17 @@
 
 namespace smelt {
 
-Json usage_of(const GenerationEnd& end) {
-  return {{"prompt_tokens", end.prompt_tokens},
-          {"completion_tokens", end.tokens},
-          {"total_tokens", end.prompt_tokens + end.tokens},
-          {"prompt_tokens_details", {{"cached_tokens", end.cached_tokens}}}};
+std::vector<GenerationRequest> repeated(const GenerationRequest& request, int64_t times) {
+  std::vector<GenerationRequest> all(static_cast<size_t>(times), request);
+  for (size_t i = 0; i < all.size(); ++i) all[i].sampler.seed += i;
+  return all;
+}
+
+Json json_of(const Usage& usage) {
+  return {{"prompt_tokens", usage.prompt_tokens},
+          {"completion_tokens", usage.tokens},
+          {"total_tokens", usage.prompt_tokens + usage.tokens},
+          {"prompt_tokens_details", {{"cached_tokens", usage.cached_tokens}}}};
 }
 
 Json timings_of(const GenerationEnd& end) {

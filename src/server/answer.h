@@ -1,9 +1,8 @@
-// Answer: what a client is told of one generation, in the form of the API that it asked by. Events of the backend go
-// in, JSON comes out; nothing here knows of sockets or threads.
+// Answer: what a client is told of its request, in the form of the API that it asked by. Events of the backend go in,
+// JSON comes out; nothing here knows of sockets or threads.
 #pragma once
 
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -18,27 +17,43 @@ struct Stamp {
   int64_t created = 0;
 };
 
+// One event of a stream. Some APIs name them.
+struct StreamEvent {
+  std::string name = {};
+  Json data;
+};
+using StreamEvents = std::vector<StreamEvent>;
+
+// A request may have several generations, which are numbered from 0 and run side by side.
 class Answer {
  public:
   virtual ~Answer() = default;
-  // Of a stream: the objects to send at once, after new tokens, and at the end.
-  virtual std::vector<Json> begin() { return {}; }
-  virtual std::vector<Json> take(std::span<const int32_t> tokens) = 0;
-  virtual std::vector<Json> finish(const GenerationEnd& end) = 0;
-  // All of it. REQUIRES: finish() was called.
+  // What a stream sends at once, after news of a generation, when one has ended, and when the last of them has.
+  virtual StreamEvents begin() { return {}; }
+  virtual StreamEvents take(size_t number, const GenerationEvent& news) = 0;
+  virtual StreamEvents finish(size_t number, const GenerationEnd& end) = 0;
+  virtual StreamEvents finish_all() { return {}; }
+  // All of it. REQUIRES: finish() was called for every generation.
   virtual Json whole() const = 0;
   // A stop string has come: the generation can be cancelled, and ends as if it had stopped.
-  virtual bool is_complete() const = 0;
+  virtual bool is_complete(size_t number) const = 0;
 };
 
 // A request that was understood.
 struct ApiRequest {
-  GenerationRequest generation;
+  std::vector<GenerationRequest> generations;
   bool stream = false;
   std::unique_ptr<Answer> answer;
 };
 
-Json usage_of(const GenerationEnd& end);
+// `times` of the same generation. With a seed each has its own, so that they differ.
+std::vector<GenerationRequest> repeated(const GenerationRequest& request, int64_t times);
+
+// What was read and written, and its form in OpenAI's API.
+struct Usage {
+  int64_t prompt_tokens = 0, cached_tokens = 0, tokens = 0;
+};
+Json json_of(const Usage& usage);
 Json timings_of(const GenerationEnd& end);
 
 }  // namespace smelt

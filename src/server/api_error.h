@@ -1,7 +1,6 @@
-// ApiError: why a request is not answered, with the status of HTTP.
+// ApiError: why a request is not answered, with the status of HTTP. How a client is told so: api_form.h.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 
 namespace smelt {
@@ -12,8 +11,5 @@ struct ApiError {
   std::string param = {};  // the field
   std::string code = {};   // "context_length_exceeded"
 };
-
-// As OpenAI's API has it: {"error": {"message", "type", "param", "code"}}.
-nlohmann::ordered_json json_of(const ApiError& error);
 
 }  // namespace smelt

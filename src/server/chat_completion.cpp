@@ -1,106 +1,156 @@
 #include "server/chat_completion.h"
 
-#include "chat/output_parser.h"
-#include "server/settings.h"
-#include "server/stop_text.h"
+#include "server/chat_output.h"
+#include "server/chat_request.h"
+#include "server/logprobs_json.h"
 
 namespace smelt {
 namespace {
 
+// One of the answers to a chat.
+struct Choice {
+  ChatOutput output;
+  GenerationEnd end = {};
+  // Given out; of text that can be; of text that a stop string may cut away.
+  Json logprobs = Json::array(), ready = Json::array(), held = Json::array();
+
+  void release() {
+    for (Json& one : held) ready.push_back(std::move(one));
+    held = Json::array();
+  }
+};
+
 class ChatAnswer : public Answer {
  public:
-  ChatAnswer(const ServedModel& model, const Settings& settings, OutputOptions output, const Stamp& stamp)
+  ChatAnswer(const ServedModel& model, const Settings& settings, const OutputOptions& output, size_t count,
+             const Stamp& stamp)
       : stamp_(stamp),
-        model_(model.name()),
+        model_(model),
         with_usage_(settings.stream_usage),
-        decoder_(model.tokenizer()),
-        stop_(settings.stops),
-        parser_(OutputParser::make(model.format(), std::move(output))) {}
-
-  std::vector<Json> begin() override { return {chunk({{"role", "assistant"}, {"content", ""}})}; }
-
-  std::vector<Json> take(std::span<const int32_t> tokens) override {
-    Output news;
-    for (int32_t token : tokens) news.append(parser_->push(stop_.push(decoder_.push(token))));
-    return chunks_of(std::move(news));
+        with_logprobs_(settings.generation.top_logprobs >= 0) {
+    for (size_t i = 0; i < count; ++i) choices_.push_back({ChatOutput(model, settings.stops, output)});
   }
 
-  std::vector<Json> finish(const GenerationEnd& end) override {
-    end_ = end;
-    Output rest = parser_->push(stop_.push(decoder_.flush()));
-    rest.append(parser_->push(stop_.finish()));
-    rest.append(parser_->finish());
-    std::vector<Json> chunks = chunks_of(std::move(rest));
-    Json last = chunk(Json::object(), finish_reason());
-    last["timings"] = timings_of(end_);
-    chunks.push_back(std::move(last));
-    if (!with_usage_) return chunks;
+  StreamEvents begin() override {
+    StreamEvents events;
+    for (size_t i = 0; i < choices_.size(); ++i)
+      events.push_back({.data = chunk(i, {{"role", "assistant"}, {"content", ""}})});
+    return events;
+  }
+
+  StreamEvents take(size_t number, const GenerationEvent& news) override {
+    Choice& choice = choices_[number];
+    for (const Logprobs& one : news.logprobs) choice.held.push_back(json_of(one, model_.tokenizer()));
+    const Output part = choice.output.push(news.tokens);
+    if (!choice.output.holds_back()) choice.release();
+    return events_of(number, part);
+  }
+
+  StreamEvents finish(size_t number, const GenerationEnd& end) override {
+    Choice& choice = choices_[number];
+    choice.end = end;
+    if (choice.output.stop().empty()) choice.release();
+    StreamEvents events = events_of(number, choice.output.finish());
+    Json last = chunk(number, Json::object(), finish_reason(choice));
+    last["timings"] = timings_of(end);
+    events.push_back({.data = std::move(last)});
+    return events;
+  }
+
+  StreamEvents finish_all() override {
+    if (!with_usage_) return {};
     Json usage = object("chat.completion.chunk");
     usage["choices"] = Json::array();
-    usage["usage"] = usage_of(end_);
-    chunks.push_back(std::move(usage));
-    return chunks;
+    usage["usage"] = json_of(usage_of_all());
+    return {{.data = std::move(usage)}};
   }
 
   Json whole() const override {
-    Json message = {{"role", "assistant"}, {"content", whole_.content}};
-    if (whole_.content.empty() && !whole_.calls.empty()) message["content"] = nullptr;
-    if (!whole_.reasoning.empty()) message["reasoning_content"] = whole_.reasoning;
-    for (size_t i = 0; i < whole_.calls.size(); ++i) message["tool_calls"].push_back(call_json(i));
     Json all = object("chat.completion");
-    all["choices"] = Json::array({{{"index", 0}, {"message", message}, {"finish_reason", finish_reason()}}});
-    all["usage"] = usage_of(end_);
-    all["timings"] = timings_of(end_);
+    all["choices"] = Json::array();
+    for (size_t i = 0; i < choices_.size(); ++i) {
+      Json one = {{"index", i}, {"message", message_of(i)}, {"finish_reason", finish_reason(choices_[i])}};
+      if (with_logprobs_) one["logprobs"] = {{"content", choices_[i].logprobs}};
+      all["choices"].push_back(std::move(one));
+    }
+    all["usage"] = json_of(usage_of_all());
+    if (choices_.size() == 1) all["timings"] = timings_of(choices_[0].end);
     return all;
   }
 
-  bool is_complete() const override { return !stop_.found().empty(); }
+  bool is_complete(size_t number) const override { return !choices_[number].output.stop().empty(); }
 
  private:
   Json object(const char* kind) const {
-    return {{"id", "chatcmpl-" + stamp_.id}, {"object", kind}, {"created", stamp_.created}, {"model", model_}};
+    return {{"id", "chatcmpl-" + stamp_.id}, {"object", kind}, {"created", stamp_.created}, {"model", model_.name()}};
   }
 
-  Json chunk(Json delta, Json finish_reason = nullptr) const {
+  // With the logprobs of what has become clear since the chunk before.
+  Json chunk(size_t number, Json delta, Json finish_reason = nullptr) {
+    Json choice = {{"index", number}, {"delta", std::move(delta)}, {"finish_reason", finish_reason}};
+    if (Json& ready = choices_[number].ready; with_logprobs_ && !ready.empty()) {
+      for (const Json& one : ready) choices_[number].logprobs.push_back(one);
+      choice["logprobs"] = {{"content", std::exchange(ready, Json::array())}};
+    }
     Json json = object("chat.completion.chunk");
-    json["choices"] = Json::array({{{"index", 0}, {"delta", std::move(delta)}, {"finish_reason", finish_reason}}});
+    json["choices"] = Json::array({std::move(choice)});
     return json;
   }
 
-  Json call_json(size_t number) const {
-    const ToolCall& call = whole_.calls[number];
-    return {{"id", call.id.empty() ? "call_" + stamp_.id + std::to_string(number) : call.id},
+  Json call_json(size_t number, size_t call_number) const {
+    const ToolCall& call = choices_[number].output.whole().calls[call_number];
+    const std::string made_up = "call_" + stamp_.id + std::to_string(number) + "_" + std::to_string(call_number);
+    return {{"id", call.id.empty() ? made_up : call.id},
             {"type", "function"},
             {"function", {{"name", call.name}, {"arguments", dump(call.arguments)}}}};
   }
 
-  std::vector<Json> chunks_of(Output news) {
-    const size_t calls = whole_.calls.size();
-    whole_.append(news);
-    std::vector<Json> chunks;
-    if (!news.reasoning.empty()) chunks.push_back(chunk({{"reasoning_content", news.reasoning}}));
-    if (!news.content.empty()) chunks.push_back(chunk({{"content", news.content}}));
-    for (size_t i = calls; i < whole_.calls.size(); ++i) {
-      Json call = {{"index", i}};
-      call.update(call_json(i));
-      chunks.push_back(chunk({{"tool_calls", Json::array({call})}}));
-    }
-    return chunks;
+  Json message_of(size_t number) const {
+    const Output& whole = choices_[number].output.whole();
+    Json message = {{"role", "assistant"}, {"content", whole.content}};
+    if (whole.content.empty() && !whole.calls.empty()) message["content"] = nullptr;
+    if (!whole.reasoning.empty()) message["reasoning_content"] = whole.reasoning;
+    for (size_t i = 0; i < whole.calls.size(); ++i) message["tool_calls"].push_back(call_json(number, i));
+    return message;
   }
 
-  const char* finish_reason() const {
-    if (!whole_.calls.empty()) return "tool_calls";
-    return end_.reason == Finish::Length ? "length" : "stop";
+  StreamEvents events_of(size_t number, const Output& news) {
+    StreamEvents events;
+    const auto add = [&](Json delta) { events.push_back({.data = chunk(number, std::move(delta))}); };
+    if (!news.reasoning.empty()) add({{"reasoning_content", news.reasoning}});
+    if (!news.content.empty()) add({{"content", news.content}});
+    for (size_t i = choices_[number].output.whole().calls.size() - news.calls.size(), end = i + news.calls.size();
+         i < end; ++i)
+      add_call(number, i, add);
+    return events;
+  }
+
+  // A call begins with its name; its arguments follow.
+  template <class Add>
+  void add_call(size_t number, size_t call_number, const Add& add) const {
+    Json call = {{"index", call_number}};
+    call.update(call_json(number, call_number));
+    const Json arguments = std::exchange(call["function"]["arguments"], "");
+    add({{"tool_calls", Json::array({call})}});
+    const Json rest = {{"index", call_number}, {"function", {{"arguments", arguments}}}};
+    add({{"tool_calls", Json::array({rest})}});
+  }
+
+  static const char* finish_reason(const Choice& choice) {
+    if (!choice.output.whole().calls.empty()) return "tool_calls";
+    return choice.end.reason == Finish::Length ? "length" : "stop";
+  }
+
+  Usage usage_of_all() const {
+    Usage usage{choices_[0].end.prompt_tokens, choices_[0].end.cached_tokens};
+    for (const Choice& choice : choices_) usage.tokens += choice.end.tokens;
+    return usage;
   }
 
   Stamp stamp_;
-  std::string model_;
-  bool with_usage_;
-  StreamDecoder decoder_;
-  StopText stop_;
-  std::unique_ptr<OutputParser> parser_;
-  Output whole_;
-  GenerationEnd end_;
+  const ServedModel& model_;
+  bool with_usage_, with_logprobs_;
+  std::vector<Choice> choices_;
 };
 
 std::optional<ApiError> problem_of_message(const Json& message) {
@@ -116,19 +166,31 @@ std::optional<ApiError> problem_of_message(const Json& message) {
   return std::nullopt;
 }
 
-std::optional<ApiError> problem_of_tools(const Json& body, const Json& tools) {
-  const auto wrong = [](const char* param, const char* what) { return ApiError{.message = what, .param = param}; };
-  if (!tools.is_array()) return wrong("tools", "tools: expected a list");
-  for (const Json& tool : tools)
-    if (!tool.is_object() || tool.value("type", Json()) != "function" || !tool.value("function", Json()).is_object() ||
-        !tool["function"].value("name", Json()).is_string())
-      return wrong("tools", "tools: each one is {\"type\": \"function\", \"function\": {\"name\": ...}}");
-  const Json choice = body.value("tool_choice", Json());
-  if (!choice.is_null() && choice != "auto" && choice != "none")
-    return wrong("tool_choice", "tool_choice: not supported but for \"auto\" and \"none\"");
-  if (body.value("parallel_tool_calls", Json()) == false && !tools.empty())
-    return wrong("parallel_tool_calls", "parallel_tool_calls: false is not supported; leave it out");
-  return std::nullopt;
+ToolChoice read_tool_choice(Fields& fields) {
+  using Kind = ToolChoice::Kind;
+  ToolChoice choice;
+  choice.may_be_many = fields.flag("parallel_tool_calls", true);
+  const Json* given = fields.find("tool_choice");
+  if (!given || *given == "auto") return choice;
+  if (*given == "none") choice.kind = Kind::None;
+  if (*given == "required") choice.kind = Kind::Required;
+  if (given->is_object() && given->value("type", Json()) == "function" &&
+      given->value("function", Json()).is_object()) {
+    choice.kind = Kind::Named;
+    choice.name = (*given)["function"].value("name", "");
+  }
+  if (choice.kind == Kind::Auto)
+    fields.fail("tool_choice",
+                "expected none, auto, required or {\"type\": \"function\", \"function\": {\"name\": ...}}");
+  return choice;
+}
+
+// logprobs: true, and how many others.
+int32_t read_top_logprobs(Fields& fields) {
+  const bool wanted = fields.flag("logprobs", false);
+  const auto top = static_cast<int32_t>(fields.whole("top_logprobs", 0, kMostLogprobs, 0));
+  if (top > 0 && !wanted) fields.fail("top_logprobs", "needs logprobs: true");
+  return wanted ? top : -1;
 }
 
 }  // namespace
@@ -141,41 +203,30 @@ std::optional<ApiError> read_chat(const Json& body, Chat& chat) {
   for (const Json& message : *messages)
     if (auto problem = problem_of_message(message)) return problem;
   chat.messages = *messages;
-  if (const Json* tools = fields.find("tools")) {
-    if (auto problem = problem_of_tools(body, *tools)) return problem;
-    if (body.value("tool_choice", Json()) != "none") chat.tools = *tools;
-  }
-  if (const Json* variables = fields.find("chat_template_kwargs")) {
-    if (!variables->is_object()) fields.fail("chat_template_kwargs", "expected an object");
-    chat.variables = *variables;
-  }
-  if (const std::string effort = fields.text("reasoning_effort", ""); !effort.empty() && !fields.problem())
-    chat.variables["reasoning_effort"] = effort;
+  if (const Json* tools = fields.find("tools"))
+    if (auto problem = read_tools(*tools, chat)) return problem;
+  read_template_variables(fields, chat);
   chat.add_generation_prompt = fields.flag("add_generation_prompt", true);
   return fields.problem();
 }
 
 std::optional<ApiError> read_chat_completion(const Json& body, const ServedModel& model, const Stamp& stamp,
-                                             ApiRequest& request) {
-  Chat chat;
-  if (auto problem = read_chat(body, chat)) return problem;
+                                             ApiRequest& understood) {
+  ChatRequest request;
+  if (auto problem = read_chat(body, request.chat)) return problem;
   Fields fields(body);
-  const Settings settings = read_settings(fields, model, -1);
+  request.tool_choice = read_tool_choice(fields);
+  request.settings = read_settings(fields, model, -1);
+  request.settings.generation.top_logprobs = read_top_logprobs(fields);
+  const int64_t count = read_answer_count(fields);
   if (fields.problem()) return fields.problem();
-  const auto prompt = model.chat_template().render(chat);
-  if (!prompt) return ApiError{.message = plain_message(prompt.error()), .param = "messages"};
-  const bool in_thoughts = ends_in_thoughts(model.format(), prompt->bytes());
-
-  request.generation = {.prompt = model.chat_template().encode(*prompt),
-                        .sampler = settings.sampler,
-                        .max_tokens = settings.max_tokens,
-                        .stops = model.stops(),
-                        .grammar = settings.grammar,
-                        .grammar_after = in_thoughts ? model.format().think_end : ""};
-  request.stream = settings.stream;
-  request.answer =
-      std::make_unique<ChatAnswer>(model, settings, OutputOptions{in_thoughts, std::move(chat.tools)}, stamp);
-  return check_prompt(request.generation.prompt, model);
+  PreparedChat prepared;
+  const Settings settings = request.settings;
+  if (auto problem = prepare_chat(std::move(request), model, prepared)) return problem;
+  understood.generations = repeated(prepared.generation, count);
+  understood.stream = settings.stream;
+  understood.answer = std::make_unique<ChatAnswer>(model, settings, prepared.output, static_cast<size_t>(count), stamp);
+  return std::nullopt;
 }
 
 }  // namespace smelt

@@ -22,6 +22,9 @@ struct HttpRequest {
   std::string_view header(std::string_view name) const;
 };
 
+// "%2F" becomes "/"; what is no such code stays.
+std::string percent_decoded(std::string_view text);
+
 struct HttpResponse {
   int status = 200;
   std::string type = "application/json";
@@ -35,7 +38,8 @@ class HttpReply {
  public:
   virtual ~HttpReply() = default;
   virtual void send(HttpResponse response) = 0;
-  virtual void begin(HttpResponse head) = 0;  // `head.body` is empty
+  // `head.body` is empty. `ping` is written whenever nothing else was for a while; empty: nothing is.
+  virtual void begin(HttpResponse head, std::string ping = {}) = 0;
   virtual void write(std::string_view data) = 0;
   virtual void end() = 0;
   // Called at most once: the client has gone, or reads too slowly, and the answer has not ended.

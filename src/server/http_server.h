@@ -5,6 +5,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -14,18 +15,26 @@ namespace smelt {
 
 struct HttpLimits {
   size_t header_bytes = 32 << 10;
+  size_t header_line_bytes = 16 << 10;
   size_t headers = 100;
   size_t body_bytes = 64 << 20;
   size_t unsent_bytes = 1 << 20;  // of a stream that its client does not read
   std::chrono::milliseconds header_time{10'000}, body_time{30'000}, stall_time{60'000}, idle_time{60'000};
+  std::chrono::milliseconds ping_time{15'000};   // of silence in a stream, before its ping
   std::chrono::milliseconds drain_time{30'000};  // for answers under way once the server is to end
+};
+
+// Files in PEM: with them the server speaks TLS, and nothing else.
+struct HttpTls {
+  std::string certificate_file, key_file;  // the chain, that of the server first
 };
 
 class HttpServer {
  public:
-  // Binds and listens; `port` 0 takes a free one. An Error names the address.
+  // Binds and listens; `port` 0 takes a free one. An Error names the address, or the file.
   static Result<std::unique_ptr<HttpServer>> listen(const std::string& host, int port, HttpHandler handler,
-                                                    const HttpLimits& limits = {});
+                                                    const HttpLimits& limits = {},
+                                                    const std::optional<HttpTls>& tls = {});
   ~HttpServer();
   HttpServer(const HttpServer&) = delete;
   HttpServer& operator=(const HttpServer&) = delete;

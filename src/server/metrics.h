@@ -8,8 +8,9 @@
 
 namespace smelt {
 
-// Requests for text since the start, by how they ended.
+// Requests since the start: of any kind, and those for text by how they ended.
 struct ServerCounts {
+  uint64_t requests = 0;
   uint64_t refused = 0, failed = 0, cancelled = 0, stopped = 0, cut = 0;
 };
 

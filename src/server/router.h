@@ -1,17 +1,17 @@
-// Router: which request gets which answer, who may ask, and the way of a generation from the backend to its client.
+// Router: which request gets which answer. Its table names the paths; the forms of the APIs are in files of their own
+// (chat_completion.h, completion.h, messages.h), and so are who may ask (access.h) and the way of a generation from the
+// backend to its client (exchange.h).
 //
-// The API's own forms are in files of their own (chat_completion.h, completion.h). Everything here happens on the
-// thread of the HTTP server; events of the backend come there through `post`.
+// Everything here happens on the thread of the HTTP server; events of the backend come there through `post`.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <string>
-#include <unordered_set>
 #include <vector>
 
-#include "server/answer.h"
-#include "server/http.h"
+#include "server/access.h"
+#include "server/exchange.h"
 #include "server/metrics.h"
 #include "server/served_model.h"
 
@@ -39,34 +39,32 @@ class Router {
   void drain() { is_draining_ = true; }
 
  private:
-  class Exchange;
   struct Route;
+  using Reply = std::shared_ptr<HttpReply>;
   static const std::vector<Route>& routes();
 
-  std::optional<ApiError> why_not(const HttpRequest& request, const Route& route) const;
-  std::optional<uint64_t> number_of_key(const HttpRequest& request) const;
-  void generate(std::optional<ApiError> problem, ApiRequest request, const std::shared_ptr<HttpReply>& reply);
-  Stamp new_stamp();
+  void answer(const Route& route, const HttpRequest& request, const Reply& reply);
+  void generate(std::optional<ApiError> problem, const ApiForm& form, ApiRequest request, const Reply& reply);
+  void count(const GenerationEnd& end);
+  std::optional<ApiError> unavailable() const;
 
-  void health(const HttpRequest& request, const std::shared_ptr<HttpReply>& reply);
-  void models(const HttpRequest& request, const std::shared_ptr<HttpReply>& reply);
-  void props(const HttpRequest& request, const std::shared_ptr<HttpReply>& reply);
-  void metrics(const HttpRequest& request, const std::shared_ptr<HttpReply>& reply);
-  void chat_completions(const HttpRequest& request, const std::shared_ptr<HttpReply>& reply);
-  void completions(const HttpRequest& request, const std::shared_ptr<HttpReply>& reply);
-  void tokenize(const HttpRequest& request, const std::shared_ptr<HttpReply>& reply);
-  void detokenize(const HttpRequest& request, const std::shared_ptr<HttpReply>& reply);
-  void apply_template(const HttpRequest& request, const std::shared_ptr<HttpReply>& reply);
-  void embeddings(const HttpRequest& request, const std::shared_ptr<HttpReply>& reply);
+  HttpResponse health(const HttpRequest& request);
+  HttpResponse models(const HttpRequest& request);
+  HttpResponse one_model(const HttpRequest& request);
+  HttpResponse props(const HttpRequest& request);
+  HttpResponse metrics(const HttpRequest& request);
+  HttpResponse slots(const HttpRequest& request);
+  HttpResponse embeddings(const HttpRequest& request);
+  Json model_json() const;
 
   const ServedModel& model_;
   Backend& backend_;
-  RouterOptions options_;
-  Post post_;
+  const RouterOptions options_;
+  const AccessRules access_;
+  ExchangeHost host_;
   ServerCounts counts_;
   int64_t started_;
   bool is_draining_ = false;
-  uint64_t asking_ = 0;  // number of the key of the request that is being answered: what its text may reuse
 };
 
 }  // namespace smelt

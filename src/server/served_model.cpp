@@ -1,9 +1,13 @@
 #include "server/served_model.h"
 
+#include <algorithm>
+
 #include "chat/recommended_sampling.h"
 
 namespace smelt {
 namespace {
+
+constexpr size_t kMostGrammars = 16;
 
 Result<SamplerOptions> usual_sampling(const GgufFile& file) {
   SMELT_TRY(known, recommended_sampling(file));
@@ -33,9 +37,19 @@ Result<ServedModel> ServedModel::make(const GgufFile& file, const Tokenizer& tok
   return model;
 }
 
-Result<std::shared_ptr<const TokenMasks>> ServedModel::masks(const Grammar& grammar) const {
+Result<std::shared_ptr<const TokenMasks>> ServedModel::masks(const std::string& source, const MakeGrammar& make) const {
+  const auto known =
+      std::find_if(grammars_.begin(), grammars_.end(), [&](const KnownGrammar& g) { return g.source == source; });
+  if (known != grammars_.end()) {
+    std::rotate(grammars_.begin(), known, known + 1);
+    return grammars_.front().masks;
+  }
   if (!tokens_) tokens_ = TokenTable::of(*tokenizer_);
-  return TokenMasks::make(grammar, tokens_);
+  SMELT_TRY(grammar, make(*tokens_));
+  SMELT_TRY(masks, TokenMasks::make(grammar, tokens_));
+  grammars_.push_front({source, masks});
+  if (grammars_.size() > kMostGrammars) grammars_.pop_back();
+  return masks;
 }
 
 }  // namespace smelt

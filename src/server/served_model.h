@@ -1,6 +1,8 @@
 // ServedModel: what the layers above the engine know of the model: its name, texts, template, and usual settings.
 #pragma once
 
+#include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -27,9 +29,17 @@ class ServedModel {
   const OutputFormat& format() const { return format_; }
   const std::vector<int32_t>& stops() const { return stops_; }  // of an answer in a chat
   const SamplerOptions& sampling() const { return sampling_; }  // the maker's, where it is known
+  std::optional<uint64_t> seed() const { return seed_; }        // empty: a new one for each request
+  // Instead of the maker's.
+  void use_sampling(SamplerOptions sampling, std::optional<uint64_t> seed) {
+    sampling_ = std::move(sampling);
+    seed_ = seed;
+  }
 
-  // A grammar over the vocabulary of this model.
-  Result<std::shared_ptr<const TokenMasks>> masks(const Grammar& grammar) const;
+  using MakeGrammar = std::function<Result<Grammar>(const TokenTable& tokens)>;
+  // A grammar over the vocabulary of this model. The last few are kept, each under what it was made of. Used by one
+  // thread at a time.
+  Result<std::shared_ptr<const TokenMasks>> masks(const std::string& source, const MakeGrammar& make) const;
 
  private:
   ServedModel(ChatTemplate chat_template, const Tokenizer& tokenizer)
@@ -42,7 +52,13 @@ class ServedModel {
   OutputFormat format_;
   std::vector<int32_t> stops_;
   SamplerOptions sampling_;
+  std::optional<uint64_t> seed_;
+  struct KnownGrammar {
+    std::string source;
+    std::shared_ptr<const TokenMasks> masks;
+  };
   mutable std::shared_ptr<const TokenTable> tokens_;  // made when the first grammar comes
+  mutable std::deque<KnownGrammar> grammars_;         // the one that was used last comes first
 };
 
 }  // namespace smelt

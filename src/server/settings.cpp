@@ -1,63 +1,54 @@
 #include "server/settings.h"
 
 #include <cstdint>
-#include <random>
 
 #include "grammar/gbnf.h"
 #include "grammar/json_schema.h"
+#include "server/sampling_fields.h"
 
 namespace smelt {
 namespace {
 
 constexpr size_t kMostStops = 16, kLongestStop = 256;
-
-SamplerOptions read_sampler(Fields& fields, SamplerOptions s) {
-  s.temperature = static_cast<float>(fields.number("temperature", 0, 100, s.temperature));
-  s.top_k = static_cast<int32_t>(fields.whole("top_k", -1, INT32_MAX, s.top_k));
-  s.top_p = static_cast<float>(fields.number("top_p", 0, 1, s.top_p));
-  s.min_p = static_cast<float>(fields.number("min_p", 0, 1, s.min_p));
-  s.repeat_penalty = static_cast<float>(fields.number("repeat_penalty", 0.01, 100, s.repeat_penalty));
-  s.repeat_last_n = static_cast<int32_t>(fields.whole("repeat_last_n", -1, INT32_MAX, s.repeat_last_n));
-  const int64_t seed = fields.whole("seed", INT64_MIN, INT64_MAX, -1);
-  s.seed = seed == -1 ? std::random_device{}() : static_cast<uint64_t>(seed);
-  return s;
-}
+constexpr int64_t kMostAnswers = 128;
 
 void refuse_what_is_missing(Fields& fields) {
-  fields.refuse("n", 1, "ask once for each answer");
-  fields.refuse("best_of", 1, "ask once for each answer");
-  fields.refuse("logprobs", false, "leave it out");
-  fields.refuse("top_logprobs", 0, "leave it out");
-  fields.refuse("logit_bias", Json::object(), "leave it out");
-  fields.refuse("presence_penalty", 0, "use repeat_penalty");
-  fields.refuse("frequency_penalty", 0, "use repeat_penalty");
+  fields.refuse("best_of", 1, "use n");
   fields.refuse("functions", Json::array(), "use tools");
 }
 
-// The grammar of response_format, or of llama-server's json_schema and grammar.
-std::optional<Result<Grammar>> read_grammar(Fields& fields) {
+void hold_to(const char* field, const std::string& source, const ServedModel::MakeGrammar& make, Fields& fields,
+             const ServedModel& model, GenerationRequest& generation) {
+  if (fields.problem()) return;
+  if (auto masks = model.masks(source, make))
+    generation.grammar = masks.take();
+  else
+    fields.fail(field, plain_message(masks.error()));
+}
+
+// response_format, or llama-server's json_schema and grammar.
+void read_grammar(Fields& fields, const ServedModel& model, GenerationRequest& generation) {
   const Json* format = fields.find("response_format");
   const Json* schema = fields.find("json_schema");
   const std::string gbnf = fields.text("grammar", "");
   const std::string type = format && format->is_object() ? format->value("type", "") : format ? "?" : "text";
   if ((type != "text") + (schema != nullptr) + !gbnf.empty() > 1)
     fields.fail("response_format", "give one of response_format, json_schema and grammar");
-  if (schema) return read_json_schema(schema->dump());
-  if (!gbnf.empty()) return read_gbnf(gbnf);
-  if (type == "text") return std::nullopt;
+  if (schema) return hold_to_schema("json_schema", *schema, fields, model, generation);
+  if (!gbnf.empty())
+    return hold_to(
+        "grammar", "gbnf " + gbnf, [&](const TokenTable&) { return read_gbnf(gbnf); }, fields, model, generation);
+  if (type == "text") return;
+  const Json none;
   if (type == "json_object") {
-    if (format->contains("schema")) return read_json_schema((*format)["schema"].dump());
-    return any_json_object();
+    const auto given = format->find("schema");
+    return hold_to_schema("response_format", given == format->end() ? none : *given, fields, model, generation);
   }
-  if (type == "json_schema") {
-    const auto named = format->find("json_schema");
-    if (named != format->end() && named->is_object() && named->contains("schema"))
-      return read_json_schema((*named)["schema"].dump());
-    fields.fail("response_format", "json_schema.schema is missing");
-    return std::nullopt;
-  }
-  fields.fail("response_format", "its type is text, json_object or json_schema");
-  return std::nullopt;
+  if (type != "json_schema") return fields.fail("response_format", "its type is text, json_object or json_schema");
+  const auto named = format->find("json_schema");
+  if (named == format->end() || !named->is_object() || !named->contains("schema"))
+    return fields.fail("response_format", "json_schema.schema is missing");
+  hold_to_schema("response_format", (*named)["schema"], fields, model, generation);
 }
 
 }  // namespace
@@ -68,29 +59,39 @@ std::string plain_message(const Error& error) {
   return end == std::string::npos ? text : text.substr(end + 2);
 }
 
+std::vector<std::string> read_stops(Fields& fields, const char* name) {
+  return fields.texts(name, kMostStops, kLongestStop);
+}
+
+int64_t read_answer_count(Fields& fields) { return fields.whole("n", 1, kMostAnswers, 1); }
+
 Settings read_settings(Fields& fields, const ServedModel& model, int64_t max_tokens) {
   Settings settings;
   refuse_what_is_missing(fields);
-  settings.sampler = read_sampler(fields, model.sampling());
+  settings.generation.sampler = read_sampler(fields, model);
   const int64_t most = int64_t{1} << 30;
   for (const char* name : {"n_predict", "max_tokens", "max_completion_tokens"})
     max_tokens = fields.whole(name, -1, most, max_tokens);
-  settings.max_tokens = max_tokens;
-  settings.stops = fields.texts("stop", kMostStops, kLongestStop);
+  settings.generation.max_tokens = max_tokens;
+  settings.stops = read_stops(fields, "stop");
   settings.stream = fields.flag("stream", false);
   if (const Json* options = fields.find("stream_options")) {
     if (!options->is_object()) fields.fail("stream_options", "expected an object");
     if (options->is_object() && options->contains("include_usage"))
       settings.stream_usage = (*options)["include_usage"] == true;
   }
-  if (auto grammar = read_grammar(fields); grammar && !fields.problem()) {
-    auto masks = *grammar ? model.masks(**grammar) : Result<std::shared_ptr<const TokenMasks>>(grammar->error());
-    if (masks)
-      settings.grammar = masks.take();
-    else
-      fields.fail("response_format", plain_message(masks.error()));
-  }
+  read_grammar(fields, model, settings.generation);
   return settings;
+}
+
+void hold_to_schema(const char* field, const Json& schema, Fields& fields, const ServedModel& model,
+                    GenerationRequest& generation) {
+  const std::string text = schema.dump();
+  const auto make = [&](const TokenTable&) -> Result<Grammar> {
+    if (schema.is_null()) return any_json_object();
+    return read_json_schema(text);
+  };
+  hold_to(field, "schema " + text, make, fields, model, generation);
 }
 
 std::optional<ApiError> check_prompt(const std::vector<int32_t>& prompt, const ServedModel& model) {

@@ -10,15 +10,23 @@
 namespace smelt {
 
 struct Settings {
-  SamplerOptions sampler;
-  int64_t max_tokens = -1;
+  GenerationRequest generation;  // all but the prompt and its stops
   std::vector<std::string> stops;
-  std::shared_ptr<const TokenMasks> grammar;
   bool stream = false, stream_usage = false;
 };
 
 // What is absent is as the model has it. What would change the answer and is not supported is refused by its name.
 Settings read_settings(Fields& fields, const ServedModel& model, int64_t max_tokens);
+
+// How many answers OpenAI's older two APIs are asked for.
+int64_t read_answer_count(Fields& fields);
+
+// Stop strings of a field with that name.
+std::vector<std::string> read_stops(Fields& fields, const char* name);
+
+// A JSON schema (null: any object) as what the text has to be. `field`: where it came from.
+void hold_to_schema(const char* field, const Json& schema, Fields& fields, const ServedModel& model,
+                    GenerationRequest& generation);
 
 // Without the "[tag] " in front, which means nothing to clients.
 std::string plain_message(const Error& error);

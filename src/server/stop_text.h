@@ -17,6 +17,8 @@ class StopText {
   std::string push(std::string_view text);
   // What was held back. REQUIRES: no more text comes.
   std::string finish() { return found_.empty() ? std::move(held_) : std::string(); }
+  // Whether there is text that was pushed and not given out.
+  bool holds_back() const { return !held_.empty(); }
   // The one that was found; empty: none.
   const std::string& found() const { return found_; }
 

@@ -28,3 +28,12 @@ TEST_CASE("an address that others reach wants a key") {
   CHECK(smelt::test::smelt({"serve", "--port", "65536"}).exit_code == 2);
   CHECK(smelt::test::smelt({"serve", "--api-key", ""}).exit_code == 2);
 }
+
+TEST_CASE("TLS wants a key and a certificate that can be read") {
+  const Outcome half = smelt::test::smelt({"serve", "--ssl-key-file", "key.pem"});
+  CHECK(half.exit_code == 1);
+  CHECK(contains(half.err, "--ssl-key-file and --ssl-cert-file"));
+  const Outcome none = smelt::test::smelt({"serve", "--ssl-key-file", "/no/key", "--ssl-cert-file", "/no/cert"});
+  CHECK(none.exit_code == 1);
+  CHECK(contains(none.err, "/no/cert"));
+}

@@ -95,13 +95,21 @@ TEST_CASE("thoughts and calls of tools come apart from content") {
     Json message = Json::object();
     std::string reason;
     if (stream) {
+      Json call = Json::object();
+      std::string arguments;
       for (const Json& chunk : reply->chunks()) {
         const Json& choice = chunk["choices"][0];
         for (const auto& [key, value] : choice["delta"].items())
-          message[key] = value.is_string() ? Json(message.value(key, "") + value.get<std::string>()) : value;
+          if (value.is_string()) message[key] = message.value(key, "") + value.get<std::string>();
+        for (const Json& part : choice["delta"].value("tool_calls", Json::array())) {
+          CHECK(part["index"] == 0);
+          if (part.contains("id")) call = part;
+          arguments += part["function"]["arguments"].get<std::string>();
+        }
         if (choice["finish_reason"].is_string()) reason = choice["finish_reason"];
       }
-      CHECK(message["tool_calls"][0]["index"] == 0);
+      call["function"]["arguments"] = arguments;
+      message["tool_calls"] = Json::array({call});
     } else {
       message = reply->json()["choices"][0]["message"];
       reason = reply->json()["choices"][0]["finish_reason"];
@@ -117,8 +125,205 @@ TEST_CASE("thoughts and calls of tools come apart from content") {
 
 TEST_CASE("tool_choice none keeps the tools from the model") {
   Served s;
-  s.chat({{"tools", Json::array({{{"type", "function"}, {"function", {{"name", "add"}}}}})}, {"tool_choice", "none"}});
-  CHECK(s.backend.jobs.size() == 1);
+  const Json tools = Json::array({{{"type", "function"}, {"function", {{"name", "add"}}}}});
+  s.chat({{"tools", tools}, {"tool_choice", "none"}});
+  REQUIRE(s.backend.jobs.size() == 1);
+  const auto without = s.backend.jobs[0].request.prompt;
+  s.chat();
+  CHECK(s.backend.jobs[1].request.prompt == without);
+}
+
+TEST_CASE("tools are held to a grammar of the model's calls, which tool_choice makes stricter") {
+  const Json tools = Json::array({{{"type", "function"}, {"function", {{"name", "add"}}}}});
+  const Json named = {{"type", "function"}, {"function", {{"name", "add"}}}};
+  Served s;
+  const auto grammar_for = [&](const Json& more) {
+    const auto reply = s.chat(more);
+    REQUIRE_MESSAGE(reply->response.status == 200, reply->response.body);
+    return s.backend.jobs.back().request.grammar;
+  };
+  const auto free = grammar_for({{"tools", tools}});
+  CHECK(free != nullptr);
+  CHECK(grammar_for({{"tools", tools}, {"tool_choice", "auto"}}) == free);  // made once
+  CHECK(grammar_for({{"tools", tools}, {"tool_choice", "none"}}) == nullptr);
+  const auto may_begin = [](const std::shared_ptr<const TokenMasks>& grammar, const std::string& text) {
+    Constraint constraint(grammar);
+    return constraint.accept(std::string_view(text)).ok();
+  };
+  CHECK(may_begin(free, "Hello"));
+  CHECK(may_begin(free, "<tool_call>{\"name\": \"add\""));
+  for (const Json& choice : {Json("required"), named}) {
+    const auto held = grammar_for({{"tools", tools}, {"tool_choice", choice}});
+    REQUIRE(held != nullptr);
+    CHECK_FALSE(may_begin(held, "Hello"));
+    CHECK(may_begin(held, "<tool_call>{\"name\": \"add\""));
+  }
+  const std::string call = "<tool_call>\n{\"name\": \"add\", \"arguments\": {}}\n</tool_call>";
+  CHECK(may_begin(free, call + "\n" + call));
+  CHECK_FALSE(may_begin(grammar_for({{"tools", tools}, {"parallel_tool_calls", false}}), call + "\n" + call));
+}
+
+TEST_CASE("a tool_choice that makes no sense is refused by name") {
+  const Json tools = Json::array({{{"type", "function"}, {"function", {{"name", "add"}}}}});
+  for (const auto& [name, more] : std::vector<std::pair<std::string, Json>>{
+           {"tool_choice", {{"tool_choice", {{"type", "function"}, {"function", {{"name", "other"}}}}}}},
+           {"tool_choice", {{"tool_choice", "any"}}},
+           {"tool_choice", {{"tool_choice", 1}}},
+           {"tool_choice", {{"tool_choice", "required"}, {"tools", Json::array()}}},
+           {"parallel_tool_calls", {{"parallel_tool_calls", "no"}}},
+           {"tools", {{"response_format", {{"type", "json_object"}}}}}}) {
+    CAPTURE(more.dump());
+    Served s;
+    Json body = {{"tools", tools}};
+    body.update(more);
+    const auto reply = s.chat(body);
+    CHECK(reply->response.status == 400);
+    CHECK(reply->json()["error"]["param"] == name);
+    CHECK(s.backend.jobs.empty());
+  }
+}
+
+TEST_CASE("n answers come side by side, each with its index and seed") {
+  for (bool stream : {false, true}) {
+    Served s;
+    const auto reply =
+        s.chat({{"n", 2}, {"seed", 7}, {"stream", stream}, {"stream_options", {{"include_usage", true}}}});
+    REQUIRE(s.backend.jobs.size() == 2);
+    CHECK(s.backend.jobs[0].request.sampler.seed == 7);
+    CHECK(s.backend.jobs[1].request.sampler.seed == 8);
+    s.backend.write("one", 0);
+    s.backend.write("two", 1);
+    s.backend.end(Finish::Length, "", 1);
+    CHECK_FALSE(reply->ended);
+    s.backend.end(Finish::Stop, "", 0);
+    REQUIRE(reply->ended);
+    std::string content[2], reason[2];
+    Json usage;
+    if (stream) {
+      for (const Json& chunk : reply->chunks()) {
+        for (const Json& choice : chunk["choices"]) {
+          content[choice["index"].get<int>()] += choice["delta"].value("content", "");
+          if (choice["finish_reason"].is_string()) reason[choice["index"].get<int>()] = choice["finish_reason"];
+        }
+        usage = chunk.value("usage", Json());
+      }
+    } else {
+      for (int i : {0, 1}) {
+        const Json choice = reply->json()["choices"][i];
+        CHECK(choice["index"] == i);
+        content[i] = choice["message"]["content"];
+        reason[i] = choice["finish_reason"];
+      }
+      usage = reply->json()["usage"];
+    }
+    CHECK(content[0] == "one");
+    CHECK(content[1] == "two");
+    CHECK(reason[0] == "stop");
+    CHECK(reason[1] == "length");
+    CHECK(usage["prompt_tokens"] == s.backend.jobs[0].request.prompt.size());
+  }
+}
+
+TEST_CASE("where one of n answers fails, or does not fit the queue, the others end") {
+  Served s;
+  const auto reply = s.chat({{"n", 3}});
+  s.backend.end(Finish::Failed, "[sampler] no", 1);
+  CHECK(reply->response.status == 500);
+  CHECK(s.backend.jobs[0].cancelled);
+  CHECK(s.backend.jobs[2].cancelled);
+  s.backend.end(Finish::Cancelled, "", 0);
+  s.backend.end(Finish::Cancelled, "", 2);
+  Served full;
+  full.backend.limit = 2;
+  CHECK(full.chat({{"n", 3}})->response.status == 429);
+  CHECK(full.backend.jobs[0].cancelled);
+  CHECK(full.backend.jobs[1].cancelled);
+  full.backend.end(Finish::Cancelled, "", 0);
+  full.backend.end(Finish::Cancelled, "", 1);
+}
+
+TEST_CASE("logprobs come with the text that they are of") {
+  for (bool stream : {false, true}) {
+    Served s;
+    const auto reply =
+        s.chat({{"logprobs", true}, {"top_logprobs", 2}, {"stream", stream}, {"stop", Json::array({"STOP"})}});
+    CHECK(s.backend.jobs[0].request.top_logprobs == 2);
+    s.backend.write("Hello");
+    s.backend.write(" you");
+    s.backend.end(Finish::Stop);
+    Json all = Json::array();
+    if (stream) {
+      for (const Json& chunk : reply->chunks())
+        if (const Json& choice = chunk["choices"][0]; choice.contains("logprobs"))
+          for (const Json& one : choice["logprobs"]["content"]) all.push_back(one);
+    } else {
+      all = reply->json()["choices"][0]["logprobs"]["content"];
+    }
+    REQUIRE(all.size() == static_cast<size_t>(s.backend.written));
+    std::string text;
+    for (const Json& one : all) text += one["token"].get<std::string>();
+    CHECK(text == "Hello you");
+    CHECK(all[0]["logprob"] == -0.5);
+    CHECK(all[0]["bytes"][0] == 'H');
+    CHECK(all[0]["top_logprobs"].size() == 2);
+  }
+  Served s;
+  const auto reply = s.chat({{"logprobs", true}, {"stop", Json::array({"STOP"})}});
+  CHECK(s.backend.jobs[0].request.top_logprobs == 0);
+  s.backend.write("one ");
+  s.backend.write("STOP");
+  s.backend.end(Finish::Cancelled);
+  const Json stopped = reply->json();
+  std::string text;
+  for (const Json& one : stopped["choices"][0]["logprobs"]["content"]) text += one["token"].get<std::string>();
+  CHECK(text == "one ");
+  CHECK(s.chat()->response.status == 200);
+  CHECK(s.backend.jobs[1].request.top_logprobs == -1);
+}
+
+TEST_CASE("the samplers have the names that OpenAI and llama.cpp gave them") {
+  Served s;
+  s.chat({{"presence_penalty", 0.5},
+          {"frequency_penalty", -0.25},
+          {"typical_p", 0.75},
+          {"dynatemp_range", 0.5},
+          {"dynatemp_exponent", 2},
+          {"xtc_probability", 0.5},
+          {"xtc_threshold", 0.25},
+          {"dry_multiplier", 0.5},
+          {"dry_base", 2},
+          {"dry_allowed_length", 3},
+          {"dry_penalty_last_n", 64},
+          {"logit_bias", {{"5", 1.5}, {"6", -100}}},
+          {"ignore_eos", true}});
+  REQUIRE(s.backend.jobs.size() == 1);
+  const SamplerOptions& o = s.backend.jobs[0].request.sampler;
+  CHECK(o.presence_penalty == 0.5f);
+  CHECK(o.frequency_penalty == -0.25f);
+  CHECK(o.typical_p == 0.75f);
+  CHECK(o.temperature_range == 0.5f);
+  CHECK(o.temperature_exponent == 2);
+  CHECK(o.xtc_probability == 0.5f);
+  CHECK(o.xtc_threshold == 0.25f);
+  CHECK(o.dry.multiplier == 0.5f);
+  CHECK(o.dry.base == 2);
+  CHECK(o.dry.allowed_length == 3);
+  CHECK(o.dry.last_n == 64);
+  for (int32_t token : o.dry.breaks)
+    CHECK(tiny_tokenizer().piece(token).find_first_of("\n:\"*") != std::string_view::npos);
+  CHECK_FALSE(o.dry.breaks.empty());
+  REQUIRE(o.bias.size() == 2);
+  CHECK(o.bias[0].token == 5);
+  CHECK(o.bias[1].bias == -100);
+  CHECK(o.banned == served_model().stops());
+
+  s.chat({{"logit_bias", Json::parse(R"([[5, false], ["Once", 2]])")},
+          {"dry_multiplier", 1},
+          {"dry_sequence_breakers", Json::array({"q"})}});
+  const SamplerOptions& second = s.backend.jobs[1].request.sampler;
+  CHECK(second.banned == std::vector<int32_t>{5});
+  CHECK(second.bias.size() == tiny_tokenizer().encode("Once", false, false).size());
+  for (int32_t token : second.dry.breaks) CHECK(tiny_tokenizer().piece(token).find('q') != std::string_view::npos);
 }
 
 TEST_CASE("response_format asks for a grammar, behind the thoughts where the prompt begins them") {
@@ -155,12 +360,23 @@ TEST_CASE("a field that is wrong or not there is refused by its name, and nothin
            {"stop", std::vector<std::string>(17, "x")},
            {"stream", 1},
            {"stream_options", 1},
-           {"n", 2},
+           {"n", 129},
            {"n", 0},
-           {"logprobs", true},
+           {"logprobs", 1},
            {"top_logprobs", 3},
-           {"logit_bias", {{"1", 2}}},
-           {"presence_penalty", 0.5},
+           {"top_logprobs", 21},
+           {"logit_bias", 1},
+           {"logit_bias", {{"1", "2"}}},
+           {"logit_bias", {{"1", 1e300}}},
+           {"logit_bias", {{"99999999", 2}}},
+           {"logit_bias", Json::array({1})},
+           {"presence_penalty", "0.5"},
+           {"frequency_penalty", 101},
+           {"dry_multiplier", -1},
+           {"dry_base", 0.5},
+           {"dry_sequence_breakers", 1},
+           {"mirostat", 2},
+           {"samplers", Json::array({"top_k"})},
            {"response_format", 1},
            {"response_format", {{"type", "xml"}}},
            {"response_format", {{"type", "json_schema"}}},
@@ -224,9 +440,36 @@ TEST_CASE("a text is gone on with, from a string or from ids") {
   CHECK(reply->json()["choices"][0]["finish_reason"] == "stop");
   s.post("/v1/completions", {{"prompt", {5, 6, 7}}, {"max_tokens", 3}});
   CHECK(s.backend.jobs[1].request.prompt == std::vector<int32_t>{5, 6, 7});
-  for (const Json& wrong : {Json(), Json(1), Json{-1}, Json{1e9}, Json{"a", "b"}, Json::object()}) {
+  for (const Json& wrong : {Json(), Json(1), Json{-1}, Json{1e9}, Json::array({"a", 1}), Json::parse("[[[1]]]"),
+                            Json::parse("[[]]"), Json::array(), Json::object()}) {
     CAPTURE(wrong.dump());
     CHECK(s.post("/v1/completions", {{"prompt", wrong}})->response.status == 400);
   }
   CHECK(s.backend.jobs.size() == 2);
+}
+
+TEST_CASE("several prompts have texts of their own, and logprobs in the form of texts") {
+  Served s;
+  const auto reply = s.post("/v1/completions", {{"prompt", {"One", "Two"}}, {"n", 2}, {"logprobs", 1}, {"seed", 1}});
+  REQUIRE(s.backend.jobs.size() == 4);
+  CHECK(s.backend.jobs[1].request.prompt == s.backend.jobs[0].request.prompt);
+  CHECK(s.backend.jobs[2].request.prompt == tiny_tokenizer().encode("Two"));
+  for (size_t i = 0; i < 4; ++i) {
+    s.backend.write(" a b", i);
+    s.backend.end(Finish::Length, "", i);
+  }
+  const Json json = reply->json();
+  REQUIRE(json["choices"].size() == 4);
+  CHECK(json["choices"][3]["index"] == 3);
+  CHECK(json["choices"][3]["text"] == " a b");
+  CHECK(json["usage"]["prompt_tokens"] ==
+        s.backend.jobs[0].request.prompt.size() + s.backend.jobs[2].request.prompt.size());
+  const Json& logprobs = json["choices"][0]["logprobs"];
+  CHECK(logprobs["tokens"][0] == " a");
+  CHECK(logprobs["token_logprobs"][0] == -0.5);
+  CHECK(logprobs["text_offset"] == Json::array({0, 2}));
+  CHECK(logprobs["top_logprobs"][1].size() == 2);
+  s.backend.limit = 1000;
+  CHECK(s.post("/v1/completions", {{"prompt", "x"}, {"n", 128}})->response.status == 200);
+  CHECK(s.post("/v1/completions", {{"prompt", {"x", "y"}}, {"n", 65}})->response.status == 400);
 }

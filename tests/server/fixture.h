@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <string>
@@ -52,22 +54,26 @@ class FakeBackend : public Backend {
   }
   std::vector<BackendSlot> slots() const override { return {{.request = 7, .prompt_tokens = 5}}; }
 
-  // What the model writes: token by token, and the end.
-  void write(const std::string& text) {
+  // What the model writes, token by token, for the last request or an earlier one; and the end.
+  void write(const std::string& text, size_t job = SIZE_MAX) {
+    Job& to = jobs[std::min(job, jobs.size() - 1)];
     for (int32_t id : tiny_tokenizer().encode(text, true, false)) {
-      jobs.back().sink({.tokens = {id}});
+      GenerationEvent event{.tokens = {id}};
+      if (to.request.top_logprobs >= 0) event.logprobs = {{{id, -0.5f}, {{id, -0.5f}, {7, -1.0f}}}};
+      to.sink(std::move(event));
       ++written;
     }
   }
-  void end(Finish reason, const std::string& error = {}) {
-    const auto prompt = static_cast<int64_t>(jobs.back().request.prompt.size());
-    jobs.back().sink({.end = GenerationEnd{.reason = reason,
-                                           .error = error,
-                                           .prompt_tokens = prompt,
-                                           .cached_tokens = 3,
-                                           .tokens = written,
-                                           .prompt_seconds = 0.5,
-                                           .decode_seconds = 0.25}});
+  void end(Finish reason, const std::string& error = {}, size_t job = SIZE_MAX) {
+    Job& to = jobs[std::min(job, jobs.size() - 1)];
+    const auto prompt = static_cast<int64_t>(to.request.prompt.size());
+    to.sink({.end = GenerationEnd{.reason = reason,
+                                  .error = error,
+                                  .prompt_tokens = prompt,
+                                  .cached_tokens = 3,
+                                  .tokens = written,
+                                  .prompt_seconds = 0.5,
+                                  .decode_seconds = 0.25}});
   }
 
   size_t limit = 100;
@@ -83,7 +89,10 @@ class FakeReply : public HttpReply {
     response = std::move(r);
     ended = true;
   }
-  void begin(HttpResponse head) override { response = std::move(head); }
+  void begin(HttpResponse head, std::string ping) override {
+    response = std::move(head);
+    ping_text = std::move(ping);
+  }
   void write(std::string_view data) override { response.body += data; }
   void end() override {
     CHECK(!ended);
@@ -92,22 +101,33 @@ class FakeReply : public HttpReply {
   void when_gone(std::function<void()> callback) override { gone = std::move(callback); }
 
   Json json() const { return Json::parse(response.body); }
-  // The objects of a stream, without the [DONE] that ends it.
-  std::vector<Json> chunks() const {
-    std::vector<Json> list;
+  // The events of a stream, each with its name, which may be empty; what is no JSON (the [DONE] of the end) is left out.
+  std::vector<StreamEvent> events() const {
+    std::vector<StreamEvent> list;
     std::string_view rest = response.body;
     while (!rest.empty()) {
       const size_t end = rest.find("\n\n");
       REQUIRE(end != std::string_view::npos);
-      REQUIRE(rest.starts_with("data: "));
-      const std::string_view data = rest.substr(6, end - 6);
-      if (data != "[DONE]") list.push_back(Json::parse(data));
+      std::string_view event = rest.substr(0, end), name;
       rest.remove_prefix(end + 2);
+      if (event.starts_with("event: ")) {
+        name = event.substr(7, event.find('\n') - 7);
+        event.remove_prefix(event.find('\n') + 1);
+      }
+      REQUIRE(event.starts_with("data: "));
+      Json data = Json::parse(event.substr(6), nullptr, false);
+      if (!data.is_discarded()) list.push_back({std::string(name), std::move(data)});
     }
+    return list;
+  }
+  std::vector<Json> chunks() const {
+    std::vector<Json> list;
+    for (const StreamEvent& event : events()) list.push_back(event.data);
     return list;
   }
 
   HttpResponse response;
+  std::string ping_text;
   bool ended = false;
   std::function<void()> gone;
 };

@@ -159,6 +159,65 @@ TEST_CASE("a stream comes in chunks as it is written, to an old client until the
   CHECK(old.read_all().ends_with("\r\n\r\nonetwo"));
 }
 
+TEST_CASE("a stream that is silent has pings, and none behind its end") {
+  HttpLimits limits;
+  limits.ping_time = std::chrono::milliseconds(5);
+  std::promise<std::shared_ptr<HttpReply>> asked;
+  Running running(
+      [&](HttpRequest, std::shared_ptr<HttpReply> reply) {
+        reply->begin({.type = "text/event-stream"}, ": ping\n\n");
+        asked.set_value(std::move(reply));
+      },
+      limits);
+  Client client(running);
+  client.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+  auto reply = asked.get_future().get();
+  CHECK(client.read_until(": ping\n\n\r\n8\r\n: ping\n\n\r\n").starts_with("HTTP/1.1 200 OK\r\n"));
+  running.server->post([&] {
+    reply->end();
+    reply = nullptr;
+  });
+  client.read_until("0\r\n\r\n");
+  client.send("GET / HTTP/1.1\r\n\r\n");
+  CHECK(client.read_all().starts_with("HTTP/1.1 400 "));
+}
+
+TEST_CASE("an answer to a body that nobody reads arrives all the same") {
+  Running running(echo);
+  Client client(running);
+  client.send("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n");
+  for (int i = 0; i < 64; ++i) client.send(std::string(1 << 16, 'x'));
+  CHECK(client.read_all().starts_with("HTTP/1.1 413 "));
+}
+
+TEST_CASE("bodies in chunks that are none are refused") {
+  Running running(echo);
+  const std::string post = "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
+  for (const std::string& body :
+       {std::string("xyz\r\n"), std::string("+5\r\nabcde\r\n0\r\n\r\n"), std::string("-1\r\n\r\n"),
+        std::string("0x5\r\nabcde\r\n0\r\n\r\n"), std::string("5 \nabcde\r\n0\r\n\r\n\r\n\r\n"),
+        std::string("3\r\nabcd\r\n0\r\n\r\n"), std::string("3\r\nabc0\r\n\r\n"), std::string("fffffffffffffffff\r\n"),
+        std::string("ffffffffffffffff\r\n"), "5;" + std::string(300'000, 'x') + "\r\nabcde\r\n0\r\n\r\n"}) {
+    CAPTURE(body.substr(0, 60));
+    Client client(running);
+    client.send(post + body);
+    const std::string status = status_line(client.read_all()).substr(0, 13);
+    CHECK((status == "HTTP/1.1 400 " || status == "HTTP/1.1 413 " || status == "HTTP/1.1 431 "));
+  }
+}
+
+TEST_CASE("trailers of a body in chunks are no headers") {
+  Running running([](HttpRequest request, std::shared_ptr<HttpReply> reply) {
+    reply->send(
+        {.type = "text/plain", .body = request.body + "[" + std::string(request.header("authorization")) + "]"});
+  });
+  Client client(running);
+  client.send(
+      "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
+      "2\r\nok\r\n0\r\nAuthorization: Bearer stolen\r\n\r\n");
+  CHECK(client.read_all().ends_with("ok[]"));
+}
+
 TEST_CASE("a client that goes is noticed, whether anything is written to it or not") {
   for (bool stream : {false, true}) {
     std::promise<void> asked, gone;

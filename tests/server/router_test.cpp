@@ -17,6 +17,9 @@ TEST_CASE("health, models, props and metrics say what is served") {
   Served s({.build = "smelt 1"});
   CHECK(s.get("/health")->json()["status"] == "ok");
   CHECK(s.get("/v1/models")->json()["data"][0]["id"] == "tiny");
+  CHECK(s.get("/v1/models/tiny")->json()["id"] == "tiny");
+  CHECK(s.get("/v1/models/t%69ny")->json()["id"] == "tiny");
+  CHECK(s.get("/v1/models/big%2F%zz%")->response.status == 404);
   CHECK(s.get("/props")->json()["default_generation_settings"]["n_ctx"] == 256);
   CHECK(s.get("/props")->json()["build_info"] == "smelt 1");
   s.chat();
@@ -31,6 +34,15 @@ TEST_CASE("health, models, props and metrics say what is served") {
         "\nvllm:time_to_first_token_seconds_bucket{le=\"+Inf\"} 1\n", "\nvllm:time_to_first_token_seconds_sum 0.02\n",
         "\nvllm:time_to_first_token_seconds_count 1\n"})
     CHECK(metrics.find(line) != std::string::npos);
+}
+
+TEST_CASE("slots say what runs") {
+  Served s({.slots = 3});
+  const Json slots = s.get("/slots")->json();
+  REQUIRE(slots.size() == 3);
+  CHECK(slots[0]["is_processing"] == !s.backend.slots().empty());
+  CHECK(slots[2]["is_processing"] == false);
+  CHECK(slots[2]["n_ctx"] == 256);
 }
 
 TEST_CASE("texts become tokens and back, and chats prompts") {
@@ -56,8 +68,9 @@ TEST_CASE("paths and methods that are not there are told so") {
 
 TEST_CASE("every path but health and the page wants the key, where there is one") {
   Served s({.api_keys = {"first", "second"}});
-  for (const char* path : {"/v1/models", "/props", "/metrics", "/v1/chat/completions", "/v1/completions", "/tokenize",
-                           "/detokenize", "/apply-template", "/v1/embeddings"})
+  for (const char* path :
+       {"/v1/models", "/props", "/metrics", "/v1/chat/completions", "/v1/completions", "/v1/responses", "/v1/messages",
+        "/v1/messages/count_tokens", "/tokenize", "/detokenize", "/apply-template", "/v1/embeddings"})
     for (const char* method : {"GET", "POST"}) {
       CAPTURE(path);
       const int without = status(s, {{"Content-Type", "application/json"}}, method, path);
@@ -169,7 +182,7 @@ TEST_CASE("a server whose device is lost, or whose model is being loaded, says s
 
 TEST_CASE("the page is served with a policy that lets nothing else in") {
   Served s;
-  for (const char* path : {"/", "/app.js", "/style.css", "/markdown.js", "/store.js"}) {
+  for (const char* path : {"/", "/app.js", "/style.css", "/live.js", "/markdown.js", "/store.js"}) {
     const auto reply = s.get(path);
     CHECK(reply->response.status == 200);
     bool strict = false;
@@ -178,7 +191,7 @@ TEST_CASE("the page is served with a policy that lets nothing else in") {
                 value.find("unsafe") == std::string::npos;
     CHECK(strict);
   }
-  for (const char* path : {"/app.js", "/markdown.js", "/store.js"})
+  for (const char* path : {"/app.js", "/live.js", "/markdown.js", "/store.js"})
     for (const char* sink : {"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "http://"})
       CHECK(s.get(path)->response.body.find(sink) == std::string::npos);
 }

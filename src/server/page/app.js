@@ -1,4 +1,5 @@
 // The page: conversations at the side, messages, and the request to the server whose answer comes as a stream.
+import * as live from '/live.js';
 import {markdown} from '/markdown.js';
 import * as store from '/store.js';
 
@@ -157,7 +158,11 @@ function take(message, event) {
   const delta = event.choices?.[0]?.delta ?? {};
   if (delta.reasoning_content) message.reasoning = (message.reasoning ?? '') + delta.reasoning_content;
   if (delta.content) message.content += delta.content;
-  for (const call of delta.tool_calls ?? []) (message.calls ??= []).push(call.function);
+  for (const part of delta.tool_calls ?? []) {
+    const call = ((message.calls ??= [])[part.index] ??= {name: '', arguments: ''});
+    call.name += part.function?.name ?? '';
+    call.arguments += part.function?.arguments ?? '';
+  }
 }
 
 async function answer(conversation) {
@@ -243,6 +248,7 @@ async function greet() {
     const response = await fetch('/props', {headers: headers()});
     const props = await response.json();
     $('model').textContent = response.ok ? props.model_alias : props.error.message;
+    if (response.status === 503) setTimeout(greet, 1000);  // the model is being loaded
     if (!response.ok) return;
     const usual = props.default_generation_settings.params;
     for (const name of kNumbers) $(name).placeholder = name in usual ? Number(usual[name].toFixed(3)) : '';
@@ -277,6 +283,7 @@ $('menu').addEventListener('click', () => {
   $('menu').setAttribute('aria-expanded', String(open));
 });
 $('messages').addEventListener('click', () => $('side').classList.remove('open'));
+$('open-live').addEventListener('click', () => live.toggle(headers));
 $('open-settings').addEventListener('click', showSettings);
 $('settings').addEventListener('close', takeSettings);
 $('export').addEventListener('click', () => {

@@ -1,0 +1,126 @@
+// Clicks through the page of `smelt serve` in a browser without a screen, and keeps pictures of it.
+//   SMELT_URL=http://127.0.0.1:8080 SMELT_KEY=... node page.mjs FOLDER_FOR_PICTURES
+import assert from "node:assert/strict";
+import { chromium } from "playwright-core";
+
+const url = process.env.SMELT_URL, key = process.env.SMELT_KEY, pictures = process.argv[2];
+const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
+
+// A page whose scripts and requests are watched: nothing may fail, and nothing may come from elsewhere.
+async function open(options) {
+  const context = await browser.newContext({ acceptDownloads: true, ...options });
+  const page = await context.newPage();
+  page.on("pageerror", (error) => assert.fail(`the page failed: ${error}`));
+  page.on("request", (request) => assert.ok(/^(data|blob):/.test(request.url()) || request.url().startsWith(url), request.url()));
+  await page.goto(url);
+  return page;
+}
+
+const answers = (page) => page.locator("article.assistant .body");
+const isIdle = (page) => page.locator("#send").waitFor({ state: "visible", timeout: 60_000 });
+const picture = (page, name) => page.screenshot({ path: `${pictures}/${name}.png` });
+
+async function ask(page, text) {
+  await page.fill("#input", text);
+  await page.keyboard.press("Enter");
+}
+
+async function set(page, values) {
+  await page.click("#open-settings");
+  for (const [id, value] of Object.entries(values))
+    id === "theme" ? await page.selectOption("#theme", value) : await page.fill(`#${id}`, value);
+  await page.click("#settings button[value=close]");
+}
+
+const page = await open({ viewport: { width: 1100, height: 760 }, colorScheme: "light" });
+await page.getByText("Authorization").first().waitFor(); // the model's place says that a key is missing
+await set(page, { key, max_tokens: "40", temperature: "0" });
+await page.locator("#model", { hasText: "tiny" }).waitFor();
+
+// an answer, and the panel beside it
+await page.click("#open-live");
+await ask(page, "Tell me about Lily.");
+await isIdle(page);
+assert.equal(await answers(page).count(), 1);
+const first = await answers(page).first().innerText();
+assert.ok(first.length > 20, first);
+await page.locator("#figures", { hasText: "tokens/s" }).waitFor();
+await page.locator("#live-first", { hasText: "s" }).waitFor();
+await picture(page, "light");
+
+// the same again, an edit, a second turn
+await page.getByRole("button", { name: "Again" }).click();
+await isIdle(page);
+assert.equal(await answers(page).first().innerText(), first);
+await page.getByRole("button", { name: "Edit" }).click();
+assert.equal(await page.inputValue("#input"), "Tell me about Lily.");
+await ask(page, "Tell me about **Tim**.\n<img src=x onerror=alert(1)>");
+await isIdle(page);
+await ask(page, "And then?");
+await isIdle(page);
+assert.equal(await answers(page).count(), 2);
+assert.equal(await page.locator("#messages img, #messages script").count(), 0);
+
+// a stop, by the button and by Escape
+for (const stop of [() => page.click("#stop"), () => page.keyboard.press("Escape")]) {
+  await set(page, { max_tokens: "1500" });
+  await ask(page, "Tell me a long story.");
+  await page.locator("#stop").waitFor({ state: "visible" });
+  await page.waitForTimeout(300);
+  await stop();
+  await isIdle(page);
+  assert.equal(await page.locator(".error").count(), 0);
+}
+
+// conversations: a new one, the search, what is kept over a reload, taking one away
+await set(page, { max_tokens: "20" });
+await page.keyboard.press("Control+Shift+O");
+await ask(page, "Something about dogs.");
+await isIdle(page);
+assert.equal(await page.locator(".entry").count(), 2);
+await page.fill("#search", "dogs");
+assert.equal(await page.locator(".entry").count(), 1);
+await page.fill("#search", "");
+await page.reload();
+assert.equal(await page.locator(".entry").count(), 2);
+const [download] = await Promise.all([page.waitForEvent("download"), page.click("#export")]);
+const kept = await download.path();
+page.once("dialog", (dialog) => dialog.accept());
+await page.locator(".entry .remove").first().click();
+assert.equal(await page.locator(".entry").count(), 1);
+await page.setInputFiles("#import", kept);
+await page.waitForFunction(() => document.querySelectorAll(".entry").length === 2);
+
+// JSON by a schema, and what the server refuses
+await set(page, { schema: '{"enum": ["yes", "no"]}' });
+await page.click("#new");
+await ask(page, "Is it so?");
+await isIdle(page);
+assert.match(await answers(page).first().innerText(), /^"(yes|no)"$/);
+await set(page, { schema: '{"type": "nothing"}' });
+await ask(page, "And now?");
+await page.locator(".error").waitFor();
+await set(page, { schema: "", theme: "dark" });
+await page.click(".entry .name >> nth=1");
+await page.click("#open-live");
+await page.waitForTimeout(1500);
+await picture(page, "dark");
+
+// a phone
+const phone = await open({ viewport: { width: 390, height: 780 }, deviceScaleFactor: 2, hasTouch: true, isMobile: true });
+await set(phone, { key, max_tokens: "60" });
+await ask(phone, "Tell me about a cat.");
+await isIdle(phone);
+assert.ok(await phone.evaluate(() => document.documentElement.scrollWidth <= innerWidth), "the page is wider than the phone");
+await picture(phone, "phone");
+await phone.click("#open-live");
+await phone.click("#menu");
+await phone.locator(".entry").waitFor();
+await phone.waitForTimeout(300);
+await picture(phone, "phone-side");
+await phone.mouse.click(380, 400);
+await phone.click("#open-settings");
+await picture(phone, "phone-settings");
+
+await browser.close();
+console.log("the page works");
