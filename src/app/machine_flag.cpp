@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "app/usual_checks.h"
 #include "runtime/machines.h"
 
 namespace smelt {
@@ -13,7 +14,7 @@ CLI::Option* declare_machine_flag(CLI::App& app, std::string& machine, const std
       ->type_name("NAME")
       ->check([](const std::string& name) {
         const auto found = find_machine(name);
-        return found ? std::string() : found.error().message;
+        return found ? std::string() : without_tag(found.error().message);
       });
 }
 

@@ -160,9 +160,25 @@ TEST_CASE("an unknown machine is a usage error that lists the known ones") {
     CHECK(run.exit_code == 2);
     for (const Machine& m : known_machines()) CHECK(contains(run.err, m.name));
   }
-  const Outcome alone = smelt::test::smelt({"profile", "--synthetic", "tiny-glm"});
-  CHECK(alone.exit_code == 2);
-  CHECK(contains(alone.err, "--machine"));
+}
+
+TEST_CASE("a model of random weights is timed on this machine, too") {
+  const Outcome run = smelt::test::smelt({"profile", "--synthetic", "tiny-glm", "-n", "2", "--prompt-tokens", "0"});
+  CAPTURE(run.err);
+  CHECK(run.exit_code == 0);
+  CHECK(contains(run.out, "tiny-glm"));
+  CHECK(contains(run.out, "decode: "));
+  const Outcome text = smelt::test::smelt({"profile", "--synthetic", "tiny-glm", "--prompt", "Once"});
+  CHECK(text.exit_code == 1);
+  CHECK(contains(text.err, "has no tokenizer"));
+}
+
+TEST_CASE("behind a comma a machine gets other numbers") {
+  const Outcome run = smelt::test::smelt({"machines", "h200,tasks=264"});
+  CHECK(run.exit_code == 0);
+  CHECK(contains(in_one_line(run.out), "tasks 264 a nest should"));
+  CHECK(smelt::test::smelt({"profile", "--machine", "h200,cores=3"}).exit_code == 2);
+  CHECK(contains(smelt::test::smelt({"bench", "--device", "cpu,tasks=many"}).err, "tasks=many"));
 }
 
 TEST_CASE("what was measured of this machine is kept, shown and measured again on request") {
