@@ -28,8 +28,8 @@ bool take_part(OptChoice& c, OptKind kind, Ref& axis, int64_t n) {
 
 // Outputs where the unit leaves them, if `rows` and `lane` (which may be the same) are axes of a matrix that `tokens`
 // multiply with: 8 rows are in threads and as many in copies, tokens in 4 threads with 2 neighbours each. Leaves in
-// `rows` what others may take.
-bool try_fragments(OptChoice& c, const MatrixUnit& unit, Ref tokens, Ref& rows, Ref lane) {
+// `tokens` and `rows` what others may take.
+bool try_fragments(OptChoice& c, const MatrixUnit& unit, Ref& tokens, Ref& rows, Ref lane) {
   const bool are_same = rows == lane;
   if (!take_part(c, OptKind::Upcast, tokens, 2) || !take_part(c, OptKind::Local, tokens, kFragmentPlaces)) return false;
   if (!take_part(c, OptKind::Local, lane, kFragmentGroups)) return false;
@@ -39,18 +39,22 @@ bool try_fragments(OptChoice& c, const MatrixUnit& unit, Ref tokens, Ref& rows, 
   return take_part(c, OptKind::Matrix, rows, 2);
 }
 
-// Further rows share the words of the tokens, where warps have enough left.
-void share_out_rows(OptChoice& c, Ref rows) {
-  if (rows && known_divisor(rows->src[0]) % (2 * kMostWarps) == 0) take_part(c, OptKind::Upcast, rows, 2);
+// Further tokens share the words of the rows; or rows those of the tokens, where warps have enough left.
+void share_out_rest(OptChoice& c, Ref tokens, Ref rows) {
+  const bool shares_rows = tokens && is_const(tokens->src[0]) && take_part(c, OptKind::Upcast, tokens, 2);
+  if (!shares_rows && rows && known_divisor(rows->src[0]) % (2 * kMostWarps) == 0)
+    take_part(c, OptKind::Upcast, rows, 2);
   for (int64_t warps = kMostWarps; rows && warps > 1; warps /= 2)
     if (known_divisor(rows->src[0]) % warps == 0 && take_part(c, OptKind::Local, rows, warps)) return;
 }
 
-// Tokens of a prompt: an axis of unknown length, or those of a tile that goes over chunks of positions.
+// Tokens of a prompt: an axis of unknown length, places of tiles that are as many as there happen to be, or those of a
+// tile that goes over chunks of positions.
 bool are_tokens(const OptChoice& c, Ref axis) {
   if (kind_of(axis) != RangeKind::Loop || known_divisor(axis->src[0]) % (2 * kFragmentPlaces) != 0) return false;
-  return c.is_part_of_tile() ? is_const(axis->src[0], 2 * kFragmentPlaces) && chunk_range(c.stores)
-                             : !is_const(axis->src[0]);
+  if (c.is_part_of_tile()) return is_const(axis->src[0], 2 * kFragmentPlaces) && chunk_range(c.stores);
+  const Refs axes = c.output_axes();
+  return std::any_of(axes.begin(), axes.end(), [](Ref r) { return !is_const(r->src[0]); });
 }
 
 }  // namespace
@@ -64,8 +68,9 @@ bool choose_fragments(OptChoice& c) {
     for (Ref lane : axes)
       for (Ref rows : axes) {
         if (!are_tokens(c, tokens) || tokens == lane || tokens == rows) continue;
-        if (try_fragments(c, *unit, tokens, rows, lane)) {
-          share_out_rows(c, rows);
+        Ref tokens_left = tokens, rows_left = rows;
+        if (try_fragments(c, *unit, tokens_left, rows_left, lane)) {
+          share_out_rest(c, tokens_left, rows_left);
           return true;
         }
         c.stores = stores, c.opts = opts;

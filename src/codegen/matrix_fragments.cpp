@@ -100,10 +100,10 @@ Parts match(Ref sum, const MatrixUnit& unit) {
   return p;
 }
 
-// The word of a row in a step, in terms of the ranges that words are counted by. Sums of integers take words in any
-// order, so those of a thread are neighbours in memory, not in the matrix.
+// The word of a row in a step, in terms of the ranges that words are counted by. Threads have neighbours, so what
+// tells the blocks of words apart is known: by how much to shift, where both halves of bytes are words.
 void choose_word(const Parts& p, int64_t step, int64_t block, Replacements& by) {
-  const Ref number = p.place * p.shape.word_blocks() + (step * p.shape.words() + block);
+  const Ref number = p.place + (step * p.shape.words() + block * kFragmentPlaces);
   int64_t inside = 1;
   for (size_t i = p.words.size(); i-- > 0;) {
     const int64_t size = p.words[i]->src[0]->arg.i;

@@ -70,11 +70,6 @@ struct Tiles {
   Tensor place_of;  // i32 [T, K]: the place of each pair, in 0 .. N places - 1
 };
 
-// Of many tokens: a weight that was unpacked serves a whole tile. Every place is computed, and the last tile of an
-// expert is half empty in the mean: four places cost a half of the unpacking that eight share, which runs beside the
-// dots, and waste half as many.
-constexpr int64_t kPlacesOfMany = 4;
-
 // Of few: an expert has few pairs, and these wait for its weights alone, which the caches keep from one to the next.
 constexpr int64_t kPlacesOfFew = 1;
 
@@ -134,7 +129,7 @@ bool pays_to_sort(const ExpertParameters& m, int64_t tokens) {
 
 // The same bits for each token, in whichever way.
 Tensor routed_experts(Block& b, const ExpertParameters& m, const Activations& x, const Choice& choice) {
-  if (b.shape.many_tokens) return experts_by_tile(b, m, x, choice, kPlacesOfMany);
+  if (b.shape.many_tokens) return experts_by_tile(b, m, x, choice, b.shape.expert_places);
   if (pays_to_sort(m, *const_int(b.shape.tokens.ref))) return experts_by_tile(b, m, x, choice, kPlacesOfFew);
   return experts_by_token(b, x, choice);
 }

@@ -63,6 +63,10 @@ struct ModelShape {
   int64_t page_entries = 0;  // entries of the page table
   // F32, F16, or U8: bytes, see byte_cache.h, with scales for the rows.
   DType cache_type = DType::F32;
+  // Pairs of token and expert in a tile, where tokens are many: a weight that was unpacked serves a whole tile. Every
+  // place is computed, and the last tile of an expert is half empty in the mean: for vectors four places cost a half of
+  // the unpacking that eight share, which runs beside the dots, and waste half as many.
+  int64_t expert_places = 4;
   // Rows of quantised matrices in a group, see WeightLayout; 1: the file's bytes, whatever `layouts` say.
   int interleave = 1;
   LayoutChoice layouts = {};  // of weights that are not to lie in such groups

@@ -105,13 +105,18 @@ TEST_CASE("a launch has no more blocks than the GPU holds at once") {
   const auto device = open(driver);
   Source source = gpu_kernel();
   source.shape.tasks = 1000;
-  const auto kernels = device->compile({&source, 1}).take();
+  Source makes_prologue = source;
+  makes_prologue.shape.tasks = 12;
+  makes_prologue.shape.shared_bytes = 1024;
+  const Source sources[] = {source, makes_prologue};
+  const auto kernels = device->compile(sources).take();
   const auto memory = DeviceMemory::allocate(*device, 256, "a test").take();
   const void* buffers[] = {memory.data()};
-  const Launch launch{.kernel = kernels[0], .buffers = buffers};
-  const auto plan = device->capture({&launch, 1}).take();
+  const Launch launches[] = {{.kernel = kernels[0], .buffers = buffers}, {.kernel = kernels[1], .buffers = buffers}};
+  const auto plan = device->capture(launches).take();
   REQUIRE(device->run(*plan, {}).ok());
   CHECK(fake.launches[0].blocks == 2 * 4);
+  CHECK(fake.launches[1].blocks == 6);  // two tasks each: 8 would have no fewer rounds, and make more prologues
 }
 
 TEST_CASE("kernels are assembled once, equal ones are one, and another start takes them from the cache") {

@@ -61,6 +61,15 @@ Unpacked unpack(const std::string& entry) {
   return out;
 }
 
+// Blocks of a launch, of `most` that the GPU holds. Those that keep something on chip make it anew each: so no more of
+// them than change how many tasks the busiest one has.
+int64_t blocks_for(const LaunchShape& shape, int64_t most) {
+  const int64_t tasks = std::max<int64_t>(shape.tasks, 1), blocks = std::min(tasks, most);
+  if (shape.shared_bytes == 0) return blocks;
+  const int64_t rounds = (tasks + blocks - 1) / blocks;
+  return (tasks + rounds - 1) / rounds;
+}
+
 }  // namespace
 
 struct CudaDevice::State {
@@ -153,7 +162,7 @@ struct CudaDevice::State {
                                                     static_cast<size_t>(made.shape.shared_bytes)),
                       doing));
     const int64_t most = std::clamp(int64_t{resident} * context->properties().processors, int64_t{1}, kMostParts);
-    made.blocks = static_cast<unsigned>(std::clamp<int64_t>(made.shape.tasks, 1, most));
+    made.blocks = static_cast<unsigned>(blocks_for(made.shape, most));
     kernels.emplace(kernel.key.hex(), made);
     stats.code_bytes += unpacked.cubin.size();
     ++(kernel.from_cache ? stats.cached : stats.compiled);
