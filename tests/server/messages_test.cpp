@@ -54,7 +54,7 @@ TEST_CASE("a stream of a message begins, grows and ends its blocks one after ano
   std::string told, thinking, text, input;
   int index = -1;
   for (const StreamEvent& event : reply->events()) {
-    CHECK(event.name == event.data["type"]);
+    CHECK(event.name == event.data["type"].get<std::string>());
     if (event.name == "content_block_start") {
       CHECK(event.data["index"] == ++index);
       told += event.data["content_block"]["type"].get<std::string>() + " ";

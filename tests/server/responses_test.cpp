@@ -61,7 +61,7 @@ TEST_CASE("a stream of a response adds up to the response") {
   int64_t number = 0;
   Json items = Json::array();
   for (const StreamEvent& event : reply->events()) {
-    CHECK(event.name == event.data["type"]);
+    CHECK(event.name == event.data["type"].get<std::string>());
     CHECK(event.data["sequence_number"] == number++);
     if (event.name == "response.output_item.added") told += event.data["item"]["type"].get<std::string>() + " ";
     if (event.name == "response.output_text.delta") text += event.data["delta"].get<std::string>();
