@@ -104,9 +104,13 @@ Result<int32_t> Sampler::sample(std::span<const float> logits, std::span<const u
 }
 
 int32_t Sampler::draw() {
-  keep_top_k(candidates_, options_.top_k);
-  keep_typical(candidates_, options_.typical_p);
-  keep_top_p(candidates_, options_.top_p);
+  if (options_.top_k <= 0 && options_.typical_p >= 1) {
+    sort_top_p(candidates_, options_.top_p);
+  } else {
+    keep_top_k(candidates_, options_.top_k);
+    keep_typical(candidates_, options_.typical_p);
+    keep_top_p(candidates_, options_.top_p);
+  }
   keep_min_p(candidates_, options_.min_p);
   // A draw only where it matters, so that the others stay as they are for a seed.
   if (options_.xtc_probability > 0 && options_.xtc_threshold <= 0.5f && uniform(random_) < options_.xtc_probability)

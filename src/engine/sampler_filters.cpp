@@ -20,6 +20,18 @@ double entropy_of(const std::vector<double>& p) {
   return entropy;
 }
 
+// Sorts the best ones behind the first `sorted`, four times as many as are sorted already, or all. How many are now.
+size_t sort_more(std::vector<Candidate>& candidates, size_t sorted) {
+  const size_t all = candidates.size(), until = std::max<size_t>(128, 5 * sorted);
+  const auto first = candidates.begin() + static_cast<std::ptrdiff_t>(sorted);
+  if (until >= all / 4) {
+    std::sort(first, candidates.end(), is_better);
+    return all;
+  }
+  std::partial_sort(first, candidates.begin() + static_cast<std::ptrdiff_t>(until), candidates.end(), is_better);
+  return until;
+}
+
 }  // namespace
 
 bool is_better(const Candidate& a, const Candidate& b) {
@@ -51,6 +63,21 @@ void keep_top_p(std::vector<Candidate>& candidates, float p) {
   double sum = 0;
   size_t kept = 0;
   while (kept < candidates.size() && (kept == 0 || sum < enough)) sum += weights[kept++];
+  candidates.resize(kept);
+}
+
+void sort_top_p(std::vector<Candidate>& candidates, float p) {
+  if (p >= 1 || candidates.empty()) return std::sort(candidates.begin(), candidates.end(), is_better);
+  std::iter_swap(candidates.begin(), std::min_element(candidates.begin(), candidates.end(), is_better));
+  std::vector<double> weights;
+  const double enough = p * softmax_weights(candidates, 1, weights);
+  const double best = candidates.front().logit;
+  double sum = 0;
+  size_t kept = 0;
+  for (size_t sorted = 0; kept < candidates.size() && (kept == 0 || sum < enough); ++kept) {
+    if (kept == sorted) sorted = sort_more(candidates, sorted);
+    sum += std::exp(candidates[kept].logit - best);
+  }
   candidates.resize(kept);
 }
 

@@ -60,6 +60,26 @@ std::vector<DryPenalty> plain_dry(const DryOptions& o, const Tokens& all) {
 
 }  // namespace
 
+TEST_CASE("the best whose probabilities reach p are the same whether all are sorted or only they") {
+  std::mt19937 random(3);
+  for (const size_t size : {1, 2, 127, 128, 600, 5000, 40000})
+    for (const float spread : {0.0f, 0.5f, 4.0f})
+      for (const float p : {0.0f, 0.3f, 0.95f, 0.9999f, 1.0f}) {
+        std::normal_distribution<float> logit(0, spread > 0 ? spread : 1);
+        std::vector<Candidate> all;
+        for (size_t i = 0; i < size; ++i) all.push_back({static_cast<int32_t>(i), spread > 0 ? logit(random) : 1.0f});
+        std::shuffle(all.begin(), all.end(), random);
+        std::vector<Candidate> wanted = all, got = all;
+        keep_top_k(wanted, 0);
+        keep_top_p(wanted, p);
+        sort_top_p(got, p);
+        CAPTURE(size);
+        CAPTURE(spread);
+        CAPTURE(p);
+        CHECK(got == wanted);
+      }
+}
+
 TEST_CASE("presence is punished once, frequency as often as a token occurred") {
   SamplerOptions presence = greedy(), frequency = greedy();
   presence.presence_penalty = 1;
