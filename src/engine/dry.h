@@ -1,7 +1,8 @@
 // DRY ("don't repeat yourself"): makes a token less likely that would go on with a repetition of what the text has said
 // before, the more so the longer the repetition is.
 //
-//   text: a b c d ... a b c      "d" would make it four in a row: its logit loses multiplier * base^(3 - allowed_length)
+//   text: a b c d ... a b c      "d" would make it four in a row: its logit loses
+//                                multiplier * base^(3 - allowed_length)
 #pragma once
 
 #include <cstdint>

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <chrono>
 #include <cstdio>
 
+#include "base/clock.h"
 #include "base/ensure.h"
 #include "base/options.h"
 #include "engine/memory_need.h"
@@ -13,13 +13,6 @@
 #include "runtime/target.h"
 
 namespace smelt {
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
-
-}  // namespace
 
 Result<std::unique_ptr<LoadedModel>> LoadedModel::open(const GgufFile& file, const EngineOptions& options,
                                                        const OpenHooks& hooks) {

@@ -2,8 +2,9 @@
 //
 // A page is some rows of the cache that lie together. Sequences that begin with the same tokens share pages: one that
 // is full is published under the page before it, so that published pages are a tree of tokens, in which what a new
-// sequence begins with is looked up; sequences of different owners have different trees. A page that nobody uses any more stays published until its room is needed; then
-// the one that was not used for longest goes, the last of its line first.
+// sequence begins with is looked up; sequences of different owners have different trees. A page that nobody uses any
+// more stays published until its room is needed; then the one that was not used for longest goes, the last of its line
+// first.
 //
 // Only one sequence writes to a page: one that others use is copied before, and one that is published is withdrawn.
 #pragma once

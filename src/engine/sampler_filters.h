@@ -20,8 +20,8 @@ double softmax_weights(const std::vector<Candidate>& candidates, double scale, s
 
 void keep_top_k(std::vector<Candidate>& candidates, int32_t k);  // in any order before; sorts them
 void keep_top_p(std::vector<Candidate>& candidates, float p);
-// The same for candidates in any order; sorts what it keeps. A vocabulary has some hundred thousand tokens, of which few
-// are likely: to sort all of them would take longer than a token of a fast model.
+// The same for candidates in any order; sorts what it keeps. A vocabulary has some hundred thousand tokens, of which
+// few are likely: to sort all of them would take longer than a token of a fast model.
 void sort_top_p(std::vector<Candidate>& candidates, float p);
 void keep_min_p(std::vector<Candidate>& candidates, float p);
 

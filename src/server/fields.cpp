@@ -106,6 +106,15 @@ void Fields::refuse(const char* name, const Json& harmless, const char* advice) 
   if (value && *value != harmless) fail(name, std::string("not supported; ") + advice);
 }
 
+std::string text_field(const Json& object, const char* name) {
+  const auto at = object.find(name);
+  return at != object.end() && at->is_string() ? at->get<std::string>() : std::string();
+}
+
+ApiError wrong(const char* field, const std::string& what) {
+  return {.message = field + (": " + what), .param = field};
+}
+
 std::optional<ApiError> parse_object(const std::string& body, Json& object) {
   if (is_too_deep(body))
     return ApiError{.message = "the body is nested more than " + std::to_string(kDeepest) + " times"};

@@ -38,6 +38,12 @@ class Fields {
   std::optional<ApiError> problem_;
 };
 
+// The text of a field; empty where there is none.
+std::string text_field(const Json& object, const char* name);
+
+// What is said of a field that is not as it should be.
+ApiError wrong(const char* field, const std::string& what);
+
 // The JSON object of a body. An ApiError: it is none, or nested more than 128 times.
 std::optional<ApiError> parse_object(const std::string& body, Json& object);
 

@@ -1,6 +1,7 @@
 #include "server/messages.h"
 
 #include "server/chat_request.h"
+#include "server/fields.h"
 #include "server/messages_answer.h"
 
 namespace smelt {
@@ -8,24 +9,15 @@ namespace {
 
 using Problem = std::optional<ApiError>;
 
-ApiError wrong(const char* param, const std::string& what) {
-  return {.message = param + (": " + what), .param = param};
-}
-
-std::string field(const Json& object, const char* name) {
-  const auto at = object.find(name);
-  return at != object.end() && at->is_string() ? at->get<std::string>() : std::string();
-}
-
 // A text, or a list of blocks of text.
 Problem read_text(const char* param, const Json& content, std::string& text) {
   if (content.is_null()) return std::nullopt;
   if (content.is_string()) return text += content.get_ref<const std::string&>(), std::nullopt;
   if (!content.is_array()) return wrong(param, "expected a string or a list of blocks");
   for (const Json& block : content) {
-    if (!block.is_object() || field(block, "type") != "text" || !block.value("text", Json()).is_string())
+    if (!block.is_object() || text_field(block, "type") != "text" || !block.value("text", Json()).is_string())
       return wrong(param, "blocks in it are {\"type\": \"text\", \"text\": ...}; this server reads text only");
-    text += (text.empty() ? "" : "\n") + field(block, "text");
+    text += (text.empty() ? "" : "\n") + text_field(block, "text");
   }
   return std::nullopt;
 }
@@ -33,39 +25,39 @@ Problem read_text(const char* param, const Json& content, std::string& text) {
 // --- from Anthropic's messages to OpenAI's, which templates know
 
 Problem read_user_block(const Json& block, Json& messages, std::string& text) {
-  const std::string type = field(block, "type");
+  const std::string type = text_field(block, "type");
   if (type == "text") return read_text("messages", Json::array({block}), text);
   if (type != "tool_result")
     return wrong("messages",
                  "a block of a user is text or tool_result, not " + (type.empty() ? "without a type" : type));
   std::string result;
   if (auto problem = read_text("messages", block.value("content", Json()), result)) return problem;
-  messages.push_back({{"role", "tool"}, {"tool_call_id", field(block, "tool_use_id")}, {"content", result}});
+  messages.push_back({{"role", "tool"}, {"tool_call_id", text_field(block, "tool_use_id")}, {"content", result}});
   return std::nullopt;
 }
 
 Problem read_assistant_block(const Json& block, Json& message, std::string& text) {
-  const std::string type = field(block, "type");
+  const std::string type = text_field(block, "type");
   if (type == "text") return read_text("messages", Json::array({block}), text);
   if (type == "redacted_thinking") return std::nullopt;
   if (type == "thinking") {
-    message["reasoning_content"] = message.value("reasoning_content", "") + field(block, "thinking");
+    message["reasoning_content"] = message.value("reasoning_content", "") + text_field(block, "thinking");
     return std::nullopt;
   }
   if (type != "tool_use")
     return wrong("messages", "a block of an assistant is text, thinking or tool_use, not " +
                                  (type.empty() ? "without a type" : type));
   const Json input = block.value("input", Json::object());
-  if (field(block, "name").empty() || !input.is_object())
+  if (text_field(block, "name").empty() || !input.is_object())
     return wrong("messages", "tool_use: expected a name and an input that is an object");
-  message["tool_calls"].push_back({{"id", field(block, "id")},
+  message["tool_calls"].push_back({{"id", text_field(block, "id")},
                                    {"type", "function"},
-                                   {"function", {{"name", field(block, "name")}, {"arguments", dump(input)}}}});
+                                   {"function", {{"name", text_field(block, "name")}, {"arguments", dump(input)}}}});
   return std::nullopt;
 }
 
 Problem read_message(const Json& given, Json& messages) {
-  const std::string role = given.is_object() ? field(given, "role") : "";
+  const std::string role = given.is_object() ? text_field(given, "role") : "";
   if (role != "user" && role != "assistant" && role != "system")
     return wrong("messages", "each one is an object with the role user or assistant");
   const Json content = given.value("content", Json());
@@ -108,9 +100,9 @@ Problem read_anthropic_tools(const Json& body, Chat& chat) {
   if (!given.is_array()) return wrong("tools", "expected a list");
   Json tools = Json::array();
   for (const Json& tool : given) {
-    if (!tool.is_object() || field(tool, "name").empty())
+    if (!tool.is_object() || text_field(tool, "name").empty())
       return wrong("tools", "each one is {\"name\": ..., \"description\": ..., \"input_schema\": {...}}");
-    if (const std::string type = field(tool, "type"); !type.empty() && type != "custom")
+    if (const std::string type = text_field(tool, "type"); !type.empty() && type != "custom")
       return wrong("tools", "this server does not run " + type + "; give tools with an input_schema");
     Json function = {{"name", tool["name"]}};
     if (tool.contains("description")) function["description"] = tool["description"];
@@ -124,7 +116,7 @@ Problem read_choice(const Json& body, ToolChoice& choice) {
   using Kind = ToolChoice::Kind;
   const Json given = body.value("tool_choice", Json());
   if (given.is_null()) return std::nullopt;
-  const std::string type = given.is_object() ? field(given, "type") : "";
+  const std::string type = given.is_object() ? text_field(given, "type") : "";
   if (type == "auto")
     choice.kind = Kind::Auto;
   else if (type == "none")
@@ -135,7 +127,7 @@ Problem read_choice(const Json& body, ToolChoice& choice) {
     choice.kind = Kind::Named;
   else
     return wrong("tool_choice", "expected an object whose type is auto, any, tool or none");
-  choice.name = field(given, "name");
+  choice.name = text_field(given, "name");
   choice.may_be_many = given.value("disable_parallel_tool_use", Json()) != true;
   return std::nullopt;
 }
@@ -146,7 +138,7 @@ Problem read_thinking(const Json& body, Chat& chat) {
   if (fields.problem()) return fields.problem();
   const Json given = body.value("thinking", Json());
   if (given.is_null()) return std::nullopt;
-  const std::string type = given.is_object() ? field(given, "type") : "";
+  const std::string type = given.is_object() ? text_field(given, "type") : "";
   if (type != "enabled" && type != "disabled" && type != "adaptive")
     return wrong("thinking", "expected an object whose type is enabled, adaptive or disabled");
   // The two names that templates have for it.

@@ -1,6 +1,7 @@
 #include "server/responses.h"
 
 #include "server/chat_request.h"
+#include "server/fields.h"
 #include "server/responses_answer.h"
 
 namespace smelt {
@@ -8,24 +9,15 @@ namespace {
 
 using Problem = std::optional<ApiError>;
 
-ApiError wrong(const char* param, const std::string& what) {
-  return {.message = param + (": " + what), .param = param};
-}
-
-std::string field(const Json& object, const char* name) {
-  const auto at = object.find(name);
-  return at != object.end() && at->is_string() ? at->get<std::string>() : std::string();
-}
-
 // A text, or a list of parts of text.
 Problem read_parts(const Json& content, std::string& text) {
   if (content.is_string()) return text += content.get_ref<const std::string&>(), std::nullopt;
   if (!content.is_array()) return wrong("input", "a content is a string or a list of parts");
   for (const Json& part : content) {
-    const std::string type = part.is_object() ? field(part, "type") : "";
+    const std::string type = part.is_object() ? text_field(part, "type") : "";
     if ((type != "input_text" && type != "output_text" && type != "text") || !part.value("text", Json()).is_string())
       return wrong("input", "parts are input_text or output_text with a text; this server reads text only");
-    text += (text.empty() ? "" : "\n") + field(part, "text");
+    text += (text.empty() ? "" : "\n") + text_field(part, "text");
   }
   return std::nullopt;
 }
@@ -40,7 +32,7 @@ Json& open_assistant(Json& messages) {
 }
 
 Problem read_message_item(const Json& item, Json& messages) {
-  std::string role = field(item, "role"), text;
+  std::string role = text_field(item, "role"), text;
   if (role == "developer") role = "system";
   if (role != "user" && role != "assistant" && role != "system")
     return wrong("input", "a message has the role user, assistant, system or developer");
@@ -56,31 +48,31 @@ Problem read_message_item(const Json& item, Json& messages) {
 }
 
 Problem read_call_item(const Json& item, Json& messages) {
-  if (field(item, "name").empty()) return wrong("input", "a function_call has a name");
-  const std::string arguments = field(item, "arguments");
+  if (text_field(item, "name").empty()) return wrong("input", "a function_call has a name");
+  const std::string arguments = text_field(item, "arguments");
   open_assistant(messages)["tool_calls"].push_back(
-      {{"id", field(item, "call_id")},
+      {{"id", text_field(item, "call_id")},
        {"type", "function"},
-       {"function", {{"name", field(item, "name")}, {"arguments", arguments.empty() ? "{}" : arguments}}}});
+       {"function", {{"name", text_field(item, "name")}, {"arguments", arguments.empty() ? "{}" : arguments}}}});
   return std::nullopt;
 }
 
 Problem read_item(const Json& item, Json& messages) {
   if (!item.is_object()) return wrong("input", "an item is an object");
-  const std::string type = field(item, "type");
+  const std::string type = text_field(item, "type");
   if (type.empty() || type == "message") return read_message_item(item, messages);
   if (type == "function_call") return read_call_item(item, messages);
   std::string text;
   if (type == "function_call_output") {
     if (auto problem = read_parts(item.value("output", Json()), text)) return problem;
-    messages.push_back({{"role", "tool"}, {"tool_call_id", field(item, "call_id")}, {"content", text}});
+    messages.push_back({{"role", "tool"}, {"tool_call_id", text_field(item, "call_id")}, {"content", text}});
     return std::nullopt;
   }
   if (type != "reasoning")
     return wrong("input",
                  type + " is not supported; items are message, function_call, function_call_output, reasoning");
   for (const Json& part : item.value("content", Json::array()))
-    if (part.is_object()) text += field(part, "text");
+    if (part.is_object()) text += text_field(part, "text");
   if (!text.empty()) messages.push_back({{"role", "assistant"}, {"content", nullptr}, {"reasoning_content", text}});
   return std::nullopt;
 }
@@ -105,8 +97,8 @@ Problem read_function_tools(const Json& body, Chat& chat) {
   if (!given.is_array()) return wrong("tools", "expected a list");
   Json tools = Json::array();
   for (const Json& tool : given) {
-    const std::string type = tool.is_object() ? field(tool, "type") : "";
-    if (type != "function" || field(tool, "name").empty())
+    const std::string type = tool.is_object() ? text_field(tool, "type") : "";
+    if (type != "function" || text_field(tool, "name").empty())
       return wrong("tools", "this server knows function tools with a name, and does not run others itself");
     Json function = Json::object();
     for (const char* name : {"name", "description", "parameters", "strict"})
@@ -123,9 +115,9 @@ void read_choice(Fields& fields, ToolChoice& choice) {
   if (!given || *given == "auto") return;
   if (*given == "none") choice.kind = Kind::None;
   if (*given == "required") choice.kind = Kind::Required;
-  if (given->is_object() && field(*given, "type") == "function") {
+  if (given->is_object() && text_field(*given, "type") == "function") {
     choice.kind = Kind::Named;
-    choice.name = field(*given, "name");
+    choice.name = text_field(*given, "name");
   }
   if (choice.kind == Kind::Auto)
     fields.fail("tool_choice", "expected none, auto, required or {\"type\": \"function\", \"name\": ...}");
@@ -135,7 +127,7 @@ void read_reasoning(Fields& fields, Chat& chat) {
   const Json* given = fields.find("reasoning");
   if (!given) return;
   if (!given->is_object()) return fields.fail("reasoning", "expected an object");
-  const std::string effort = field(*given, "effort");
+  const std::string effort = text_field(*given, "effort");
   if (effort.empty()) return;
   chat.variables["reasoning_effort"] = effort;
   if (effort == "none") chat.variables["enable_thinking"] = false;
@@ -145,7 +137,7 @@ void read_text_format(Fields& fields, const ServedModel& model, GenerationReques
   const Json* text = fields.find("text");
   if (!text) return;
   const Json format = text->is_object() ? text->value("format", Json()) : Json();
-  const std::string type = format.is_object() ? field(format, "type") : "";
+  const std::string type = format.is_object() ? text_field(format, "type") : "";
   if (!text->is_object() || (!format.is_null() && type != "text" && type != "json_object" && type != "json_schema"))
     return fields.fail("text", "its format has the type text, json_object or json_schema");
   if (type == "json_object") hold_to_schema("text", Json(), fields, model, generation);
