@@ -268,9 +268,10 @@ ExpressionPtr ExpressionParser::member(ExpressionPtr object) {
   return make(line, Subscript{std::move(object), std::move(index)});
 }
 
-// After "[": an index, several (a tuple), or a slice.
+// After "[": an index, none or several (a tuple), or a slice.
 ExpressionPtr ExpressionParser::subscript(ExpressionPtr object) {
   const int line = tokens_->line();
+  if (tokens_->skip_symbol("]")) return make(line, Subscript{std::move(object), make(line, ListDisplay{{}, true})});
   if (tokens_->at_symbol(":")) return slice(std::move(object), nullptr, line);
   ExpressionPtr index = expression();
   if (tokens_->at_symbol(":")) return slice(std::move(object), std::move(index), line);

@@ -100,6 +100,12 @@ TEST_CASE("what a user wrote stays marked through every way of cutting and joini
   CHECK(marked("{% for c in 'a' ~ u %}{{ c }}{% endfor %}", context) == "a[ <b> ]");
 }
 
+// jinja2 reads "not" after an operator as a name, and nothing in brackets as an empty tuple.
+TEST_CASE("brackets without an index") {
+  CHECK(rendered("{% if false %}{{ x != not [] }}{% endif %}{{ {'a': 1}[] is defined }}") == "False");
+  CHECK(rendered("{{ {(): 'found'}[] }}") == "found");
+}
+
 TEST_CASE("errors name the line and what to look at") {
   CHECK(rendered("a\n{% if x %}") == "[template] line 2: missing {% endif %}");
   CHECK(rendered("\n{{ x.y }}") == "[template] line 2: 'x' is undefined");
