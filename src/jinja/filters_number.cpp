@@ -115,7 +115,8 @@ Value rounded(Interpreter&, Subject value, Given given) {
   if (method != "ceil" && method != "floor") fail("round: the method is common, ceil or floor");
   const double unit = std::pow(10.0, static_cast<double>(precision));
   const double scaled = value.number() * unit;
-  return (method == "ceil" ? std::ceil(scaled) : std::floor(scaled)) / unit;
+  // Python's ceil and floor give integers, among which there is no -0.
+  return ((method == "ceil" ? std::ceil(scaled) : std::floor(scaled)) + 0.0) / unit;
 }
 
 constexpr NamedFilter kFilters[] = {{"int", to_integer}, {"float", to_float}, {"abs", absolute}, {"round", rounded}};

@@ -106,6 +106,10 @@ TEST_CASE("brackets without an index") {
   CHECK(rendered("{{ {(): 'found'}[] }}") == "found");
 }
 
+TEST_CASE("rounding up to zero has no sign") {
+  CHECK(rendered("{{ -0.675 | round(0, 'ceil') }} {{ -0.0 | round(1, 'floor') }} {{ -0.4 | round }}") == "0.0 0.0 -0.0");
+}
+
 TEST_CASE("errors name the line and what to look at") {
   CHECK(rendered("a\n{% if x %}") == "[template] line 2: missing {% endif %}");
   CHECK(rendered("\n{{ x.y }}") == "[template] line 2: 'x' is undefined");
