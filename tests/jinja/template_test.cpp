@@ -107,7 +107,8 @@ TEST_CASE("brackets without an index") {
 }
 
 TEST_CASE("rounding up to zero has no sign") {
-  CHECK(rendered("{{ -0.675 | round(0, 'ceil') }} {{ -0.0 | round(1, 'floor') }} {{ -0.4 | round }}") == "0.0 0.0 -0.0");
+  CHECK(rendered("{{ -0.675 | round(0, 'ceil') }} {{ -0.0 | round(1, 'floor') }} {{ -0.4 | round }}") ==
+        "0.0 0.0 -0.0");
 }
 
 TEST_CASE("errors name the line and what to look at") {
