@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/ensure.h"
+#include "codegen/block_threads.h"
 #include "codegen/linearize.h"
 #include "codegen/narrow_indices.h"
 #include "codegen/panel.h"
@@ -15,6 +16,12 @@
 #include "schedule/tiles.h"
 
 namespace smelt {
+namespace {
+
+constexpr int64_t kLeastThreads = 128;  // of a block, for the nests that have little to do
+
+}  // namespace
+
 Refs prepare_nest(Ref nest, const Machine& machine, const PassObserver& observe) {
   Refs stores = nest->src;
   const auto step = [&](const char* pass, Refs after) {
@@ -88,6 +95,52 @@ Machine left_beside(int64_t others, Machine machine) {
   return machine;
 }
 
+// Terms of the largest sum of the nest, or stores if it has none, over all outputs; symbolic sizes at their greatest.
+double terms_of(const Refs& stores) {
+  const auto count = [](const Refs& ranges) {
+    double terms = 1;
+    for (Ref r : ranges) terms *= static_cast<double>(std::max<int64_t>(RangeView(r).size->max, 1));
+    return terms;
+  };
+  double most = 1;
+  for (Ref s : stores)
+    for (Ref n : toposort(s)) {
+      if (n->op != Op::Store && !is_reduce(n->op)) continue;
+      Refs ranges = ranges_of(n);
+      for (Ref own : own_ranges(n))
+        if (!contains(ranges, own)) ranges.push_back(own);
+      most = std::max(most, count(ranges));
+    }
+  return most;
+}
+
+int64_t threads_with(const Refs& stores, const std::vector<Opt>& opts, const Machine& machine) {
+  return threads_of(apply_opts(stores, opts, lane_rules(machine)));
+}
+
+// As many threads as the nest wants that has most to do: those that another nest wants besides would idle in it, and
+// keep the registers of a multiprocessor from further blocks.
+int64_t most_threads(const CodegenRequest& request) {
+  if (!request.machine.has_threads()) return 1;
+  double most = 0;
+  int64_t threads = request.machine.block_threads;
+  for (Ref nest : request.tree->src) {
+    const Refs stores = prepare_nest(nest, request.machine);
+    if (!tile_ranges(stores).empty()) return request.machine.block_threads;  // its nests share what they have to do
+    if (is_local_nest(nest) || terms_of(stores) <= most) continue;
+    most = terms_of(stores);
+    threads = threads_with(stores, choose_opts(stores, request.machine, false), request.machine);
+  }
+  return std::max(threads, std::min(kLeastThreads, request.machine.block_threads));
+}
+
+std::vector<Opt> choose_opts(const Refs& stores, Machine machine, bool is_local, int64_t threads) {
+  std::vector<Opt> opts = choose_opts(stores, machine, is_local);
+  if (!machine.has_threads() || threads_with(stores, opts, machine) <= threads) return opts;
+  machine.block_threads = threads;
+  return choose_opts(stores, machine, is_local);
+}
+
 }  // namespace
 
 CodegenResult generate(const CodegenRequest& request) {
@@ -99,12 +152,13 @@ CodegenResult generate(const CodegenRequest& request) {
   NestPasses passes(request, nests);
   int64_t next_local = first_free_local(request.tree);
   int64_t on_chip = bytes_on_chip({&request.tree, 1});
+  const int64_t threads = request.opts.empty() ? most_threads(request) : 1;
   for (size_t i = 0; i < request.tree->src.size(); ++i) {
     const Ref nest = request.tree->src[i];
     const bool is_local = is_local_nest(nest);
     const Refs stores = prepare_nest(nest, request.machine, request.observe);
     const Machine left = left_beside(on_chip - bytes_on_chip(stores), request.machine);
-    result.opts.push_back(request.opts.empty() ? choose_opts(stores, left, is_local) : request.opts[i]);
+    result.opts.push_back(request.opts.empty() ? choose_opts(stores, left, is_local, threads) : request.opts[i]);
     const std::vector<Opt>& opts = result.opts.back();
     if (!has_panel(opts)) {
       passes.add(stores, opts, is_local);

@@ -30,9 +30,12 @@ Ref multiply(const Refs& factors) {
 
 bool is_partial(Ref range) { return kind_of(range) == RangeKind::Partial; }
 
-// A sum of sums with nothing between them is one sum. Partial sums are combined last.
+bool has_partials(const Refs& ranges) { return std::any_of(ranges.begin(), ranges.end(), is_partial); }
+
+// A sum of sums with nothing between them is one sum, unless both have partial sums: each combines its own, in its
+// order. These are combined last.
 Ref sum_over(Ref term, const Refs& ranges) {
-  const bool is_sum = term->op == Op::ReduceSum;
+  const bool is_sum = term->op == Op::ReduceSum && !(has_partials(ranges) && has_partials(own_ranges(term)));
   Refs all = ranges;
   if (is_sum) all.insert(all.end(), ReduceView(term).ranges.begin(), ReduceView(term).ranges.end());
   std::stable_partition(all.begin(), all.end(), [](Ref r) { return !is_partial(r); });

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/ensure.h"
+#include "codegen/block_threads.h"
 #include "graph/rules_algebra.h"
 #include "schedule/tiles.h"
 
@@ -24,6 +25,7 @@ Code NestEmitter::run() {
     for (Ref s : nest.stores)
       if (nests_.size() > 1) written_.insert(StoreView(s).buffer.get());
   const size_t opened = open_task_loops();
+  if (opened > 0 && idle_threads() > 0) scopes_[1].threads = program_.threads - idle_threads();
   for (const ExpandedNest& nest : nests_) {
     enter(nest);
     exchanges_ = 0;
@@ -36,6 +38,13 @@ Code NestEmitter::run() {
   if (chunks_) close_scope();
   for (size_t i = 0; i < opened; ++i) close_scope();
   return std::move(scopes_[0].code);
+}
+
+// Threads of the block that other nests want, and that would only repeat here what the first ones do.
+int64_t NestEmitter::idle_threads() const {
+  int threads = 1;
+  for (const ExpandedNest& nest : nests_) threads = std::max(threads, threads_of(nest.stores));
+  return is_block() ? program_.threads - std::max(threads, kWarp) : 0;
 }
 
 // Opens and closes the loop over chunks around nests of a tile. What was loaded before may be stale now.
@@ -85,7 +94,7 @@ void NestEmitter::close_scope() {
   parent.push_back({{.kind = Inst::Loop,
                      .dtype = DType::I64,
                      .src = {scope.begin, scope.end},
-                     .arg = {.list = std::move(scope.within)}},
+                     .arg = {.i = scope.threads, .list = std::move(scope.within)}},
                     scope.loop});
   parent.insert(parent.end(), std::make_move_iterator(scope.code.begin()), std::make_move_iterator(scope.code.end()));
   add(top(), {.kind = Inst::EndLoop, .src = {scope.loop}});

@@ -57,6 +57,7 @@ class NestEmitter {
     Code code;
     int begin = -1, end = -1, loop = -1;
     int64_t rounds = 0;                // at most
+    int64_t threads = 0;               // see Inst::Loop
     std::vector<int64_t> within = {};  // both bounds of the loop, see Inst::Loop
     Refs ranges = {};                  // that it goes through, outermost first: those of a tile are one loop
   };
@@ -118,6 +119,7 @@ class NestEmitter {
 
   // --- threads of a block
   bool is_block() const { return program_.threads > 1; }
+  int64_t idle_threads() const;
   bool is_over_threads(Ref n);
   Value thread();
   Value thread_lane(Ref range);

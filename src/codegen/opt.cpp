@@ -397,15 +397,15 @@ Refs apply_opt(const Refs& stores, const Opt& opt, const LaneRules& rules) {
   return cut(stores, range, opt, rules);
 }
 
-std::string why_no_partials(const Refs& stores, Ref range) {
+std::string why_no_partials(const Refs& stores, Ref range, const LaneRules& rules) {
   for (Ref n : reductions_over(stores, range))
-    for (Ref r : ranges_of(n))
-      if (kind_of(r) == RangeKind::Partial && depends_on(n, r)) return "the reduction already has partial results";
+    for (Ref r : rules.are_threads() ? own_ranges(n) : ranges_of(n))
+      if (kind_of(r) == RangeKind::Partial && (rules.are_threads() || depends_on(n, r)))
+        return "the reduction already has partial results";
   return why_not_side_by_side(stores, range);
 }
 
 Refs in_partials(const Refs& stores, Ref range, int64_t count) {
-  ENSURE(why_no_partials(stores, range).empty(), why_no_partials(stores, range));
   const Cut c = cut_in_two(range, make_range(inner_number(range), constant(count), RangeKind::Partial));
   Refs out;
   for (Ref s : stores)

@@ -80,8 +80,10 @@ std::string why_not(const Refs& stores, const Opt& opt, const LaneRules& rules =
 Refs apply_opt(const Refs& stores, const Opt& opt, const LaneRules& rules = {});
 Refs apply_opts(Refs stores, const std::vector<Opt>& opts, const LaneRules& rules = {});
 
-// The reductions over a range in `count` partial results each, and why they cannot be. For order_sums().
+// The reductions over a range in `count` partial results each, and why they cannot be: none of them has any already,
+// and what they are part of has none, either, unless lanes are threads, which combine those of an inner sum among
+// themselves before each term of the outer one. For order_sums().
 Refs in_partials(const Refs& stores, Ref range, int64_t count);
-std::string why_no_partials(const Refs& stores, Ref range);
+std::string why_no_partials(const Refs& stores, Ref range, const LaneRules& rules);
 
 }  // namespace smelt

@@ -54,6 +54,13 @@ class Placement {
     return std::move(waits_);
   }
 
+  // How many wait before this instruction; 0: all of the block.
+  int64_t waiting(size_t at) const {
+    for (size_t loop = 0; loop < at; ++loop)
+      if (is_loop_of_some(loop) && at < ends_[loop] + 1) return program_.code[loop].arg.i;
+    return 0;
+  }
+
  private:
   Touched touched_by(const Instruction& x) const {
     Touched t;
@@ -89,18 +96,45 @@ class Placement {
     }
   }
 
-  // The body is repeated until no more barriers are needed; it may also run not at all. Returns the loop's end.
+  bool is_loop_of_some(size_t at) const { return program_.code[at].kind == Inst::Loop && program_.code[at].arg.i > 0; }
+
+  bool touches_any(size_t begin, size_t end) const {
+    for (size_t i = begin; i < end; ++i) {
+      const Touched touched = touched_by(program_.code[i]);
+      if (!touched.read.empty() || !touched.written.empty()) return true;
+    }
+    return false;
+  }
+
+  // Threads that do not run the loop are ahead of the others all the time: all wait in front of it and behind it.
+  size_t walk_loop_of_some(size_t loop, Touched& state) {
+    const size_t end = ends_[loop];
+    const bool is_last = !touches_any(end, program_.code.size());
+    waits_[loop] = touches_any(0, loop);
+    if (!is_last) waits_[end + 1] = true;
+    state = {};
+    repeat(loop + 1, end, state);
+    state = {};
+    return end;
+  }
+
+  // The body is repeated until it needs no more barriers; it may also run not at all. Returns the loop's end.
   size_t walk_loop(size_t loop, Touched& state) {
     const size_t end = ends_[loop];
+    if (is_loop_of_some(loop) && touches_any(loop, end)) return walk_loop_of_some(loop, state);
     wait_if(loop, touched_first(loop + 1, end), state);
     const Touched without = state;
+    repeat(loop + 1, end, state);
+    state.add(without);
+    return end;
+  }
+
+  void repeat(size_t begin, size_t end, Touched& state) {
     Touched before;
     do {
       before = state;
-      walk(loop + 1, end, state);
+      walk(begin, end, state);
     } while (!(state == before));
-    state.add(without);
-    return end;
   }
 
   const Program& program_;
@@ -111,12 +145,15 @@ class Placement {
 }  // namespace
 
 void place_barriers(Program& program) {
-  const std::vector<bool> waits = Placement(program).run();
+  Placement placement(program);
+  const std::vector<bool> waits = placement.run();
+  std::vector<int64_t> waiting;
+  for (size_t i = 0; i < program.code.size(); ++i) waiting.push_back(waits[i] ? placement.waiting(i) : 0);
   std::vector<Instruction> code;
   std::vector<int> moved(program.code.size(), -1);
   for (size_t i = 0; i < program.code.size(); ++i) {
     Instruction& x = program.code[i];
-    if (waits[i]) code.push_back({.kind = Inst::Barrier});
+    if (waits[i]) code.push_back({.kind = Inst::Barrier, .arg = {.i = waiting[i]}});
     if (x.kind == Inst::Barrier) continue;
     for (int& s : x.src) s = moved[static_cast<size_t>(s)];
     moved[i] = static_cast<int>(code.size());

@@ -38,7 +38,9 @@ enum class Inst : uint8_t {
   Store,
   LaneReduce,  // src {vector}: all lanes combined to a scalar by `op` (ReduceSum: pairwise halves; ReduceMax)
   Shuffle,     // src {value}: that of the thread of the same warp whose index differs in the bits arg.i
-  Barrier,     // no thread of the block goes on before all are here; what they stored before is seen behind it
+  // No thread of the block goes on before all are here; what they stored before is seen behind it. arg.i: in a loop of
+  // the first threads only, how many these are
+  Barrier,
   // src {pointer, byte offset of a, pointer, byte offset of b}: a product of matrices in memory, of the shape arg.list
   // (graph/matrix_shape.h), whose `lanes` these are
   MatrixDot,
@@ -48,7 +50,7 @@ enum class Inst : uint8_t {
   FragmentDot,
   FragmentItem,  // src {fragment dot}: sum arg.i of a thread, i32
   // src {begin, end}: an index, i64 or i32 as they are, running over [begin, end); empty when end <= begin. Both lie
-  // within arg.list = {min, max} if given
+  // within arg.list = {min, max} if given. arg.i: how many threads of the block run it, the first ones; 0: all
   Loop,
   EndLoop,  // src {loop}
   Acc,      // src {initial value}: a register that can change, of dtype x lanes

@@ -86,6 +86,8 @@ std::string argument_text(const Program& program, const Instruction& x) {
     case Inst::MatrixDot: return matrix_text(x);
     case Inst::FragmentDot: return fragment_text(x);
     case Inst::Shuffle: return "xor " + std::to_string(x.arg.i);
+    case Inst::Loop:
+    case Inst::Barrier: return x.arg.i ? "threads " + std::to_string(x.arg.i) : "";
     case Inst::Load: return x.arg.i ? "stream" : "";
     case Inst::Prefetch: return x.arg.i ? "ahead " + std::to_string(x.arg.i) : "";
     case Inst::Value:

@@ -54,6 +54,13 @@ class Verifier {
     scope_.push_back(open_.empty() ? -1 : open_.back());
   }
 
+  // How many threads run the open loops; 0: all.
+  int64_t threads_here() const {
+    int64_t threads = 0;
+    for (int loop : open_) threads = std::max(threads, code(loop).arg.i);
+    return threads;
+  }
+
   bool in_scope(int position) const {
     int scope = scope_[static_cast<size_t>(position)];
     return scope < 0 || std::find(open_.begin(), open_.end(), scope) != open_.end();
@@ -148,7 +155,7 @@ class Verifier {
       case Inst::Store: return check_store(x);
       case Inst::LaneReduce: return check_lane_reduce(x);
       case Inst::Shuffle: return check_shuffle(x);
-      case Inst::Barrier: return in_block();
+      case Inst::Barrier: return x.arg.i == threads_here() ? in_block() : "it waits for threads that do not come here";
       case Inst::MatrixDot: return check_matrix_dot(x);
       case Inst::MatrixRow: return check_matrix_row(x);
       case Inst::FragmentDot: return check_fragment_dot(x);
@@ -226,7 +233,11 @@ class Verifier {
   std::string check_loop(const Instruction& x) const {
     bool typed = is_index(x.dtype) && x.lanes == 1;
     for (size_t i = 0; i < 2; ++i) typed = typed && dtype(x, i) == x.dtype && lanes(x, i) == 1;
-    return typed ? "" : "the bounds and the index of a loop are single i64, or single i32";
+    if (!typed) return "the bounds and the index of a loop are single i64, or single i32";
+    if (x.arg.i == 0) return "";
+    const bool are_warps = x.arg.i > 0 && x.arg.i < program_.threads && x.arg.i % kWarp == 0;
+    if (!are_warps) return "a loop is run by all threads, or by the first warps of them";
+    return threads_here() ? "a loop of some threads is in another one" : "";
   }
 
   // --- elementwise ops

@@ -53,7 +53,8 @@ Ref range_of_neighbours(const OptChoice& c, Ref reduce) {
   const Ref term = ReduceView(reduce).values[0];
   if (varies_in_lanes(term)) return best;
   for (Ref r : own_ranges(reduce)) {
-    if (c.lanes_for(r) == 0 || !why_no_partials(c.stores, r).empty() || has_lanes(c.stores, r)) continue;
+    if (c.lanes_for(r) == 0 || !why_no_partials(c.stores, r, lane_rules(c.machine)).empty() || has_lanes(c.stores, r))
+      continue;
     const Walk w = walk({term}, r);
     const int score = w.neighbours - 2 * w.scattered;
     if (score > best_score) best_score = score, best = r;
@@ -108,7 +109,7 @@ class Partials {
       if (!has_order(reduce) || is_slow_itself(c, reduce)) continue;
       const Ref range = own_ranges(reduce).back();
       if (kind_of(range) != RangeKind::Reduce || chains_of(range, 1, c.machine) == 1) continue;
-      if (!why_no_partials(c.stores, range).empty()) continue;
+      if (!why_no_partials(c.stores, range, lane_rules(c.machine)).empty()) continue;
       cut(c, range, chains_of(range, 1, c.machine));
       return true;
     }
@@ -122,7 +123,8 @@ class Partials {
     for (Ref reduce : reductions_of(c.stores)) {
       if (!has_order(reduce)) continue;
       for (Ref r : own_ranges(reduce))
-        if (kind_of(r) == RangeKind::Reduce && shares_of(r) > most && why_no_partials(c.stores, r).empty())
+        if (kind_of(r) == RangeKind::Reduce && shares_of(r) > most &&
+            why_no_partials(c.stores, r, lane_rules(c.machine)).empty())
           best = r, most = shares_of(r);
     }
     if (best) cut(c, best, most);

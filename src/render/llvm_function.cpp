@@ -102,10 +102,12 @@ IrValue FunctionRenderer::from_memory(const Instruction& x, const std::string& l
 IrValue FunctionRenderer::begin_loop(int position, const Instruction& x) {
   std::string name = "loop." + number(position), begin = value(x.src[0]).text, end = value(x.src[1]).text;
   const std::string type = ir_type(x.dtype, 1);
-  if (always_runs(x)) {
+  const std::string mine = runs(x);
+  if (always_runs(x) && mine.empty()) {
     out_.line("br label %" + name + ".enter");
   } else {
     std::string any = out_.emit("icmp slt " + type + " " + begin + ", " + end);
+    if (!mine.empty()) any = out_.emit("and i1 " + any + ", " + mine);
     out_.line("br i1 " + any + ", label %" + name + ".enter, label %" + name + ".exit");
   }
   out_.label(name + ".enter");

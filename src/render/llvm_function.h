@@ -27,6 +27,9 @@ class FunctionRenderer {
   // An instruction that reads or writes memory, arguments or other threads.
   virtual IrValue machine_instruction(int position, const Instruction& x) = 0;
 
+  // Whether this thread runs the loop, an i1; empty: every one does.
+  virtual std::string runs(const Instruction&) { return ""; }
+
   const IrValue& value(int position) const { return values_[static_cast<size_t>(position)]; }
   const Instruction& code(int position) const { return program_.code[static_cast<size_t>(position)]; }
   // The argument that a Load or Store refers to; -1 for scratch memory.

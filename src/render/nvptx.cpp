@@ -52,7 +52,7 @@ class BlockRenderer : public FunctionRenderer {
       case Inst::Prefetch: return {};  // other threads compute while these wait
       case Inst::Store: store(position, x); return {};
       case Inst::Shuffle: return shuffle(x);
-      case Inst::Barrier: barrier(); return {};
+      case Inst::Barrier: barrier(x.arg.i); return {};
       case Inst::FragmentDot: return fragment_dot(x);
       case Inst::FragmentItem: return fragment_item(x);
       default: ENSURE(false, "threads have no such instruction");
@@ -99,12 +99,29 @@ class BlockRenderer : public FunctionRenderer {
     return std::min({kBufferAlign, base, multiples_[static_cast<size_t>(x.src[1])]});
   }
 
+  // What is constant in an offset is added last: loads of neighbours then begin with the same address, and LLVM makes
+  // one of them.
   std::string address(const Instruction& x) {
-    const IrValue& offset = value(x.src[1]);
+    const auto [varying, constant] = without_constant(x.src[1]);
+    const IrValue& offset = value(varying);
     const std::string space = buffer_of(x) < 0 ? "ptr addrspace(3) " : "ptr addrspace(1) ";
-    return space + out_.emit("getelementptr inbounds i8, " + space + value(x.src[0]).text + ", " +
-                             ir_type(offset.dtype, 1) + " " + offset.text);
+    const std::string at = out_.emit("getelementptr i8, " + space + value(x.src[0]).text + ", " +
+                                     ir_type(offset.dtype, 1) + " " + offset.text);
+    return space + (constant == 0 ? at : out_.emit("getelementptr i8, " + space + at + ", i64 " + number(constant)));
   }
+
+  std::pair<int, int64_t> without_constant(int offset) const {
+    int64_t constant = 0;
+    while (code(offset).kind == Inst::Value && code(offset).op == Op::Add) {
+      const Instruction& sum = code(offset);
+      const size_t which = is_constant(sum.src[1]) ? 1 : 0;
+      if (!is_constant(sum.src[which])) break;
+      constant += code(sum.src[which]).arg.i;
+      offset = sum.src[1 - which];
+    }
+    return {offset, constant};
+  }
+  bool is_constant(int position) const { return code(position).kind == Inst::Value && code(position).op == Op::Const; }
 
   std::string access(const Instruction& x) const {
     const bool invariant = x.kind == Inst::Load && buffer_of(x) >= 0 && !is_stored(buffer_of(x));
@@ -173,7 +190,18 @@ class BlockRenderer : public FunctionRenderer {
                      "extractvalue " + sums_type(shape) + " " + value(x.src[0]).text + ", " + number(x.arg.i));
   }
 
-  void barrier() {
+  std::string runs(const Instruction& x) override {
+    if (x.arg.i == 0) return "";
+    const IrValue thread = special({.kind = Inst::ThreadIndex, .dtype = DType::I32}, "tid.x");
+    return out_.emit("icmp slt i32 " + thread.text + ", " + number(x.arg.i));
+  }
+
+  // Some threads wait at a barrier of their own, as others may be at that of all.
+  void barrier(int64_t threads) {
+    if (threads > 0) {
+      out_.declare("declare void @llvm.nvvm.barrier(i32, i32)");
+      return out_.line("call void @llvm.nvvm.barrier(i32 1, i32 " + number(threads) + ")");
+    }
     out_.declare("declare void @llvm.nvvm.barrier0()");
     out_.line("call void @llvm.nvvm.barrier0()");
   }

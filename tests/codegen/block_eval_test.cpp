@@ -147,3 +147,23 @@ TEST_CASE("an illegal program of threads is refused with the reason") {
           p.store_if(x, p.buffer(0), x, x);
         }) == "store i64 %1 %0 %0 %0: operand %0 is not a bool");
 }
+
+TEST_CASE("a loop of the first threads is one of whole warps, and its barriers wait for these alone") {
+  const auto problem = [](int64_t of_loop, int64_t of_barrier) {
+    ProgramBuilder p("some", 1, 0, 128);
+    const int loop = p.loop(p.integer(0), p.integer(4));
+    p.barrier();
+    p.end(loop);
+    Program program = p.program();
+    for (Instruction& i : program.code) {
+      if (i.kind == Inst::Loop) i.arg.i = of_loop;
+      if (i.kind == Inst::Barrier) i.arg.i = of_barrier;
+    }
+    return problem_of(program);
+  };
+  CHECK(problem(64, 64) == "");
+  CHECK(problem(48, 48).find("a loop is run by all threads, or by the first warps of them") != std::string::npos);
+  CHECK(problem(128, 128).find("a loop is run by all threads, or by the first warps of them") != std::string::npos);
+  CHECK(problem(64, 0).find("it waits for threads that do not come here") != std::string::npos);
+  CHECK(problem(0, 64).find("it waits for threads that do not come here") != std::string::npos);
+}

@@ -126,6 +126,42 @@ TEST_CASE("nests of a kernel have tasks of their own, and blocks that one leaves
   CHECK(program_of(kernel, opts, kBlocks).tasks == 2 + 4);
 }
 
+TEST_CASE("threads that a nest does not want are left out, and wait in front of it and behind it") {
+  const Tensor x = input(0, {8, 512});
+  const JudgedKernel kernel =
+      kernel_of(sink({output(2, linear(x, input(1, {64, 512}))), output(4, linear(x, input(3, {64, 512})))}));
+  REQUIRE(kernel.tree->src.size() == 2);
+  const KernelOpts opts{{group(3, 64)}, {local(0, 4), upcast(2, 4), group(5, 64)}};
+  CHECK(problem_with(kernel, opts, kBlocks) == "");
+  const Program p = program_of(kernel, opts, kBlocks);
+  CHECK(p.threads == 256);
+  int loops = 0, inside = 0, of_all = 0;
+  for (const Instruction& i : p.code) {
+    if (i.kind == Inst::Loop && i.arg.i > 0) CHECK(i.arg.i == 64), ++loops;
+    if (i.kind == Inst::Barrier) ++(i.arg.i == 64 ? inside : of_all);
+  }
+  CHECK(loops == 1);
+  CHECK(inside > 0);
+  CHECK(of_all > 1);
+}
+
+TEST_CASE("a sum inside of another one has partial sums as well, if lanes are threads") {
+  // sum over i of a[i] * sum over j of x[r, i, j] * b[j]
+  const Tensor inner = sum(input(0, {4, 64, 128}) * input(1, {1, 1, 128}), -1),
+               outer = sum(inner * input(2, {1, 64}), -1);
+  const JudgedKernel kernel = kernel_of(sink({output(3, outer)}));
+  const auto partials = [&](const Machine& machine) {
+    const Refs axes = axes_of(prepared(kernel.tree, 0, machine));
+    return std::count_if(axes.begin(), axes.end(), [](Ref r) { return kind_of(r) == RangeKind::Partial; });
+  };
+  CHECK(partials(kBlocks) == 2);
+  CHECK(partials({}) <= 1);
+  const std::vector<Opt> chosen = choose_opts(prepared(kernel.tree, 0, kBlocks), kBlocks, false);
+  CHECK(std::count_if(chosen.begin(), chosen.end(), [](const Opt& o) { return o.kind == OptKind::Group; }) == 2);
+  CHECK(problem_with(kernel, {chosen}, kBlocks) == "");
+  CHECK(problem_with(kernel, {{}}, kBlocks) == "");
+}
+
 TEST_CASE("partial sums are grouped by powers of two, or all of them") {
   const Ref root = sink({output(2, linear(input(0, {1, 96}), input(1, {4, 96})))});
   const LaneRules rules = lane_rules(kBlocks);

@@ -1,6 +1,7 @@
 // The way of a model to a GPU, without one: its kernels become PTX, its plans launches of a driver that is not there.
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "engine/model_passes.h"
@@ -33,6 +34,10 @@ TEST_CASE("the decode plan of the small model becomes PTX and launches of a grap
   REQUIRE_MESSAGE(compiled.ok(), compiled.error().message);
   CHECK(fake.assembled.size() == static_cast<size_t>(compiler.kernel_count()));
   for (const std::string& ptx : fake.assembled) CHECK(ptx.find(".target sm_90a\n") != std::string::npos);
+  // Products take four words of activations in one load.
+  CHECK(std::any_of(fake.assembled.begin(), fake.assembled.end(), [](const std::string& ptx) {
+    return ptx.find("ld.global.nc.v4") != std::string::npos && ptx.find("dp4a") != std::string::npos;
+  }));
 
   // Every weight has a place on the device: the file is not read in place.
   const std::vector<const Pass*> all = {&decode};
