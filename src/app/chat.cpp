@@ -17,6 +17,7 @@
 #include "app/sampling_flags.h"
 #include "base/dirs.h"
 #include "base/file.h"
+#include "base/output_file.h"
 
 namespace smelt {
 namespace {
@@ -138,6 +139,7 @@ void answer_or_explain(Conversation& conversation) {
 }
 
 Result<int> talk(Conversation& conversation, const std::string& attached) {
+  show_conversation(conversation);
   LineEditor editor(history_file());
   std::string context = attached, message;
   int given_up = 0;
@@ -162,6 +164,13 @@ Result<int> talk(Conversation& conversation, const std::string& attached) {
   }
 }
 
+Result<int> answer_once(Conversation& conversation, const std::string& attached, const std::string& question) {
+  const std::string gap = question.empty() || attached.empty() ? "" : "\n\n";
+  say(conversation, attached + gap + question);
+  SMELT_TRY(stopped, answer(conversation));
+  return stopped == StopReason::interrupted ? kExitInterrupted : 0;
+}
+
 }  // namespace
 
 Result<int> chat(const ChatFlags& flags) {
@@ -177,6 +186,9 @@ Result<int> chat(const ChatFlags& flags) {
     SMELT_TRY(text, read_file(*flags.template_file));
     source = text;
   }
+  // Tried before the work.
+  if (flags.save)
+    if (const auto place = OutputFile::open(*flags.save); !place) return place.error();
   SMELT_TRY(session, ChatSession::open(flags.engine, source));
   SMELT_TRY(settings, settings_of(flags, session));
   Conversation conversation{std::move(session), std::move(settings)};
@@ -185,12 +197,11 @@ Result<int> chat(const ChatFlags& flags) {
     conversation.screen.note("this model has no chat template: it goes on with what you write");
     if (conversation.settings.max_tokens < 0) conversation.settings.max_tokens = 256;
   }
-  if (flags.saved) SMELT_CHECK(load_conversation(conversation, *flags.saved));
-  if (has_terminal && question.empty()) return talk(conversation, attached);
-  const std::string gap = question.empty() || attached.empty() ? "" : "\n\n";
-  say(conversation, attached + gap + question);
-  SMELT_TRY(stopped, answer(conversation));
-  return stopped == StopReason::interrupted ? kExitInterrupted : 0;
+  if (flags.load) SMELT_CHECK(load_conversation(conversation, *flags.load));
+  SMELT_TRY(code, has_terminal && question.empty() ? talk(conversation, attached)
+                                                   : answer_once(conversation, attached, question));
+  if (flags.save) SMELT_CHECK(save_conversation(conversation, *flags.save));
+  return code;
 }
 
 Action declare_chat(CLI::App& app) {
@@ -205,7 +216,11 @@ Action declare_chat(CLI::App& app) {
       ->check(whole_number(-1, int64_t{1} << 30));
   app.add_flag("--think", flags->think, "let the model think first, where its template leaves the choice");
   app.add_flag("--no-think", flags->no_think, "do not let it");
-  app.add_option("--load", flags->saved, "go on with a conversation that /save kept")->type_name("FILE");
+  app.add_option("--load", flags->load, "go on with a conversation that --save or /save kept")->type_name("FILE");
+  app.add_option("--save", flags->save,
+                 "keep the conversation when it ends, and its part of the attention cache in FILE.cache, so that "
+                 "--load computes only what is new")
+      ->type_name("FILE");
   app.add_flag("--fold", flags->fold, "show one line in place of thoughts");
   app.add_option("--tools", flags->tools_file, "a JSON file with tools that the model may call")->type_name("FILE");
   app.add_option("--chat-template-file", flags->template_file, "a template in place of the model's own")

@@ -14,7 +14,7 @@ namespace smelt {
 struct ChatFlags {
   EngineFlags engine;
   std::vector<std::string> words, files;
-  std::optional<std::string> system, template_file, variables, tools_file, saved;
+  std::optional<std::string> system, template_file, variables, tools_file, load, save;
   SamplingFlags sampling;
   int64_t max_tokens = -1;
   bool think = false, no_think = false, fold = false;

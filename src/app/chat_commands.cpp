@@ -1,5 +1,7 @@
 #include "app/chat_commands.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -22,7 +24,7 @@ constexpr const char* kHelp =
     "/retry             another answer to the last message\n"
     "/tools [FILE]      show the tools, or take those of a JSON file\n"
     "/result TEXT       what the last call of a tool gave\n"
-    "/save FILE         keep the conversation;  /load FILE goes on with it\n"
+    "/save FILE         keep the conversation, and its cache in FILE.cache;  /load FILE goes on with it\n"
     "/stats             what the last answer took\n"
     "/exit              leave; Ctrl-D does it, too\n"
     "A line that ends with \\ goes on in the next one, and so does \"\"\" until the next \"\"\". Ctrl-C stops an "
@@ -128,29 +130,12 @@ bool is_message(const ordered_json& message) {
   return message.is_object() && message.contains("role") && message["role"].is_string();
 }
 
-void show_conversation(Conversation& conversation) {
-  for (const ordered_json& message : conversation.settings.chat.messages) {
-    const std::string role = field(message, "role"), text = field(message, "content");
-    if (role == "user") conversation.screen.note("> " + text);
-    if (role != "assistant") continue;
-    conversation.screen.begin();
-    conversation.screen.show({.reasoning = "", .content = text, .calls = {}});
-    conversation.screen.end();
-  }
-}
+std::string cache_file_of(const std::string& path) { return path + ".cache"; }
 
-Status save(const Conversation& conversation, const std::string& path) {
-  const Chat& chat = conversation.settings.chat;
-  const SamplerOptions& sampler = conversation.settings.sampler;
-  const ordered_json json = {{"messages", chat.messages},
-                             {"tools", chat.tools},
-                             {"chat_template_kwargs", chat.variables},
-                             {"temperature", sampler.temperature},
-                             {"top_k", sampler.top_k},
-                             {"top_p", sampler.top_p},
-                             {"min_p", sampler.min_p},
-                             {"repeat_penalty", sampler.repeat_penalty}};
-  return publish_file(path, json.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n");
+void load_context(Conversation& conversation, const std::string& path) {
+  if (::access(path.c_str(), F_OK) != 0) return;
+  if (const Status loaded = conversation.session.load_context(path); !loaded)
+    conversation.screen.note(loaded.error().message + "; what was said is computed anew");
 }
 
 template <class T>
@@ -208,6 +193,32 @@ void show_thoughts(Conversation& conversation) {
 
 }  // namespace
 
+void show_conversation(Conversation& conversation) {
+  for (const ordered_json& message : conversation.settings.chat.messages) {
+    const std::string role = field(message, "role"), text = field(message, "content");
+    if (role == "user") conversation.screen.note("> " + text);
+    if (role != "assistant") continue;
+    conversation.screen.begin();
+    conversation.screen.show({.reasoning = "", .content = text, .calls = {}});
+    conversation.screen.end();
+  }
+}
+
+Status save_conversation(Conversation& conversation, const std::string& path) {
+  const Chat& chat = conversation.settings.chat;
+  const SamplerOptions& sampler = conversation.settings.sampler;
+  const ordered_json json = {{"messages", chat.messages},
+                             {"tools", chat.tools},
+                             {"chat_template_kwargs", chat.variables},
+                             {"temperature", sampler.temperature},
+                             {"top_k", sampler.top_k},
+                             {"top_p", sampler.top_p},
+                             {"min_p", sampler.min_p},
+                             {"repeat_penalty", sampler.repeat_penalty}};
+  SMELT_CHECK(publish_file(path, json.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n"));
+  return conversation.session.save_context(cache_file_of(path));
+}
+
 Status load_conversation(Conversation& conversation, const std::string& path) {
   SMELT_TRY(json, read_json(path));
   const ordered_json saved = json.is_object() ? json : ordered_json{{"messages", json}};
@@ -227,7 +238,7 @@ Status load_conversation(Conversation& conversation, const std::string& path) {
   take_number(saved, "top_p", sampler.top_p);
   take_number(saved, "min_p", sampler.min_p);
   take_number(saved, "repeat_penalty", sampler.repeat_penalty);
-  show_conversation(conversation);
+  load_context(conversation, cache_file_of(path));
   return {};
 }
 
@@ -253,10 +264,13 @@ CommandOutcome run_chat_command(Conversation& conversation, std::string_view lin
   } else if (name == "/tools") {
     report(tools(conversation, std::string(rest)));
   } else if (name == "/save") {
-    report(rest.empty() ? Status(Error{"/save needs the name of a file"}) : save(conversation, std::string(rest)));
+    report(rest.empty() ? Status(Error{"/save needs the name of a file"})
+                        : save_conversation(conversation, std::string(rest)));
   } else if (name == "/load") {
-    report(rest.empty() ? Status(Error{"/load needs the name of a file"})
-                        : load_conversation(conversation, std::string(rest)));
+    const Status loaded = rest.empty() ? Status(Error{"/load needs the name of a file"})
+                                       : load_conversation(conversation, std::string(rest));
+    report(loaded);
+    if (loaded) show_conversation(conversation);
   } else if (name == "/thoughts") {
     show_thoughts(conversation);
   } else if (name == "/stats") {

@@ -45,6 +45,14 @@ Result<ChatSession> ChatSession::open(const EngineFlags& flags, const std::optio
   return session;
 }
 
+Status ChatSession::load_context(const std::string& path) {
+  engine_.session->reset();
+  in_context_.clear();
+  SMELT_CHECK(engine_.session->restore(path));
+  for (const CachedToken& token : engine_.session->tokens()) in_context_.push_back(token.id);
+  return {};
+}
+
 Result<SamplerOptions> ChatSession::default_sampling() const {
   SMELT_TRY(known, recommended_sampling(*engine_.file));
   SamplerOptions options;

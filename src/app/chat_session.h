@@ -37,6 +37,11 @@ class ChatSession {
   int64_t position() const { return engine_.session->position(); }
   uint64_t cache_row() const { return cache_row_; }  // bytes of the attention cache that a token takes
 
+  // What the context holds, to a file and from it (engine/cache_file.h), so that the next turn computes only what is
+  // new. An Error where it cannot serve: then the context is empty.
+  Status save_context(const std::string& path) { return engine_.session->save(path); }
+  Status load_context(const std::string& path);
+
   // The model's next turn, which is added to the messages also where it was interrupted. `show` gets it as it comes.
   Result<Generation> answer(ChatSettings& settings, const std::function<void(const Output&)>& show,
                             const std::atomic<bool>& cancel);

@@ -38,7 +38,7 @@ constexpr Command kCommands[] = {
 
 constexpr const char* kDescription =
     "smelt runs large language models from GGUF files. It compiles the model into machine code\n"
-    "for this machine's processor, with its own tensor compiler.\n";
+    "for the processor or the GPU that it runs on, with its own tensor compiler.\n";
 
 constexpr const char* kExamples =
     "Examples:\n"

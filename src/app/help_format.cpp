@@ -37,6 +37,11 @@ std::string HelpFormat::make_option_opts(const CLI::Option* option) const {
          (option->get_required() ? " (required)" : "");
 }
 
+std::string HelpFormat::make_option_usage(const CLI::Option* option) const {
+  const std::string form = option->get_type_name();
+  return form.starts_with('[') ? form : CLI::Formatter::make_option_usage(option);
+}
+
 // Flags that turn something off carry "{false}" in their name.
 std::string HelpFormat::make_option_name(const CLI::Option* option, bool is_positional) const {
   std::string name = CLI::Formatter::make_option_name(option, is_positional);

@@ -14,6 +14,8 @@ class HelpFormat : public CLI::Formatter {
   std::string make_option(const CLI::Option* option, bool is_positional) const override;
   // "N=256", "FILE,...", "N,...=512", "A B": the value's form and what it is without the option.
   std::string make_option_opts(const CLI::Option* option) const override;
+  // Of a positional, behind "Usage: smelt run": "[words...]", or its form where that has brackets: "[MODEL] [PROMPT]".
+  std::string make_option_usage(const CLI::Option* option) const override;
   std::string make_option_name(const CLI::Option* option, bool is_positional) const override;
 };
 

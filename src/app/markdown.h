@@ -1,5 +1,5 @@
-// Markdown: the little of it that models write everywhere, for a terminal, as the text comes: headings and **bold** words
-// bold, `code` and fenced code coloured, bullets as dots. All else stays as it is.
+// Markdown: the little of it that models write everywhere, for a terminal, as the text comes: headings and **bold**
+// words bold, `code` and fenced code coloured, bullets as dots. All else stays as it is.
 #pragma once
 
 #include <string>

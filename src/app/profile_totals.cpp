@@ -4,6 +4,7 @@
 
 #include "app/profile_advice.h"
 #include "app/profile_words.h"
+#include "engine/launch_cost.h"
 
 namespace smelt {
 namespace {
@@ -34,26 +35,6 @@ void add_execution(const PlanLaunch& launch, const KernelCost& cost, const Execu
   k.serial_instructions = execution.serial_instructions;
 }
 
-// The middle of the positions that a replay's tokens have, for every buffer that holds positions.
-BufferContents positions_of(const PlanLaunch& launch, int64_t position) {
-  BufferContents out;
-  for (size_t i = 0; i < launch.buffers.size(); ++i)
-    if (launch.buffers[i].name == "positions") out[static_cast<int64_t>(i)] = position;
-  return out;
-}
-
-// Many tokens choose among the same experts: no more than all of a weight is read.
-KernelCost within_weights(KernelCost cost, const PlanLaunch& launch) {
-  for (size_t i = 0; i < std::min(cost.buffers.size(), launch.buffers.size()); ++i) {
-    double& read = cost.buffers[i].read;
-    const double all = static_cast<double>(launch.buffers[i].bytes);
-    if (!launch.buffers[i].is_weight || read <= all) continue;
-    cost.read += all - read;
-    read = all;
-  }
-  return cost;
-}
-
 ProfiledPart& part_named(std::vector<ProfiledPart>& parts, const std::string& name) {
   const auto found = std::find_if(parts.begin(), parts.end(), [&](const ProfiledPart& p) { return p.name == name; });
   return found != parts.end() ? *found : parts.emplace_back(ProfiledPart{.name = name});
@@ -76,7 +57,7 @@ std::vector<std::string> stages_of(const std::vector<PlanLaunch>& launches) {
 
 LaunchFacts ProfileTotals::facts_of(const PlanLaunch& launch, const SymbolValues& symbols, int64_t position) const {
   const KernelDescription k = kernels_.kernel(launch.kernel);
-  LaunchFacts facts{.cost = within_weights(cost_of(k.tree, symbols, positions_of(launch, position)), launch),
+  LaunchFacts facts{.cost = launch_cost(launch, k.tree, symbols, position),
                     .shape = shape_of(k.tree, k.opts, k.machine, symbols),
                     .program = kernels_.listing(launch.kernel, false).program};
   facts.execution = execution_of(facts.program, symbols, threads_);

@@ -10,6 +10,8 @@
 #include "app/engine_flags.h"
 #include "app/sampling_flags.h"
 #include "base/file.h"
+#include "runtime/bandwidth.h"
+#include "runtime/devices.h"
 #include "server/engine_backend.h"
 #include "server/http_server.h"
 #include "server/router.h"
@@ -102,6 +104,15 @@ std::string url_of(const std::string& host, int port, bool is_secured) {
   return (is_secured ? "https://" : "http://") + (is_six ? "[" + host + "]" : host) + ":" + std::to_string(port);
 }
 
+// The roof of generating, for the page's panel; 0 where it cannot be measured.
+double bandwidth_of(const EngineFlags& flags) {
+  auto device = open_device({.name = flags.device, .threads = flags.threads});
+  if (!device) return 0;
+  constexpr size_t kBytes = size_t{512} << 20;  // within half a second
+  const auto bandwidth = measure_bandwidth(**device, kBytes);
+  return bandwidth ? *bandwidth : 0;
+}
+
 Result<int> serve(const ServeFlags& flags) {
   SMELT_TRY(keys, read_keys(flags));
   SMELT_TRY(tls, tls_of(flags));
@@ -125,7 +136,9 @@ Result<int> serve(const ServeFlags& flags) {
   SMELT_TRY(sampling, sampling_of(flags.sampling, model.sampling(), *opened.tokenizer));
   const bool has_seed = flags.sampling.seed.value_or(-1) >= 0;
   model.use_sampling(sampling, has_seed ? std::optional(sampling.seed) : std::nullopt);
-  auto backend = std::make_unique<EngineBackend>(*opened.engine, *opened.tokenizer, flags.backend);
+  BackendOptions backend_options = flags.backend;
+  backend_options.bandwidth = bandwidth_of(flags.engine);
+  auto backend = std::make_unique<EngineBackend>(*opened.engine, *opened.tokenizer, backend_options);
   const RouterOptions options{.api_keys = std::move(keys),
                               .host = flags.host,
                               .build = "smelt " SMELT_VERSION,

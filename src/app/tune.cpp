@@ -106,7 +106,9 @@ class TuneRun {
       SMELT_CHECK(keep(done.back(), known, path));
       note_ratio(done.back());
       shares -= job.share;
-      left -= watch.lap();
+      const double taken = watch.lap();
+      left -= taken;
+      spent_ += taken;
     }
     return done;
   }
@@ -116,7 +118,7 @@ class TuneRun {
   Result<std::vector<TunedLayout>> tune_layouts(const std::string& path) {
     std::vector<TunedLayout> done;
     Stopwatch watch;
-    double left = flags_.minutes * 60 * kLayoutShare, shares = 0;
+    double left = std::min(flags_.minutes * 60 * kLayoutShare, flags_.minutes * 60 - spent_), shares = 0;
     for (const LayoutJob& j : layout_jobs_) shares += j.share();
     std::set<std::pair<PlanKind, int>> changed;
     for (size_t i = 0; i < layout_jobs_.size() && !interrupted() && left > 0; ++i) {
@@ -291,6 +293,7 @@ class TuneRun {
   mutable std::map<PlanKind, PlanTimes> times_;
   const LayoutTuning layouts_;
   std::optional<bool> ready_;                 // the inputs of a token are in place, or those of a prompt
+  double spent_ = 0;                          // seconds, on kernels
   std::map<std::string, double> best_ratio_;  // by kernel: with tuned options to without
   std::vector<LayoutJob> layout_jobs_;
   std::vector<TunePlan> plans_;

@@ -68,8 +68,9 @@ std::optional<ToolCall> call_of(const ordered_json& object) {
   if (!object.is_object()) return std::nullopt;
   const ordered_json& call =
       object.contains("function") && object["function"].is_object() ? object["function"] : object;
-  if (!call.contains("name") || !call["name"].is_string()) return std::nullopt;
-  ToolCall out{.name = call["name"].get<std::string>()};
+  const char* const name = call.contains("tool_name") ? "tool_name" : "name";
+  if (!call.contains(name) || !call[name].is_string()) return std::nullopt;
+  ToolCall out{.name = call[name].get<std::string>()};
   if (!is_tool_name(out.name)) return std::nullopt;
   for (const char* key : {"arguments", "parameters", "args"}) {
     if (!call.contains(key)) continue;
@@ -79,7 +80,8 @@ std::optional<ToolCall> call_of(const ordered_json& object) {
   if (out.arguments.is_string()) out.arguments = parse(out.arguments.get<std::string>());
   if (out.arguments.is_null()) out.arguments = ordered_json::object();
   if (!out.arguments.is_object()) return std::nullopt;
-  if (object.contains("id") && object["id"].is_string()) out.id = object["id"].get<std::string>();
+  for (const char* id : {"id", "tool_call_id"})
+    if (object.contains(id) && object[id].is_string()) out.id = object[id].get<std::string>();
   return out;
 }
 
@@ -162,6 +164,54 @@ Calls mistral_calls(std::string_view body) {
   call.arguments = parse(trimmed(rest));
   if (!is_tool_name(call.name) || !call.arguments.is_object()) return std::nullopt;
   return std::vector{std::move(call)};
+}
+
+// functions.NAME:0<|tool_call_argument_begin|>{...}; what stands before the arguments is the id of the call.
+Calls kimi_calls(std::string_view body) {
+  std::string_view rest = body;
+  const std::string_view id = trimmed(take_until(rest, "<|tool_call_argument_begin|>"));
+  std::string_view name = id.substr(0, id.rfind(':'));
+  skip(name, "functions.");
+  ToolCall call{.name = std::string(name), .arguments = ordered_json::object(), .id = std::string(id)};
+  if (!trimmed(rest).empty()) call.arguments = parse(trimmed(rest));
+  if (!is_tool_name(call.name) || !call.arguments.is_object()) return std::nullopt;
+  return std::vector{std::move(call)};
+}
+
+// The value of NAME="..." in a tag; empty where it has none.
+std::string_view attribute(std::string_view tag, std::string_view name) {
+  const std::string begin = std::string(name) + "=\"";
+  const size_t at = tag.find(begin);
+  if (at == tag.npos) return {};
+  std::string_view rest = tag.substr(at + begin.size());
+  return take_until(rest, "\"");
+}
+
+// <｜DSML｜invoke name="f"> and its parameters, each of which says whether it is text or JSON.
+Calls dsml_calls(std::string_view body, const ordered_json& tools) {
+  constexpr std::string_view kInvoke = "<｜DSML｜invoke", kParameter = "<｜DSML｜parameter";
+  std::vector<ToolCall> calls;
+  for (std::string_view rest = body; rest.find(kInvoke) != rest.npos;) {
+    take_until(rest, kInvoke);
+    std::string_view one = rest.substr(0, std::min(rest.find("</｜DSML｜invoke>"), rest.find(kInvoke)));
+    rest.remove_prefix(one.size());
+    ToolCall call{.name = std::string(attribute(take_until(one, ">"), " name"))};
+    if (!is_tool_name(call.name)) return std::nullopt;
+    while (one.find(kParameter) != one.npos) {
+      take_until(one, kParameter);
+      const std::string_view tag = take_until(one, ">");
+      const std::string key(attribute(tag, " name"));
+      // A missing end tag: the value ends where the next one begins.
+      const size_t end = std::min(one.find("</｜DSML｜parameter>"), one.find(kParameter));
+      const bool is_text = attribute(tag, " string") == "true";
+      call.arguments[key] =
+          untyped_value(one.substr(0, end), is_text ? "string" : declared_type(tools, call.name, key));
+      one = end == one.npos ? std::string_view() : one.substr(end);
+    }
+    calls.push_back(std::move(call));
+  }
+  if (calls.empty()) return std::nullopt;
+  return calls;
 }
 
 // function<sep>NAME\n```json\n{...}\n``` of V3 and R1, NAME<sep>{...} since V3.1.
@@ -295,15 +345,19 @@ Calls read_calls(CallStyle style, std::string_view body, const ordered_json& too
   switch (style) {
     case CallStyle::none: return std::nullopt;
     case CallStyle::json_in_tags:
+    case CallStyle::command:
     case CallStyle::llama3: {
       auto calls = json_calls(body);
       return calls && calls->empty() ? std::nullopt : calls;
     }
     case CallStyle::glm: return glm_calls(body, tools);
-    case CallStyle::qwen_coder: return coder_calls(body, tools);
+    case CallStyle::qwen_coder:
+    case CallStyle::seed: return coder_calls(body, tools);
     case CallStyle::mistral: return mistral_calls(body);
     case CallStyle::deepseek: return deepseek_calls(body);
     case CallStyle::gemma: return gemma_calls(body);
+    case CallStyle::kimi: return kimi_calls(body);
+    case CallStyle::dsml: return dsml_calls(body, tools);
     case CallStyle::harmony: return std::nullopt;  // calls are messages there (harmony_parser.cpp)
   }
   return std::nullopt;

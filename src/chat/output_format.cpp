@@ -7,6 +7,10 @@ namespace {
 
 // What only the template of that style mentions; the first that is found counts.
 constexpr std::pair<std::string_view, CallStyle> kSigns[] = {{"<|channel|>", CallStyle::harmony},
+                                                             {"<seed:tool_call>", CallStyle::seed},
+                                                             {"｜DSML｜", CallStyle::dsml},
+                                                             {"<|tool_call_begin|>", CallStyle::kimi},
+                                                             {"<|START_ACTION|>", CallStyle::command},
                                                              {"<arg_key>", CallStyle::glm},
                                                              {"<parameter=", CallStyle::qwen_coder},
                                                              {"<|tool_call>", CallStyle::gemma},
@@ -16,8 +20,11 @@ constexpr std::pair<std::string_view, CallStyle> kSigns[] = {{"<|channel|>", Cal
                                                              {"<tool_call>", CallStyle::json_in_tags},
                                                              {"<|start_header_id|>", CallStyle::llama3}};
 
-constexpr std::pair<std::string_view, std::string_view> kThoughts[] = {
-    {"<think>", "</think>"}, {"[THINK]", "[/THINK]"}, {"<|channel>", "<channel|>"}, {"<seed:think>", "</seed:think>"}};
+constexpr std::pair<std::string_view, std::string_view> kThoughts[] = {{"<think>", "</think>"},
+                                                                       {"[THINK]", "[/THINK]"},
+                                                                       {"<|channel>", "<channel|>"},
+                                                                       {"<seed:think>", "</seed:think>"},
+                                                                       {"<|START_THINKING|>", "<|END_THINKING|>"}};
 
 std::string_view without_spaces_at_end(std::string_view text) {
   const size_t last = text.find_last_not_of(" \t\r\n");
@@ -57,6 +64,10 @@ std::string_view name_of(CallStyle style) {
     case CallStyle::deepseek: return "DeepSeek";
     case CallStyle::harmony: return "harmony";
     case CallStyle::gemma: return "Gemma";
+    case CallStyle::kimi: return "Kimi";
+    case CallStyle::seed: return "Seed";
+    case CallStyle::command: return "Command";
+    case CallStyle::dsml: return "DSML";
   }
   return "none";
 }

@@ -16,6 +16,10 @@ enum class CallStyle {
   deepseek,      // <｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{...}\n```<｜tool▁call▁end｜>
   harmony,       // <|channel|>commentary to=functions.f<|message|>{...}<|call|>       gpt-oss
   gemma,         // <|tool_call>call:f{k:<|"|>v<|"|>}<tool_call|>
+  kimi,          // <|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{...}<|tool_call_end|>
+  seed,          // <seed:tool_call><function=f><parameter=k>v</parameter></function></seed:tool_call>
+  command,       // <|START_ACTION|>[{"tool_name": "f", "parameters": {...}}]<|END_ACTION|>       Command R7B and A
+  dsml,          // <｜DSML｜invoke name="f"><｜DSML｜parameter name="k" string="true">v...         DeepSeek V3.2
 };
 
 struct OutputFormat {

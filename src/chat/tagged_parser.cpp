@@ -25,6 +25,14 @@ CallMarks marks_of(CallStyle style) {
     case CallStyle::deepseek:
       return {{"<｜tool▁call▁begin｜>"}, {"<｜tool▁call▁end｜>"}, {"<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>"}};
     case CallStyle::gemma: return {{"<|tool_call>"}, {"<tool_call|>"}, {}};
+    case CallStyle::kimi:
+      return {{"<|tool_call_begin|>"},
+              {"<|tool_call_end|>"},
+              {"<|tool_calls_section_begin|>", "<|tool_calls_section_end|>"}};
+    case CallStyle::seed: return {{"<seed:tool_call>", kFunction}, {"</seed:tool_call>"}, {}};
+    case CallStyle::command:
+      return {{"<|START_ACTION|>"}, {"<|END_ACTION|>"}, {"<|START_RESPONSE|>", "<|END_RESPONSE|>"}};
+    case CallStyle::dsml: return {{"<｜DSML｜function_calls>"}, {"</｜DSML｜function_calls>"}, {}};
   }
   return {};
 }
@@ -32,7 +40,8 @@ CallMarks marks_of(CallStyle style) {
 bool is_space(char c) { return c == ' ' || c == '\n' || c == '\r' || c == '\t'; }
 
 bool has_json_body(CallStyle style) {
-  return style == CallStyle::json_in_tags || style == CallStyle::llama3 || style == CallStyle::mistral;
+  return style == CallStyle::json_in_tags || style == CallStyle::llama3 || style == CallStyle::mistral ||
+         style == CallStyle::command;
 }
 
 }  // namespace

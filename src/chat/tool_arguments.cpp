@@ -58,7 +58,7 @@ class TaggedArguments {
     for (const auto& [name, schema] : properties.items()) {
       SMELT_TRY(value, value_of(schema));
       const bool is_required = std::find(required.begin(), required.end(), Json(name)) != required.end();
-      const Expr part = entry(grammar_.literal(name), value);
+      const Expr part = entry(grammar_.literal(name), value, is_text(schema));
       parts.push_back(is_required ? part : grammar_.optional(part));
       names.push_back(name);
     }
@@ -70,8 +70,10 @@ class TaggedArguments {
     return grammar_.sequence(std::move(parts));
   }
 
+  static bool is_text(const Json& schema) { return schema.is_object() && schema.value("type", Json()) == "string"; }
+
   Result<Expr> value_of(const Json& schema) {
-    const bool is_plain = schema.is_object() && schema.value("type", Json()) == "string";
+    const bool is_plain = is_text(schema);
     JsonText& text = is_plain ? plain_ : json_;
     auto value = add_schema(text, schema, tool_.parameters);
     if (value) return value;
@@ -86,11 +88,12 @@ class TaggedArguments {
     if (!name) return name.error();
     const auto value = add_schema(json_, schema, tool_.parameters);
     const Expr any = value ? *value : json_.value();
-    return grammar_.repeat(entry(to_grammar(grammar_, *name, plain_form), any), 0);
+    return grammar_.repeat(entry(to_grammar(grammar_, *name, plain_form), any, false), 0);
   }
 
-  Expr entry(Expr name, Expr value) {
-    return grammar_.sequence({tags_.before_name, name, tags_.before_value, value, tags_.behind_value});
+  Expr entry(Expr name, Expr value, bool is_text) {
+    const Expr before = is_text ? tags_.before_text.value_or(tags_.before_value) : tags_.before_value;
+    return grammar_.sequence({tags_.before_name, name, before, value, tags_.behind_value});
   }
 
   Grammar& grammar_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,7 @@ Result<Grammar::Expr> object_of_arguments(JsonText& text, const Tool& tool);
 // One after the other, between tags. Those whose type is "string" stand as they are, all others as JSON.
 struct ArgumentTags {
   Grammar::Expr before_name, before_value, behind_value;
+  std::optional<Grammar::Expr> before_text = {};  // in place of before_value, where a value stands as it is
 };
 Result<Grammar::Expr> tagged_arguments(JsonText& plain, JsonText& json, const Tool& tool, const ArgumentTags& tags);
 

@@ -40,12 +40,21 @@ class Builder {
   // --- parts
 
   Expr text(std::string_view text) { return grammar_.literal(text); }
-  Expr mark(std::string_view name) { return grammar_.literal(tokens_.spelling(name)); }
+  Expr mark(std::string_view name) { return grammar_.literal(spelling(name)); }
   Expr maybe_line() { return grammar_.choice({Grammar::kEmpty, text("\n")}); }
 
-  // A mark that is a control token may not be spelled out in the text either: readers of the text would take it for one.
+  // A mark as the vocabulary has it: a control token, text, or text around the control token that DeepSeek has for it.
+  std::string spelling(std::string_view name) const {
+    static constexpr std::string_view kInner = "｜DSML｜";
+    std::string spelled = tokens_.spelling(name);
+    const size_t at = spelled == name ? spelled.find(kInner) : spelled.npos;
+    return at == spelled.npos ? spelled : spelled.replace(at, kInner.size(), tokens_.spelling(kInner));
+  }
+
+  // A mark that is a control token may not be spelled out in the text either: readers of the text would take it for
+  // one.
   void add_mark(std::vector<Mark>& marks, std::string_view name, Expr then) const {
-    const std::string spelled = tokens_.spelling(name);
+    const std::string spelled = spelling(name);
     marks.push_back({spelled, then});
     if (spelled != name) marks.push_back({std::string(name), Grammar::kNothing});
   }
@@ -89,11 +98,15 @@ class Builder {
     switch (format_.calls) {
       case CallStyle::json_in_tags: return json_in_tags();
       case CallStyle::glm: return glm();
-      case CallStyle::qwen_coder: return qwen_coder();
+      case CallStyle::qwen_coder: return functions("<tool_call>", "</tool_call>", "\n");
+      case CallStyle::seed: return functions("<seed:tool_call>", "</seed:tool_call>", "");
       case CallStyle::llama3: return llama3();
       case CallStyle::mistral: return mistral();
       case CallStyle::deepseek: return deepseek();
       case CallStyle::gemma: return gemma();
+      case CallStyle::kimi: return kimi();
+      case CallStyle::command: return command();
+      case CallStyle::dsml: return dsml();
       case CallStyle::none:
       case CallStyle::harmony: break;
     }
@@ -125,20 +138,21 @@ class Builder {
     return Calls{.openings = {{"<tool_call>", rest}}, .between = maybe_line()};
   }
 
-  Result<Calls> qwen_coder() {
-    const std::vector<std::string> marks = {
-        "<tool_call>", "</tool_call>", "<function=", "</function>", "<parameter=", "</parameter>"};
+  // `line`: what stands around a value, within its tags.
+  Result<Calls> functions(const std::string& begin, const std::string& end, const std::string& line) {
+    const std::vector<std::string> marks = {begin, end, "<function=", "</function>", "<parameter=", "</parameter>"};
     JsonText plain(grammar_, {.quote = "", .escapes = false, .marks = marks}), json(grammar_, {.marks = marks});
-    const ArgumentTags tags{
-        .before_name = text("<parameter="), .before_value = text(">\n"), .behind_value = text("\n</parameter>\n")};
+    const ArgumentTags tags{.before_name = text("<parameter="),
+                            .before_value = text(">" + line),
+                            .behind_value = text(line + "</parameter>\n")};
     auto function = any_tool([&](const Tool& tool) -> Result<Expr> {
       SMELT_TRY(arguments, tagged_arguments(plain, json, tool, tags));
       return grammar_.sequence({text(tool.name + ">\n"), arguments, text("</function>")});
     });
     if (!function) return function.error();
     const Expr bare = shared(*function);
-    const Expr tagged = grammar_.sequence({maybe_line(), text("<function="), bare, text("\n"), mark("</tool_call>")});
-    return Calls{.openings = {{"<tool_call>", tagged}, {"<function=", bare}}, .between = maybe_line()};
+    const Expr tagged = grammar_.sequence({maybe_line(), text("<function="), bare, text("\n"), mark(end)});
+    return Calls{.openings = {{begin, tagged}, {"<function=", bare}}, .between = maybe_line()};
   }
 
   Result<Calls> llama3() {
@@ -199,6 +213,66 @@ class Builder {
     if (!call) return call.error();
     const Expr rest = grammar_.sequence({text("call:"), *call, mark("<tool_call|>")});
     return Calls{.openings = {{"<|tool_call>", rest}}};
+  }
+
+  Result<Calls> kimi() {
+    static constexpr std::string_view kBegin = "<|tool_call_begin|>", kEnd = "<|tool_call_end|>",
+                                      kArguments = "<|tool_call_argument_begin|>",
+                                      kAllBegin = "<|tool_calls_section_begin|>",
+                                      kAllEnd = "<|tool_calls_section_end|>";
+    JsonText json(grammar_, {.marks = {std::string(kBegin), std::string(kEnd), std::string(kArguments)}});
+    const Expr number = to_grammar(grammar_, *read_regex("[0-9]{1,4}", false), plain_form);
+    auto body = any_tool([&](const Tool& tool) -> Result<Expr> {
+      SMELT_TRY(arguments, object_of_arguments(json, tool));
+      return grammar_.sequence({text("functions." + tool.name + ":"), number, mark(kArguments), arguments});
+    });
+    if (!body) return body.error();
+    const Expr rest = shared(grammar_.sequence({*body, mark(kEnd)}));
+    const Expr one = grammar_.sequence({mark(kBegin), rest});
+    const Expr all = grammar_.sequence({several(one, Grammar::kEmpty), mark(kAllEnd)});
+    return Calls{.openings = {{std::string(kAllBegin), all}, {std::string(kBegin), rest}}};
+  }
+
+  Result<Calls> command() {
+    JsonText json(grammar_);
+    const Expr id = grammar_.sequence(
+        {text("\""), to_grammar(grammar_, *read_regex("[A-Za-z0-9_-]{1,64}", false), plain_form), text("\"")});
+    auto behind_id = any_tool([&](const Tool& tool) -> Result<Expr> {
+      SMELT_TRY(arguments, object_of_arguments(json, tool));
+      return grammar_.sequence({json.entry(json.name("tool_name"), json.name(tool.name)), json.comma(),
+                                json.entry(json.name("parameters"), arguments)});
+    });
+    if (!behind_id) return behind_id.error();
+    const Expr with_id = grammar_.sequence({json.entry(json.name("tool_call_id"), id), json.comma()});
+    const Expr call = json.list('{', grammar_.sequence({grammar_.optional(with_id), *behind_id}), '}');
+    const Expr list = json.list('[', several(shared(call), json.comma()), ']');
+    return Calls{.openings = {{"<|START_ACTION|>", grammar_.sequence({list, mark("<|END_ACTION|>")})}},
+                 .text_may_follow = false};
+  }
+
+  Result<Calls> dsml() {
+    static constexpr std::string_view kBegin = "<｜DSML｜function_calls>", kEnd = "</｜DSML｜function_calls>",
+                                      kInvoke = "<｜DSML｜invoke", kInvokeEnd = "</｜DSML｜invoke>",
+                                      kParameter = "<｜DSML｜parameter", kParameterEnd = "</｜DSML｜parameter>";
+    std::vector<std::string> marks;
+    for (std::string_view name : {kBegin, kEnd, kInvoke, kInvokeEnd, kParameter, kParameterEnd})
+      marks.push_back(std::string(name));
+    JsonText plain(grammar_, {.quote = "", .escapes = false, .marks = marks}), json(grammar_, {.marks = marks});
+    const ArgumentTags tags{
+        .before_name = grammar_.sequence({mark(kParameter), text(" name=\"")}),
+        .before_value = text("\" string=\"false\">"),
+        .behind_value = grammar_.sequence({mark(kParameterEnd), text("\n")}),
+        .before_text = text("\" string=\"true\">"),
+    };
+    auto behind_invoke = any_tool([&](const Tool& tool) -> Result<Expr> {
+      SMELT_TRY(arguments, tagged_arguments(plain, json, tool, tags));
+      return grammar_.sequence({text(tool.name + "\">\n"), arguments});
+    });
+    if (!behind_invoke) return behind_invoke.error();
+    const Expr one =
+        shared(grammar_.sequence({mark(kInvoke), text(" name=\""), *behind_invoke, mark(kInvokeEnd), text("\n")}));
+    const Expr all = grammar_.sequence({text("\n"), several(one, Grammar::kEmpty), mark(kEnd)});
+    return Calls{.openings = {{std::string(kBegin), all}}, .between = text("\n")};
   }
 
   // --- whole answers

@@ -97,7 +97,7 @@ Result<std::vector<StepOutcome>> Engine::step(std::span<const StepItem> items, c
   SMELT_CHECK(check(items));
   std::vector<StepOutcome> outcomes(items.size(), StepOutcome::Done);
   for (size_t i = 0; i < items.size(); ++i) {
-    SMELT_TRY(outcome, make_room(items[i]));
+    SMELT_TRY(outcome, make_room(items[i].sequence, static_cast<int64_t>(items[i].tokens.size())));
     outcomes[i] = outcome;
   }
   Status status = step_generated(items, outcomes, sink);
@@ -108,10 +108,10 @@ Result<std::vector<StepOutcome>> Engine::step(std::span<const StepItem> items, c
   return outcomes;
 }
 
-Result<StepOutcome> Engine::make_room(const StepItem& item) {
-  PageRun& run = run_of(item.sequence);
+Result<StepOutcome> Engine::make_room(SequenceId sequence, int64_t tokens) {
+  PageRun& run = run_of(sequence);
   const auto had = static_cast<size_t>((run.size() + kPageSize - 1) / kPageSize);
-  if (!pool_.reserve(run, static_cast<int64_t>(item.tokens.size()), copies_)) return StepOutcome::NoRoom;
+  if (!pool_.reserve(run, tokens, copies_)) return StepOutcome::NoRoom;
   SMELT_CHECK(copy_pages());
   for (size_t i = had; i < run.pages().size(); ++i) {
     const auto page = static_cast<size_t>(run.pages()[i]);

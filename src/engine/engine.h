@@ -84,6 +84,17 @@ class Engine {
   int64_t position(SequenceId sequence) const { return run_of(sequence).size(); }  // tokens in its context
   std::span<const CachedToken> tokens(SequenceId sequence) const { return run_of(sequence).tokens(); }
 
+  // --- rows of a sequence as bytes, to keep them elsewhere (cache_file.h)
+
+  int64_t page_bytes() const { return loaded_->memory().page_bytes(); }  // all layers' rows of kPageSize tokens
+  // Those of a sequence's page `index`, counted from its begin. REQUIRES: rows has page_bytes().
+  Status read_page(SequenceId sequence, int64_t index, std::span<std::byte> rows);
+  // Fills in the rows of a page.
+  using PageSource = std::function<Status(int64_t index, std::span<std::byte> rows)>;
+  // A sequence without tokens gets these, with rows that read_page() gave. An Error, and it has none, if there is no
+  // room, a token is not in the vocabulary, or `source` has one.
+  Status restore(SequenceId sequence, std::span<const CachedToken> tokens, const PageSource& source);
+
   // Appends the tokens of all items, generated ones first, then prompts: of several sequences together. The outcome of
   // each item; an Error, before anything is done, if tokens are not in the vocabulary or do not fit the context, if a
   // sequence appears twice or not at all; and an Error if the device fails.
@@ -103,7 +114,7 @@ class Engine {
   const PageRun& run_of(SequenceId sequence) const { return const_cast<Engine*>(this)->run_of(sequence); }
   Status check(std::span<const StepItem> items) const;
   Result<SequenceId> free_sequence() const;
-  Result<StepOutcome> make_room(const StepItem& item);
+  Result<StepOutcome> make_room(SequenceId sequence, int64_t tokens);
   Status copy_pages();
   void write_table(SequenceId sequence);
   Status check_table(SequenceId sequence, int64_t first, int64_t count) const;

@@ -143,6 +143,28 @@ Status EngineMemory::clear_page(int32_t page) {
   });
 }
 
+int64_t EngineMemory::page_bytes() const {
+  int64_t bytes = 0;
+  for (const auto& [name, part] : cache_parts_) bytes += part.page_bytes;
+  return layers_ * bytes;
+}
+
+Status EngineMemory::read_page(int32_t page, std::span<std::byte> rows) {
+  return for_each_part([&](std::byte* part, int64_t bytes) -> Status {
+    const auto piece = rows.first(static_cast<size_t>(bytes));
+    rows = rows.subspan(piece.size());
+    return device_->read_back(piece, part + page * bytes);
+  });
+}
+
+Status EngineMemory::write_page(int32_t page, std::span<const std::byte> rows) {
+  return for_each_part([&](std::byte* part, int64_t bytes) -> Status {
+    const auto piece = rows.first(static_cast<size_t>(bytes));
+    rows = rows.subspan(piece.size());
+    return device_->upload(part + page * bytes, piece);
+  });
+}
+
 Result<std::span<const float>> EngineMemory::read_logits(int64_t rows) {
   const auto count = static_cast<size_t>(rows * vocabulary_);
   if (device_->host_sees_memory()) return std::span<const float>(logits_, count);

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -74,6 +75,10 @@ class EngineMemory {
   // The rows of a page, in all parts of the cache of all layers.
   Status copy_page(int32_t from, int32_t to);
   Status clear_page(int32_t page);
+  // They as bytes. REQUIRES: `rows` has page_bytes().
+  int64_t page_bytes() const;
+  Status read_page(int32_t page, std::span<std::byte> rows);
+  Status write_page(int32_t page, std::span<const std::byte> rows);
 
   void* arena() const { return work_; }
   int64_t bytes() const { return static_cast<int64_t>(memory_.size()); }

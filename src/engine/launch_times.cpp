@@ -11,13 +11,16 @@ std::span<int64_t> LaunchTimes::clocks(size_t launches) {
   return started() ? std::span(clocks_).first(launches + 1) : std::span<int64_t>{};
 }
 
-void LaunchTimes::add(std::span<const int> kernels, std::span<const int64_t> clocks) {
+void LaunchTimes::add(std::span<const int> kernels, std::span<const int64_t> clocks, std::span<const Work> work) {
   for (size_t i = 0; i + 1 < clocks.size(); ++i) {
     const auto number = static_cast<size_t>(kernels[i]);
     if (number >= kernels_.size()) kernels_.resize(number + 1);  // compiled since start()
     Kernel& kernel = kernels_[number];
     ++kernel.calls;
     kernel.seconds += static_cast<double>(clocks[i + 1] - clocks[i]) * 1e-9;
+    if (i >= work.size()) continue;
+    kernel.bytes += work[i].bytes;
+    kernel.operations += work[i].operations;
   }
 }
 

@@ -15,12 +15,17 @@ class LaunchTimes {
 
   // Where the workers write the times of a plan of so many launches; none before start().
   std::span<int64_t> clocks(size_t launches);
-  // Counts a replay. `kernels`: of each launch.
-  void add(std::span<const int> kernels, std::span<const int64_t> clocks);
+  // What a launch does.
+  struct Work {
+    double bytes = 0, operations = 0;
+  };
+  // Counts a replay. `kernels` and `work`: of each launch; `work` may be empty.
+  void add(std::span<const int> kernels, std::span<const int64_t> clocks, std::span<const Work> work = {});
 
   struct Kernel {
     int64_t calls = 0;
     double seconds = 0;
+    double bytes = 0, operations = 0;  // of the replays that came with their work
   };
   std::span<const Kernel> kernels() const { return kernels_; }  // by kernel number
 

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/ensure.h"
 #include "base/options.h"
+#include "engine/launch_cost.h"
 #include "engine/memory_need.h"
 #include "engine/weight_loading.h"
 #include "runtime/devices.h"
@@ -23,10 +24,15 @@ Result<std::unique_ptr<LoadedModel>> LoadedModel::open(const GgufFile& file, con
 
 LoadedModel::~LoadedModel() {
   if (!debug(1)) return;
-  for (const KernelTime& t : profile())
-    std::fprintf(stderr, "%10.1f us  %6lld calls  %8.3f ms in all  %s\n",
-                 t.seconds * 1e6 / static_cast<double>(t.calls), static_cast<long long>(t.calls), t.seconds * 1e3,
-                 t.name.c_str());
+  for (const KernelTime& time : profile()) std::fprintf(stderr, "%s\n", text_of(time).c_str());
+}
+
+std::string text_of(const KernelTime& t) {
+  char text[128];
+  std::snprintf(text, sizeof text, "%10.1f us  %6lld calls  %8.3f ms in all  %7.2f GB/s  %8.2f Gop/s  ",
+                t.seconds * 1e6 / static_cast<double>(t.calls), static_cast<long long>(t.calls), t.seconds * 1e3,
+                t.bytes / t.seconds * 1e-9, t.operations / t.seconds * 1e-9);
+  return text + t.name;
 }
 
 Status LoadedModel::prepare(const OpenHooks& hooks) {
@@ -140,20 +146,20 @@ int64_t LoadedModel::batch_for(int64_t tokens) const {
 
 Status LoadedModel::run_generated(int64_t batch, const Extent& extent, const std::atomic<bool>* cancel) {
   const auto number = static_cast<size_t>(std::bit_width(static_cast<uint64_t>(batch)) - 1);
-  return run(PlanKind::Decode, generated_.at(number).plan, extent, extent.tokens, cancel);
+  return run(PlanKind::Decode, generated_.at(number), extent, extent.tokens, cancel);
 }
 
 Status LoadedModel::run_prompt(const Extent& extent, const std::atomic<bool>* cancel) {
-  return run(PlanKind::Prefill, prompt_.plan, extent, extent.tokens, cancel);
+  return run(PlanKind::Prefill, prompt_, extent, extent.tokens, cancel);
 }
 
 Status LoadedModel::run_head(const Extent& extent, const std::atomic<bool>* cancel) {
-  return run(PlanKind::Head, head_.plan, extent, layout().prefill_tokens, cancel);
+  return run(PlanKind::Head, head_, extent, layout().prefill_tokens, cancel);
 }
 
 Status LoadedModel::run_wide_head(const Extent& extent, const std::atomic<bool>* cancel) {
   SMELT_CHECK(make_wide_head());
-  return run(PlanKind::Head, wide_head_.plan, extent, layout().prefill_tokens, cancel);
+  return run(PlanKind::Head, wide_head_, extent, layout().prefill_tokens, cancel);
 }
 
 // Several prompts may end in one run; of programs with one sequence few ask for the logits of all tokens.
@@ -169,19 +175,37 @@ Status LoadedModel::make_wide_head() {
 }
 
 // `symbol_tokens`: what the plan is told of the number of its tokens.
-Status LoadedModel::run(PlanKind kind, const Plan& plan, const Extent& extent, int64_t symbol_tokens,
+Status LoadedModel::run(PlanKind kind, const Runnable& runnable, const Extent& extent, int64_t symbol_tokens,
                         const std::atomic<bool>* cancel) {
+  const Plan& plan = runnable.plan;
   const PassSymbols symbols{.tokens8 = (symbol_tokens + kGroupSize - 1) / kGroupSize,
                             .chunks = (extent.end + kChunkSize - 1) / kChunkSize};
   const std::span<int64_t> clocks = times_.clocks(plan.launches().size());
   const int64_t values[] = {symbols.tokens8, symbols.chunks};
   SMELT_CHECK(memory_.send_inputs());
   SMELT_CHECK(plan.run(values, {.cancel = cancel, .times_ns = clocks}));
-  times_.add(plan.kernels(), clocks);
+  times_.add(plan.kernels(), clocks, work_of(runnable, symbols, extent));
   const auto& names = PassSymbols::names();
   if (observer_)
     observer_({kind, extent.tokens, extent.first, {{names[0], symbols.tokens8}, {names[1], symbols.chunks}}, clocks});
   return {};
+}
+
+// For DEBUG=1, of each launch. It is counted anew where attention reads notably further.
+std::span<const LaunchTimes::Work> LoadedModel::work_of(const Runnable& runnable, const PassSymbols& symbols,
+                                                        const Extent& extent) {
+  if (!debug(1)) return {};
+  const int64_t middle = (extent.first + extent.end) / 2, step = middle < kChunkSize ? 16 : kChunkSize;
+  const int64_t position = middle / step * step + step / 2;
+  auto& work = work_[{&runnable, symbols.tokens8, position}];
+  if (!work.empty()) return work;
+  const auto& names = PassSymbols::names();
+  const SymbolValues values = {{names[0], symbols.tokens8}, {names[1], symbols.chunks}};
+  for (const PlanLaunch& launch : plans_->passes().launches(*runnable.pass, runnable.plan)) {
+    const KernelCost cost = launch_cost(launch, kernel(launch.kernel).tree, values, position);
+    work.push_back({cost.bytes(), cost.operations()});
+  }
+  return work;
 }
 
 // --- what the plans are made of, and what they cost
@@ -196,8 +220,8 @@ std::vector<KernelTime> LoadedModel::profile() const {
   std::vector<KernelTime> out;
   const auto kernels = times_.kernels();
   for (size_t i = 0; i < kernels.size(); ++i)
-    if (kernels[i].calls > 0)
-      out.push_back({plans_->compiler().kernel(static_cast<int>(i)).name, kernels[i].calls, kernels[i].seconds});
+    if (const LaunchTimes::Kernel& k = kernels[i]; k.calls > 0)
+      out.push_back({plans_->compiler().kernel(static_cast<int>(i)).name, k.calls, k.seconds, k.bytes, k.operations});
   std::sort(out.begin(), out.end(), [](const KernelTime& a, const KernelTime& b) { return a.seconds > b.seconds; });
   return out;
 }

@@ -5,8 +5,10 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "base/result.h"
@@ -34,7 +36,10 @@ struct KernelTime {
   std::string name;
   int64_t calls = 0;
   double seconds = 0;
+  double bytes = 0, operations = 0;  // with DEBUG=1: what the kernel's formula asks for
 };
+// A line for DEBUG=1: time of a call, calls, time of all, GB/s, billions of operations a second, name.
+std::string text_of(const KernelTime& time);
 
 // What open() tells and asks while it works. Any of it may be empty.
 struct OpenHooks {
@@ -56,6 +61,9 @@ class LoadedModel : public KernelSet {
   LoadedModel(const LoadedModel&) = delete;
   LoadedModel& operator=(const LoadedModel&) = delete;
 
+  const GgufFile& file() const { return file_; }
+  const EngineOptions& options() const { return options_; }
+  const Device& device() const { return *device_; }
   const Model& model() const { return plans_->model(); }
   const EngineLayout& layout() const { return plans_->layout(); }
   const EngineStats& stats() const { return stats_; }
@@ -120,8 +128,10 @@ class LoadedModel : public KernelSet {
   std::vector<Runnable*> runnables();
   std::vector<const Pass*> passes();
   const Runnable& of_kind(PlanKind kind) const;
-  Status run(PlanKind kind, const Plan& plan, const Extent& extent, int64_t symbol_tokens,
+  Status run(PlanKind kind, const Runnable& runnable, const Extent& extent, int64_t symbol_tokens,
              const std::atomic<bool>* cancel);
+  std::span<const LaunchTimes::Work> work_of(const Runnable& runnable, const PassSymbols& symbols,
+                                             const Extent& extent);
 
   const GgufFile& file_;
   const EngineOptions options_;
@@ -137,6 +147,7 @@ class LoadedModel : public KernelSet {
   Pass wide_head_pass_;
   EngineStats stats_;
   LaunchTimes times_;
+  std::map<std::tuple<const Runnable*, int64_t, int64_t>, std::vector<LaunchTimes::Work>> work_;  // see work_of()
   std::function<void(const RunTimes&)> observer_;
 };
 

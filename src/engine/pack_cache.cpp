@@ -20,6 +20,7 @@
 #include "base/new_file.h"
 #include "base/parallel.h"
 #include "base/progress.h"
+#include "engine/model_identity.h"
 #include "model/packed_block.h"
 
 namespace smelt {
@@ -233,18 +234,6 @@ void remove_outdated(const std::string& folder) {
   ::closedir(listing);
 }
 
-// Pages all over the file: one that has the size, the time and the metadata of another differs in its weights.
-uint64_t sample_of(std::span<const std::byte> file) {
-  constexpr size_t kSamples = 256, kSampleBytes = 4096;
-  uint64_t hash = 0;
-  for (size_t i = 0; i < kSamples; ++i) {
-    const size_t at = file.size() / kSamples * i;
-    const auto sample = file.subspan(at, std::min(kSampleBytes, file.size() - at));
-    hash = XXH3_64bits_withSeed(sample.data(), sample.size(), hash);
-  }
-  return hash;
-}
-
 // The model's own name, for people who look into the folder.
 std::string stem_of(const std::string& path) {
   std::string name = path.substr(path.rfind('/') + 1);
@@ -264,8 +253,8 @@ Result<PackCache> PackCache::open(const GgufFile& file, const PackPlan& plan, co
   for (const GgufFile::Shard& shard : file.shards()) {
     const auto state = shard.is_mapped ? state_of(absolute(shard.path)) : std::nullopt;
     if (!state) return Error{"[pack cache] " + file.path() + ": not a file, so nothing is kept"};
-    cache.identity_ += "file " + *state + "\nheader " + hex(XXH3_64bits(shard.bytes.data(), shard.data_offset)) + "\n";
-    cache.identity_ += "sample " + hex(sample_of(shard.bytes)) + "\n";
+    cache.identity_ += "file " + *state + "\nheader " + hex(header_hash(shard)) + "\n";
+    cache.identity_ += "sample " + hex(sample_hash(shard.bytes)) + "\n";
   }
   cache.identity_ += "layout " + hex(XXH3_64bits(layout.data(), layout.size())) + "\n";
   const std::string key = absolute(file.path()) + "\n" + layout;

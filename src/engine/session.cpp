@@ -1,6 +1,7 @@
 #include "engine/session.h"
 
 #include "base/ensure.h"
+#include "engine/cache_file.h"
 
 namespace smelt {
 
@@ -24,6 +25,10 @@ Status Session::append_all(std::span<const int32_t> tokens, const LogitsSink& si
   (void)logits;
   return {};
 }
+
+Status Session::save(const std::string& path) { return write_cache_file(*engine_, sequence_, path); }
+
+Status Session::restore(const std::string& path) { return read_cache_file(*engine_, sequence_, path); }
 
 Result<std::span<const float>> Session::step(StepItem item, const LogitsSink& sink) {
   item.sequence = sequence_;

@@ -44,6 +44,11 @@ class Session {
   // Like append(), with `sink` called for every position of `tokens` in order.
   Status append_all(std::span<const int32_t> tokens, const LogitsSink& sink, const std::atomic<bool>* cancel = nullptr);
 
+  std::span<const CachedToken> tokens() const { return engine_->tokens(sequence_); }  // in the context now
+  // The context with its rows, to a file and from it (cache_file.h). REQUIRES: the context is empty before restore().
+  Status save(const std::string& path);
+  Status restore(const std::string& path);
+
   const EngineStats& stats() const { return engine_->loaded().stats(); }
 
   // The model under it: its plans and what they cost.

@@ -7,14 +7,14 @@ namespace smelt {
 namespace {
 
 constexpr int kPasses = 5;
-constexpr size_t kMostBytes = size_t{2} << 30, kFewestBytes = size_t{64} << 20;
+constexpr size_t kFewestBytes = size_t{64} << 20;
 constexpr size_t kPiece = size_t{64} << 20;
 
 // Far more than caches hold, and no more than a quarter of what is there.
-size_t bytes_to_read(const Device& device) {
+size_t bytes_to_read(const Device& device, size_t most) {
   const Machine& m = device.machine();
   const auto caches = static_cast<size_t>(m.l3_bytes + m.l2_bytes * (m.has_threads() ? 1 : device.workers()));
-  const size_t most = std::min<uint64_t>(kMostBytes, device.available_memory() / 4);
+  most = std::min<uint64_t>(most, device.available_memory() / 4);
   return std::clamp(32 * caches, kFewestBytes, std::max(most, kFewestBytes)) / kPiece * kPiece;
 }
 
@@ -27,8 +27,8 @@ Status write_all(Device& device, DeviceMemory& memory) {
 
 }  // namespace
 
-Result<double> measure_bandwidth(Device& device) {
-  const size_t bytes = bytes_to_read(device);
+Result<double> measure_bandwidth(Device& device, size_t most) {
+  const size_t bytes = bytes_to_read(device, most);
   SMELT_TRY(memory, DeviceMemory::allocate(device, bytes, "measuring its bandwidth"));
   SMELT_CHECK(write_all(device, memory));
   SMELT_TRY(reader, device.memory_reader());

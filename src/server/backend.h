@@ -47,6 +47,7 @@ struct GenerationEvent {
 
 struct BackendLoad {
   int running = 0, waiting = 0;
+  double bandwidth = 0;      // bytes a second that the device reads from its memory; 0: not known
   double cache_use = 0;      // share of the cache that those who run hold, of 1
   std::string failure = {};  // why no request is taken any more; empty: they are
 };
@@ -56,6 +57,8 @@ struct BackendCounts {
   uint64_t steps = 0, preemptions = 0;
   uint64_t prompt_tokens = 0, cached_tokens = 0, tokens = 0;
   double prompt_seconds = 0, decode_seconds = 0;  // of those that have ended
+  // Of steps that only generated: what they took, and the bytes of weights that they had to read.
+  double generating_seconds = 0, generating_bytes = 0;
   Histogram queued = Histogram::of_seconds(), first_token = Histogram::of_seconds(),
             between_tokens = Histogram::of_seconds(), whole = Histogram::of_seconds();
 };

@@ -19,6 +19,16 @@ double seconds_between(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
+// The tokens of a step that only generates; 0 for one that reads prompts, too.
+int64_t generated_alone(std::span<const StepItem> items) {
+  int64_t tokens = 0;
+  for (const StepItem& item : items) {
+    if (!item.is_generated) return 0;
+    tokens += static_cast<int64_t>(item.tokens.size());
+  }
+  return tokens;
+}
+
 int64_t pages_for(int64_t tokens) { return (tokens + kPageSize - 1) / kPageSize; }
 
 }  // namespace
@@ -108,7 +118,11 @@ void EngineBackend::cancel(Id id) {
 
 BackendLoad EngineBackend::load() const {
   std::lock_guard lock(mutex_);
-  return {static_cast<int>(running_.size()), static_cast<int>(waiting_.size()), cache_use_, failure_};
+  return {.running = static_cast<int>(running_.size()),
+          .waiting = static_cast<int>(waiting_.size()),
+          .bandwidth = options_.bandwidth,
+          .cache_use = cache_use_,
+          .failure = failure_};
 }
 
 BackendCounts EngineBackend::counts() const {
@@ -208,12 +222,17 @@ Status EngineBackend::step() {
   Step step;
   add_items(step);
   if (step.items.empty()) return {};
+  const auto begin = Clock::now();
   SMELT_TRY(outcomes, engine_.step(step.items, [&](size_t item, int64_t, std::span<const float> logits) {
     take(*step.owners[item], logits);
   }));
   {
     std::lock_guard lock(mutex_);
     ++counts_.steps;
+    if (const int64_t tokens = generated_alone(step.items); tokens > 0) {
+      counts_.generating_seconds += seconds_between(begin, Clock::now());
+      counts_.generating_bytes += engine_.loaded().bytes_read(tokens);
+    }
   }
   take_outcomes(step, outcomes);
   return {};

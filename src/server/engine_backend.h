@@ -24,6 +24,7 @@ struct BackendOptions {
   int64_t prompt_tokens_beside = 128;  // the same while others generate, who wait for them
   // Only rows that came as prompts serve later prompts: answers are then those of a server that has just started.
   bool cold_prefix = false;
+  double bandwidth = 0;  // of the device, as it was measured: for load()
 };
 
 class EngineBackend : public Backend {

@@ -73,6 +73,11 @@ std::string metrics_text(const BackendLoad& load, const BackendCounts& counts, c
   page.counter("smelt:steps_total", "Steps of the engine.", counts.steps);
   page.counter("smelt:prompt_seconds_total", "Seconds that requests spent on their prompts.", counts.prompt_seconds);
   page.counter("smelt:decode_seconds_total", "Seconds that requests spent on generating.", counts.decode_seconds);
+  page.counter("smelt:generating_seconds_total", "Seconds of steps that only generated.", counts.generating_seconds);
+  page.counter("smelt:generating_bytes_total", "Bytes of weights that these steps had to read.",
+               counts.generating_bytes);
+  page.gauge("smelt:memory_bandwidth_bytes", "Bytes a second that the device reads from its memory, as measured.",
+             load.bandwidth);
   return page.text();
 }
 

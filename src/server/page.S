@@ -18,6 +18,9 @@
   file SYMBOL(smelt_page_style), SYMBOL(smelt_page_style_end), style.css
   file SYMBOL(smelt_page_app), SYMBOL(smelt_page_app_end), app.js
   file SYMBOL(smelt_page_markdown), SYMBOL(smelt_page_markdown_end), markdown.js
+  file SYMBOL(smelt_page_branches), SYMBOL(smelt_page_branches_end), branches.js
+  file SYMBOL(smelt_page_highlight), SYMBOL(smelt_page_highlight_end), highlight.js
+  file SYMBOL(smelt_page_maths), SYMBOL(smelt_page_maths_end), maths.js
   file SYMBOL(smelt_page_live), SYMBOL(smelt_page_live_end), live.js
   file SYMBOL(smelt_page_store), SYMBOL(smelt_page_store_end), store.js
 #if defined(__ELF__)

@@ -6,6 +6,9 @@ extern const char smelt_page_html[], smelt_page_html_end[];
 extern const char smelt_page_style[], smelt_page_style_end[];
 extern const char smelt_page_app[], smelt_page_app_end[];
 extern const char smelt_page_markdown[], smelt_page_markdown_end[];
+extern const char smelt_page_branches[], smelt_page_branches_end[];
+extern const char smelt_page_highlight[], smelt_page_highlight_end[];
+extern const char smelt_page_maths[], smelt_page_maths_end[];
 extern const char smelt_page_live[], smelt_page_live_end[];
 extern const char smelt_page_store[], smelt_page_store_end[];
 }
@@ -26,6 +29,9 @@ const PageFile* page_file(std::string_view path) {
       {"/style.css", "text/css; charset=utf-8", between(smelt_page_style, smelt_page_style_end)},
       {"/app.js", kScript, between(smelt_page_app, smelt_page_app_end)},
       {"/markdown.js", kScript, between(smelt_page_markdown, smelt_page_markdown_end)},
+      {"/branches.js", kScript, between(smelt_page_branches, smelt_page_branches_end)},
+      {"/highlight.js", kScript, between(smelt_page_highlight, smelt_page_highlight_end)},
+      {"/maths.js", kScript, between(smelt_page_maths, smelt_page_maths_end)},
       {"/live.js", kScript, between(smelt_page_live, smelt_page_live_end)},
       {"/store.js", kScript, between(smelt_page_store, smelt_page_store_end)},
   };

@@ -1,6 +1,7 @@
 // `smelt chat` and `smelt template` from outside, with the embedded model.
 #include <doctest/doctest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -77,4 +78,25 @@ TEST_CASE("a saved conversation goes on with its messages, tools and variables")
   CHECK(contains(run.err, "now"));
   CHECK(contains(chat({"--load", file_with("none.json", "{}"), "Why?"}).err, "it has no list of messages"));
   CHECK(contains(chat({"--load", file_with("odd.json", "[7]"), "Why?"}).err, "a message has no role"));
+}
+
+TEST_CASE("a conversation is kept with its cache and goes on from disk; a cache that cannot serve is computed anew") {
+  const std::string saved = scratch().file("talk.json"), cache = saved + ".cache";
+  const Outcome first = chat({"--save", saved, "Once upon"});
+  REQUIRE(first.exit_code == 0);
+  CHECK(std::filesystem::file_size(cache) > 1000);
+  const Outcome second = chat({"--load", saved, "--save", saved, "a time"});
+  CHECK(second.exit_code == 0);
+  CHECK(second.err.empty());
+  const auto kept = nlohmann::json::parse(std::ifstream(saved));
+  REQUIRE(kept["messages"].size() == 4);
+  CHECK(second.out == kept["messages"][3]["content"].get<std::string>() + "\n");  // the new answer alone
+  CHECK(contains(first.out, kept["messages"][1]["content"].get<std::string>()));
+  std::filesystem::resize_file(cache, std::filesystem::file_size(cache) - 1);
+  const Outcome anew = chat({"--load", saved, "Why?"});
+  CHECK(anew.exit_code == 0);
+  CHECK(contains(anew.err, "talk.json.cache: it is too short; what was said is computed anew"));
+  const Outcome nowhere = chat({"--save", scratch().file("no/folder/talk.json"), "Why?"});
+  CHECK(nowhere.exit_code == 1);
+  CHECK(nowhere.out.empty());
 }

@@ -18,6 +18,10 @@ const OutputFormat kMistral{CallStyle::mistral, "[THINK]", "[/THINK]"};
 const OutputFormat kDeepSeek{CallStyle::deepseek, "<think>", "</think>"};
 const OutputFormat kHarmony{CallStyle::harmony, "", ""};
 const OutputFormat kGemma{CallStyle::gemma, "<|channel>", "<channel|>"};
+const OutputFormat kKimi{CallStyle::kimi, "<think>", "</think>"};
+const OutputFormat kSeed{CallStyle::seed, "<seed:think>", "</seed:think>"};
+const OutputFormat kCommand{CallStyle::command, "<|START_THINKING|>", "<|END_THINKING|>"};
+const OutputFormat kDsml{CallStyle::dsml, "<think>", "</think>"};
 
 const ordered_json& tools() {
   static const ordered_json all = ordered_json::parse(R"([{"type": "function", "function": {"name": "f", "parameters":
@@ -121,6 +125,32 @@ const std::vector<Example>& examples() {
        R"(hm||f {"s":"a,b}","n":1,"l":[true,null,{"k":1.5}]})"},
       {kGemma, "<|tool_call>call:f{}<tool_call|><|tool_call>call:g{<|\"|>k<|\"|>:<|\"|><|\"|>}<tool_call|>",
        R"(||f {};g {"k":""})"},
+      {kKimi,
+       "<think>hm</think>Wait.<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>"
+       "{\"n\": 1}<|tool_call_end|><|tool_call_begin|>functions.g:1<|tool_call_argument_begin|>{}<|tool_call_end|>"
+       "<|tool_calls_section_end|>",
+       R"(hm|Wait.|f {"n":1}functions.f:0;g {}functions.g:1)"},
+      {kKimi, "<|tool_call_begin|>f<|tool_call_argument_begin|>", "||f {}f"},
+      {kKimi, "<|tool_call_begin|>f:0<|tool_call_argument_begin|>7<|tool_call_end|>",
+       "|<|tool_call_begin|>f:0<|tool_call_argument_begin|>7<|tool_call_end|>|"},
+      {kSeed,
+       "<seed:think>so</seed:think>\n<seed:tool_call>\n<function=f>\n<parameter=s>True</parameter>\n"
+       "<parameter=b>True</parameter>\n</function>\n</seed:tool_call>",
+       R"(so||f {"s":"True","b":true})"},
+      {kSeed, "<function=f>\n</function></seed:tool_call> <seed:tool_call><function=g>", "||f {};g {}"},
+      {kCommand,
+       "<|START_THINKING|>plan<|END_THINKING|><|START_ACTION|>[\n    {\"tool_call_id\": \"0\", \"tool_name\": "
+       "\"f\", \"parameters\": {\"s\": \"<|END_ACTION|>\"}},\n    {\"tool_name\": \"g\", "
+       "\"parameters\": {}}\n]<|END_ACTION|>",
+       R"(plan||f {"s":"<|END_ACTION|>"}0;g {})"},
+      {kCommand, "<|START_RESPONSE|>Hello.<|END_RESPONSE|>", "|Hello.|"},
+      {kDsml,
+       "<think>hm</think>Ok.\n\n<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"f\">\n<｜DSML｜parameter name=\"s\" "
+       "string=\"true\">1\n2</｜DSML｜parameter>\n<｜DSML｜parameter name=\"o\" "
+       "string=\"false\">{\"a\":[1]}</｜DSML｜parameter>\n</｜DSML｜invoke>\n<｜DSML｜invoke "
+       "name=\"g\">\n</｜DSML｜invoke>\n</｜DSML｜function_calls>",
+       R"(hm|Ok.|f {"s":"1\n2","o":{"a":[1]}};g {})"},
+      {kDsml, "<｜DSML｜function_calls><｜DSML｜invoke name=\"f\"><｜DSML｜parameter name=\"n\">7", R"(||f {"n":7})"},
   };
   return all;
 }
@@ -182,9 +212,16 @@ TEST_CASE("tags in any order neither crash nor hang, and pieces still do not mat
                                           "call:f{",
                                           "<｜tool▁call▁begin｜>",
                                           "<｜tool▁sep｜>",
+                                          "<|tool_call_begin|>",
+                                          "<|tool_call_argument_begin|>",
+                                          "<seed:tool_call>",
+                                          "<|START_ACTION|>",
+                                          "<｜DSML｜function_calls>",
+                                          "<｜DSML｜invoke name=\"f\">",
                                           "\n"};
   std::mt19937 random(11);
-  for (const OutputFormat& format : {kHermes, kGlm, kCoder, kLlama, kMistral, kDeepSeek, kHarmony, kGemma}) {
+  for (const OutputFormat& format :
+       {kHermes, kGlm, kCoder, kLlama, kMistral, kDeepSeek, kHarmony, kGemma, kKimi, kSeed, kCommand, kDsml}) {
     for (int round = 0; round < 200; ++round) {
       std::string text;
       for (int i = 0; i < 12; ++i) text += parts[random() % parts.size()];
@@ -201,6 +238,10 @@ TEST_CASE("the format of a family is seen in its template") {
   CHECK(detect_format("<tool_call>{{ call | tojson }}</tool_call>").calls == CallStyle::json_in_tags);
   CHECK(detect_format("<|start|>system<|channel|>").calls == CallStyle::harmony);
   CHECK(detect_format("<|im_start|>").calls == CallStyle::none);
+  CHECK(detect_format("<|tool_calls_section_begin|><|tool_call_begin|>").calls == CallStyle::kimi);
+  CHECK(detect_format("'<seed:tool_call>' <function= <parameter=x>").calls == CallStyle::seed);
+  CHECK(detect_format("<|START_ACTION|>").calls == CallStyle::command);
+  CHECK(detect_format("{%- set dsml_token = '｜DSML｜' -%}").calls == CallStyle::dsml);
   CHECK(ends_in_thoughts(kGlm, "<|assistant|><think>\n"));
   CHECK_FALSE(ends_in_thoughts(kGlm, "<|assistant|></think>"));
 }

@@ -146,6 +146,24 @@ TEST_CASE("what the families' models write is in their grammars") {
   CHECK(has_text(family("gpt-oss"), {}, " to=functions.now<|channel|>commentary json<|message|>{}"));
   CHECK(has_text(family("gpt-oss"), {}, "<|channel|>final<|message|>Hello."));
   CHECK_FALSE(has_text(family("gpt-oss"), {.must_call = true}, "<|channel|>final<|message|>Hello."));
+  CHECK(has_text(family("Kimi"), {},
+                 "Ok.<|tool_calls_section_begin|><|tool_call_begin|>functions.now:0<|tool_call_argument_begin|>{}"
+                 "<|tool_call_end|><|tool_calls_section_end|>"));
+  CHECK_FALSE(has_text(family("Kimi"), {}, "<|tool_call_begin|>functions.now:0<|tool_call_argument_begin|>7"));
+  CHECK(has_text(family("Seed"), {},
+                 "<seed:think>x</seed:think><seed:tool_call>\n<function=weather>\n<parameter=city>Rome</parameter>\n"
+                 "<parameter=days>7</parameter>\n</function>\n</seed:tool_call>"));
+  CHECK(has_text(family("Command"), {},
+                 "<|START_ACTION|>[\n    {\"tool_call_id\": \"0\", \"tool_name\": \"now\", \"parameters\": "
+                 "{}}\n]<|END_ACTION|>"));
+  const CallFamily with_control = {"DeepSeek V3.2", {CallStyle::dsml}, {"｜DSML｜"}, {}};
+  for (const CallFamily& version : {with_control, family("DeepSeek V3.2")}) {
+    CHECK(has_text(version, {},
+                   "Ok.\n\n<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"weather\">\n<｜DSML｜parameter "
+                   "name=\"city\" string=\"true\">Rome</｜DSML｜parameter>\n<｜DSML｜parameter name=\"days\" "
+                   "string=\"false\">7</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜function_calls>"));
+    CHECK_FALSE(has_text(version, {}, "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"no\">"));
+  }
   CHECK(has_text(family("Gemma"), {}, "<|tool_call>call:weather{city:<|\"|>R{o}m<|\"|>,days:2}<tool_call|>"));
 }
 

@@ -46,20 +46,36 @@ const first = await answers(page).first().innerText();
 assert.ok(first.length > 20, first);
 await page.locator("#figures", { hasText: "tokens/s" }).waitFor();
 await page.locator("#live-first", { hasText: "s" }).waitFor();
+await page.locator("#live-roof", { hasText: "%" }).waitFor();
 await picture(page, "light");
 
 // the same again, an edit, a second turn
 await page.getByRole("button", { name: "Again" }).click();
 await isIdle(page);
 assert.equal(await answers(page).first().innerText(), first);
+assert.equal(await page.locator(".place").innerText(), "2 of 2");
 await page.getByRole("button", { name: "Edit" }).click();
 assert.equal(await page.inputValue("#input"), "Tell me about Lily.");
+await page.keyboard.press("Escape");
+assert.equal(await page.inputValue("#input"), "");
+await page.getByRole("button", { name: "Edit" }).click();
 await ask(page, "Tell me about **Tim**.\n<img src=x onerror=alert(1)>");
 await isIdle(page);
 await ask(page, "And then?");
 await isIdle(page);
 assert.equal(await answers(page).count(), 2);
 assert.equal(await page.locator("#messages img, #messages script").count(), 0);
+
+// the branches that this made: of the question, and within the first of the answer
+const place = (page) => page.locator(".place").first();
+assert.equal(await place(page).innerText(), "2 of 2");
+await page.getByTitle("The branch before").first().click();
+assert.equal(await answers(page).count(), 1);
+assert.deepEqual(await page.locator(".place").allInnerTexts(), ["1 of 2", "2 of 2"]);
+assert.match(await page.locator(".message.user").innerText(), /Lily/);
+await page.getByTitle("The next branch").first().click();
+assert.equal(await answers(page).count(), 2);
+assert.match(await page.locator(".message.user").first().innerText(), /Tim/);
 
 // a stop, by the button and by Escape
 for (const stop of [() => page.click("#stop"), () => page.keyboard.press("Escape")]) {
@@ -90,6 +106,46 @@ await page.locator(".entry .remove").first().click();
 assert.equal(await page.locator(".entry").count(), 1);
 await page.setInputFiles("#import", kept);
 await page.waitForFunction(() => document.querySelectorAll(".entry").length === 2);
+
+// what a larger model writes: thoughts, formulas, code, calls of tools whose results go back
+const events = (...deltas) => deltas.map((delta) => `data: ${JSON.stringify({ choices: [{ index: 0, delta }] })}\n\n`).join("") + "data: [DONE]\n\n";
+const stream = (...deltas) => ({ contentType: "text/event-stream", body: events(...deltas) });
+const written = "Let $x_i^2 \\le \\frac{a+b}{2}$, costs $5 or $6:\n\n$$\\sum_{k=1}^n k = \\frac{n(n+1)}{2}$$\n\n" +
+  "```python\ndef f(n):  # a sum\n    return \"s\" * 12\n```\n\n| a | b |\n|---|---|\n| 1 | 2 |\n";
+const call = { index: 0, id: "c1", function: { name: "weather", arguments: '{"city": "Rome", "days": 2}' } };
+const requests = [];
+await page.route("**/v1/chat/completions", (route) => {
+  requests.push(route.request().postDataJSON());
+  return route.fulfill(requests.length === 1 ? stream({ reasoning_content: "Hm, the weather." }, { content: written }, { tool_calls: [call] })
+                                             : stream({ content: "Sunny." }));
+});
+await set(page, { tools: '[{"type": "function", "function": {"name": "weather"}}]' });
+await page.click("#new");
+await ask(page, "How is the weather?");
+await isIdle(page);
+assert.equal(requests[0].tools.length, 1);
+assert.equal(await page.locator("details.thoughts div").isVisible(), false);
+await page.locator("details.thoughts summary").click();
+assert.equal(await page.locator("details.thoughts div").isVisible(), true);
+assert.equal(await page.locator("span.maths").innerText(), "xi2 ≤ (a+b)/2");
+assert.equal(await page.locator("div.maths").innerText(), "∑k=1n k = (n(n+1))/2");
+assert.equal(await page.locator(".maths").count(), 2);
+assert.deepEqual(await page.locator(".code .keyword").allInnerTexts(), ["def", "return"]);
+assert.equal(await page.locator(".code .comment").innerText(), "# a sum");
+assert.match(await page.locator(".call").innerText(), /weather\s+\{\s+"city": "Rome",\s+"days": 2\s+\}/);
+await picture(page, "written");
+await page.fill(".results textarea", "sunny, 30 degrees");
+await page.getByRole("button", { name: "Give results" }).click();
+await isIdle(page);
+const result = requests[1].messages.at(-1);
+assert.deepEqual([result.role, result.tool_call_id, result.content], ["tool", "c1", "sunny, 30 degrees"]);
+assert.equal(requests[1].messages.at(-2).tool_calls[0].id, "c1");
+assert.equal(await answers(page).last().innerText(), "Sunny.");
+await set(page, { theme: "dark" });
+await page.locator(".message.assistant").first().scrollIntoViewIfNeeded();
+await picture(page, "written-dark");
+await page.unroute("**/v1/chat/completions");
+await set(page, { tools: "", theme: "" });
 
 // JSON by a schema, and what the server refuses
 await set(page, { schema: '{"enum": ["yes", "no"]}' });

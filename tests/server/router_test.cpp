@@ -182,7 +182,8 @@ TEST_CASE("a server whose device is lost, or whose model is being loaded, says s
 
 TEST_CASE("the page is served with a policy that lets nothing else in") {
   Served s;
-  for (const char* path : {"/", "/app.js", "/style.css", "/live.js", "/markdown.js", "/store.js"}) {
+  for (const char* path : {"/", "/app.js", "/style.css", "/branches.js", "/highlight.js", "/live.js", "/markdown.js",
+                           "/maths.js", "/store.js"}) {
     const auto reply = s.get(path);
     CHECK(reply->response.status == 200);
     bool strict = false;
@@ -191,7 +192,8 @@ TEST_CASE("the page is served with a policy that lets nothing else in") {
                 value.find("unsafe") == std::string::npos;
     CHECK(strict);
   }
-  for (const char* path : {"/app.js", "/live.js", "/markdown.js", "/store.js"})
+  for (const char* path :
+       {"/app.js", "/branches.js", "/highlight.js", "/live.js", "/markdown.js", "/maths.js", "/store.js"})
     for (const char* sink : {"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "http://"})
       CHECK(s.get(path)->response.body.find(sink) == std::string::npos);
 }

@@ -1,4 +1,6 @@
 // The page: conversations at the side, messages, and the request to the server whose answer comes as a stream.
+import * as branches from '/branches.js';
+import {highlight} from '/highlight.js';
 import * as live from '/live.js';
 import {markdown} from '/markdown.js';
 import * as store from '/store.js';
@@ -8,6 +10,7 @@ const kNumbers = ['temperature', 'top_k', 'top_p', 'min_p', 'max_tokens', 'seed'
 
 let current = null;    // the conversation that is seen
 let answering = null;  // {conversation, message, stop}
+let editing = null;    // the index of the message whose text is in the input
 
 function make(name, className = '', ...children) {
   const node = document.createElement(name);
@@ -41,6 +44,7 @@ function showList() {
 
 function show(conversation) {
   current = conversation;
+  editing = null;
   $('side').classList.remove('open');
   $('menu').setAttribute('aria-expanded', 'false');
   showList();
@@ -57,13 +61,47 @@ function thoughts(message, isOpen) {
   return node;
 }
 
+// Arguments in lines, once they are complete.
+function inLines(json) {
+  try {
+    return JSON.stringify(JSON.parse(json), null, 2);
+  } catch {
+    return json;
+  }
+}
+
+function callNode(call) {
+  const code = make('code', '', ...highlight('json', inLines(call.arguments)));
+  return make('div', 'call', make('strong', '', call.name), make('pre', '', code));
+}
+
+// Where results of the calls of the last answer are written.
+function resultForm(message, index) {
+  const fields = message.calls.map((call) => {
+    const field = make('textarea');
+    field.rows = 2;
+    field.placeholder = `What ${call.name} gave`;
+    field.setAttribute('aria-label', field.placeholder);
+    return field;
+  });
+  const give = () => {
+    if (answering || fields.some((field) => !field.value.trim())) return;
+    current.messages.length = index + 1;
+    message.calls.forEach((call, i) => {
+      call.id ||= `call${10000 + i}`;
+      current.messages.push({role: 'tool', content: fields[i].value, tool_call_id: call.id, name: call.name});
+    });
+    answer(current);
+  };
+  return make('div', 'results', ...fields, button('Give results', 'Go on with what the tools gave', give));
+}
+
 function fillAnswer(body, message) {
   const wasOpen = body.querySelector('details.thoughts')?.open ?? false;
   const nodes = [];
   if (message.reasoning) nodes.push(thoughts(message, wasOpen));
   nodes.push(...markdown(message.content));
-  for (const call of message.calls ?? [])
-    nodes.push(make('div', 'call', make('strong', '', call.name), make('pre', '', make('code', '', call.arguments))));
+  nodes.push(...(message.calls ?? []).map(callNode));
   if (message.error) nodes.push(make('p', 'error', message.error));
   body.replaceChildren(...nodes);
 }
@@ -71,11 +109,25 @@ function fillAnswer(body, message) {
 function messageNode(message, index) {
   const body = make('div', 'body'), tools = make('div', 'tools');
   const node = make('article', `message ${message.role}`, body, tools);
-  if (message.role === 'user') {
+  const choices = branches.choices(current, index);
+  if (choices) {
+    const turn = (step, text, title) => {
+      const one = button(text, title, () => go(index, step));
+      one.disabled = choices.seen + step < 0 || choices.seen + step >= choices.count;
+      return one;
+    };
+    tools.append(turn(-1, '\u2039', 'The branch before'), make('span', 'place', `${choices.seen + 1} of ${choices.count}`),
+                 turn(1, '\u203a', 'The next branch'));
+  }
+  if (message.role === 'tool') {
+    body.append(make('div', 'call', make('strong', '', `${message.name} gave`), make('pre', '', message.content)));
+  } else if (message.role === 'user') {
     body.append(message.content);
     tools.append(button('Edit', 'Change this message and ask again', () => edit(index)));
   } else {
     fillAnswer(body, message);
+    const isLast = index === current.messages.length - 1;
+    if (isLast && message.calls && !answering) body.append(resultForm(message, index));
     tools.append(button('Copy', 'Copy the answer', () => navigator.clipboard.writeText(message.content)),
                  button('Again', 'Have this answer written again', () => again(index)));
   }
@@ -101,31 +153,56 @@ function showState() {
   $('send').hidden = !!answering;
 }
 
-// Everything from this message on goes away, and its text into the input.
+// Its text comes into the input; what is sent then is another branch.
 function edit(index) {
   if (answering) return;
+  editing = index;
+  $('messages').children[index].classList.add('edited');
   $('input').value = current.messages[index].content;
-  current.messages.length = index;
-  store.touch(current);
-  showMessages();
   grow();
   $('input').focus();
 }
 
+function leaveEdit() {
+  editing = null;
+  $('input').value = '';
+  grow();
+  showMessages();
+}
+
 function again(index) {
   if (answering) return;
-  current.messages.length = index;
+  branches.branch(current, index);
   answer(current);
+}
+
+function go(index, step) {
+  if (answering) return;
+  branches.choose(current, index, step);
+  store.touch(current);
+  show(current);
 }
 
 // --- asking
 
+// A message as the server takes it.
+function sent({role, content, reasoning, calls, tool_call_id, name}) {
+  const message = {role, content};
+  if (role === 'tool') return {...message, tool_call_id, name};
+  if (calls) {
+    message.tool_calls = calls.map((c) => ({id: c.id, type: 'function', function: {name: c.name, arguments: c.arguments}}));
+    if (reasoning) message.reasoning_content = reasoning;
+  }
+  return message;
+}
+
 function requestOf(conversation) {
   const s = store.settings;
-  const messages = conversation.messages.filter((m) => !m.error || m.content).map(({role, content}) => ({role, content}));
+  const messages = conversation.messages.filter((m) => !m.error || m.content || m.calls).map(sent);
   if (s.system) messages.unshift({role: 'system', content: s.system});
   const body = {messages, stream: true, stream_options: {include_usage: true}};
   for (const name of kNumbers) if (typeof s[name] === 'number') body[name] = s[name];
+  if (s.tools) body.tools = JSON.parse(s.tools);
   if (s.schema) body.response_format = {type: 'json_schema', json_schema: {name: 'answer', schema: JSON.parse(s.schema)}};
   return body;
 }
@@ -160,6 +237,7 @@ function take(message, event) {
   if (delta.content) message.content += delta.content;
   for (const part of delta.tool_calls ?? []) {
     const call = ((message.calls ??= [])[part.index] ??= {name: '', arguments: ''});
+    call.id ??= part.id;
     call.name += part.function?.name ?? '';
     call.arguments += part.function?.arguments ?? '';
   }
@@ -174,7 +252,7 @@ async function answer(conversation) {
   try {
     body = JSON.stringify(requestOf(conversation));
   } catch {
-    message.error = 'The JSON schema of the settings is no JSON.';
+    message.error = 'The JSON schema or the tools of the settings are no JSON.';
   }
   conversation.messages.push(message);
   store.touch(conversation);
@@ -182,7 +260,7 @@ async function answer(conversation) {
 
   const draw = () => {
     drawing = false;
-    if (current !== conversation) return;
+    if (current !== conversation || answering?.message !== message) return;
     const list = $('messages'), node = list.lastElementChild?.querySelector('.body');
     const follows = list.scrollHeight - list.scrollTop - list.clientHeight < 80;
     if (node) fillAnswer(node, message);
@@ -194,7 +272,7 @@ async function answer(conversation) {
       if (!response.ok) throw new Error((await response.json().catch(() => null))?.error?.message ?? response.statusText);
       for await (const event of events(response)) {
         take(message, event);
-        if (message.content || message.reasoning) first ||= performance.now();
+        if (message.content || message.reasoning || message.calls) first ||= performance.now();
         if (first) ++count;
         if (!drawing) requestAnimationFrame(draw);
         drawing = true;
@@ -217,6 +295,8 @@ function send() {
   const content = $('input').value.trim();
   if (!content || answering) return;
   current ??= store.create();
+  if (editing !== null) branches.branch(current, editing);
+  editing = null;
   current.messages.push({role: 'user', content});
   $('input').value = '';
   grow();
@@ -226,12 +306,12 @@ function send() {
 // --- settings
 
 function showSettings() {
-  for (const name of [...kNumbers, 'system', 'schema', 'key', 'theme']) $(name).value = store.settings[name] ?? '';
+  for (const name of [...kNumbers, 'system', 'tools', 'schema', 'key', 'theme']) $(name).value = store.settings[name] ?? '';
   $('settings').showModal();
 }
 
 function takeSettings() {
-  for (const name of ['system', 'schema', 'key', 'theme']) store.settings[name] = $(name).value.trim() || undefined;
+  for (const name of ['system', 'tools', 'schema', 'key', 'theme']) store.settings[name] = $(name).value.trim() || undefined;
   for (const name of kNumbers)
     store.settings[name] = $(name).value === '' || !$(name).validity.valid ? undefined : $(name).valueAsNumber;
   store.saveSettings();
@@ -304,6 +384,7 @@ $('import').addEventListener('change', async (event) => {
 });
 document.addEventListener('keydown', (event) => {
   if (event.key === 'Escape' && answering && !$('settings').open) answering.stop.abort();
+  if (event.key === 'Escape' && editing !== null && !$('settings').open) leaveEdit();
   if (event.key.toLowerCase() === 'o' && event.ctrlKey && event.shiftKey) {
     event.preventDefault();
     show(null);

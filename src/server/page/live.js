@@ -24,6 +24,8 @@ function figures(now, before) {
   const rate = (name) => (before ? change(name) / (now.time - before.time) : 0);
   const firsts = change('vllm:time_to_first_token_seconds_count');
   const first = firsts > 0 ? change('vllm:time_to_first_token_seconds_sum') / firsts : NaN;
+  const busy = change('smelt:generating_seconds_total'), roof = value('smelt:memory_bandwidth_bytes');
+  const share = before && busy > 0 && roof > 0 ? change('smelt:generating_bytes_total') / busy / roof : null;
   const looked = value('vllm:prefix_cache_queries_total');
   return {
     rate: rate('vllm:generation_tokens_total'),
@@ -33,6 +35,7 @@ function figures(now, before) {
       'live-first': Number.isNaN(first) ? null : seconds(first),
       'live-requests': `${value('vllm:num_requests_running')} + ${value('vllm:num_requests_waiting')} waiting`,
       'live-cache': percent(value('vllm:kv_cache_usage_perc')),
+      'live-roof': share === null ? null : percent(share),
       'live-hits': looked > 0 ? percent(value('vllm:prefix_cache_hits_total') / looked) : null,
     },
   };

@@ -1,5 +1,7 @@
 // Markdown to nodes of the document. Only text and a few known elements are made, so that nothing that a model writes
 // can become a script, a style or a picture from elsewhere.
+import {highlight} from '/highlight.js';
+import {maths} from '/maths.js';
 
 function element(name, children = [], className = '') {
   const node = document.createElement(name);
@@ -20,6 +22,8 @@ const kInline = [
   [/^~~(?=\S)([^]*?\S)~~/, (m) => element('del', inline(m[1]))],
   [/^\[([^\]]+)\]\((\S+?)\)/, (m) => link(m[2], inline(m[1]))],
   [/^https?:\/\/[^\s<>"')\]]*[^\s<>"')\].,;:!?]/i, (m) => link(m[0], [m[0]])],
+  [/^\\\(([^]+?)\\\)/, (m) => maths(m[1])],
+  [/^\$(?=[^\s$])([^$\n]*?[^\s\\$])\$(?!\d)/, (m) => maths(m[1])],
   [/^\\([\\`*_~[\]()#+\-.!|>])/, (m) => m[1]],
 ];
 
@@ -39,7 +43,7 @@ export function inline(text) {
   for (let at = 0; at < text.length;) {
     const rest = text.slice(at), inWord = /\w/.test(text[at - 1] ?? '');
     let found = null;
-    if (/[`*_~[h\\]/i.test(rest[0]) && !(inWord && /[_h]/i.test(rest[0]))) {
+    if (/[`*_~[h\\$]/i.test(rest[0]) && !(inWord && /[_h]/i.test(rest[0]))) {
       for (const [pattern, make] of kInline) {
         const match = pattern.exec(rest);
         if (match) {
@@ -72,14 +76,15 @@ export function codeBlock(language, text) {
     setTimeout(() => (copy.textContent = 'Copy'), 1500);
   });
   return element('div', [element('div', [element('span', [language || 'text']), copy], 'bar'),
-                         element('pre', [element('code', [text])])], 'code');
+                         element('pre', [element('code', highlight(language, text))])], 'code');
 }
 
 const kItem = /^(\s*)([-*+]|\d{1,9}[.)])\s+(.*)$/;
 const kFence = /^\s*(`{3,}|~{3,})\s*([\w+#.-]*)/;
 const kRule = /^\s*([-*_])(\s*\1){2,}\s*$/;
 const isTableRule = (line) => line !== undefined && line.includes('|') && /^[\s|:-]+$/.test(line) && line.includes('-');
-const startsBlock = (line) => /^(#{1,6}\s|\s*>)/.test(line) || kFence.test(line) || kItem.test(line) || kRule.test(line);
+const kFormula = /^\s*(\$\$|\\\[)/;
+const startsBlock = (line) => /^(#{1,6}\s|\s*>)/.test(line) || kFormula.test(line) || kFence.test(line) || kItem.test(line) || kRule.test(line);
 
 function cells(line) {
   return line.trim().replace(/^\||\|$/g, '').split(/(?<!\\)\|/).map((cell) => cell.trim().replace(/\\\|/g, '|'));
@@ -124,6 +129,12 @@ function blocks(lines, depth = 0) {
       for (++i; i < lines.length && !lines[i].trim().startsWith(fence[1]); ++i) body.push(lines[i]);
       ++i;
       nodes.push(codeBlock(fence[2], body.join('\n')));
+    } else if (kFormula.test(line)) {
+      const end = kFormula.exec(line)[1] === '$$' ? '$$' : '\\]';
+      let formula = line.trim().slice(2);
+      while (!formula.includes(end) && ++i < lines.length) formula += '\n' + lines[i];
+      ++i;
+      nodes.push(maths(formula.split(end)[0], true));
     } else if (heading) {
       nodes.push(element('h' + Math.min(heading[1].length, 4), inline(heading[2])));
       ++i;

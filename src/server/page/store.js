@@ -1,5 +1,5 @@
-// What this browser keeps: conversations and settings. A conversation is {id, title, changed, messages}; a message has
-// role and content, and of the model also reasoning, calls, figures, error.
+// What this browser keeps: conversations and settings. A conversation is {id, title, changed, messages}, and forks where
+// it has branches (branches.js); a message has role and content, and of the model also reasoning, calls, figures, error.
 
 const kConversations = 'smelt.conversations', kSettings = 'smelt.settings';
 
@@ -22,8 +22,12 @@ function write(key, value) {
 }
 
 const isMessage = (m) => m && typeof m.role === 'string' && typeof m.content === 'string';
+const isLine = (messages) => Array.isArray(messages) && messages.every(isMessage);
+const isFork = (f) => f && typeof f.after === 'string' && Array.isArray(f.tails) && f.tails.every(isLine) &&
+  Number.isInteger(f.seen) && f.seen >= 0 && f.seen < f.tails.length;
 const isConversation = (c) =>
-  c && typeof c.id === 'string' && typeof c.title === 'string' && Array.isArray(c.messages) && c.messages.every(isMessage);
+  c && typeof c.id === 'string' && typeof c.title === 'string' && isLine(c.messages) &&
+  (c.forks === undefined || (Array.isArray(c.forks) && c.forks.every(isFork)));
 
 export const settings = read(kSettings, {});
 export const saveSettings = () => write(kSettings, settings);
@@ -36,7 +40,9 @@ const save = () => write(kConversations, conversations);
 
 export function all(words = '') {
   const wanted = words.toLowerCase();
-  const has = (c) => [c.title, ...c.messages.map((m) => m.content)].some((text) => text.toLowerCase().includes(wanted));
+  const texts = (messages) => messages.map((m) => m.content);
+  const has = (c) => [c.title, ...texts(c.messages), ...(c.forks ?? []).flatMap((f) => f.tails.flatMap(texts))].some(
+      (text) => text.toLowerCase().includes(wanted));
   return conversations.filter(has).sort((a, b) => b.changed - a.changed);
 }
 
