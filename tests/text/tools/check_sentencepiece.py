@@ -19,14 +19,15 @@ try:
 except ImportError:
     sys.exit("check_sentencepiece: python3-sentencepiece is missing; run tools/setup")
 
-WORDS = """the of and to in is that for it was on as with he be at by this had not are but from or have an they which one
-you were all her she there would their we him been has when who will no more if out so up said what its about than into
-them can only other time new some could these two may first then do any like my now over such our man me even most made
-after also did many off before must well back through years much where your way down should because long each just state
-people those too mr how little good world make very year still see own work men day get here old life both between being
-under three never know same last another while us might great go come since against right came take used himself few
-house American use place during high without again home around small however found mrs thought went say part once Café
-naïve Straße Übung élève señor año привет мир дорога работа 世界 你好 今天 日本語 カタカナ ひらがな 한국어 12 345 2024 3.14""".split()
+WORDS = """the of and to in is that for it was on as with he be at by this had not are but from or have an they which
+one you were all her she there would their we him been has when who will no more if out so up said what its about than
+into them can only other time new some could these two may first then do any like my now over such our man me even
+most made after also did many off before must well back through years much where your way down should because long
+each just state people those too mr how little good world make very year still see own work men day get here old life
+both between being under three never know same last another while us might great go come since against right came take
+used himself few house American use place during high without again home around small however found mrs thought went
+say part once Café naïve Straße Übung élève señor año привет мир дорога работа 世界 你好 今天 日本語 カタカナ ひらがな 한국어 12 345 2024
+3.14""".split()
 STRANGE = "🦙😀\u200d\u0301\u00a0\u3000\u2581\t\n\r\x7f\u2028ﬁ½Ⅷ𝒳ق한字"
 MARKS = ".,;:!?'\"()[]{}<>/\\|-_=+*&^%$#@~`0123456789"
 USER_DEFINED = ["<b>", "</b>", "<table>", "\n", "\n\n", "\n\n\n", "▁▁", "▁▁▁▁", "ß?"]
@@ -53,7 +54,7 @@ def random_text(rng):
     kinds = [lambda: rng.choice(WORDS), lambda: rng.choice(WORDS)[: rng.randint(1, 4)], lambda: rng.choice(MARKS),
              lambda: rng.choice(STRANGE), lambda: " " * rng.randint(1, 5), lambda: rng.choice(USER_DEFINED),
              lambda: rng.choice("abcdefghijklmnopqrstuvwxyz") * rng.randint(1, 20),
-             lambda: chr(rng.choice([rng.randint(0x20, 0x2FF), rng.randint(0x400, 0xD7FF), rng.randint(0x10000, 0x10FFFF)]))]
+             lambda: chr(rng.choice([rng.randint(*r) for r in ((0x20, 0x2FF), (0x400, 0xD7FF), (0x10000, 0x10FFFF))]))]
     return "".join(rng.choice(kinds)() + rng.choice(["", "", " "]) for _ in range(rng.randint(0, 30)))
 
 
@@ -100,7 +101,7 @@ def write_gguf(path, processor, options):
 
 
 def same_text(ours, theirs, options):
-    """The library writes the unknown token as it likes; where it drops blanks, also those that the text wrote as U+2581."""
+    """The library writes the unknown token as it likes; where it drops blanks, also those written as U+2581."""
     if not options["byte_fallback"]:
         return True
     return ours.lstrip(" ") == theirs.lstrip(" ") if options["remove_extra_whitespaces"] else ours == theirs
