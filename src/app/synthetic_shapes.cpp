@@ -233,6 +233,39 @@ TransformerParameters gemma_3_12b() {
   return m;
 }
 
+TransformerParameters gpt_oss_20b() {
+  TransformerParameters m{
+      .common = {.architecture = "gpt-oss",
+                 .layers = 24,
+                 .vocabulary = 201088,
+                 .context = 131072,
+                 .hidden = 2880,
+                 .epsilon = 1e-5},
+      .attention =
+          {.heads = 64,
+           .kv_heads = 8,
+           .key_width = 64,
+           .value_width = 64,
+           .has_bias = true,
+           .has_output_bias = true,
+           .has_sinks = true,
+           .rope = {.width = 64, .base = 150000, .scaling = RopeScaling::Yarn, .factor = 32, .original_context = 4096},
+           .order = RopeOrder::Halves},
+      .global_every = 2,
+      .network_norm = "post_attention_norm",
+      .experts = {.count = 32,
+                  .used = 4,
+                  .width = 2880,
+                  .routing = Routing::Softmax,
+                  .normalise_weights = true,
+                  .router_bias = true,
+                  .has_bias = true,
+                  .activation = Activation::ClampedSwiglu}};
+  m.local_attention = m.attention;
+  m.local_attention.window = 128;
+  return m;
+}
+
 TransformerParameters tiny(TransformerParameters m) {
   m.common.layers = m.dense_layers = 3;
   m.common.vocabulary = 2048;
@@ -272,8 +305,9 @@ const std::vector<NamedShape>& shapes() {
       named("llama-3.1-8b", llama_3_1_8b()),     named("llama-3.2-3b", llama_3_2_3b()),
       named("qwen2.5-7b", qwen2_5_7b()),         named("qwen3-8b", qwen3_8b()),
       named("qwen3-30b-a3b", qwen3_30b_a3b()),   named("glm-4.5-air", glm_4_5_air()),
-      named("gemma-3-12b", gemma_3_12b()),       named("tiny-glm", tiny(glm_flash())),
-      named("tiny-lite", tiny(deepseek_lite())), named("tiny-llama", tiny(llama_3_1_8b())),
+      named("gemma-3-12b", gemma_3_12b()),       named("gpt-oss-20b", gpt_oss_20b()),
+      named("tiny-glm", tiny(glm_flash())),      named("tiny-lite", tiny(deepseek_lite())),
+      named("tiny-llama", tiny(llama_3_1_8b())),
   };
   return list;
 }
@@ -322,11 +356,17 @@ GgufType q5_k_m_type(const std::string& name, int64_t layer, int64_t layers) {
   return k_medium_type(GgufType::Q5_K, name, layer, layers);
 }
 
+// As the files of gpt-oss are.
+GgufType mxfp4_moe_type(const std::string& name, int64_t, int64_t) {
+  return name.ends_with("_exps") ? GgufType::MXFP4 : GgufType::Q8_0;
+}
+
 struct NamedMix {
   const char* name;
   GgufType (*type)(const std::string& tensor, int64_t layer, int64_t layers);
 };
-constexpr NamedMix kMixes[] = {{"q4_0", q4_0_type}, {"q4_k_m", q4_k_m_type}, {"q5_k_m", q5_k_m_type}};
+constexpr NamedMix kMixes[] = {
+    {"q4_0", q4_0_type}, {"q4_k_m", q4_k_m_type}, {"q5_k_m", q5_k_m_type}, {"mxfp4_moe", mxfp4_moe_type}};
 
 std::string lower(std::string text) {
   for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c;
@@ -349,7 +389,7 @@ const NamedMix* find_mix(const std::string& name) {
 
 GgufType type_of(const SyntheticSpec& spec, const TensorShape& tensor, int64_t layer) {
   const std::string name = short_name(tensor.name);
-  if (tensor.rows.empty() || name == "ffn_gate_inp") return GgufType::F32;
+  if (tensor.rows.empty() || name == "ffn_gate_inp" || tensor.name.ends_with(".bias")) return GgufType::F32;
   const NamedMix* mix = find_mix(spec.mix);
   return that_fits(mix ? mix->type(name, layer, spec.model->numbers().layers) : *uniform_type(spec.mix), tensor.k);
 }

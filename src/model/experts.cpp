@@ -15,6 +15,18 @@ Tensor gelu_tanh(Tensor x) {
   return x * sigmoid(x * (x * x * (scale * 0.044715) + scale));
 }
 
+constexpr double kSwigluSlope = 1.702, kSwigluLimit = 7;
+
+Tensor opened(Activation activation, Tensor gate, Tensor up) {
+  switch (activation) {
+    case Activation::Silu: return silu(gate) * up;
+    case Activation::GeluTanh: return gelu_tanh(gate) * up;
+    case Activation::ClampedSwiglu: break;
+  }
+  const Tensor most = scalar(kSwigluLimit), g = minimum(gate, most), u = maximum(minimum(up, most), -most);
+  return g * sigmoid(g * kSwigluSlope) * (u + 1.0);
+}
+
 struct Choice {
   Tensor experts;  // i32 [T, K]
   Tensor weights;  // f32 [T, K]
@@ -39,7 +51,8 @@ Tensor within_best_groups(Block& b, const ExpertParameters& m, Tensor score) {
 
 // The bias acts on the choice only; the weights come from the scores themselves.
 Choice route(Block& b, const ExpertParameters& m, Tensor x) {
-  const Tensor logits = linear(x, b.weights("ffn_gate_inp.weight"));  // [T, E]
+  const Tensor product = linear(x, b.weights("ffn_gate_inp.weight"));  // [T, E]
+  const Tensor logits = m.router_bias ? product + b.weights("ffn_gate_inp.bias") : product;
   const Tensor score = m.routing == Routing::Sigmoid ? sigmoid(logits) : softmax(logits, -1);
   const Tensor biased = m.selection_bias ? score + b.weights("exp_probs_b.bias") : score;
   const Tensor chosen = top_k(within_best_groups(b, m, biased), static_cast<int>(m.used));
@@ -49,16 +62,23 @@ Choice route(Block& b, const ExpertParameters& m, Tensor x) {
   return {chosen, w * m.weights_scale};
 }
 
+// x times the matrices of experts, with their biases. `expert` is i32 [a, b], x [a or 1, b or 1, k].
+Tensor expert_product(Block& b, const ExpertParameters& m, const Activations& x, const std::string& name, Tensor expert,
+                      Line line = Line::current()) {
+  const Tensor product = b.weights.product(x, name + ".weight", expert, line);
+  return m.has_bias ? product + b.weights.rows(name + ".bias", expert, line) : product;
+}
+
 // sum over the chosen experts e of weight_e * down_e (silu(gate_e x) * up_e x): the expert is part
 // of the load address. For few tokens: each reads the weights of its experts for itself.
-Tensor experts_by_token(Block& b, const Activations& x, const Choice& choice) {
+Tensor experts_by_token(Block& b, const ExpertParameters& m, const Activations& x, const Choice& choice) {
   const auto per_expert = [](Tensor v) { return v.ref() ? unsqueeze(v, 1) : v; };  // [T, 1, ...]
   const Activations in{per_expert(x.x), per_expert(x.q), per_expert(x.scale)};
-  const Tensor gate = b.streamed(b.weights.product(in, "ffn_gate_exps.weight", choice.experts));  // [T, K, width]
-  const Tensor up = b.streamed(b.weights.product(in, "ffn_up_exps.weight", choice.experts));
-  const Activations inner = b.activations(silu(gate) * up);
-  const Tensor down = b.weights.product(inner, "ffn_down_exps.weight", choice.experts);  // [T, K, D]
-  return sum(down * unsqueeze(choice.weights, 2), 1);                                    // [T, D]
+  const Tensor gate = b.streamed(expert_product(b, m, in, "ffn_gate_exps", choice.experts));  // [T, K, width]
+  const Tensor up = b.streamed(expert_product(b, m, in, "ffn_up_exps", choice.experts));
+  const Activations inner = b.activations(opened(m.activation, gate, up));
+  const Tensor down = expert_product(b, m, inner, "ffn_down_exps", choice.experts);  // [T, K, D]
+  return sum(down * unsqueeze(choice.weights, 2), 1);                                // [T, D]
 }
 
 // For several tokens: the pairs (token, choice) sorted by expert, in tiles of some places, all pairs of a tile of one
@@ -105,14 +125,14 @@ Tensor experts_by_tile(Block& b, const ExpertParameters& m, const Activations& x
   const Tiles tiles = sort_by_expert(b, m, choice.experts, n_places);
   const Tensor expert = unsqueeze(tiles.expert, 1);  // [N, 1]: for all places of a tile
   // [N, places, k] -> [N, places, n] by the matrix of the tile's expert; tiles not used cost nothing.
-  auto product = [&](const Activations& in, const char* name) {
-    const Tensor all = b.weights.product(in, name, expert);
+  auto product = [&](const Activations& in, const char* name, Line line = Line::current()) {
+    const Tensor all = expert_product(b, m, in, name, expert, line);
     return tiles.is_used.ref() ? where(unsqueeze(unsqueeze(tiles.is_used, 1), 1), all, scalar(0)) : all;
   };
-  const Activations in = rows_of(x, tiles.token);                                // [N, places, D]
-  const Tensor gate = b.streamed(b.apart(product(in, "ffn_gate_exps.weight")));  // [N, places, width]
-  const Tensor up = b.streamed(product(in, "ffn_up_exps.weight"));
-  const Tensor down = product(b.activations(silu(gate) * up), "ffn_down_exps.weight");
+  const Activations in = rows_of(x, tiles.token);                         // [N, places, D]
+  const Tensor gate = b.streamed(b.apart(product(in, "ffn_gate_exps")));  // [N, places, width]
+  const Tensor up = b.streamed(product(in, "ffn_up_exps"));
+  const Tensor down = product(b.activations(opened(m.activation, gate, up)), "ffn_down_exps");
   const Dim places = simplify(down.dim(0) * n_places);
   const Tensor of_pair = gather(reshape(down, {places, down.dim(2)}), tiles.place_of);  // [T, K, D]
   return sum(of_pair * unsqueeze(choice.weights, 2), 1);                                // [T, D]
@@ -131,7 +151,7 @@ bool pays_to_sort(const ExpertParameters& m, int64_t tokens) {
 Tensor routed_experts(Block& b, const ExpertParameters& m, const Activations& x, const Choice& choice) {
   if (b.shape.many_tokens) return experts_by_tile(b, m, x, choice, b.shape.expert_places);
   if (pays_to_sort(m, *const_int(b.shape.tokens.ref))) return experts_by_tile(b, m, x, choice, kPlacesOfFew);
-  return experts_by_token(b, x, choice);
+  return experts_by_token(b, m, x, choice);
 }
 
 void read_groups(Keys& keys, ExpertParameters& m) {
@@ -151,7 +171,7 @@ void read_groups(Keys& keys, ExpertParameters& m) {
 ExpertParameters read_experts(Keys& keys, int64_t first_layer, const ExpertTraits& traits) {
   ExpertParameters m{.count = keys.integer("expert_count", 1, 1 << 14)};
   m.used = keys.integer("expert_used_count", 1, m.count);
-  m.width = keys.integer("expert_feed_forward_length", 1, kMostWidth);
+  m.width = keys.integer(traits.width_key, 1, kMostWidth);
   m.shared_width = keys.integer_or("expert_shared_count", 0, 0, 1 << 10) * m.width;
   m.selection_bias = keys.file().find(layer_prefix(first_layer) + "exp_probs_b.bias") != nullptr;
   m.routing = m.selection_bias ? Routing::Sigmoid : traits.routing;
@@ -166,6 +186,8 @@ ExpertParameters read_experts(Keys& keys, int64_t first_layer, const ExpertTrait
   m.normalise_weights =
       keys.boolean_or("expert_weights_norm", traits.normalise_weights || m.routing == Routing::Sigmoid);
   m.weights_scale = keys.real_or("expert_weights_scale", 1, 1e-6, 1e6);
+  m.router_bias = m.has_bias = traits.needs_bias;
+  m.activation = traits.activation;
   return m;
 }
 
@@ -189,12 +211,17 @@ std::vector<TensorShape> network_tensors(const std::string& suffix, int64_t hidd
 
 std::vector<TensorShape> expert_tensors(const ExpertParameters& m, int64_t hidden) {
   std::vector<TensorShape> list = {{"ffn_gate_inp.weight", {m.count}, hidden}};
+  if (m.router_bias) list.push_back({"ffn_gate_inp.bias", {}, m.count});
   if (m.selection_bias) list.push_back({"exp_probs_b.bias", {}, m.count});
+  const double share = static_cast<double>(m.used) / static_cast<double>(m.count);
   for (TensorShape& t : network_tensors("_exps.weight", hidden, m.width)) {
     t.rows.insert(t.rows.begin(), m.count);
-    t.share_of_read = static_cast<double>(m.used) / static_cast<double>(m.count);
+    t.share_of_read = share;
     list.push_back(std::move(t));
   }
+  if (m.has_bias)
+    for (const TensorShape& t : network_tensors("_exps.bias", hidden, m.width))
+      list.push_back({t.name, {m.count}, t.rows[0], share});
   if (m.shared_width)
     for (TensorShape& t : network_tensors("_shexp.weight", hidden, m.shared_width)) list.push_back(std::move(t));
   return list;
@@ -203,8 +230,7 @@ std::vector<TensorShape> expert_tensors(const ExpertParameters& m, int64_t hidde
 Tensor gated_network(Block& b, const Activations& x, const std::string& suffix, Activation activation) {
   const Tensor gate = b.streamed(b.apart(b.weights.product(x, "ffn_gate" + suffix)));
   const Tensor up = b.streamed(b.weights.product(x, "ffn_up" + suffix));
-  const Tensor opened = activation == Activation::Silu ? silu(gate) : gelu_tanh(gate);
-  return b.weights.product(b.activations(opened * up), "ffn_down" + suffix);
+  return b.weights.product(b.activations(opened(activation, gate, up)), "ffn_down" + suffix);
 }
 
 Tensor expert_network(Block& b, const ExpertParameters& m, Tensor normed) {

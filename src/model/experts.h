@@ -7,8 +7,8 @@ namespace smelt {
 
 enum class Routing { Softmax, Sigmoid };
 
-// What the gate of a network goes through.
-enum class Activation { Silu, GeluTanh };
+// What a network makes of gate and up: activation(gate) * up, or gpt-oss' own, see opened().
+enum class Activation { Silu, GeluTanh, ClampedSwiglu };
 
 struct ExpertParameters {
   int64_t count = 0;  // 0: no layer has experts
@@ -21,12 +21,18 @@ struct ExpertParameters {
   bool selection_bias = false;     // exp_probs_b is added before the choice, not to the weights
   bool normalise_weights = false;  // of the chosen experts, to a sum of 1
   double weights_scale = 1;
+  bool router_bias = false;  // added to the logits of the router
+  bool has_bias = false;     // of each expert: of gate, up and down
+  Activation activation = Activation::Silu;
 };
 
 // What files need not say.
 struct ExpertTraits {
   Routing routing = Routing::Softmax;  // a selection bias means Sigmoid
   bool normalise_weights = false;      // after a softmax; always after sigmoids
+  bool needs_bias = false;             // of router and experts; others have none
+  Activation activation = Activation::Silu;
+  const char* width_key = "expert_feed_forward_length";
 };
 
 // `first_layer`: one that has experts.

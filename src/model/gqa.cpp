@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "model/byte_cache.h"
+#include "model/sinks.h"
 
 namespace smelt {
 namespace {
@@ -95,6 +96,11 @@ Tensor average_of(Tensor score, const Heads& values) {
   return softmax_average_of_bytes(scores, unsqueeze(values.q, 2), scale, 3);
 }
 
+// [1, KV, G, 1]: one for each head.
+Tensor sinks_of(const Block& b, const GqaParameters& m) {
+  return reshape(b.weights("attn_sinks.weight"), {1, m.kv_heads, m.heads_per_key(), 1});
+}
+
 void check_rotated_part(Keys& keys, const GqaParameters& m) {
   const char* key = "rope.dimension_count";
   const std::string part =
@@ -126,6 +132,7 @@ GqaParameters read_gqa(Keys& keys, const Hyperparameters& model, const GqaTraits
   const auto has = [&](const char* tensor) { return keys.file().find(layer_prefix(0) + tensor) != nullptr; };
   m.has_bias = traits.needs_bias || has("attn_q.bias");
   m.has_norms = traits.needs_norms || has("attn_q_norm.weight");
+  m.has_sinks = m.has_output_bias = traits.needs_sinks;
   m.softmax_scale = m.rope.attention_scale() / std::sqrt(static_cast<double>(m.key_width));
   return m;
 }
@@ -152,7 +159,9 @@ std::vector<TensorShape> gqa_tensors(const GqaParameters& m, int64_t hidden) {
   add("attn_v", m.kv_heads * m.value_width);
   add_norm("attn_q_norm");
   add_norm("attn_k_norm");
+  if (m.has_sinks) list.push_back({"attn_sinks.weight", {}, m.heads});
   list.push_back({"attn_output.weight", {hidden}, m.heads * m.value_width});
+  if (m.has_output_bias) list.push_back({"attn_output.bias", {}, hidden});
   return list;
 }
 
@@ -179,8 +188,11 @@ Attended grouped_query_attention(Block& b, const GqaParameters& m, Tensor normed
   const Context context = bytes ? append_bytes(b, m, key, value, at) : append_floats(b, m, key, value, at);
   const Tensor grouped = reshape(q, {b.shape.tokens, m.kv_heads, m.heads_per_key(), m.key_width});
   const Tensor score = causal(scores_of(grouped, context.keys) * m.softmax_scale, at, m.window);
-  const Tensor row = reshape(average_of(score, context.values), {b.shape.tokens, m.heads * m.value_width});
-  return {b.weights.product(b.activations(row), "attn_output.weight"), context.written};
+  Tensor average = average_of(score, context.values);
+  if (m.has_sinks) average = with_sinks(average, score, sinks_of(b, m));
+  const Tensor row = reshape(average, {b.shape.tokens, m.heads * m.value_width});
+  const Tensor out = b.weights.product(b.activations(row), "attn_output.weight");
+  return {m.has_output_bias ? out + b.weights("attn_output.bias") : out, context.written};
 }
 
 }  // namespace smelt

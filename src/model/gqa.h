@@ -2,7 +2,8 @@
 //
 //   q, k, v = x Wq + bq, x Wk + bk, x Wv + bv        biases and norms where the model has them
 //   q, k = rotate(norm(q)), rotate(norm(k))          each head for itself
-//   out = softmax(q k' softmax_scale) v Wo
+//   out = softmax(q k' softmax_scale) v Wo + bo      with sinks a learned number of each head is one more score, which
+//                                                    takes its share and gives nothing
 #pragma once
 
 #include "model/attention.h"
@@ -14,7 +15,9 @@ struct GqaParameters {
   int64_t kv_heads = 0;                    // divides heads
   int64_t key_width = 0, value_width = 0;  // of a head
   bool has_bias = false;                   // of queries, keys and values
-  bool has_norms = false;                  // of each head of queries and keys, before the rotation
+  bool has_output_bias = false;
+  bool has_sinks = false;
+  bool has_norms = false;  // of each head of queries and keys, before the rotation
   RopeParameters rope = {};
   RopeOrder order = RopeOrder::Pairs;
   std::string tables = {};  // suffix of its tables of angles
@@ -29,6 +32,7 @@ struct GqaTraits {
   RopeOrder order = RopeOrder::Pairs;
   bool needs_bias = false;   // files without are refused; others have what is in the file
   bool needs_norms = false;  // likewise
+  bool needs_sinks = false;  // and an output bias; others have none
 };
 
 GqaParameters read_gqa(Keys& keys, const Hyperparameters& model, const GqaTraits& traits);

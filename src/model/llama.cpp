@@ -1,4 +1,4 @@
-// Architecture llama: Llama 2 and 3, Mistral, SmolLM. Pairs of neighbours rotate, one network a block.
+// Architecture llama: Llama 2 and 3, Mistral, SmolLM, and Mixtral with its experts. Pairs of neighbours rotate.
 #include <cmath>
 #include <cstring>
 
@@ -35,11 +35,14 @@ Result<std::shared_ptr<const Model>> read_llama(const GgufFile& file, const std:
   SMELT_TRY(common, read_common(keys, name));
   p.common = common;
   p.attention = read_gqa(keys, p.common, {.order = RopeOrder::Pairs});
-  p.dense_layers = p.common.layers;
-  p.dense_width = keys.integer("feed_forward_length", 1, kMostWidth);
-  if (const int64_t experts = keys.integer_or("expert_count", 0, 0, 1 << 14))
-    keys.refuse("expert_count",
-                std::to_string(experts) + " experts; models of this architecture are supported with none");
+  // Mixtral. Files give the width of an expert as that of the one network that other models have.
+  if (keys.integer_or("expert_count", 0, 0, 1 << 14)) {
+    const char* width = keys.has("expert_feed_forward_length") ? "expert_feed_forward_length" : "feed_forward_length";
+    p.experts = read_experts(keys, 0, {.routing = Routing::Softmax, .normalise_weights = true, .width_key = width});
+  } else {
+    p.dense_layers = p.common.layers;
+    p.dense_width = keys.integer("feed_forward_length", 1, kMostWidth);
+  }
   SMELT_CHECK(keys.status());
   SMELT_TRY(divisors, read_divisors(file, p.attention.rope.width / 2));
   p.attention.rope.divisors = std::move(divisors);

@@ -14,7 +14,7 @@ void Transformer::write_keys(KeyWriter& out) const {
   if (p_.global_every > 1) {
     out.number("attention.sliding_window", p_.local_attention.window);
     out.number("attention.sliding_window_pattern", p_.global_every);
-    out.real("rope.freq_base_swa", p_.local_attention.rope.base);
+    if (has_local_tables()) out.real("rope.freq_base_swa", p_.local_attention.rope.base);
   }
   if (p_.dense_layers) out.number("feed_forward_length", p_.dense_width);
   if (p_.dense_layers == p_.common.layers) return;
@@ -24,7 +24,7 @@ void Transformer::write_keys(KeyWriter& out) const {
 
 std::vector<PositionTable> Transformer::position_tables() const {
   std::vector<PositionTable> list = gqa_tables(p_.attention);
-  if (p_.global_every > 1)
+  if (has_local_tables())
     for (PositionTable& table : gqa_tables(p_.local_attention)) list.push_back(std::move(table));
   return list;
 }

@@ -1,5 +1,5 @@
 // The block that most models share: a norm, grouped-query attention, a norm, a gated network or experts; what comes out
-// of both is added to the hidden values. Llama, Qwen, GLM-4.5 and Gemma differ in numbers, in which biases and norms
+// of both is added to the hidden values. Llama, Qwen, GLM-4.5, Gemma and gpt-oss differ in numbers, in which biases and norms
 // there are, and in what their files need not say: each has a reader of its own.
 #pragma once
 
@@ -37,6 +37,8 @@ class Transformer final : public Model {
   const GqaParameters& attention(int64_t layer) const {
     return (layer + 1) % p_.global_every == 0 ? p_.attention : p_.local_attention;
   }
+
+  bool has_local_tables() const { return p_.global_every > 1 && p_.local_attention.tables != p_.attention.tables; }
 
   TransformerParameters p_;
 };

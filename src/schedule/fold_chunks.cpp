@@ -110,6 +110,22 @@ Ref maximum_below(Ref sum) {
   return n;
 }
 
+namespace {
+
+// A maximum over the chunks: the greatest one so far.
+void add_maximum(Lowering& lowering, Ref sum, int axis, FoldStores& out) {
+  const OutputLoops loops = output_loops(sum->src[0]->shape);
+  Refs index = loops.index;
+  index.erase(index.begin() + axis);
+  const LoadView total(lowering.at(sum, index));
+  const Ref more = binary(Op::Max, lowering.at(sum, index), lowering.at(sum->src[0], loops.index));
+  out.before.push_back(
+      make_store(total.buffer, total.offset, constant_f(kLowest, DType::F32), without_axis(loops.ranges, axis)));
+  out.chunk.push_back(make_store(total.buffer, total.offset, more, loops.ranges));
+}
+
+}  // namespace
+
 FoldStores fold_stores(Lowering& lowering, const StoreView& maxima, const Refs& sums, int axis,
                        const RunningBuffers& running) {
   const auto load = [](Ref buffer, Ref offset) { return make_load(DType::F32, buffer, offset); };
@@ -122,6 +138,10 @@ FoldStores fold_stores(Lowering& lowering, const StoreView& maxima, const Refs& 
   out.chunk.push_back(make_store(running.keep, at, exp_of(before - now), maxima.ranges));
   out.chunk.push_back(make_store(running.gain, at, exp_of(here - now), maxima.ranges));
   for (Ref sum : sums) {
+    if (sum->op == Op::ReduceMax) {
+      add_maximum(lowering, sum, axis, out);
+      continue;
+    }
     // At tensor level: the maxima of the chunks, and their parts of the sum.
     const Ref tops = sum->src[0], parts = sum->src[1];
     const OutputLoops loops = output_loops(parts->shape);

@@ -70,10 +70,19 @@ bool is_known_behind(Tensor x, int axis) {
   return std::all_of(shape.begin() + axis + 1, shape.end(), [](Ref d) { return const_int(d).has_value(); });
 }
 
+bool makes_tile_of(Tensor score, int axis, const Chunks& c) {
+  return c.chunk % kLimitStep == 0 && is_made_of_sums(score.ref()) && is_known_behind(score, axis);
+}
+
 bool makes_tile(Ref node, int axis, const Chunks& c) {
-  const Tensor score = unexpanded(Tensor(node->src[0]));
-  return c.chunk % kLimitStep == 0 && is_made_of_sums(score.ref()) && is_known_behind(score, axis) &&
-         is_known_behind(Tensor(node->src[1]), axis);
+  return makes_tile_of(unexpanded(Tensor(node->src[0])), axis, c) && is_known_behind(Tensor(node->src[1]), axis);
+}
+
+std::unordered_set<const Node*> scores_of_softmaxes(Ref root) {
+  std::unordered_set<const Node*> scores;
+  for (Ref n : toposort(root))
+    if (n->op == Op::SoftmaxSum) scores.insert(unexpanded(Tensor(n->src[0])).ref().get());
+  return scores;
 }
 
 // Chunk by chunk an online softmax, and the maximum of its scores.
@@ -140,6 +149,19 @@ Ref split_softmax(Ref node, int axis, const Chunks& c, SplitGraph& out) {
   return all;
 }
 
+// The greatest score of a softmax, that of each chunk being what its tile keeps anyway.
+Ref split_maximum(Ref node, int axis, const Chunks& c, SplitGraph& out) {
+  const Tensor score = divide_axis(Tensor(node->src[0]), axis, c);
+  const Tensor top = max(score, axis + 1), kept = place(top);
+  TileTensors& tile = tile_of(score.ref(), axis, c, out);
+  add_once(tile.inner, top.ref());
+  out.partials.insert(kept.ref().get());
+  add_once(tile.results, kept.ref());
+  const Ref all = reduce_like(node, {kept.ref()}, axis).ref();
+  add_once(tile.sums, all);
+  return all;
+}
+
 Ref split_plain(Ref node, int axis, const Chunks& c, SplitGraph& out) {
   const Tensor part = reduce_like(node, {divide_axis(Tensor(node->src[0]), axis, c).ref()}, axis + 1);
   out.partials.insert(part.ref().get());
@@ -150,6 +172,7 @@ Ref split_plain(Ref node, int axis, const Chunks& c, SplitGraph& out) {
 
 SplitGraph split_reduce(Ref root) {
   SplitGraph out;
+  const std::unordered_set<const Node*> scores = scores_of_softmaxes(root);
   out.root = rebuild(root, [&](Ref original, Ref node) {
     if (!is_reduce(node->op) || node->op == Op::TopK) return node;
     const int axis = static_cast<int>(reduced_axes(node)[0]);
@@ -157,7 +180,10 @@ SplitGraph split_reduce(Ref root) {
     if (!c) return node;
     std::optional<AtLine> at;  // what takes its place comes from the same line
     if (const auto line = line_of(original)) at.emplace(*line);
-    return node->op == Op::SoftmaxSum ? split_softmax(node, axis, *c, out) : split_plain(node, axis, *c, out);
+    if (node->op == Op::SoftmaxSum) return split_softmax(node, axis, *c, out);
+    const bool is_of_tile = node->op == Op::ReduceMax && scores.contains(original->src[0].get()) &&
+                            makes_tile_of(Tensor(node->src[0]), axis, *c);
+    return is_of_tile ? split_maximum(node, axis, *c, out) : split_plain(node, axis, *c, out);
   });
   return out;
 }

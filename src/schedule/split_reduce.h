@@ -24,7 +24,7 @@ struct TileTensors {
   int64_t chunk = 0;  // their length
   Refs inner;         // scores (first), maxima and weights: nothing but the tile reads them
   Refs results;       // partials
-  Refs sums;          // online softmaxes over the chunks, which combine these
+  Refs sums;          // online softmaxes over the chunks, which combine these, and maxima over the chunks
 };
 
 struct SplitGraph {

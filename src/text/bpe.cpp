@@ -4,6 +4,8 @@
 #include <bit>
 #include <functional>
 
+#include "text/utf8.h"
+
 namespace smelt {
 namespace {
 
@@ -51,20 +53,51 @@ MergeTable::Merge MergeTable::find(int32_t left, int32_t right) const {
 // border depends on what is far to the right only in made-up vocabularies. There the word is
 // encoded as a whole, with the queue's logarithm.
 void BpeEncoder::encode_word(std::string_view word, std::vector<int32_t>& out) {
+  after_unknown_ = false;
   if (word.size() > window_) {
     size_t begin = out.size();
     if (encode_in_windows(word, out)) return;
     out.resize(begin);
+    after_unknown_ = false;
   }
   // In parts, as positions have 32 bits; no machine gets that far.
   for (; !word.empty(); word.remove_prefix(std::min(word.size(), kLongestWhole))) {
     merge_all(word.substr(0, kLongestWhole));
-    for (uint32_t at = symbols_.empty() ? kEnd : 0; at != kEnd; at = symbols_[at].next) out.push_back(symbols_[at].id);
+    append_symbols(word, kLongestWhole, out);
   }
 }
 
+void BpeEncoder::append_bytes(std::string_view bytes, std::vector<int32_t>& out) {
+  const auto id_of = [&](char byte) { return model_->byte_ids[static_cast<uint8_t>(byte)]; };
+  if (std::all_of(bytes.begin(), bytes.end(), [&](char byte) { return id_of(byte) >= 0; })) {
+    for (const char byte : bytes) out.push_back(id_of(byte));
+    after_unknown_ = false;
+    return;
+  }
+  const int32_t unknown = model_->characters->unknown;
+  if (unknown >= 0 && !after_unknown_) out.push_back(unknown);
+  after_unknown_ = true;
+}
+
+std::pair<size_t, uint32_t> BpeEncoder::append_symbols(std::string_view word, size_t limit, std::vector<int32_t>& out) {
+  const int32_t size = model_->characters ? model_->characters->size : INT32_MAX;
+  size_t begin = 0;
+  uint32_t at = symbols_.empty() ? kEnd : 0;
+  for (; at != kEnd && symbols_[at].end <= limit; at = symbols_[at].next) {
+    const Symbol& symbol = symbols_[at];
+    if (symbol.id >= 0 && symbol.id < size) {
+      out.push_back(symbol.id);
+      after_unknown_ = false;
+    } else {
+      append_bytes(word.substr(begin, symbol.end - begin), out);
+    }
+    begin = symbol.end;
+  }
+  return {begin, at};
+}
+
 bool BpeEncoder::encode_in_windows(std::string_view word, std::vector<int32_t>& out) {
-  int32_t expected = -1;  // the first token of this window
+  int32_t expected = -1;  // the first token of this window; -1 also for a character that merges with nothing
   for (size_t begin = 0; begin < word.size();) {
     std::string_view window = word.substr(begin, window_);
     bool last = begin + window.size() == word.size();
@@ -73,12 +106,7 @@ bool BpeEncoder::encode_in_windows(std::string_view word, std::vector<int32_t>& 
     if (expected >= 0 && symbols_[0].id != expected) return false;
     // Keeping a quarter of the window as context to the right of the cut.
     size_t limit = last ? window.size() : window.size() - window.size() / 4;
-    size_t cut = 0;
-    uint32_t at = 0;
-    for (; at != kEnd && symbols_[at].end <= limit; at = symbols_[at].next) {
-      out.push_back(symbols_[at].id);
-      cut = symbols_[at].end;
-    }
+    const auto [cut, at] = append_symbols(window, limit, out);
     if (last) return true;
     if (cut == 0 || at == kEnd) return false;  // one token fills the window
     expected = symbols_[at].id;
@@ -105,15 +133,27 @@ uint64_t BpeEncoder::pop() {
   return top;
 }
 
-void BpeEncoder::merge_all(std::string_view word) {
+void BpeEncoder::cut_into_symbols(std::string_view word) {
   symbols_.clear();
-  queue_.clear();
-  for (size_t i = 0; i < word.size(); ++i) {
-    int32_t id = model_->byte_ids[static_cast<uint8_t>(word[i])];
-    if (id < 0) continue;
-    uint32_t at = static_cast<uint32_t>(symbols_.size());
-    symbols_.push_back({id, at == 0 ? kEnd : at - 1, at + 1, {}, static_cast<uint32_t>(i + 1)});
+  const auto add = [&](int32_t id, size_t end) {
+    const uint32_t at = static_cast<uint32_t>(symbols_.size());
+    symbols_.push_back({id, at == 0 ? kEnd : at - 1, at + 1, {}, static_cast<uint32_t>(end)});
+  };
+  if (!model_->characters) {
+    for (size_t i = 0; i < word.size(); ++i)
+      if (const int32_t id = model_->byte_ids[static_cast<uint8_t>(word[i])]; id >= 0) add(id, i + 1);
+    return;
   }
+  for (size_t pos = 0; pos < word.size();) {
+    const std::string_view character = word.substr(pos, utf8_at(word, pos).length);
+    pos += character.size();
+    add(model_->characters->ids.find(character).value_or(-1), pos);
+  }
+}
+
+void BpeEncoder::merge_all(std::string_view word) {
+  queue_.clear();
+  cut_into_symbols(word);
   if (symbols_.empty()) return;
   symbols_.back().next = kEnd;
   for (uint32_t at = 0; at < symbols_.size(); ++at) look_up_merge(at);

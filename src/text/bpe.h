@@ -1,5 +1,5 @@
-// Byte-pair encoding of one word: its bytes are symbols, and the merge of lowest rank that applies,
-// the leftmost first, is applied until none does.
+// Byte-pair encoding of one word: its bytes (or its characters, see BpeModel) are symbols, and the merge of lowest rank
+// that applies, the leftmost first, is applied until none does.
 //
 //   "lower"  l o w e r -> l ow e r -> low e r -> low er -> lower
 //
@@ -9,8 +9,11 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 #include <vector>
+
+#include "text/text_table.h"
 
 namespace smelt {
 
@@ -45,6 +48,16 @@ class MergeTable {
 struct BpeModel {
   std::array<int32_t, 256> byte_ids{};  // token of each byte; -1: none, the byte is dropped
   MergeTable merges;
+
+  // For vocabularies of characters (sentencepiece.h). A word is cut into these; what merging leaves that is no token,
+  // and a character that is not listed, becomes the tokens of its bytes or, where one has none, `unknown`, once for all
+  // that follow each other.
+  struct Characters {
+    TextTable ids;         // of each character; those from `size` on are no tokens, but parts of some
+    int32_t size = 0;      // of the vocabulary
+    int32_t unknown = -1;  // -1: dropped
+  };
+  std::optional<Characters> characters;
 };
 
 // Reused from word to word, so that encoding does not allocate for each.
@@ -67,6 +80,10 @@ class BpeEncoder {
   };
 
   bool encode_in_windows(std::string_view word, std::vector<int32_t>& out);
+  void append_bytes(std::string_view bytes, std::vector<int32_t>& out);
+  // The tokens of the symbols up to `limit` bytes: where they end, and the symbol that follows (or kEnd).
+  std::pair<size_t, uint32_t> append_symbols(std::string_view word, size_t limit, std::vector<int32_t>& out);
+  void cut_into_symbols(std::string_view word);
   void merge_all(std::string_view word);
   void look_up_merge(uint32_t at);
   void push(uint32_t rank, uint32_t at);
@@ -74,6 +91,7 @@ class BpeEncoder {
 
   const BpeModel* model_;
   size_t window_;
+  bool after_unknown_ = false;   // the last thing appended was the unknown token
   std::vector<Symbol> symbols_;  // after merge_all: a list of tokens through `next`, from 0
   std::vector<uint64_t> queue_;  // heap of rank << 32 | symbol; entries may be stale
 };

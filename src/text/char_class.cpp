@@ -15,6 +15,14 @@ struct CharRange {
 };
 
 constexpr CharRange kHanKana[] = {{0x4E00, 0x9FA5}, {0x3040, 0x309F}, {0x30A0, 0x30FF}};
+// Scripts.txt of Unicode 15.1: Script=Han.
+constexpr CharRange kHan[] = {
+    {0x2E80, 0x2E99},   {0x2E9B, 0x2EF3},   {0x2F00, 0x2FD5},   {0x3005, 0x3005},   {0x3007, 0x3007},
+    {0x3021, 0x3029},   {0x3038, 0x303B},   {0x3400, 0x4DBF},   {0x4E00, 0x9FFF},   {0xF900, 0xFA6D},
+    {0xFA70, 0xFAD9},   {0x16FE2, 0x16FE3}, {0x16FF0, 0x16FF1}, {0x20000, 0x2A6DF}, {0x2A700, 0x2B739},
+    {0x2B740, 0x2B81D}, {0x2B820, 0x2CEA1}, {0x2CEB0, 0x2EBE0}, {0x2EBF0, 0x2EE5D}, {0x2F800, 0x2FA1D},
+    {0x30000, 0x3134A}, {0x31350, 0x323AF},
+};
 constexpr CharRange kEastAsian[] = {{0x0800, 0x9FA5}, {0xAC00, 0xD7FF}};
 constexpr CharRange kWideMarks[] = {
     {'!', '/'}, {':', '~'}, {0xFF01, 0xFF0F}, {0xFF1A, 0xFF5E}, {0x2018, 0x201F}, {0x3000, 0x3002},
@@ -44,13 +52,13 @@ constexpr CharRange kCased[] = {
 ClassBits category_bits(uint32_t codepoint) {
   switch (utf8proc_category(static_cast<utf8proc_int32_t>(codepoint))) {
     case UTF8PROC_CATEGORY_LU:
-    case UTF8PROC_CATEGORY_LL:
-    case UTF8PROC_CATEGORY_LT:
+    case UTF8PROC_CATEGORY_LT: return letter | upper;
+    case UTF8PROC_CATEGORY_LL: return letter | lower;
     case UTF8PROC_CATEGORY_LM:
-    case UTF8PROC_CATEGORY_LO: return letter;
+    case UTF8PROC_CATEGORY_LO: return letter | upper | lower;
     case UTF8PROC_CATEGORY_MN:
     case UTF8PROC_CATEGORY_MC:
-    case UTF8PROC_CATEGORY_ME: return mark;
+    case UTF8PROC_CATEGORY_ME: return mark | upper | lower;
     case UTF8PROC_CATEGORY_ND:
     case UTF8PROC_CATEGORY_NL:
     case UTF8PROC_CATEGORY_NO: return number;
@@ -86,11 +94,14 @@ std::vector<ClassBits> compute_classes() {
   mark_each(U"\r\n", newline);
   mark_each(U" ", blank);
   mark_each(U"$+<=>^~|", math_sign);
+  mark_each(U"/", slash);
+  mark_each(U"`", backtick);
   for (CharRange range : {CharRange{'A', 'Z'}, {'a', 'z'}}) mark_range(range, latin);
   mark_range({'0', '9'}, digit);
   for (uint32_t c = '!'; c <= '~'; ++c)
     if (!(table[c] & (latin | digit))) table[c] |= ascii_mark;
   for (CharRange range : kHanKana) mark_range(range, han_kana);
+  for (CharRange range : kHan) mark_range(range, han);
   for (CharRange range : kEastAsian) mark_range(range, east_asian);
   for (CharRange range : kCased) mark_range(range, cased);
   for (CharRange range : kWideMarks) mark_range(range, wide_mark);

@@ -60,6 +60,35 @@ size_t match_contraction(bool any_case, std::string_view text, size_t pos) {
   return pos;
 }
 
+// A maximal run of upper, then what lower+ can still have: all that follows or, where nothing does, what greed gave
+// back to it, which ends with the last character of the run that has no case.
+size_t match_upper_lower(const Alternative& alternative, std::string_view text, size_t pos, bool needs_lower) {
+  int64_t count = 0;
+  size_t end = pos, last_both = pos;
+  while (end < text.size()) {
+    const Char c = char_at(text, end);
+    if (!alternative.upper.contains(c.bits)) break;
+    end += c.length;
+    if (alternative.body.contains(c.bits)) last_both = end;
+  }
+  const size_t lower_end = skip(text, end, alternative.body, Alternative::kUnlimited, count);
+  if (count > 0 && (needs_lower || end > pos)) return lower_end;
+  return needs_lower ? last_both : end;
+}
+
+size_t match_cased_word(const Alternative& alternative, std::string_view text, size_t pos) {
+  const Char first = char_at(text, pos);
+  const size_t after_lead = alternative.lead_set.contains(first.bits) ? pos + first.length : pos;
+  for (const bool needs_lower : {true, false}) {
+    for (const size_t begin : {after_lead, pos}) {
+      const size_t end = match_upper_lower(alternative, text, begin, needs_lower);
+      if (end == begin) continue;
+      return alternative.then_contraction && end < text.size() ? match_contraction(true, text, end) : end;
+    }
+  }
+  return pos;
+}
+
 }  // namespace
 
 void StageScanner::scan_spaces(size_t pos) {
@@ -79,6 +108,7 @@ void StageScanner::scan_spaces(size_t pos) {
 size_t StageScanner::match(const Alternative& alternative, size_t pos) {
   switch (alternative.form) {
     case Alternative::Form::run: return match_run(alternative, text_, pos);
+    case Alternative::Form::cased_word: return match_cased_word(alternative, text_, pos);
     case Alternative::Form::contraction: return match_contraction(alternative.any_case, text_, pos);
     case Alternative::Form::lines:
     case Alternative::Form::spaces:

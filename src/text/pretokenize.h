@@ -22,6 +22,7 @@ namespace smelt {
 struct Alternative {
   enum class Form {
     run,              // lead? body{least,most} tail*   " ?[^\s\p{L}\p{N}]+[\r\n]*"
+    cased_word,       // see below                      "lead?upper*lower+(?i:'s|'t|...)?"
     contraction,      // see any_case                   "'s|'t|'re|'ve|'m|'ll|'d"
     lines,            // all that ends in newlines      "\s*[\r\n]+"
     spaces,           // the last of several stays      "\s+(?!\S)|\s+"
@@ -38,6 +39,10 @@ struct Alternative {
   CharSet body = {};
   int64_t least = 1, most = kUnlimited;
   CharSet tail = {};  // the empty set unless given
+  // Of cased_word, which is lead?upper*lower+ or, where that does not match, lead?upper+lower*, each with or without a
+  // contraction. `body` is lower. Both sets hold marks and letters without case.
+  CharSet upper = {};
+  bool then_contraction = false;
 };
 
 using Stage = std::vector<Alternative>;
@@ -54,6 +59,8 @@ struct Pretokenizer {
 // Null for an unknown name.
 const Pretokenizer* find_pretokenizer(std::string_view name);
 std::span<const Pretokenizer> all_pretokenizers();
+// For vocabularies in which a text is one word: SentencePiece's.
+const Pretokenizer& no_pretokenizer();
 
 // Cuts one piece by one stage, from left to right.
 class StageScanner {

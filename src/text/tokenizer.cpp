@@ -16,6 +16,27 @@ void append_words(const Vocabulary& vocabulary, BpeEncoder& encoder, std::string
   });
 }
 
+// Calls on_text for each part of the text between tokens of `tokens`, empty ones too, and on_token for each of these.
+template <class OnText, class OnToken>
+void cut_at_tokens(const SpecialTokens& tokens, std::string_view text, const OnText& on_text, const OnToken& on_token) {
+  size_t pos = 0;
+  while (const auto hit = tokens.find(text, pos)) {
+    on_text(text.substr(pos, hit->begin - pos));
+    on_token(hit->id);
+    pos = hit->end;
+  }
+  on_text(text.substr(pos));
+}
+
+// A text between special tokens.
+void append_text(const Vocabulary& vocabulary, BpeEncoder& encoder, std::string_view text, std::vector<int32_t>& out) {
+  if (!vocabulary.spaces) return append_words(vocabulary, encoder, text, out);
+  const std::string spaced = with_spaces_set(text, *vocabulary.spaces);
+  cut_at_tokens(
+      vocabulary.symbols, spaced, [&](std::string_view part) { append_words(vocabulary, encoder, part, out); },
+      [&](int32_t id) { out.push_back(id); });
+}
+
 }  // namespace
 
 Tokenizer::Tokenizer(std::unique_ptr<const Vocabulary> vocabulary) : vocabulary_(std::move(vocabulary)) {}
@@ -34,12 +55,9 @@ std::vector<int32_t> Tokenizer::encode(std::string_view text, bool parse_special
   std::vector<int32_t> ids;
   ids.reserve(text.size() + 2);  // a token has a byte at least; pages that stay unused cost nothing
   if (add_special && adds_bos()) ids.push_back(*bos());
-  for (size_t pos = 0; pos < text.size();) {
-    auto hit = special.find(text, pos);
-    append_words(*vocabulary_, encoder, text.substr(pos, hit ? hit->begin - pos : text.npos), ids);
-    if (hit) ids.push_back(hit->id);
-    pos = hit ? hit->end : text.size();
-  }
+  cut_at_tokens(
+      special, text, [&](std::string_view part) { append_text(*vocabulary_, encoder, part, ids); },
+      [&](int32_t id) { ids.push_back(id); });
   if (add_special && adds_eos()) ids.push_back(*eos());
   return ids;
 }
@@ -52,14 +70,11 @@ std::vector<int32_t> Tokenizer::encode_runs(std::span<const Run> runs) const {
     ids.insert(ids.end(), words.begin(), words.end());
     between.clear();
   };
-  for (const auto& [text, parse_special] : runs) {
-    for (size_t pos = 0; pos < text.size();) {
-      const auto hit = parse_special ? vocabulary_->special.find(text, pos) : std::nullopt;
-      between += text.substr(pos, hit ? hit->begin - pos : text.npos);
-      if (hit) flush(), ids.push_back(hit->id);
-      pos = hit ? hit->end : text.size();
-    }
-  }
+  const SpecialTokens none;
+  for (const auto& [text, parse_special] : runs)
+    cut_at_tokens(
+        parse_special ? vocabulary_->special : none, text, [&](std::string_view part) { between += part; },
+        [&](int32_t id) { flush(), ids.push_back(id); });
   flush();
   return ids;
 }
@@ -70,7 +85,13 @@ std::string_view Tokenizer::piece(int32_t id) const {
 
 std::string Tokenizer::decode(std::span<const int32_t> ids) const {
   std::string text;
-  for (int32_t id : ids) text += piece(id);
+  bool begins = vocabulary_->spaces && vocabulary_->spaces->prefix;  // the next piece begins with a space of encode's
+  for (int32_t id : ids) {
+    std::string_view bytes = piece(id);
+    if (begins && bytes.starts_with(' ')) bytes.remove_prefix(1);
+    text += bytes;
+    begins = vocabulary_->spaces && vocabulary_->spaces->prefix && is_control(id);
+  }
   return text;
 }
 
@@ -88,5 +109,6 @@ std::optional<int32_t> Tokenizer::eos() const { return vocabulary_->eos; }
 bool Tokenizer::adds_bos() const { return vocabulary_->add_bos; }
 bool Tokenizer::adds_eos() const { return vocabulary_->add_eos; }
 const std::string& Tokenizer::pre() const { return vocabulary_->pre_name; }
+bool Tokenizer::is_byte_level() const { return !vocabulary_->spaces; }
 
 }  // namespace smelt

@@ -1,10 +1,11 @@
-// Tokenizer: text to token ids and back, by byte-level BPE.
+// Tokenizer: text to token ids and back, by byte-level BPE ("gpt2") or by SentencePiece's BPE ("llama").
 //
 // encode runs in three steps, each in its own file:
 //   special_tokens.h   "<|user|>Hi 'you'"  ->  [<|user|>] "Hi 'you'"
 //   pretokenize.h      "Hi 'you'"          ->  "Hi" " '" "you" "'"
 //   bpe.h              " '"                ->  its bytes, merged by the file's rules
-// and everything takes time linear in the text. Decoding is a lookup: a token's piece is its bytes.
+// (SentencePiece has no words: its second step sets spaces, sentencepiece.h.)
+// Everything takes time linear in the text. Decoding is a lookup: a token's piece is its bytes.
 //
 // The data comes from the keys `tokenizer.ggml.*` of a GGUF file, read by tokenizer_gguf.cpp into
 // TokenizerData. A Tokenizer is immutable after construction: any number of threads may use one.
@@ -30,15 +31,19 @@ enum class TokenType : uint8_t { normal = 1, unknown, control, user_defined, unu
 
 // What a file says about its vocabulary, not yet checked. Tests and fuzzers fill it by hand.
 struct TokenizerData {
-  std::string model = "gpt2";   // tokenizer.ggml.model
+  std::string model = "gpt2";   // tokenizer.ggml.model: "gpt2" or "llama"
   std::string pre = "default";  // tokenizer.ggml.pre
-  // In the byte-level alphabet ("Ġthe"), but control and user-defined ones as plain text.
+  // gpt2: in the byte-level alphabet ("Ġthe"), but control and user-defined ones as plain text.
+  // llama: with U+2581 for spaces ("▁the"), and "<0x0A>" for those that are a byte.
   std::vector<std::string> tokens;
   std::vector<int64_t> types;       // TokenType of each token; empty: all normal
-  std::vector<std::string> merges;  // "left right", lowest rank first
+  std::vector<std::string> merges;  // gpt2: "left right", lowest rank first
+  std::vector<double> scores;       // llama: of each token; of two merges, that to the higher score comes first
   std::optional<int64_t> bos, eos, eot, eom, unknown, padding;
   std::vector<int64_t> more_eos;         // tokenizer.ggml.eos_token_ids of some files
   std::optional<bool> add_bos, add_eos;  // absent: as usual for the pre-tokenizer
+  // llama only: a space before a text, unless false; blanks at the ends dropped, others made one.
+  std::optional<bool> add_space_prefix, remove_extra_whitespaces;
 };
 
 class Tokenizer {
@@ -64,9 +69,9 @@ class Tokenizer {
 
   // The bytes of a token; half a character is possible. Empty for an id outside the vocabulary.
   std::string_view piece(int32_t id) const;
-  // All pieces together: decode(encode(text)) == text for every string of bytes, if nothing was
-  // added and every byte has a token (smelt drops those that have none, as the models' own
-  // tokenizers do).
+  // All pieces together, without the space that encode puts before a text. decode(encode(text)) == text for every
+  // string of bytes, if nothing was added and every byte has a token (smelt drops those that have none, as the models'
+  // own tokenizers do); with SentencePiece, U+2581 comes back as a space.
   std::string decode(std::span<const int32_t> ids) const;
 
   // True for every token that ends a turn.
@@ -82,6 +87,7 @@ class Tokenizer {
   bool adds_bos() const;  // with add_special
   bool adds_eos() const;
   const std::string& pre() const;  // name of the pre-tokenizer
+  bool is_byte_level() const;      // not SentencePiece's
 
  private:
   explicit Tokenizer(std::unique_ptr<const Vocabulary> vocabulary);

@@ -17,16 +17,27 @@ Result<std::vector<int64_t>> read_optional_integers(const GgufFile& file, const 
   return file.integers(key(name));
 }
 
-Result<std::optional<int64_t>> read_optional_id(const GgufFile& file, const char* name) {
-  if (!file.has(key(name))) return std::optional<int64_t>();
-  SMELT_TRY(id, file.i64(key(name)));
-  return std::optional(id);
-}
-
 Result<std::optional<bool>> read_optional_flag(const GgufFile& file, const char* name) {
   if (!file.has(key(name))) return std::optional<bool>();
   SMELT_TRY(flag, file.boolean(key(name)));
   return std::optional(flag);
+}
+
+// What SentencePiece's vocabularies say besides.
+Status read_sentencepiece(const GgufFile& file, TokenizerData& data) {
+  SMELT_TRY(scores, file.floats(key("scores")));
+  SMELT_TRY(prefix, read_optional_flag(file, "add_space_prefix"));
+  SMELT_TRY(squeeze, read_optional_flag(file, "remove_extra_whitespaces"));
+  data.scores = std::move(scores);
+  data.add_space_prefix = prefix;
+  data.remove_extra_whitespaces = squeeze;
+  return {};
+}
+
+Result<std::optional<int64_t>> read_optional_id(const GgufFile& file, const char* name) {
+  if (!file.has(key(name))) return std::optional<int64_t>();
+  SMELT_TRY(id, file.i64(key(name)));
+  return std::optional(id);
 }
 
 Status read_ids(const GgufFile& file, TokenizerData& data) {
@@ -55,14 +66,18 @@ Result<Tokenizer> Tokenizer::from_gguf(const GgufFile& file) {
   SMELT_TRY(pre, file.string_or(key("pre"), "default"));
   data.model = model;
   data.pre = pre;
-  // Other kinds of tokenizers have no merges: that they are of another kind is what the user should
-  // hear.
-  if (data.model != "gpt2") return from_data(std::move(data));
+  // What other kinds of tokenizers lack is not what the user should hear: that they are of another kind is.
+  const bool is_sentencepiece = data.model == "llama";
+  if (data.model != "gpt2" && !is_sentencepiece) return from_data(std::move(data));
   SMELT_TRY(tokens, read_texts(file, "tokens"));
-  SMELT_TRY(merges, read_texts(file, "merges"));
   SMELT_TRY(types, read_optional_integers(file, "token_type"));
   data.tokens = std::move(tokens);
-  data.merges = std::move(merges);
+  if (is_sentencepiece) {
+    SMELT_CHECK(read_sentencepiece(file, data));
+  } else {
+    SMELT_TRY(merges, read_texts(file, "merges"));
+    data.merges = std::move(merges);
+  }
   data.types.assign(types.begin(), types.end());
   SMELT_CHECK(read_ids(file, data));
   return from_data(std::move(data));

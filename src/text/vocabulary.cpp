@@ -1,6 +1,7 @@
 #include "text/vocabulary.h"
 
 #include <algorithm>
+#include <cmath>
 #include <span>
 
 #include "base/printable.h"
@@ -14,8 +15,8 @@ constexpr std::string_view kPrefix = "tokenizer.ggml.";
 
 // Tokens that end a turn, whatever the file's ids say: many files list only one of several.
 constexpr std::string_view kStopTexts[] = {
-    "<|endoftext|>",   "<|eot_id|>", "<|eom_id|>", "<|im_end|>",
-    "<|end_of_text|>", "<|end|>",    "<|EOT|>",    "<｜end▁of▁sentence｜>",
+    "<|endoftext|>",         "<|eot_id|>",    "<|eom_id|>", "<|im_end|>", "<|end_of_text|>", "<|end|>", "<|EOT|>",
+    "<｜end▁of▁sentence｜>", "<end_of_turn>",
 };
 // In gpt-oss' format, the only one with channels, this ends one message of several.
 constexpr std::string_view kHarmonySign = "<|channel|>", kHarmonyMessageEnd = "<|end|>";
@@ -124,26 +125,32 @@ bool is_plain_text(std::string_view text) {
   return c.status == Utf8::valid && c.length == text.size();
 }
 
-// Fills words, markers, special and letters from pieces and types.
+// Fills words, markers, special, letters and symbols from pieces and types.
 Status index_pieces(Vocabulary& vocabulary) {
   size_t count = vocabulary.pieces.size();
   vocabulary.words = TextTable(count);
   vocabulary.markers = TextTable(count);
-  std::vector<SpecialTokens::Token> special, letters;
+  std::vector<SpecialTokens::Token> special, letters, symbols;
   for (size_t i = 0; i < count; ++i) {
     const std::string& piece = vocabulary.pieces[i];
     TokenType type = vocabulary.types[i];
     int32_t id = static_cast<int32_t>(i);
+    if (type == TokenType::byte && vocabulary.spaces) continue;
     (type == TokenType::normal ? vocabulary.words : vocabulary.markers).add(piece, id);
     if ((type != TokenType::control && type != TokenType::user_defined) || piece.empty()) continue;
     if (piece.size() > SpecialTokens::kLongestText)
       return bad("tokens", "entry " + std::to_string(i) + " is a special token of " + std::to_string(piece.size()) +
                                " bytes; at most " + std::to_string(SpecialTokens::kLongestText) + " are possible");
-    special.push_back({piece, id});
-    if (type == TokenType::user_defined && is_plain_text(piece)) letters.push_back({piece, id});
+    (vocabulary.spaces && type == TokenType::user_defined ? symbols : special).push_back({piece, id});
+    if (!vocabulary.spaces && type == TokenType::user_defined && is_plain_text(piece)) letters.push_back({piece, id});
   }
+  // A byte token is not what its text is found by where there is another one.
+  for (size_t i = 0; i < count; ++i)
+    if (vocabulary.spaces && vocabulary.types[i] == TokenType::byte)
+      vocabulary.words.add(vocabulary.pieces[i], static_cast<int32_t>(i));
   vocabulary.special = SpecialTokens(std::move(special));
   vocabulary.letters = SpecialTokens(std::move(letters));
+  vocabulary.symbols = SpecialTokens(std::move(symbols));
   return {};
 }
 
@@ -190,6 +197,58 @@ std::string pretokenizer_names() {
   return names;
 }
 
+// Pieces and merges of byte-level BPE.
+Status fill_byte_level(Vocabulary& vocabulary, TokenizerData& data) {
+  SMELT_TRY(ids, number_texts(data.tokens));
+  SMELT_TRY(merges, read_merges(data.merges, ids));
+  vocabulary.pieces = make_pieces(std::move(data.tokens), vocabulary.types);  // `ids` is of no use from here on
+  SMELT_CHECK(index_pieces(vocabulary));
+  SMELT_TRY(byte_ids, find_byte_tokens(vocabulary.words));
+  vocabulary.bpe = {byte_ids, std::move(merges), std::nullopt};
+  return {};
+}
+
+// Files say only what differs from the first models of this kind, as llama.cpp reads them.
+void set_sentencepiece_defaults(TokenizerData& data) {
+  const auto usual = [&](std::optional<int64_t>& id, int64_t value) {
+    if (!id && value < static_cast<int64_t>(data.tokens.size())) id = value;
+  };
+  usual(data.unknown, 0);
+  usual(data.bos, 1);
+  usual(data.eos, 2);
+}
+
+Status check_scores(const TokenizerData& data) {
+  if (data.scores.size() != data.tokens.size())
+    return bad("scores", std::to_string(data.scores.size()) + " entries do not fit " +
+                             in_vocabulary(data.tokens.size()) + "; convert the model again");
+  for (size_t i = 0; i < data.scores.size(); ++i)
+    if (std::isnan(data.scores[i]))
+      return bad("scores", "entry " + std::to_string(i) + " is not a number; convert the model again");
+  return {};
+}
+
+// Pieces and merges of SentencePiece's BPE.
+Status fill_sentencepiece(Vocabulary& vocabulary, TokenizerData& data) {
+  SMELT_CHECK(check_scores(data));
+  set_sentencepiece_defaults(data);
+  vocabulary.spaces = SpaceRules{data.add_space_prefix.value_or(true), data.remove_extra_whitespaces.value_or(false)};
+  for (size_t i = 0; i < data.tokens.size(); ++i) {
+    auto bytes = sentencepiece_bytes(data.tokens[i], vocabulary.types[i]);
+    if (!bytes)
+      return bad("tokens", "entry " + std::to_string(i) + " is of the type of bytes, but " + quoted(data.tokens[i]) +
+                               " is not written as <0x0A>; convert the model again");
+    if (bytes->size() > kLongestPiece)
+      return bad("tokens", "entry " + std::to_string(i) + " has " + std::to_string(bytes->size()) + " bytes; at most " +
+                               std::to_string(kLongestPiece) + " are possible");
+    vocabulary.pieces.push_back(std::move(*bytes));
+  }
+  SMELT_CHECK(index_pieces(vocabulary));
+  SMELT_TRY(unknown, check_id("unknown_token_id", data.unknown, vocabulary.pieces.size()));
+  vocabulary.bpe = make_sentencepiece_model(vocabulary.pieces, vocabulary.types, data.scores, unknown);
+  return {};
+}
+
 }  // namespace
 
 std::optional<int32_t> Vocabulary::find(std::string_view piece) const {
@@ -199,20 +258,17 @@ std::optional<int32_t> Vocabulary::find(std::string_view piece) const {
 
 Result<std::unique_ptr<const Vocabulary>> make_vocabulary(TokenizerData data) {
   auto vocabulary = std::make_unique<Vocabulary>();
-  if (data.model != "gpt2")
-    return bad("model", quoted(data.model) + " is not supported; smelt reads byte-level BPE, \"gpt2\"");
-  vocabulary->pre = find_pretokenizer(data.pre);
+  const bool is_sentencepiece = data.model == "llama";
+  if (data.model != "gpt2" && !is_sentencepiece)
+    return bad("model", quoted(data.model) +
+                            " is not supported; smelt reads byte-level BPE, \"gpt2\", and SentencePiece's, \"llama\"");
+  vocabulary->pre = is_sentencepiece ? &no_pretokenizer() : find_pretokenizer(data.pre);
   if (!vocabulary->pre) return bad("pre", quoted(data.pre) + " is not supported; smelt knows " + pretokenizer_names());
   vocabulary->pre_name = data.pre;
   SMELT_CHECK(check_sizes(data));
   SMELT_TRY(types, read_types(data));
-  SMELT_TRY(ids, number_texts(data.tokens));
-  SMELT_TRY(merges, read_merges(data.merges, ids));
   vocabulary->types = std::move(types);
-  vocabulary->pieces = make_pieces(std::move(data.tokens), vocabulary->types);  // `ids` is of no use from here on
-  SMELT_CHECK(index_pieces(*vocabulary));
-  SMELT_TRY(byte_ids, find_byte_tokens(vocabulary->words));
-  vocabulary->bpe = {byte_ids, std::move(merges)};
+  SMELT_CHECK(is_sentencepiece ? fill_sentencepiece(*vocabulary, data) : fill_byte_level(*vocabulary, data));
   size_t longest = 0;
   for (const std::string& piece : vocabulary->pieces) longest = std::max(longest, piece.size());
   vocabulary->window = std::max(BpeEncoder::kWindow, 8 * longest);

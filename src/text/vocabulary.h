@@ -9,6 +9,7 @@
 
 #include "text/bpe.h"
 #include "text/pretokenize.h"
+#include "text/sentencepiece.h"
 #include "text/special_tokens.h"
 #include "text/text_table.h"
 #include "text/tokenizer.h"
@@ -20,10 +21,12 @@ struct Vocabulary {
   const Pretokenizer* pre = nullptr;
   std::vector<std::string> pieces;  // the bytes of each token
   std::vector<TokenType> types;
-  TextTable words;        // pieces of the normal tokens
-  TextTable markers;      // pieces of all others
-  SpecialTokens special;  // control and user-defined tokens
-  SpecialTokens letters;  // those of them that are ordinary text
+  TextTable words;    // pieces of the normal tokens
+  TextTable markers;  // pieces of all others
+  // Of byte-level BPE, `special` are control and user-defined tokens, `letters` those of them that are ordinary text.
+  // Of SentencePiece, `special` are control tokens; user-defined ones are `symbols`, a part of every text.
+  SpecialTokens special, letters, symbols;
+  std::optional<SpaceRules> spaces;  // of SentencePiece
   BpeModel bpe;
   size_t window = 0;  // of BpeEncoder
   std::optional<int32_t> bos, eos;

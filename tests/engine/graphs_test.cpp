@@ -1,6 +1,7 @@
 // Whole graphs through every stage of the compiler against the interpreter.
 #include <doctest/doctest.h>
 
+#include "model/sinks.h"
 #include "support/run_graph.h"
 #include "support/small_graphs.h"
 
@@ -107,6 +108,43 @@ TEST_CASE("attention of many tokens goes over its chunks in one kernel") {
       {.buffers = {{0, random_floats(16 * 20 * 48, 1)}, {1, random_floats(1024 * 48, 2)}, {2, as_bytes(positions)}},
        .variables = {{"chunks", 3}, {"tokens8", 2}}});
   CHECK(c.worst < 1e-5);
+}
+
+TEST_CASE("sinks join the sums of an attention, and cost no further pass over its positions") {
+  const Ref chunks = variable("chunks", 1, 4), tokens8 = variable("tokens8", 1, 64);
+  const Dim length = chunks * 256;
+  constexpr int64_t kHeads = 4, kWidth = 48;
+  for (const bool many : {false, true}) {
+    CAPTURE(many);
+    const Dim tokens = many ? Dim(tokens8 * 8) : Dim(16);
+    const Tensor q = f32(0, {tokens, kHeads, kWidth}), rows = slice(f32(1, {1024, kWidth}), 0, 0, length);
+    const Tensor position = cast(param(2, DType::I32, {tokens}, "positions"), DType::I64);
+    const Tensor keys = unsqueeze(unsqueeze(rows, 0), 0), sink_of_head = f32(4, {kHeads});
+    const Tensor score = sum(unsqueeze(q, 2) * keys, -1) * 0.25;  // [T, H, S]
+    const Tensor unseen = less(unsqueeze(position, 1), unsqueeze(iota({length}, 0), 0));
+    const Tensor masked = where(unsqueeze(unseen, 1), scalar(std::numeric_limits<float>::lowest()), score);
+    const Tensor average = softmax_average(unsqueeze(masked, 3), keys, 2);
+    const Tensor o = with_sinks(average, masked, reshape(sink_of_head, {1, kHeads, 1}));
+    const Ref root = sink({output(3, o)});
+    CHECK(kernels(root) == (many ? 1 : 2));
+    // By the definition: one more score.
+    const Tensor top = maximum(max(masked, 2), unsqueeze(sink_of_head, 0));  // [T, H]
+    const Tensor weight = exp(masked - unsqueeze(top, 2));
+    const Tensor total = sum(weight, 2) + exp(unsqueeze(sink_of_head, 0) - top);
+    const Tensor plain = sum(unsqueeze(weight, 3) * keys, 2) / unsqueeze(total, 2);
+    std::vector<int32_t> positions(16);
+    for (size_t t = 0; t < positions.size(); ++t) positions[t] = static_cast<int32_t>(t * 47);
+    // One far above all scores, one far below.
+    const Inputs input{.buffers = {{0, random_floats(16 * kHeads * kWidth, 1)},
+                                   {1, random_floats(1024 * kWidth, 2)},
+                                   {2, as_bytes(positions)},
+                                   {4, as_bytes(std::vector<float>{0.5f, 300, -300, 2})}},
+                       .variables = {{"chunks", 3}, {"tokens8", 2}}};
+    const Comparison c = compare(root, input), wanted = compare(sink({output(3, plain)}), input);
+    CHECK(c.worst < 1e-5);
+    for (size_t i = 0; i < c.got.at(3).size(); ++i)
+      CHECK(std::abs(c.got.at(3)[i] - wanted.expected.at(3)[i]) < 1e-5 * (1 + std::abs(wanted.expected.at(3)[i])));
+  }
 }
 
 TEST_CASE("attention over values of bytes is within its bound of the exact one") {

@@ -2,7 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <random>
 
 #include "model/model_runner.h"
@@ -16,6 +18,7 @@ namespace {
 constexpr int kHidden = 32, kLayers = 2, kHeads = 4, kKvHeads = 2, kWidth = 16, kInner = 48, kVocabulary = 40;
 constexpr double kEpsilon = 1e-5, kBase = 500, kLocalBase = 100;
 constexpr size_t kWindow = 3;  // of the first layer, where the architecture has windows
+constexpr int kExperts = 6, kUsed = 2;
 
 using Vector = std::vector<double>;
 
@@ -25,9 +28,12 @@ struct Traits {
   bool has_bias = false, has_norms = false, has_divisors = false;
   int rotated = kWidth;  // values of a head
   std::string network_norm = "ffn_norm";
+  bool has_experts = false;
 
   bool halves() const { return architecture != "llama"; }
   bool is_gemma() const { return architecture == "gemma3"; }
+  bool is_gpt_oss() const { return architecture == "gpt-oss"; }
+  bool has_windows() const { return is_gemma() || is_gpt_oss(); }
 };
 
 // A small transformer of random floats, as a file and as a direct forward pass over doubles.
@@ -40,10 +46,13 @@ class SmallTransformer {
     writer.u32(a + ".attention.head_count", kHeads).u32(a + ".attention.head_count_kv", kKvHeads);
     writer.u32(a + ".attention.key_length", kWidth).u32(a + ".attention.value_length", kWidth);
     writer.u32(a + ".rope.dimension_count", traits.rotated);
+    if (traits.has_windows()) writer.u32(a + ".attention.sliding_window", kWindow);
     if (traits.is_gemma()) {
-      writer.u32(a + ".attention.sliding_window", kWindow).u32(a + ".attention.sliding_window_pattern", kLayers);
+      writer.u32(a + ".attention.sliding_window_pattern", kLayers);
       writer.f32(a + ".rope.freq_base_swa", float(kLocalBase));
     }
+    if (traits.has_experts) writer.u32(a + ".expert_count", kExperts).u32(a + ".expert_used_count", kUsed);
+    if (traits.is_gpt_oss()) writer.u32(a + ".expert_feed_forward_length", kInner);
     if (a == "glm4moe") writer.u32(a + ".leading_dense_block_count", kLayers);
     writer.f32(a + ".attention.layer_norm_rms_epsilon", float(kEpsilon)).f32(a + ".rope.freq_base", float(kBase));
     add("token_embd.weight", kVocabulary, kHidden, 1);
@@ -64,10 +73,18 @@ class SmallTransformer {
         add_vector(b + "attn_v.bias", kKvHeads * kWidth, 0, 0.5);
       }
       add(b + "attn_output.weight", kHidden, kHeads * kWidth, 1);
+      if (traits.is_gpt_oss()) {
+        add_vector(b + "attn_output.bias", kHidden, 0, 0.5);
+        add_vector(b + "attn_sinks.weight", kHeads, 1, 1);
+      }
       add_vector(b + traits.network_norm + ".weight", kHidden, 1, 0.2);
       if (traits.is_gemma()) {
         add_vector(b + "post_attention_norm.weight", kHidden, 1, 0.2);
         add_vector(b + "post_ffw_norm.weight", kHidden, 1, 0.2);
+      }
+      if (traits.has_experts) {
+        add_experts(b);
+        continue;
       }
       add(b + "ffn_gate.weight", kInner, kHidden, 1);
       add(b + "ffn_up.weight", kInner, kHidden, 1);
@@ -91,10 +108,7 @@ class SmallTransformer {
       for (size_t t = 0; t < x.size(); ++t) {
         add_to(x[t], after(attended[t], b + "post_attention_norm.weight"));
         const Vector in = norm(x[t], b + traits_.network_norm + ".weight");
-        Vector gate = times(b + "ffn_gate", in);
-        const Vector up = times(b + "ffn_up", in);
-        for (int i = 0; i < kInner; ++i) gate[i] = activation(gate[i]) * up[i];
-        add_to(x[t], after(times(b + "ffn_down", gate), b + "post_ffw_norm.weight"));
+        add_to(x[t], after(traits_.has_experts ? routed(b, in) : network(b, in), b + "post_ffw_norm.weight"));
       }
     }
     for (const Vector& v : x) out.push_back(times("output", norm(v, "output_norm.weight")));
@@ -121,6 +135,47 @@ class SmallTransformer {
     }
     return y;
   }
+  Vector network(const std::string& b, const Vector& in) const {
+    Vector gate = times(b + "ffn_gate", in);
+    const Vector up = times(b + "ffn_up", in);
+    for (int i = 0; i < kInner; ++i) gate[i] = activation(gate[i]) * up[i];
+    return times(b + "ffn_down", gate);
+  }
+  // The softmax of the logits of the best experts.
+  Vector routed(const std::string& b, const Vector& in) const {
+    const Vector logits = times(b + "ffn_gate_inp", in);
+    std::vector<int> order(kExperts);
+    std::iota(order.begin(), order.end(), 0);
+    std::sort(order.begin(), order.end(), [&](int i, int k) { return logits[i] > logits[k]; });
+    double total = 0;
+    for (int i = 0; i < kUsed; ++i) total += std::exp(logits[order[i]]);
+    Vector out(kHidden);
+    for (int i = 0; i < kUsed; ++i) {
+      const int e = order[i];
+      Vector inner = of_expert(b + "ffn_gate", e, in);
+      const Vector up = of_expert(b + "ffn_up", e, in);
+      for (int k = 0; k < kInner; ++k)
+        inner[k] = traits_.is_gpt_oss() ? clamped(inner[k], up[k]) : activation(inner[k]) * up[k];
+      const Vector down = of_expert(b + "ffn_down", e, inner);
+      for (int k = 0; k < kHidden; ++k) out[k] += std::exp(logits[e]) / total * down[k];
+    }
+    return out;
+  }
+  static double clamped(double gate, double up) {
+    const double g = std::min(gate, 7.0), u = std::clamp(up, -7.0, 7.0);
+    return g / (1 + std::exp(-1.702 * g)) * (u + 1);
+  }
+  Vector of_expert(const std::string& name, int expert, const Vector& x) const {
+    const Vector& w = values_.at(name + "_exps.weight");
+    const auto bias = values_.find(name + "_exps.bias");
+    Vector y(w.size() / kExperts / x.size());
+    for (size_t i = 0; i < y.size(); ++i) {
+      const size_t row = expert * y.size() + i;
+      for (size_t k = 0; k < x.size(); ++k) y[i] += w[row * x.size() + k] * x[k];
+      if (bias != values_.end()) y[i] += bias->second[row];
+    }
+    return y;
+  }
   Vector norm(Vector x, const std::string& name) const {
     double squares = 0;
     for (double v : x) squares += v * v;
@@ -135,7 +190,7 @@ class SmallTransformer {
     if (!traits_.is_gemma()) return x / (1 + std::exp(-x));
     return x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
   }
-  bool is_local(int layer) const { return traits_.is_gemma() && layer == 0; }
+  bool is_local(int layer) const { return traits_.has_windows() && layer == 0; }
   void rotate(double* x, size_t position, double base) const {
     for (int i = 0; i < traits_.rotated / 2; ++i) {
       double angle = double(position) * std::pow(base, -2.0 * i / traits_.rotated);
@@ -158,7 +213,7 @@ class SmallTransformer {
   }
   std::vector<Vector> attention(int layer, const std::vector<Vector>& x) const {
     const std::string b = "blk." + std::to_string(layer) + ".";
-    const double base = is_local(layer) ? kLocalBase : kBase;
+    const double base = is_local(layer) && traits_.is_gemma() ? kLocalBase : kBase;
     std::vector<Vector> queries, keys, values, out;
     for (size_t t = 0; t < x.size(); ++t) {
       const Vector in = norm(x[t], b + "attn_norm.weight");
@@ -177,6 +232,7 @@ class SmallTransformer {
           for (int i = 0; i < kWidth; ++i) weight[s] += queries[t][head * kWidth + i] * keys[s][shared + i];
           total += weight[s] = std::exp(weight[s] / std::sqrt(double(kWidth)));
         }
+        if (traits_.is_gpt_oss()) total += std::exp(values_.at(b + "attn_sinks.weight")[head]);
         for (size_t s = first; s <= t; ++s)
           for (int i = 0; i < kWidth; ++i) heads[head * kWidth + i] += weight[s] / total * values[s][shared + i];
       }
@@ -185,6 +241,18 @@ class SmallTransformer {
     return out;
   }
 
+  void add_experts(const std::string& b) {
+    add(b + "ffn_gate_inp.weight", kExperts, kHidden, 2);
+    if (traits_.is_gpt_oss()) add_vector(b + "ffn_gate_inp.bias", kExperts, 0, 1);
+    const auto add_stack = [&](const std::string& name, uint64_t rows, uint64_t k, double gain) {
+      put(b + name + ".weight", {k, rows, kExperts}, 0, gain / std::sqrt(double(k)));
+      if (traits_.is_gpt_oss()) put(b + name + ".bias", {rows, kExperts}, 0, 0.5);
+    };
+    const double wide = traits_.is_gpt_oss() ? 5 : 1;  // some of gpt-oss' values meet the clamps
+    add_stack("ffn_gate_exps", kInner, kHidden, wide);
+    add_stack("ffn_up_exps", kInner, kHidden, wide);
+    add_stack("ffn_down_exps", kHidden, kInner, 1 / wide);
+  }
   void add(const std::string& name, uint64_t rows, uint64_t k, double gain) {
     put(name, {k, rows}, 0, gain / std::sqrt(double(k)));
   }
@@ -209,6 +277,9 @@ class SmallTransformer {
   std::mt19937 random_{11};
   std::map<std::string, Vector> values_;
 };
+
+const Traits kGptOss = {
+    .architecture = "gpt-oss", .has_bias = true, .network_norm = "post_attention_norm", .has_experts = true};
 
 double relative_error(const Vector& got, const Vector& wanted) {
   REQUIRE(got.size() == wanted.size());
@@ -282,6 +353,8 @@ TEST_CASE("decode and prefill agree with the direct reference, whatever the arch
       {.architecture = "glm4moe", .has_bias = true, .rotated = kWidth / 2, .network_norm = "post_attention_norm"},
       {.architecture = "gemma3", .has_norms = true},
       {.architecture = "glm4moe", .has_norms = true, .rotated = kWidth / 4, .network_norm = "post_attention_norm"},
+      {.has_experts = true},  // Mixtral
+      kGptOss,
   };
   for (const Traits& traits : all) {
     CAPTURE(traits.architecture);
@@ -311,7 +384,9 @@ TEST_CASE("llama: what does not fit together is refused by name") {
       {"llama.attention.head_count_kv", [](GgufWriter& w) { w.u32("llama.attention.head_count_kv", 3); }},
       {"llama.rope.dimension_count", [](GgufWriter& w) { w.u32("llama.rope.dimension_count", 32); }},
       {"llama.attention.key_length", [](GgufWriter& w) { w.u32("llama.attention.key_length", 6); }},
-      {"llama.expert_count", [](GgufWriter& w) { w.u32("llama.expert_count", 8); }},
+      {"llama.expert_used_count", [](GgufWriter& w) { w.u32("llama.expert_count", 8); }},
+      {"blk.0.ffn_gate_inp.weight",
+       [](GgufWriter& w) { w.u32("llama.expert_count", 8).u32("llama.expert_used_count", 2); }},
       {"blk.1.attn_k.bias", [](GgufWriter& w) { w.remove_tensor("blk.1.attn_k.bias"); }},
       {"blk.0.attn_v.weight", [](GgufWriter& w) { w.remove_tensor("blk.0.attn_v.weight"); }},
       {"rope_freqs.weight",
@@ -328,6 +403,20 @@ TEST_CASE("llama: what does not fit together is refused by name") {
     CHECK(message.starts_with("["));
     CHECK_MESSAGE(message.find(row.name) != std::string::npos, row.name);
   }
+}
+
+TEST_CASE("gpt-oss: each bias and the sinks are missed by name") {
+  const GgufWriter good = SmallTransformer(kGptOss).writer;
+  CHECK(error_of(good) == "");
+  for (const char* name : {"attn_k.bias", "attn_output.bias", "attn_sinks.weight", "ffn_gate_inp.bias",
+                           "ffn_gate_exps.bias", "ffn_up_exps.bias", "ffn_down_exps.bias"}) {
+    GgufWriter bad = good;
+    bad.remove_tensor("blk.1." + std::string(name));
+    CHECK_MESSAGE(error_of(bad).find(name) != std::string::npos, name);
+  }
+  GgufWriter bad = good;
+  bad.remove("gpt-oss.attention.sliding_window");
+  CHECK(error_of(bad).find("gpt-oss.attention.sliding_window") != std::string::npos);
 }
 
 TEST_CASE("what an architecture always has is missed by name") {

@@ -29,6 +29,17 @@ CASED = (
     r"\U00010CC0-\U00010CF2\U000118A0-\U000118DF\U0001E900-\U0001E943")
 EAST_ASIAN = r"[\u4E00-\u9FA5\u0800-\u4E00\uAC00-\uD7FF]+"
 
+UPPER, LOWER = r"\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}", r"\p{Ll}\p{Lm}\p{Lo}\p{M}"
+CASED_WORD = r"[^\r\n\p{L}\p{N}]?[UPPER]*[LOWER]+END|[^\r\n\p{L}\p{N}]?[UPPER]+[LOWER]*END"
+
+
+def cased_word(end, without=""):
+    word = CASED_WORD.replace("UPPER", UPPER).replace("LOWER", LOWER).replace("END", end)
+    return word.replace(r"\p{M}]", r"\p{M}&&[^" + without + "]]") if without else word
+
+
+GPT4O = (r"|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+
 EXPRESSIONS = {
     "glm4": [GPT4.replace("DIGITS", "3")],
     "llama-bpe": [GPT4.replace("DIGITS", "3")],
@@ -42,6 +53,14 @@ EXPRESSIONS = {
     "deepseek-v3": [r"\p{N}{1,3}", r"[\u4E00-\u9FA5\u3040-\u309F\u30A0-\u30FF]+",
                     r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+"""
                     r"""| ?[\p{P}\p{S}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"""],
+    "qwen35": [APOSTROPHE + r"|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+"
+               r"|\s+(?!\S)|\s+"],
+    "seed-coder": [APOSTROPHE + r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1}| ?[^\s\p{L}\p{N}\r\n]+|\s*[\r\n]+"
+                   r"|\s+(?!\S)|\s+"],
+    "gpt-4o": [cased_word(APOSTROPHE + "?") + GPT4O],
+    "tekken": [cased_word("") + GPT4O.replace("{1,3}", "")],
+    "kimi-k2": [r"[\p{Han}]+|" + cased_word(APOSTROPHE + "?", r"\p{Han}") + GPT4O.replace("\\n/]", "\\n]")],
+    "falcon": [r"[\p{P}\$\+<=>\^~\|`]+", GPT2, r"[0-9][0-9][0-9]"],
     "default": [r"[\p{P}\$\+<=>\^~\|]+", GPT2, r"\p{N}+", r"[0-9][0-9][0-9]"],
 }
 
@@ -92,7 +111,8 @@ def unicode_space(expression):
     return expression.replace(r"\s", r"\p{White_Space}").replace(r"\S", r"\P{White_Space}")
 
 
-COMPILED = {name: [regex.compile(unicode_space(e)) for e in list_] for name, list_ in EXPRESSIONS.items()}
+# V1: "&&" takes common characters of sets.
+COMPILED = {name: [regex.compile(unicode_space(e), regex.V1) for e in list_] for name, list_ in EXPRESSIONS.items()}
 
 if __name__ == "__main__":
     count = int(sys.argv[1]) if len(sys.argv) > 1 else 60

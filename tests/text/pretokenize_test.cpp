@@ -47,6 +47,25 @@ TEST_CASE("gpt-2 keeps a space before numbers and knows contractions in lower ca
 
 TEST_CASE("starcoder cuts digits out first") { CHECK(joined("starcoder", "x 42y") == "x| |4|2|y"); }
 
+TEST_CASE("gpt-4o and tekken end a word before a capital letter") {
+  for (const char* pre : {"gpt-4o", "tekken"}) {
+    CHECK(joined(pre, "camelCase HTTPServer ABC") == "camel|Case| HTTPServer| ABC");
+    CHECK(joined(pre, "XXªYY") == "XXª|YY");  // ª has no case: it ends what may begin with capitals
+    CHECK(joined(pre, "//\n/ x") == "//\n/| x");
+  }
+  CHECK(joined("gpt-4o", "he'll IT'S 1234") == "he'll| IT'S| |123|4");
+  CHECK(joined("tekken", "he'll 1234") == "he|'ll| |1|2|3|4");
+}
+
+TEST_CASE("kimi-k2 sets Chinese apart, qwen35 keeps marks with letters, seed-coder signs from newlines") {
+  CHECK(joined("kimi-k2", "ab你好cd's//\n") == "ab|你好|cd's|//\n");
+  CHECK(joined("kimi-k2", "/你/") == "/|你|/");
+  CHECK(joined("qwen35", "e\u0301x \u0301") == "e\u0301x| \u0301");
+  CHECK(joined("qwen2", "e\u0301x") == "e|\u0301x");
+  CHECK(joined("seed-coder", "a;\n") == "a|;|\n");
+  CHECK(joined("falcon", "a`b 1234") == "a|`|b| |123|4");
+}
+
 TEST_CASE("deepseek-v3 joins a sign to letters, keeps marks with letters, sets Chinese and kana apart") {
   CHECK(joined("deepseek-v3", "a_b e\u0301x") == "a|_b| e\u0301x");
   CHECK(joined("deepseek-v3", "see你好ok 12345") == "see|你好|ok| |123|45");

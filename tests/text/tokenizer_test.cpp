@@ -6,6 +6,7 @@
 
 #include "gguf/gguf.h"
 #include "support/gguf_writer.h"
+#include "text/pretokenize.h"
 #include "text/sample_vocabulary.h"
 
 using namespace smelt;
@@ -118,9 +119,8 @@ TEST_CASE("any bytes come back from their tokens") {
   for (auto [left, right] : {std::pair("\xE2", "\x82"), {"\x82", "\xAC"}, {"\xE2\x82", "\xAC"}, {"a", "a"}})
     add_merge(data, left, right);
   std::mt19937 random(3);
-  for (const char* pre : {"glm4", "llama-bpe", "qwen2", "gpt-2", "starcoder", "deepseek-llm", "deepseek-coder",
-                          "deepseek-v3", "default"}) {
-    data.pre = pre;
+  for (const Pretokenizer& pre : all_pretokenizers()) {
+    data.pre = pre.names[0];
     Tokenizer tokenizer = make(data);
     for (int round = 0; round < 100; ++round) {
       std::string text;
@@ -133,9 +133,9 @@ TEST_CASE("any bytes come back from their tokens") {
 
 TEST_CASE("errors of a vocabulary are one line that names key and value") {
   CHECK(error_after([](auto&) {}) == "");
-  CHECK(error_after([](auto& d) { d.model = "llama"; }) ==
-        "[tokenizer] tokenizer.ggml.model: \"llama\" is not supported; smelt reads byte-level BPE, "
-        "\"gpt2\"");
+  CHECK(error_after([](auto& d) { d.model = "bert"; }) ==
+        "[tokenizer] tokenizer.ggml.model: \"bert\" is not supported; smelt reads byte-level BPE, "
+        "\"gpt2\", and SentencePiece's, \"llama\"");
   CHECK(error_after([](auto& d) { d.pre = "viking\n"; })
             .starts_with("[tokenizer] tokenizer.ggml.pre: \"viking\\n\" is not supported; smelt "
                          "knows glm4, "));

@@ -1,0 +1,27 @@
+#include "model/sinks.h"
+
+#include "graph/node.h"
+
+namespace smelt {
+namespace {
+
+// The sum of exp(score - max score) over the last axis but one: what averages are divided by.
+Tensor sum_of_weights(Tensor score) {
+  const int axis = score.rank() - 2;
+  const std::vector<Dim> one(static_cast<size_t>(score.rank()), Dim(1));
+  const Tensor ones = expand(reshape(scalar(1), one), {score.shape().begin(), score.shape().end()});
+  Shape shape = score.shape();
+  shape.erase(shape.begin() + axis);
+  return Tensor(make(Op::SoftmaxSum, score.dtype(), {score.ref(), ones.ref()}, {.list = {axis}}, std::move(shape)));
+}
+
+}  // namespace
+
+Tensor with_sinks(Tensor average, Tensor score, Tensor sink) {
+  const Tensor scores = unsqueeze(score, score.rank());  // as averages over rows of values have them
+  const Tensor total = sum_of_weights(scores), top = max(scores, score.rank() - 1);  // [..., 1]
+  // Where the sink is far above all scores the exponential is infinite and the share 0, as it should be.
+  return average * (total / (total + exp(sink - top)));
+}
+
+}  // namespace smelt
