@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 
 #include "app/statistics.h"
 #include "base/file.h"
+#include "base/progress.h"
 
 namespace smelt {
 namespace {
@@ -131,6 +133,12 @@ bool is_message(const ordered_json& message) {
 }
 
 std::string cache_file_of(const std::string& path) { return path + ".cache"; }
+
+std::string saved_note(const std::string& path) {
+  std::error_code missing;
+  const auto bytes = std::filesystem::file_size(cache_file_of(path), missing);
+  return "kept in " + path + (missing ? "" : ", with " + bytes_text(bytes) + " of cache in " + cache_file_of(path));
+}
 
 void load_context(Conversation& conversation, const std::string& path) {
   if (::access(path.c_str(), F_OK) != 0) return;
@@ -264,8 +272,11 @@ CommandOutcome run_chat_command(Conversation& conversation, std::string_view lin
   } else if (name == "/tools") {
     report(tools(conversation, std::string(rest)));
   } else if (name == "/save") {
-    report(rest.empty() ? Status(Error{"/save needs the name of a file"})
-                        : save_conversation(conversation, std::string(rest)));
+    const std::string path(rest);
+    const Status saved =
+        path.empty() ? Status(Error{"/save needs the name of a file"}) : save_conversation(conversation, path);
+    report(saved);
+    if (saved) conversation.screen.note(saved_note(path));
   } else if (name == "/load") {
     const Status loaded = rest.empty() ? Status(Error{"/load needs the name of a file"})
                                        : load_conversation(conversation, std::string(rest));

@@ -160,12 +160,6 @@ std::string front_of(const Engine& engine, std::span<const CachedToken> tokens, 
 
 }  // namespace
 
-int64_t cache_file_bytes(const Engine& engine, SequenceId sequence) {
-  const auto tokens = static_cast<uint64_t>(engine.position(sequence));
-  const size_t table = tokens * sizeof(uint32_t) + pages_of(tokens) * (sizeof(uint64_t) + engine.page_bytes());
-  return static_cast<int64_t>(sizeof(Header) + identity_of(engine).size() + table);
-}
-
 Status write_cache_file(Engine& engine, SequenceId sequence, const std::string& path) {
   const std::span<const CachedToken> tokens = engine.tokens(sequence);
   if (tokens.empty()) return {};

@@ -22,7 +22,4 @@ Status write_cache_file(Engine& engine, SequenceId sequence, const std::string& 
 // An Error is one sentence why the file cannot serve, and the sequence has no tokens then. REQUIRES: it has none before.
 Status read_cache_file(Engine& engine, SequenceId sequence, const std::string& path);
 
-// Bytes of such a file.
-int64_t cache_file_bytes(const Engine& engine, SequenceId sequence);
-
 }  // namespace smelt

@@ -12,6 +12,7 @@ repository user/repo, and misbehaves as told: POST /tell with JSON such as {"cut
   gzip           claims a coding
   slow           seconds before each 64 KiB
   etag           the ETag of files; changes while a download runs
+  commit         the name of what the repository has now
   redirect       answer files with a redirect to this server under another name
   redirect_to    ... or to this URL
 GET /log gives a JSON list of requests: path, Authorization, Range, bytes sent.
@@ -76,7 +77,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.path.startswith("/api/models/user/repo/revision/main"):
             self.note()
             return self.text(self.listing())
-        for prefix in ("/user/repo/resolve/" + COMMIT + "/", "/content/"):
+        for prefix in ("/user/repo/resolve/" + (told("commit") or COMMIT) + "/", "/content/"):
             if self.path.startswith(prefix):
                 return self.file(self.path[len(prefix):], prefix == "/content/")
         self.note()
@@ -90,7 +91,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 content = open(path, "rb").read()
                 files.append({"rfilename": os.path.relpath(path, FOLDER), "size": len(content), "blobId": "1" * 40,
                               "lfs": {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content)}})
-        return json.dumps({"sha": COMMIT, "siblings": files}).encode()
+        return json.dumps({"sha": told("commit") or COMMIT, "siblings": files}).encode()
 
     def file(self, name, is_content):
         target = None if is_content else told("redirect_to")

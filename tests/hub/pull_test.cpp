@@ -80,6 +80,37 @@ TEST_CASE("a cut download goes on where it ended") {
   CHECK(hub.bytes_sent() <= kBytes + 8);  // and a byte for the size
 }
 
+TEST_CASE("cuts at any place leave no gap") {
+  const HubServer hub;
+  unsigned seed = 7;
+  const auto random = [&](unsigned below) { return (seed = seed * 1664525u + 1013904223u) / 65536 % below; };
+  for (int round = 0; round < 25; ++round) {
+    const std::string bytes = hub.add_file(kFile, 100'000 + random(50'000), seed);
+    hub.tell({{"cut_after", 1 + random(60'000)}, {"times", 1 + random(3)}});
+    const auto model = pull(kName, quick());
+    REQUIRE(model.ok());
+    CHECK(content(*model) == bytes);
+    REQUIRE(remove_pulled(*model).ok());
+  }
+}
+
+TEST_CASE("an older copy stays until a newer one is whole") {
+  const HubServer hub;
+  const std::string older = hub.add_file(kFile, 200'000, 1);
+  REQUIRE(pull(kName, quick()).ok());
+  const std::string newer = hub.add_file(kFile, 200'000, 2), commit(40, 'f');
+  hub.tell({{"commit", commit}, {"flip", true}});
+  REQUIRE_FALSE(pull(kName, quick()).ok());
+  const auto kept = find_pulled(kName);
+  REQUIRE(kept.ok());
+  REQUIRE(kept->has_value());
+  CHECK(content(**kept) == older);
+  hub.tell({{"commit", commit}});
+  const auto model = pull(kName, quick());
+  REQUIRE(model.ok());
+  CHECK(content(*model) == newer);
+}
+
 TEST_CASE("what one process has fetched the next one does not fetch again") {
   const HubServer hub;
   const std::string bytes = hub.add_file(kFile, kBytes);
