@@ -85,7 +85,7 @@ Result<EngineMemory> EngineMemory::allocate(Device& device, const Model& model, 
   int32_t* pages = m.on_host(m.pages_);
   std::fill_n(pages, l.page_entries, static_cast<int32_t>(l.padding_page()));
   for (const PositionTable& table : model.position_tables()) {
-    const std::vector<float> rows = table.rows(l.positions);
+    const std::vector<float> rows = table.rows(l.positions, l.context);
     SMELT_CHECK(device.upload(m.position_tables_.at(table.name), std::as_bytes(std::span(rows))));
   }
   return m;

@@ -233,6 +233,12 @@ Tensor gated_network(Block& b, const Activations& x, const std::string& suffix, 
   return b.weights.product(b.activations(opened(activation, gate, up)), "ffn_down" + suffix);
 }
 
+Tensor fused_network(Block& b, const Activations& x, int64_t width, Activation activation) {
+  const Tensor both = place(b.weights.product(x, "ffn_up.weight"));  // [T, 2 width]
+  const Tensor inner = opened(activation, slice(both, 1, 0, width), slice(both, 1, width, width));
+  return b.weights.product(b.activations(inner), "ffn_down.weight");
+}
+
 Tensor expert_network(Block& b, const ExpertParameters& m, Tensor normed) {
   const Activations x = b.activations(normed);
   const Choice choice = route(b, m, normed);

@@ -47,6 +47,9 @@ std::vector<TensorShape> expert_tensors(const ExpertParameters& experts, int64_t
 Tensor gated_network(Block& b, const Activations& x, const std::string& suffix = ".weight",
                      Activation activation = Activation::Silu);
 
+// The same where the rows of gate and up, `width` each, are one matrix: ffn_up.
+Tensor fused_network(Block& b, const Activations& x, int64_t width, Activation activation);
+
 // x [T, D] -> [T, D]
 Tensor expert_network(Block& b, const ExpertParameters& experts, Tensor x);
 

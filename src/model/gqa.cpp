@@ -19,6 +19,30 @@ Tensor heads_of(Block& b, const Activations& x, const std::string& name, bool ha
   return reshape(has_bias ? product + b.weights(name + ".bias") : product, {b.shape.tokens, heads, width});
 }
 
+// Rows from `begin` on of the product with a matrix of all heads, [T, rows]: [T, heads, width].
+Tensor heads_within(const Block& b, Tensor product, int64_t begin, int64_t heads, int64_t width) {
+  return reshape(slice(product, 1, begin, heads * width), {b.shape.tokens, heads, width});
+}
+
+// Queries, keys and values before norms and rotation.
+struct Projected {
+  Tensor q, key, value;  // [T, H or KV, n]
+};
+
+Projected project(Block& b, const GqaParameters& m, const Activations& x) {
+  const int64_t q_rows = m.heads * m.key_width, key_rows = m.kv_heads * m.key_width;
+  if (m.is_fused) {
+    const Tensor all = place(b.weights.product(x, "attn_qkv.weight"));
+    return {heads_within(b, all, 0, m.heads, m.key_width), heads_within(b, all, q_rows, m.kv_heads, m.key_width),
+            heads_within(b, all, q_rows + key_rows, m.kv_heads, m.value_width)};
+  }
+  const auto heads = [&](const char* name, int64_t n, int64_t width) {
+    return heads_of(b, x, name, m.has_bias, n, width);
+  };
+  return {heads("attn_q", m.heads, m.key_width), heads("attn_k", m.kv_heads, m.key_width),
+          heads("attn_v", m.kv_heads, m.value_width)};
+}
+
 // Queries or keys: normalised where the model does so, then rotated.
 Tensor placed(Block& b, const GqaParameters& m, Tensor heads, const std::string& norm, const Positions& at) {
   const Tensor x = m.has_norms ? rms_norm(heads, b.weights(norm), b.model.epsilon) : heads;
@@ -102,13 +126,9 @@ Tensor sinks_of(const Block& b, const GqaParameters& m) {
 }
 
 void check_rotated_part(Keys& keys, const GqaParameters& m) {
-  const char* key = "rope.dimension_count";
-  const std::string part =
-      std::to_string(m.rope.width) + " of the " + std::to_string(m.key_width) + " values of a head";
-  if (m.rope.width > m.key_width || (m.order == RopeOrder::Halves && m.key_width % m.rope.width != 0))
-    keys.refuse(key, part + "; supported are numbers that divide them");
-  else if (m.rope.width < m.key_width && m.rope.magnitude() != 1)
-    keys.refuse(key, part + "; YaRN without a log multiplier is supported for whole heads");
+  if (m.rope.width > m.key_width)
+    keys.refuse("rope.dimension_count", std::to_string(m.rope.width) + " of the " + std::to_string(m.key_width) +
+                                            " values of a head; there cannot be more than all of them");
 }
 
 }  // namespace
@@ -130,6 +150,7 @@ GqaParameters read_gqa(Keys& keys, const Hyperparameters& model, const GqaTraits
   m.rope = read_rope(keys, read_rope_width(keys, m.key_width), model.context);
   check_rotated_part(keys, m);
   const auto has = [&](const char* tensor) { return keys.file().find(layer_prefix(0) + tensor) != nullptr; };
+  m.is_fused = traits.is_fused;
   m.has_bias = traits.needs_bias || has("attn_q.bias");
   m.has_norms = traits.needs_norms || has("attn_q_norm.weight");
   m.has_sinks = m.has_output_bias = traits.needs_sinks;
@@ -154,9 +175,15 @@ std::vector<TensorShape> gqa_tensors(const GqaParameters& m, int64_t hidden) {
   const auto add_norm = [&](const std::string& name) {
     if (m.has_norms) list.push_back({name + ".weight", {}, m.key_width});
   };
-  add("attn_q", m.heads * m.key_width);
-  add("attn_k", m.kv_heads * m.key_width);
-  add("attn_v", m.kv_heads * m.value_width);
+  const int64_t q_rows = m.heads * m.key_width, key_rows = m.kv_heads * m.key_width,
+                value_rows = m.kv_heads * m.value_width;
+  if (m.is_fused) {
+    add("attn_qkv", q_rows + key_rows + value_rows);
+  } else {
+    add("attn_q", q_rows);
+    add("attn_k", key_rows);
+    add("attn_v", value_rows);
+  }
   add_norm("attn_q_norm");
   add_norm("attn_k_norm");
   if (m.has_sinks) list.push_back({"attn_sinks.weight", {}, m.heads});
@@ -178,12 +205,9 @@ std::vector<CachePart> gqa_cache(const GqaParameters& m, DType type) {
 Attended grouped_query_attention(Block& b, const GqaParameters& m, Tensor normed) {
   const Activations x = b.activations(normed);
   const Positions at = positions(b, m.key_width, m.tables);
-  const auto heads = [&](const char* name, int64_t n, int64_t width) {
-    return heads_of(b, x, name, m.has_bias, n, width);
-  };
-  const Tensor q = placed(b, m, heads("attn_q", m.heads, m.key_width), "attn_q_norm.weight", at);
-  const Tensor key = placed(b, m, heads("attn_k", m.kv_heads, m.key_width), "attn_k_norm.weight", at);
-  const Tensor value = heads("attn_v", m.kv_heads, m.value_width);
+  const Projected in = project(b, m, x);
+  const Tensor q = placed(b, m, in.q, "attn_q_norm.weight", at);
+  const Tensor key = placed(b, m, in.key, "attn_k_norm.weight", at), value = in.value;
   const bool bytes = b.shape.cache_type == DType::U8;
   const Context context = bytes ? append_bytes(b, m, key, value, at) : append_floats(b, m, key, value, at);
   const Tensor grouped = reshape(q, {b.shape.tokens, m.kv_heads, m.heads_per_key(), m.key_width});

@@ -15,6 +15,7 @@ struct GqaParameters {
   int64_t kv_heads = 0;                    // divides heads
   int64_t key_width = 0, value_width = 0;  // of a head
   bool has_bias = false;                   // of queries, keys and values
+  bool is_fused = false;                   // these three are one matrix: attn_qkv
   bool has_output_bias = false;
   bool has_sinks = false;
   bool has_norms = false;  // of each head of queries and keys, before the rotation
@@ -33,6 +34,7 @@ struct GqaTraits {
   bool needs_bias = false;   // files without are refused; others have what is in the file
   bool needs_norms = false;  // likewise
   bool needs_sinks = false;  // and an output bias; others have none
+  bool is_fused = false;     // see GqaParameters
 };
 
 GqaParameters read_gqa(Keys& keys, const Hyperparameters& model, const GqaTraits& traits);

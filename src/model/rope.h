@@ -22,9 +22,11 @@ struct RopeParameters {
   RopeScaling scaling = RopeScaling::None;
   double factor = 1;
   int64_t original_context = 0;
-  double beta_fast = 32, beta_slow = 1;  // turns within original_context where the ramp begins and ends
-  double log_multiplier = 0;             // see attention_scale() and magnitude()
-  std::vector<double> divisors = {};     // of each pair's frequency, width / 2; empty: all 1
+  double beta_fast = 32, beta_slow = 1;    // turns within original_context where the ramp begins and ends
+  double log_multiplier = 0;               // see attention_scale() and magnitude()
+  std::vector<double> divisors = {};       // of each pair's frequency, width / 2; empty: all 1
+  std::vector<double> long_divisors = {};  // in their place where a run is made for more than original_context
+  double attention_factor = 1;             // cos and sin are multiplied by it, too
 
   // YaRN makes scores steeper, in one of two ways. Models with a log multiplier multiply them by this,
   double attention_scale() const;
@@ -37,16 +39,22 @@ RopeParameters read_rope(Keys& keys, int64_t width, int64_t context);
 void write_rope(KeyWriter& out, const RopeParameters& rope);
 // rope.dimension_count, which has to be even. 0 as `fallback`: the key is required.
 int64_t read_rope_width(Keys& keys, int64_t fallback = 0);
+// The divisors of `pairs` frequencies that a converter has left in a tensor; empty where the file has none of that name.
+Result<std::vector<double>> read_divisors(const GgufFile& file, const std::string& name, int64_t pairs);
 
 // A row for each position, which a plan looks up: `value(position, column)`, in double.
 struct PositionTable {
   std::string name;
   int64_t width = 0;
   std::vector<double> frequencies;  // of each column, in radians per position
-  double magnitude = 1;
+  double magnitude = 1;             // of the first `rotated` columns; that of others is 1
+  int64_t rotated = 0;
   double (*curve)(double angle) = nullptr;
+  std::vector<double> long_frequencies = {};  // for contexts of more than `original_context`; empty: the same
+  int64_t original_context = 0;
 
-  std::vector<float> rows(int64_t positions) const;
+  // `context`: of the run, without positions for padding.
+  std::vector<float> rows(int64_t positions, int64_t context = 0) const;
 };
 
 // "cos" and "sin", with a suffix where a model has several: what rotate() looks up, for heads of `head_width` values (0:
@@ -65,8 +73,8 @@ enum class RopeOrder {
   Halves,  // (0, width / 2), (1, width / 2 + 1), ...
 };
 
-// x [T, heads, n]: each pair of values turns by its angle. REQUIRES: `rope_width`, the number of rotated values, divides
-// n where halves turn.
+// x [T, heads, n]: each pair of values turns by its angle; `rope_width` values are rotated, which is fastest where that
+// divides n.
 Tensor rotate(Tensor x, const Angles& at, RopeOrder order, int64_t rope_width);
 inline Tensor rotate(Tensor x, const Angles& at, RopeOrder order) { return rotate(x, at, order, x.size(-1)); }
 

@@ -15,6 +15,8 @@ void Transformer::write_keys(KeyWriter& out) const {
     out.number("attention.sliding_window", p_.local_attention.window);
     out.number("attention.sliding_window_pattern", p_.global_every);
     if (has_local_tables()) out.real("rope.freq_base_swa", p_.local_attention.rope.base);
+  } else if (p_.attention.window) {
+    out.number("attention.sliding_window", p_.attention.window);
   }
   if (p_.dense_layers) out.number("feed_forward_length", p_.dense_width);
   if (p_.dense_layers == p_.common.layers) return;
@@ -36,7 +38,12 @@ std::vector<TensorShape> Transformer::layer_tensors(int64_t layer) const {
   add(gqa_tensors(p_.attention, hidden));
   if (p_.post_norms) add({{"post_attention_norm.weight", {}, hidden}});
   add({{p_.network_norm + ".weight", {}, hidden}});
-  add(has_experts(layer) ? expert_tensors(p_.experts, hidden) : network_tensors(".weight", hidden, p_.dense_width));
+  if (has_experts(layer))
+    add(expert_tensors(p_.experts, hidden));
+  else if (p_.is_fused)
+    add({{"ffn_up.weight", {2 * p_.dense_width}, hidden}, {"ffn_down.weight", {hidden}, p_.dense_width}});
+  else
+    add(network_tensors(".weight", hidden, p_.dense_width));
   if (p_.post_norms) add({{"post_ffw_norm.weight", {}, hidden}});
   return list;
 }
@@ -54,8 +61,12 @@ Segment Transformer::block(const GgufFile& file, const ModelShape& shape, int64_
   const Attended attended = grouped_query_attention(b, attention(layer), norm(x, "attn_norm"));
   const Tensor h = x + after(attended.out, "post_attention_norm");
   const Tensor normed = norm(h, p_.network_norm);
-  const Tensor network = has_experts(layer) ? expert_network(b, p_.experts, normed)
-                                            : gated_network(b, b.activations(normed), ".weight", p_.activation);
+  const auto dense = [&] {
+    const Activations in = b.activations(normed);
+    return p_.is_fused ? fused_network(b, in, p_.dense_width, p_.activation)
+                       : gated_network(b, in, ".weight", p_.activation);
+  };
+  const Tensor network = has_experts(layer) ? expert_network(b, p_.experts, normed) : dense();
   const Tensor y = h + after(network, "post_ffw_norm");
   Refs roots{slots.output(Bound::HiddenOut, y)};
   roots.insert(roots.end(), attended.written_cache.begin(), attended.written_cache.end());

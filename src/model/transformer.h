@@ -18,6 +18,7 @@ struct TransformerParameters {
   int64_t dense_width = 0;                // its inner width
   ExpertParameters experts = {};
   Activation activation = Activation::Silu;  // of dense layers
+  bool is_fused = false;                     // gate and up of dense layers are one matrix: ffn_up
   bool post_norms = false;                   // of what attention and network give, before it is added
 };
 

@@ -126,6 +126,10 @@ TEST_CASE("a mix chooses types as quantisers do") {
   CHECK(type_of(k, "blk.4.ffn_down_exps.weight") == GgufType::Q6_K);
   CHECK(type_of(k, "blk.5.ffn_down_exps.weight") == GgufType::Q4_K);
   CHECK(type_of(k, "output.weight") == GgufType::Q6_K);
+  const SyntheticSpec oss = spec_of("gpt-oss-20b:mxfp4_moe");
+  CHECK(type_of(oss, "blk.3.ffn_down_exps.weight") == GgufType::MXFP4);
+  CHECK(type_of(oss, "blk.3.ffn_down_exps.bias") == GgufType::F32);
+  CHECK(type_of(oss, "blk.3.attn_q.weight") == GgufType::Q8_0);
   CHECK(type_of(spec_of("deepseek-v2-lite:q6_k"), "blk.1.ffn_down_exps.weight") == GgufType::Q8_0);
 }
 

@@ -1,6 +1,8 @@
 // Whole graphs through every stage of the compiler against the interpreter.
 #include <doctest/doctest.h>
 
+#include "graph/rules_algebra.h"
+#include "model/rope.h"
 #include "model/sinks.h"
 #include "support/run_graph.h"
 #include "support/small_graphs.h"
@@ -144,6 +146,23 @@ TEST_CASE("sinks join the sums of an attention, and cost no further pass over it
     CHECK(c.worst < 1e-5);
     for (size_t i = 0; i < c.got.at(3).size(); ++i)
       CHECK(std::abs(c.got.at(3)[i] - wanted.expected.at(3)[i]) < 1e-5 * (1 + std::abs(wanted.expected.at(3)[i])));
+  }
+}
+
+TEST_CASE("a part of a head turns that does not divide it") {
+  constexpr int64_t kHeads = 3, kWidth = 32, kRotated = 24;
+  const Dim many = Dim(variable("tokens8", 1, 64) * 8);
+  for (const Dim tokens : {Dim(2), many}) {
+    const Tensor x =
+        linear(reshape(f32(0, {tokens, kHeads, 16}), {simplify(tokens.ref * kHeads), 16}), f32(1, {kWidth, 16}));
+    const Angles at = {f32(2, {tokens, kWidth / 2}), f32(3, {tokens, kWidth / 2})};
+    const Ref root = sink({output(4, rotate(reshape(x, {tokens, kHeads, kWidth}), at, RopeOrder::Halves, kRotated))});
+    const Comparison c = compare(root, {.buffers = {{0, random_floats(16 * kHeads * 16, 1)},
+                                                    {1, random_floats(kWidth * 16, 2)},
+                                                    {2, random_floats(16 * kWidth / 2, 3)},
+                                                    {3, random_floats(16 * kWidth / 2, 4)}},
+                                        .variables = {{"tokens8", 2}}});
+    CHECK(c.worst < 1e-5);
   }
 }
 

@@ -51,6 +51,28 @@ TEST_CASE("rope tables hold the angles of the plain and of the stretched pairs")
   CHECK(y[16 + 15] == static_cast<float>(std::sin(std::pow(1e4, -30.0 / 32) / 4)));
 }
 
+TEST_CASE("contexts beyond the original one have divisors of their own, and all a factor") {
+  const RopeParameters r = {.width = 4,
+                            .base = 100,
+                            .original_context = 64,
+                            .divisors = {1, 5},
+                            .long_divisors = {2, 10},
+                            .attention_factor = 1.5};
+  const PositionTable sin = rope_tables(r)[1];
+  for (const int64_t context : {0, 64}) {
+    CHECK(sin.rows(2, context)[2] == static_cast<float>(1.5 * std::sin(1.0)));
+    CHECK(sin.rows(2, context)[3] == static_cast<float>(1.5 * std::sin(0.1 / 5)));
+  }
+  CHECK(sin.rows(2, 65)[2] == static_cast<float>(1.5 * std::sin(1.0 / 2)));
+  CHECK(sin.rows(2, 65)[3] == static_cast<float>(1.5 * std::sin(0.1 / 10)));
+}
+
+TEST_CASE("what is not rotated keeps its size, whatever the magnitude") {
+  const auto tables = rope_tables({.width = 4, .base = 100, .attention_factor = 1.5}, 8);
+  CHECK(tables[0].rows(1) == std::vector<float>{1.5f, 1.5f, 1, 1});
+  CHECK(tables[1].rows(2)[6] == 0);
+}
+
 TEST_CASE("linear scaling divides all angles, divisors each of its pair") {
   const RopeParameters linear = {.width = 4, .base = 100, .scaling = RopeScaling::Linear, .factor = 8};
   const RopeParameters divided = {.width = 4, .base = 100, .divisors = {1, 5}};

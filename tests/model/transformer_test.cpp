@@ -30,10 +30,15 @@ struct Traits {
   std::string network_norm = "ffn_norm";
   bool has_experts = false;
 
-  bool halves() const { return architecture != "llama"; }
+  bool halves() const { return architecture != "llama" && architecture != "glm4"; }
+  bool has_post_norms() const { return is_gemma() || architecture == "glm4"; }
+  bool has_one_gate_and_up() const { return is_phi() || architecture == "glm4"; }
+  bool is_phi() const { return architecture == "phi3"; }
+  std::string divisors() const { return is_phi() ? "rope_factors_short.weight" : "rope_freqs.weight"; }
+  double magnitude() const { return is_phi() ? 1.25 : 1; }  // of cos and sin
   bool is_gemma() const { return architecture == "gemma3"; }
   bool is_gpt_oss() const { return architecture == "gpt-oss"; }
-  bool has_windows() const { return is_gemma() || is_gpt_oss(); }
+  bool has_windows() const { return is_gemma() || is_gpt_oss() || is_phi(); }
 };
 
 // A small transformer of random floats, as a file and as a direct forward pass over doubles.
@@ -56,7 +61,9 @@ class SmallTransformer {
     if (a == "glm4moe") writer.u32(a + ".leading_dense_block_count", kLayers);
     writer.f32(a + ".attention.layer_norm_rms_epsilon", float(kEpsilon)).f32(a + ".rope.freq_base", float(kBase));
     add("token_embd.weight", kVocabulary, kHidden, 1);
-    if (traits.has_divisors) add_vector("rope_freqs.weight", kWidth / 2, 3, 0.5);
+    if (traits.is_phi()) writer.f32(a + ".rope.scaling.attn_factor", float(traits.magnitude()));
+    if (traits.has_divisors) add_vector(traits.divisors(), kWidth / 2, 3, 0.5);
+    if (traits.has_divisors && traits.is_phi()) add_vector("rope_factors_long.weight", kWidth / 2, 30, 0.5);
     for (int layer = 0; layer < kLayers; ++layer) {
       const std::string b = "blk." + std::to_string(layer) + ".";
       add_vector(b + "attn_norm.weight", kHidden, 1, 0.2);
@@ -78,7 +85,7 @@ class SmallTransformer {
         add_vector(b + "attn_sinks.weight", kHeads, 1, 1);
       }
       add_vector(b + traits.network_norm + ".weight", kHidden, 1, 0.2);
-      if (traits.is_gemma()) {
+      if (traits.has_post_norms()) {
         add_vector(b + "post_attention_norm.weight", kHidden, 1, 0.2);
         add_vector(b + "post_ffw_norm.weight", kHidden, 1, 0.2);
       }
@@ -89,6 +96,8 @@ class SmallTransformer {
       add(b + "ffn_gate.weight", kInner, kHidden, 1);
       add(b + "ffn_up.weight", kInner, kHidden, 1);
       add(b + "ffn_down.weight", kHidden, kInner, 1);
+      if (traits.is_phi()) join(b + "attn_qkv.weight", {b + "attn_q.weight", b + "attn_k.weight", b + "attn_v.weight"});
+      if (traits.has_one_gate_and_up()) join(b + "ffn_up.weight", {b + "ffn_gate.weight", b + "ffn_up.weight"});
     }
     add_vector("output_norm.weight", kHidden, 1, 0.2);
     add("output.weight", kVocabulary, kHidden, 2);
@@ -184,20 +193,20 @@ class SmallTransformer {
     return x;
   }
   Vector after(const Vector& part, const std::string& name) const {
-    return traits_.is_gemma() ? norm(part, name) : part;
+    return traits_.has_post_norms() ? norm(part, name) : part;
   }
   double activation(double x) const {
     if (!traits_.is_gemma()) return x / (1 + std::exp(-x));
     return x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
   }
-  bool is_local(int layer) const { return traits_.has_windows() && layer == 0; }
+  bool is_local(int layer) const { return traits_.has_windows() && (layer == 0 || traits_.is_phi()); }
   void rotate(double* x, size_t position, double base) const {
     for (int i = 0; i < traits_.rotated / 2; ++i) {
       double angle = double(position) * std::pow(base, -2.0 * i / traits_.rotated);
-      if (values_.contains("rope_freqs.weight")) angle /= values_.at("rope_freqs.weight")[i];
+      if (values_.contains(traits_.divisors())) angle /= values_.at(traits_.divisors())[i];
       double& first = x[traits_.halves() ? i : 2 * i];
       double& second = x[traits_.halves() ? i + traits_.rotated / 2 : 2 * i + 1];
-      const double a = first, b = second;
+      const double a = first * traits_.magnitude(), b = second * traits_.magnitude();
       first = a * std::cos(angle) - b * std::sin(angle);
       second = b * std::cos(angle) + a * std::sin(angle);
     }
@@ -255,6 +264,20 @@ class SmallTransformer {
   }
   void add(const std::string& name, uint64_t rows, uint64_t k, double gain) {
     put(name, {k, rows}, 0, gain / std::sqrt(double(k)));
+  }
+  // Matrices of equal rows in the file become one.
+  void join(const std::string& name, const std::vector<std::string>& parts) {
+    std::string data;
+    uint64_t k = 0;
+    for (const std::string& part : parts) {
+      const auto found = std::find_if(writer.tensors.begin(), writer.tensors.end(),
+                                      [&](const GgufWriter::Tensor& t) { return t.name == part; });
+      data += found->data;
+      k = found->dims[0];
+      writer.remove_tensor(part);
+    }
+    const uint64_t rows = data.size() / sizeof(float) / k;
+    writer.tensor(name, {k, rows}, GgufType::F32, std::move(data));
   }
   void add_vector(const std::string& name, uint64_t n, double mean, double deviation) {
     put(name, {n}, mean, deviation);
@@ -354,6 +377,10 @@ TEST_CASE("decode and prefill agree with the direct reference, whatever the arch
       {.architecture = "gemma3", .has_norms = true},
       {.architecture = "glm4moe", .has_norms = true, .rotated = kWidth / 4, .network_norm = "post_attention_norm"},
       {.has_experts = true},  // Mixtral
+      {.architecture = "glm4", .has_bias = true, .rotated = kWidth / 2},
+      {.architecture = "phi3"},
+      {.architecture = "phi3", .has_divisors = true},
+      {.architecture = "qwen2", .has_bias = true, .rotated = 12},  // a part that does not divide the head
       kGptOss,
   };
   for (const Traits& traits : all) {
@@ -426,7 +453,7 @@ TEST_CASE("what an architecture always has is missed by name") {
   } table[] = {
       {{.architecture = "qwen2"}, "attn_q.bias"},
       {{.architecture = "qwen3"}, "attn_q_norm.weight"},
-      {{.architecture = "qwen3", .has_norms = true, .rotated = 12}, "qwen3.rope.dimension_count"},
+      {{.architecture = "qwen3", .has_norms = true, .rotated = 18}, "qwen3.rope.dimension_count"},
       {{.architecture = "glm4moe"}, "post_attention_norm.weight"},
       {{.architecture = "gemma3"}, "attn_q_norm.weight"},
   };
