@@ -117,6 +117,7 @@ EngineOptions session_options(const EngineFlags& flags) {
   options.pack_cache = flags.pack_cache;
   options.cache_type = cache_type_of(flags.cache_type);
   options.quantise_activations = flags.activations == "q8";
+  options.drafts = most_drafts(flags.draft);
   return options;
 }
 
@@ -130,11 +131,14 @@ Result<std::unique_ptr<Engine>> open_sequences(const GgufFile& file, const Engin
 
 Result<OpenedModel> open_engine(const EngineFlags& flags) {
   note_crowded_cores(flags.threads);
+  SMELT_CHECK(check_draft_flags(flags.draft));
   return until_interrupted([&](Opening& opening) -> Result<OpenedModel> {
     OpenedModel opened;
     SMELT_CHECK(open_file(flags, opened));
     SMELT_TRY(session, Session::open(*opened.file, session_options(flags), opening.hooks()));
     opened.session = std::move(session);
+    SMELT_TRY(speculation, open_speculation(flags.draft, *opened.session));
+    opened.speculation = std::move(speculation);
     return opened;
   });
 }

@@ -10,11 +10,15 @@ namespace {
 constexpr int64_t kUsualContext = 4096;
 
 constexpr int64_t kMostSequences = 4096;
+constexpr int64_t kMostDrafts = 63;
 
 Status check_options(const EngineOptions& options) {
   if (options.sequences < 1 || options.sequences > kMostSequences)
     return Error{"[engine] " + std::to_string(options.sequences) + " sequences at a time: 1 to " +
                  std::to_string(kMostSequences) + " are possible"};
+  if (options.drafts < 0 || options.drafts > kMostDrafts)
+    return Error{"[engine] " + std::to_string(options.drafts) + " tokens drafted at a time: 0 to " +
+                 std::to_string(kMostDrafts) + " are possible"};
   if (options.cache_tokens < 0)
     return Error{"[engine] a cache of " + std::to_string(options.cache_tokens) + " tokens: it cannot be negative"};
   return {};
@@ -52,7 +56,8 @@ ModelPlans::ModelPlans(const GgufFile& file, std::shared_ptr<const Model> model,
       model_(std::move(model)),
       device_(device),
       options_(options),
-      layout_(EngineLayout::make(context, options.prefill_chunk, options.sequences, options.cache_tokens)),
+      layout_(
+          EngineLayout::make(context, options.prefill_chunk, options.sequences, options.cache_tokens, options.drafts)),
       compiler_(device, PassSymbols::names()) {}
 
 void ModelPlans::make_passes(const LayoutChoice& layouts, const std::atomic<bool>* cancel) {

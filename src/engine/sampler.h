@@ -14,6 +14,12 @@
 
 namespace smelt {
 
+// A token, and how likely it is to be drawn.
+struct TokenProbability {
+  int32_t token = 0;
+  double probability = 0;
+};
+
 struct LogitBias {
   int32_t token = 0;
   float bias = 0;

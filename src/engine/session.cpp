@@ -25,6 +25,13 @@ Status Session::append_all(std::span<const int32_t> tokens, const LogitsSink& si
   return {};
 }
 
+Status Session::extend_all(std::span<const int32_t> tokens, const LogitsSink& sink, const std::atomic<bool>* cancel) {
+  SMELT_TRY(logits,
+            step({.tokens = tokens, .is_generated = true, .logits = WantedLogits::All, .cancel = cancel}, sink));
+  (void)logits;
+  return {};
+}
+
 Result<std::span<const float>> Session::step(StepItem item, const LogitsSink& sink) {
   item.sequence = sequence_;
   std::span<const float> last;

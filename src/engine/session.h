@@ -41,6 +41,10 @@ class Session {
 
   Result<std::span<const float>> extend(int32_t token, const std::atomic<bool>* cancel = nullptr);
 
+  // Like extend() for each of `tokens`, in one step where there are no more than `drafts` of the options and one, with
+  // `sink` called for each in order: the logits have the same bits. To take some of them back, rewind().
+  Status extend_all(std::span<const int32_t> tokens, const LogitsSink& sink, const std::atomic<bool>* cancel = nullptr);
+
   // Like append(), with `sink` called for every position of `tokens` in order.
   Status append_all(std::span<const int32_t> tokens, const LogitsSink& sink, const std::atomic<bool>* cancel = nullptr);
 
