@@ -17,10 +17,12 @@ namespace smelt {
 
 struct DraftFlags {
   bool lookup = false;
+  std::optional<int64_t> mtp;  // how many tokens
   std::optional<int64_t> most, least;
+  double least_probability = 0;
   bool always = false;
 
-  bool wanted() const { return lookup; }
+  bool wanted() const { return lookup || mtp; }
 };
 
 void declare_draft_flags(CLI::App& app, DraftFlags& flags);

@@ -118,6 +118,7 @@ EngineOptions session_options(const EngineFlags& flags) {
   options.cache_type = cache_type_of(flags.cache_type);
   options.quantise_activations = flags.activations == "q8";
   options.drafts = most_drafts(flags.draft);
+  options.mtp = flags.draft.mtp.has_value();
   return options;
 }
 

@@ -72,7 +72,7 @@ int64_t EngineMemory::bytes(const Model& model, const EngineLayout& l, DType cac
   for (int i = 0; i < 2; ++i) pieces.take<float>(l.tokens() * model.numbers().hidden);
   pieces.take<float>(l.logit_rows() * model.numbers().vocabulary);
   pieces.take<std::byte>(arena_bytes);
-  pieces.take<std::byte>(model.numbers().layers * layer_cache_bytes(model, l, cache_type));
+  pieces.take<std::byte>((model.numbers().layers + l.more_layers) * layer_cache_bytes(model, l, cache_type));
   return pieces.used();
 }
 
@@ -112,8 +112,8 @@ void EngineMemory::place(const Model& model, const EngineLayout& l, DType cache_
     cache_parts_[part.name] = {layer_cache_bytes_, kPageSize * part.row_bytes};
     layer_cache_bytes_ += aligned(l.cache_rows() * part.row_bytes);
   }
-  layers_ = model.numbers().layers;
-  cache_ = pieces.take<std::byte>(model.numbers().layers * layer_cache_bytes_);
+  layers_ = model.numbers().layers + l.more_layers;
+  cache_ = pieces.take<std::byte>(layers_ * layer_cache_bytes_);
 }
 
 Status EngineMemory::send_inputs() {

@@ -48,6 +48,12 @@ class Session {
   // Like append(), with `sink` called for every position of `tokens` in order.
   Status append_all(std::span<const int32_t> tokens, const LogitsSink& sink, const std::atomic<bool>* cancel = nullptr);
 
+  // See Engine::draft().
+  Result<std::vector<int32_t>> draft(int32_t next, int64_t most, const Engine::ChooseDraft& choose,
+                                     const std::atomic<bool>* cancel = nullptr) {
+    return engine_->draft(sequence_, next, most, choose, cancel);
+  }
+
   const EngineStats& stats() const { return engine_->loaded().stats(); }
 
   // The model under it: its plans and what they cost.
