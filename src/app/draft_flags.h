@@ -8,6 +8,7 @@
 
 #include "engine/session.h"
 #include "engine/speculation.h"
+#include "text/tokenizer.h"
 
 namespace CLI {
 class App;
@@ -18,11 +19,12 @@ namespace smelt {
 struct DraftFlags {
   bool lookup = false;
   std::optional<int64_t> mtp;  // how many tokens
+  std::string model;           // that drafts; empty: none does
   std::optional<int64_t> most, least;
   double least_probability = 0;
-  bool always = false;
+  bool always = false, draw = false;
 
-  bool wanted() const { return lookup || mtp; }
+  bool wanted() const { return lookup || mtp || !model.empty(); }
 };
 
 void declare_draft_flags(CLI::App& app, DraftFlags& flags);
@@ -31,7 +33,17 @@ void declare_draft_flags(CLI::App& app, DraftFlags& flags);
 Status check_draft_flags(const DraftFlags& flags);
 int64_t most_drafts(const DraftFlags& flags);  // of a step; 0: nothing is drafted
 
-// Nothing where nothing is to be drafted. REQUIRES: `session` outlives it, and was opened for most_drafts().
-Result<std::unique_ptr<Speculation>> open_speculation(const DraftFlags& flags, Session& session);
+// The one that drafts, beside the one that verifies.
+struct DraftModel {
+  std::unique_ptr<GgufFile> file;
+  std::unique_ptr<Session> session;
+};
+
+// An Error if their tokens are not the same: a draft is a list of token ids.
+Status check_same_tokens(const Tokenizer& drafts, const Tokenizer& verifies, const std::string& file);
+
+// Nothing where nothing is to be drafted. `model`: there if flags.model is. REQUIRES: `session` outlives it, and was
+// opened for most_drafts().
+std::unique_ptr<Speculation> make_speculation(const DraftFlags& flags, Session& session, DraftModel model);
 
 }  // namespace smelt

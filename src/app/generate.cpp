@@ -18,10 +18,11 @@ class Writer {
         emit_(std::move(emit)),
         stops_(options.stops ? *options.stops : tokenizer.stop_tokens()) {}
 
-  // The next token, by the logits behind the one before. It is given out; nothing where the text has ended without one.
-  Result<std::optional<int32_t>> next(std::span<const float> logits) {
+  // The next token, by the logits behind the one before, and a draft of it if there is one. It is given out; nothing
+  // where the text has ended without one.
+  Result<std::optional<int32_t>> next(std::span<const float> logits, const DraftToken* draft = nullptr) {
     if (options_.constraint && options_.constraint->is_finished()) return end(StopReason::complete);
-    SMELT_TRY(token, choose(logits));
+    SMELT_TRY(token, choose(logits, draft));
     sampler_.accept(token);
     if (!options_.ignore_stop && std::binary_search(stops_.begin(), stops_.end(), token))
       return end(StopReason::stop_token);
@@ -44,12 +45,18 @@ class Writer {
     return std::nullopt;
   }
 
-  Result<int32_t> choose(std::span<const float> logits) {
-    if (!options_.constraint) return sampler_.sample(logits);
+  // What was drawn is kept by the rejection rule; any other draft where it is the token that would come without it.
+  Result<int32_t> sample(std::span<const float> logits, const DraftToken* draft, std::span<const uint64_t> allowed) {
+    if (!draft || draft->drawn_from.empty()) return sampler_.sample(logits, allowed);
+    return sampler_.sample_with_draft(logits, draft->id, draft->drawn_from, allowed);
+  }
+
+  Result<int32_t> choose(std::span<const float> logits, const DraftToken* draft) {
+    if (!options_.constraint) return sample(logits, draft, {});
     TokenMask allowed = options_.constraint->mask();
     if (options_.constraint->can_end())
       for (int32_t token : stops_) allowed.set(token);
-    return sampler_.sample(logits, allowed.words());
+    return sample(logits, draft, allowed.words());
   }
 
   const GenerateOptions& options_;
@@ -78,12 +85,13 @@ Result<Verified> verify(Session& session, Writer& writer, int32_t token, std::sp
   bool is_right = true;
   const auto judge = [&](int64_t index, std::span<const float> logits) {
     if (!judged || !is_right || writer.ended()) return;
-    const auto next = writer.next(logits);
+    const auto i = static_cast<size_t>(index);
+    const DraftToken* draft = i < drafts.size() ? &drafts[i] : nullptr;
+    const auto next = writer.next(logits, draft);
     if (!next) judged = next.error();
     if (!next || writer.ended()) return;
     out.next = **next;
-    const auto i = static_cast<size_t>(index);
-    is_right = i < drafts.size() && drafts[i].id == out.next;
+    is_right = draft && draft->id == out.next;
     out.accepted += is_right;
   };
   SMELT_CHECK(session.extend_all(tokens, judge, &cancel));
@@ -107,6 +115,7 @@ Result<Generation> generate(Session& session, const Tokenizer& tokenizer, Sample
                             const std::function<bool(int32_t)>& emit, const std::atomic<bool>& cancel) {
   Generation generation;
   std::vector<int32_t> text = text_for_drafts(options, prompt);
+  if (options.speculation) options.speculation->sample_like(sampler.options());
   Writer writer(options, tokenizer, sampler, [&](int32_t token) {
     if (options.speculation) text.push_back(token);
     return emit(token);

@@ -4,7 +4,8 @@
 //   session->extend_all({next, drafts ...}, sink)  the model's own word on each of them, with the bits of single steps
 //   session->rewind(...)                           behind the first one that was wrong
 //
-// A draft decides nothing: it is kept where the model chooses the same token.
+// A draft decides nothing: it is kept where the model chooses the same token, or, where it was drawn, by the rejection
+// rule (rejection.h), so that texts are as likely as without drafts.
 #pragma once
 
 #include <cstdint>
@@ -25,6 +26,9 @@ struct DraftToken {
 class Drafter {
  public:
   virtual ~Drafter() = default;
+
+  // How the tokens of the text are going to be chosen, for drafters that draw theirs.
+  virtual void sample_like(const SamplerOptions&) {}
 
   // Up to `most` tokens that may follow `text`: all tokens of the sequence, of which the cache of the model that
   // verifies has all but the last. Called once before each step, or with most = 0 before a step without drafts.

@@ -1,14 +1,17 @@
 #include "engine/mtp_drafter.h"
 
-#include "engine/draft_choice.h"
-
 namespace smelt {
 
 Result<std::vector<DraftToken>> MtpDrafter::draft(std::span<const int32_t> text, int64_t most) {
-  const auto choose = [&](std::span<const float> logits) { return likely_token(logits, least_); };
-  SMELT_TRY(tokens, session_.draft(text.back(), most, choose));
   std::vector<DraftToken> out;
-  for (int32_t token : tokens) out.push_back({token});
+  const auto choose = [&](std::span<const float> logits) -> std::optional<int32_t> {
+    auto chosen = choice_.choose(logits);
+    if (!chosen) return std::nullopt;
+    out.push_back(std::move(*chosen));
+    return out.back().id;
+  };
+  SMELT_TRY(tokens, session_.draft(text.back(), most, choose));
+  (void)tokens;
   return out;
 }
 

@@ -29,7 +29,9 @@ Speculation::Speculation(std::unique_ptr<Drafter> drafter, const DraftOptions& o
 Result<std::vector<DraftToken>> Speculation::draft(std::span<const int32_t> text, int64_t room) {
   const int64_t wanted = std::min(room, options_.adaptive ? length_.next() : options_.most);
   SMELT_TRY(drafts, drafter_->draft(text, wanted));
-  if (static_cast<int64_t>(drafts.size()) < options_.least) drafts.clear();
+  // Of drawn ones none may be dropped by what comes behind them: the others would be distributed otherwise.
+  const bool are_drawn = !drafts.empty() && !drafts.front().drawn_from.empty();
+  if (!are_drawn && static_cast<int64_t>(drafts.size()) < options_.least) drafts.clear();
   return drafts;
 }
 

@@ -15,7 +15,7 @@ namespace smelt {
 
 struct DraftOptions {
   int64_t most = 0;      // tokens drafted for a step
-  int64_t least = 0;     // fewer are not worth a step: they are dropped
+  int64_t least = 0;     // fewer are not worth a step: they are dropped, unless they were drawn
   bool adaptive = true;  // as many as pay, by what is measured; else always the most
 };
 
@@ -38,6 +38,8 @@ struct DraftCounts {
 class Speculation {
  public:
   Speculation(std::unique_ptr<Drafter> drafter, const DraftOptions& options);
+
+  void sample_like(const SamplerOptions& options) { drafter_->sample_like(options); }
 
   // Up to `room` tokens that may follow `text`, see Drafter.
   Result<std::vector<DraftToken>> draft(std::span<const int32_t> text, int64_t room);

@@ -2,11 +2,17 @@
 // context, and what it leaves in the context.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <filesystem>
+#include <map>
 #include <random>
 
+#include "app/draft_flags.h"
 #include "app/generate.h"
+#include "app/process.h"
 #include "engine/lookup_drafter.h"
+#include "engine/model_drafter.h"
+#include "engine/mtp_drafter.h"
 #include "grammar/gbnf.h"
 #include "support/effort.h"
 
@@ -17,6 +23,7 @@ namespace {
 using Tokens = std::vector<int32_t>;
 
 constexpr char kGlm[] = SMELT_SOURCE_DIR "/models/tiny-glm-Q4_K_M.gguf";
+constexpr char kMtp[] = SMELT_SOURCE_DIR "/../shared/models/tiny-glm/tiny-glm-mtp-Q4_0.gguf";
 constexpr int64_t kDrafts = 4;
 
 // What a test needs of a model, opened once.
@@ -25,10 +32,10 @@ struct Opened {
   Tokenizer tokenizer;
   std::unique_ptr<Session> session;
 
-  explicit Opened(const std::string& path, int64_t context = 256)
+  explicit Opened(const std::string& path, int64_t context = 256, bool mtp = false)
       : file(GgufFile::open(path).take()), tokenizer(Tokenizer::from_gguf(file).take()) {
-    auto opened =
-        Session::open(file, {.threads = 1, .context = context, .drafts = kDrafts, .cache_type = DType::U8}, {});
+    auto opened = Session::open(
+        file, {.threads = 1, .context = context, .drafts = kDrafts, .mtp = mtp, .cache_type = DType::U8}, {});
     REQUIRE_MESSAGE(opened.ok(), opened.error().message);
     session = opened.take();
   }
@@ -156,4 +163,124 @@ TEST_CASE("lookup writes a repeated text in fewer steps") {
   CHECK(write(model(), {.temperature = 0}, {.max_tokens = 40}, prompt, &lookup) == plain);
   CHECK(lookup.counts().tokens == plain.steps);
   CHECK(3 * lookup.counts().steps < 2 * plain.steps);
+}
+
+namespace {
+
+std::unique_ptr<Drafter> same_model(DraftChoice choice, int64_t context = 256) {
+  auto file = std::make_unique<GgufFile>(GgufFile::open(kGlm).take());
+  auto session = Session::open(*file, {.threads = 1, .context = context, .cache_type = DType::U8}, {});
+  REQUIRE(session.ok());
+  return std::make_unique<ModelDrafter>(std::move(file), session.take(), choice);
+}
+
+std::string error_of(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), {"run", "-p", "Once", "-n", "3"});
+  const test::Outcome run = test::smelt(test::on_one_thread(arguments), {});
+  CHECK(run.exit_code != 0);
+  return run.err;
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("a draft model changes no text, and one that is the model itself is nearly always right") {
+  const Tokens prompt = model().tokenizer.encode("Once upon a time, there was a cat");
+  for (const SamplerOptions& sampling : {SamplerOptions{.temperature = 0}, SamplerOptions{.seed = 4}}) {
+    const GenerateOptions options{.max_tokens = 50, .ignore_stop = true};
+    const Written plain = write(model(), sampling, options, prompt);
+    Speculation drafts(same_model({0, false}), {.most = 3, .adaptive = false});
+    CHECK(write(model(), sampling, options, prompt, &drafts) == plain);
+    // Another text in the same contexts: what they have in common is not read again.
+    CHECK(write(model(), sampling, options, prompt, &drafts) == plain);
+    if (sampling.temperature <= 0) CHECK(drafts.counts().accepted() + 3 >= drafts.counts().drafted());
+  }
+}
+
+TEST_CASE("a draft model that cannot read on drafts nothing, and the text goes on") {
+  const Tokens prompt = model().tokenizer.encode("Once upon a time, there was a cat");
+  const GenerateOptions options{.max_tokens = 40, .ignore_stop = true};
+  const Written plain = write(model(), {.temperature = 0}, options, prompt);
+  Speculation drafts(same_model({0, false}, 24), {.most = 3, .adaptive = false});
+  CHECK(write(model(), {.temperature = 0}, options, prompt, &drafts) == plain);
+  CHECK(drafts.counts().drafted() > 0);
+  CHECK(drafts.counts().steps > 15);
+}
+
+TEST_CASE("drafts of the model's own head change no text") {
+  if (!std::filesystem::exists(kMtp)) {
+    MESSAGE(kMtp << " is not there");
+    return;
+  }
+  Opened mtp(kMtp, 256, true);
+  const Tokens prompt = mtp.tokenizer.encode("Once upon a time");
+  for (const SamplerOptions& sampling : {SamplerOptions{.temperature = 0}, SamplerOptions{.seed = 4}}) {
+    for (bool adaptive : {false, true}) {
+      const GenerateOptions options{.max_tokens = 120, .ignore_stop = true};
+      const Written plain = write(mtp, sampling, options, prompt);
+      Speculation drafts(std::make_unique<MtpDrafter>(*mtp.session, DraftChoice(0, false)),
+                         {.most = 3, .adaptive = adaptive});
+      CHECK(write(mtp, sampling, options, prompt, &drafts) == plain);
+      if (adaptive) continue;
+      const auto& first = drafts.counts().places[0];
+      CHECK(3 * first.accepted > first.drafted);
+    }
+  }
+}
+
+TEST_CASE("texts with drawn drafts are as likely as without" * doctest::test_suite("long")) {
+  const Tokens prompt = model().tokenizer.encode("One day, a");
+  const int texts = test::repetitions(4000);
+  const GenerateOptions options{.max_tokens = 3, .ignore_stop = true};
+  std::map<Tokens, double> plain, drafted;
+  Speculation drafts(same_model({0, true}), {.most = 2, .adaptive = false});
+  for (int i = 0; i < texts; ++i) {
+    SamplerOptions sampling{.temperature = 0.9f, .top_k = 5, .seed = static_cast<uint64_t>(i)};
+    plain[write(model(), sampling, options, prompt).tokens] += 1;
+    sampling.seed += 1000000;
+    drafted[write(model(), sampling, options, prompt, &drafts).tokens] += 1;
+  }
+  CHECK(drafts.counts().accepted() > drafts.counts().drafted() / 2);
+  // Two samples of one distribution: each difference has the variance of the sum.
+  double statistic = 0, degrees = 0;
+  for (const auto& [tokens, count] : plain)
+    if (const double sum = count + drafted[tokens]; sum >= 10) {
+      statistic += (count - drafted[tokens]) * (count - drafted[tokens]) / sum;
+      degrees += 1;
+    }
+  CAPTURE(statistic);
+  CHECK(degrees > 20);
+  CHECK(statistic < degrees + 5 * std::sqrt(2 * degrees) + 10);
+}
+
+TEST_CASE("flags of drafts: figures at the end, and sentences about what cannot be") {
+  const test::Outcome run = test::smelt(
+      test::on_one_thread({"run", "-p", "Once", "-n", "40", "--temp", "0", "--lookup", "--draft-max", "3"}), {});
+  CHECK(run.exit_code == 0);
+  CHECK(contains(run.err, "\ndrafts "));
+  CHECK(contains(run.err, " tokens a step"));
+  CHECK(contains(error_of({"--mtp", "2"}), "has no head for multi-token prediction"));
+  CHECK(contains(error_of({"--mtp", "2", "--lookup"}), "only one of them can draft"));
+  CHECK(contains(error_of({"--draft-max", "2"}), "need something that drafts"));
+  CHECK(contains(error_of({"--lookup", "--draft-min", "9"}), "at most 7 tokens are drafted"));
+  CHECK(contains(error_of({"--lookup", "--draft-draw"}), "has nothing to draw from"));
+  CHECK(contains(error_of({"-md", "/nowhere.gguf"}), "/nowhere.gguf"));
+  CHECK(contains(error_of({"--lookup", "-ngld", "9"}), "a draft model runs where the model runs"));
+  const test::Outcome model = test::smelt(
+      test::on_one_thread({"run", "-p", "Once", "-n", "40", "--temp", "0", "-md", kGlm, "--draft", "2"}), {});
+  CHECK(model.exit_code == 0);
+  CHECK(model.out == run.out);
+}
+
+TEST_CASE("a draft model has to have the same tokens") {
+  const std::string path = SMELT_SOURCE_DIR "/../shared/models/zoo/llama/llama-Q4_K_M.gguf";
+  CHECK(check_same_tokens(model().tokenizer, model().tokenizer, "x.gguf").ok());
+  if (!std::filesystem::exists(path)) return;
+  const GgufFile file = GgufFile::open(path).take();
+  const auto other = Tokenizer::from_gguf(file);
+  if (!other) return;  // a vocabulary that is not known yet
+  const Status same = check_same_tokens(*other, model().tokenizer, "x.gguf");
+  REQUIRE(!same.ok());
+  CHECK(same.error().message.starts_with("[draft] x.gguf: token "));
 }
