@@ -21,7 +21,7 @@ double DraftCounts::net_ratio() const {
   return static_cast<double>(tokens) * single_seconds / static_cast<double>(single_steps) / seconds;
 }
 
-Speculation::Speculation(std::unique_ptr<Drafter> drafter, const DraftOptions& options)
+Speculation::Speculation(std::shared_ptr<Drafter> drafter, const DraftOptions& options)
     : drafter_(std::move(drafter)), options_(options), length_(options.most) {
   counts_.places.resize(static_cast<size_t>(options.most));
 }

@@ -37,7 +37,9 @@ struct DraftCounts {
 
 class Speculation {
  public:
-  Speculation(std::unique_ptr<Drafter> drafter, const DraftOptions& options);
+  Speculation(std::shared_ptr<Drafter> drafter, const DraftOptions& options);
+
+  const std::shared_ptr<Drafter>& drafter() const { return drafter_; }
 
   void sample_like(const SamplerOptions& options) { drafter_->sample_like(options); }
 
@@ -49,7 +51,7 @@ class Speculation {
   const DraftCounts& counts() const { return counts_; }
 
  private:
-  std::unique_ptr<Drafter> drafter_;
+  std::shared_ptr<Drafter> drafter_;
   DraftOptions options_;
   DraftLength length_;
   DraftCounts counts_;
