@@ -5,6 +5,7 @@
 
 #include "app/bench_block.h"
 #include "app/bench_contest.h"
+#include "app/bench_drafts.h"
 #include "app/bench_grammar.h"
 #include "app/bench_parallel.h"
 #include "app/bench_report.h"
@@ -39,6 +40,7 @@ constexpr const char* kExplanation =
     "  smelt bench --synthetic glm-4.7-flash:q4_0 --block -p 64,512\n"
     "                                               what each part of a block takes\n"
     "  smelt bench -m a.gguf --parallel 1,8,32      sequences that generate side by side\n"
+    "  smelt bench -m a.gguf --mtp 3 --text b.txt   what drafts gain, by their length\n"
     "\ndocs/benchmarking.md explains every figure.\n";
 
 int usage(const std::string& message) {
@@ -200,6 +202,8 @@ Result<int> run_bench(const BenchFlags& flags) {
   if (flags.grammar) return run_grammar_bench(flags);
   if (flags.block) return run_block_bench(flags, *contests);
   if (!flags.parallel.empty()) return run_parallel_bench(flags);
+  if (flags.draft.wanted()) return run_draft_bench(flags);
+  SMELT_CHECK(check_draft_flags(flags.draft));
   Bench bench(flags, contests.take());
   SMELT_CHECK(bench.run());
   return interrupted() ? kExitInterrupted : 0;
@@ -220,6 +224,10 @@ Action declare_bench(CLI::App& app) {
       app, "--parallel", flags->parallel, 1, kMostParallel, "N,...",
       "time sequences that generate -n tokens side by side, each with -d tokens in its context, in place of "
       "whole tests");
+  declare_draft_flags(app, flags->draft);
+  app.add_option("--text", flags->text, "with drafts: a file whose pieces the model goes on with")
+      ->type_name("FILE")
+      ->check(not_empty());
   app.add_flag("--grammar", flags->grammar,
                "time what a grammar adds to a token with the vocabulary of the model, in place of whole tests");
   app.add_option("-o,--output", flags->output, "form of the result: md, csv, json, jsonl")

@@ -22,6 +22,8 @@ struct BenchFlags {
   std::vector<int64_t> tokens = {128};
   std::vector<int64_t> both;  // prompt and tokens in turn: p1, n1, p2, n2 ...
   std::vector<int64_t> depth = {0};
+  DraftFlags draft;               // time texts with drafts in place of whole tests
+  std::string text;               // with drafts: a file with texts to go on with
   std::vector<int64_t> parallel;  // sequences that generate side by side, in place of whole tests
   std::vector<int64_t> threads = {0};
   std::vector<int64_t> batch = {512};

@@ -211,6 +211,7 @@ Action declare_chat(CLI::App& app) {
   app.add_option("--system", flags->system, "what the model is told first")->type_name("TEXT");
   declare_engine_flags(app, flags->engine);
   declare_sampling_flags(app, flags->sampling, "as the maker of the model recommends");
+  declare_draft_flags(app, flags->engine.draft);
   app.add_option("-n,--predict", flags->max_tokens, "tokens of an answer at most; -1: until it ends")
       ->type_name("N")
       ->check(whole_number(-1, int64_t{1} << 30));

@@ -113,8 +113,11 @@ Result<Generation> ChatSession::answer(ChatSettings& settings, const std::functi
     show(part);
   };
   in_context_ = ids;
-  const GenerateOptions options{
-      .max_tokens = settings.max_tokens, .stops = stops_, .constraint = constraint ? &*constraint : nullptr};
+  const GenerateOptions options{.max_tokens = settings.max_tokens,
+                                .stops = stops_,
+                                .constraint = constraint ? &*constraint : nullptr,
+                                .speculation = engine_.speculation.get(),
+                                .before = {ids.begin(), ids.begin() + static_cast<std::ptrdiff_t>(common)}};
   const auto emit = [&](int32_t id) {
     in_context_.push_back(id);
     give(parser->push(decoder.push(id)));

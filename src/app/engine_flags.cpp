@@ -50,6 +50,22 @@ Status open_file(const EngineFlags& flags, Opened& opened) {
   return {};
 }
 
+// With a context as long as that of the model that verifies.
+Result<DraftModel> open_draft_model(const EngineFlags& flags, const OpenedModel& opened, Opening& opening) {
+  DraftModel out;
+  if (flags.draft.model.empty()) return out;
+  SMELT_TRY(file, open_model(flags.draft.model));
+  out.file = std::make_unique<GgufFile>(std::move(file));
+  SMELT_TRY(tokenizer, Tokenizer::from_gguf(*out.file));
+  SMELT_CHECK(check_same_tokens(tokenizer, *opened.tokenizer, flags.draft.model));
+  EngineOptions options = session_options(flags);
+  options.context = opened.session->context();
+  options.drafts = 0;
+  SMELT_TRY(session, Session::open(*out.file, options, opening.hooks()));
+  out.session = std::move(session);
+  return out;
+}
+
 }  // namespace
 
 void declare_model_flag(CLI::App& app, std::string& model) {
@@ -117,6 +133,8 @@ EngineOptions session_options(const EngineFlags& flags) {
   options.pack_cache = flags.pack_cache;
   options.cache_type = cache_type_of(flags.cache_type);
   options.quantise_activations = flags.activations == "q8";
+  options.drafts = most_drafts(flags.draft);
+  options.mtp = flags.draft.mtp.has_value();
   return options;
 }
 
@@ -130,11 +148,14 @@ Result<std::unique_ptr<Engine>> open_sequences(const GgufFile& file, const Engin
 
 Result<OpenedModel> open_engine(const EngineFlags& flags) {
   note_crowded_cores(flags.threads);
+  SMELT_CHECK(check_draft_flags(flags.draft));
   return until_interrupted([&](Opening& opening) -> Result<OpenedModel> {
     OpenedModel opened;
     SMELT_CHECK(open_file(flags, opened));
     SMELT_TRY(session, Session::open(*opened.file, session_options(flags), opening.hooks()));
     opened.session = std::move(session);
+    SMELT_TRY(drafts, open_draft_model(flags, opened, opening));
+    opened.speculation = make_speculation(flags.draft, *opened.session, std::move(drafts));
     return opened;
   });
 }

@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "app/draft_flags.h"
 #include "base/result.h"
 #include "engine/session.h"
 #include "gguf/gguf.h"
@@ -24,6 +25,7 @@ struct EngineFlags {
   bool pack_cache = false;
   std::string cache_type = "q8";
   std::string activations = "q8";
+  DraftFlags draft;
 };
 
 void declare_model_flag(CLI::App& app, std::string& model);
@@ -46,6 +48,7 @@ struct OpenedModel {
   std::unique_ptr<GgufFile> file;
   std::unique_ptr<Tokenizer> tokenizer;
   std::unique_ptr<Session> session;
+  std::unique_ptr<Speculation> speculation;  // nothing where nothing is to be drafted
 };
 
 // Opens the model; compiling shows its progress on stderr.

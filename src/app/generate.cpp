@@ -7,22 +7,105 @@
 namespace smelt {
 namespace {
 
-Generation ended(Generation generation, StopReason reason) {
-  generation.stopped = reason;
-  return generation;
+// Chooses tokens and gives them out, until something ends the text. It knows nothing of steps: the same logits give the
+// same text however many of them a step has made.
+class Writer {
+ public:
+  Writer(const GenerateOptions& options, const Tokenizer& tokenizer, Sampler& sampler,
+         std::function<bool(int32_t)> emit)
+      : options_(options),
+        sampler_(sampler),
+        emit_(std::move(emit)),
+        stops_(options.stops ? *options.stops : tokenizer.stop_tokens()) {}
+
+  // The next token, by the logits behind the one before, and a draft of it if there is one. It is given out; nothing
+  // where the text has ended without one.
+  Result<std::optional<int32_t>> next(std::span<const float> logits, const DraftToken* draft = nullptr) {
+    if (options_.constraint && options_.constraint->is_finished()) return end(StopReason::complete);
+    SMELT_TRY(token, choose(logits, draft));
+    sampler_.accept(token);
+    if (!options_.ignore_stop && std::binary_search(stops_.begin(), stops_.end(), token))
+      return end(StopReason::stop_token);
+    if (options_.constraint) SMELT_CHECK(options_.constraint->accept(token));
+    ++tokens_;
+    if (!emit_(token)) ended_ = StopReason::unwanted;
+    // Nobody would look at the next logits.
+    if (tokens_ == options_.max_tokens && !ended_) ended_ = StopReason::length;
+    return std::optional<int32_t>(token);
+  }
+
+  const std::optional<StopReason>& ended() const { return ended_; }
+  int64_t tokens() const { return tokens_; }
+  // Tokens that may still come.
+  int64_t room() const { return options_.max_tokens < 0 ? INT64_MAX : options_.max_tokens - tokens_; }
+
+ private:
+  std::optional<int32_t> end(StopReason reason) {
+    ended_ = reason;
+    return std::nullopt;
+  }
+
+  // What was drawn is kept by the rejection rule; any other draft where it is the token that would come without it.
+  Result<int32_t> sample(std::span<const float> logits, const DraftToken* draft, std::span<const uint64_t> allowed) {
+    if (!draft || draft->drawn_from.empty()) return sampler_.sample(logits, allowed);
+    return sampler_.sample_with_draft(logits, draft->id, draft->drawn_from, allowed);
+  }
+
+  Result<int32_t> choose(std::span<const float> logits, const DraftToken* draft) {
+    if (!options_.constraint) return sample(logits, draft, {});
+    TokenMask allowed = options_.constraint->mask();
+    if (options_.constraint->can_end())
+      for (int32_t token : stops_) allowed.set(token);
+    return sample(logits, draft, allowed.words());
+  }
+
+  const GenerateOptions& options_;
+  Sampler& sampler_;
+  std::function<bool(int32_t)> emit_;
+  const std::vector<int32_t>& stops_;
+  std::optional<StopReason> ended_;
+  int64_t tokens_ = 0;
+};
+
+// What a step of one token and some drafts has given.
+struct Verified {
+  int32_t next = 0;      // the token behind those that are right, unless the text has ended
+  int64_t accepted = 0;  // drafts that are right
+};
+
+// Appends a token and its drafts, and takes back those behind the first one that is wrong: the context is then the one
+// that single steps would have left.
+Result<Verified> verify(Session& session, Writer& writer, int32_t token, std::span<const DraftToken> drafts,
+                        const std::atomic<bool>& cancel) {
+  const int64_t before = session.position();
+  std::vector<int32_t> tokens{token};
+  for (const DraftToken& draft : drafts) tokens.push_back(draft.id);
+  Verified out;
+  Status judged;
+  bool is_right = true;
+  const auto judge = [&](int64_t index, std::span<const float> logits) {
+    if (!judged || !is_right || writer.ended()) return;
+    const auto i = static_cast<size_t>(index);
+    const DraftToken* draft = i < drafts.size() ? &drafts[i] : nullptr;
+    const auto next = writer.next(logits, draft);
+    if (!next) judged = next.error();
+    if (!next || writer.ended()) return;
+    out.next = **next;
+    is_right = draft && draft->id == out.next;
+    out.accepted += is_right;
+  };
+  SMELT_CHECK(session.extend_all(tokens, judge, &cancel));
+  session.rewind(before + 1 + out.accepted);
+  SMELT_CHECK(judged);
+  return out;
 }
 
-const std::vector<int32_t>& stops_of(const GenerateOptions& options, const Tokenizer& tokenizer) {
-  return options.stops ? *options.stops : tokenizer.stop_tokens();
-}
-
-Result<int32_t> choose(Sampler& sampler, std::span<const float> logits, Constraint* constraint,
-                       const std::vector<int32_t>& stops) {
-  if (!constraint) return sampler.sample(logits);
-  TokenMask allowed = constraint->mask();
-  if (constraint->can_end())
-    for (int32_t token : stops) allowed.set(token);
-  return sampler.sample(logits, allowed.words());
+// All tokens of the context and one more, for drafts.
+std::vector<int32_t> text_for_drafts(const GenerateOptions& options, std::span<const int32_t> prompt) {
+  if (!options.speculation) return {};
+  std::vector<int32_t> text = options.before;
+  text.insert(text.end(), prompt.begin(), prompt.end());
+  return text;
 }
 
 }  // namespace
@@ -31,32 +114,48 @@ Result<Generation> generate(Session& session, const Tokenizer& tokenizer, Sample
                             std::span<const int32_t> prompt, const GenerateOptions& options,
                             const std::function<bool(int32_t)>& emit, const std::atomic<bool>& cancel) {
   Generation generation;
+  std::vector<int32_t> text = text_for_drafts(options, prompt);
+  if (options.speculation) options.speculation->sample_like(sampler.options());
+  Writer writer(options, tokenizer, sampler, [&](int32_t token) {
+    if (options.speculation) text.push_back(token);
+    return emit(token);
+  });
+  const auto ended = [&](StopReason reason) {
+    generation.stopped = reason;
+    generation.tokens = writer.tokens();
+    return generation;
+  };
   Stopwatch watch;
-  auto logits = session.append(prompt, &cancel);
-  if (cancel) return ended(generation, StopReason::interrupted);
+  const auto logits = session.append(prompt, &cancel);
+  if (cancel) return ended(StopReason::interrupted);
   if (!logits) return logits.error();
   generation.prompt_tokens = static_cast<int64_t>(prompt.size());
   generation.prompt_seconds = watch.lap();
+  if (options.max_tokens == 0) return ended(StopReason::length);
 
-  const std::vector<int32_t>& stops = stops_of(options, tokenizer);
-  const auto is_stop = [&](int32_t token) { return std::binary_search(stops.begin(), stops.end(), token); };
-  while (generation.tokens != options.max_tokens) {
-    if (options.constraint && options.constraint->is_finished()) return ended(generation, StopReason::complete);
-    SMELT_TRY(token, choose(sampler, *logits, options.constraint, stops));
-    sampler.accept(token);
-    if (!options.ignore_stop && is_stop(token)) return ended(generation, StopReason::stop_token);
-    if (options.constraint) SMELT_CHECK(options.constraint->accept(token));
-    ++generation.tokens;
-    if (!emit(token)) return ended(generation, StopReason::unwanted);
-    if (generation.tokens == options.max_tokens) break;  // nobody would look at the next logits
-    if (session.position() == session.context()) return ended(generation, StopReason::context_full);
-    logits = session.extend(token, &cancel);
-    if (cancel) return ended(generation, StopReason::interrupted);
-    if (!logits) return logits.error();
-    ++generation.decode_steps;
-    generation.decode_seconds += watch.lap();
+  SMELT_TRY(first, writer.next(*logits));
+  int32_t token = first.value_or(0);
+  while (!writer.ended()) {
+    const int64_t free = session.context() - session.position();
+    if (free == 0) return ended(StopReason::context_full);
+    std::vector<DraftToken> drafts;
+    if (options.speculation) {
+      auto drafted = options.speculation->draft(text, std::min(writer.room(), free) - 1);
+      if (cancel) return ended(StopReason::interrupted);
+      if (!drafted) return drafted.error();
+      drafts = drafted.take();
+    }
+    const auto verified = verify(session, writer, token, drafts, cancel);
+    if (cancel) return ended(StopReason::interrupted);
+    if (!verified) return verified.error();
+    token = verified->next;
+    const double seconds = watch.lap();
+    generation.decode_steps += 1 + verified->accepted;
+    generation.decode_seconds += seconds;
+    if (options.speculation)
+      options.speculation->record(static_cast<int64_t>(drafts.size()), verified->accepted, seconds);
   }
-  return generation;
+  return ended(*writer.ended());
 }
 
 }  // namespace smelt

@@ -11,6 +11,7 @@
 #include "base/result.h"
 #include "engine/sampler.h"
 #include "engine/session.h"
+#include "engine/speculation.h"
 #include "grammar/constraint.h"
 #include "text/tokenizer.h"
 
@@ -24,8 +25,8 @@ struct Generation {
   int64_t prompt_tokens = 0;
   double prompt_seconds = 0;
   int64_t tokens = 0;         // given out
-  int64_t decode_steps = 0;   // tokens appended one at a time
-  double decode_seconds = 0;  // of those steps, sampling included
+  int64_t decode_steps = 0;   // tokens appended after the prompt: one at a time, or with drafts several in a step
+  double decode_seconds = 0;  // of these, sampling included
 };
 
 struct GenerateOptions {
@@ -33,6 +34,8 @@ struct GenerateOptions {
   bool ignore_stop = false;                   // stop tokens are given out like any other
   std::optional<std::vector<int32_t>> stops;  // ascending, in place of the tokenizer's
   Constraint* constraint = nullptr;           // what the text has to be; stop tokens may come where it may end
+  Speculation* speculation = nullptr;         // drafts, several of which are verified in a step
+  std::vector<int32_t> before = {};           // tokens in the context before the prompt, for drafts
 };
 
 // Appends `prompt` and gives each new token to `emit`, until that says false: nobody wants more. A cancelled run is not

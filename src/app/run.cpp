@@ -133,6 +133,7 @@ Result<int> write_text(const RunFlags& flags, const Prompt& prompt) {
   for (int32_t id : ids) sampler.accept(id);
 
   GenerateOptions generation_options = flags.generate;
+  generation_options.speculation = engine.speculation.get();
   std::optional<Constraint> constraint;
   if (grammar) {
     SMELT_TRY(masks, TokenMasks::make(*grammar, TokenTable::of(*engine.tokenizer)));
@@ -147,6 +148,7 @@ Result<int> write_text(const RunFlags& flags, const Prompt& prompt) {
   print_now(decoder.flush() + "\n");
   const auto cache_row = cache_bytes_per_token(*engine.file, flags.engine.cache_type);
   print_statistics(engine.session->stats(), generation, options, cache_row.value_or(0));
+  if (engine.speculation) std::fprintf(stderr, "%s\n", draft_line(engine.speculation->counts()).c_str());
   SMELT_CHECK(all_printed());
   return generation.stopped == StopReason::interrupted ? kExitInterrupted : 0;
 }
@@ -206,6 +208,7 @@ Action declare_run(CLI::App& app) {
   declare_sampling_flags(app, flags->sampling, "0.8, 40, 0.95, 0.05");
   app.add_flag("--ignore-eos", flags->generate.ignore_stop, "never choose a token that ends the text");
   declare_grammar_flags(app, flags->grammar);
+  declare_draft_flags(app, flags->engine.draft);
   flags->benchmark = app.add_option("--benchmark", flags->benchmark_tokens, "time N decode steps and write nothing")
                          ->type_name("[N]")
                          ->expected(0, 1)

@@ -41,6 +41,20 @@ std::string decode_line(const EngineStats& stats, const Generation& generation, 
          cost_of_a_token(stats, speed, static_cast<double>(cache_row) * depth);
 }
 
+std::string draft_line(const DraftCounts& counts) {
+  std::string line = "drafts " + std::to_string(counts.drafted()) + ", " + std::to_string(counts.accepted()) + " right";
+  std::string places;
+  for (const DraftCounts::Place& place : counts.places)
+    if (place.drafted > 0)
+      places += text_of("%s%.0f %%", places.empty() ? "" : ", ",
+                        100 * static_cast<double>(place.accepted) / static_cast<double>(place.drafted));
+  if (!places.empty()) line += " (by place " + places + ")";
+  if (counts.steps > 0)
+    line += text_of(", %.2f tokens a step", static_cast<double>(counts.tokens) / static_cast<double>(counts.steps));
+  if (counts.net_ratio() > 0) line += text_of(", %.2f times as fast as without", counts.net_ratio());
+  return line;
+}
+
 std::string benchmark_line(const EngineStats& stats, std::vector<double> step_seconds, uint64_t cache_row) {
   std::sort(step_seconds.begin(), step_seconds.end());
   const double depth = static_cast<double>(step_seconds.size()) / 2;

@@ -17,6 +17,9 @@ std::string prompt_line(const Generation& generation);
 // `cache_row`: bytes of the attention cache that each token before adds to what the next one reads.
 std::string decode_line(const EngineStats& stats, const Generation& generation, uint64_t cache_row);
 
+// "drafts 96, 71 right (by place 83 %, 65 %), 2.48 tokens a step, 1.21 times as fast as without"
+std::string draft_line(const DraftCounts& counts);
+
 // Of a list of step times: what --benchmark prints.
 std::string benchmark_line(const EngineStats& stats, std::vector<double> step_seconds, uint64_t cache_row);
 

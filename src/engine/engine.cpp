@@ -191,12 +191,14 @@ Status Engine::run_batch(std::span<const StepItem> items, std::vector<Row> rows,
   const std::atomic<bool>* cancel = items[rows.front().item].cancel;
   for (const Row& row : rows)
     if (items[row.item].cancel != cancel) cancel = nullptr;
+  hidden_rows_.clear();
   if (const Status ran = loaded_->run_generated(loaded_->batch_for(count), extent, cancel); !ran) {
     if (!cancel || !cancel->load(std::memory_order_relaxed)) return ran;
     for (const Row& row : rows) outcomes[row.item] = StepOutcome::Cancelled;
     return {};
   }
   for (const Row& row : rows) {
+    hidden_rows_.push_back({items[row.item].sequence, row.position, static_cast<int64_t>(hidden_rows_.size())});
     const CachedToken token{items[row.item].tokens[static_cast<size_t>(row.index)], true};
     pool_.append(run_of(items[row.item].sequence), {&token, 1});
   }
@@ -276,6 +278,7 @@ Status Engine::run_parts(std::span<const StepItem> items, std::span<const Part> 
     if (item.cancel != cancel) cancel = nullptr;
   }
   SMELT_CHECK(write_parts(items, parts));
+  hidden_rows_.clear();
   Status status = loaded_->run_prompt(extent, cancel);
   if (status) {
     for (const Part& part : parts) {
@@ -283,6 +286,7 @@ Status Engine::run_parts(std::span<const StepItem> items, std::span<const Part> 
       pool_.append(run_of(item.sequence), cached(item.tokens.subspan(part.index, part.count), false));
     }
     status = report_parts(items, parts, extent, cancel, sink);
+    if (status && loaded_->can_draft()) status = draft_parts(items, parts, extent, cancel);
   }
   if (status) return {};
   if (!cancel || !cancel->load(std::memory_order_relaxed)) return status;

@@ -100,6 +100,16 @@ class Engine {
   // sequence appears twice or not at all; and an Error if the device fails.
   Result<std::vector<StepOutcome>> step(std::span<const StepItem> items, const LogitsSink& sink);
 
+  // Takes logits and gives the token that a draft goes on with; nothing: it ends.
+  using ChooseDraft = std::function<std::optional<int32_t>(std::span<const float> logits)>;
+
+  // Up to `most` tokens that may follow `next`, which itself follows the sequence, as the model's head for multi-token
+  // prediction guesses them (EngineOptions::mtp). It reads what the last step has left of its last tokens, so it gives
+  // nothing where that step, or its last run, was about others. Rows of the head's cache that several sequences share
+  // are written by each of them: a guess may suffer, a text does not. An Error if the device fails.
+  Result<std::vector<int32_t>> draft(SequenceId sequence, int32_t next, int64_t most, const ChooseDraft& choose,
+                                     const std::atomic<bool>* cancel = nullptr);
+
  private:
   explicit Engine(std::unique_ptr<LoadedModel> loaded);
 
@@ -143,12 +153,25 @@ class Engine {
   Status report_parts(std::span<const StepItem> items, std::span<const Part> parts, const LoadedModel::Extent& extent,
                       const std::atomic<bool>* cancel, const LogitsSink& sink);
 
+  // A row of hidden values that the last run has left.
+  struct HiddenRow {
+    SequenceId sequence = 0;
+    int64_t position = 0, row = 0;
+  };
+  Status draft_parts(std::span<const StepItem> items, std::span<const Part> parts, const LoadedModel::Extent& extent,
+                     const std::atomic<bool>* cancel);
+  // The last tokens of a sequence whose rows are there, the last one first.
+  std::vector<HiddenRow> rows_to_draft_from(SequenceId sequence) const;
+  Result<std::span<const float>> run_draft(SequenceId sequence, std::span<const HiddenRow> rows,
+                                           std::span<const int32_t> tokens, const std::atomic<bool>* cancel);
+
   std::unique_ptr<LoadedModel> loaded_;
   PagePool pool_;
   std::vector<std::optional<PageRun>> sequences_;  // by id
   std::vector<PageCopy> copies_;
   std::vector<bool> was_used_;         // pages that have held rows
   std::vector<size_t> table_entries_;  // of each sequence: those that name its pages
+  std::vector<HiddenRow> hidden_rows_;
 };
 
 }  // namespace smelt

@@ -46,13 +46,15 @@ int64_t cache_row_bytes(const Model& model, DType type) {
   return model.numbers().layers * bytes;
 }
 
-EngineLayout EngineLayout::make(int64_t context, int64_t prefill_tokens, int64_t sequences, int64_t cache_tokens) {
+EngineLayout EngineLayout::make(int64_t context, int64_t prefill_tokens, int64_t sequences, int64_t cache_tokens,
+                                int64_t drafts) {
   EngineLayout l{.context = context, .sequences = sequences};
-  l.batch = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::min(sequences, kMostRows))));
+  const int64_t rows = std::max(sequences, 1 + drafts);
+  l.batch = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::min(rows, kMostRows))));
   const int64_t in_chunks = (context + kChunkSize - 1) / kChunkSize * kChunkSize;
   l.positions = in_chunks + kPageSize;
   l.table_entries = l.positions / kPageSize;
-  l.page_entries = l.table_entries * (sequences == 1 ? 1 : sequences + 1);
+  l.page_entries = l.table_entries * (l.batch == 1 ? 1 : sequences + 1);
   const int64_t pages_of_one = in_chunks / kPageSize;
   l.cache_pages =
       cache_tokens == 0 ? pages_of_one * sequences : std::max(pages_of_one, (cache_tokens + kPageSize - 1) / kPageSize);
@@ -70,7 +72,7 @@ int64_t EngineMemory::bytes(const Model& model, const EngineLayout& l, DType cac
   for (int i = 0; i < 2; ++i) pieces.take<float>(l.tokens() * model.numbers().hidden);
   pieces.take<float>(l.logit_rows() * model.numbers().vocabulary);
   pieces.take<std::byte>(arena_bytes);
-  pieces.take<std::byte>(model.numbers().layers * layer_cache_bytes(model, l, cache_type));
+  pieces.take<std::byte>((model.numbers().layers + l.more_layers) * layer_cache_bytes(model, l, cache_type));
   return pieces.used();
 }
 
@@ -110,8 +112,8 @@ void EngineMemory::place(const Model& model, const EngineLayout& l, DType cache_
     cache_parts_[part.name] = {layer_cache_bytes_, kPageSize * part.row_bytes};
     layer_cache_bytes_ += aligned(l.cache_rows() * part.row_bytes);
   }
-  layers_ = model.numbers().layers;
-  cache_ = pieces.take<std::byte>(model.numbers().layers * layer_cache_bytes_);
+  layers_ = model.numbers().layers + l.more_layers;
+  cache_ = pieces.take<std::byte>(layers_ * layer_cache_bytes_);
 }
 
 Status EngineMemory::send_inputs() {

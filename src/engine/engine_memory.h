@@ -32,9 +32,11 @@ struct EngineLayout {
   int64_t cache_pages = 0;     // for sequences
   int64_t prefill_tokens = 0;  // most tokens of a prompt of one run, a multiple of 8
   int64_t head_rows = 8;       // most rows of logits of one run over a prompt
+  int64_t more_layers = 0;     // with a cache, behind those of the model: of its head for multi-token prediction
 
-  // `cache_tokens`: rows of the cache; 0: so that every sequence may fill its context.
-  static EngineLayout make(int64_t context, int64_t prefill_tokens, int64_t sequences = 1, int64_t cache_tokens = 0);
+  // `cache_tokens`: rows of the cache; 0: so that every sequence may fill its context. `drafts`: see EngineOptions.
+  static EngineLayout make(int64_t context, int64_t prefill_tokens, int64_t sequences = 1, int64_t cache_tokens = 0,
+                           int64_t drafts = 0);
 
   int64_t first_padding_position() const { return positions - kPageSize; }
   int64_t padding_page() const { return cache_pages; }

@@ -16,6 +16,8 @@ struct EngineOptions {
   int threads = 0;                // 0: all cores
   int64_t context = 0;            // most tokens of a sequence; 0: what the model was trained for, at most 4096
   int64_t sequences = 1;          // that there may be at a time
+  int64_t drafts = 0;             // most tokens that a step verifies behind a generated one, see engine/drafter.h
+  bool mtp = false;               // the model's head for multi-token prediction drafts, see Engine::draft()
   int64_t cache_tokens = 0;       // rows of the cache, for all of them; 0: so that each may fill its context
   DType cache_type = DType::F32;  // F32, F16, or U8: bytes with scales (ModelShape)
   // Products take activations as 8-bit integers with a scale for each 32 (model/dequant.h has the error); else as F32.

@@ -14,6 +14,12 @@
 #include "runtime/target.h"
 
 namespace smelt {
+namespace {
+
+// Of the plan for so many rows, in the order of sizes.
+size_t number_of(int64_t batch) { return static_cast<size_t>(std::bit_width(static_cast<uint64_t>(batch)) - 1); }
+
+}  // namespace
 
 Result<std::unique_ptr<LoadedModel>> LoadedModel::open(const GgufFile& file, const EngineOptions& options,
                                                        const OpenHooks& hooks) {
@@ -78,6 +84,8 @@ Status LoadedModel::open_device() {
 
 void LoadedModel::name_passes() {
   for (const Pass& pass : plans_->generated()) generated_.push_back({.pass = &pass, .plan = {}});
+  for (const Pass& pass : plans_->drafts()) drafts_.push_back({.pass = &pass, .plan = {}});
+  draft_prompt_.pass = &plans_->draft_prompt();
   prompt_.pass = &plans_->prompt();
   head_.pass = &plans_->head();
   wide_head_.pass = &wide_head_pass_;
@@ -124,6 +132,8 @@ void LoadedModel::report(const char* what, double done) const {
 std::vector<LoadedModel::Runnable*> LoadedModel::runnables() {
   std::vector<Runnable*> list = {&prompt_, &head_};
   for (Runnable& r : generated_) list.push_back(&r);
+  for (Runnable& r : drafts_) list.push_back(&r);
+  if (!drafts_.empty()) list.push_back(&draft_prompt_);
   if (layout().sequences > 1) list.push_back(&wide_head_);
   return list;
 }
@@ -145,8 +155,15 @@ int64_t LoadedModel::batch_for(int64_t tokens) const {
 }
 
 Status LoadedModel::run_generated(int64_t batch, const Extent& extent, const std::atomic<bool>* cancel) {
-  const auto number = static_cast<size_t>(std::bit_width(static_cast<uint64_t>(batch)) - 1);
-  return run(PlanKind::Decode, generated_.at(number), extent, extent.tokens, cancel);
+  return run(PlanKind::Decode, generated_.at(number_of(batch)), extent, extent.tokens, cancel);
+}
+
+Status LoadedModel::run_draft(int64_t batch, const Extent& extent, const std::atomic<bool>* cancel) {
+  return run({}, drafts_.at(number_of(batch)), extent, extent.tokens, cancel);
+}
+
+Status LoadedModel::run_draft_prompt(const Extent& extent, const std::atomic<bool>* cancel) {
+  return run({}, draft_prompt_, extent, extent.tokens, cancel);
 }
 
 Status LoadedModel::run_prompt(const Extent& extent, const std::atomic<bool>* cancel) {
@@ -174,8 +191,8 @@ Status LoadedModel::make_wide_head() {
   return wide_head_.plan.capture(*device_);
 }
 
-// `symbol_tokens`: what the plan is told of the number of its tokens.
-Status LoadedModel::run(PlanKind kind, const Runnable& runnable, const Extent& extent, int64_t symbol_tokens,
+// `kind`: under which observers know it, if they do. `symbol_tokens`: what the plan is told of the number of its tokens.
+Status LoadedModel::run(std::optional<PlanKind> kind, const Runnable& runnable, const Extent& extent, int64_t symbol_tokens,
                         const std::atomic<bool>* cancel) {
   const Plan& plan = runnable.plan;
   const PassSymbols symbols{.tokens8 = (symbol_tokens + kGroupSize - 1) / kGroupSize,
@@ -186,8 +203,8 @@ Status LoadedModel::run(PlanKind kind, const Runnable& runnable, const Extent& e
   SMELT_CHECK(plan.run(values, {.cancel = cancel, .times_ns = clocks}));
   times_.add(plan.kernels(), clocks, work_of(runnable, symbols, extent));
   const auto& names = PassSymbols::names();
-  if (observer_)
-    observer_({kind, extent.tokens, extent.first, {{names[0], symbols.tokens8}, {names[1], symbols.chunks}}, clocks});
+  if (observer_ && kind)
+    observer_({*kind, extent.tokens, extent.first, {{names[0], symbols.tokens8}, {names[1], symbols.chunks}}, clocks});
   return {};
 }
 

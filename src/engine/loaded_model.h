@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -86,6 +87,12 @@ class LoadedModel : public KernelSet {
   // The logits of one of these tokens, or of layout().head_rows.
   Status run_head(const Extent& extent, const std::atomic<bool>* cancel);
   Status run_wide_head(const Extent& extent, const std::atomic<bool>* cancel);
+  // The head for multi-token prediction (EngineOptions::mtp) behind what the last run has left: `batch` of its rows,
+  // with the logits of the first of them, or all tokens of run_prompt(), for their rows of the cache. What runs after
+  // run_draft() finds what it has left, one row of it the first.
+  Status run_draft(int64_t batch, const Extent& extent, const std::atomic<bool>* cancel);
+  Status run_draft_prompt(const Extent& extent, const std::atomic<bool>* cancel);
+  bool can_draft() const { return !drafts_.empty(); }
 
   // --- what the plans are made of, and what they cost
 
@@ -128,7 +135,7 @@ class LoadedModel : public KernelSet {
   std::vector<Runnable*> runnables();
   std::vector<const Pass*> passes();
   const Runnable& of_kind(PlanKind kind) const;
-  Status run(PlanKind kind, const Runnable& runnable, const Extent& extent, int64_t symbol_tokens,
+  Status run(std::optional<PlanKind> kind, const Runnable& runnable, const Extent& extent, int64_t symbol_tokens,
              const std::atomic<bool>* cancel);
   std::span<const LaunchTimes::Work> work_of(const Runnable& runnable, const PassSymbols& symbols,
                                              const Extent& extent);
@@ -144,6 +151,8 @@ class LoadedModel : public KernelSet {
   DeviceMemory wide_arena_;
   std::vector<Runnable> generated_;  // for batches of 1, 2, 4 ...
   Runnable prompt_, head_, wide_head_;
+  std::vector<Runnable> drafts_;  // for batches of 1, 2, 4 ..., if asked for
+  Runnable draft_prompt_;
   Pass wide_head_pass_;
   EngineStats stats_;
   LaunchTimes times_;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "graph/line.h"
+#include "model/mtp.h"
 
 namespace smelt {
 namespace {
@@ -83,6 +84,16 @@ Pass ModelPasses::head(int64_t rows) const {
   return stages(chunk, model_.numbers().layers + 1, model_.numbers().layers + 2, nullptr);
 }
 
+Pass ModelPasses::draft(const std::atomic<bool>* cancel, int64_t tokens) const {
+  return stages(decode_shape(tokens), mtp_stage(), mtp_stage() + 3, cancel);
+}
+
+Pass ModelPasses::draft_prompt(const std::atomic<bool>* cancel) const {
+  ModelShape shape = prefill_shape();
+  shape.only_cache = true;
+  return stages(shape, mtp_stage(), mtp_stage() + 2, cancel);
+}
+
 ModelShape ModelPasses::prefill_shape() const {
   ModelShape shape = decode_shape(1);
   shape.tokens = variable(PassSymbols::names()[0], 1, layout_.prefill_tokens / kGroupSize) * kGroupSize;
@@ -101,12 +112,15 @@ ModelShape ModelPasses::decode_shape(int64_t tokens) const {
           .cache_type = options_.cache_type,
           .interleave = options_.interleave,
           .layouts = options_.layouts,
+          .hidden_rows = layout_.tokens(),
           .quantise = options_.quantise};
 }
 
 Segment ModelPasses::segment(const ModelShape& shape, int64_t stage) const {
   if (stage == 0) return model_.embed(file_, shape);
-  if (stage <= model_.numbers().layers) return model_.block(file_, shape, stage - 1);
+  if (layer_of(stage) >= 0) return model_.block(file_, shape, layer_of(stage));
+  if (stage == mtp_stage()) return mtp_input(file_, model_, shape);
+  if (stage > mtp_stage()) return mtp_head(file_, model_, shape);
   return model_.head(file_, shape);
 }
 
@@ -120,13 +134,24 @@ Pass ModelPasses::stages(const ModelShape& shape, int64_t first, int64_t end, co
   return pass;
 }
 
+// Negative: it is no block.
+int64_t ModelPasses::layer_of(int64_t stage) const {
+  if (stage == mtp_stage() + 1) return model_.numbers().layers;
+  return stage <= model_.numbers().layers ? stage - 1 : -1;
+}
+
+// Of an embedding only some rows are read.
+bool ModelPasses::is_looked_up(int64_t stage, const SlotBinding& slot) const {
+  return stage == 0 || (stage == mtp_stage() && slot.share_of_read < 1);
+}
+
 std::map<std::string, WeightLayout> ModelPasses::packed_layouts(const std::vector<const Pass*>& passes) const {
   std::map<std::string, WeightLayout> layouts;
   if (options_.interleave == 1 && options_.reads_file) return layouts;
   for (const Pass* pass : passes)
     for (size_t i = 0; i < pass->segments.size(); ++i)
       for (const SlotBinding& slot : pass->segments[i].slots)
-        if (slot.kind == Bound::Weight && (pass->stage(i) > 0 || !options_.reads_file))
+        if (slot.kind == Bound::Weight && (!is_looked_up(pass->stage(i), slot) || !options_.reads_file))
           layouts[weight_name(*pass, i, slot)] = slot.layout;
   return layouts;
 }
@@ -140,15 +165,15 @@ int64_t ModelPasses::arena_bytes(const std::vector<const Pass*>& passes) const {
 
 // The name in the file.
 std::string ModelPasses::weight_name(const Pass& pass, size_t segment, const SlotBinding& slot) const {
-  const int64_t stage = pass.stage(segment);
-  return stage >= 1 && stage <= model_.numbers().layers ? layer_prefix(stage - 1) + slot.name : slot.name;
+  const int64_t layer = layer_of(pass.stage(segment));
+  return layer >= 0 ? layer_prefix(layer) + slot.name : slot.name;
 }
 
 // Each segment that writes hidden states swaps the two buffers.
 Plan ModelPasses::plan(const Pass& pass, const PackedWeights& weights, const EngineMemory& memory, void* arena) const {
   Plan out;
   for (size_t i = 0; i < pass.segments.size(); ++i) {
-    const int64_t stage = pass.stage(i), layer = std::clamp<int64_t>(stage - 1, 0, model_.numbers().layers - 1);
+    const int64_t stage = pass.stage(i), layer = std::max<int64_t>(layer_of(stage), 0);
     const auto resolve = [&](const SlotBinding& slot) -> const void* {
       if (slot.kind != Bound::Weight) return memory.resolve(slot, layer, stage % 2 == 0);
       const std::string name = weight_name(pass, i, slot);
@@ -171,10 +196,10 @@ std::vector<PlanLaunch> ModelPasses::launches(const Pass& pass) const {
   for (size_t i = 0; i < pass.segments.size(); ++i) {
     const CompiledSegment& segment = compiler_.segment(pass.compiled[i]);
     const int64_t stage = pass.stage(i);
-    const bool is_block = stage >= 1 && stage <= model_.numbers().layers;
+    const bool is_block = layer_of(stage) >= 0;
     for (size_t k = 0; k < segment.kernels.size(); ++k) {
       PlanLaunch launch{.kernel = segment.kernels[k], .stage = is_block ? "block" : stage == 0 ? "embed" : "head"};
-      if (is_block) launch.layer = stage - 1;
+      if (is_block) launch.layer = layer_of(stage);
       for (Ref buffer : segment.schedule.kernels[k].buffers) launch.buffers.push_back(describe(buffer, pass, i));
       launch.lines = lines_of(segment.schedule.kernels[k], pass.segments[i].slots);
       out.push_back(std::move(launch));

@@ -15,7 +15,8 @@ namespace smelt {
 
 // The segments of embed, all blocks and perhaps the head, compiled for one shape class.
 struct Pass {
-  // Stage of the first segment: 0 embed, 1 .. layers the blocks, layers + 1 the head.
+  // Stage of the first segment: 0 embed, 1 .. layers the blocks, layers + 1 the head. The head for multi-token
+  // prediction has layers + 3 .. layers + 5, so that its input lies where the last block has left it.
   int64_t first = 0;
   ModelShape shape;
   std::vector<Segment> segments;
@@ -52,6 +53,10 @@ class ModelPasses {
   Pass decode(const std::atomic<bool>* cancel, int64_t tokens = 1) const;
   Pass prefill(const std::atomic<bool>* cancel) const;  // a chunk of a prompt, without
   Pass head(int64_t rows) const;                        // over `rows` rows of a chunk
+  // The head for multi-token prediction behind what the last run has left: over some of its rows, with the logits of
+  // the first of them, or over all rows of a chunk for their rows of the cache alone.
+  Pass draft(const std::atomic<bool>* cancel, int64_t tokens) const;
+  Pass draft_prompt(const std::atomic<bool>* cancel) const;
 
   // The layout of every weight that is to be packed, by its name in the file: of all that kernels go through, as in
   // large pages of our own a weight in the order of the file is read half as fast again as in the small ones of its
@@ -77,6 +82,9 @@ class ModelPasses {
   ModelShape prefill_shape() const;
   Segment segment(const ModelShape& shape, int64_t stage) const;
   Pass stages(const ModelShape& shape, int64_t first, int64_t end, const std::atomic<bool>* cancel) const;
+  int64_t mtp_stage() const { return model_.numbers().layers + 3; }
+  int64_t layer_of(int64_t stage) const;
+  bool is_looked_up(int64_t stage, const SlotBinding& slot) const;
   std::string weight_name(const Pass& pass, size_t segment, const SlotBinding& slot) const;
   LaunchBuffer describe(Ref buffer, const Pass& pass, size_t segment) const;
 

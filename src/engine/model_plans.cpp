@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "engine/tuned_options.h"
+#include "model/mtp.h"
 
 namespace smelt {
 namespace {
@@ -10,11 +11,15 @@ namespace {
 constexpr int64_t kUsualContext = 4096;
 
 constexpr int64_t kMostSequences = 4096;
+constexpr int64_t kMostDrafts = 63;
 
 Status check_options(const EngineOptions& options) {
   if (options.sequences < 1 || options.sequences > kMostSequences)
     return Error{"[engine] " + std::to_string(options.sequences) + " sequences at a time: 1 to " +
                  std::to_string(kMostSequences) + " are possible"};
+  if (options.drafts < 0 || options.drafts > kMostDrafts)
+    return Error{"[engine] " + std::to_string(options.drafts) + " tokens drafted at a time: 0 to " +
+                 std::to_string(kMostDrafts) + " are possible"};
   if (options.cache_tokens < 0)
     return Error{"[engine] a cache of " + std::to_string(options.cache_tokens) + " tokens: it cannot be negative"};
   return {};
@@ -31,6 +36,7 @@ Result<std::unique_ptr<ModelPlans>> ModelPlans::make(const GgufFile& file, Devic
   if (context < 1 || context > trained)
     return Error{"[context] " + std::to_string(context) + " tokens: this model was made for 1 to " +
                  std::to_string(trained)};
+  if (options.mtp) SMELT_CHECK(check_mtp(file, *model));
   std::unique_ptr<ModelPlans> plans(new ModelPlans(file, std::move(model), device, options, context));
   LayoutChoice layouts = options.layouts;
   if (options.use_tuned) {
@@ -52,8 +58,11 @@ ModelPlans::ModelPlans(const GgufFile& file, std::shared_ptr<const Model> model,
       model_(std::move(model)),
       device_(device),
       options_(options),
-      layout_(EngineLayout::make(context, options.prefill_chunk, options.sequences, options.cache_tokens)),
-      compiler_(device, PassSymbols::names()) {}
+      layout_(
+          EngineLayout::make(context, options.prefill_chunk, options.sequences, options.cache_tokens, options.drafts)),
+      compiler_(device, PassSymbols::names()) {
+  layout_.more_layers = options.mtp;
+}
 
 void ModelPlans::make_passes(const LayoutChoice& layouts, const std::atomic<bool>* cancel) {
   const PassOptions pass_options{.cache_type = options_.cache_type,
@@ -66,6 +75,10 @@ void ModelPlans::make_passes(const LayoutChoice& layouts, const std::atomic<bool
   for (int64_t batch = 1; batch <= layout_.batch; batch *= 2) generated_.push_back(passes_->decode(cancel, batch));
   prompt_ = passes_->prefill(cancel);
   head_ = passes_->head(1);
+  drafts_.clear();
+  if (!options_.mtp) return;
+  for (int64_t batch = 1; batch <= layout_.batch; batch *= 2) drafts_.push_back(passes_->draft(cancel, batch));
+  draft_prompt_ = passes_->draft_prompt(cancel);
 }
 
 KernelDescription ModelPlans::kernel(int number) const {

@@ -32,6 +32,9 @@ class ModelPlans : public KernelSet {
   const std::vector<Pass>& generated() const { return generated_; }  // for batches of 1, 2, 4 ... tokens
   const Pass& prompt() const { return prompt_; }
   const Pass& head() const { return head_; }  // of one row
+  // Of the head for multi-token prediction, where the options ask for it.
+  const std::vector<Pass>& drafts() const { return drafts_; }  // for batches of 1, 2, 4 ... tokens
+  const Pass& draft_prompt() const { return draft_prompt_; }
 
   int kernel_count() const override { return compiler_.kernel_count(); }
   KernelDescription kernel(int number) const override;
@@ -49,11 +52,12 @@ class ModelPlans : public KernelSet {
   const std::shared_ptr<const Model> model_;
   Device& device_;
   const EngineOptions options_;
-  const EngineLayout layout_;
+  EngineLayout layout_;
   Compiler compiler_;
   std::unique_ptr<ModelPasses> passes_;
   std::vector<Pass> generated_;
-  Pass prompt_, head_;
+  Pass prompt_, head_, draft_prompt_;
+  std::vector<Pass> drafts_;
 };
 
 }  // namespace smelt

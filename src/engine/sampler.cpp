@@ -4,6 +4,8 @@
 #include <cmath>
 #include <string>
 
+#include "engine/rejection.h"
+
 namespace smelt {
 namespace {
 
@@ -83,9 +85,32 @@ void Sampler::keep_allowed(std::span<const uint64_t> allowed) {
 }
 
 Result<int32_t> Sampler::sample(std::span<const float> logits, std::span<const uint64_t> allowed) {
+  SMELT_TRY(certain, narrow(logits, allowed));
+  return certain ? *certain : draw();
+}
+
+Result<std::vector<TokenProbability>> Sampler::probabilities(std::span<const float> logits,
+                                                             std::span<const uint64_t> allowed) {
+  SMELT_TRY(certain, narrow(logits, allowed));
+  if (certain) return std::vector<TokenProbability>{{*certain, 1}};
+  std::vector<TokenProbability> out;
+  for (size_t i = 0; i < candidates_.size(); ++i) out.push_back({candidates_[i].token, weights_[i] / weight_});
+  return out;
+}
+
+Result<int32_t> Sampler::sample_with_draft(std::span<const float> logits, int32_t draft,
+                                           std::span<const TokenProbability> drawn_from,
+                                           std::span<const uint64_t> allowed) {
+  SMELT_TRY(wanted, probabilities(logits, allowed));
+  return keep_or_replace(draft, drawn_from, wanted, [&] { return uniform(random_); });
+}
+
+// Leaves in candidates_ what a token is drawn from, with weights_; the token itself where nothing is to be drawn.
+Result<std::optional<int32_t>> Sampler::narrow(std::span<const float> logits, std::span<const uint64_t> allowed) {
   SMELT_CHECK(check_finite(logits));
   const bool greedy = options_.temperature <= 0 && options_.temperature_range <= 0;
-  if (greedy && !changes_logits() && options_.banned.empty() && allowed.empty()) return most_likely(logits);
+  if (greedy && !changes_logits() && options_.banned.empty() && allowed.empty())
+    return std::optional<int32_t>(most_likely(logits));
 
   candidates_.resize(logits.size());
   for (size_t i = 0; i < logits.size(); ++i) candidates_[i] = {static_cast<int32_t>(i), logits[i]};
@@ -99,11 +124,11 @@ Result<int32_t> Sampler::sample(std::span<const float> logits, std::span<const u
   if (candidates_.empty() && !allowed.empty()) return Error{"[sampler] the grammar allows no token of the vocabulary"};
   if (candidates_.empty())
     return Error{"[sampler] every token of the vocabulary ends the text; run without --ignore-eos"};
-  if (greedy) return std::min_element(candidates_.begin(), candidates_.end(), is_better)->token;
-  return draw();
+  if (greedy) return std::optional<int32_t>(std::min_element(candidates_.begin(), candidates_.end(), is_better)->token);
+  return filter();
 }
 
-int32_t Sampler::draw() {
+std::optional<int32_t> Sampler::filter() {
   if (options_.top_k <= 0 && options_.typical_p >= 1) {
     sort_top_p(candidates_, options_.top_p);
   } else {
@@ -120,10 +145,23 @@ int32_t Sampler::draw() {
     temperature =
         dynamic_temperature(candidates_, temperature, options_.temperature_range, options_.temperature_exponent);
   if (temperature <= 0) return candidates_.front().token;
-  double left = uniform(random_) * softmax_weights(candidates_, 1.0 / temperature, weights_);
+  weight_ = softmax_weights(candidates_, 1.0 / temperature, weights_);
+  return std::nullopt;
+}
+
+int32_t Sampler::draw() {
+  double left = uniform(random_) * weight_;
   size_t chosen = 0;
   while (chosen + 1 < candidates_.size() && left >= weights_[chosen]) left -= weights_[chosen++];
   return candidates_[chosen].token;
+}
+
+int32_t Sampler::draw(std::span<const TokenProbability> probabilities) {
+  double left = uniform(random_);
+  size_t chosen = 0;
+  while (chosen + 1 < probabilities.size() && left >= probabilities[chosen].probability)
+    left -= probabilities[chosen++].probability;
+  return probabilities[chosen].token;
 }
 
 }  // namespace smelt

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <random>
 #include <span>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "base/result.h"
 #include "engine/dry.h"
 #include "engine/sampler_filters.h"
+#include "engine/token_probability.h"
 
 namespace smelt {
 
@@ -51,6 +53,20 @@ class Sampler {
   // itself.
   Result<int32_t> sample(std::span<const float> logits, std::span<const uint64_t> allowed = {});
 
+  // What sample() draws from, in the order in which it looks at them; the sum is 1. Where tokens are dropped by chance
+  // (XTC), that chance is taken now.
+  Result<std::vector<TokenProbability>> probabilities(std::span<const float> logits,
+                                                      std::span<const uint64_t> allowed = {});
+  int32_t draw(std::span<const TokenProbability> probabilities);
+
+  // The next token where a draft of it is there, which was drawn from `drawn_from`: the draft as often as possible, and
+  // any token as often as from sample(). See keep_or_replace().
+  Result<int32_t> sample_with_draft(std::span<const float> logits, int32_t draft,
+                                    std::span<const TokenProbability> drawn_from,
+                                    std::span<const uint64_t> allowed = {});
+
+  const SamplerOptions& options() const { return options_; }
+
  private:
   bool changes_logits() const;
   void apply_bias();
@@ -58,13 +74,16 @@ class Sampler {
   void apply_dry();
   void drop_banned();
   void keep_allowed(std::span<const uint64_t> allowed);
+  Result<std::optional<int32_t>> narrow(std::span<const float> logits, std::span<const uint64_t> allowed);
+  std::optional<int32_t> filter();
   int32_t draw();
 
   SamplerOptions options_;
   std::mt19937_64 random_;
   std::vector<int32_t> history_;
   std::vector<Candidate> candidates_;  // reused from token to token
-  std::vector<double> weights_;
+  std::vector<double> weights_;        // of the candidates that are left
+  double weight_ = 0;                  // their sum
 };
 
 }  // namespace smelt

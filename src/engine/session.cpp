@@ -30,6 +30,13 @@ Status Session::save(const std::string& path) { return write_cache_file(*engine_
 
 Status Session::restore(const std::string& path) { return read_cache_file(*engine_, sequence_, path); }
 
+Status Session::extend_all(std::span<const int32_t> tokens, const LogitsSink& sink, const std::atomic<bool>* cancel) {
+  SMELT_TRY(logits,
+            step({.tokens = tokens, .is_generated = true, .logits = WantedLogits::All, .cancel = cancel}, sink));
+  (void)logits;
+  return {};
+}
+
 Result<std::span<const float>> Session::step(StepItem item, const LogitsSink& sink) {
   item.sequence = sequence_;
   std::span<const float> last;

@@ -41,6 +41,10 @@ class Session {
 
   Result<std::span<const float>> extend(int32_t token, const std::atomic<bool>* cancel = nullptr);
 
+  // Like extend() for each of `tokens`, in one step where there are no more than `drafts` of the options and one, with
+  // `sink` called for each in order: the logits have the same bits. To take some of them back, rewind().
+  Status extend_all(std::span<const int32_t> tokens, const LogitsSink& sink, const std::atomic<bool>* cancel = nullptr);
+
   // Like append(), with `sink` called for every position of `tokens` in order.
   Status append_all(std::span<const int32_t> tokens, const LogitsSink& sink, const std::atomic<bool>* cancel = nullptr);
 
@@ -48,6 +52,11 @@ class Session {
   // The context with its rows, to a file and from it (cache_file.h). REQUIRES: the context is empty before restore().
   Status save(const std::string& path);
   Status restore(const std::string& path);
+  // See Engine::draft().
+  Result<std::vector<int32_t>> draft(int32_t next, int64_t most, const Engine::ChooseDraft& choose,
+                                     const std::atomic<bool>* cancel = nullptr) {
+    return engine_->draft(sequence_, next, most, choose, cancel);
+  }
 
   const EngineStats& stats() const { return engine_->loaded().stats(); }
 

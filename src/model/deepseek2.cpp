@@ -74,7 +74,8 @@ Segment Deepseek2::block(const GgufFile& file, const ModelShape& shape, int64_t 
   const Tensor normed = norm(h, "ffn_norm.weight");
   const Tensor y =
       h + (has_experts(layer) ? expert_network(b, p_.experts, normed) : gated_network(b, b.activations(normed)));
-  Refs roots{slots.output(Bound::HiddenOut, y)};
+  Refs roots;
+  if (!shape.only_cache) roots.push_back(slots.output(Bound::HiddenOut, y));
   roots.insert(roots.end(), attended.written_cache.begin(), attended.written_cache.end());
   return std::move(slots).finish(std::move(roots));
 }

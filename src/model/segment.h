@@ -70,6 +70,9 @@ struct ModelShape {
   // Rows of quantised matrices in a group, see WeightLayout; 1: the file's bytes, whatever `layouts` say.
   int interleave = 1;
   LayoutChoice layouts = {};  // of weights that are not to lie in such groups
+  // A block leaves its rows in the cache and passes nothing on.
+  bool only_cache = false;
+  int64_t hidden_rows = 0;  // of the buffers of hidden values, see mtp_input()
   // Products multiply weights with activations of 8 bits, see quantise_activations().
   bool quantise = false;
 };

@@ -68,7 +68,8 @@ Segment Transformer::block(const GgufFile& file, const ModelShape& shape, int64_
   };
   const Tensor network = has_experts(layer) ? expert_network(b, p_.experts, normed) : dense();
   const Tensor y = h + after(network, "post_ffw_norm");
-  Refs roots{slots.output(Bound::HiddenOut, y)};
+  Refs roots;
+  if (!shape.only_cache) roots.push_back(slots.output(Bound::HiddenOut, y));
   roots.insert(roots.end(), attended.written_cache.begin(), attended.written_cache.end());
   return std::move(slots).finish(std::move(roots));
 }

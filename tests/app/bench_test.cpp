@@ -422,3 +422,26 @@ TEST_CASE("wrong use of bench exits 2 and says what is wrong") {
     CHECK(run.out.empty());
   }
 }
+
+TEST_CASE("drafts are measured beside the same texts without them") {
+  const Outcome table = smelt::test::smelt(
+      smelt::test::on_one_thread({"bench", "--lookup", "--draft-max", "3", "-n", "24", "-r", "2", "--no-warmup"}), {});
+  CHECK(table.exit_code == 0);
+  for (const char* part : {" drafts |", "tg24", "as they pay", "times that", "right by place"}) {
+    CAPTURE(part);
+    CHECK(table.out.find(part) != std::string::npos);
+  }
+  const Outcome json = smelt::test::smelt(smelt::test::on_one_thread({"bench", "--lookup", "--draft-always", "-n", "24",
+                                                                      "-r", "2", "--no-warmup", "-o", "json"}),
+                                          {});
+  CHECK(json.exit_code == 0);
+  const auto rows = nlohmann::json::parse(json.out);
+  REQUIRE(rows.size() == 3);
+  CHECK(rows[1]["drafts"].get<int>() == 3);
+  CHECK(rows[2]["drafted_by_place"].size() == 7);
+  CHECK(rows[2]["ratios"].size() == 2);
+  const Outcome synthetic =
+      smelt::test::smelt(smelt::test::on_one_thread({"bench", "--lookup", "--synthetic", "glm-4.7-flash:q4_0:1"}), {});
+  CHECK(synthetic.exit_code != 0);
+  CHECK(synthetic.err.find("drafts need a model that writes texts") != std::string::npos);
+}

@@ -1,0 +1,242 @@
+// Several generated tokens of one sequence in one step: the bits of single steps, whatever is taken back in between.
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <filesystem>
+#include <random>
+
+#include "engine/lookup_drafter.h"
+#include "engine/session.h"
+#include "engine/speculation.h"
+#include "support/effort.h"
+
+using namespace smelt;
+
+namespace {
+
+using Logits = std::vector<float>;
+using Tokens = std::vector<int32_t>;
+
+struct Tested {
+  const char* path;
+  bool quantise;
+  DType cache;
+};
+constexpr char kGlm[] = SMELT_SOURCE_DIR "/models/tiny-glm-Q4_K_M.gguf";
+constexpr char kMtp[] = SMELT_SOURCE_DIR "/../shared/models/tiny-glm/tiny-glm-mtp-Q4_0.gguf";
+constexpr char kLlama[] = SMELT_SOURCE_DIR "/../shared/models/zoo/llama/llama-Q4_K_M.gguf";
+constexpr char kGemma[] = SMELT_SOURCE_DIR "/../shared/models/zoo/gemma3/gemma3-Q4_K_M.gguf";  // has windows
+constexpr char kQwenMoe[] = SMELT_SOURCE_DIR "/../shared/models/zoo/qwen3moe/qwen3moe-Q4_K_M.gguf";
+constexpr Tested kModels[] = {{kGlm, true, DType::U8},    {kGlm, false, DType::F32},   {kMtp, true, DType::F16},
+                              {kLlama, true, DType::U8},  {kLlama, false, DType::F32}, {kGemma, true, DType::U8},
+                              {kQwenMoe, true, DType::U8}};
+
+constexpr int64_t kDrafts = 7;
+
+std::unique_ptr<Session> open(const GgufFile& file, const Tested& model, int64_t drafts) {
+  auto session = Session::open(file,
+                               {.threads = 1,
+                                .context = 512,
+                                .drafts = drafts,
+                                .cache_type = model.cache,
+                                .quantise_activations = model.quantise,
+                                .prefill_chunk = 64,
+                                .use_tuned = false},
+                               {});
+  REQUIRE_MESSAGE(session.ok(), session.error().message);
+  return session.take();
+}
+
+bool same_bits(std::span<const float> x, std::span<const float> y) {
+  return x.size() == y.size() && std::memcmp(x.data(), y.data(), x.size() * sizeof(float)) == 0;
+}
+
+Tokens random_tokens(std::mt19937& rng, size_t count, int64_t vocabulary) {
+  Tokens out(count);
+  for (int32_t& token : out) token = static_cast<int32_t>(rng() % static_cast<uint64_t>(vocabulary));
+  return out;
+}
+
+// A text of random tokens behind a prompt, by steps that also have wrong drafts, which are taken back: every row of
+// logits that counts has the bits of single steps. Positions cross pages and chunks of the cache.
+void check_steps(const Tested& model, size_t prompt_length, size_t generated) {
+  const GgufFile file = GgufFile::open(model.path).take();
+  const auto alone = open(file, model, 0), drafting = open(file, model, kDrafts);
+  std::mt19937 rng(static_cast<unsigned>(prompt_length));
+  const int64_t vocabulary = alone->vocabulary_size();
+  const Tokens prompt = random_tokens(rng, prompt_length, vocabulary), text = random_tokens(rng, generated, vocabulary);
+  REQUIRE(alone->append(prompt).ok());
+  REQUIRE(drafting->append(prompt).ok());
+  std::vector<Logits> expected;
+  for (int32_t token : text) {
+    const auto row = alone->extend(token);
+    REQUIRE(row.ok());
+    expected.emplace_back(row->begin(), row->end());
+  }
+  for (size_t done = 0; done < text.size();) {
+    const size_t right = std::min<size_t>(1 + rng() % (kDrafts + 1), text.size() - done);
+    Tokens step(text.begin() + static_cast<std::ptrdiff_t>(done),
+                text.begin() + static_cast<std::ptrdiff_t>(done + right));
+    for (int32_t wrong : random_tokens(rng, rng() % (kDrafts + 2 - right), vocabulary)) step.push_back(wrong);
+    CAPTURE(done);
+    CAPTURE(step.size());
+    int64_t rows = 0;
+    const auto compare = [&](int64_t index, std::span<const float> row) {
+      CHECK(index == rows++);
+      if (static_cast<size_t>(index) < right) CHECK(same_bits(row, expected[done + static_cast<size_t>(index)]));
+    };
+    REQUIRE(drafting->extend_all(step, compare).ok());
+    CHECK(rows == static_cast<int64_t>(step.size()));
+    done += right;
+    drafting->rewind(static_cast<int64_t>(prompt_length + done));
+  }
+}
+
+// Right as often as it is told, for tests of what comes of drafts.
+class KnownText : public Drafter {
+ public:
+  explicit KnownText(Tokens text) : text_(std::move(text)) {}
+  Result<std::vector<DraftToken>> draft(std::span<const int32_t> text, int64_t most) override {
+    std::vector<DraftToken> out;
+    for (size_t i = text.size(); i < text_.size() && static_cast<int64_t>(out.size()) < most; ++i)
+      out.push_back({text_[i]});
+    return out;
+  }
+
+ private:
+  Tokens text_;
+};
+
+Tokens looked_up(const Tokens& text, int64_t most) {
+  LookupDrafter drafter;
+  Tokens out;
+  const auto drafts = drafter.draft(text, most);
+  REQUIRE(drafts.ok());
+  for (const DraftToken& token : *drafts) out.push_back(token.id);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("several generated tokens of one sequence in one step have the bits of single steps") {
+  for (const Tested& model : kModels) {
+    if (test::kSanitized && &model != kModels) break;  // they differ in generated code
+    if (!std::filesystem::exists(model.path)) {
+      MESSAGE(model.path << " is not there");
+      continue;
+    }
+    CAPTURE(model.path);
+    CAPTURE(model.quantise);
+    check_steps(model, 5, 90);
+    check_steps(model, 230, 60);
+  }
+}
+
+TEST_CASE("a step of more tokens than a plan has rows is several runs, with the same bits") {
+  const GgufFile file = GgufFile::open(kGlm).take();
+  const auto alone = open(file, kModels[0], 0), drafting = open(file, kModels[0], 2);
+  std::mt19937 rng(1);
+  const Tokens text = random_tokens(rng, 11, alone->vocabulary_size());
+  REQUIRE(alone->append({{1, 2, 3}}).ok());
+  REQUIRE(drafting->append({{1, 2, 3}}).ok());
+  int64_t rows = 0;
+  const auto compare = [&](int64_t index, std::span<const float> row) {
+    CHECK(same_bits(row, *alone->extend(text[static_cast<size_t>(index)])));
+    ++rows;
+  };
+  REQUIRE(drafting->extend_all(text, compare).ok());
+  CHECK(rows == 11);
+}
+
+TEST_CASE("how many drafts there may be is said in a sentence") {
+  const GgufFile file = GgufFile::open(kGlm).take();
+  const auto session = Session::open(file, {.threads = 1, .drafts = 64}, {});
+  REQUIRE(!session.ok());
+  CHECK(session.error().message == "[engine] 64 tokens drafted at a time: 0 to 63 are possible");
+}
+
+TEST_CASE("lookup drafts what came behind the longest end that occurred before") {
+  CHECK(looked_up({}, 4) == Tokens{});
+  CHECK(looked_up({1}, 4) == Tokens{});
+  CHECK(looked_up({1, 2, 3}, 4) == Tokens{});
+  CHECK(looked_up({1, 2, 3, 9, 1, 2}, 4) == Tokens{3, 9, 1, 2});
+  CHECK(looked_up({1, 2, 3, 9, 1, 2}, 2) == Tokens{3, 9});
+  CHECK(looked_up({1, 2, 3, 9, 1, 2}, 0) == Tokens{});
+  // Longer ends come first, then later places.
+  CHECK(looked_up({1, 2, 3, 4, 8, 2, 3, 5, 1, 2, 3}, 1) == Tokens{4});
+  CHECK(looked_up({1, 2, 3, 7, 1, 2, 4, 8, 1, 2}, 1) == Tokens{4});
+  // One token that occurred before says little.
+  CHECK(looked_up({1, 2, 3, 1}, 4) == Tokens{});
+  // A repetition goes on.
+  CHECK(looked_up({5, 5, 5}, 3) == Tokens{5});
+}
+
+TEST_CASE("the length of drafts is the one that gives most tokens per second") {
+  // Steps of 1, 2, 4 and 8 rows, and how often each draft is right.
+  struct Case {
+    double times[4];
+    double right;
+    int64_t best;
+  };
+  for (const Case& c : {Case{{1, 1.1, 1.2, 1.4}, 0.95, 7}, Case{{1, 1.1, 1.2, 4}, 0.95, 3},
+                        Case{{1, 1.3, 3, 9}, 0.8, 1}, Case{{1, 1.9, 3.5, 7}, 0.6, 0}}) {
+    DraftLength length(7);
+    std::mt19937 rng(3);
+    std::vector<int64_t> used(8);
+    for (int step = 0; step < 2000; ++step) {
+      const int64_t drafted = length.next();
+      int64_t accepted = 0;
+      while (accepted < drafted && static_cast<double>(rng() % 1000) < 1000 * c.right) ++accepted;
+      const size_t kind = drafted == 0 ? 0 : drafted == 1 ? 1 : drafted == 3 ? 2 : 3;
+      length.record(drafted, accepted, c.times[kind]);
+      ++used[static_cast<size_t>(drafted)];
+    }
+    CAPTURE(c.best);
+    CHECK(used[static_cast<size_t>(c.best)] > 1800);
+    CHECK(length.seconds(0) == 1);
+  }
+}
+
+TEST_CASE("the length of drafts follows a text that changes") {
+  DraftLength length(3);
+  const auto run = [&](int steps, bool are_right) {
+    int64_t drafted = 0;
+    for (int i = 0; i < steps; ++i) {
+      const int64_t n = length.next();
+      length.record(n, are_right ? n : 0, n == 0 ? 1 : n == 1 ? 1.2 : 1.5);
+      drafted += n;
+    }
+    return drafted;
+  };
+  CHECK(run(200, true) > 500);
+  run(100, false);
+  CHECK(run(200, false) < 20);
+  run(1500, true);
+  CHECK(run(200, true) > 500);
+}
+
+TEST_CASE("counts of drafts by place, and what they gain") {
+  Speculation speculation(std::make_unique<KnownText>(Tokens{1, 2, 3, 4, 5, 6}), {.most = 3, .adaptive = false});
+  const Tokens text = {1, 2};
+  CHECK(speculation.draft(text, 9)->size() == 3);
+  CHECK(speculation.draft(text, 2)->size() == 2);
+  speculation.record(3, 1, 2.0);
+  speculation.record(2, 2, 2.0);
+  speculation.record(0, 0, 1.5);
+  const DraftCounts& counts = speculation.counts();
+  REQUIRE(counts.places.size() == 3);
+  CHECK(counts.places[0].drafted == 2);
+  CHECK(counts.places[0].accepted == 2);
+  CHECK(counts.places[1].accepted == 1);
+  CHECK(counts.places[2].drafted == 1);
+  CHECK(counts.places[2].accepted == 0);
+  CHECK(counts.tokens == 6);
+  CHECK(counts.steps == 3);
+  CHECK(counts.net_ratio() == doctest::Approx(6 * 1.5 / 5.5));
+}
+
+TEST_CASE("drafts that are too few are dropped") {
+  Speculation speculation(std::make_unique<KnownText>(Tokens{1, 2, 3, 4}), {.most = 3, .least = 2, .adaptive = false});
+  CHECK(speculation.draft(Tokens{1, 2}, 9)->size() == 2);
+  CHECK(speculation.draft(Tokens{1, 2, 3}, 9)->empty());
+}
