@@ -157,7 +157,7 @@ Plan plan_order(Refs stores, double cache) {
     plan.bytes = best.bytes;
   }
   for (size_t i = loops.size(); i-- > 0;) {
-    plan.opts.push_back({OptKind::Front, axis_of(stores, loops[i])});
+    plan.opts.push_back({OptKind::Front, id_of(stores, loops[i])});
     stores = apply_opt(stores, plan.opts.back());
   }
   return plan;
@@ -184,7 +184,7 @@ std::vector<Opt> choose_loop_order(const Refs& stores, int64_t cache_bytes) {
   for (Ref r : loops)
     for (int64_t n : {32, 24, 16, 12, 8, 6, 4}) {
       const auto size = const_int(RangeView(r).size);
-      const Opt block{OptKind::Split, axis_of(stores, r), n};
+      const Opt block{OptKind::Split, id_of(stores, r), n};
       if (!size || *size <= n || !why_not(stores, block).empty()) continue;
       Plan blocked = plan_order(apply_opt(stores, block), cache);
       const double bytes = blocked.bytes * (uneven && *size / n % kEvenShares ? kUnevenShare : 1);
