@@ -63,8 +63,8 @@ std::vector<Stream> streams_of(const Refs& stores, const Refs& loops) {
 
 // Memory traffic of a stream with the loops in this order, outermost first. From the innermost loop outwards: the
 // working set grows with each loop that moves the stream. A loop that does not, reads the same again, from memory where
-// the working set does not fit the cache. A loop that jumps has another working set in each iteration; of those that
-// fit the cache each is read once, as whoever jumps often among few places (tokens among experts) sorts.
+// the working set does not fit the cache. A loop that jumps has another working set in each iteration; each that fits
+// the cache is read once: the model sorts what jumps often among few places (tokens among experts).
 double traffic(const Stream& s, const Refs& order, double cache) {
   double inside = s.bytes;
   for (size_t i = order.size(); i-- > 0;) {

@@ -290,7 +290,7 @@ TEST_CASE("devices differ by what code generation knows of them") {
 }
 
 TEST_CASE("an entry comes back from its line, and a changed line does not") {
-  const TunedEntry e = entry_for(kernel_of(matvec()).tree, {{local("o1", 16), task("o1")}});
+  const TunedEntry e = entry_for(kernel_of(matvec()).tree, {{local("o1", 16), task("o1.0")}});
   const std::string line = format_entry(e);
   const auto back = parse_tuned_entry(line);
   REQUIRE_MESSAGE(back.ok(), back.error().message);
