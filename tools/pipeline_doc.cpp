@@ -34,7 +34,7 @@ using Stages = std::map<std::string, std::string>;  // name to text
 
 constexpr const char* kTarget = "x86-64-v3";
 constexpr const char* kOptions =
-    "group(4,8) unroll(3,2) unroll(2,2) task(0)";  // what the heuristic chooses is larger, and changes
+    "group(r1.11,8) unroll(r1.10,2) unroll(r1.01,2) task(o1)";  // what the heuristic chooses is larger, and changes
 
 // out [1, 32] = x [1, 64] times w [32, 64], w of 64 blocks Q4_0
 Ref example() {

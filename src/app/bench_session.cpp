@@ -1,6 +1,7 @@
 #include "app/bench_session.h"
 
 #include "app/interrupt.h"
+#include "app/session_tokens.h"
 #include "app/stopwatch.h"
 #include "base/progress.h"
 #include "engine/engine_memory.h"
@@ -8,18 +9,6 @@
 
 namespace smelt {
 namespace {
-
-Status append(Session& session, std::span<const int32_t> tokens) {
-  SMELT_TRY(logits, session.append(tokens, &interrupted()));
-  (void)logits;
-  return {};
-}
-
-Status extend(Session& session, int32_t token) {
-  SMELT_TRY(logits, session.extend(token, &interrupted()));
-  (void)logits;
-  return {};
-}
 
 // Seconds from a session's start to its first weight. It is told to stop there.
 Result<double> time_compile(const GgufFile& file, EngineOptions options, bool use_kernel_cache) {

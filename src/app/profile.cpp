@@ -15,6 +15,7 @@
 #include "app/profile_report.h"
 #include "app/profile_trace.h"
 #include "app/random_tokens.h"
+#include "app/session_tokens.h"
 #include "app/synthetic_model.h"
 #include "base/output_file.h"
 #include "base/progress.h"
@@ -46,18 +47,6 @@ constexpr const char* kExplanation =
     "  smelt profile --machine h100 --synthetic glm-4.7-flash:q4_0   kernels and times that are to be expected of\n"
     "                                             another machine (smelt machines), with --kernel its source\n"
     "\ndocs/profiling.md explains every figure.\n";
-
-Status append(Session& session, std::span<const int32_t> tokens) {
-  SMELT_TRY(logits, session.append(tokens, &interrupted()));
-  (void)logits;
-  return {};
-}
-
-Status extend(Session& session, int32_t token) {
-  SMELT_TRY(logits, session.extend(token, &interrupted()));
-  (void)logits;
-  return {};
-}
 
 std::string file_name(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
 

@@ -14,6 +14,14 @@ constexpr MatrixUnit kAmxI8{.m = 16,
                             .accumulator = DType::I32,
                             .loads_operands = true,
                             .start_cycles = 4};
+constexpr MatrixUnit kAmxBf16{.m = 16,
+                              .n = 16,
+                              .k = 32,
+                              .a = DType::BF16,
+                              .b = DType::BF16,
+                              .accumulator = DType::F32,
+                              .loads_operands = true,
+                              .start_cycles = 4};
 constexpr MatrixUnit kMmaI8{.m = 16, .n = 8, .k = 32, .a = DType::I8, .b = DType::I8, .accumulator = DType::I32};
 constexpr MatrixUnit kMmaBf16{.m = 16, .n = 8, .k = 16, .a = DType::BF16, .b = DType::BF16, .accumulator = DType::F32};
 constexpr MatrixUnit kMmaF16{.m = 16, .n = 8, .k = 16, .a = DType::F16, .b = DType::F16, .accumulator = DType::F32};
@@ -71,9 +79,9 @@ std::string text_of(const MatrixUnit& u) {
 
 }  // namespace
 
-const MatrixUnit* unit_for_bytes(const Machine& machine) {
+const MatrixUnit* unit_for(const Machine& machine, DType elements) {
   for (const MatrixUnit& u : machine.matrix_units)
-    if (u.a == DType::I8 && u.b == DType::I8) return &u;
+    if (u.a == elements && u.b == elements) return &u;
   return nullptr;
 }
 
@@ -95,6 +103,7 @@ Machine machine_of(const CpuTarget& target) {
   m.fma = target.fma;
   m.f16_convert = target.f16_convert;
   if (is_x86 && target.amx_int8 && !target.amx_refused) m.matrix_units.push_back(kAmxI8);
+  if (is_x86 && target.amx_bf16 && !target.amx_refused) m.matrix_units.push_back(kAmxBf16);
   return m;
 }
 

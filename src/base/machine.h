@@ -70,8 +70,9 @@ struct Machine {
   double operations_per_second() const;
 };
 
-// The unit that multiplies matrices of bytes; null if there is none.
-const MatrixUnit* unit_for_bytes(const Machine& machine);
+// The unit that multiplies matrices of elements of a type (I8: bytes of either sign); null if there is none.
+const MatrixUnit* unit_for(const Machine& machine, DType elements);
+inline const MatrixUnit* unit_for_bytes(const Machine& machine) { return unit_for(machine, DType::I8); }
 
 // In its place where vectors have none: products of matrices are sums of words then, of as many as AMX would take.
 constexpr MatrixUnit kSumsOfWords{

@@ -17,8 +17,8 @@ struct ChangedName {
 };
 ChangedName split_changes(std::string_view text);
 
-// Sets the fields that `changes` names; "matrix_units=0" leaves none of these, or as many as it says. An Error if a field
-// is not there, or is no number.
+// Sets the fields that `changes` names; "matrix_units=0" leaves none of these, or as many as it says. An Error if a
+// field is not there, or is no number.
 Status change(Machine& machine, std::string_view changes);
 
 }  // namespace smelt

@@ -9,9 +9,7 @@
 namespace smelt {
 namespace {
 
-constexpr int64_t kPairs = 4;            // neighbours computed side by side where nothing else is
-constexpr int64_t kBytesInFlight = 160;  // that a thread has asked for before it uses the first
-constexpr int64_t kRoundsInFlight = 8;
+constexpr int64_t kPairs = 4;           // neighbours computed side by side where nothing else is
 constexpr int64_t kLoadsTogether = 32;  // of rounds that a thread makes side by side
 
 bool moves_in_word(Ref reduce, Ref range) {
@@ -59,7 +57,7 @@ int64_t loads_written(const Refs& stores) {
       if (n->op != Op::Load || !seen.insert(n.get()).second) continue;
       int64_t times = 1;
       for (Ref r : ranges_of(n->src[1]))
-        if (is_copies(r)) times *= r->src[0]->arg.i;
+        if (is_copies(r)) times *= RangeView(r).count();
       loads += times;
     }
   return loads;
@@ -81,7 +79,7 @@ void choose_pairs(OptChoice& c) {
   const Refs axes = c.output_axes();
   if (c.has_local || axes.empty() || kind_of(axes.back()) != RangeKind::Loop) return;
   const auto size = const_int(RangeView(axes.back()).size);
-  if (size && *size > 1 && *size <= kPairs) c.try_opt({OptKind::Upcast, c.axis_of(axes.back()), *size});
+  if (size && *size > 1 && *size <= kPairs) c.try_opt({OptKind::Upcast, c.id_of(axes.back()), *size});
 }
 
 }  // namespace
@@ -104,10 +102,10 @@ void choose_unroll(OptChoice& c) {
       const Ref inner = loops.back();
       const auto size = const_int(RangeView(inner).size);
       if (size && *size > 1 && *size * written <= most)
-        again = c.try_opt({OptKind::Unroll, c.axis_of(inner), *size});
+        again = c.try_opt({OptKind::Unroll, c.id_of(inner), *size});
       else if (written < 2 && !c.is_block)
         for (int64_t n : {4, 2})
-          if ((again = c.try_opt({OptKind::Unroll, c.axis_of(inner), n}))) break;
+          if ((again = c.try_opt({OptKind::Unroll, c.id_of(inner), n}))) break;
       if (again) break;
     }
   }
@@ -121,7 +119,7 @@ void choose_unroll_of_bytes(OptChoice& c) {
       for (Ref s : c.stores) {
         const auto size = const_int(RangeView(r).size);
         if (kind_of(r) == RangeKind::Loop && size && *size > 1 && moves_in_word(StoreView(s).value, r))
-          c.try_opt({OptKind::Upcast, c.axis_of(r), *size % 4 == 0 ? 4 : *size});
+          c.try_opt({OptKind::Upcast, c.id_of(r), *size % 4 == 0 ? 4 : *size});
       }
   for (bool again = true; again;) {
     again = false;
@@ -129,7 +127,7 @@ void choose_unroll_of_bytes(OptChoice& c) {
       for (Ref r : own_ranges(reduce)) {
         const auto size = const_int(RangeView(r).size);
         if (kind_of(r) != RangeKind::Reduce || !size || !moves_in_word(reduce, r)) continue;
-        if ((again = c.try_opt({OptKind::Unroll, c.axis_of(r), *size % 4 == 0 ? 4 : *size}))) break;
+        if ((again = c.try_opt({OptKind::Unroll, c.id_of(r), *size % 4 == 0 ? 4 : *size}))) break;
       }
   }
 }
@@ -146,8 +144,9 @@ void choose_rounds_in_flight(OptChoice& c) {
       if (loop == ranges.rend()) continue;
       const int64_t bytes = bytes_of_round(ReduceView(reduce).values[0], *loop),
                     size = known_divisor(RangeView(*loop).size);
-      for (int64_t n = std::min(kRoundsInFlight, bytes ? kBytesInFlight / bytes : 1); n > 1 && !again; --n)
-        again = size % n == 0 && c.try_opt({OptKind::Unroll, c.axis_of(*loop), n});
+      for (int64_t n = std::min(c.machine.flight_rounds, bytes ? c.machine.flight_bytes / bytes : 1); n > 1 && !again;
+           --n)
+        again = size % n == 0 && c.try_opt({OptKind::Unroll, c.id_of(*loop), n});
       if (again) break;
     }
   }
@@ -163,11 +162,11 @@ void choose_rounds_together(OptChoice& c) {
     Refs axes = c.output_axes();
     std::reverse(axes.begin(), axes.end());
     again = std::any_of(axes.begin(), axes.end(), [&](Ref axis) {
-      const auto size = const_int(axis->src[0]);
+      const auto size = const_int(RangeView(axis).size);
       if (kind_of(axis) != RangeKind::Loop || !size) return false;
       int64_t n = std::min(*size, most);
       while (n > 1 && *size % n != 0) --n;
-      return n > 1 && c.try_opt({OptKind::Upcast, c.axis_of(axis), n});
+      return n > 1 && c.try_opt({OptKind::Upcast, c.id_of(axis), n});
     });
   }
 }
@@ -192,7 +191,7 @@ void choose_upcast(OptChoice& c) {
       if (n > 4 && !c.has_local) continue;
       if (copies * n * sums > c.machine.sums || copies * n * written > c.machine.body_terms) continue;
       if (!leaves_enough_blocks(c, n)) continue;
-      if (!c.try_opt({OptKind::Upcast, c.axis_of(axis), n})) continue;
+      if (!c.try_opt({OptKind::Upcast, c.id_of(axis), n})) continue;
       copies *= n;
       break;
     }

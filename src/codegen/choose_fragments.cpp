@@ -2,8 +2,9 @@
 // (matrix_fragments.h).
 #include <algorithm>
 
+#include "codegen/matrix_rows.h"
 #include "codegen/opt_choice.h"
-#include "graph/matrix_fragment.h"
+#include "graph/matrix_shape.h"
 #include "graph/rules_algebra.h"
 #include "schedule/tiles.h"
 
@@ -21,7 +22,7 @@ Ref left_of(const OptChoice& c, Ref axis) {
 }
 
 bool take_part(OptChoice& c, OptKind kind, Ref& axis, int64_t n) {
-  if (!axis || !c.try_opt({kind, c.axis_of(axis), n})) return false;
+  if (!axis || !c.try_opt({kind, c.id_of(axis), n})) return false;
   axis = left_of(c, axis);
   return true;
 }
@@ -35,7 +36,7 @@ bool try_fragments(OptChoice& c, const MatrixUnit& unit, Ref& tokens, Ref& rows,
   if (!take_part(c, OptKind::Local, lane, kFragmentGroups)) return false;
   if (are_same) rows = lane;
   choose_dot(c);
-  unroll_words(c, kStepsTogether * unit.k / 4);
+  unroll_words(c, kStepsTogether * words_at_once(unit));
   return take_part(c, OptKind::Matrix, rows, 2);
 }
 

@@ -30,7 +30,7 @@ bool has_softmax(const OptChoice& c, Is is) {
 void choose_pack(OptChoice& c) {
   if (copies_neighbours(c)) return;
   for (Ref r : c.output_axes())
-    if (kind_of(r) == RangeKind::Loop && c.try_opt({OptKind::Pack, c.axis_of(r), 4})) return;
+    if (kind_of(r) == RangeKind::Loop && c.try_opt({OptKind::Pack, c.id_of(r), 4})) return;
 }
 
 // Neighbouring outputs in lanes, when everything they read lies side by side too.
@@ -41,7 +41,7 @@ void choose_local(OptChoice& c) {
   const Walk w = walk(c.stores, inner);
   const int64_t lanes = c.lanes_for(inner);
   if (w.scattered > 0 || lanes == 0) return;
-  if (!c.try_opt({OptKind::Local, c.axis_of(inner), lanes})) return;
+  if (!c.try_opt({OptKind::Local, c.id_of(inner), lanes})) return;
   c.has_local = true;
   // The columns of an online softmax stay in registers, so that scores are computed once; where those are at hand, as
   // when chunks are combined, some columns share what is made of them.
@@ -51,9 +51,9 @@ void choose_local(OptChoice& c) {
   const auto n = const_int(RangeView(outer).size);
   if (!n || RangeView(outer).number != outer_part(RangeView(inner).number)) return;
   const bool computes = has_softmax(c, [](Ref s) { return holds_reduction(s); });
-  if (computes && *n <= 64) c.try_opt({OptKind::Upcast, c.axis_of(outer), *n});
+  if (computes && *n <= 64) c.try_opt({OptKind::Upcast, c.id_of(outer), *n});
   if (!computes && has_softmax(c, [](Ref s) { return !varies_in_lanes(ReduceView(s).values[0]); }))
-    c.try_opt({OptKind::Upcast, c.axis_of(outer), c.machine.shared_columns});
+    c.try_opt({OptKind::Upcast, c.id_of(outer), c.machine.shared_columns});
 }
 
 // Sums of products of bytes, four at a time.
@@ -65,7 +65,7 @@ void choose_dot(OptChoice& c) {
       const Refs ranges = own_ranges(reduce);
       if (std::any_of(ranges.begin(), ranges.end(), [](Ref r) { return kind_of(r) == RangeKind::Byte; })) continue;
       for (Ref r : ranges)
-        if ((again = c.try_opt({OptKind::Dot, c.axis_of(r), 4}))) break;
+        if ((again = c.try_opt({OptKind::Dot, c.id_of(r), 4}))) break;
       if (again) break;
     }
   }
@@ -79,13 +79,13 @@ void choose_group(OptChoice& c) {
       Ref best;
       int best_score = 0;
       for (Ref r : own_ranges(reduce)) {
-        if (c.lanes_for(r) == 0 || !why_not(c.stores, {OptKind::Group, c.axis_of(r), c.lanes_for(r)}).empty()) continue;
+        if (c.lanes_for(r) == 0 || !why_not(c.stores, {OptKind::Group, c.id_of(r), c.lanes_for(r)}).empty()) continue;
         const Walk w = walk({ReduceView(reduce).values[0]}, r);
         const int score = w.neighbours - 2 * w.scattered;
         if (score > best_score) best_score = score, best = r;
       }
       if (best && !varies_in_lanes(ReduceView(reduce).values[0]) &&
-          c.try_opt({OptKind::Group, c.axis_of(best), c.lanes_for(best)})) {
+          c.try_opt({OptKind::Group, c.id_of(best), c.lanes_for(best)})) {
         again = true;
         break;
       }

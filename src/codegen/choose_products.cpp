@@ -27,7 +27,7 @@ bool add_rows(OptChoice& c, const MatrixUnit& unit) {
   for (Ref axis : c.output_axes()) {
     if (kind_of(axis) != RangeKind::Loop) continue;
     for (int64_t n : block_sizes(axis, unit.m)) {
-      const Opt opt{OptKind::Matrix, c.axis_of(axis), n};
+      const Opt opt{OptKind::Matrix, c.id_of(axis), n};
       if (n < 2 || !why_not(c.stores, opt, lane_rules(c.machine)).empty()) continue;
       double tiles = 0, dots = 0;
       for (const MatrixShape& shape : matrix_products(apply_opt(c.stores, opt, lane_rules(c.machine)), unit))
@@ -105,13 +105,13 @@ void unroll_words(OptChoice& c, int64_t words) {
       bool packed = false;
       for (Ref r : own_ranges(reduce)) {
         packed |= kind_of(r) == RangeKind::Byte;
-        if (kind_of(r) == RangeKind::Unroll) written *= r->src[0]->arg.i;
+        if (kind_of(r) == RangeKind::Unroll) written *= RangeView(r).count();
         if (kind_of(r) == RangeKind::Reduce) loops.push_back(r);
       }
       if (!packed || loops.empty()) continue;
-      const int64_t most = words / written, size = known_divisor(loops.back()->src[0]);
+      const int64_t most = words / written, size = known_divisor(RangeView(loops.back()).size);
       for (int64_t n = std::min(most, size); n > 1 && !again; --n)
-        if (size % n == 0) again = c.try_opt({OptKind::Unroll, c.axis_of(loops.back()), n});
+        if (size % n == 0) again = c.try_opt({OptKind::Unroll, c.id_of(loops.back()), n});
       if (again) break;
     }
   }
@@ -122,10 +122,10 @@ void unroll_words(OptChoice& c, int64_t words) {
 void choose_panel(OptChoice& c) {
   for (Ref axis : c.output_axes()) {
     if (is_const(RangeView(axis).size)) continue;
-    const Panel panel = panel_of(c.stores, c.axis_of(axis));
+    const Panel panel = panel_of(c.stores, c.id_of(axis));
     if (panel.bytes_of_row == 0 || panel.jumps) continue;
     for (int64_t rows = c.machine.panel_rows; rows >= kPanelLanes; rows /= 2)
-      if (rows * panel.bytes_of_row <= c.machine.panel_bytes && c.try_opt({OptKind::Panel, c.axis_of(axis), rows}))
+      if (rows * panel.bytes_of_row <= c.machine.panel_bytes && c.try_opt({OptKind::Panel, c.id_of(axis), rows}))
         return;
   }
 }
@@ -136,7 +136,7 @@ bool choose_matrix(OptChoice& c) {
   if (!unit || !unit->loads_operands || !c.has_local) return false;
   const Refs stores = c.stores;
   const std::vector<Opt> opts = c.opts;
-  unroll_words(c, most_matrix_words(*unit));
+  unroll_words(c, kMatrixSteps * words_at_once(*unit));
   if (add_rows(c, *unit)) {
     choose_unroll(c);
     choose_unroll_of_bytes(c);
@@ -178,8 +178,8 @@ void choose_block(OptChoice& c) {
           if (block.loads < best.loads) best = block;
         }
   c.is_block = best.na * best.nb > 1;
-  if (best.na > 1) c.try_opt({OptKind::Upcast, c.axis_of(best.a), best.na});
-  if (best.nb > 1) c.try_opt({OptKind::Upcast, c.axis_of(best.b), best.nb});
+  if (best.na > 1) c.try_opt({OptKind::Upcast, c.id_of(best.a), best.na});
+  if (best.nb > 1) c.try_opt({OptKind::Upcast, c.id_of(best.b), best.nb});
 }
 
 }  // namespace smelt

@@ -48,7 +48,7 @@ void choose_streams(OptChoice& c) {
   const Written written = written_of(c);
   for (int64_t n = c.machine.streams; n > 1; n /= 2) {
     const bool has_room = n * written.sums <= c.machine.sums && n * written.terms <= c.machine.body_terms;
-    if (has_room && *size >= n * c.machine.processors && c.try_opt({OptKind::Upcast, c.axis_of(*rows), n})) return;
+    if (has_room && *size >= n * c.machine.processors && c.try_opt({OptKind::Upcast, c.id_of(*rows), n})) return;
   }
 }
 

@@ -40,7 +40,7 @@ void choose_tasks(OptChoice& c) {
     const auto next = std::find_if(axes.begin(), axes.end(), [](Ref r) { return kind_of(r) == RangeKind::Loop; });
     if (next == axes.end() || repeats_sums(c, *next)) break;
     const int64_t iterations = least_iterations(c, *next);
-    if (!c.try_opt({OptKind::Task, c.axis_of(*next)})) break;
+    if (!c.try_opt({OptKind::Task, c.id_of(*next)})) break;
     tasks *= iterations;
   }
 }

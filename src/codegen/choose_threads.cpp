@@ -97,7 +97,7 @@ void choose_group_of_threads(OptChoice& c, bool is_local) {
                     room = most_threads(c, is_local) / stride,
                     together = std::max(room / std::max<int64_t>(of_block, 1), c.machine.warp_threads / stride),
                     n = group_for(axis, std::min({room, together, terms_left(reduce) / least}));
-      if ((again = n > 1 && c.try_opt({OptKind::Group, c.axis_of(axis), n}))) break;
+      if ((again = n > 1 && c.try_opt({OptKind::Group, c.id_of(axis), n}))) break;
     }
   }
 }
@@ -119,7 +119,7 @@ void choose_neighbours(OptChoice& c) {
     if (depends_on(reduce, inner)) return;
   const int64_t n = std::min<int64_t>(kNeighbourBytes / bytes, 4);
   if (n > 1 && known_divisor(inner->src[0]) % (n * c.machine.warp_threads) == 0)
-    c.try_opt({OptKind::Upcast, c.axis_of(inner), n});
+    c.try_opt({OptKind::Upcast, c.id_of(inner), n});
 }
 
 }  // namespace
@@ -129,7 +129,7 @@ void choose_threads(OptChoice& c, bool is_local) {
   const Ref inner = innermost_loop(c);
   const int64_t lanes = inner ? threads_for(inner, c.machine.warp_threads) : 1;
   if (lanes > 1 && walk(c.stores, inner).scattered == 0)
-    c.has_local = c.try_opt({OptKind::Local, c.axis_of(inner), lanes});
+    c.has_local = c.try_opt({OptKind::Local, c.id_of(inner), lanes});
   choose_dot(c);
   choose_group_of_threads(c, is_local);
   // What is left of a block: more outputs, whether they are neighbours or not, unless other blocks then had none.
@@ -144,7 +144,7 @@ void choose_threads(OptChoice& c, bool is_local) {
       if (is_shared_out && !repeats_sums(c, axis))
         most = std::min(most, std::max(outputs_left(c) / c.machine.tasks, c.machine.warp_threads / stride));
       const int64_t n = greatest_divisor(axis->src[0], most);
-      return n > 1 && c.try_opt({OptKind::Local, c.axis_of(axis), n});
+      return n > 1 && c.try_opt({OptKind::Local, c.id_of(axis), n});
     });
   }
 }

@@ -85,7 +85,9 @@ class NestPasses {
 int64_t bytes_of_matrix_rows(const Program& program) {
   int64_t bytes = 0;
   for (const Instruction& x : program.code)
-    if (x.kind == Inst::MatrixDot) bytes += kMatrixRowBytes * matrix_shape(x.arg.list).rows;
+    if (const MatrixShape shape = x.kind == Inst::MatrixDot ? matrix_shape(x.arg.list) : MatrixShape{};
+        !shape.in_fragments)
+      bytes += kMatrixRowBytes * shape.m;
   return bytes;
 }
 

@@ -4,7 +4,7 @@
 #include "codegen/nest_emitter.h"
 #include "codegen/term_of_sum.h"
 #include "graph/constants.h"
-#include "graph/matrix_fragment.h"
+#include "graph/matrix_shape.h"
 #include "graph/rules_algebra.h"
 #include "graph/scalar_math.h"
 
@@ -17,10 +17,11 @@ std::vector<Refs> sums_in_unit(const Refs& group) {
   std::map<uint64_t, Refs> by_product;  // in an order that does not depend on addresses
   for (Ref n : group) {
     const auto terms = ReduceView(n).values;
-    if (n->op != Op::ReduceSum || terms.size() != 1 || terms[0]->op != Op::FragmentItem) continue;
-    const auto [product, number] = FragmentItemView(terms[0]);
+    if (n->op != Op::ReduceSum || terms.size() != 1 || terms[0]->op != Op::MatrixItem) continue;
+    const auto [product, number, lane] = MatrixItemView(terms[0]);
+    if (lane) continue;
     Refs& sums = by_product[product->key];
-    sums.resize(static_cast<size_t>(fragment_shape(product->arg.list).sums()));
+    sums.resize(static_cast<size_t>(matrix_shape(product->arg.list).sums()));
     sums[static_cast<size_t>(*const_int(number))] = n;
   }
   std::vector<Refs> complete;
@@ -142,9 +143,9 @@ void NestEmitter::emit_loop_of(const Refs& group, int depth) {
   for (const Refs& sums : sums_in_unit(group)) {
     std::vector<Value> so_far;
     for (Ref n : sums) so_far.push_back(old[sum_slot[n.get()]]);
-    const Value product = fragment_dot(FragmentItemView(ReduceView(sums[0]).values[0]).product, so_far);
+    const Value product = matrix_dot(MatrixItemView(ReduceView(sums[0]).values[0]).product, so_far);
     for (Ref n : sums) {
-      slots[sum_slot[n.get()]].next = fragment_item(ReduceView(n).values[0], product);
+      slots[sum_slot[n.get()]].next = matrix_item(ReduceView(n).values[0], product);
       in_unit.insert(n.get());
     }
   }

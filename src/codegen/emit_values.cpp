@@ -75,10 +75,8 @@ Value NestEmitter::compute(Ref n) {
     case Op::Range: return lane_index(n);
     case Op::Load: return load(n);
     case Op::LaneReduce: return lane_reduce(n);
-    case Op::MatrixDot: return matrix_dot(n);
-    case Op::MatrixRow: return matrix_row(n);
-    case Op::FragmentDot: return fragment_dot(n, {});
-    case Op::FragmentItem: return fragment_item(n, value(FragmentItemView(n).product));
+    case Op::MatrixDot: return matrix_dot(n, {});
+    case Op::MatrixItem: return matrix_item(n, value(MatrixItemView(n).product));
     case Op::TopKLane: value(topk_of(n)); return topk_items_.at({topk_of(n).get(), top_place(n)});
     default: break;
   }
@@ -179,54 +177,33 @@ void NestEmitter::prefetch(Value pointer, Value at, int64_t bytes) {
     add(std::max(pointer.depth, at.depth), {.kind = Inst::Prefetch, .src = {pointer.id, at.id}, .arg = {.i = bytes}});
 }
 
-Value NestEmitter::matrix_dot(Ref n) {
-  Instruction out{.kind = Inst::MatrixDot,
-                  .dtype = DType::I32,
-                  .lanes = static_cast<int>(matrix_shape(n->arg.list).lanes),
-                  .arg = n->arg};
+// `sums`: of fragments, what the products are added to, by register; none where they begin.
+Value NestEmitter::matrix_dot(Ref n, const std::vector<Value>& sums) {
+  const MatrixShape shape = matrix_shape(n->arg.list);
+  const int lanes = shape.in_fragments ? 1 : static_cast<int>(shape.n);
+  Instruction out{.kind = Inst::MatrixDot, .dtype = n->dtype, .lanes = lanes, .arg = n->arg};
   int depth = 0;
-  for (Ref s : n->src) {
-    const Value v = value(s);
+  const auto add_operand = [&](const Value& v) {
     out.src.push_back(v.id);
-    depth = std::max({depth, v.depth, written_.contains(s.get()) ? floor_ : 0});
+    depth = std::max(depth, v.depth);
+  };
+  for (Ref s : n->src) {
+    add_operand(value(s));
+    if (written_.contains(s.get())) depth = std::max(depth, floor_);
   }
-  const int lanes = out.lanes;
+  for (const Value& sum : sums) add_operand(sum);
   return {add(depth, std::move(out)), depth, lanes};
 }
 
-Value NestEmitter::matrix_row(Ref n) {
-  const MatrixRowView view(n);
-  const Value product = value(view.product);
-  const auto row = const_int(view.row);
-  ENSURE(row, "the rows of a matrix are not written out");
-  return {add(product.depth, {.kind = Inst::MatrixRow,
-                              .dtype = DType::I32,
+Value NestEmitter::matrix_item(Ref n, Value product) {
+  const auto number = const_int(MatrixItemView(n).number);
+  ENSURE(number, "the items of a product of matrices are not written out");
+  return {add(product.depth, {.kind = Inst::MatrixItem,
+                              .dtype = n->dtype,
                               .lanes = product.lanes,
                               .src = {product.id},
-                              .arg = {.i = *row}}),
+                              .arg = {.i = *number}}),
           product.depth, product.lanes};
-}
-
-// `sums`: what the products are added to, by register; none where they begin.
-Value NestEmitter::fragment_dot(Ref n, const std::vector<Value>& sums) {
-  std::vector<Value> operands;
-  for (Ref word : n->src) operands.push_back(value(word));
-  operands.insert(operands.end(), sums.begin(), sums.end());
-  Instruction out{.kind = Inst::FragmentDot, .dtype = DType::I32, .arg = n->arg};
-  int depth = 0;
-  for (const Value& v : operands) {
-    out.src.push_back(v.id);
-    depth = std::max(depth, v.depth);
-  }
-  return {add(depth, std::move(out)), depth, 1};
-}
-
-Value NestEmitter::fragment_item(Ref n, Value product) {
-  const auto number = const_int(FragmentItemView(n).number);
-  ENSURE(number, "the sums of a fragment are not written out");
-  return {
-      add(product.depth, {.kind = Inst::FragmentItem, .dtype = DType::I32, .src = {product.id}, .arg = {.i = *number}}),
-      product.depth, 1};
 }
 
 Value NestEmitter::lane_reduce(Ref n) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "codegen/instruction_views.h"
 #include "codegen/known_integers.h"
 #include "graph/matrix_shape.h"
 
@@ -33,8 +34,7 @@ bool takes_time(const Instruction& i) {
     case Inst::Prefetch:
     case Inst::LaneReduce:
     case Inst::MatrixDot:
-    case Inst::MatrixRow:
-    case Inst::FragmentDot: return true;
+    case Inst::MatrixItem: return true;
     default: return false;
   }
 }
@@ -49,14 +49,14 @@ int cycles_from_round_to_round(const Program& program, Body body) {
     const Instruction& i = program.code[at];
     int& mine = chain[at - body.begin];
     if (i.kind == Inst::AccGet) {
-      mine = since[i.src[0]];
+      mine = since[only_operand(i)];
       continue;
     }
     for (int s : i.src)
       if (const auto from = static_cast<size_t>(s); from >= body.begin && from < at)
         mine = std::max(mine, chain[from - body.begin]);
     if (mine >= 0) mine += latency(i);
-    if (i.kind == Inst::AccSet) longest = std::max(longest, since[i.src[0]] = std::max(mine, 0));
+    if (i.kind == Inst::AccSet) longest = std::max(longest, since[AccSetView(i).acc] = std::max(mine, 0));
   }
   return longest;
 }
@@ -138,13 +138,14 @@ class Counter {
   // Rows of a product of matrices are read like vectors.
   void count_matrices(const Instruction& product) {
     const MatrixShape shape = matrix_shape(product.arg.list);
+    if (shape.in_fragments) return;
     const struct {
       size_t operand;
       int64_t vectors, width;
-    } sides[] = {{0, shape.rows, shape.rows}, {2, shape.words, shape.lanes}};
+    } sides[] = {{0, shape.m, shape.m}, {2, shape.words(), shape.n}};
     for (const auto& side : sides) {
       const Instruction& pointer = source(program_, product, side.operand);
-      const double bytes = times() * static_cast<double>(side.width * 4 * shape.words);
+      const double bytes = times() * static_cast<double>(side.width * 4 * shape.words());
       const auto add = [&](Loads& loads) {
         loads.vectors += times() * static_cast<double>(side.vectors);
         loads.bytes += bytes;

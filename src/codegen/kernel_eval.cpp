@@ -9,7 +9,7 @@
 #include "base/ensure.h"
 #include "graph/constants.h"
 #include "graph/eval.h"
-#include "graph/matrix_shape.h"
+#include "graph/matrix_sum.h"
 #include "graph/text.h"
 #include "graph/views.h"
 #include "schedule/tiles.h"
@@ -219,8 +219,8 @@ class NestEvaluator {
       case Op::LaneReduce: return reduce(id, LaneReduceView(node).reduce);
       case Op::SoftmaxSum: return softmax_sum(id);
       case Op::TopK: return top_k(id);
-      case Op::MatrixRow: return matrix_row(id);
-      case Op::MatrixDot: return {};  // its rows compute what they want of it
+      case Op::MatrixItem: return matrix_item(id);
+      case Op::MatrixDot: return {};  // its items compute what they want of it
       case Op::TopKLane: {
         value(cells_[id].src[0]);
         return {{.i = cells_[cells_[id].src[0]].best[static_cast<size_t>(top_place(node))]}};
@@ -272,20 +272,22 @@ class NestEvaluator {
     return {read(memory, at, dtype)};
   }
 
-  Value matrix_row(int id) {
+  // Of a product in memory: those in fragments belong to threads, which trees for this evaluator have none of.
+  Value matrix_item(int id) {
     const Ref product = cells_[id].node->src[0];
     const MatrixShape shape = matrix_shape(product->arg.list);
-    const int64_t lane = value(cells_[id].src[1]).scalar.i, row = value(cells_[id].src[2]).scalar.i;
+    ENSURE(!shape.in_fragments, "a product of fragments outside of a program");
+    const int64_t row = value(cells_[id].src[1]).scalar.i, lane = value(cells_[id].src[2]).scalar.i;
     const std::vector<int> operands = cells_[cells_[id].src[0]].src;
-    Value sum;
-    for (int64_t k = 0; k < shape.words; ++k) {
-      const Value a = word(product, 0, operands[1], row * shape.a_stride + 4 * k);
-      const Value b = word(product, 2, operands[3], k * shape.b_stride + 4 * lane);
-      if (!a.defined || !b.defined) return {.defined = false};
-      const auto [u, s] = shape.a_is_signed ? std::pair(b, a) : std::pair(a, b);
-      sum.scalar = dot4(sum.scalar.i, u.scalar.i, s.scalar.i);
+    std::vector<uint32_t> a, b;
+    for (int64_t k = 0; k < shape.words(); ++k) {
+      const Value left = word(product, 0, operands[1], row * shape.a_stride + 4 * k);
+      const Value right = word(product, 2, operands[3], k * shape.b_stride + 4 * lane);
+      if (!left.defined || !right.defined) return {.defined = false};
+      a.push_back(static_cast<uint32_t>(left.scalar.i));
+      b.push_back(static_cast<uint32_t>(right.scalar.i));
     }
-    return sum;
+    return {matrix_sum(shape, {}, a, b)};
   }
 
   Value word(Ref product, size_t buffer, int offset, int64_t begin) {

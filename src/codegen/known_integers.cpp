@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "codegen/instruction_views.h"
 #include "graph/scalar_math.h"
 
 namespace smelt {
@@ -12,7 +13,7 @@ KnownIntegers::KnownIntegers(const Program& program, const std::map<std::string,
 }
 
 std::optional<double> KnownIntegers::rounds(const Instruction& loop) const {
-  const auto begin = of(loop.src[0]), end = of(loop.src[1]);
+  const auto begin = of(LoopView(loop).begin), end = of(LoopView(loop).end);
   if (!begin || !end) return std::nullopt;
   return static_cast<double>(std::max<int64_t>(*end - *begin, 0));
 }
@@ -25,7 +26,7 @@ std::optional<int64_t> KnownIntegers::value_of(const Instruction& i,
       return given == symbols.end() ? std::optional<int64_t>() : given->second;
     }
     case Inst::Part: return i.arg.i;  // part 0 of 1
-    case Inst::Loop: return of(i.src[0]);
+    case Inst::Loop: return of(LoopView(i).begin);
     case Inst::Value: break;
     default: return std::nullopt;
   }

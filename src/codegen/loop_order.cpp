@@ -63,8 +63,8 @@ std::vector<Stream> streams_of(const Refs& stores, const Refs& loops) {
 
 // Memory traffic of a stream with the loops in this order, outermost first. From the innermost loop outwards: the
 // working set grows with each loop that moves the stream. A loop that does not, reads the same again, from memory where
-// the working set does not fit the cache. A loop that jumps has another working set in each iteration; of those that
-// fit the cache each is read once, as whoever jumps often among few places (tokens among experts) sorts.
+// the working set does not fit the cache. A loop that jumps has another working set in each iteration; each that fits
+// the cache is read once: the model sorts what jumps often among few places (tokens among experts).
 double traffic(const Stream& s, const Refs& order, double cache) {
   double inside = s.bytes;
   for (size_t i = order.size(); i-- > 0;) {
@@ -157,7 +157,7 @@ Plan plan_order(Refs stores, double cache) {
     plan.bytes = best.bytes;
   }
   for (size_t i = loops.size(); i-- > 0;) {
-    plan.opts.push_back({OptKind::Front, axis_of(stores, loops[i])});
+    plan.opts.push_back({OptKind::Front, id_of(stores, loops[i])});
     stores = apply_opt(stores, plan.opts.back());
   }
   return plan;
@@ -184,7 +184,7 @@ std::vector<Opt> choose_loop_order(const Refs& stores, int64_t cache_bytes) {
   for (Ref r : loops)
     for (int64_t n : {32, 24, 16, 12, 8, 6, 4}) {
       const auto size = const_int(RangeView(r).size);
-      const Opt block{OptKind::Split, axis_of(stores, r), n};
+      const Opt block{OptKind::Split, id_of(stores, r), n};
       if (!size || *size <= n || !why_not(stores, block).empty()) continue;
       Plan blocked = plan_order(apply_opt(stores, block), cache);
       const double bytes = blocked.bytes * (uneven && *size / n % kEvenShares ? kUnevenShare : 1);

@@ -53,15 +53,16 @@ std::string find_words(SumParts& m, int64_t most) {
     steps.push_back({*a, *b, RangeView(r).count()});
   }
   std::sort(steps.begin(), steps.end(), [](const Step& x, const Step& y) { return x.a < y.a; });
-  m.shape.words = 1;
+  int64_t words = 1;
   for (const Step& s : steps) {
-    if (s.a != kWord * m.shape.words) return "the words of a row do not follow each other";
-    if (m.shape.words == 1) m.shape.b_stride = s.b;
-    if (s.b != m.shape.b_stride * m.shape.words) return "its words do not lie in even steps";
-    m.shape.words *= s.size;
-    if (m.shape.words > most) return "more than " + std::to_string(most) + " words";
+    if (s.a != kWord * words) return "the words of a row do not follow each other";
+    if (words == 1) m.shape.b_stride = s.b;
+    if (s.b != m.shape.b_stride * words) return "its words do not lie in even steps";
+    words *= s.size;
+    if (words > most) return "more than " + std::to_string(most) + " words";
   }
-  return m.shape.words > 1 ? "" : "its words are not written out";
+  m.shape.k = words * m.shape.in_word();
+  return words > 1 ? "" : "its words are not written out";
 }
 
 SumParts match(Ref sum, const MatrixUnit& unit) {
@@ -78,14 +79,14 @@ SumParts match(Ref sum, const MatrixUnit& unit) {
     return failed("lanes do not read a word each of one side");
   const auto step = m.row ? stride(offset_of(m.a), m.row) : std::nullopt;
   if (!step || has_range(offset_of(m.b), RangeKind::MatrixRow)) return failed("its rows are not those of one side");
-  m.shape.rows = RangeView(m.row).count(), m.shape.lanes = RangeView(m.lane).count();
+  m.shape.m = RangeView(m.row).count(), m.shape.n = RangeView(m.lane).count();
   m.shape.a_stride = *step;
-  if (m.shape.rows > unit.m) return failed("a matrix has at most " + std::to_string(unit.m) + " rows");
+  if (m.shape.m > unit.m) return failed("a matrix has at most " + std::to_string(unit.m) + " rows");
   for (Ref r : ReduceView(sum).ranges) {
     if (kind_of(r) == RangeKind::Lane) return failed("its terms are in lanes");
     (kind_of(r) == RangeKind::Unroll ? m.words : m.loops).push_back(r);
   }
-  m.problem = find_words(m, most_matrix_words(unit));
+  m.problem = find_words(m, kMostMatrixSteps * words_at_once(unit));
   return m;
 }
 
@@ -104,7 +105,7 @@ Ref matrix_row_of(Ref sum, const MatrixUnit& unit) {
   const Ref product =
       make(Op::MatrixDot, DType::I32, {LoadView(m.a).buffer, begin(m.a), LoadView(m.b).buffer, begin(m.b)},
            {.list = m.shape.list()});
-  Refs src{make(Op::MatrixRow, DType::I32, {product, m.lane, m.row})};
+  Refs src{make(Op::MatrixItem, DType::I32, {product, m.row, m.lane})};
   src.insert(src.end(), m.loops.begin(), m.loops.end());
   return src.size() == 1 ? src[0] : with_sources(sum, std::move(src));
 }

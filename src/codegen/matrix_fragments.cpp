@@ -4,7 +4,7 @@
 
 #include "codegen/passes.h"
 #include "codegen/program.h"
-#include "graph/matrix_fragment.h"
+#include "graph/matrix_shape.h"
 #include "graph/range_kind.h"
 #include "graph/rules_algebra.h"
 #include "graph/views.h"
@@ -15,7 +15,7 @@ namespace {
 // Where the parts of a sum stand.
 struct Parts {
   std::string problem;
-  FragmentShape shape;
+  MatrixShape shape;
   Ref a, b;           // words
   Ref rows, columns;  // written-out ranges: which block of rows, and which of two neighbouring columns
   Ref group, place;   // ranges of threads
@@ -27,7 +27,7 @@ constexpr int64_t kShortDepth = 16;  // that units of bytes have besides their o
 
 Parts failed(std::string problem) { return {.problem = std::move(problem)}; }
 
-bool is_size(Ref range, int64_t size) { return is_const(range->src[0], size); }
+bool is_size(Ref range, int64_t size) { return is_const(RangeView(range).size, size); }
 
 // The one range of `all` for which `fits` holds, and that the other side does not have; null if there is none.
 template <class F>
@@ -60,10 +60,10 @@ int64_t depth_for(const MatrixUnit& unit, int64_t words) {
 }
 
 Parts match(Ref sum, const MatrixUnit& unit) {
-  const Ref dot = sum->op == Op::ReduceSum ? sum->src[0] : Ref();
+  const Ref dot = sum->op == Op::ReduceSum ? ReduceView(sum).values[0] : Ref();
   if (!dot || dot->op != Op::Dot4 || !is_const(dot->src[0], 0)) return failed("there are no sums of products of words");
   if (has_reduction(dot)) return failed("its words are sums");
-  Parts p{.shape = {unit.m, unit.n, unit.k}, .a = dot->src[2], .b = dot->src[1]};
+  Parts p{.shape = {.m = unit.m, .n = unit.n, .k = unit.k, .in_fragments = true}, .a = dot->src[2], .b = dot->src[1]};
   const auto is_row = [&](Ref r) { return kind_of(r) == RangeKind::MatrixRow && is_size(r, p.shape.row_blocks()); };
   Refs of_a = ranges_of(p.a), of_b = ranges_of(p.b);
   p.rows = find_range(of_a, of_b, is_row);
@@ -88,7 +88,7 @@ Parts match(Ref sum, const MatrixUnit& unit) {
   int64_t words = 1;
   for (Ref r : own) {
     if (kind_of(r) == RangeKind::Lane) return failed("its terms are in threads");
-    if (kind_of(r) == RangeKind::Unroll) words *= r->src[0]->arg.i;
+    if (kind_of(r) == RangeKind::Unroll) words *= RangeView(r).count();
     (kind_of(r) == RangeKind::Unroll ? p.words : p.loops).push_back(r);
   }
   p.shape.k = depth_for(unit, words);
@@ -106,7 +106,7 @@ void choose_word(const Parts& p, int64_t step, int64_t block, Replacements& by) 
   const Ref number = p.place + (step * p.shape.words() + block * kFragmentPlaces);
   int64_t inside = 1;
   for (size_t i = p.words.size(); i-- > 0;) {
-    const int64_t size = p.words[i]->src[0]->arg.i;
+    const int64_t size = RangeView(p.words[i]).count();
     by[p.words[i]] = simplify(number / inside % size);
     inside *= size;
   }
@@ -125,8 +125,8 @@ Ref item_of_step(const Parts& p, int64_t step) {
     choose_word(p, step, r, by);
     words.push_back(substitute(p.b, by));
   }
-  const Ref product = make(Op::FragmentDot, DType::I32, std::move(words), {.list = p.shape.list()});
-  return make(Op::FragmentItem, DType::I32, {product, simplify(p.rows * 2 + p.columns)});
+  const Ref product = make(Op::MatrixDot, DType::I32, std::move(words), {.list = p.shape.list()});
+  return make(Op::MatrixItem, DType::I32, {product, simplify(p.rows * 2 + p.columns)});
 }
 
 Ref item_of(Ref sum, const Parts& p) {
@@ -148,7 +148,7 @@ std::string why_no_fragments(const Refs& stores, const MatrixUnit& unit) {
       if (n->op != Op::ReduceSum) continue;
       const std::string problem = match(n, unit).problem;
       if (problem.empty()) return "";
-      if (n->src[0]->op == Op::Dot4) reason = problem;
+      if (ReduceView(n).values[0]->op == Op::Dot4) reason = problem;
     }
   return reason;
 }

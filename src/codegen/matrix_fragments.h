@@ -1,5 +1,5 @@
 // Sums of products of bytes as elements of products whose matrices lie in the registers of a warp (option MATRIX on
-// machines with threads; graph/matrix_fragment.h).
+// machines with threads; graph/matrix_shape.h).
 //
 // Options put the outputs where the unit leaves its sums, and the unit takes words from the threads that it wants them
 // from, so each thread loads other elements than those that it stores:

@@ -10,10 +10,12 @@
 
 namespace smelt {
 
-constexpr int64_t kMatrixSteps = 4;  // instructions that a product may take, one after the other along k
+// Instructions of a product, one after the other along k: the sums stay in the unit over all of them.
+constexpr int64_t kMatrixSteps = 4;  // that the heuristic takes: what is as long as a block of weights
+constexpr int64_t kMostMatrixSteps = 64;
 
-// Words of a row of a product, at most.
-inline int64_t most_matrix_words(const MatrixUnit& unit) { return kMatrixSteps * unit.k / 4; }
+// Words of a row that an instruction takes.
+inline int64_t words_at_once(const MatrixUnit& unit) { return unit.k * size_of(unit.a) / 4; }
 
 // Why a sum is not a row of a product of matrices in memory; empty if it is one. A sum that is one adds products of
 // words (dot4) over Unroll ranges, of one side that lanes read, a word each, and another that a MatrixRow range walks.

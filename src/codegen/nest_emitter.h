@@ -104,10 +104,8 @@ class NestEmitter {
   Value local(Ref n);
   Value lane_index(Ref range);
   Value load(Ref n);
-  Value matrix_dot(Ref n);
-  Value matrix_row(Ref n);
-  Value fragment_dot(Ref n, const std::vector<Value>& sums);
-  Value fragment_item(Ref n, Value product);
+  Value matrix_dot(Ref n, const std::vector<Value>& sums);
+  Value matrix_item(Ref n, Value product);
   bool is_from_memory(Ref load) const;
   bool is_tile() const;
   static bool is_word(Ref load);

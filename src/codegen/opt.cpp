@@ -95,8 +95,7 @@ std::string why_not_group(const Refs& stores, const Opt& opt, Ref range) {
     return std::to_string(opt.amount) + " partial sums are neither a power of two nor all of them";
   }
   for (Ref n : reductions_over(stores, range))
-    if (has_order(n))
-      return "axis " + std::to_string(opt.axis) + " is not one of partial sums, and a sum keeps its order";
+    if (has_order(n)) return "axis " + to_string(opt.axis) + " is not one of partial sums, and a sum keeps its order";
   return "";
 }
 
@@ -109,7 +108,7 @@ std::string why_not_unroll(const Refs& stores, const Opt& opt, Ref range) {
     const Refs ranges = own_ranges(n);
     const auto inner = std::find(ranges.begin(), ranges.end(), range) + 1;
     if (std::any_of(inner, ranges.end(), [](Ref r) { return kind_of(r) == RangeKind::Reduce; }))
-      return "a loop inside axis " + std::to_string(opt.axis) + " is not written out, and a sum keeps its order";
+      return "a loop inside axis " + to_string(opt.axis) + " is not written out, and a sum keeps its order";
   }
   return "";
 }
@@ -132,14 +131,14 @@ std::string why_not_vector(const Refs& stores, const Opt& opt, Ref range) {
   for (Ref s : stores) {
     const StoreView store(s);
     if (depends_on(s, range) && stride(store.offset, range) != (stores_words(s) ? 4 : size_of(store.value->dtype)))
-      return "neighbours along axis " + std::to_string(opt.axis) + " are not stored side by side";
+      return "neighbours along axis " + to_string(opt.axis) + " are not stored side by side";
   }
   return "";
 }
 
 std::string axis_text(const Opt& opt, Ref size) {
   const auto n = const_int(size);
-  return "axis " + std::to_string(opt.axis) + " of " + (n ? std::to_string(*n) : "symbolic size");
+  return "axis " + to_string(opt.axis) + " of " + (n ? std::to_string(*n) : "symbolic size");
 }
 
 Refs with_kind(const Refs& stores, Ref range, RangeKind kind) {
@@ -227,10 +226,10 @@ std::string why_not_dot(const Refs& stores, const Opt& opt, Ref range) {
       if (bytes.empty()) continue;
       if (bytes.size() > 1) return "the reduction has an axis of bytes";
       if (n->op != Op::ReduceSum || !packed_dot(reduce.values[0], bytes[0]))
-        return "axis " + std::to_string(opt.axis) + " is not one of sums of products of bytes";
+        return "axis " + to_string(opt.axis) + " is not one of sums of products of bytes";
       found = true;
     }
-  return found ? "" : "no reduction is left over axis " + std::to_string(opt.axis);
+  return found ? "" : "no reduction is left over axis " + to_string(opt.axis);
 }
 
 // Every store must be one of bytes side by side.
@@ -242,7 +241,7 @@ std::string why_not_pack(const Refs& stores, const Opt& opt, Ref range) {
     const StoreView store(s);
     const Ref bytes = first_of_kind(store.ranges, RangeKind::Byte);
     if (!bytes || stride(store.offset, bytes) != 1 || !packed_bytes(store.value, bytes))
-      return "axis " + std::to_string(opt.axis) + " is not one of bytes side by side";
+      return "axis " + to_string(opt.axis) + " is not one of bytes side by side";
   }
   return "";
 }
@@ -261,7 +260,7 @@ std::string why_not_matrix(const Refs& stores, const Opt& opt, Ref range, const 
 
 std::string to_string(const Opt& opt) {
   std::string text(kNames[static_cast<size_t>(opt.kind)]);
-  text += "(" + std::to_string(opt.axis);
+  text += "(" + to_string(opt.axis);
   if (opt.amount) text += "," + std::to_string(opt.amount);
   return text + ")";
 }
@@ -286,9 +285,13 @@ Result<std::vector<Opt>> parse_opts(std::string_view text) {
     if (name == kNames.end()) return bad();
     Opt opt{.kind = static_cast<OptKind>(name - kNames.begin())};
     const char* end = text.data() + close;
-    auto [p, error] = std::from_chars(text.data() + open + 1, end, opt.axis);
-    if (error != std::errc()) return bad();
-    if (p != end && (*p != ',' || std::from_chars(p + 1, end, opt.amount).ptr != end)) return bad();
+    const std::string_view inside = text.substr(open + 1, close - open - 1);
+    const size_t comma = inside.find(',');
+    const auto axis = parse_range_id(inside.substr(0, comma));
+    if (!axis) return bad();
+    opt.axis = *axis;
+    const bool has_amount = comma != std::string_view::npos;
+    if (has_amount && std::from_chars(inside.data() + comma + 1, end, opt.amount).ptr != end) return bad();
     opts.push_back(opt);
     text.remove_prefix(close + 1);
   }
@@ -326,30 +329,42 @@ Refs axes_of(const Refs& stores) {
   return axes;
 }
 
-int axis_of(const Refs& stores, Ref range) {
-  const Refs axes = axes_of(stores);
-  return static_cast<int>(std::find(axes.begin(), axes.end(), range) - axes.begin());
+RangeId id_of(const Refs& stores, Ref axis) {
+  RangeId id{.number = RangeView(axis).number};
+  for (Ref r : axes_of(stores)) {
+    if (r == axis) return id;
+    if (RangeView(r).number == id.number) ++id.among;
+  }
+  return id;
+}
+
+Ref axis_of(const Refs& stores, RangeId id) {
+  for (Ref r : axes_of(stores))
+    if (RangeView(r).number == id.number && id.among-- == 0) return r;
+  return Ref();
 }
 
 bool is_output_axis(const Refs& stores, Ref range) { return contains(own_ranges(widest(stores)), range); }
 
+static std::string names_of_axes(const Refs& stores) {
+  std::string text;
+  for (Ref axis : axes_of(stores)) text += (text.empty() ? "" : " ") + to_string(id_of(stores, axis));
+  return text.empty() ? "none" : text;
+}
+
 std::string why_not(const Refs& stores, const Opt& opt, const LaneRules& rules) {
   const std::string name(kNames[static_cast<size_t>(opt.kind)]);
-  const Refs axes = axes_of(stores);
-  if (opt.axis < 0 || opt.axis >= static_cast<int>(axes.size()))
-    return name + ": there is no axis " + std::to_string(opt.axis);
-  const Ref range = axes[opt.axis];
+  const Ref range = axis_of(stores, opt.axis);
+  if (!range) return name + ": there is no axis " + to_string(opt.axis) + " among " + names_of_axes(stores);
   const RangeView axis(range);
   const bool output = is_output_axis(stores, range);
-  if (wants_output_axis(opt.kind) && !output)
-    return name + ": axis " + std::to_string(opt.axis) + " is not an output axis";
-  if (wants_reduce_axis(opt.kind) && output)
-    return name + ": axis " + std::to_string(opt.axis) + " is not a reduction axis";
+  if (wants_output_axis(opt.kind) && !output) return name + ": axis " + to_string(opt.axis) + " is not an output axis";
+  if (wants_reduce_axis(opt.kind) && output) return name + ": axis " + to_string(opt.axis) + " is not a reduction axis";
   const bool fits_kind = is_serial(range) || (opt.kind == OptKind::Front && kind_of(range) == RangeKind::Task) ||
                          (opt.kind == OptKind::Group && kind_of(range) == RangeKind::Partial);
   if (!fits_kind && kind_of(range) == RangeKind::Partial)
-    return name + ": axis " + std::to_string(opt.axis) + " is one of partial sums, which only group takes";
-  if (!fits_kind) return name + ": axis " + std::to_string(opt.axis) + " is already taken";
+    return name + ": axis " + to_string(opt.axis) + " is one of partial sums, which only group takes";
+  if (!fits_kind) return name + ": axis " + to_string(opt.axis) + " is already taken";
   if (opt.kind == OptKind::Front) return "";
   if (opt.kind == OptKind::Panel) {
     const std::string reason = why_not_panel(stores, opt, rules.on_chip);
@@ -362,12 +377,12 @@ std::string why_not(const Refs& stores, const Opt& opt, const LaneRules& rules) 
       const auto it = std::find(ranges.begin(), ranges.end(), range);
       if (it == ranges.end()) return name + ": a store of the nest has no such loop";
       if (std::any_of(ranges.begin(), it, [](Ref r) { return kind_of(r) == RangeKind::Loop; }))
-        return name + ": axis " + std::to_string(opt.axis) + " is inside a serial loop";
+        return name + ": axis " + to_string(opt.axis) + " is inside a serial loop";
     }
     return "";
   }
   if (opt.amount < 2) return name + ": the amount must be 2 or more";
-  if (!has_parts(axis.number)) return name + ": axis " + std::to_string(opt.axis) + " was divided too often";
+  if (!has_parts(axis.number)) return name + ": axis " + to_string(opt.axis) + " was divided too often";
   if (known_divisor(axis.size) % opt.amount != 0)
     return name + ": " + std::to_string(opt.amount) + " does not divide " + axis_text(opt, axis.size);
   if (opt.kind == OptKind::Unroll)
@@ -390,7 +405,7 @@ std::string why_not(const Refs& stores, const Opt& opt, const LaneRules& rules) 
 
 Refs apply_opt(const Refs& stores, const Opt& opt, const LaneRules& rules) {
   ENSURE(why_not(stores, opt, rules).empty(), why_not(stores, opt, rules));
-  const Ref range = axes_of(stores)[opt.axis];
+  const Ref range = axis_of(stores, opt.axis);
   if (opt.kind == OptKind::Task) return with_kind(stores, range, RangeKind::Task);
   if (opt.kind == OptKind::Front) return move_to_front(stores, range);
   if (opt.kind == OptKind::Panel) return with_panel(stores, opt, 0).main;

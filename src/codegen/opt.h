@@ -7,16 +7,16 @@
 //   UNROLL(reduce axis, n)   n terms of a reduction are written out
 //   DOT(reduce axis, 4)      four neighbouring products of bytes are summed by one instruction (see packed_bytes.h)
 //   MATRIX(output axis, n)   UPCAST, where sums of products of bytes of the n copies and of all lanes are one product
-//                            of small matrices: an instruction, on machines that have one. Its operands lie in memory
-//                            (graph/matrix_shape.h), or in the registers of a warp (graph/matrix_fragment.h)
+//                            of small matrices: an instruction, on machines that have one. Its operands lie in memory,
+//                            or in the registers of a warp (graph/matrix_shape.h)
 //   PACK(output axis, 4)     four neighbouring bytes are stored as one word
 //   SPLIT(axis, n)           one loop becomes two, the inner of n; changes nothing by itself
 //   FRONT(output axis)       the loop becomes the outermost
 //   TASK(output axis)        the iterations of an outermost loop are shared out among workers
 //   PANEL(output axis, n)    what its iterations share is made once for panels of n rows, on chip (see panel.h)
 //
-// Axes are numbered by axes_of(): output axes, outermost first, then reduction axes. Of the machine, options know only
-// what lanes are and what is on chip (LaneRules). None of them changes a bit of a result: a float sum keeps its order.
+// An axis is a range of the nest, by its id (range_id.h). Of the machine, options know only what lanes are and what is on
+// chip (LaneRules). None of them changes a bit of a result: a float sum keeps its order.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "codegen/range_id.h"
 #include "graph/node.h"
 #include "graph/on_chip.h"
 #include "graph/views.h"
@@ -45,7 +46,7 @@ struct LaneRules {
 
 struct Opt {
   OptKind kind;
-  int axis = 0;
+  RangeId axis = {};
   int64_t amount = 0;
   bool operator==(const Opt&) const = default;
 };
@@ -65,13 +66,14 @@ int64_t copies_of(Ref reduce);
 // Whether a value differs from lane to lane.
 bool varies_in_lanes(Ref value);
 
-// The ranges of the stores of a nest: output ranges of the store that has most, then those of reductions, in a fixed
+// The axes of a nest: output ranges of the store that has most, outermost first, then ranges of reductions, in a fixed
 // order. Ranges that options have already turned into lanes or registers are among them.
 Refs axes_of(const Refs& stores);
 bool is_output_axis(const Refs& stores, Ref range);
 
-// The number of the axis that a range is; as many as there are axes if it is none.
-int axis_of(const Refs& stores, Ref range);
+// The id of an axis; of another range an id that no axis has. And the axis of an id; null if there is none.
+RangeId id_of(const Refs& stores, Ref axis);
+Ref axis_of(const Refs& stores, RangeId id);
 
 // Why the option cannot be applied; empty if it can.
 std::string why_not(const Refs& stores, const Opt& opt, const LaneRules& rules = {});

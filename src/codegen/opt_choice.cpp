@@ -40,7 +40,7 @@ bool OptChoice::try_opt(Opt opt) {
   return true;
 }
 
-int OptChoice::axis_of(Ref range) const { return smelt::axis_of(stores, range); }
+RangeId OptChoice::id_of(Ref range) const { return smelt::id_of(stores, range); }
 
 Refs OptChoice::output_axes() const {
   Refs out;

@@ -17,7 +17,7 @@ struct OptChoice {
 
   // Takes an option if it is legal.
   bool try_opt(Opt opt);
-  int axis_of(Ref range) const;
+  RangeId id_of(Ref range) const;
   Refs output_axes() const;
   // The widest vector, or part of a warp, of which the range's size is a multiple; 0 if there is none.
   int64_t lanes_for(Ref range) const;

@@ -89,7 +89,7 @@ struct Loops {
 class PanelMaker {
  public:
   PanelMaker(const Refs& stores, const Opt& opt)
-      : stores_(stores), axis_(axes_of(stores)[static_cast<size_t>(opt.axis)]), rows_(opt.amount) {
+      : stores_(stores), axis_(axis_of(stores, opt.axis)), rows_(opt.amount) {
     values_ = Search(stores, axis_).values();
     for (Ref v : values_)
       for (Ref r : ranges_of_value(v))
@@ -367,7 +367,7 @@ NestWithPanel with_panel(const Refs& stores, const Opt& opt, int64_t first_local
   return PanelMaker(stores, opt).run(first_local);
 }
 
-Panel panel_of(const Refs& stores, int axis) {
+Panel panel_of(const Refs& stores, RangeId axis) {
   return is_plain(stores) ? PanelMaker(stores, {OptKind::Panel, axis, kPanelLanes}).panel() : Panel{};
 }
 

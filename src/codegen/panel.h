@@ -49,6 +49,6 @@ struct Panel {
   int64_t bytes_of_row = 0;  // 0: nothing
   bool jumps = false;        // an index loaded along the axis says what the panel is
 };
-Panel panel_of(const Refs& stores, int axis);
+Panel panel_of(const Refs& stores, RangeId axis);
 
 }  // namespace smelt

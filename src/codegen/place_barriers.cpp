@@ -2,6 +2,8 @@
 
 #include <set>
 
+#include "codegen/instruction_views.h"
+
 namespace smelt {
 namespace {
 
@@ -65,7 +67,7 @@ class Placement {
   Touched touched_by(const Instruction& x) const {
     Touched t;
     if (x.kind != Inst::Load && x.kind != Inst::Store) return t;
-    const Instruction& pointer = program_.code[static_cast<size_t>(x.src[0])];
+    const Instruction& pointer = program_.code[static_cast<size_t>(AccessView(x).pointer)];
     if (pointer.kind == Inst::Scratch) (x.kind == Inst::Load ? t.read : t.written).insert(pointer.arg.i);
     return t;
   }

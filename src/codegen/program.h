@@ -41,14 +41,10 @@ enum class Inst : uint8_t {
   // No thread of the block goes on before all are here; what they stored before is seen behind it. arg.i: in a loop of
   // the first threads only, how many these are
   Barrier,
-  // src {pointer, byte offset of a, pointer, byte offset of b}: a product of matrices in memory, of the shape arg.list
-  // (graph/matrix_shape.h), whose `lanes` these are
+  // A product of small matrices of the shape arg.list (graph/matrix_shape.h). In memory: src {pointer, byte offset of a,
+  // pointer, byte offset of b}, and n lanes. In fragments: src {words of a, words of b, sums so far or none} of a thread
   MatrixDot,
-  MatrixRow,  // src {matrix dot}: row arg.i of it, i32
-  // src {words of a, words of b, sums so far or none}: a product of matrices in the registers of a warp, of the shape
-  // arg.list (graph/matrix_fragment.h)
-  FragmentDot,
-  FragmentItem,  // src {fragment dot}: sum arg.i of a thread, i32
+  MatrixItem,  // src {matrix dot}: row arg.i of it, in fragments sum arg.i of a thread
   // src {begin, end}: an index, i64 or i32 as they are, running over [begin, end); empty when end <= begin. Both lie
   // within arg.list = {min, max} if given. arg.i: how many threads of the block run it, the first ones; 0: all
   Loop,

@@ -5,11 +5,11 @@
 
 #include "base/ensure.h"
 #include "codegen/access_log.h"
+#include "codegen/instruction_views.h"
 #include "codegen/known_bounds.h"
 #include "codegen/program_text.h"
 #include "codegen/program_verify.h"
-#include "graph/matrix_fragment.h"
-#include "graph/matrix_shape.h"
+#include "graph/matrix_sum.h"
 #include "graph/scalar_math.h"
 
 namespace smelt {
@@ -23,6 +23,9 @@ struct Lane {
 
 // A value in all lanes of a worker, or in all threads of a block; one if it is the same in all.
 using Lanes = std::vector<Lane>;
+
+// Rows of one matrix, columns of another.
+using Words = std::vector<std::vector<uint32_t>>;
 
 class Evaluator {
  public:
@@ -44,7 +47,7 @@ class Evaluator {
       if (x.kind == Inst::Value) nodes_[i] = node_of(x);
       if (x.kind == Inst::LaneReduce) nodes_[i] = combine_node(x);
       if (x.kind == Inst::Store) stored_.insert(memory_of(x).number);
-      if (x.kind == Inst::EndLoop) ends_[static_cast<size_t>(x.src[0])] = i;
+      if (x.kind == Inst::EndLoop) ends_[static_cast<size_t>(only_operand(x))] = i;
     }
   }
 
@@ -137,7 +140,7 @@ class Evaluator {
   }
 
   std::string shuffle(const Instruction& x) {
-    const Lanes& from = operand(x, 0);
+    const Lanes& from = value_at(only_operand(x));
     Lanes& result = fresh(threads());
     for (size_t i = 0; i < result.size(); ++i) result[i] = lane_of(from, i ^ static_cast<size_t>(x.arg.i));
     return "";
@@ -145,7 +148,7 @@ class Evaluator {
 
   // In the order of render/llvm_ops.h: halves, then the lanes that were left over.
   std::string lane_reduce(const Instruction& x) {
-    Lanes rest = operand(x, 0), odd;
+    Lanes rest = value_at(only_operand(x)), odd;
     auto combine = [&](Lane a, Lane b) {
       Lane pair[2] = {a, b};
       return apply(nodes_[pc_], pair);
@@ -193,7 +196,7 @@ class Evaluator {
 
   // Where lane i of a load or store begins in `memory`; the problem if it is not all inside.
   std::string locate(const Instruction& x, const Memory& memory, size_t i, size_t* at) {
-    const Lanes& offsets = operand(x, 1);
+    const Lanes& offsets = value_at(AccessView(x).offset);
     const Lane& offset = lane_of(offsets, i);
     if (!offset.defined) return "the offset is undefined";
     int64_t size = size_of(x.dtype), begin = memory.base + offset.value.i;
@@ -229,17 +232,18 @@ class Evaluator {
   }
 
   std::string store(const Instruction& x) {
+    const StoreInstView view(x);
     Memory memory = memory_of(x);
     auto size = static_cast<size_t>(size_of(x.dtype));
     for (size_t i = 0, at = 0; i < (is_block() ? threads() : static_cast<size_t>(x.lanes)); ++i) {
-      if (x.src.size() == 4) {
-        const Lane& predicate = lane_of(operand(x, 3), i);
+      if (view.predicate >= 0) {
+        const Lane& predicate = lane_of(value_at(view.predicate), i);
         if (!predicate.defined) return "the predicate is undefined";
         if (!predicate.value.i) continue;
       }
       if (std::string problem = locate(x, memory, i, &at); !problem.empty()) return problem;
       if (std::string problem = log_write(memory, at, size, i); !problem.empty()) return problem;
-      const Lane& lane = lane_of(operand(x, 2), i);
+      const Lane& lane = lane_of(value_at(view.value), i);
       if (!lane.defined) return "the value of lane " + std::to_string(i) + " is undefined";
       uint64_t bits = to_bits(lane.value, x.dtype);
       std::memcpy(memory.bytes.data() + at, &bits, size);
@@ -251,7 +255,7 @@ class Evaluator {
   // --- products of matrices
 
   // The word at `begin` bytes from where operand `k`, a pointer, and the offset behind it lead.
-  std::string word(const Instruction& x, size_t k, int64_t begin, int64_t* out) {
+  std::string word(const Instruction& x, size_t k, int64_t begin, uint32_t* out) {
     const Memory memory = memory_of(x, k);
     const Lane& offset = operand(x, k + 1)[0];
     if (!offset.defined) return "an offset is undefined";
@@ -268,80 +272,86 @@ class Evaluator {
 
   std::string matrix_dot(const Instruction& x) {
     const MatrixShape shape = matrix_shape(x.arg.list);
-    Lanes result(static_cast<size_t>(shape.rows * shape.lanes), Lane{Scalar{.i = 0}});
-    for (int64_t m = 0; m < shape.rows; ++m)
-      for (int64_t n = 0; n < shape.lanes; ++n)
-        for (int64_t k = 0; k < shape.words; ++k) {
-          int64_t a = 0, b = 0;
-          std::string problem = word(x, 0, m * shape.a_stride + 4 * k, &a);
-          if (problem.empty()) problem = word(x, 2, k * shape.b_stride + 4 * n, &b);
-          if (!problem.empty()) return problem;
-          Scalar& sum = result[static_cast<size_t>(m * shape.lanes + n)].value;
-          sum = shape.a_is_signed ? dot4(sum.i, b, a) : dot4(sum.i, a, b);
-        }
+    return shape.in_fragments ? matrix_in_fragments(x, shape) : matrix_in_memory(x, shape);
+  }
+
+  std::string matrix_in_memory(const Instruction& x, const MatrixShape& shape) {
+    const auto words = static_cast<size_t>(shape.words());
+    Words a(static_cast<size_t>(shape.m), std::vector<uint32_t>(words)), b(static_cast<size_t>(shape.n), a[0]);
+    for (int64_t k = 0; k < shape.words(); ++k) {
+      const auto at = static_cast<size_t>(k);
+      for (size_t m = 0; m < a.size(); ++m)
+        if (std::string problem = word(x, 0, static_cast<int64_t>(m) * shape.a_stride + 4 * k, &a[m][at]);
+            !problem.empty())
+          return problem;
+      for (size_t n = 0; n < b.size(); ++n)
+        if (std::string problem = word(x, 2, k * shape.b_stride + 4 * static_cast<int64_t>(n), &b[n][at]);
+            !problem.empty())
+          return problem;
+    }
+    Lanes result;
+    for (const auto& row : a)
+      for (const auto& column : b) result.push_back({matrix_sum(shape, {}, row, column)});
     values_[pc_] = std::move(result);
     return "";
   }
 
-  std::string matrix_row(const Instruction& x) {
-    const Lanes product = operand(x, 0);
-    Lanes& result = fresh(static_cast<size_t>(x.lanes));
-    for (size_t i = 0; i < result.size(); ++i) result[i] = product[static_cast<size_t>(x.arg.i) * result.size() + i];
-    return "";
-  }
-
   // Each warp by itself: what its threads have makes two matrices, and each gets the sums that are its own.
-  std::string fragment_dot(const Instruction& x) {
-    const FragmentShape shape = fragment_shape(x.arg.list);
+  std::string matrix_in_fragments(const Instruction& x, const MatrixShape& shape) {
     const auto a_words = static_cast<size_t>(shape.a_words()), b_words = static_cast<size_t>(shape.b_words()),
                sums = static_cast<size_t>(shape.sums()), row_blocks = static_cast<size_t>(shape.row_blocks()),
                words = static_cast<size_t>(shape.words());
-    Lanes result(threads() * sums, Lane{Scalar{.i = 0}});
+    const bool adds = x.src.size() > a_words + b_words;
+    Lanes result(threads() * sums);
     for (size_t warp = 0; warp < threads(); warp += kWarp) {
-      std::vector<Lane> a(static_cast<size_t>(shape.m) * words), b(static_cast<size_t>(shape.n) * words);
+      Words a(static_cast<size_t>(shape.m), std::vector<uint32_t>(words)), b(static_cast<size_t>(shape.n), a[0]);
+      std::vector<bool> a_is_known(a.size(), true), b_is_known(b.size(), true);
+      const auto put = [&](const Lane& lane, std::vector<uint32_t>& to, size_t at, std::vector<bool>::reference known) {
+        to[at] = static_cast<uint32_t>(lane.value.i);
+        known = known && lane.defined;
+      };
       for (size_t t = 0; t < kWarp; ++t) {
         const size_t group = t / kFragmentPlaces, place = t % kFragmentPlaces;
-        for (size_t r = 0; r < a_words; ++r)
-          a[(group + kFragmentGroups * (r % row_blocks)) * words + place + kFragmentPlaces * (r / row_blocks)] =
-              lane_of(operand(x, r), warp + t);
+        for (size_t r = 0; r < a_words; ++r) {
+          const size_t row = group + kFragmentGroups * (r % row_blocks);
+          put(lane_of(operand(x, r), warp + t), a[row], place + kFragmentPlaces * (r / row_blocks), a_is_known[row]);
+        }
         for (size_t r = 0; r < b_words; ++r)
-          b[group * words + place + kFragmentPlaces * r] = lane_of(operand(x, a_words + r), warp + t);
+          put(lane_of(operand(x, a_words + r), warp + t), b[group], place + kFragmentPlaces * r, b_is_known[group]);
       }
       for (size_t t = 0; t < kWarp; ++t)
         for (size_t r = 0; r < sums; ++r) {
           const size_t row = t / kFragmentPlaces + kFragmentGroups * (r / 2),
                        column = 2 * (t % kFragmentPlaces) + r % 2;
           Lane& sum = result[(warp + t) * sums + r];
-          if (x.src.size() > a_words + b_words) sum = lane_of(operand(x, a_words + b_words + r), warp + t);
-          for (size_t k = 0; k < words; ++k) {
-            const Lane &left = a[row * words + k], &right = b[column * words + k];
-            sum.defined = sum.defined && left.defined && right.defined;
-            if (sum.defined)
-              sum.value = shape.a_is_signed ? dot4(sum.value.i, right.value.i, left.value.i)
-                                            : dot4(sum.value.i, left.value.i, right.value.i);
-          }
+          if (adds) sum = lane_of(operand(x, a_words + b_words + r), warp + t);
+          sum.defined = sum.defined && a_is_known[row] && b_is_known[column];
+          if (sum.defined) sum.value = matrix_sum(shape, sum.value, a[row], b[column]);
         }
     }
     values_[pc_] = std::move(result);
     return "";
   }
 
-  std::string fragment_item(const Instruction& x) {
-    const Lanes product = operand(x, 0);
-    Lanes& result = fresh(threads());
-    const size_t sums = product.size() / threads();
-    for (size_t t = 0; t < threads(); ++t) result[t] = product[t * sums + static_cast<size_t>(x.arg.i)];
+  std::string matrix_item(const Instruction& x) {
+    const Lanes product = value_at(only_operand(x));
+    const MatrixShape shape = matrix_shape(program_.code[static_cast<size_t>(only_operand(x))].arg.list);
+    const auto number = static_cast<size_t>(x.arg.i), items = static_cast<size_t>(shape.items());
+    Lanes& result = fresh(shape.in_fragments ? threads() : static_cast<size_t>(x.lanes));
+    for (size_t i = 0; i < result.size(); ++i)
+      result[i] = product[shape.in_fragments ? i * items + number : number * result.size() + i];
     return "";
   }
 
   // --- loops and accumulators
 
   std::string begin_loop(const Instruction& x) {
-    const Lane &begin = operand(x, 0)[0], &end = operand(x, 1)[0];
+    const LoopView loop(x);
+    const Lane &begin = value_at(loop.begin)[0], &end = value_at(loop.end)[0];
     if (!begin.defined || !end.defined) return "a bound is undefined";
-    for (size_t k = 0; k < 2; ++k)
-      for (const Lane& other : operand(x, k))
-        if (!other.defined || other.value.i != operand(x, k)[0].value.i)
+    for (int bound : {loop.begin, loop.end})
+      for (const Lane& other : value_at(bound))
+        if (!other.defined || other.value.i != value_at(bound)[0].value.i)
           return "threads diverge: a bound differs among them";
     for (const Lane* bound : {&begin, &end})
       if (!x.arg.list.empty() && (bound->value.i < x.arg.list[0] || bound->value.i > x.arg.list[1]))
@@ -352,9 +362,9 @@ class Evaluator {
   }
 
   std::string end_loop(const Instruction& x) {
-    auto loop = static_cast<size_t>(x.src[0]);
+    const auto loop = static_cast<size_t>(only_operand(x));
     Scalar& index = values_[loop][0].value;
-    if (++index.i < operand(program_.code[loop], 1)[0].value.i) pc_ = loop;
+    if (++index.i < value_at(LoopView(program_.code[loop]).end)[0].value.i) pc_ = loop;
     return "";
   }
 
@@ -367,7 +377,8 @@ class Evaluator {
 
   // --- one instruction
 
-  const Lanes& operand(const Instruction& x, size_t k) const { return values_[static_cast<size_t>(x.src[k])]; }
+  const Lanes& value_at(int position) const { return values_[static_cast<size_t>(position)]; }
+  const Lanes& operand(const Instruction& x, size_t k) const { return value_at(x.src[k]); }
 
   bool is_block() const { return program_.threads > 1; }
   size_t threads() const { return static_cast<size_t>(program_.threads); }
@@ -402,14 +413,12 @@ class Evaluator {
       case Inst::Shuffle: return shuffle(x);
       case Inst::Barrier: log_.barrier(); return "";
       case Inst::MatrixDot: return matrix_dot(x);
-      case Inst::MatrixRow: return matrix_row(x);
-      case Inst::FragmentDot: return fragment_dot(x);
-      case Inst::FragmentItem: return fragment_item(x);
+      case Inst::MatrixItem: return matrix_item(x);
       case Inst::Loop: return begin_loop(x);
       case Inst::EndLoop: return end_loop(x);
-      case Inst::Acc: return set(pc_, operand(x, 0));
-      case Inst::AccGet: values_[pc_] = operand(x, 0); return "";
-      case Inst::AccSet: return set(static_cast<size_t>(x.src[0]), operand(x, 1));
+      case Inst::Acc: return set(pc_, value_at(only_operand(x)));
+      case Inst::AccGet: values_[pc_] = value_at(only_operand(x)); return "";
+      case Inst::AccSet: return set(static_cast<size_t>(AccSetView(x).acc), value_at(AccSetView(x).value));
     }
     return "";
   }

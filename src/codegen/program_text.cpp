@@ -2,7 +2,6 @@
 
 #include <charconv>
 
-#include "graph/matrix_fragment.h"
 #include "graph/matrix_shape.h"
 #include "graph/scalar_math.h"
 
@@ -27,9 +26,7 @@ std::string_view word_of(Inst kind) {
     case Inst::Shuffle: return "shuffle";
     case Inst::Barrier: return "barrier";
     case Inst::MatrixDot: return "matrix_dot";
-    case Inst::MatrixRow: return "row";
-    case Inst::FragmentDot: return "fragment_dot";
-    case Inst::FragmentItem: return "item";
+    case Inst::MatrixItem: return "item";
     case Inst::Loop: return "loop";
     case Inst::EndLoop: return "end";
     case Inst::Acc: return "acc";
@@ -53,20 +50,18 @@ std::string list_text(const std::vector<int64_t>& list) {
   return text + "]";
 }
 
-// Rows x bytes times bytes x lanes, with the distances of rows.
+std::string elements_text(const MatrixShape& s) {
+  if (!s.is_of_bytes()) return std::string(name_of(s.elements));
+  return s.a_is_signed ? "su" : "us";
+}
+
+// As units are named, with the elements; in memory with the distances of rows.
 std::string matrix_text(const Instruction& x) {
   if (!is_matrix_shape(x.arg.list)) return list_text(x.arg.list);
   const MatrixShape s = matrix_shape(x.arg.list);
   const auto text = [](int64_t n) { return std::to_string(n); };
-  return text(s.rows) + "x" + text(4 * s.words) + "x" + text(s.lanes) + (s.a_is_signed ? " su " : " us ") +
-         list_text({s.a_stride, s.b_stride});
-}
-
-std::string fragment_text(const Instruction& x) {
-  if (!is_fragment_shape(x.arg.list)) return list_text(x.arg.list);
-  const FragmentShape s = fragment_shape(x.arg.list);
-  return "m" + std::to_string(s.m) + "n" + std::to_string(s.n) + "k" + std::to_string(s.k) +
-         (s.a_is_signed ? " su" : " us");
+  return "m" + text(s.m) + "n" + text(s.n) + "k" + text(s.k) + " " + elements_text(s) +
+         (s.in_fragments ? "" : " " + list_text({s.a_stride, s.b_stride}));
 }
 
 std::string symbol_text(const Program& program, int64_t index) {
@@ -80,11 +75,9 @@ std::string argument_text(const Program& program, const Instruction& x) {
     case Inst::Symbol: return symbol_text(program, x.arg.i);
     case Inst::Part: return x.arg.i == 0 ? "index" : "count";
     case Inst::Buffer:
-    case Inst::MatrixRow:
-    case Inst::FragmentItem:
+    case Inst::MatrixItem:
     case Inst::Scratch: return std::to_string(x.arg.i);
     case Inst::MatrixDot: return matrix_text(x);
-    case Inst::FragmentDot: return fragment_text(x);
     case Inst::Shuffle: return "xor " + std::to_string(x.arg.i);
     case Inst::Loop:
     case Inst::Barrier: return x.arg.i ? "threads " + std::to_string(x.arg.i) : "";

@@ -4,7 +4,6 @@
 #include <cctype>
 
 #include "codegen/program_text.h"
-#include "graph/matrix_fragment.h"
 #include "graph/matrix_shape.h"
 
 namespace smelt {
@@ -101,8 +100,7 @@ class Verifier {
       case Inst::Scratch: return 0;
       case Inst::LaneReduce:
       case Inst::Shuffle:
-      case Inst::MatrixRow:
-      case Inst::FragmentItem:
+      case Inst::MatrixItem:
       case Inst::EndLoop:
       case Inst::Acc:
       case Inst::AccGet: return 1;
@@ -111,8 +109,7 @@ class Verifier {
       case Inst::Loop:
       case Inst::AccSet: return 2;
       case Inst::Store: return 3;
-      case Inst::MatrixDot: return 4;
-      case Inst::FragmentDot: return static_cast<int>(x.src.size());  // check_fragment_dot() counts them
+      case Inst::MatrixDot: return is_in_fragments(x) ? static_cast<int>(x.src.size()) : 4;  // those are counted below
     }
     return -1;
   }
@@ -129,14 +126,12 @@ class Verifier {
     for (size_t i = 0; i < x.src.size(); ++i) {
       Inst kind = code(x.src[i]).kind;
       bool wants_pointer = ((x.kind == Inst::Load || x.kind == Inst::Prefetch || x.kind == Inst::Store) && i == 0) ||
-                           (x.kind == Inst::MatrixDot && i % 2 == 0);
+                           (x.kind == Inst::MatrixDot && i % 2 == 0 && !is_in_fragments(x));
       bool wants_acc = (x.kind == Inst::AccGet || x.kind == Inst::AccSet) && i == 0;
       if (is_pointer(kind) != wants_pointer) return wants_pointer ? "no pointer" : "a pointer is not a value";
       if ((kind == Inst::Acc) != wants_acc) return wants_acc ? "no accumulator" : "an accumulator is read by get";
-      if ((kind == Inst::MatrixDot) != (x.kind == Inst::MatrixRow))
-        return x.kind == Inst::MatrixRow ? "no product of matrices" : "a product of matrices is read by row";
-      if ((kind == Inst::FragmentDot) != (x.kind == Inst::FragmentItem))
-        return x.kind == Inst::FragmentItem ? "no product of fragments" : "a product of fragments is read by item";
+      if ((kind == Inst::MatrixDot) != (x.kind == Inst::MatrixItem))
+        return x.kind == Inst::MatrixItem ? "no product of matrices" : "a product of matrices is read by item";
     }
     return "";
   }
@@ -157,9 +152,7 @@ class Verifier {
       case Inst::Shuffle: return check_shuffle(x);
       case Inst::Barrier: return x.arg.i == threads_here() ? in_block() : "it waits for threads that do not come here";
       case Inst::MatrixDot: return check_matrix_dot(x);
-      case Inst::MatrixRow: return check_matrix_row(x);
-      case Inst::FragmentDot: return check_fragment_dot(x);
-      case Inst::FragmentItem: return check_fragment_item(x);
+      case Inst::MatrixItem: return check_matrix_item(x);
       case Inst::Loop: return check_loop(x);
       case Inst::EndLoop: return !open_.empty() && x.src[0] == open_.back() ? "" : "not the innermost loop";
       case Inst::Acc: return same(x, x, 0);
@@ -205,30 +198,33 @@ class Verifier {
     if (x.dtype == DType::Bool) return "arithmetic on bool";
     return dtype(x, 0) == x.dtype && x.lanes == 1 ? "" : "the result is one lane of the operand's dtype";
   }
+  static bool is_in_fragments(const Instruction& product) {
+    return is_matrix_shape(product.arg.list) && matrix_shape(product.arg.list).in_fragments;
+  }
+
   std::string check_matrix_dot(const Instruction& x) const {
-    if (!is_matrix_shape(x.arg.list) || matrix_shape(x.arg.list).lanes != x.lanes) return "no shape";
+    if (!is_matrix_shape(x.arg.list)) return "no shape";
+    const MatrixShape shape = matrix_shape(x.arg.list);
+    if (x.dtype != shape.sum()) return "sums are " + std::string(name_of(shape.sum()));
+    if (shape.in_fragments) return check_words(x, shape);
+    if (shape.n != x.lanes) return "no shape";
     for (size_t i : {1, 3})
       if (dtype(x, i) != DType::I64 || lanes(x, i) != 1) return "one i64 offset each is wanted";
-    return x.dtype == DType::I32 ? "" : "sums of bytes are i32";
+    return "";
   }
-  std::string check_matrix_row(const Instruction& x) const {
-    const Instruction& product = code(x.src[0]);
-    if (x.dtype != DType::I32 || x.lanes != product.lanes) return "the product has other elements";
-    return within(x.arg.i, matrix_shape(product.arg.list).rows, "rows");
-  }
-  std::string check_fragment_dot(const Instruction& x) const {
-    if (!is_fragment_shape(x.arg.list)) return "no shape";
-    const FragmentShape shape = fragment_shape(x.arg.list);
+  std::string check_words(const Instruction& x, const MatrixShape& shape) const {
     const auto count = static_cast<int64_t>(x.src.size()), words = shape.a_words() + shape.b_words();
     if (count != words && count != words + shape.sums()) return std::to_string(words) + " words are wanted";
     for (size_t i = 0; i < x.src.size(); ++i)
-      if (dtype(x, i) != (static_cast<int64_t>(i) < words ? DType::U32 : DType::I32))
+      if (dtype(x, i) != (static_cast<int64_t>(i) < words ? DType::U32 : shape.sum()))
         return operand(x, i) + " has another dtype";
-    return x.dtype == DType::I32 ? in_block() : "sums of bytes are i32";
+    return in_block();
   }
-  std::string check_fragment_item(const Instruction& x) const {
-    if (x.dtype != DType::I32) return "sums of bytes are i32";
-    return within(x.arg.i, fragment_shape(code(x.src[0]).arg.list).sums(), "sums");
+  std::string check_matrix_item(const Instruction& x) const {
+    const Instruction& product = code(x.src[0]);
+    const MatrixShape shape = matrix_shape(product.arg.list);
+    if (x.dtype != product.dtype || x.lanes != product.lanes) return "the product has other elements";
+    return within(x.arg.i, shape.items(), shape.in_fragments ? "sums" : "rows");
   }
   std::string check_loop(const Instruction& x) const {
     bool typed = is_index(x.dtype) && x.lanes == 1;

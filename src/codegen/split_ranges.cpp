@@ -53,7 +53,7 @@ Refs split_ranges(const Refs& stores) {
   for (int rounds = 0; rounds < 64; ++rounds) {
     const auto cut = smallest_cut(current);
     if (!cut) break;
-    current = apply_opt(current, {OptKind::Split, axis_of(current, cut->range), cut->amount});
+    current = apply_opt(current, {OptKind::Split, id_of(current, cut->range), cut->amount});
   }
   return current;
 }

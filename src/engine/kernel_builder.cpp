@@ -50,9 +50,15 @@ Source KernelBuilder::source(const Program& program) const {
   return {.text = render_llvm(program, machine()), .entry = program.name};
 }
 
-Result<std::vector<const Executable*>> KernelBuilder::build(std::span<const Program> programs) const {
+Result<std::vector<const Executable*>> KernelBuilder::build(std::span<const Program> programs,
+                                                            const LeaveFn& leave) const {
   std::vector<Source> sources;
-  for (const Program& program : programs) sources.push_back(source(program));
+  for (size_t i = 0; i < programs.size(); ++i) {
+    const std::function<std::string()> mine = leave ? [leave, i] { return leave(i); } : std::function<std::string()>();
+    const EnsureDump dump(mine);
+    sources.push_back(source(programs[i]));
+    sources.back().leave = mine;
+  }
   return device_->compile(sources);
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -30,8 +31,10 @@ class KernelBuilder {
   // The program as text for the device. Empty where no renderer writes for such a machine.
   Source source(const Program& program) const;
 
-  // Compiles programs in one batch. Thread-safe.
-  Result<std::vector<const Executable*>> build(std::span<const Program> programs) const;
+  // Compiles programs in one batch. Thread-safe. `leave`: what a failed ENSURE in a program, by number, leaves behind
+  // (base/ensure_dump.h).
+  using LeaveFn = std::function<std::string(size_t)>;
+  Result<std::vector<const Executable*>> build(std::span<const Program> programs, const LeaveFn& leave = {}) const;
   Result<const Executable*> build(const Program& program) const;
 
  private:

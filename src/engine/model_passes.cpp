@@ -9,9 +9,6 @@
 namespace smelt {
 namespace {
 
-constexpr int64_t kPlacesOfUnit =
-    16;  // of a tile of experts: twice the columns of a unit, which share the words of rows
-
 // For people.
 std::string name_of(const SlotBinding& slot) {
   switch (slot.kind) {
@@ -98,7 +95,7 @@ ModelShape ModelPasses::prefill_shape() const {
   ModelShape shape = decode_shape(1);
   shape.tokens = variable(PassSymbols::names()[0], 1, layout_.prefill_tokens / kGroupSize) * kGroupSize;
   shape.many_tokens = true;
-  if (compiler_.machine().has_threads() && unit_for_bytes(compiler_.machine())) shape.expert_places = kPlacesOfUnit;
+  shape.expert_places = compiler_.machine().expert_places;
   return shape;
 }
 

@@ -1,7 +1,7 @@
 // ModelPlans: what a model becomes on a device, up to the text of its kernels: the passes over it, in the layouts and
-// with the options that were found for the machine. A loaded model runs them (loaded_model.h). To make them no weight is
-// read, no memory of the device is taken and nothing runs, so that they can be looked at for a device that is not here
-// (runtime/machines.h).
+// with the options that were found for the machine. A loaded model runs them (loaded_model.h). To make them no weight
+// is read, no memory of the device is taken and nothing runs, so that they can be looked at for a device that is not
+// here (runtime/machines.h).
 #pragma once
 
 #include <atomic>

@@ -6,7 +6,9 @@
 
 #include "base/clock.h"
 #include "base/ensure.h"
+#include "base/ensure_dump.h"
 #include "base/parallel.h"
+#include "engine/dump.h"
 #include "engine/kernel_builder.h"
 #include "engine/tune_bench.h"
 #include "engine/tune_estimate.h"
@@ -108,12 +110,19 @@ class Search {
 
   // --- candidates
 
-  KernelOpts heuristic_options() const { return generate(builder_.request(site_.tree, site_.name)).opts; }
+  // What a failed ENSURE leaves behind: the kernel, with the options that it was about.
+  std::string leave(const KernelOpts& opts) const { return leave_for_replay(site_.tree, site_.name, opts); }
+
+  KernelOpts heuristic_options() const {
+    const EnsureDump dump([&] { return leave({}); });
+    return generate(builder_.request(site_.tree, site_.name)).opts;
+  }
 
   Program program_of(const KernelOpts& opts) const { return builder_.program(site_.tree, site_.name, opts); }
 
   // A list of options with the estimate of its program; nothing if that is too large.
   std::optional<Candidate> candidate(KernelOpts opts) const {
+    const EnsureDump dump([&] { return leave(opts); });
     const Program program = program_of(opts);
     const size_t size = program.code.size();
     const double most = std::max(static_cast<double>(kSmallProgram), kGrowth * static_cast<double>(base_.size));
@@ -154,6 +163,7 @@ class Search {
 
   // Every list that differs from `opts` by one step in one nest.
   std::vector<KernelOpts> steps_from(const KernelOpts& opts) const {
+    const EnsureDump dump([&] { return leave(opts); });
     std::vector<KernelOpts> out;
     for (size_t nest : worth_changing_)
       for (std::vector<Opt>& other : neighbours(nests_[nest], opts[nest], builder_.machine(), is_local(nest))) {
@@ -171,7 +181,7 @@ class Search {
   void try_out(std::vector<Candidate> batch) {
     std::vector<Program> programs;
     for (const Candidate& c : batch) programs.push_back(program_of(c.opts));
-    const auto built = builder_.build(programs);
+    const auto built = builder_.build(programs, [&](size_t i) { return leave(batch[i].opts); });
     ENSURE(built.ok(), built.ok() ? "" : built.error().message);
     out_.counts.compiled += static_cast<int>(batch.size());
     std::vector<Candidate> right;

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "codegen/instruction_views.h"
 #include "codegen/known_integers.h"
 #include "codegen/matrix_cost.h"
 
@@ -59,18 +60,16 @@ class Walk {
       case Inst::EndLoop:
       case Inst::Acc:
       case Inst::AccGet:
-      case Inst::AccSet:
-      case Inst::FragmentItem: return 0;
+      case Inst::AccSet: return 0;
       case Inst::MatrixDot: return work_of_matrices(i);
-      case Inst::MatrixRow: return unit_for_bytes(request_.machine) ? 1 : 0;  // loaded back, or there
-      case Inst::FragmentDot:
+      case Inst::MatrixItem: return work_of_item(code(only_operand(i)));
       case Inst::Prefetch:
       case Inst::Shuffle:
       case Inst::Barrier: return 1;
       case Inst::LaneReduce: return 2 * std::log2(std::max(i.lanes, 2));
       case Inst::Load:
       case Inst::Store: {
-        const bool scattered = code(i.src[1]).lanes > 1;
+        const bool scattered = code(AccessView(i).offset).lanes > 1;
         return scattered ? i.lanes : vectors_of(i.dtype, i.lanes);
       }
       case Inst::Value: break;
@@ -83,9 +82,16 @@ class Walk {
     return vectors;
   }
 
+  // A row is loaded back where a unit has left it; else it is there.
+  double work_of_item(const Instruction& product) const {
+    const MatrixShape shape = matrix_shape(product.arg.list);
+    return !shape.in_fragments && unit_for(request_.machine, shape.elements) ? 1 : 0;
+  }
+
   double work_of_matrices(const Instruction& i) const {
     const MatrixShape shape = matrix_shape(i.arg.list);
-    const MatrixUnit* unit = unit_for_bytes(request_.machine);
+    if (shape.in_fragments) return 1;
+    const MatrixUnit* unit = unit_for(request_.machine, shape.elements);
     const double cycles =
         unit ? tile_cycles(shape, *unit) : dot_cycles(shape, request_.machine) * vectors_of(DType::I32, i.lanes);
     return request_.machine.vectors_per_cycle * cycles;

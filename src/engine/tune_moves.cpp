@@ -32,37 +32,22 @@ bool has_amount(OptKind kind) {
 
 bool is_lanes(OptKind kind) { return kind == OptKind::Local || kind == OptKind::Group; }
 
-// An option whose axis goes by the number of its range.
-struct NamedOpt {
-  OptKind kind;
-  int64_t range = 0;
-  int64_t amount = 0;
-};
-using NamedOpts = std::vector<NamedOpt>;
-
-NamedOpts with_names(Refs stores, const std::vector<Opt>& opts) {
-  NamedOpts named;
-  for (const Opt& opt : opts) {
-    named.push_back({opt.kind, RangeView(axes_of(stores)[static_cast<size_t>(opt.axis)]).number, opt.amount});
-    stores = apply_opt(stores, opt);
-  }
-  return named;
-}
-
 bool is_part_of(int64_t part, int64_t whole) {
   while (part > whole) part /= 2;
   return part == whole;
 }
 
-// The position of a range, or else of the whole that it would have been cut from, or of its first part that is free.
-int position_of(const Refs& axes, int64_t number) {
+// The range of an id in a list of options that has changed before it: itself, or else the whole that it would have been
+// cut from, or of its parts the first that is free. Null if there is none.
+Ref axis_near(const Refs& stores, RangeId id) {
+  if (const Ref exact = axis_of(stores, id)) return exact;
+  const Refs axes = axes_of(stores);
   const auto find = [&](auto fits) {
     const auto found = std::find_if(axes.begin(), axes.end(), fits);
-    return found == axes.end() ? -1 : static_cast<int>(found - axes.begin());
+    return found == axes.end() ? Ref() : *found;
   };
-  if (const int exact = find([&](Ref r) { return RangeView(r).number == number; }); exact >= 0) return exact;
-  if (const int whole = find([&](Ref r) { return is_part_of(number, RangeView(r).number); }); whole >= 0) return whole;
-  return find([&](Ref r) { return is_serial(r) && is_part_of(RangeView(r).number, number); });
+  if (const Ref whole = find([&](Ref r) { return is_part_of(id.number, RangeView(r).number); })) return whole;
+  return find([&](Ref r) { return is_serial(r) && is_part_of(RangeView(r).number, id.number); });
 }
 
 // A list of options that grows on the stores it applies to.
@@ -71,13 +56,18 @@ class OptList {
   explicit OptList(Refs stores) : stores_(std::move(stores)) {}
 
   bool add(const Opt& opt) {
-    if (opt.axis < 0 || !why_not(stores_, opt).empty()) return false;
+    if (!why_not(stores_, opt).empty()) return false;
     stores_ = apply_opt(stores_, opt);
     opts_.push_back(opt);
     return true;
   }
 
-  void add(const NamedOpt& opt) { add(Opt{opt.kind, position_of(axes_of(stores_), opt.range), opt.amount}); }
+  bool add(OptKind kind, Ref axis, int64_t amount = 0) { return add({kind, id_of(stores_, axis), amount}); }
+
+  // An option of another list, as far as it fits here.
+  void add_near(const Opt& opt) {
+    if (const Ref axis = axis_near(stores_, opt.axis)) add(opt.kind, axis, opt.amount);
+  }
 
   // Outermost loops become tasks until there are enough to share out.
   void add_tasks(int wanted) {
@@ -87,7 +77,7 @@ class OptList {
     while (tasks < wanted) {
       const Refs axes = axes_of(stores_);
       const auto loop = std::find_if(axes.begin(), axes.end(), [](Ref r) { return kind_of(r) == RangeKind::Loop; });
-      if (loop == axes.end() || !add(Opt{OptKind::Task, static_cast<int>(loop - axes.begin())})) return;
+      if (loop == axes.end() || !add(OptKind::Task, *loop)) return;
       tasks *= const_int(RangeView(*loop).size).value_or(1);
     }
   }
@@ -103,14 +93,14 @@ class OptList {
 class Neighbours {
  public:
   Neighbours(const Refs& stores, const std::vector<Opt>& opts, const Machine& machine, bool is_local)
-      : stores_(stores), named_(with_names(stores, opts)), machine_(machine), is_local_(is_local), seen_{opts} {
+      : stores_(stores), start_(opts), machine_(machine), is_local_(is_local), seen_{opts} {
     tail_ = static_cast<size_t>(
-        std::find_if(named_.begin(), named_.end(),
-                     [](const NamedOpt& o) { return o.kind == OptKind::Front || o.kind == OptKind::Task; }) -
-        named_.begin());
+        std::find_if(start_.begin(), start_.end(),
+                     [](const Opt& o) { return o.kind == OptKind::Front || o.kind == OptKind::Task; }) -
+        start_.begin());
     first_task_ = static_cast<size_t>(
-        std::find_if(named_.begin(), named_.end(), [](const NamedOpt& o) { return o.kind == OptKind::Task; }) -
-        named_.begin());
+        std::find_if(start_.begin(), start_.end(), [](const Opt& o) { return o.kind == OptKind::Task; }) -
+        start_.begin());
   }
 
   std::vector<std::vector<Opt>> all() {
@@ -127,7 +117,7 @@ class Neighbours {
   // The first `count` options as they are.
   OptList front_part(size_t count) const {
     OptList list(stores_);
-    for (size_t i = 0; i < count; ++i) list.add(named_[i]);
+    for (size_t i = 0; i < count; ++i) list.add_near(start_[i]);
     return list;
   }
 
@@ -139,8 +129,8 @@ class Neighbours {
 
   // What stood behind position `from`, as far as it still fits.
   void finish(OptList list, size_t from) {
-    for (size_t i = from; i < named_.size(); ++i) list.add(named_[i]);
-    if (!is_local_ && first_task_ < named_.size()) list.add_tasks(machine_.tasks);
+    for (size_t i = from; i < start_.size(); ++i) list.add_near(start_[i]);
+    if (!is_local_ && first_task_ < start_.size()) list.add_tasks(machine_.tasks);
     keep(list);
   }
 
@@ -153,13 +143,13 @@ class Neighbours {
 
   void change_amounts() {
     for (size_t i = 0; i < tail_; ++i) {
-      if (!has_amount(named_[i].kind)) continue;
+      if (!has_amount(start_[i].kind)) continue;
       const OptList before = front_part(i);
-      const int axis = position_of(axes_of(before.stores()), named_[i].range);
-      if (axis < 0) continue;
-      for (int64_t amount : amounts(axes_of(before.stores())[static_cast<size_t>(axis)])) {
+      const Ref axis = axis_near(before.stores(), start_[i].axis);
+      if (!axis) continue;
+      for (int64_t amount : amounts(axis)) {
         OptList list = before;
-        if (amount != named_[i].amount && list.add(Opt{named_[i].kind, axis, amount})) finish(list, i + 1);
+        if (amount != start_[i].amount && list.add(start_[i].kind, axis, amount)) finish(list, i + 1);
       }
     }
   }
@@ -167,14 +157,13 @@ class Neighbours {
   // Lanes along another axis, or of the other kind.
   void move_lanes() {
     for (size_t i = 0; i < tail_; ++i) {
-      if (!is_lanes(named_[i].kind)) continue;
+      if (!is_lanes(start_[i].kind)) continue;
       const OptList before = front_part(i);
-      const int axes = static_cast<int>(axes_of(before.stores()).size());
       for (OptKind kind : {OptKind::Local, OptKind::Group})
-        for (int axis = 0; axis < axes; ++axis)
+        for (Ref axis : axes_of(before.stores()))
           for (int64_t amount : {machine_.lanes(), machine_.lanes() / 2, machine_.lanes() / 4}) {
             OptList list = before;
-            if (list.add(Opt{kind, axis, amount})) finish(list, i + 1);
+            if (list.add(kind, axis, amount)) finish(list, i + 1);
           }
     }
   }
@@ -184,10 +173,10 @@ class Neighbours {
     const Refs axes = axes_of(before.stores());
     for (OptKind kind : kKinds) {
       if (!has_amount(kind)) continue;
-      for (size_t axis = 0; axis < axes.size(); ++axis)
-        for (int64_t amount : amounts(axes[axis])) {
+      for (Ref axis : axes)
+        for (int64_t amount : amounts(axis)) {
           OptList list = before;
-          if (!list.add(Opt{kind, static_cast<int>(axis), amount})) continue;
+          if (!list.add(kind, axis, amount)) continue;
           finish(list, tail_);
           if (kind == OptKind::Split) block(list);
         }
@@ -196,26 +185,25 @@ class Neighbours {
 
   // A loop in two changes nothing until the outer part moves: outside of all the others, in blocks.
   void block(OptList list) {
-    for (size_t i = tail_; i < first_task_; ++i) list.add(named_[i]);
+    for (size_t i = tail_; i < first_task_; ++i) list.add_near(start_[i]);
     const Refs axes = axes_of(list.stores());
-    for (size_t axis = 1; axis < axes.size(); ++axis) {
+    for (size_t i = 1; i < axes.size(); ++i) {
       OptList moved = list;
-      if (is_part(RangeView(axes[axis]).number) && is_serial(axes[axis]) &&
-          moved.add(Opt{OptKind::Front, static_cast<int>(axis)}))
+      if (is_part(RangeView(axes[i]).number) && is_serial(axes[i]) && moved.add(OptKind::Front, axes[i]))
         finish(moved, first_task_);
     }
   }
 
   void leave_out() {
-    for (size_t i = 0; i < named_.size(); ++i) finish(front_part(i), i + 1);
+    for (size_t i = 0; i < start_.size(); ++i) finish(front_part(i), i + 1);
   }
 
   void reorder() {
     const OptList before = front_part(first_task_);
-    const int axes = static_cast<int>(axes_of(before.stores()).size());
-    for (int axis = 1; axis < axes; ++axis) {
+    const Refs axes = axes_of(before.stores());
+    for (size_t i = 1; i < axes.size(); ++i) {
       OptList list = before;
-      if (!list.add(Opt{OptKind::Front, axis})) continue;
+      if (!list.add(OptKind::Front, axes[i])) continue;
       // The loops that were tasks may now stand inside: which are shared out is chosen anew.
       if (!is_local_) list.add_tasks(machine_.tasks);
       keep(list);
@@ -232,7 +220,7 @@ class Neighbours {
   }
 
   const Refs& stores_;
-  const NamedOpts named_;
+  const std::vector<Opt>& start_;
   const Machine& machine_;
   const bool is_local_;
   size_t tail_ = 0, first_task_ = 0;  // where loops begin to be ordered, where to be shared out

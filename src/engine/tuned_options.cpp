@@ -23,7 +23,7 @@ namespace {
 constexpr std::string_view kHeader =
     "# smelt tuned options: checksum kernel device compiler program before_us after_us name "
     "options";
-constexpr int kFormat = 2;  // raise it when options come to mean something else
+constexpr int kFormat = 3;  // raise it when options come to mean something else
 constexpr uint64_t kLargestFile = 64 << 20;
 constexpr int64_t kAnySize = int64_t{1} << 20;
 constexpr std::string_view kNoOptions = "none", kBetweenNests = " | ", kLayout = "layout=";

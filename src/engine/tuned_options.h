@@ -51,10 +51,10 @@ uint64_t role_hash(const std::string& role);
 uint64_t program_hash(const Program& program);
 // What options depend on of a machine, as one word: "znver4/64/32/x86/vnni/64/64/yes/yes".
 std::string device_text(const Machine& machine);
-// Format and compiler underneath: "1-llvm-19.1.7".
+// Format and compiler underneath: "3-llvm-19.1.7".
 std::string compiler_text();
 
-// "local(0,16) front(0) | none": the options of each nest.
+// "local(o0,16) front(o0.0) | none": the options of each nest.
 std::string to_string(const KernelOpts& opts);
 Result<KernelOpts> parse_kernel_opts(std::string_view text);
 

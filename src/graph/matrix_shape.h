@@ -1,38 +1,90 @@
-// The shape of a matrix_dot: small matrices of bytes in memory whose product one instruction computes, where there is
-// one. It is arg.list of the node and of the instruction.
+// The shape of a matrix_dot: the product of two small matrices that one matrix unit computes. It is arg.list of the
+// node and of the instruction.
 //
-//   c[m, n] = sum over k < words, b < 4 of  a[m, 4 k + b] * b[k, 4 n + b]
+//   c[m, n] = sum over k of  a[m, k] * b[k, n]
 //
-// Row m of `a` begins m * a_stride bytes behind the first, and is contiguous: words of four bytes. Row k of `b` begins
-// k * b_stride bytes behind the first and has one word for each lane. Sums are i32 and wrap.
+// Elements are bytes, one side signed and the other not, whose sums are i32 and wrap; or bf16 or f16, whose sums are f32
+// in the unit's order (matrix_sum.h). A word of four bytes holds the neighbours along k: four bytes, or two halves.
+//
+// Where the operands are is the one difference between units:
+//
+//   in memory (AMX): the unit loads them. Row m of `a` begins m * a_stride bytes behind the first, and is contiguous.
+//   Row k of words of `b` begins k * b_stride bytes behind the first and has one word for each lane: n are lanes.
+//   The product has rows: items of n lanes each.
+//
+//   in fragments (MMA): words in the registers of a warp. Thread t has, with group g = t / 4 and place q = t % 4, by
+//   number r of the register:
+//
+//     a:  row g + 8 (r % (m / 8)),   word q + 4 (r / (m / 8))
+//     b:  column g,                  word q + 4 r
+//     c:  row g + 8 (r / 2),         column 2 q + r % 2
+//
+//   which is mma.sync of NVIDIA: m8n8k16 and m16n8k32 of bytes, m16n8k16 of halves (PTX ISA, "Matrix fragments for
+//   mma"). The product has registers: items of a thread each.
 #pragma once
 
 #include <cstdint>
 #include <vector>
 
+#include "base/dtype.h"
+
 namespace smelt {
 
-// Of a row of the product, where it lies in memory: as many sums as a unit may have side by side.
+// Of a row of a product in memory, where it lies: as many sums as a unit may have side by side.
 constexpr int64_t kMatrixRowBytes = 64;
 
-struct MatrixShape {
-  int64_t rows = 0, lanes = 0, words = 0;
-  int64_t a_stride = 0, b_stride = 0;
-  bool a_is_signed = true;  // and b is not; else the other way round
-  int64_t greatest = 0;     // no unsigned byte is above it (0: not known)
+constexpr int64_t kFragmentGroups = 8, kFragmentPlaces = 4;  // of a warp
 
-  std::vector<int64_t> list() const { return {rows, lanes, words, a_stride, b_stride, a_is_signed, greatest}; }
+struct MatrixShape {
+  int64_t m = 0, n = 0, k = 0;
+  DType elements = DType::I8;  // I8: bytes of either sign; BF16, F16
+  bool in_fragments = false;
+  bool a_is_signed = true;             // of bytes: and b is not; else the other way round
+  int64_t greatest = 0;                // of bytes: no unsigned one is above it (0: not known)
+  int64_t a_stride = 0, b_stride = 0;  // in memory
+
+  bool is_of_bytes() const { return elements == DType::I8; }
+  DType sum() const { return is_of_bytes() ? DType::I32 : DType::F32; }
+  int64_t in_word() const { return 4 / size_of(elements); }
+  int64_t words() const { return k / in_word(); }  // of a row of a, of a column of b
+
+  // Fragments: registers of a thread.
+  int64_t row_blocks() const { return m / kFragmentGroups; }
+  int64_t word_blocks() const { return words() / kFragmentPlaces; }
+  int64_t a_words() const { return row_blocks() * word_blocks(); }
+  int64_t b_words() const { return word_blocks(); }
+  int64_t sums() const { return 2 * row_blocks(); }
+
+  // What the product is read by: its rows, or the sums of a thread.
+  int64_t items() const { return in_fragments ? sums() : m; }
+
+  std::vector<int64_t> list() const {
+    return {m, n, k, static_cast<int64_t>(elements), in_fragments, a_is_signed, greatest, a_stride, b_stride};
+  }
 };
 
 // REQUIRES: is_matrix_shape(list).
 inline MatrixShape matrix_shape(const std::vector<int64_t>& list) {
-  return {list[0], list[1], list[2], list[3], list[4], list[5] != 0, list[6]};
+  return {.m = list[0],
+          .n = list[1],
+          .k = list[2],
+          .elements = static_cast<DType>(list[3]),
+          .in_fragments = list[4] != 0,
+          .a_is_signed = list[5] != 0,
+          .greatest = list[6],
+          .a_stride = list[7],
+          .b_stride = list[8]};
 }
 
 inline bool is_matrix_shape(const std::vector<int64_t>& list) {
-  if (list.size() != 7) return false;
+  if (list.size() != 9 || list[0] < 1 || list[1] < 1 || list[2] < 1) return false;
+  bool is_known = false;
+  for (DType elements : {DType::I8, DType::BF16, DType::F16}) is_known |= list[3] == static_cast<int64_t>(elements);
+  if (!is_known) return false;
   const MatrixShape s = matrix_shape(list);
-  return s.rows >= 1 && s.lanes >= 1 && s.words >= 1;
+  if (s.k % s.in_word() != 0) return false;
+  if (!s.in_fragments) return true;
+  return s.m % kFragmentGroups == 0 && s.n == kFragmentGroups && s.words() % kFragmentPlaces == 0;
 }
 
 }  // namespace smelt

@@ -1,6 +1,5 @@
 #include <algorithm>
 
-#include "graph/matrix_fragment.h"
 #include "graph/matrix_shape.h"
 #include "graph/verify_parts.h"
 #include "graph/views.h"
@@ -50,32 +49,31 @@ std::string lanes(Ref node, Phase phase) {
 }
 
 std::string matrix_dot(Ref node) {
+  if (!is_matrix_shape(node->arg.list)) return "it wants a shape";
+  const MatrixShape s = matrix_shape(node->arg.list);
+  if (node->dtype != s.sum()) return "it wants the dtype of its sums";
+  if (s.in_fragments) {
+    if (static_cast<int64_t>(node->src.size()) != s.a_words() + s.b_words()) return "it has a wrong number of words";
+    for (Ref word : node->src)
+      if (word->dtype != DType::U32) return "it wants words u32";
+    return "";
+  }
+  if (node->src.size() != 4) return "it wants two buffers, each with an offset";
   for (size_t k : {0, 2})
     if (!is_buffer(node->src[k]) || node->src[k + 1]->dtype != DType::I64)
       return "it wants two buffers, each with an i64 offset";
-  return wants(is_matrix_shape(node->arg.list) && node->dtype == DType::I32, "a shape, and dtype i32");
-}
-
-std::string matrix_row(Ref node) {
-  if (node->src[0]->op != Op::MatrixDot || node->dtype != DType::I32) return "it wants a matrix_dot, and dtype i32";
-  if (node->src[1]->op != Op::Range || kind_of(node->src[1]) != RangeKind::Lane) return "it wants a lane range";
-  return wants(node->src[2]->dtype == DType::I64, "an i64 row");
-}
-
-std::string fragment_dot(Ref node) {
-  if (!is_fragment_shape(node->arg.list) || node->dtype != DType::I32) return "it wants a shape, and dtype i32";
-  const FragmentShape s = fragment_shape(node->arg.list);
-  if (static_cast<int64_t>(node->src.size()) != s.a_words() + s.b_words()) return "it has a wrong number of words";
-  for (Ref word : node->src)
-    if (word->dtype != DType::U32) return "it wants words u32";
   return "";
 }
 
-std::string fragment_item(Ref node) {
-  if (node->src[0]->op != Op::FragmentDot || node->dtype != DType::I32) return "it wants a fragment_dot, and dtype i32";
-  const int64_t sums = fragment_shape(node->src[0]->arg.list).sums();
-  return wants(node->src[1]->dtype == DType::I64 && node->src[1]->min >= 0 && node->src[1]->max < sums,
-               "an i64 register of its sums");
+std::string matrix_item(Ref node) {
+  if (node->src.size() < 2 || node->src[0]->op != Op::MatrixDot || node->dtype != node->src[0]->dtype)
+    return "it wants a matrix_dot, and its dtype";
+  const MatrixShape s = matrix_shape(node->src[0]->arg.list);
+  const MatrixItemView item(node);
+  if (s.in_fragments == static_cast<bool>(item.lane)) return "a row has lanes, a sum of fragments has none";
+  if (item.lane && !is_range(item.lane, RangeKind::Lane)) return "it wants a lane range";
+  const bool is_known = item.number->min >= 0 && item.number->max < s.items();
+  return wants(item.number->dtype == DType::I64 && is_known, "an i64 number of what the product has");
 }
 
 std::string memory(Ref node, Phase phase) {
@@ -90,9 +88,7 @@ std::string memory(Ref node, Phase phase) {
       return ranges_from(node, 3);
     case Op::LaneReduce: return lanes(node, phase);
     case Op::MatrixDot: return matrix_dot(node);
-    case Op::MatrixRow: return matrix_row(node);
-    case Op::FragmentDot: return fragment_dot(node);
-    case Op::FragmentItem: return fragment_item(node);
+    case Op::MatrixItem: return matrix_item(node);
     case Op::TopKLane:
       if (node->src[0]->op != Op::TopK || node->dtype != DType::I32) return "it wants a topk, and dtype i32";
       return wants(top_place(node) >= 0 && top_place(node) < top_count(node->src[0]), "an entry of the topk");
@@ -103,13 +99,12 @@ std::string memory(Ref node, Phase phase) {
 std::string sources(Ref node) {
   for (size_t k = 0; k < node->src.size(); ++k) {
     Ref s = node->src[k];
-    bool address =
-        (k == 0 && (node->op == Op::Load || node->op == Op::Store)) || (k % 2 == 0 && node->op == Op::MatrixDot);
+    bool address = (k == 0 && (node->op == Op::Load || node->op == Op::Store)) ||
+                   (k % 2 == 0 && node->op == Op::MatrixDot && !matrix_shape(node->arg.list).in_fragments);
     if (is_buffer(s) && !address) return "it uses a buffer as a value";
     if (s->op == Op::Store && node->op != Op::Sink) return "it uses a store";
     if (s->op == Op::Sink && node->op != Op::Sink) return "it uses a sink";
-    if (s->op == Op::MatrixDot && node->op != Op::MatrixRow) return "a matrix_dot is read by matrix_row";
-    if (s->op == Op::FragmentDot && node->op != Op::FragmentItem) return "a fragment_dot is read by fragment_item";
+    if (s->op == Op::MatrixDot && node->op != Op::MatrixItem) return "a matrix_dot is read by matrix_item";
     if (s->op == Op::TopK && node->op != Op::TopKLane) return "a topk is read by topk_item";
     if (node->op == Op::Sink && s->op != Op::Store && s->op != Op::Sink) return "it wants stores, or sinks of stores";
   }

@@ -81,14 +81,12 @@ inline int64_t local_bytes(Ref local) { return local->arg.list[0]; }
 inline Ref topk_of(Ref item) { return item->src[0]; }
 inline int64_t top_place(Ref item) { return item->arg.i; }
 
-// An element of a product of matrices in memory; of one in the registers of a warp.
-struct MatrixRowView {
-  explicit MatrixRowView(Ref item) : product(item->src[0]), lane(item->src[1]), row(item->src[2]) {}
-  Ref product, lane, row;
-};
-struct FragmentItemView {
-  explicit FragmentItemView(Ref item) : product(item->src[0]), number(item->src[1]) {}
+// An element of a product of small matrices.
+struct MatrixItemView {
+  explicit MatrixItemView(Ref item)
+      : product(item->src[0]), number(item->src[1]), lane(item->src.size() > 2 ? item->src[2] : Ref()) {}
   Ref product, number;
+  Ref lane;  // null in fragments
 };
 
 }  // namespace smelt

@@ -100,8 +100,8 @@ struct Block {
   // What products multiply weights with, under the policy of the plan.
   Activations activations(Tensor x) const { return shape.quantise ? quantise_activations(x) : Activations{x, {}, {}}; }
 
-  // A few tokens at a time wait for the weights, and matrices that read the same activations share a kernel. Many
-  // tokens keep the arithmetic busy, and the sums of a second matrix find no registers: it gets a kernel of its own.
+  // Products of few tokens are bound by memory: matrices that read the same activations share a kernel. Those of many
+  // tokens are bound by arithmetic, and registers have no room for the sums of a second matrix: a kernel for each.
   Tensor apart(Tensor x, Line line = Line::current()) const { return shape.many_tokens ? place(x, line) : x; }
 
   // The product of a few tokens is as fast as its matrix comes from memory, and processors bring few streams ahead of

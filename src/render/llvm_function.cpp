@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "codegen/instruction_views.h"
 #include "render/llvm_ops.h"
 
 namespace smelt {
@@ -42,12 +43,12 @@ void FunctionRenderer::instruction(int position, const Instruction& x) {
   switch (x.kind) {
     case Inst::Value: result = elementwise(position, x); break;
     case Inst::LaneIndex: result = lane_index(x); break;
-    case Inst::LaneReduce: result = render_lane_reduce(out_, x.op, value(x.src[0]), machine_); break;
+    case Inst::LaneReduce: result = render_lane_reduce(out_, x.op, value(only_operand(x)), machine_); break;
     case Inst::Loop: result = begin_loop(position, x); break;
-    case Inst::EndLoop: end_loop(x.src[0]); break;
+    case Inst::EndLoop: end_loop(only_operand(x)); break;
     case Inst::Acc: result = accumulator(position, x); break;
     case Inst::AccGet: result = get(x); break;
-    case Inst::AccSet: write(value(x.src[0]), value(x.src[1])); break;
+    case Inst::AccSet: write(value(AccSetView(x).acc), value(AccSetView(x).value)); break;
     case Inst::Symbol:
     case Inst::Part:
     case Inst::ThreadIndex:
@@ -59,9 +60,7 @@ void FunctionRenderer::instruction(int position, const Instruction& x) {
     case Inst::Shuffle:
     case Inst::Barrier:
     case Inst::MatrixDot:
-    case Inst::MatrixRow:
-    case Inst::FragmentDot:
-    case Inst::FragmentItem: result = machine_instruction(position, x); break;
+    case Inst::MatrixItem: result = machine_instruction(position, x); break;
   }
 }
 
@@ -85,7 +84,7 @@ IrValue FunctionRenderer::lane_index(const Instruction& x) {
 }
 
 int FunctionRenderer::buffer_of(const Instruction& x) const {
-  const Instruction& pointer = code(x.src[0]);
+  const Instruction& pointer = code(AccessView(x).pointer);
   return pointer.kind == Inst::Buffer ? static_cast<int>(pointer.arg.i) : -1;
 }
 
@@ -100,7 +99,8 @@ IrValue FunctionRenderer::from_memory(const Instruction& x, const std::string& l
 // round
 
 IrValue FunctionRenderer::begin_loop(int position, const Instruction& x) {
-  std::string name = "loop." + number(position), begin = value(x.src[0]).text, end = value(x.src[1]).text;
+  const LoopView loop(x);
+  std::string name = "loop." + number(position), begin = value(loop.begin).text, end = value(loop.end).text;
   const std::string type = ir_type(x.dtype, 1);
   const std::string mine = runs(x);
   if (always_runs(x) && mine.empty()) {
@@ -115,11 +115,12 @@ IrValue FunctionRenderer::begin_loop(int position, const Instruction& x) {
   out_.label(name);
   out_.line("%i" + number(position) + " = phi " + type + " [ " + begin + ", %" + name + ".enter ], [ %i" +
             number(position) + ".next, %" + name + ".latch ]");
-  return {.text = "%i" + number(position), .dtype = x.dtype, .non_negative = value(x.src[0]).non_negative};
+  return {.text = "%i" + number(position), .dtype = x.dtype, .non_negative = value(loop.begin).non_negative};
 }
 
 bool FunctionRenderer::always_runs(const Instruction& x) const {
-  std::optional<int64_t> begin = value(x.src[0]).integer, end = value(x.src[1]).integer;
+  const LoopView loop(x);
+  const std::optional<int64_t> begin = value(loop.begin).integer, end = value(loop.end).integer;
   return begin && end && *begin < *end;
 }
 
@@ -129,7 +130,7 @@ void FunctionRenderer::end_loop(int position) {
   out_.line("br label %" + name + ".latch");
   out_.label(name + ".latch");
   out_.line(index + ".next = add nsw " + type + " " + index + ", 1");
-  std::string more = out_.emit("icmp slt " + type + " " + index + ".next, " + value(code(position).src[1]).text);
+  std::string more = out_.emit("icmp slt " + type + " " + index + ".next, " + value(LoopView(code(position)).end).text);
   out_.line("br i1 " + more + ", label %" + name + ", label %" + name + ".exit" + metadata_.loop());
   out_.label(name + ".exit");
 }
@@ -139,12 +140,12 @@ void FunctionRenderer::end_loop(int position) {
 IrValue FunctionRenderer::accumulator(int position, const Instruction& x) {
   IrValue result{.text = "%acc." + number(position), .dtype = x.dtype, .lanes = x.lanes};
   out_.entry_line(result.text + " = alloca " + ir_type(x.dtype, x.lanes));
-  write(result, value(x.src[0]));
+  write(result, value(only_operand(x)));
   return result;
 }
 
 IrValue FunctionRenderer::get(const Instruction& x) {
-  const IrValue& acc = value(x.src[0]);
+  const IrValue& acc = value(only_operand(x));
   return out_.emit(acc.dtype, acc.lanes, "load " + ir_type(acc.dtype, acc.lanes) + ", ptr " + acc.text);
 }
 

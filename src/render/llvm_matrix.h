@@ -1,4 +1,4 @@
-// Products of small matrices of bytes (Inst::MatrixDot): by the tile registers of AMX, or as sums of words.
+// Products of small matrices in memory (Inst::MatrixDot): by the tile registers of AMX, or as sums of words.
 #pragma once
 
 #include <array>
@@ -43,7 +43,7 @@ class TileRegisters {
   int64_t words_of(const MatrixShape& shape) const;
   std::optional<int> find(const Tile& tile) const;
 
-  MatrixUnit unit_;  // m is 0 where the target has none
+  std::vector<MatrixUnit> units_;  // that load their operands
   std::vector<Tile> tiles_;
 };
 

@@ -3,9 +3,10 @@
 #include <algorithm>
 
 #include "base/ensure.h"
+#include "codegen/instruction_views.h"
 #include "codegen/known_multiples.h"
 #include "codegen/program_verify.h"
-#include "graph/matrix_fragment.h"
+#include "graph/matrix_shape.h"
 #include "render/llvm_function.h"
 #include "render/llvm_ops.h"
 
@@ -53,8 +54,8 @@ class BlockRenderer : public FunctionRenderer {
       case Inst::Store: store(position, x); return {};
       case Inst::Shuffle: return shuffle(x);
       case Inst::Barrier: barrier(x.arg.i); return {};
-      case Inst::FragmentDot: return fragment_dot(x);
-      case Inst::FragmentItem: return fragment_item(x);
+      case Inst::MatrixDot: return matrix_dot(x);
+      case Inst::MatrixItem: return matrix_item(x);
       default: ENSURE(false, "threads have no such instruction");
     }
     return {};
@@ -93,19 +94,21 @@ class BlockRenderer : public FunctionRenderer {
 
   // A load or store can be as wide as its address is known to be aligned: anything else is taken apart.
   int64_t alignment(const Instruction& x) const {
-    const Instruction& pointer = code(x.src[0]);
+    const AccessView at(x);
+    const Instruction& pointer = code(at.pointer);
     const int64_t base =
         pointer.kind != Inst::Scratch || pointer.arg.i == 0 ? kBufferAlign : pointer.arg.i & -pointer.arg.i;
-    return std::min({kBufferAlign, base, multiples_[static_cast<size_t>(x.src[1])]});
+    return std::min({kBufferAlign, base, multiples_[static_cast<size_t>(at.offset)]});
   }
 
   // What is constant in an offset is added last: loads of neighbours then begin with the same address, and LLVM makes
   // one of them.
   std::string address(const Instruction& x) {
-    const auto [varying, constant] = without_constant(x.src[1]);
+    const AccessView view(x);
+    const auto [varying, constant] = without_constant(view.offset);
     const IrValue& offset = value(varying);
     const std::string space = buffer_of(x) < 0 ? "ptr addrspace(3) " : "ptr addrspace(1) ";
-    const std::string at = out_.emit("getelementptr i8, " + space + value(x.src[0]).text + ", " +
+    const std::string at = out_.emit("getelementptr i8, " + space + value(view.pointer).text + ", " +
                                      ir_type(offset.dtype, 1) + " " + offset.text);
     return space + (constant == 0 ? at : out_.emit("getelementptr i8, " + space + at + ", i64 " + number(constant)));
   }
@@ -134,12 +137,13 @@ class BlockRenderer : public FunctionRenderer {
   }
 
   void store(int position, const Instruction& x) {
-    IrValue stored = value(x.src[2]);
+    const StoreInstView view(x);
+    IrValue stored = value(view.value);
     if (x.dtype == DType::Bool) stored = render_cast(out_, stored, DType::U8, machine_);
     const std::string name = "store." + number(position);
-    const bool is_conditional = x.src.size() == 4;
+    const bool is_conditional = view.predicate >= 0;
     if (is_conditional) {
-      out_.line("br i1 " + value(x.src[3]).text + ", label %" + name + ", label %" + name + ".end");
+      out_.line("br i1 " + value(view.predicate).text + ", label %" + name + ", label %" + name + ".end");
       out_.label(name);
     }
     const std::string at = address(x);
@@ -156,38 +160,53 @@ class BlockRenderer : public FunctionRenderer {
     const std::string type = ir_type(x.dtype, 1), function = "@llvm.nvvm.shfl.sync.bfly." + suffix(x.dtype);
     out_.declare("declare " + type + " " + function + "(i32, " + type + ", i32, i32)");
     return out_.emit(x.dtype, 1,
-                     "call " + type + " " + function + "(i32 -1, " + type + " " + value(x.src[0]).text + ", i32 " +
-                         number(x.arg.i) + ", i32 " + number(kWarp - 1) + ")");
+                     "call " + type + " " + function + "(i32 -1, " + type + " " + value(only_operand(x)).text +
+                         ", i32 " + number(x.arg.i) + ", i32 " + number(kWarp - 1) + ")");
   }
   static std::string suffix(DType dtype) { return is_float(dtype) ? "f32" : "i32"; }
 
-  // What a fragment_dot gives: as many sums as a thread has.
-  static std::string sums_type(const FragmentShape& shape) {
-    std::string type = "{ i32";
-    for (int64_t i = 1; i < shape.sums(); ++i) type += ", i32";
+  // --- the matrix unit of a warp
+
+  // What a product gives: as many sums as a thread has.
+  static std::string sums_type(const MatrixShape& shape) {
+    const std::string one = shape.is_of_bytes() ? "i32" : "float";
+    std::string type = "{ " + one;
+    for (int64_t i = 1; i < shape.sums(); ++i) type += ", " + one;
     return type + " }";
   }
 
-  IrValue fragment_dot(const Instruction& x) {
-    const FragmentShape shape = fragment_shape(x.arg.list);
-    const std::string function = "@llvm.nvvm.mma.m" + number(shape.m) + "n" + number(shape.n) + "k" + number(shape.k) +
-                                 (shape.a_is_signed ? ".row.col.s8.u8" : ".row.col.u8.s8");
-    std::string types, operands;
-    const auto pass = [&](const std::string& operand) {
-      types += types.empty() ? "i32" : ", i32";
-      operands += (operands.empty() ? "i32 " : ", i32 ") + operand;
-    };
-    for (int s : x.src) pass(value(s).text);
-    if (static_cast<int64_t>(x.src.size()) == shape.a_words() + shape.b_words())
-      for (int64_t i = 0; i < shape.sums(); ++i) pass("0");
-    out_.declare("declare " + sums_type(shape) + " " + function + "(" + types + ")");
-    return {.text = out_.emit("call " + sums_type(shape) + " " + function + "(" + operands + ")"), .dtype = DType::I32};
+  static std::string unit_name(const MatrixShape& shape) {
+    const std::string unit = "@llvm.nvvm.mma.m" + number(shape.m) + "n" + number(shape.n) + "k" + number(shape.k);
+    if (shape.is_of_bytes()) return unit + (shape.a_is_signed ? ".row.col.s8.u8" : ".row.col.u8.s8");
+    return unit + (shape.elements == DType::BF16 ? ".row.col.bf16" : ".row.col.f32.f32");
   }
 
-  IrValue fragment_item(const Instruction& x) {
-    const FragmentShape shape = fragment_shape(code(x.src[0]).arg.list);
-    return out_.emit(DType::I32, 1,
-                     "extractvalue " + sums_type(shape) + " " + value(x.src[0]).text + ", " + number(x.arg.i));
+  IrValue matrix_dot(const Instruction& x) {
+    const MatrixShape shape = matrix_shape(x.arg.list);
+    const std::string function = unit_name(shape), sum = shape.is_of_bytes() ? "i32" : "float";
+    const std::string word = shape.elements == DType::F16 ? "<2 x half>" : "i32";
+    const auto words = static_cast<size_t>(shape.a_words() + shape.b_words());
+    std::string types, operands;
+    const auto pass = [&](const std::string& type, const std::string& operand) {
+      types += (types.empty() ? "" : ", ") + type;
+      operands += (operands.empty() ? "" : ", ") + type + " " + operand;
+    };
+    for (size_t i = 0; i < x.src.size(); ++i) {
+      std::string operand = value(x.src[i]).text;
+      const bool is_halves = i < words && shape.elements == DType::F16;
+      if (is_halves) operand = out_.emit("bitcast i32 " + operand + " to <2 x half>");
+      pass(i < words ? word : sum, operand);
+    }
+    if (x.src.size() == words)
+      for (int64_t i = 0; i < shape.sums(); ++i) pass(sum, shape.is_of_bytes() ? "0" : "0.0");
+    out_.declare("declare " + sums_type(shape) + " " + function + "(" + types + ")");
+    return {.text = out_.emit("call " + sums_type(shape) + " " + function + "(" + operands + ")"), .dtype = x.dtype};
+  }
+
+  IrValue matrix_item(const Instruction& x) {
+    const MatrixShape shape = matrix_shape(code(only_operand(x)).arg.list);
+    return out_.emit(x.dtype, 1,
+                     "extractvalue " + sums_type(shape) + " " + value(only_operand(x)).text + ", " + number(x.arg.i));
   }
 
   std::string runs(const Instruction& x) override {

@@ -190,7 +190,7 @@ TEST_CASE("a report has kernels with advice, stages and layers") {
 TEST_CASE("no line of a report is over 120 columns, and shares that caches give are named so") {
   Profile profile = small_profile(1e-6);  // 100 GB/s where memory has 10
   profile.plans[0].kernels[0].what = std::string(400, 'w') + " of hidden";
-  for (int i = 0; i < 60; ++i) profile.plans[0].kernels[0].options += " local(0,16)";
+  for (int i = 0; i < 60; ++i) profile.plans[0].kernels[0].options += " local(o0,16)";
   for (const bool details : {false, true}) {
     std::istringstream lines(report(profile, {.details = details}));
     for (std::string line; std::getline(lines, line);)

@@ -42,7 +42,7 @@ TEST_CASE("loads count as often as loops repeat them, by buffer") {
 }
 
 TEST_CASE("lanes along the wrong axis gather") {
-  const Execution e = execution(matrix_vector(), "local(0,8)");
+  const Execution e = execution(matrix_vector(), "local(o1,8)");
   CHECK(e.loads.gathers == 512 / 8 * 256);
 }
 
@@ -51,12 +51,12 @@ TEST_CASE("a sum one by one is serial, sums side by side are not") {
   CHECK(one.serial_share == 1);
   CHECK(one.serial_cycles == 4);
   CHECK(one.serial_instructions < 8);
-  CHECK(execution(matrix_vector(), "local(0,8) upcast(0,8)").serial_share == 0);
+  CHECK(execution(matrix_vector(), "local(o1,8) upcast(o1.0,8)").serial_share == 0);
 }
 
 TEST_CASE("what every worker computes for itself counts for each, what they share counts once") {
   const double needed = cost_of(matrix_vector(kOdd)).float_ops;
-  CHECK(execution(matrix_vector(kOdd), "task(0)", 4).float_ops == doctest::Approx(needed));
+  CHECK(execution(matrix_vector(kOdd), "task(o1)", 4).float_ops == doctest::Approx(needed));
   CHECK(execution(matrix_vector(kOdd), "", 1).float_ops == doctest::Approx(needed));
   // A norm on chip, made by each worker from all of its input.
   const Tensor x = input(0, {1, 256});

@@ -31,75 +31,75 @@ int count(const std::string& text, const std::string& what) {
 }  // namespace
 
 TEST_CASE("an elementwise kernel is one loop that workers share") {
-  CHECK_GOLDEN(program_text(sink({output(1, input(0, {64}) * 2.0)}), {task(0)}), "codegen/scale.program");
+  CHECK_GOLDEN(program_text(sink({output(1, input(0, {64}) * 2.0)}), {task("o0")}), "codegen/scale.program");
 }
 
 TEST_CASE("a matrix-vector product with lanes") {
   const Ref root = sink({output(2, linear(input(0, {1, 64}), input(1, {8, 64})))});
-  CHECK_GOLDEN(program_text(root, {group(2, 16), task(0)}), "codegen/matvec.program");
+  CHECK_GOLDEN(program_text(root, {group("r1.1", 16), task("o1")}), "codegen/matvec.program");
 }
 
 TEST_CASE("a softmax reads its input twice") {
-  CHECK_GOLDEN(program_text(sink({output(1, softmax(input(0, {4, 6}), 1))}), {task(0)}), "codegen/softmax.program");
+  CHECK_GOLDEN(program_text(sink({output(1, softmax(input(0, {4, 6}), 1))}), {task("o0")}), "codegen/softmax.program");
 }
 
 TEST_CASE("a top-k of two") {
-  CHECK_GOLDEN(program_text(sink({output(1, top_k(input(0, {3, 8}), 2))}), {task(0), upcast(1, 2)}),
+  CHECK_GOLDEN(program_text(sink({output(1, top_k(input(0, {3, 8}), 2))}), {task("o0"), upcast("o1", 2)}),
                "codegen/top_2.program");
 }
 
 TEST_CASE("what does not change in a loop is computed before it") {
   // silu(x) of the row's own number is the same for all columns.
   const Tensor gain = input(0, {4, 1}), x = input(1, {4, 16});
-  const std::string text = program_text(sink({output(2, silu(gain) * x)}), {task(0)});
+  const std::string text = program_text(sink({output(2, silu(gain) * x)}), {task("o0")});
   CHECK(text.find("exp2") < text.find("loop", text.find("loop") + 1));
 }
 
 TEST_CASE("reductions over one axis share a loop") {
   const Tensor x = input(0, {4, 6});
   const Tensor both = sum(x, 1) + max(x, 1);
-  const std::string text = program_text(sink({output(1, both)}), {task(0)});
+  const std::string text = program_text(sink({output(1, both)}), {task("o0")});
   CHECK(count(text, "= loop") == 2);  // rows, columns
   CHECK(count(text, "= load") == 1);
 }
 
 TEST_CASE("of several products that are added up, each is added before the next one is loaded") {
   const auto product = [](int i) { return input(2 * i, {64}) * input(2 * i + 1, {64}); };
-  const std::string text = program_text(sink({output(6, product(0) + product(1) + product(2))}), {task(0)});
+  const std::string text = program_text(sink({output(6, product(0) + product(1) + product(2))}), {task("o0")});
   CHECK(count(text, "= fma") == 2);
   CHECK(count(text.substr(0, text.find("= fma")), "= load") == 4);
 }
 
 TEST_CASE("copies share what does not depend on them") {
   const Ref root = sink({output(2, linear(input(0, {4, 6}), input(1, {8, 6})))});
-  const std::string text = program_text(root, {upcast(0, 4)});
+  const std::string text = program_text(root, {upcast("o0", 4)});
   CHECK(count(text, "= load") == 5);  // one weight, four rows of x
   CHECK(count(text, "= acc") == 4);
 }
 
 TEST_CASE("neighbouring lanes are one load, others are gathered") {
   const Tensor x = input(0, {16, 8});
-  const std::string rows = program_text(sink({output(1, max(x, 1))}), {group(1, 8)});
+  const std::string rows = program_text(sink({output(1, max(x, 1))}), {group("r1", 8)});
   CHECK(count(rows, "lane_index") == 0);
-  const std::string columns = program_text(sink({output(1, max(x, 0))}), {group(1, 8)});
+  const std::string columns = program_text(sink({output(1, max(x, 0))}), {group("r1", 8)});
   CHECK(count(columns, "lane_index") == 1);
 }
 
 TEST_CASE("a large matrix that several outputs share is asked for ahead of time") {
   const Ref root = sink({output(2, linear(input(0, {8, 512}), input(1, {256, 512})))});
-  CHECK(count(program_text(root, {group(3, 16)}), "prefetch") == 0);  // the order is plain
-  const std::string shared = program_text(root, {group(3, 16), upcast(0, 4)});
+  CHECK(count(program_text(root, {group("r1.1", 16)}), "prefetch") == 0);  // the order is plain
+  const std::string shared = program_text(root, {group("r1.1", 16), upcast("o0", 4)});
   CHECK(count(shared, "prefetch") == 4);  // one for each register of partial sums
   CHECK(count(shared, " ahead 6144") == 4);
   const Ref small = sink({output(2, linear(input(0, {8, 512}), input(1, {16, 512})))});
-  CHECK(count(program_text(small, {group(3, 16), upcast(0, 4)}), "prefetch") == 0);
+  CHECK(count(program_text(small, {group("r1.1", 16), upcast("o0", 4)}), "prefetch") == 0);
 }
 
 TEST_CASE("every worker runs a local nest in full") {
   const Ref root = sink({output(3, linear(rms_norm(input(0, {1, 32}), input(1, {32})), input(2, {8, 32})))});
   const JudgedKernel kernel = kernel_of(root);
   REQUIRE(kernel.tree->src.size() == 2);
-  const std::string text = print(program_of(kernel, {{}, {task(0)}}));
+  const std::string text = print(program_of(kernel, {{}, {task("o1")}}));
   CHECK(count(text, "scratch i64") + count(text, "= scratch") >= 1);
   CHECK(text.find("part i64 index") > text.find("store"));  // the local nest does not ask which worker it is
 }

@@ -49,7 +49,7 @@ TEST_CASE("few rows are cheaper as sums of words") {
 }
 
 TEST_CASE("cycles grow with the rows of a product, and sums of words faster") {
-  const auto shape = [](int64_t rows, int64_t words) { return MatrixShape{.rows = rows, .lanes = 16, .words = words}; };
+  const auto shape = [](int64_t rows, int64_t words) { return MatrixShape{.m = rows, .n = 16, .k = 4 * words}; };
   const MatrixUnit& unit = *unit_for_bytes(kWithMatrices);
   CHECK(tile_cycles(shape(16, 16), unit) < 2 * tile_cycles(shape(8, 16), unit));
   CHECK(dot_cycles(shape(16, 16), kWithMatrices) == 2 * dot_cycles(shape(8, 16), kWithMatrices));
@@ -65,7 +65,7 @@ TEST_CASE("what is no product of matrices has a reason") {
   const auto contains = [](const std::string& text, const std::string& part) {
     return text.find(part) != std::string::npos;
   };
-  CHECK(reason("", matrix(0, 16)) == "matrix: there are no sums of products of words");
+  CHECK(reason("", matrix("o0", 16)) == "matrix: there are no sums of products of words");
   const KernelOpts good = chosen(k, kWithMatrices);
   const auto at = std::find_if(good[0].begin(), good[0].end(), [](const Opt& o) { return o.kind == OptKind::Matrix; });
   REQUIRE(at != good[0].end());
@@ -102,4 +102,19 @@ TEST_CASE("sums longer than a product of matrices are sums of several") {
   CAPTURE(to_text(opts));
   CHECK(products_in(program_of(k, opts)) > 0);
   CHECK(problem_with(k, opts) == "");
+}
+
+TEST_CASE("sums of a long product stay in the unit") {
+  const JudgedKernel k = kernel_of(sink({output(9, grouped_product(16, 16, 1, 128))}));
+  const std::vector<Opt> opts{
+      local("o1", 16), {OptKind::Dot, *parse_range_id("r1.1"), 4}, unroll("r1.0", 128), matrix("o0", 16)};
+  REQUIRE(why_not_last(prepared(k.tree), opts) == "");
+  const Program p = program_of(k, {opts});
+  REQUIRE(products_in(p) == 1);
+  for (const Instruction& x : p.code)
+    if (x.kind == Inst::MatrixDot) CHECK(matrix_shape(x.arg.list).k == 512);
+  CHECK(problem_with(k, {opts}) == "");
+  std::vector<Opt> plain = opts;
+  plain.back().kind = OptKind::Upcast;
+  CHECK(bits_with(k, {opts}) == bits_with(k, {plain}));
 }

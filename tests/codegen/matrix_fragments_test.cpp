@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "graph/matrix_fragment.h"
+#include "graph/matrix_shape.h"
 #include "support/judge.h"
 #include "support/program_builder.h"
 #include "support/small_graphs.h"
@@ -18,18 +18,19 @@ namespace {
 
 const Machine kWarps = *known_machine("h100");
 
-Opt dot(int axis) { return {OptKind::Dot, axis, 4}; }
+Opt dot(AxisName axis) { return {OptKind::Dot, axis.id, 4}; }
 
-// Axes: 0 tokens, 1 rows by 8 or 16, 2 of these, then words, bytes and groups of the sum.
+// Axes: o0 tokens, o1.0 rows by 8 or 16, o1.1 of these; of the sum r1.0 words, r1.1 bytes, r2 groups.
 JudgedKernel product(int64_t lanes, int64_t words = 8) {
   return kernel_of(sink({output(9, grouped_product(16, 2 * lanes, 3, words, lanes))}));
 }
 
 // Tokens are rows of the unit, rows of the weight its columns.
-const std::vector<Opt> kTokensAsRows{upcast(2, 2), local(2, 4), local(0, 8), dot(6), unroll(5, 8), matrix(0, 2)};
+const std::vector<Opt> kTokensAsRows{upcast("o1.1", 2), local("o1.10", 4), local("o0", 8),
+                                     dot("r1.1"),       unroll("r1.0", 8), matrix("o0.0", 2)};
 // The other way round.
-const std::vector<Opt> kTokensAsColumns{split(0, 8), upcast(1, 2), local(1, 4), local(4, 8),
-                                        dot(7),      unroll(6, 8), matrix(4, 2)};
+const std::vector<Opt> kTokensAsColumns{split("o0", 8), upcast("o0.1", 2), local("o0.10", 4), local("o1.1", 8),
+                                        dot("r1.1"),    unroll("r1.0", 8), matrix("o1.10", 2)};
 
 std::vector<const Instruction*> all_of_kind(const Program& program, Inst kind) {
   std::vector<const Instruction*> found;
@@ -58,18 +59,18 @@ TEST_CASE("sums of bytes become products of fragments, with either side as their
     const JudgedKernel k = product(c.lanes);
     REQUIRE(reason(k, c.opts) == "");
     const Program p = program_of(k, {c.opts}, kWarps);
-    const auto products = all_of_kind(p, Inst::FragmentDot);
+    const auto products = all_of_kind(p, Inst::MatrixDot);
     REQUIRE(!products.empty());
     for (const Instruction* x : products) {
       CHECK(x->src.size() == 6);
-      CHECK(fragment_shape(x->arg.list).a_is_signed == c.a_is_signed);
+      CHECK(matrix_shape(x->arg.list).a_is_signed == c.a_is_signed);
     }
-    CHECK(all_of_kind(p, Inst::FragmentItem).size() == 4 * products.size());
+    CHECK(all_of_kind(p, Inst::MatrixItem).size() == 4 * products.size());
     CHECK(problem_with(k, {c.opts}, kWarps) == "");
     // The same bits as without the unit.
     std::vector<Opt> plain = c.opts;
     plain.back().kind = OptKind::Upcast;
-    CHECK(all_of_kind(program_of(k, {plain}, kWarps), Inst::FragmentDot).empty());
+    CHECK(all_of_kind(program_of(k, {plain}, kWarps), Inst::MatrixDot).empty());
     CHECK(bits_with(k, {c.opts}, kWarps) == bits_with(k, {plain}, kWarps));
   }
 }
@@ -77,7 +78,7 @@ TEST_CASE("sums of bytes become products of fragments, with either side as their
 TEST_CASE("sums stay in the unit over the steps of a longer one") {
   const JudgedKernel k = product(8, 32);
   const Program p = program_of(k, {kTokensAsRows}, kWarps);
-  const auto products = all_of_kind(p, Inst::FragmentDot);
+  const auto products = all_of_kind(p, Inst::MatrixDot);
   REQUIRE(!products.empty());
   for (const Instruction* x : products) CHECK(x->src.size() == 6 + 4);
   CHECK(problem_with(k, {kTokensAsRows}, kWarps) == "");
@@ -91,23 +92,23 @@ TEST_CASE("so many words are written out as one short product takes, or several 
     opts[4].amount = words;
     REQUIRE(reason(k, opts) == "");
     const Program p = program_of(k, {opts}, kWarps);
-    const auto found = all_of_kind(p, Inst::FragmentDot);
+    const auto found = all_of_kind(p, Inst::MatrixDot);
     CHECK(found.size() == 3 * products);  // of three groups
-    for (const Instruction* x : found) CHECK(fragment_shape(x->arg.list).k == (words % 8 ? 16 : 32));
+    for (const Instruction* x : found) CHECK(matrix_shape(x->arg.list).k == (words % 8 ? 16 : 32));
     CHECK(problem_with(k, {opts}, kWarps) == "");
   }
 }
 
 TEST_CASE("what is no product of fragments has a reason") {
   const JudgedKernel k = product(8);
-  CHECK(reason(k, {matrix(0, 2)}) == "matrix: there are no sums of products of words");
+  CHECK(reason(k, {matrix("o0", 2)}) == "matrix: there are no sums of products of words");
   std::vector<Opt> opts = kTokensAsRows;
-  opts.back().amount = 4;
-  CHECK(reason(k, {upcast(2, 2), local(2, 4), local(0, 8), dot(6), unroll(5, 2), matrix(0, 2)}) ==
-        "matrix: 2 words are written out, a row of the unit has 8");
-  CHECK(reason(k, {local(2, 4), local(0, 8), dot(6), unroll(5, 8), matrix(0, 2)}) ==
+  opts[4].amount = 2;
+  CHECK(reason(k, opts) == "matrix: 2 words are written out, a row of the unit has 8");
+  CHECK(reason(k, {local("o1.1", 4), local("o0", 8), dot("r1.1"), unroll("r1.0", 8), matrix("o0.0", 2)}) ==
         "matrix: a thread does not have two neighbouring columns");
-  CHECK(reason(k, {upcast(2, 2), local(0, 8), local(3, 4), dot(6), unroll(5, 8), matrix(0, 2)}) ==
+  CHECK(reason(k, {upcast("o1.1", 2), local("o0", 8), local("o1.10", 4), dot("r1.1"), unroll("r1.0", 8),
+                   matrix("o0.0", 2)}) ==
         "matrix: a warp is not 8 threads along the rows of one side times 4 along the columns of the other");
   Machine without = kWarps;
   without.matrix_units.clear();
@@ -125,7 +126,7 @@ TEST_CASE("options around products of fragments leave their sums as they are") {
         random_opts(apply_opts(prepared(k.tree, 0, kWarps), opts, rules), rng, 24, false, rules);
     opts.insert(opts.end(), more.begin(), more.end());
     CAPTURE(to_string(opts));
-    with_products += !all_of_kind(program_of(k, {opts}, kWarps), Inst::FragmentDot).empty();
+    with_products += !all_of_kind(program_of(k, {opts}, kWarps), Inst::MatrixDot).empty();
     with_more += more.size() >= 2;
     CHECK(problem_with(k, {opts}, kWarps) == "");
   }
@@ -162,12 +163,12 @@ TEST_CASE("elements lie where the manual says") {
   for (int r = 0; r < kA + kB; ++r)
     words.push_back(
         p.load(DType::U32, 1, p.buffer(0), p.add2(p.mul(thread, p.integer(4 * (kA + kB))), p.integer(4 * r))));
-  const int dot = p.add({.kind = Inst::FragmentDot,
+  const int dot = p.add({.kind = Inst::MatrixDot,
                          .dtype = DType::I32,
                          .src = words,
-                         .arg = {.list = FragmentShape{.m = 16, .n = 8, .k = 32}.list()}});
+                         .arg = {.list = MatrixShape{.m = 16, .n = 8, .k = 32, .in_fragments = true}.list()}});
   for (int r = 0; r < 4; ++r) {
-    const int item = p.add({.kind = Inst::FragmentItem, .dtype = DType::I32, .src = {dot}, .arg = {.i = r}});
+    const int item = p.add({.kind = Inst::MatrixItem, .dtype = DType::I32, .src = {dot}, .arg = {.i = r}});
     p.store(p.buffer(0), p.add2(p.mul(thread, p.integer(16)), p.integer(4 * (kThreads * (kA + kB) + r))), item);
   }
   REQUIRE(problem_of(p.program()) == "");
@@ -181,4 +182,60 @@ TEST_CASE("elements lie where the manual says") {
       for (int k = 0; k < 32; ++k) sum += a[row][k] * b[k][column];
       CHECK(static_cast<int32_t>(memory[static_cast<size_t>(kThreads * (kA + kB) + 4 * t + i)]) == sum);
     }
+}
+
+TEST_CASE("elements of halves lie where the manual says, and are added to sums so far") {
+  constexpr int kThreads = 32, kA = 4, kB = 2, kC = 4;
+  std::mt19937_64 rng(8);
+  const auto small = [&] { return static_cast<double>(rng() % 16) - 8; };
+  double a[16][16], b[16][8], c[16][8];
+  for (auto& row : a)
+    for (double& x : row) x = small();
+  for (auto& row : b)
+    for (double& x : row) x = small();
+  for (auto& row : c)
+    for (double& x : row) x = small();
+  for (DType elements : {DType::BF16, DType::F16}) {
+    std::vector<uint32_t> memory(kThreads * (kA + kB + 2 * kC));
+    for (int t = 0; t < kThreads; ++t) {
+      const int group = t >> 2, in_group = t % 4;
+      uint32_t* mine = memory.data() + t * (kA + kB + kC);
+      const auto put = [&](int word, int half, double x) {
+        mine[word] |= static_cast<uint32_t>(to_bits({.f = x}, elements)) << (16 * half);
+      };
+      for (int i = 0; i < 2 * kA; ++i) {
+        const int row = i < 2 || (i >= 4 && i < 6) ? group : group + 8;
+        put(i / 2, i % 2, a[row][in_group * 2 + (i & 1) + (i >= 4 ? 8 : 0)]);
+      }
+      for (int i = 0; i < 2 * kB; ++i) put(kA + i / 2, i % 2, b[in_group * 2 + (i & 1) + (i >= 2 ? 8 : 0)][group]);
+      for (int i = 0; i < kC; ++i)
+        mine[kA + kB + i] =
+            static_cast<uint32_t>(to_bits({.f = c[i < 2 ? group : group + 8][in_group * 2 + (i & 1)]}, DType::F32));
+    }
+    test::ProgramBuilder p("product", 1, 0, kThreads);
+    const int begin = p.mul(p.thread_index(), p.integer(4 * (kA + kB + kC)));
+    std::vector<int> operands;
+    for (int r = 0; r < kA + kB + kC; ++r)
+      operands.push_back(
+          p.load(r < kA + kB ? DType::U32 : DType::F32, 1, p.buffer(0), p.add2(begin, p.integer(4 * r))));
+    const MatrixShape shape{.m = 16, .n = 8, .k = 16, .elements = elements, .in_fragments = true};
+    const int dot =
+        p.add({.kind = Inst::MatrixDot, .dtype = DType::F32, .src = operands, .arg = {.list = shape.list()}});
+    for (int r = 0; r < kC; ++r) {
+      const int item = p.add({.kind = Inst::MatrixItem, .dtype = DType::F32, .src = {dot}, .arg = {.i = r}});
+      const int at = 4 * (kThreads * (kA + kB + kC) + r);
+      p.store(p.buffer(0), p.add2(p.mul(p.thread_index(), p.integer(16)), p.integer(at)), item);
+    }
+    REQUIRE(problem_of(p.program()) == "");
+    const ByteSpan buffers[] = {std::as_writable_bytes(std::span(memory))};
+    REQUIRE(evaluate(p.program(), buffers, {}, 0, 1).ok());
+    for (int t = 0; t < kThreads; ++t)
+      for (int i = 0; i < kC; ++i) {
+        const int row = i < 2 ? t >> 2 : (t >> 2) + 8, column = (t % 4) * 2 + (i & 1);
+        double expected = c[row][column];
+        for (int k = 0; k < 16; ++k) expected += a[row][k] * b[k][column];
+        const size_t at = static_cast<size_t>(kThreads * (kA + kB + kC) + t * kC + i);
+        CHECK(from_bits(memory[at], DType::F32).f == expected);
+      }
+  }
 }

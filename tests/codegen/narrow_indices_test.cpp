@@ -77,7 +77,7 @@ class LargeMemory {
 }  // namespace
 
 TEST_CASE("offsets are i32 up to the last byte that they reach, on a GPU all and on a CPU those of vectors") {
-  const std::vector<Opt> lanes{local(0, 8)};
+  const std::vector<Opt> lanes{local("o0", 8)};
   // The last row begins at byte 2^31 - 1, and at 2^31.
   const Ref fits = one_byte_a_row(8, 1 << 28, (1 << 28) - 1), does_not = one_byte_a_row(8, 1 << 28, 1 << 28);
   for (const Machine& machine : {kBlocks, kVectors}) {
@@ -95,7 +95,7 @@ TEST_CASE("every byte of a weight of more than 4 GiB is found") {
   for (int64_t r = 0; r < kRows; ++r) weight.span()[static_cast<size_t>(r * kStep + kFirst)] = std::byte(r + 1);
   const Ref tree = one_byte_a_row(kRows, kStep, kFirst);
   for (const Machine& machine : {kBlocks, kVectors})
-    for (const std::vector<Opt>& opts : {std::vector<Opt>{}, {local(0, 8)}, {upcast(0, 4)}, {task(0)}}) {
+    for (const std::vector<Opt>& opts : {std::vector<Opt>{}, {local("o0", 8)}, {upcast("o0", 4)}, {task("o0")}}) {
       Bytes out(kRows);
       const ByteSpan buffers[] = {out, weight.span()};
       const Status s = evaluate(made(tree, opts, machine), buffers, {}, 0, 1);
@@ -110,7 +110,7 @@ TEST_CASE("an index from memory is multiplied in 64 bits, what is added to it in
   const int32_t chosen = 5;
   for (int64_t r = 0; r < kRows; ++r) weight.span()[static_cast<size_t>(chosen * kStep + 3 * r)] = std::byte(r + 1);
   const Ref tree = a_chosen_row(kRows, kStep);
-  for (const std::vector<Opt>& opts : {std::vector<Opt>{}, {local(0, 8)}, {upcast(0, 4)}, {task(0)}}) {
+  for (const std::vector<Opt>& opts : {std::vector<Opt>{}, {local("o0", 8)}, {upcast("o0", 4)}, {task("o0")}}) {
     const Program p = made(tree, opts, kBlocks);
     CHECK(offset_of_weight(p).dtype == DType::I64);
     CHECK(wide_multiplications(p) == 1);
@@ -126,7 +126,7 @@ TEST_CASE("an index from memory is multiplied in 64 bits, what is added to it in
 TEST_CASE("symbols, loops and parts have the bounds that the kernel's tree says") {
   const Dim tokens(variable("T", 1, 64));
   const JudgedKernel kernel = kernel_of(sink({output(2, input(0, {tokens, 32}) + input(1, {tokens, 32}))}), {{"T", 3}});
-  const Program p = program_of(kernel, {{local(1, 32), task(0)}}, kBlocks);
+  const Program p = program_of(kernel, {{local("o1", 32), task("o0")}}, kBlocks);
   const std::vector<Bounds> bounds = known_bounds(p);
   bool has_symbol = false;
   for (size_t i = 0; i < p.code.size(); ++i) {
@@ -137,10 +137,10 @@ TEST_CASE("symbols, loops and parts have the bounds that the kernel's tree says"
   }
   CHECK(has_symbol);
   CHECK(wide_multiplications(p) == 0);
-  CHECK(problem_with(kernel, {{local(1, 32), task(0)}}, kBlocks) == "");
+  CHECK(problem_with(kernel, {{local("o1", 32), task("o0")}}, kBlocks) == "");
   // Evaluation refuses what the bounds do not hold.
   JudgedKernel beyond = kernel;
   beyond.variables["T"] = 65;
-  CHECK(problem_with(beyond, {{local(1, 32), task(0)}}, kBlocks).find("should lie within 1 and 64") !=
+  CHECK(problem_with(beyond, {{local("o1", 32), task("o0")}}, kBlocks).find("should lie within 1 and 64") !=
         std::string::npos);
 }

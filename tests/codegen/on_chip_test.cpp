@@ -86,7 +86,7 @@ TEST_CASE("options that would keep too much on chip are refused with the figures
   const Ref tree = make_schedule(sink({output(2, linear(x, cast(w, DType::F32) - 8.0f))})).kernels[0].tree;
   Machine machine = *known_machine("zen4");
   const Refs stores = prepare_nest(tree->src[0], machine);
-  const Opt panel{OptKind::Panel, 0, 64};
+  const Opt panel{OptKind::Panel, {output_range(0)}, 64};
   // 64 rows of 128 terms, 4 bytes each, and a number that says which panel it is.
   constexpr int64_t kPanel = 64 * 128 * 4 + 64 + 128;
   machine.block_memory_bytes = kPanel;
@@ -108,13 +108,13 @@ TEST_CASE("threads that pass more sums to each other take more of their block's 
     opts.pop_back();
     return why_not(apply_opts(stores, opts, lane_rules(machine)), last, lane_rules(machine));
   };
-  const std::vector<Opt> most{upcast(0, 4), group(4, 256)};
+  const std::vector<Opt> most{upcast("o0", 4), group("r1.1", 256)};
   machine.block_memory_bytes = 4 * 256 * 4;
   CHECK(reason(most) == "");
   CHECK(program_of(kernel, {most}, machine).scratch_bytes == 4 * 256 * 4);
-  CHECK(reason({group(3, 256), upcast(0, 8)}) ==
+  CHECK(reason({group("r1.1", 256), upcast("o0", 8)}) ==
         "upcast: it keeps 8192 bytes on chip, more than the 4096 that the memory of a block has for it");
-  CHECK(reason({upcast(0, 8), group(3, 256)}) ==
+  CHECK(reason({upcast("o0", 8), group("r1.1", 256)}) ==
         "group: it keeps 8192 bytes on chip, more than the 4096 that the memory of a block has for it");
 }
 

@@ -29,26 +29,28 @@ Ref byte_product(DType left, DType right) {
   return sink({output(9, sum(cast(w, DType::I32) * cast(x, DType::I32), -1))});
 }
 
+constexpr RangeId kTerms{kFirstReduceRange + 1};
+
 }  // namespace
 
 TEST_CASE("products of unsigned and signed bytes are packed, others are not") {
   const auto reason = [](DType left, DType right) {
     const JudgedKernel k = kernel_of(byte_product(left, right), {});
-    return why_not(prepare_nest(k.tree->src.back(), Machine{}), {OptKind::Dot, 1, 4});
+    return why_not(prepare_nest(k.tree->src.back(), Machine{}), {OptKind::Dot, kTerms, 4});
   };
   CHECK(reason(DType::U8, DType::I8) == "");
   CHECK(reason(DType::I8, DType::U8) == "");
-  CHECK(reason(DType::I8, DType::I8) == "dot: axis 1 is not one of sums of products of bytes");
-  CHECK(reason(DType::U16, DType::I8) == "dot: axis 1 is not one of sums of products of bytes");
+  CHECK(reason(DType::I8, DType::I8) == "dot: axis r1 is not one of sums of products of bytes");
+  CHECK(reason(DType::U16, DType::I8) == "dot: axis r1 is not one of sums of products of bytes");
 }
 
 TEST_CASE("a word has four bytes, and a reduction one axis of bytes") {
   const JudgedKernel k = kernel_of(byte_product(DType::U8, DType::I8), {});
   const Refs stores = prepare_nest(k.tree->src.back(), Machine{});
-  CHECK(why_not(stores, {OptKind::Dot, 1, 8}) == "dot: a word has 4 bytes");
-  CHECK(why_not(stores, {OptKind::Dot, 0, 4}) == "dot: axis 0 is not a reduction axis");
-  const Refs packed = apply_opt(stores, {OptKind::Dot, 1, 4});
-  CHECK(why_not(packed, {OptKind::Dot, 1, 4}) == "dot: the reduction has an axis of bytes");
+  CHECK(why_not(stores, {OptKind::Dot, kTerms, 8}) == "dot: a word has 4 bytes");
+  CHECK(why_not(stores, {OptKind::Dot, {output_range(0)}, 4}) == "dot: axis o0 is not a reduction axis");
+  const Refs packed = apply_opt(stores, {OptKind::Dot, kTerms, 4});
+  CHECK(why_not(packed, {OptKind::Dot, {outer_part(kTerms.number)}, 4}) == "dot: the reduction has an axis of bytes");
 }
 
 TEST_CASE("options around a dot leave its sums as they are") {
@@ -56,7 +58,7 @@ TEST_CASE("options around a dot leave its sums as they are") {
   for (int round = 0; round < 40; ++round) {
     const JudgedKernel k = kernel_of(byte_product(DType::U8, DType::I8), {});
     Refs stores = prepare_nest(k.tree->src.back(), Machine{});
-    std::vector<Opt> opts{{OptKind::Dot, 1, 4}};
+    std::vector<Opt> opts{{OptKind::Dot, kTerms, 4}};
     const std::vector<Opt> more = random_opts(apply_opts(stores, opts), rng, 6);
     opts.insert(opts.end(), more.begin(), more.end());
     CAPTURE(to_string(opts));

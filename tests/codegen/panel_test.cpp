@@ -13,7 +13,7 @@ using namespace smelt::testing;
 
 namespace {
 
-Opt panel_opt(int axis, int64_t rows) { return {OptKind::Panel, axis, rows}; }
+Opt panel_opt(AxisName axis, int64_t rows) { return {OptKind::Panel, axis.id, rows}; }
 
 Dim tokens() { return Dim(variable("tokens8", 1, 4) * 8); }
 
@@ -73,7 +73,7 @@ TEST_CASE("kernels with panels agree with the interpreter, with more options and
     const bool has_tokens = root != expert_tiles();
     const JudgedKernel kernel = kernel_of(root, has_tokens ? Variables{{"tokens8", 3}} : Variables{});
     for (int64_t rows : {16, 32}) {
-      const std::vector<Opt> opts{panel_opt(0, rows)};
+      const std::vector<Opt> opts{panel_opt("o0", rows)};
       REQUIRE(why_not(last_nest(kernel), opts[0]) == "");
       CHECK(problem_with(kernel, with_opts(kernel, opts)) == "");
       for (int round = 0; round < 10; ++round) {
@@ -87,7 +87,7 @@ TEST_CASE("kernels with panels agree with the interpreter, with more options and
 
 TEST_CASE("a panel holds bytes as words of 16 rows, and floats") {
   const JudgedKernel kernel = kernel_of(byte_groups(), {{"tokens8", 3}});
-  const NestWithPanel made = with_panel(last_nest(kernel), panel_opt(0, 32), 7);
+  const NestWithPanel made = with_panel(last_nest(kernel), panel_opt("o0", 32), 7);
   REQUIRE(made.panels.size() == 3);  // nibbles, scales, and which panel it is
   CHECK(made.panels[0][0]->src[0]->arg.list[0] == 32 * 32);
   CHECK(made.panels[1][0]->src[0]->arg.list[0] == 32 * 4 * 4);
@@ -109,26 +109,27 @@ TEST_CASE("the heuristic makes panels of what many tokens share, but not what an
 TEST_CASE("why a nest cannot have a panel") {
   const JudgedKernel kernel = kernel_of(byte_groups(), {{"tokens8", 3}});
   const Refs stores = last_nest(kernel);
-  CHECK(why_not(stores, panel_opt(2, 16)) == "panel: axis 2 is not an output axis");
-  CHECK(why_not(stores, panel_opt(0, 8)) == "panel: a panel has 16 rows or more");
-  CHECK(why_not(stores, panel_opt(0, 24)) == "panel: 24 rows do not make a panel");
-  CHECK(why_not(stores, panel_opt(1, 16)) == "panel: nothing that its iterations share is computed");
-  CHECK(why_not(apply_opt(stores, local(1, 16)), panel_opt(0, 16)) ==
+  CHECK(why_not(stores, panel_opt("r1", 16)) == "panel: axis r1 is not an output axis");
+  CHECK(why_not(stores, panel_opt("o0", 8)) == "panel: a panel has 16 rows or more");
+  CHECK(why_not(stores, panel_opt("o0", 24)) == "panel: 24 rows do not make a panel");
+  CHECK(why_not(stores, panel_opt("o1", 16)) == "panel: nothing that its iterations share is computed");
+  CHECK(why_not(apply_opt(stores, local("o1", 16)), panel_opt("o0", 16)) ==
         "panel: it comes before all other options, for stores with the same loops");
   const JudgedKernel chosen = kernel_of(experts_of_tokens(), {{"tokens8", 3}});
-  CHECK(why_not(last_nest(chosen), panel_opt(0, 64)) == "panel: an index differs inside of a panel");
+  CHECK(why_not(last_nest(chosen), panel_opt("o0", 64)) == "panel: an index differs inside of a panel");
 }
 
 TEST_CASE("four bytes side by side are stored as one word") {
   const Tensor x = input(0, {16, 32}, DType::U8);
   const JudgedKernel kernel = kernel_of(sink({output(9, (x >> 4) & 3)}), {});
-  const Opt pack{OptKind::Pack, 1, 4};
+  const Opt pack{OptKind::Pack, {output_range(1)}, 4};
+  const RangeId rest{outer_part(output_range(1))};
   const Refs stores = last_nest(kernel);
   CHECK(why_not(stores, pack) == "");
-  CHECK(why_not(stores, {OptKind::Pack, 0, 4}) == "pack: axis 0 is not one of bytes side by side");
-  CHECK(why_not(stores, {OptKind::Pack, 1, 8}) == "pack: a word has 4 bytes");
-  CHECK(why_not(apply_opt(stores, pack), {OptKind::Pack, 1, 2}) == "pack: a word has 4 bytes");
-  CHECK(why_not(apply_opt(stores, pack), pack) == "pack: the nest has an axis of bytes");
+  CHECK(why_not(stores, {OptKind::Pack, {output_range(0)}, 4}) == "pack: axis o0 is not one of bytes side by side");
+  CHECK(why_not(stores, {OptKind::Pack, {output_range(1)}, 8}) == "pack: a word has 4 bytes");
+  CHECK(why_not(apply_opt(stores, pack), {OptKind::Pack, rest, 2}) == "pack: a word has 4 bytes");
+  CHECK(why_not(apply_opt(stores, pack), {OptKind::Pack, rest, 4}) == "pack: the nest has an axis of bytes");
   CHECK(problem_with(kernel, with_opts(kernel, {pack})) == "");
-  CHECK(problem_with(kernel, with_opts(kernel, {pack, local(1, 8)})) == "");
+  CHECK(problem_with(kernel, with_opts(kernel, {pack, local(rest, 8)})) == "");
 }

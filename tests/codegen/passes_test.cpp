@@ -257,28 +257,28 @@ TEST_SUITE("expand") {
   const Tensor x = input(0, {4, 8});
 
   TEST_CASE("UNROLL writes out the terms of a sum") {
-    CHECK(values_of(of(sum(x, 1)).apply({unroll(1, 2)}).apply(written_out).stores) ==
+    CHECK(values_of(of(sum(x, 1)).apply({unroll("r1", 2)}).apply(written_out).stores) ==
           "reduce_sum(load(x1, a*32 + b*8), load(x1, a*32 + b*8 + 4), b); a<4 b<4");
   }
 
   TEST_CASE("a sum that is written out in full is no loop") {
-    CHECK(values_of(of(sum(slice(x, 1, 0, 2), 1)).apply({unroll(1, 2)}).apply(written_out).stores) ==
+    CHECK(values_of(of(sum(slice(x, 1, 0, 2), 1)).apply({unroll("r1", 2)}).apply(written_out).stores) ==
           "load(x1, a*32) + load(x1, a*32 + 4); a<4");
   }
 
   TEST_CASE("UPCAST repeats the store") {
-    CHECK(values_of(of(x * 2.0).apply({upcast(0, 4)}).apply(written_out).stores) ==
+    CHECK(values_of(of(x * 2.0).apply({upcast("o0", 4)}).apply(written_out).stores) ==
           "load(x1, a*4)*2\nload(x1, a*4 + 32)*2\nload(x1, a*4 + 64)*2\nload(x1, a*4 + 96)*2; a<8");
   }
 
   TEST_CASE("GROUP combines its lanes after the loop") {
-    CHECK(values_of(of(max(x, 1)).apply({group(1, 4)}).apply(written_out).stores) ==
+    CHECK(values_of(of(max(x, 1)).apply({group("r1", 4)}).apply(written_out).stores) ==
           "lane_reduce(reduce_max(load(x1, a*32 + b*16 + c*4), b), c); a<4 b<2 c<4");
   }
 
   TEST_CASE("partial sums are combined by halves, in registers and in lanes") {
     const auto in_fours = [](const Refs& stores) { return in_partials(stores, axes_of(stores)[1], 4); };
-    CHECK(values_of(of(sum(x, 1)).apply(in_fours).apply({group(2, 2)}).apply(written_out).stores) ==
+    CHECK(values_of(of(sum(x, 1)).apply(in_fours).apply({group("r1.1", 2)}).apply(written_out).stores) ==
           "lane_reduce(reduce_sum(load(x1, a*32 + b*16 + c*4), b) + reduce_sum(load(x1, a*32 + b*16 + c*4 + 8), b), "
           "c); a<4 b<2 c<2");
     CHECK(values_of(of(sum(slice(x, 1, 0, 4), 1)).apply(in_fours).apply(written_out).stores) ==
@@ -291,7 +291,7 @@ TEST_SUITE("coalesce loads") {
   PassTest rows_of_words() { return of(sum(cast(input(0, {16, 4}, DType::U8) & 15, DType::F32), 1)); }
 
   TEST_CASE("bytes a word apart in neighbouring lanes are one load of words") {
-    PassTest test = rows_of_words().apply({local(0, 8), unroll(2, 4)}).apply(written_out);
+    PassTest test = rows_of_words().apply({local("o0", 8), unroll("r1", 4)}).apply(written_out);
     CHECK(loads_in(test.stores, DType::U8) == 4);
     test.apply(coalesce_loads);
     CHECK(loads_in(test.stores, DType::U8) == 0);
@@ -301,7 +301,7 @@ TEST_SUITE("coalesce loads") {
   TEST_CASE("bytes of two words are put together four at a time") {
     const Tensor low = input(0, {16, 4}, DType::U8), high = input(1, {16, 4}, DType::U8);
     PassTest test = of(sum(cast((low & 15) | ((high >> 6) << 4), DType::F32), 1))
-                        .apply({local(0, 8), unroll(2, 4)})
+                        .apply({local("o0", 8), unroll("r1", 4)})
                         .apply(written_out)
                         .apply(coalesce_loads);
     CHECK(loads_in(test.stores, DType::U8) == 0);
@@ -312,7 +312,7 @@ TEST_SUITE("coalesce loads") {
   }
 
   TEST_CASE("without such lanes nothing changes") {
-    PassTest test = rows_of_words().apply({unroll(1, 4)}).apply(written_out);
+    PassTest test = rows_of_words().apply({unroll("r1", 4)}).apply(written_out);
     const Refs before = test.stores;
     CHECK(test.apply(coalesce_loads).stores == before);
   }

@@ -14,7 +14,7 @@ namespace {
 
 const Machine kBlocks{.parallelism = Parallelism::Threads, .block_threads = 256, .warp_threads = kWarp};
 
-// Axes of a product: 0 and 1 of its rows and columns, 2 of the sum, 3 of its partial sums.
+// Axes of a product: o0 and o1 of its rows and columns, r1.0 of the sum, r1.1 of its partial sums.
 Refs stores_of(Ref root) { return prepared(kernel_of(root).tree, 0, kBlocks); }
 
 std::string reason(Ref root, std::vector<Opt> opts) {
@@ -41,20 +41,20 @@ Program judged(Ref root, const std::vector<Opt>& opts) {
 }  // namespace
 
 TEST_CASE("several axes are in threads, as many as a block has") {
-  CHECK(reason(matmul(), {local(1, 16), local(0, 8)}) == "");
-  CHECK(reason(matmul(), {local(1, 16), group(4, 16)}) == "");
-  CHECK(reason(matmul(), {local(1, 64), local(0, 8)}) == "local: a block has at most 256 threads");
-  CHECK(reason(matmul(), {local(1, 64), group(3, 8)}) == "group: a block has at most 256 threads");
-  CHECK(reason(matmul(), {matrix(0, 4)}) == "matrix: a thread has no unit for matrices of bytes");
+  CHECK(reason(matmul(), {local("o1", 16), local("o0", 8)}) == "");
+  CHECK(reason(matmul(), {local("o1", 16), group("r1.1", 16)}) == "");
+  CHECK(reason(matmul(), {local("o1", 64), local("o0", 8)}) == "local: a block has at most 256 threads");
+  CHECK(reason(matmul(), {local("o1", 64), group("r1.1", 8)}) == "group: a block has at most 256 threads");
+  CHECK(reason(matmul(), {matrix("o0", 4)}) == "matrix: a thread has no unit for matrices of bytes");
 }
 
 TEST_CASE("threads need no neighbours side by side, unlike the lanes of a vector") {
-  CHECK(reason(matmul(), {local(0, 8)}) == "");
+  CHECK(reason(matmul(), {local("o0", 8)}) == "");
 }
 
 TEST_CASE("the first axis taken has its neighbours in neighbouring threads") {
   const LaneRules rules = lane_rules(kBlocks);
-  const Refs stores = apply_opts(stores_of(matmul()), {local(1, 16), local(0, 8)}, rules);
+  const Refs stores = apply_opts(stores_of(matmul()), {local("o1", 16), local("o0", 8)}, rules);
   CHECK(threads_of(stores) == 128);
   std::vector<int64_t> strides;
   for (Ref r : axes_of(stores))
@@ -63,7 +63,7 @@ TEST_CASE("the first axis taken has its neighbours in neighbouring threads") {
 }
 
 TEST_CASE("a sum over the threads of a warp needs no on-chip memory") {
-  const Program p = judged(matmul(), {group(3, 32)});
+  const Program p = judged(matmul(), {group("r1.1", 32)});
   CHECK(p.threads == 32);
   CHECK(count(p, Inst::Shuffle) == 5);
   CHECK(count(p, Inst::Barrier) == 0);
@@ -71,7 +71,7 @@ TEST_CASE("a sum over the threads of a warp needs no on-chip memory") {
 }
 
 TEST_CASE("a sum over warps passes through on-chip memory") {
-  const Program p = judged(matmul(), {group(3, 256)});
+  const Program p = judged(matmul(), {group("r1.1", 256)});
   CHECK(p.threads == 256);
   CHECK(count(p, Inst::Shuffle) == 5);
   CHECK(p.scratch_bytes == 256 * 4);
@@ -80,18 +80,18 @@ TEST_CASE("a sum over warps passes through on-chip memory") {
 }
 
 TEST_CASE("sums of several outputs wait for each other once") {
-  const Program p = judged(matmul(), {local(0, 4), upcast(2, 4), group(5, 64)});
+  const Program p = judged(matmul(), {local("o0", 4), upcast("o1", 4), group("r1.1", 64)});
   CHECK(p.threads == 256);
   CHECK(count(p, Inst::Barrier) == 2);
 }
 
 TEST_CASE("the outputs of a block that has more threads are stored once") {
-  const Program p = judged(matmul(), {local(1, 4)});
+  const Program p = judged(matmul(), {local("o1", 4)});
   CHECK(p.threads == 32);
   for (const Instruction& x : p.code)
     if (x.kind == Inst::Store) CHECK(x.src.size() == 4);
   CHECK(p.tasks == 1);
-  CHECK(judged(matmul(), {local(1, 32), front(0), task(0), task(1)}).tasks == 16);
+  CHECK(judged(matmul(), {local("o1", 32), front("o0"), task("o0"), task("o1.0")}).tasks == 16);
 }
 
 TEST_CASE("a sum and the outputs that it is the same for use the same threads") {
@@ -100,20 +100,20 @@ TEST_CASE("a sum and the outputs that it is the same for use the same threads") 
   const JudgedKernel kernel = kernel_of(root);
   const Refs stores = prepared(kernel.tree, 0, kBlocks);
   const Refs axes = axes_of(stores);
-  const int last = static_cast<int>(axes.size()) - 1;
+  const RangeId last = id_of(stores, axes.back());
   REQUIRE(!is_output_axis(stores, axes.back()));
-  const Refs grouped = apply_opts(stores, {group(last, 32), local(1, 8)}, rules);
+  const Refs grouped = apply_opts(stores, {group(last, 32), local("o1", 8)}, rules);
   CHECK(threads_of(grouped) == 32);
-  CHECK(threads_of(apply_opts(stores, {group(last, 32), local(0, 4)}, rules)) == 128);
-  for (const Opt& outputs : {local(1, 8), local(1, 64), local(0, 4), upcast(1, 4)})
+  CHECK(threads_of(apply_opts(stores, {group(last, 32), local("o0", 4)}, rules)) == 128);
+  for (const Opt& outputs : {local("o1", 8), local("o1", 64), local("o0", 4), upcast("o1", 4)})
     CHECK(problem_with(kernel, {{group(last, 32), outputs}}, kBlocks) == "");
 }
 
 TEST_CASE("copies of an output that share a sum over threads make it once") {
   const Ref root = sink({output(2, rms_norm(input(0, {1, 1024}), input(1, {1024})))});
-  const Refs axes = axes_of(prepared(kernel_of(root).tree, 0, kBlocks));
-  const int last = static_cast<int>(axes.size()) - 1;
-  CHECK(count(judged(root, {group(last, 256), upcast(0, 4)}), Inst::Shuffle) ==
+  const Refs stores = prepared(kernel_of(root).tree, 0, kBlocks);
+  const RangeId last = id_of(stores, axes_of(stores).back());
+  CHECK(count(judged(root, {group(last, 256), upcast("o1", 4)}), Inst::Shuffle) ==
         count(judged(root, {group(last, 256)}), Inst::Shuffle));
 }
 
@@ -121,7 +121,7 @@ TEST_CASE("nests of a kernel have tasks of their own, and blocks that one leaves
   const Tensor x = input(0, {64});
   const JudgedKernel kernel = kernel_of(sink({output(1, x * 2.0), output(2, slice(x, 0, 0, 32) + 1.0)}));
   REQUIRE(kernel.tree->src.size() == 2);
-  const KernelOpts opts{{local(0, 32), task(0)}, {local(0, 8), task(0)}};
+  const KernelOpts opts{{local("o0", 32), task("o0.0")}, {local("o0", 8), task("o0.0")}};
   CHECK(problem_with(kernel, opts, kBlocks) == "");
   CHECK(program_of(kernel, opts, kBlocks).tasks == 2 + 4);
 }
@@ -167,7 +167,7 @@ TEST_CASE("partial sums are grouped by powers of two, or all of them") {
   const LaneRules rules = lane_rules(kBlocks);
   const Refs partials =
       in_partials(kernel_of(root).tree->src[0]->src, axes_of(kernel_of(root).tree->src[0]->src).back(), 12);
-  const int last = static_cast<int>(axes_of(partials).size()) - 1;
+  const RangeId last = id_of(partials, axes_of(partials).back());
   CHECK(why_not(partials, group(last, 4), rules) == "");
   CHECK(why_not(partials, group(last, 12), rules) == "");
   CHECK(why_not(partials, group(last, 6), rules) == "group: 6 partial sums are neither a power of two nor all of them");

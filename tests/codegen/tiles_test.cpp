@@ -68,9 +68,8 @@ TEST_CASE("sums of a tile over all that a nest before has written stay inside of
   KernelOpts opts(kernel.tree->src.size());
   for (size_t i = 0; i < opts.size(); ++i) {
     const Refs stores = prepared(kernel.tree, i);
-    const size_t axes = axes_of(stores).size();
-    for (size_t axis = 0; axis < axes; ++axis)
-      if (const Opt both = upcast(static_cast<int>(axis), 2); why_not(stores, both).empty() && opts[i].empty())
+    for (Ref axis : axes_of(stores))
+      if (const Opt both = upcast(id_of(stores, axis), 2); why_not(stores, both).empty() && opts[i].empty())
         opts[i] = {both};
   }
   CHECK_MESSAGE(problem_with(kernel, opts) == "", to_text(opts));
@@ -79,8 +78,7 @@ TEST_CASE("sums of a tile over all that a nest before has written stay inside of
 TEST_CASE("the loops of a tile are shared out as they are") {
   const Schedule schedule = make_schedule(small_attention(6, 8));
   const Refs stores = prepare_nest(schedule.kernels[0].tree->src.back(), Machine{});
-  const Refs axes = axes_of(stores);
-  for (int axis = 0; axis < static_cast<int>(axes.size()); ++axis) CHECK(why_not(stores, task(axis)) != "");
+  for (Ref axis : axes_of(stores)) CHECK(why_not(stores, task(id_of(stores, axis))) != "");
 }
 
 TEST_CASE("a tile asks for what its next task reads, along the innermost of its ranges") {
@@ -96,7 +94,7 @@ TEST_CASE("a tile asks for what its next task reads, along the innermost of its 
     const Ref tree = sink({sink({make_store(scratch, column * 4, make_load(DType::F32, buffer(1), column * 4), loops)}),
                            sink({make_store(buffer(0), outer * 512 + inner * 64 + column * 4,
                                             weight + make_load(DType::F32, scratch, column * 4), loops)})});
-    const KernelOpts opts{{local(2, 16)}, {local(2, 16)}};
+    const KernelOpts opts{{local("o2", 16)}, {local("o2", 16)}};
     const Program program =
         generate({.tree = tree, .name = "tile", .machine = {}, .symbols = {}, .opts = opts}).program;
     std::vector<int64_t> ahead;

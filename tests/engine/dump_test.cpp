@@ -10,7 +10,9 @@
 #include "base/ensure.h"
 #include "base/ensure_dump.h"
 #include "base/options.h"
+#include "engine/kernel_builder.h"
 #include "engine/replay.h"
+#include "engine/tuned_options.h"
 #include "runtime/devices.h"
 #include "schedule/schedule.h"
 #include "support/small_graphs.h"
@@ -89,4 +91,25 @@ TEST_CASE("text that LLVM cannot read leaves what it was made from, from whateve
   CHECK(WIFSIGNALED(status));
   CHECK(text.find("internal error") != std::string::npos);
   CHECK(text.find("this is left") != std::string::npos);
+}
+
+TEST_CASE("a program that cannot be rendered, one of several candidates, leaves the options that it was made with") {
+  const TempFolder folder;
+  ScopedOptions scope([&](Options& o) { o.dump = folder.path(); });
+  const Ref tree = make_schedule(sink({output(2, linear(input(0, {1, 64}), input(1, {32, 64})))})).kernels[0].tree;
+  const auto device = open_device({.threads = 1, .use_cache = false});
+  REQUIRE(device.ok());
+  const KernelBuilder builder(**device, {});
+  const KernelOpts good(tree->src.size()), bad = *parse_kernel_opts("task(o1)");
+  std::vector<Program> programs{builder.program(tree, "candidate", good), builder.program(tree, "candidate", bad)};
+  programs[1].code.front().src.push_back(99);
+  const auto [text, status] = last_words_of([&] {
+    const auto leave = [&](size_t i) { return leave_for_replay(tree, "candidate", i == 0 ? good : bad); };
+    ::_exit(builder.build(programs, leave).ok() ? 0 : 1);
+  });
+  CHECK(WIFSIGNALED(status));
+  CHECK(text.find("`smelt replay " + folder.path() + "/candidate.ir` repeats it") != std::string::npos);
+  const auto report = replay_kernel(folder.path() + "/candidate.ir");
+  REQUIRE(report.ok());
+  CHECK(report->text.find("task(o1)") != std::string::npos);
 }

@@ -120,7 +120,7 @@ TEST_CASE("the question names program, machine, symbols, tuned options and tree"
 }
 
 TEST_CASE("a recipe comes back from its text, and other texts do not") {
-  const Recipe recipe{{{{OptKind::Local, 0, 16}}, {}}, "key\nof two lines\n"};
+  const Recipe recipe{{{{OptKind::Local, {output_range(0)}, 16}}, {}}, "key\nof two lines\n"};
   const std::string text = format_recipe(recipe);
   const auto back = parse_recipe(text, 2);
   REQUIRE(back);

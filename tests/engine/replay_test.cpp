@@ -59,13 +59,13 @@ TEST_CASE("the options beside a kernel are used, and refused with the reason if 
   TempFolder folder;
   const Ref root = sink({output(2, linear(input(0, {1, 64}), input(1, {32, 64})))});
   REQUIRE(publish_file(folder / "k.ir", print(make_schedule(root).kernels[0].tree)).ok());
-  REQUIRE(publish_file(folder / "k.opts", "group(2,8) task(0)\n").ok());
+  REQUIRE(publish_file(folder / "k.opts", "group(r1.1,8) task(o1)\n").ok());
   const auto report = replay_kernel(folder / "k.ir");
   REQUIRE(report.ok());
-  CHECK(has(report->text, "group(2,8) task(0)"));
-  REQUIRE(publish_file(folder / "k.opts", "group(2,7)\n").ok());
-  CHECK(has(replay_error(folder / "k.ir"), "group: 7 does not divide axis 2 of 16"));
-  REQUIRE(publish_file(folder / "k.opts", "grope(1,7)\n").ok());
+  CHECK(has(report->text, "group(r1.1,8) task(o1)"));
+  REQUIRE(publish_file(folder / "k.opts", "group(r1.1,7)\n").ok());
+  CHECK(has(replay_error(folder / "k.ir"), "group: 7 does not divide axis r1.1 of 16"));
+  REQUIRE(publish_file(folder / "k.opts", "grope(r0,7)\n").ok());
   CHECK(has(replay_error(folder / "k.ir"), "expected name(axis)"));
 }
 

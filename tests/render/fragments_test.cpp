@@ -1,7 +1,7 @@
 // Products of fragments as text for GPUs.
 #include <doctest/doctest.h>
 
-#include "graph/matrix_fragment.h"
+#include "graph/matrix_shape.h"
 #include "render/nvptx.h"
 #include "runtime/llvm/ptx.h"
 #include "support/program_builder.h"
@@ -11,15 +11,15 @@ using namespace smelt;
 namespace {
 
 // A product of words at the beginning of the first buffer, added to sums where `adds`; a thread stores its first sum.
-Program product(const FragmentShape& shape, bool adds) {
+Program product(const MatrixShape& shape, bool adds) {
   test::ProgramBuilder p("product", 1, 0, 32);
   const int pointer = p.buffer(0), at = p.mul(p.thread_index(), p.integer(4));
   const int word = p.load(DType::U32, 1, pointer, at);
   std::vector<int> operands(static_cast<size_t>(shape.a_words() + shape.b_words()), word);
-  if (adds) operands.resize(operands.size() + static_cast<size_t>(shape.sums()), p.bitcast(word, DType::I32));
+  if (adds) operands.resize(operands.size() + static_cast<size_t>(shape.sums()), p.bitcast(word, shape.sum()));
   const int dot =
-      p.add({.kind = Inst::FragmentDot, .dtype = DType::I32, .src = operands, .arg = {.list = shape.list()}});
-  p.store(pointer, at, p.add({.kind = Inst::FragmentItem, .dtype = DType::I32, .src = {dot}}));
+      p.add({.kind = Inst::MatrixDot, .dtype = shape.sum(), .src = operands, .arg = {.list = shape.list()}});
+  p.store(pointer, at, p.add({.kind = Inst::MatrixItem, .dtype = shape.sum(), .src = {dot}}));
   return p.program();
 }
 
@@ -30,7 +30,8 @@ bool contains(const std::string& text, const std::string& part) { return text.fi
 TEST_CASE("a product of fragments is one instruction of a warp") {
   for (bool a_is_signed : {true, false})
     for (bool adds : {true, false}) {
-      const Program program = product({.m = 16, .n = 8, .k = 32, .a_is_signed = a_is_signed}, adds);
+      const Program program =
+          product({.m = 16, .n = 8, .k = 32, .in_fragments = true, .a_is_signed = a_is_signed}, adds);
       const std::string text = render_nvptx(program);
       CHECK(contains(text, a_is_signed ? "@llvm.nvvm.mma.m16n8k32.row.col.s8.u8(" : "row.col.u8.s8("));
       const Source source{.text = text, .entry = program.name, .shape = {.buffers = 1, .threads = 32, .tasks = 1}};
@@ -42,8 +43,22 @@ TEST_CASE("a product of fragments is one instruction of a warp") {
 }
 
 TEST_CASE("GPUs of 2018 have a smaller product") {
-  const Program program = product({.m = 8, .n = 8, .k = 16}, true);
+  const Program program = product({.m = 8, .n = 8, .k = 16, .in_fragments = true}, true);
   const Source source{
       .text = render_nvptx(program), .entry = program.name, .shape = {.buffers = 1, .threads = 32, .tasks = 1}};
   CHECK(contains(compile_ptx(source, "sm_75"), "mma.sync.aligned.m8n8k16.row.col.s32.s8.u8.s32"));
+}
+
+TEST_CASE("products of halves have sums of floats") {
+  for (bool adds : {true, false})
+    for (DType elements : {DType::BF16, DType::F16}) {
+      const MatrixShape shape{.m = 16, .n = 8, .k = 16, .elements = elements, .in_fragments = true};
+      const Program program = product(shape, adds);
+      const Source source{
+          .text = render_nvptx(program), .entry = program.name, .shape = {.buffers = 1, .threads = 32, .tasks = 1}};
+      for (const char* architecture : {"sm_80", "sm_90a"})
+        CHECK(contains(compile_ptx(source, architecture), elements == DType::BF16
+                                                              ? "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"
+                                                              : "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"));
+    }
 }

@@ -1,4 +1,4 @@
-// Products of small matrices of bytes: compiled code gives the bits of the evaluator, by tiles and by sums of words.
+// Products of small matrices: compiled code gives the bits of the evaluator, by tiles and by sums of words.
 #include <doctest/doctest.h>
 
 #include "support/amx_emulator.h"
@@ -11,8 +11,9 @@ using namespace smelt::test;
 
 TEST_CASE("products of matrices are exact as sums of words") {
   for (const MatrixShape& shape : kMatrixShapes) {
-    CAPTURE(shape.rows);
-    CAPTURE(shape.words);
+    CAPTURE(name_of(shape.elements));
+    CAPTURE(shape.m);
+    CAPTURE(shape.k);
     const Program program = matrix_product(shape, 3);
     const Buffers buffers = matrix_operands(shape, 3);
     const Buffers expected = evaluated(program, buffers);
@@ -22,7 +23,7 @@ TEST_CASE("products of matrices are exact as sums of words") {
 }
 
 TEST_CASE("a product outside of its buffers is found by the evaluator") {
-  const MatrixShape shape{.rows = 4, .lanes = 16, .words = 8, .a_stride = 32, .b_stride = 64};
+  const MatrixShape shape{.m = 4, .n = 16, .k = 32, .a_stride = 32, .b_stride = 64};
   for (size_t side : {0, 1}) {
     Buffers buffers = matrix_operands(shape, 1);
     buffers[side].pop_back();
@@ -31,7 +32,7 @@ TEST_CASE("a product outside of its buffers is found by the evaluator") {
 }
 
 TEST_CASE("products of matrices are checked") {
-  const MatrixShape shape{.rows = 4, .lanes = 16, .words = 8, .a_stride = 32, .b_stride = 64};
+  const MatrixShape shape{.m = 4, .n = 16, .k = 32, .a_stride = 32, .b_stride = 64};
   const Program good = matrix_product(shape, 1);
   CHECK(problem_of(good) == "");
   const auto with = [&](Inst kind, auto change) {
@@ -42,19 +43,20 @@ TEST_CASE("products of matrices are checked") {
   };
   CHECK(with(Inst::MatrixDot, [](Instruction& x) { x.arg.list[0] = 0; }).find("no shape") != std::string::npos);
   CHECK(with(Inst::MatrixDot, [](Instruction& x) { x.src[2] = x.src[3]; }).find("no pointer") != std::string::npos);
-  CHECK(with(Inst::MatrixRow, [](Instruction& x) { x.arg.i = 4; }).find("there are 4 rows") != std::string::npos);
+  CHECK(with(Inst::MatrixItem, [](Instruction& x) { x.arg.i = 4; }).find("there are 4 rows") != std::string::npos);
   CHECK(with(Inst::Store, [&](Instruction& x) {
           for (size_t i = 0; i < good.code.size(); ++i)
             if (good.code[i].kind == Inst::MatrixDot) x.src[2] = static_cast<int>(i);
-        }).find("read by row") != std::string::npos);
+        }).find("read by item") != std::string::npos);
 }
 
 #if defined(__x86_64__) && defined(__linux__)
 TEST_CASE("products of matrices are exact as tiles") {
   const AmxEmulator emulator;
   for (const MatrixShape& shape : kMatrixShapes) {
-    CAPTURE(shape.rows);
-    CAPTURE(shape.words);
+    CAPTURE(name_of(shape.elements));
+    CAPTURE(shape.m);
+    CAPTURE(shape.k);
     const Program program = matrix_product(shape, 3);
     const Buffers buffers = matrix_operands(shape, 3);
     CHECK(compiled(program, buffers, {}, 1, amx_target())[2] == evaluated(program, buffers)[2]);
@@ -72,9 +74,12 @@ TEST_CASE("shapes that fit become tiles, and one configuration serves a whole fu
     const Program program = matrix_product(shape, 3);
     const Source source{render_llvm(program, machine_of(amx_target())), program.name};
     const std::string code = assembly(source, amx_target());
-    const bool fits = shape.lanes <= 16 && (shape.words <= 16 || shape.words % 16 == 0);
-    CAPTURE(shape.words);
-    CHECK(count(code, shape.a_is_signed ? "tdpbsud" : "tdpbusd") == (fits ? (shape.words + 15) / 16 : 0));
+    const bool fits = shape.elements != DType::F16 && shape.n <= 16 && (shape.words() <= 16 || shape.words() % 16 == 0);
+    const int64_t steps = (shape.words() + 15) / 16;
+    CAPTURE(shape.k);
+    const char* name = !shape.is_of_bytes() ? "tdpbf16ps" : shape.a_is_signed ? "tdpbsud" : "tdpbusd";
+    CHECK(count(code, name) == static_cast<size_t>(!fits ? 0 : steps > 4 ? 1 : steps));
+    CHECK(count(code, "tilestored") == static_cast<size_t>(fits ? shape.m > 0 : 0));  // once, whatever k is
     CHECK(count(code, "ldtilecfg") == fits);
     CHECK(count(code, "tilerelease") == fits);
   }

@@ -74,46 +74,55 @@ inline std::vector<std::vector<int64_t>> byte_tables() {
 inline Program matrix_product(const MatrixShape& shape, int products) {
   ProgramBuilder p("matrix_product", 3);
   const int a = p.buffer(0), b = p.buffer(1), out = p.buffer(2), loop = p.loop(products);
-  const int a_at = p.mul(loop, p.integer(shape.rows * shape.a_stride));
-  const int b_at = p.mul(loop, p.integer(shape.words * shape.b_stride));
+  const int a_at = p.mul(loop, p.integer(shape.m * shape.a_stride));
+  const int b_at = p.mul(loop, p.integer(shape.words() * shape.b_stride));
+  const auto lanes = static_cast<int>(shape.n);
   const int dot = p.add({.kind = Inst::MatrixDot,
-                         .dtype = DType::I32,
-                         .lanes = static_cast<int>(shape.lanes),
+                         .dtype = shape.sum(),
+                         .lanes = lanes,
                          .src = {a, a_at, b, b_at},
                          .arg = {.list = shape.list()}});
-  const int begin = p.mul(loop, p.integer(4 * shape.rows * shape.lanes));
-  for (int64_t m = 0; m < shape.rows; ++m) {
-    const int at = p.add2(begin, p.integer(4 * m * shape.lanes));
+  const int begin = p.mul(loop, p.integer(4 * shape.m * shape.n));
+  for (int64_t m = 0; m < shape.m; ++m) {
+    const int at = p.add2(begin, p.integer(4 * m * shape.n));
     p.store(out, at,
-            p.add({.kind = Inst::MatrixRow,
-                   .dtype = DType::I32,
-                   .lanes = static_cast<int>(shape.lanes),
-                   .src = {dot},
-                   .arg = {.i = m}}));
+            p.add({.kind = Inst::MatrixItem, .dtype = shape.sum(), .lanes = lanes, .src = {dot}, .arg = {.i = m}}));
   }
   p.end(loop);
   return p.program();
 }
 
+// Bytes of any value; halves of either sign between 2^-2 and 2^3, whose sums have to be rounded.
 inline std::vector<std::vector<std::byte>> matrix_operands(const MatrixShape& shape, int products) {
   std::mt19937_64 random(7);
   std::vector<std::vector<std::byte>> buffers(3);
-  buffers[0].resize(static_cast<size_t>(products * shape.rows * shape.a_stride));
-  buffers[1].resize(static_cast<size_t>(products * shape.words * shape.b_stride));
-  buffers[2].resize(static_cast<size_t>(products * shape.rows * shape.lanes * 4));
+  buffers[0].resize(static_cast<size_t>(products * shape.m * shape.a_stride));
+  buffers[1].resize(static_cast<size_t>(products * shape.words() * shape.b_stride));
+  buffers[2].resize(static_cast<size_t>(products * shape.m * shape.n * 4));
   for (std::vector<std::byte>* side : {&buffers[0], &buffers[1]})
-    for (std::byte& x : *side) x = static_cast<std::byte>(random());
+    for (size_t i = 0; i < side->size(); ++i) {
+      const uint64_t bits = random();
+      const auto upper = static_cast<uint8_t>(shape.elements == DType::BF16 ? (bits & 0x81) | 0x3e | (bits >> 8 & 1)
+                                                                            : (bits & 0x83) | 0x38 | (bits & 0x04));
+      (*side)[i] = static_cast<std::byte>(!shape.is_of_bytes() && i % 2 ? upper : bits >> 16 & 255);
+    }
   return buffers;
 }
 
 inline const MatrixShape kMatrixShapes[] = {
-    {.rows = 16, .lanes = 16, .words = 8, .a_stride = 64, .b_stride = 64},
-    {.rows = 16, .lanes = 16, .words = 4, .a_stride = 16, .b_stride = 64, .a_is_signed = false},
-    {.rows = 7, .lanes = 16, .words = 16, .a_stride = 64, .b_stride = 96},
-    {.rows = 4, .lanes = 8, .words = 8, .a_stride = 40, .b_stride = 32},
-    {.rows = 8, .lanes = 16, .words = 48, .a_stride = 192, .b_stride = 64},  // three instructions
-    {.rows = 2, .lanes = 32, .words = 3, .a_stride = 12, .b_stride = 128},   // wider than a tile
-    {.rows = 3, .lanes = 16, .words = 20, .a_stride = 80, .b_stride = 64},   // in no even parts
+    {.m = 16, .n = 16, .k = 32, .a_stride = 64, .b_stride = 64},
+    {.m = 16, .n = 16, .k = 16, .a_is_signed = false, .a_stride = 16, .b_stride = 64},
+    {.m = 7, .n = 16, .k = 64, .a_stride = 64, .b_stride = 96},
+    {.m = 4, .n = 8, .k = 32, .a_stride = 40, .b_stride = 32},
+    {.m = 8, .n = 16, .k = 192, .a_stride = 192, .b_stride = 64},    // three instructions
+    {.m = 5, .n = 16, .k = 1024, .a_stride = 1024, .b_stride = 64},  // sixteen, in a loop
+    {.m = 2, .n = 32, .k = 12, .a_stride = 12, .b_stride = 128},     // wider than a tile
+    {.m = 3, .n = 16, .k = 80, .a_stride = 80, .b_stride = 64},      // in no even parts
+    {.m = 16, .n = 16, .k = 32, .elements = DType::BF16, .a_stride = 64, .b_stride = 64},
+    {.m = 5, .n = 8, .k = 10, .elements = DType::BF16, .a_stride = 24, .b_stride = 32},
+    {.m = 4, .n = 16, .k = 96, .elements = DType::BF16, .a_stride = 192, .b_stride = 64},   // three instructions
+    {.m = 2, .n = 16, .k = 256, .elements = DType::BF16, .a_stride = 512, .b_stride = 64},  // eight, in a loop
+    {.m = 3, .n = 16, .k = 64, .elements = DType::F16, .a_stride = 128, .b_stride = 64},    // that no tile takes
 };
 
 }  // namespace smelt::test

@@ -127,14 +127,21 @@ inline std::vector<Bytes> bits_with(const JudgedKernel& k, const KernelOpts& opt
 
 // --- options in words
 
-inline Opt local(int axis, int64_t n) { return {OptKind::Local, axis, n}; }
-inline Opt group(int axis, int64_t n) { return {OptKind::Group, axis, n}; }
-inline Opt upcast(int axis, int64_t n) { return {OptKind::Upcast, axis, n}; }
-inline Opt unroll(int axis, int64_t n) { return {OptKind::Unroll, axis, n}; }
-inline Opt matrix(int axis, int64_t n) { return {OptKind::Matrix, axis, n}; }
-inline Opt split(int axis, int64_t n) { return {OptKind::Split, axis, n}; }
-inline Opt front(int axis) { return {OptKind::Front, axis, 0}; }
-inline Opt task(int axis) { return {OptKind::Task, axis, 0}; }
+// An axis by the text of its id.
+struct AxisName {
+  AxisName(RangeId id) : id(id) {}
+  AxisName(const char* text) : id(parse_range_id(text).value()) {}
+  RangeId id;
+};
+
+inline Opt local(AxisName axis, int64_t n) { return {OptKind::Local, axis.id, n}; }
+inline Opt group(AxisName axis, int64_t n) { return {OptKind::Group, axis.id, n}; }
+inline Opt upcast(AxisName axis, int64_t n) { return {OptKind::Upcast, axis.id, n}; }
+inline Opt unroll(AxisName axis, int64_t n) { return {OptKind::Unroll, axis.id, n}; }
+inline Opt matrix(AxisName axis, int64_t n) { return {OptKind::Matrix, axis.id, n}; }
+inline Opt split(AxisName axis, int64_t n) { return {OptKind::Split, axis.id, n}; }
+inline Opt front(AxisName axis) { return {OptKind::Front, axis.id, 0}; }
+inline Opt task(AxisName axis) { return {OptKind::Task, axis.id, 0}; }
 
 // Why the last option does not fit after the ones before it. REQUIRES: those fit.
 inline std::string why_not_last(Refs stores, std::vector<Opt> opts) {
@@ -148,13 +155,14 @@ inline std::vector<Opt> random_opts(Refs stores, std::mt19937_64& rng, int tries
                                     const LaneRules& rules = {}) {
   std::vector<Opt> opts;
   for (int i = 0; i < tries; ++i) {
-    const size_t axes = axes_of(stores).size();
-    if (axes == 0) break;
+    const Refs axes = axes_of(stores);
+    if (axes.empty()) break;
     const auto kind = static_cast<OptKind>(rng() % kOptKinds);
     if (is_local && kind == OptKind::Task) continue;  // every worker runs all of a local nest
     const bool counts = kind != OptKind::Front && kind != OptKind::Task;
     static constexpr int64_t kAmounts[] = {2, 4, 8, 16, 3};
-    const Opt opt{kind, static_cast<int>(rng() % axes), counts ? kAmounts[rng() % 5] : 0};
+    const Ref axis = axes[rng() % axes.size()];
+    const Opt opt{kind, id_of(stores, axis), counts ? kAmounts[rng() % 5] : 0};
     if (!why_not(stores, opt, rules).empty()) continue;
     stores = apply_opt(stores, opt, rules);
     opts.push_back(opt);

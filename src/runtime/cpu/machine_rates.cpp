@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "runtime/cpu/barrier_time.h"
 #include "runtime/cpu/cpu_device.h"
 #include "runtime/cpu/read_bandwidth.h"
 #include "runtime/cpu/workers.h"
@@ -19,8 +20,6 @@ namespace {
 constexpr int kChains = 16;  // independent multiply-adds, more than the latency of one
 constexpr int64_t kRounds = 200'000;
 constexpr int kPasses = 5;
-
-constexpr size_t kEmptyLaunches = 2000;
 
 // Each worker on its own; the sums go to buffer 0. Without such an instruction a multiplication and an addition.
 std::string multiply_add_text(int lanes, bool has_fma) {
@@ -130,18 +129,6 @@ double Arithmetic::rate(Workers& workers) const {
   // Threads beyond the cores take turns: their processor time does not pass at the same time.
   const double at_once = std::min(1.0, static_cast<double>(host_target().cores) / static_cast<double>(count));
   return best * at_once;
-}
-
-double seconds_of_barrier(Workers& workers) {
-  const void* buffers[] = {nullptr};
-  const std::vector<CpuLaunch> launches(kEmptyLaunches, {do_nothing, buffers});
-  double best = 1e9;
-  for (int i = 0; i < kPasses; ++i) {
-    const auto start = Clock::now();
-    workers.run(launches, nullptr);
-    best = std::min(best, seconds_since(start));
-  }
-  return best / kEmptyLaunches;
 }
 
 }  // namespace

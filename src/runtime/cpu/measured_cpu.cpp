@@ -15,6 +15,7 @@
 #include "base/dirs.h"
 #include "base/file.h"
 #include "runtime/available_memory.h"
+#include "runtime/cpu/barrier_time.h"
 #include "runtime/cpu/read_bandwidth.h"
 #include "runtime/cpu/stream_reader.h"
 #include "runtime/cpu/workers.h"
@@ -30,7 +31,6 @@ constexpr double kNoSlower = 1.03;    // and so may a smaller loss
 constexpr int kRuns = 8;              // of each half
 constexpr double kMostSeconds = 0.3;  // of all runs; the first of each number always happen
 constexpr size_t kFewestBytes = size_t{64} << 20, kMostBytes = size_t{512} << 20;
-constexpr int kEmptyLaunches = 1000, kEmptyRuns = 5;
 constexpr uint64_t kLargestFile = 4096;
 
 // Of two digits: what is measured twice on the same machine is mostly the same.
@@ -81,19 +81,6 @@ double best_rate(Workers& workers, const void* const* buffers, size_t bytes) {
   double best = 1e9;
   for (int run = 0; run < 4; ++run) best = std::min(best, seconds_of(workers, memory_reading_kernel(), buffers));
   return static_cast<double>(bytes) / best;
-}
-
-double seconds_of_barrier(Workers& workers) {
-  const auto nothing = [](const void* const*, const int64_t*, int64_t, int64_t) {};
-  const void* buffers[] = {nullptr};
-  const std::vector<CpuLaunch> launches(kEmptyLaunches, {nothing, buffers});
-  double best = 1e9;
-  for (int run = 0; run < kEmptyRuns; ++run) {
-    const auto start = Clock::now();
-    workers.run(launches, nullptr);
-    best = std::min(best, seconds_since(start));
-  }
-  return best / kEmptyLaunches;
 }
 
 // The value of a line "name : value" of /proc/cpuinfo; empty where there is none.
