@@ -3,6 +3,11 @@
 #include <algorithm>
 
 namespace smelt {
+namespace {
+
+constexpr int64_t kEnoughSteps = 8;  // fewer do not say what a step without drafts takes
+
+}  // namespace
 
 int64_t DraftCounts::drafted() const {
   int64_t sum = 0;
@@ -17,7 +22,7 @@ int64_t DraftCounts::accepted() const {
 }
 
 double DraftCounts::net_ratio() const {
-  if (single_steps == 0 || seconds <= 0) return 0;
+  if (single_steps < kEnoughSteps || seconds <= 0) return 0;
   return static_cast<double>(tokens) * single_seconds / static_cast<double>(single_steps) / seconds;
 }
 

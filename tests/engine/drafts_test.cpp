@@ -222,7 +222,8 @@ TEST_CASE("counts of drafts by place, and what they gain") {
   CHECK(speculation.draft(text, 2)->size() == 2);
   speculation.record(3, 1, 2.0);
   speculation.record(2, 2, 2.0);
-  speculation.record(0, 0, 1.5);
+  CHECK(speculation.counts().net_ratio() == 0);
+  for (int i = 0; i < 8; ++i) speculation.record(0, 0, 1.5);
   const DraftCounts& counts = speculation.counts();
   REQUIRE(counts.places.size() == 3);
   CHECK(counts.places[0].drafted == 2);
@@ -230,9 +231,9 @@ TEST_CASE("counts of drafts by place, and what they gain") {
   CHECK(counts.places[1].accepted == 1);
   CHECK(counts.places[2].drafted == 1);
   CHECK(counts.places[2].accepted == 0);
-  CHECK(counts.tokens == 6);
-  CHECK(counts.steps == 3);
-  CHECK(counts.net_ratio() == doctest::Approx(6 * 1.5 / 5.5));
+  CHECK(counts.tokens == 13);
+  CHECK(counts.steps == 10);
+  CHECK(counts.net_ratio() == doctest::Approx(13 * 1.5 / 16));
 }
 
 TEST_CASE("drafts that are too few are dropped") {
