@@ -128,7 +128,8 @@ std::string_view without_line_ends(std::string_view value) {
   return value;
 }
 
-Calls coder_calls(std::string_view body, const ordered_json& tools) {
+// `has_lines`: values stand in lines of their own.
+Calls coder_calls(std::string_view body, const ordered_json& tools, bool has_lines) {
   std::vector<ToolCall> calls;
   for (std::string_view rest = body; rest.find("<function=") != rest.npos;) {
     take_until(rest, "<function=");
@@ -141,7 +142,9 @@ Calls coder_calls(std::string_view body, const ordered_json& tools) {
       const std::string key(trimmed(take_until(one, ">")));
       // A missing end tag: the value ends where the next one begins.
       const size_t end = std::min(one.find("</parameter>"), one.find("<parameter="));
-      const std::string_view value = without_line_ends(one.substr(0, end));
+      const bool is_closed = end != one.npos && one.substr(end).starts_with("</");
+      std::string_view value = one.substr(0, end);
+      if (has_lines || !is_closed) value = without_line_ends(value);
       call.arguments[key] = untyped_value(value, declared_type(tools, call.name, key));
       one = end == one.npos ? std::string_view() : one.substr(end);
     }
@@ -351,8 +354,8 @@ Calls read_calls(CallStyle style, std::string_view body, const ordered_json& too
       return calls && calls->empty() ? std::nullopt : calls;
     }
     case CallStyle::glm: return glm_calls(body, tools);
-    case CallStyle::qwen_coder:
-    case CallStyle::seed: return coder_calls(body, tools);
+    case CallStyle::qwen_coder: return coder_calls(body, tools, true);
+    case CallStyle::seed: return coder_calls(body, tools, false);
     case CallStyle::mistral: return mistral_calls(body);
     case CallStyle::deepseek: return deepseek_calls(body);
     case CallStyle::gemma: return gemma_calls(body);

@@ -192,8 +192,8 @@ Status LoadedModel::make_wide_head() {
 }
 
 // `kind`: under which observers know it, if they do. `symbol_tokens`: what the plan is told of the number of its tokens.
-Status LoadedModel::run(std::optional<PlanKind> kind, const Runnable& runnable, const Extent& extent, int64_t symbol_tokens,
-                        const std::atomic<bool>* cancel) {
+Status LoadedModel::run(std::optional<PlanKind> kind, const Runnable& runnable, const Extent& extent,
+                        int64_t symbol_tokens, const std::atomic<bool>* cancel) {
   const Plan& plan = runnable.plan;
   const PassSymbols symbols{.tokens8 = (symbol_tokens + kGroupSize - 1) / kGroupSize,
                             .chunks = (extent.end + kChunkSize - 1) / kChunkSize};

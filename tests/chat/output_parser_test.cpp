@@ -137,6 +137,7 @@ const std::vector<Example>& examples() {
        "<seed:think>so</seed:think>\n<seed:tool_call>\n<function=f>\n<parameter=s>True</parameter>\n"
        "<parameter=b>True</parameter>\n</function>\n</seed:tool_call>",
        R"(so||f {"s":"True","b":true})"},
+      {kSeed, "<function=f>\n<parameter=s>\na\n</parameter>\n</function></seed:tool_call>", R"(||f {"s":"\na\n"})"},
       {kSeed, "<function=f>\n</function></seed:tool_call> <seed:tool_call><function=g>", "||f {};g {}"},
       {kCommand,
        "<|START_THINKING|>plan<|END_THINKING|><|START_ACTION|>[\n    {\"tool_call_id\": \"0\", \"tool_name\": "

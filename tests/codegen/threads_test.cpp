@@ -131,7 +131,7 @@ TEST_CASE("threads that a nest does not want are left out, and wait in front of 
   const JudgedKernel kernel =
       kernel_of(sink({output(2, linear(x, input(1, {64, 512}))), output(4, linear(x, input(3, {64, 512})))}));
   REQUIRE(kernel.tree->src.size() == 2);
-  const KernelOpts opts{{group(3, 64)}, {local(0, 4), upcast(2, 4), group(5, 64)}};
+  const KernelOpts opts{{group("r1.1", 64)}, {local("o0", 4), upcast("o1", 4), group("r1.1", 64)}};
   CHECK(problem_with(kernel, opts, kBlocks) == "");
   const Program p = program_of(kernel, opts, kBlocks);
   CHECK(p.threads == 256);
