@@ -15,8 +15,8 @@
 //   TASK(output axis)        the iterations of an outermost loop are shared out among workers
 //   PANEL(output axis, n)    what its iterations share is made once for panels of n rows, on chip (see panel.h)
 //
-// An axis is a range of the nest, by its id (range_id.h). Of the machine, options know only what lanes are and what is on
-// chip (LaneRules). None of them changes a bit of a result: a float sum keeps its order.
+// An axis is a range of the nest, by its id (range_id.h). Of the machine, options know only what lanes are and what is
+// on chip (LaneRules). None of them changes a bit of a result: a float sum keeps its order.
 #pragma once
 
 #include <cstdint>

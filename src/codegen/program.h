@@ -41,8 +41,9 @@ enum class Inst : uint8_t {
   // No thread of the block goes on before all are here; what they stored before is seen behind it. arg.i: in a loop of
   // the first threads only, how many these are
   Barrier,
-  // A product of small matrices of the shape arg.list (graph/matrix_shape.h). In memory: src {pointer, byte offset of a,
-  // pointer, byte offset of b}, and n lanes. In fragments: src {words of a, words of b, sums so far or none} of a thread
+  // A product of small matrices of the shape arg.list (graph/matrix_shape.h). In memory: src {pointer, byte offset of
+  // a, pointer, byte offset of b}, and n lanes. In fragments: src {words of a, words of b, sums so far or none} of a
+  // thread
   MatrixDot,
   MatrixItem,  // src {matrix dot}: row arg.i of it, in fragments sum arg.i of a thread
   // src {begin, end}: an index, i64 or i32 as they are, running over [begin, end); empty when end <= begin. Both lie

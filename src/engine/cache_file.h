@@ -19,7 +19,8 @@ namespace smelt {
 // Of a sequence without tokens there is nothing to keep: then no file is written.
 Status write_cache_file(Engine& engine, SequenceId sequence, const std::string& path);
 
-// An Error is one sentence why the file cannot serve, and the sequence has no tokens then. REQUIRES: it has none before.
+// An Error is one sentence why the file cannot serve, and the sequence has no tokens then. REQUIRES: it has none
+// before.
 Status read_cache_file(Engine& engine, SequenceId sequence, const std::string& path);
 
 }  // namespace smelt

@@ -191,7 +191,8 @@ Status LoadedModel::make_wide_head() {
   return wide_head_.plan.capture(*device_);
 }
 
-// `kind`: under which observers know it, if they do. `symbol_tokens`: what the plan is told of the number of its tokens.
+// `kind`: under which observers know it, if they do. `symbol_tokens`: what the plan is told of the number of its
+// tokens.
 Status LoadedModel::run(std::optional<PlanKind> kind, const Runnable& runnable, const Extent& extent,
                         int64_t symbol_tokens, const std::atomic<bool>* cancel) {
   const Plan& plan = runnable.plan;

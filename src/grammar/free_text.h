@@ -14,8 +14,8 @@ struct Mark {
 };
 
 // Any bytes without a mark, then a mark and what follows it. `may_end`: or any bytes without a mark. Where one mark
-// ends with another, the longer counts. `braced`: what a text must be that begins with a brace, but for spaces; kNothing:
-// text like any other.
+// ends with another, the longer counts. `braced`: what a text must be that begins with a brace, but for spaces;
+// kNothing: text like any other.
 Grammar::Expr text_until(Grammar& grammar, const std::vector<Mark>& marks, bool may_end,
                          Grammar::Expr braced = Grammar::kNothing);
 

@@ -21,8 +21,8 @@
 
 namespace smelt {
 
-// The texts of one value, in the notation of `text`, which several schemas may share. References are looked up in `root`,
-// which is the schema or has it inside.
+// The texts of one value, in the notation of `text`, which several schemas may share. References are looked up in
+// `root`, which is the schema or has it inside.
 Result<Grammar::Expr> add_schema(JsonText& text, const nlohmann::ordered_json& schema,
                                  const nlohmann::ordered_json& root);
 

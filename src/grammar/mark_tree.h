@@ -1,5 +1,5 @@
-// MarkTree: which of some marks a text that is read symbol by symbol has just ended with (Aho and Corasick's automaton).
-// Symbols are bytes or characters, as its user reads them.
+// MarkTree: which of some marks a text that is read symbol by symbol has just ended with (Aho and Corasick's
+// automaton). Symbols are bytes or characters, as its user reads them.
 #pragma once
 
 #include <cstdint>

@@ -3,8 +3,8 @@
 //
 //   c[m, n] = sum over k of  a[m, k] * b[k, n]
 //
-// Elements are bytes, one side signed and the other not, whose sums are i32 and wrap; or bf16 or f16, whose sums are f32
-// in the unit's order (matrix_sum.h). A word of four bytes holds the neighbours along k: four bytes, or two halves.
+// Elements are bytes, one side signed and the other not, whose sums are i32 and wrap; or bf16 or f16, whose sums are
+// f32 in the unit's order (matrix_sum.h). A word of four bytes holds the neighbours along k: four bytes, or two halves.
 //
 // Where the operands are is the one difference between units:
 //

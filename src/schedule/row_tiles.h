@@ -17,8 +17,8 @@
 namespace smelt {
 
 // The loop over rows of a store, as lowered, that may run row by row; null if it has none, or reads too much for a row,
-// as products with matrices do: these want many rows at once. `most_bytes` is what a row may take of one buffer. Rows of
-// an axis of known size must be `least_rows`; 0: they do not count as rows.
+// as products with matrices do: these want many rows at once. `most_bytes` is what a row may take of one buffer. Rows
+// of an axis of known size must be `least_rows`; 0: they do not count as rows.
 Ref loop_over_rows(Ref store, int64_t most_bytes, int64_t least_rows = 0);
 
 // The loop over rows as the loop that nests of a tile share.

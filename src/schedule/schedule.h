@@ -42,8 +42,8 @@ struct Schedule {
 };
 
 // What is fused, and what is kept where, suits the machine, and what a kernel keeps on chip fits there as far as that
-// can be had by keeping less (verify_kernel() says where not). REQUIRES: root is a Sink of Outputs and Writes (verify.h:
-// tensor stage).
+// can be had by keeping less (verify_kernel() says where not). REQUIRES: root is a Sink of Outputs and Writes
+// (verify.h: tensor stage).
 Schedule make_schedule(Ref root, const Machine& machine = {});
 
 // The nests of a kernel.

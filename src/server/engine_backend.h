@@ -1,6 +1,6 @@
 // EngineBackend: a Backend over an Engine. One thread steps it with all requests that run: a token for each of those
-// that generate, and beside them a part of the prompts that are being read (prompt_shares.h). Others wait in a queue, in
-// the order in which they came.
+// that generate, and beside them a part of the prompts that are being read (prompt_shares.h). Others wait in a queue,
+// in the order in which they came.
 //
 // Where the cache is full, the request that came last gives its pages back and waits again. What it has computed is
 // computed once more, in the same two ways (CachedToken), so that its text stays the same.

@@ -225,8 +225,8 @@ class Connection final : public HttpReply,
     shared_.handler(std::exchange(request_, {}), self());
   }
 
-  // Notices that the client goes while its answer is being made. What it sends meanwhile stays unread, so that from then
-  // on it is asked for now and then.
+  // Notices that the client goes while its answer is being made. What it sends meanwhile stays unread, so that from
+  // then on it is asked for now and then.
   void watch() {
     lowest().socket().async_wait(tcp::socket::wait_read, [self = self(), number = ++number_](error_code error) {
       if (!error) self->look_whether_gone(number);

@@ -3,8 +3,8 @@
 //
 // The input is either a GGUF file or, so that more inputs get past the container, lines: a byte of
 // choices, tokens that follow the 256 bytes, an empty line, merges. A token's last character tells
-// its type where it is a digit. With the choice 32 it is a vocabulary of SentencePiece, and what would be the merge of a
-// token is its score: the first character of the line.
+// its type where it is a digit. With the choice 32 it is a vocabulary of SentencePiece, and what would be the merge of
+// a token is its score: the first character of the line.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>

@@ -1,5 +1,6 @@
-// libFuzzer target: any bytes as the answer of a model, in every format of calls. What is read does not depend on how the
-// text is cut, and is JSON. Of the rest of the bytes as tools, a grammar is made: calls that it lets through are read.
+// libFuzzer target: any bytes as the answer of a model, in every format of calls. What is read does not depend on how
+// the text is cut, and is JSON. Of the rest of the bytes as tools, a grammar is made: calls that it lets through are
+// read.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -101,7 +101,8 @@ class FakeReply : public HttpReply {
   void when_gone(std::function<void()> callback) override { gone = std::move(callback); }
 
   Json json() const { return Json::parse(response.body); }
-  // The events of a stream, each with its name, which may be empty; what is no JSON (the [DONE] of the end) is left out.
+  // The events of a stream, each with its name, which may be empty; what is no JSON (the [DONE] of the end) is left
+  // out.
   std::vector<StreamEvent> events() const {
     std::vector<StreamEvent> list;
     std::string_view rest = response.body;

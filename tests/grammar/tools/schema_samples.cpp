@@ -1,6 +1,7 @@
 // Reads JSON schemas, one a line, and writes for each a line of JSON: {"texts": [...]}, random texts of its grammar, or
 // {"error": "..."}. With an argument, the schema is that of a tool, and the texts are the arguments of calls that were
-// drawn in the formats of all families and read again. check_schemas.py asks it and lets an independent validator judge.
+// drawn in the formats of all families and read again. check_schemas.py asks it and lets an independent validator
+// judge.
 #include <cstdio>
 #include <iostream>
 #include <random>
