@@ -42,6 +42,11 @@ std::vector<std::string> advice_on(const ProfiledKernel& k, const MachineRates& 
         text_of("too little parallelism: %lld %s for %d workers leave them idle for %.0f %%; split "
                 "another axis or the reduction",
                 static_cast<long long>(k.tasks), k.tasks == 1 ? "task" : "tasks", machine.threads, idle * 100));
+  else if (k.waiting > kIdle * k.seconds && out.empty())
+    out.push_back(text_of(
+        "imbalance: workers wait %.0f %% of its time for the last one; more and smaller tasks, or cores that do "
+        "nothing else",
+        k.waiting / k.seconds * 100));
   if (k.scalar_share > kManyScalars)
     out.push_back(
         text_of("not vectorised: %.0f %% of the operations are in nests without SIMD lanes", k.scalar_share * 100));

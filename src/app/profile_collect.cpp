@@ -6,6 +6,34 @@
 #include "app/profile_words.h"
 
 namespace smelt {
+namespace {
+
+// Parts of the time of a replay in which workers wait for the others to end.
+struct Waiting {
+  std::vector<double> of_launch;  // on average over the workers
+  std::vector<double> of_worker;
+};
+
+double share_of(int64_t part, int64_t whole) {
+  return static_cast<double>(std::max<int64_t>(part, 0)) / static_cast<double>(std::max<int64_t>(whole, 1));
+}
+
+Waiting waiting_in(const RunTimes& run) {
+  const size_t launches = run.times_ns.size() - 1, workers = run.arrivals_ns.size() / launches;
+  Waiting waiting{std::vector<double>(launches), std::vector<double>(workers)};
+  for (size_t worker = 0; worker < workers; ++worker) {
+    int64_t all = 0;
+    for (size_t i = 0; i < launches; ++i) {
+      const int64_t end = run.times_ns[i + 1], waited = end - run.arrivals_ns[worker * launches + i];
+      waiting.of_launch[i] += share_of(waited, end - run.times_ns[i]) / static_cast<double>(workers);
+      all += std::max<int64_t>(waited, 0);
+    }
+    waiting.of_worker[worker] = share_of(all, run.times_ns.back() - run.times_ns.front());
+  }
+  return waiting;
+}
+
+}  // namespace
 
 ProfileCollector::ProfileCollector(Session& session, int threads)
     : session_(session), kernels_(session.loaded()), threads_(threads) {
@@ -25,6 +53,7 @@ void ProfileCollector::forget() {
     samples.groups.clear();
     samples.replays = 0;
     samples.tokens = 0;
+    samples.waiting.clear();
   }
 }
 
@@ -34,8 +63,14 @@ void ProfileCollector::listen(const RunTimes& run) {
   runs_.push_back({run.plan, run.tokens, run.position, {run.times_ns.begin(), run.times_ns.end()}});
   Group& group = samples.groups[run.symbols];
   group.seconds.resize(samples.launches.size());
-  for (size_t i = 0; i < samples.launches.size(); ++i)
+  group.waiting.resize(samples.launches.size());
+  const Waiting waiting = waiting_in(run);
+  samples.waiting.resize(waiting.of_worker.size());
+  for (size_t i = 0; i < waiting.of_worker.size(); ++i) samples.waiting[i].push_back(waiting.of_worker[i]);
+  for (size_t i = 0; i < samples.launches.size(); ++i) {
     group.seconds[i].push_back(static_cast<double>(run.times_ns[i + 1] - run.times_ns[i]) * 1e-9);
+    group.waiting[i].push_back(waiting.of_launch[i]);
+  }
   group.positions += static_cast<double>(run.position) + static_cast<double>(run.tokens - 1) / 2;
   ++group.replays;
   ++samples.replays;
@@ -58,10 +93,16 @@ ProfiledPlan ProfileCollector::plan_of(const std::string& name, std::initializer
     const PlanSamples& samples = plans_.at(kind);
     for (const auto& [symbols, group] : samples.groups)
       totals.add(samples.launches, symbols, group.middle_position(), group.replays,
-                 [&](size_t launch, const LaunchFacts&) { return sample_of(group.seconds[launch]).median; });
+                 [&](size_t launch, const LaunchFacts&) {
+                   const double seconds = sample_of(group.seconds[launch]).median;
+                   return ProfileTotals::Time{seconds, seconds * sample_of(group.waiting[launch]).median};
+                 });
     if (kind != PlanKind::Head) tokens += static_cast<double>(samples.tokens);
   }
-  return totals.plan(name, tokens, replays, machine);
+  ProfiledPlan plan = totals.plan(name, tokens, replays, machine);
+  // A prompt's head is a small part of it.
+  for (const auto& replays : plans_.at(*kinds.begin()).waiting) plan.waiting.push_back(sample_of(replays).median);
+  return plan;
 }
 
 Profile ProfileCollector::result(const std::string& model, const MachineRates& machine, int prompts) const {

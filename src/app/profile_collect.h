@@ -42,6 +42,7 @@ class ProfileCollector {
     int replays = 0;
     double positions = 0;                      // of the middle token, added up
     std::vector<std::vector<double>> seconds;  // by launch
+    std::vector<std::vector<double>> waiting;  // by launch: shares of these
     int64_t middle_position() const { return static_cast<int64_t>(positions / std::max(replays, 1)); }
   };
   struct PlanSamples {
@@ -50,6 +51,7 @@ class ProfileCollector {
     std::map<SymbolValues, Group> groups;
     int replays = 0;
     int64_t tokens = 0;
+    std::vector<std::vector<double>> waiting{};  // by worker: of each replay the part in which it waited
   };
 
   void listen(const RunTimes& run);

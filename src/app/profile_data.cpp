@@ -20,6 +20,7 @@ void visit_fields(Kernel& k, Visit visit) {
   visit("options", k.options);
   visit("calls", k.calls);
   visit("seconds", k.seconds);
+  visit("waiting_seconds", k.waiting);
   visit("bytes_read", k.read);
   visit("bytes_written", k.written);
   visit("float_ops", k.float_ops);
@@ -72,8 +73,8 @@ std::vector<ProfiledPart> parts_from(const Json& json) {
 
 // Fields that profiles of earlier versions lack.
 bool is_new(std::string_view name) {
-  for (std::string_view known :
-       {"lines", "weight_gather_share", "float_passes", "serial_share", "serial_cycles", "serial_instructions"})
+  for (std::string_view known : {"lines", "waiting_seconds", "weight_gather_share", "float_passes", "serial_share",
+                                 "serial_cycles", "serial_instructions"})
     if (name == known) return true;
   return false;
 }
@@ -88,6 +89,7 @@ ProfiledPlan plan_from(const Json& json) {
   }
   plan.stages = parts_from(json.at("stages"));
   plan.layers = parts_from(json.at("layers"));
+  plan.waiting = json.value("waiting_of_workers", std::vector<double>());
   return plan;
 }
 
@@ -149,7 +151,8 @@ Json json_of(const Profile& profile) {
                             {"seconds", plan.seconds()},
                             {"kernels", std::move(kernels)},
                             {"stages", json_of(plan.stages)},
-                            {"layers", json_of(plan.layers)}});
+                            {"layers", json_of(plan.layers)},
+                            {"waiting_of_workers", plan.waiting}});
   }
   return out;
 }

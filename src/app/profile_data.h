@@ -18,7 +18,8 @@ struct ProfiledKernel {
   std::string stage;  // where most of its time goes: "experts"
   std::string options;
   double calls = 0;
-  double seconds = 0;                                        // of all calls
+  double seconds = 0;  // of all calls
+  double waiting = 0;  // of these, on average over the workers: for the others to end
   double read = 0, written = 0, float_ops = 0, int_ops = 0;  // of all calls
   int64_t tasks = 0;                                         // of one call
   double scalar_share = 0;                                   // of the operations: outside of SIMD lanes
@@ -50,6 +51,8 @@ struct ProfiledPlan {
   std::vector<ProfiledKernel> kernels;  // costliest first
   std::vector<ProfiledPart> stages;     // in the order in which a token meets them
   std::vector<ProfiledPart> layers;
+  // Of each worker, the part of the time in which it waits for the others; empty where the device does not tell.
+  std::vector<double> waiting;
 
   double seconds() const;
   double calls() const;

@@ -41,7 +41,7 @@ class Estimate {
   void add(ProfileTotals& totals, PlanKind plan, int64_t tokens, int64_t position) const {
     const SymbolValues symbols = listing_.symbols(tokens, position);
     totals.add(listing_.launches(plan), symbols, position + (tokens - 1) / 2, 1,
-               [&](size_t, const LaunchFacts& facts) { return seconds_of(facts, symbols); });
+               [&](size_t, const LaunchFacts& facts) { return ProfileTotals::Time{seconds_of(facts, symbols)}; });
   }
 
   double seconds_of(const LaunchFacts& facts, const SymbolValues& symbols) const {

@@ -40,8 +40,22 @@ std::string headline(const ProfiledPlan& plan, const MachineRates& m, bool is_es
   return wrapped(text, kReportWidth - 2, 2) + "\n";
 }
 
+// How evenly the workers share the work: who waits least holds up the others.
+std::string waiting_line(const std::vector<double>& waiting) {
+  if (waiting.size() < 2) return "";
+  const auto [least, most] = std::minmax_element(waiting.begin(), waiting.end());
+  double mean = 0;
+  for (double share : waiting) mean += share / static_cast<double>(waiting.size());
+  return wrapped(text_of("workers wait for each other %.0f %% of the time: worker %d least, %.0f %%, worker %d most, "
+                         "%.0f %%",
+                         mean * 100, static_cast<int>(least - waiting.begin()), *least * 100,
+                         static_cast<int>(most - waiting.begin()), *most * 100),
+                 kReportWidth - 2, 2) +
+         "\n";
+}
+
 constexpr const char* kHeader =
-    "  share  calls    us each     GB/s  memory  GFLOP/s  arith.    kernel, part: what it computes\n";
+    "  share  calls    us each  waits     GB/s  memory  GFLOP/s  arith.    kernel, part: what it computes\n";
 
 // Integer operations run on other units than those that the roofline of f32 is measured with.
 std::string arithmetic_share(const ProfiledKernel& k, const MachineRates& m) {
@@ -55,9 +69,10 @@ std::string detail_line(const std::string& text) { return "          " + wrapped
 std::string kernel_lines(const ProfiledKernel& k, const MachineRates& m, double plan_seconds, bool details) {
   const double bytes = rate(k.bytes(), k.seconds), operations = rate(k.operations(), k.seconds);
   const std::string figures =
-      text_of("%5.1f %% %6.1f %10.2f %8.2f %7s %8.2f %7s  %s ", 100 * rate(k.seconds, plan_seconds), k.calls,
-              k.seconds_per_call() * 1e6, bytes / 1e9, share_text(bytes / m.bytes_per_second).c_str(), operations / 1e9,
-              arithmetic_share(k, m).c_str(), k.advice.empty() ? " " : "!");
+      text_of("%5.1f %% %6.1f %10.2f %6s %8.2f %7s %8.2f %7s  %s ", 100 * rate(k.seconds, plan_seconds), k.calls,
+              k.seconds_per_call() * 1e6, share_text(rate(k.waiting, k.seconds)).c_str(), bytes / 1e9,
+              share_text(bytes / m.bytes_per_second).c_str(), operations / 1e9, arithmetic_share(k, m).c_str(),
+              k.advice.empty() ? " " : "!");
   if (!details) return clipped(figures + k.name + ", " + k.stage + ": " + k.what, kReportWidth) + "\n";
   std::string out = figures + k.name + "\n" + detail_line(k.stage + ": " + k.what);
   if (!k.lines.empty()) out += detail_line("made by " + k.lines);
@@ -104,7 +119,7 @@ std::string layer_lines(const ProfiledPlan& plan, const MachineRates& m, double 
 std::string plan_text(const ProfiledPlan& plan, const Profile& profile, const ReportOptions& options) {
   const MachineRates& m = profile.machine;
   const double seconds = plan.seconds();
-  std::string out = headline(plan, m, !profile.estimated_for.empty()) + "\n" + kHeader;
+  std::string out = headline(plan, m, !profile.estimated_for.empty()) + waiting_line(plan.waiting) + "\n" + kHeader;
   const size_t count = options.kernels > 0 ? std::min<size_t>(plan.kernels.size(), static_cast<size_t>(options.kernels))
                                            : plan.kernels.size();
   double rest = 0;

@@ -64,7 +64,7 @@ LaunchFacts ProfileTotals::facts_of(const PlanLaunch& launch, const SymbolValues
   return facts;
 }
 
-void ProfileTotals::add_kernel(const PlanLaunch& launch, const LaunchFacts& facts, double times, double seconds) {
+void ProfileTotals::add_kernel(const PlanLaunch& launch, const LaunchFacts& facts, double times, const Time& time) {
   ProfiledKernel& k = by_number_[launch.kernel];
   if (k.name.empty()) {
     const KernelDescription description = kernels_.kernel(launch.kernel);
@@ -74,7 +74,8 @@ void ProfileTotals::add_kernel(const PlanLaunch& launch, const LaunchFacts& fact
     k.lines = lines_in_words(launch);
   }
   k.calls += times;
-  k.seconds += seconds;
+  k.seconds += time.seconds * times;
+  k.waiting += time.waiting * times;
   k.read += facts.cost.read * times;
   k.written += facts.cost.written * times;
   k.float_ops += facts.cost.float_ops * times;
@@ -88,15 +89,16 @@ void ProfileTotals::add_kernel(const PlanLaunch& launch, const LaunchFacts& fact
 }
 
 void ProfileTotals::add(const std::vector<PlanLaunch>& launches, const SymbolValues& symbols, int64_t position,
-                        double times, const Seconds& seconds_of) {
+                        double times, const TimeOf& time_of) {
   const std::vector<std::string> stages = stages_of(launches);
   std::map<int, LaunchFacts> known;  // by kernel
   for (size_t i = 0; i < launches.size(); ++i) {
     const PlanLaunch& launch = launches[i];
     if (!known.contains(launch.kernel)) known[launch.kernel] = facts_of(launch, symbols, position);
     const LaunchFacts& facts = known[launch.kernel];
-    const double seconds = seconds_of(i, facts) * times;
-    add_kernel(launch, facts, times, seconds);
+    const Time time = time_of(i, facts);
+    const double seconds = time.seconds * times;
+    add_kernel(launch, facts, times, time);
     stage_of_[launch.kernel][stages[i]] += seconds;
     add_part(part_named(stages_, stages[i]), facts.cost, times, seconds);
     if (launch.layer >= 0)
@@ -114,7 +116,8 @@ ProfiledPlan ProfileTotals::plan(const std::string& name, double tokens, int rep
     k.stage = std::max_element(stages.begin(), stages.end(), [](const auto& a, const auto& b) {
                 return a.second < b.second;
               })->first;
-    for (double* value : {&k.calls, &k.seconds, &k.read, &k.written, &k.float_ops, &k.int_ops}) *value *= share;
+    for (double* value : {&k.calls, &k.seconds, &k.waiting, &k.read, &k.written, &k.float_ops, &k.int_ops})
+      *value *= share;
     plan.kernels.push_back(std::move(k));
   }
   for (std::vector<ProfiledPart>* parts : {&plan.stages, &plan.layers})

@@ -24,21 +24,25 @@ struct LaunchFacts {
 class ProfileTotals {
  public:
   // Of a launch in one replay.
-  using Seconds = std::function<double(size_t launch, const LaunchFacts& facts)>;
+  struct Time {
+    double seconds = 0;
+    double waiting = 0;  // of these, on average over the workers: for the others to end
+  };
+  using TimeOf = std::function<Time(size_t launch, const LaunchFacts& facts)>;
 
   // REQUIRES: the kernels outlive it. `threads`: workers that share a launch.
   ProfileTotals(const KernelSet& kernels, int threads) : kernels_(kernels), threads_(threads) {}
 
   // Adds `times` replays of a plan with these launch values, whose tokens have `position` in their middle.
   void add(const std::vector<PlanLaunch>& launches, const SymbolValues& symbols, int64_t position, double times,
-           const Seconds& seconds);
+           const TimeOf& time_of);
 
   // All of it, divided by `replays`.
   ProfiledPlan plan(const std::string& name, double tokens, int replays, const MachineRates& machine) const;
 
  private:
   LaunchFacts facts_of(const PlanLaunch& launch, const SymbolValues& symbols, int64_t position) const;
-  void add_kernel(const PlanLaunch& launch, const LaunchFacts& facts, double times, double seconds);
+  void add_kernel(const PlanLaunch& launch, const LaunchFacts& facts, double times, const Time& time);
 
   const KernelSet& kernels_;
   const int threads_;

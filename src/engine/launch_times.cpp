@@ -2,13 +2,19 @@
 
 namespace smelt {
 
-void LaunchTimes::start(int kernels, size_t launches) {
+void LaunchTimes::start(int kernels, size_t launches, size_t workers) {
   kernels_.assign(static_cast<size_t>(kernels), {});
   clocks_.resize(launches + 1);
+  arrivals_.resize(launches * workers);
+  workers_ = workers;
 }
 
 std::span<int64_t> LaunchTimes::clocks(size_t launches) {
   return started() ? std::span(clocks_).first(launches + 1) : std::span<int64_t>{};
+}
+
+std::span<int64_t> LaunchTimes::arrivals(size_t launches) {
+  return started() ? std::span(arrivals_).first(launches * workers_) : std::span<int64_t>{};
 }
 
 void LaunchTimes::add(std::span<const int> kernels, std::span<const int64_t> clocks, std::span<const Work> work) {

@@ -9,12 +9,14 @@ namespace smelt {
 
 class LaunchTimes {
  public:
-  // Forgets what was counted. `launches`: of the longest plan.
-  void start(int kernels, size_t launches);
+  // Forgets what was counted. `launches`: of the longest plan. `workers`: those of which arrivals are wanted.
+  void start(int kernels, size_t launches, size_t workers);
   bool started() const { return !clocks_.empty(); }
 
   // Where the workers write the times of a plan of so many launches; none before start().
   std::span<int64_t> clocks(size_t launches);
+  // The same for RunOptions::arrivals_ns.
+  std::span<int64_t> arrivals(size_t launches);
   // What a launch does.
   struct Work {
     double bytes = 0, operations = 0;
@@ -31,7 +33,8 @@ class LaunchTimes {
 
  private:
   std::vector<Kernel> kernels_;
-  std::vector<int64_t> clocks_;
+  std::vector<int64_t> clocks_, arrivals_;
+  size_t workers_ = 0;
 };
 
 }  // namespace smelt

@@ -199,13 +199,19 @@ Status LoadedModel::run(std::optional<PlanKind> kind, const Runnable& runnable, 
   const PassSymbols symbols{.tokens8 = (symbol_tokens + kGroupSize - 1) / kGroupSize,
                             .chunks = (extent.end + kChunkSize - 1) / kChunkSize};
   const std::span<int64_t> clocks = times_.clocks(plan.launches().size());
+  const std::span<int64_t> arrivals = times_.arrivals(plan.launches().size());
   const int64_t values[] = {symbols.tokens8, symbols.chunks};
   SMELT_CHECK(memory_.send_inputs());
-  SMELT_CHECK(plan.run(values, {.cancel = cancel, .times_ns = clocks}));
+  SMELT_CHECK(plan.run(values, {.cancel = cancel, .times_ns = clocks, .arrivals_ns = arrivals}));
   times_.add(plan.kernels(), clocks, work_of(runnable, symbols, extent));
   const auto& names = PassSymbols::names();
   if (observer_ && kind)
-    observer_({*kind, extent.tokens, extent.first, {{names[0], symbols.tokens8}, {names[1], symbols.chunks}}, clocks});
+    observer_({.plan = *kind,
+               .tokens = extent.tokens,
+               .position = extent.first,
+               .symbols = {{names[0], symbols.tokens8}, {names[1], symbols.chunks}},
+               .times_ns = clocks,
+               .arrivals_ns = arrivals});
   return {};
 }
 
@@ -231,7 +237,7 @@ std::span<const LaunchTimes::Work> LoadedModel::work_of(const Runnable& runnable
 void LoadedModel::start_profile() {
   size_t most = 0;
   for (const Runnable* r : runnables()) most = std::max(most, r->plan.launches().size());
-  times_.start(kernel_count(), most);
+  times_.start(kernel_count(), most, static_cast<size_t>(device_->timed_workers()));
 }
 
 std::vector<KernelTime> LoadedModel::profile() const {

@@ -70,7 +70,8 @@ struct RunTimes {
   int64_t tokens = 0;    // appended
   int64_t position = 0;  // of the first one
   std::map<std::string, int64_t> symbols;
-  std::span<const int64_t> times_ns;  // launches + 1: the start, then the end of each launch
+  std::span<const int64_t> times_ns;     // launches + 1: the start, then the end of each launch
+  std::span<const int64_t> arrivals_ns;  // as in RunOptions; empty where the device tells of no workers
 };
 
 }  // namespace smelt

@@ -53,6 +53,9 @@ struct RunOptions {
   // Empty, or one more than launches: a clock in nanoseconds at the start and behind each launch, so that
   // times_ns[i + 1] - times_ns[i] is what launch i cost. Reading it slows the run down a little.
   std::span<int64_t> times_ns = {};
+  // Empty, or timed_workers() times launches, worker by worker: the same clock where a worker has done its part of a
+  // launch and begins to wait for the others. Only together with times_ns.
+  std::span<int64_t> arrivals_ns = {};
 };
 
 struct CompileStats {
@@ -73,7 +76,8 @@ class Device {
   virtual std::string name() const = 0;   // as the user gives it: "cpu", "cuda:0"
   virtual std::string title() const = 0;  // as its maker calls it
   virtual const Machine& machine() const = 0;
-  virtual int workers() const = 0;  // threads or multiprocessors that share the parts of a launch
+  virtual int workers() const = 0;                 // threads or multiprocessors that share the parts of a launch
+  virtual int timed_workers() const { return 0; }  // those that RunOptions::arrivals_ns tells of
   // What kernels would be faster with and this machine lacks, as a sentence for the user; else empty.
   virtual std::string shortcoming() const { return {}; }
 

@@ -59,6 +59,7 @@ Profile small_profile(double seconds) {
   kernel.seconds = seconds;
   kernel.advice = {"because"};
   ProfiledPlan plan{.name = "decode", .tokens = 1, .runs = 3, .kernels = {kernel}};
+  plan.waiting = {0.1, 0.02, 0.3, 0.1};
   plan.stages = {{"attention", seconds, 1e5, 1}};
   plan.layers = {{"layer 0", seconds / 2, 1e5, 1}, {"layer 1", seconds / 2, 1e5, 1}};
   return {.model = "m.gguf", .machine = kMachine, .plans = {plan}};
@@ -76,6 +77,9 @@ TEST_CASE("the advisor names the cause with its evidence") {
   k.tasks = 5;
   CHECK(contains(advice(k), "too little parallelism: 5 tasks for 4 workers leave them idle for 38 %"));
   CHECK(!contains(advice(k), "far below"));
+  k = slow_kernel();
+  k.waiting = 0.3e-3;
+  CHECK(contains(advice(k), "imbalance: workers wait 30 % of its time for the last one"));
   k = slow_kernel();
   k.scalar_share = 0.9;
   CHECK(contains(advice(k), "not vectorised: 90 %"));
@@ -174,8 +178,9 @@ TEST_CASE("a comparison shows what became of kernels and stages") {
 
 TEST_CASE("a report has kernels with advice, stages and layers") {
   const std::string text = report(small_profile(1e-3));
-  for (const char* part : {"! sum_8, attention: attn_q of hidden (8 sums of 8)\n", "--details says", "layers 0 to 1",
-                           "memory reads 10.00 GB/s"}) {
+  for (const char* part :
+       {"! sum_8, attention: attn_q of hidden (8 sums of 8)\n", "--details says", "layers 0 to 1",
+        "memory reads 10.00 GB/s", "wait for each other 13 % of the time: worker 1 least, 2 %, worker 2 most, 30 %"}) {
     CAPTURE(part);
     CHECK(contains(text, part));
   }

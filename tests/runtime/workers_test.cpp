@@ -200,9 +200,17 @@ TEST_CASE("launch times do not run backwards") {
   const void* buffers[] = {&calls};
   std::vector<CpuLaunch> launches(5, CpuLaunch{count_call, buffers});
   std::vector<int64_t> times(6, -1);
-  CHECK(workers.run(launches, nullptr, {.times_ns = times}));
+  std::vector<int64_t> arrivals(10, -1);  // worker by worker
+  CHECK(workers.run(launches, nullptr, {.times_ns = times, .arrivals_ns = arrivals}));
   for (size_t i = 0; i < times.size(); ++i) CHECK(times[i] > 0);
   for (size_t i = 1; i < times.size(); ++i) CHECK(times[i] >= times[i - 1]);
+  for (size_t worker = 0; worker < 2; ++worker)
+    for (size_t i = 0; i < 5; ++i) {
+      const int64_t arrival = arrivals[worker * 5 + i];
+      CHECK(arrival >= times[0]);
+      CHECK(arrival <= times[i + 1]);
+      if (worker == 0) CHECK(arrival >= times[i]);
+    }
 }
 
 TEST_CASE("an idle pool sleeps, and wakes up for the next run") {

@@ -42,6 +42,7 @@ class CpuDevice : public Device {
   std::string title() const override;
   const Machine& machine() const override;
   int workers() const override;
+  int timed_workers() const override { return workers(); }
   std::string shortcoming() const override;
 
   Result<void*> allocate(size_t bytes, std::string_view what) override;

@@ -183,12 +183,15 @@ struct Workers::State {
     const int64_t* const values = symbols;
     const std::atomic<bool>* const cancel = worker == 0 ? options.cancel : nullptr;
     const std::span<int64_t> times = worker == 0 ? options.times_ns : std::span<int64_t>();
+    const std::span<int64_t> arrivals =
+        options.arrivals_ns.empty() ? options.arrivals_ns : options.arrivals_ns.subspan(worker * mine.size());
     const uint64_t last_epoch = first_epoch + mine.size() - 1;
     uint64_t epoch = first_epoch;
     if (!times.empty()) times[0] = now_ns();
     for (size_t i = 0; i < mine.size(); ++i, ++epoch) {
       if (worker == 0) next_part[(epoch + 1) % 2].value.store(0, std::memory_order_relaxed);
       take_part(mine[i], values, worker, epoch);
+      if (!arrivals.empty()) arrivals[i] = now_ns();
       if (cancel && epoch != last_epoch && cancel->load(std::memory_order_relaxed))
         stop_epoch.store(epoch, std::memory_order_relaxed);
       barrier->wait(worker, epoch);
@@ -268,6 +271,8 @@ int Workers::count() const { return state_->count; }
 
 bool Workers::run(std::span<const CpuLaunch> launches, const int64_t* symbols, const RunOptions& options) {
   ENSURE(options.times_ns.empty() || options.times_ns.size() == launches.size() + 1, "one time more than launches");
+  ENSURE(options.arrivals_ns.empty() || options.arrivals_ns.size() == launches.size() * static_cast<size_t>(count()),
+         "an arrival for each worker and launch");
   if (launches.empty()) {
     if (!options.times_ns.empty()) options.times_ns[0] = now_ns();
     return true;
