@@ -66,13 +66,13 @@ std::string arithmetic_share(const ProfiledKernel& k, const MachineRates& m) {
 std::string detail_line(const std::string& text) { return "          " + wrapped(text, kReportWidth - 10, 12) + "\n"; }
 
 // One line a kernel; `details` adds where it comes from, its options and what slows it down.
-std::string kernel_lines(const ProfiledKernel& k, const MachineRates& m, double plan_seconds, bool details) {
+std::string kernel_lines(const ProfiledKernel& k, const ProfiledPlan& plan, const MachineRates& m, bool details) {
   const double bytes = rate(k.bytes(), k.seconds), operations = rate(k.operations(), k.seconds);
+  const std::string waits = plan.waiting.empty() ? "" : share_text(rate(k.waiting, k.seconds));
   const std::string figures =
-      text_of("%5.1f %% %6.1f %10.2f %6s %8.2f %7s %8.2f %7s  %s ", 100 * rate(k.seconds, plan_seconds), k.calls,
-              k.seconds_per_call() * 1e6, share_text(rate(k.waiting, k.seconds)).c_str(), bytes / 1e9,
-              share_text(bytes / m.bytes_per_second).c_str(), operations / 1e9, arithmetic_share(k, m).c_str(),
-              k.advice.empty() ? " " : "!");
+      text_of("%5.1f %% %6.1f %10.2f %6s %8.2f %7s %8.2f %7s  %s ", 100 * rate(k.seconds, plan.seconds()), k.calls,
+              k.seconds_per_call() * 1e6, waits.c_str(), bytes / 1e9, share_text(bytes / m.bytes_per_second).c_str(),
+              operations / 1e9, arithmetic_share(k, m).c_str(), k.advice.empty() ? " " : "!");
   if (!details) return clipped(figures + k.name + ", " + k.stage + ": " + k.what, kReportWidth) + "\n";
   std::string out = figures + k.name + "\n" + detail_line(k.stage + ": " + k.what);
   if (!k.lines.empty()) out += detail_line("made by " + k.lines);
@@ -127,7 +127,7 @@ std::string plan_text(const ProfiledPlan& plan, const Profile& profile, const Re
   for (size_t i = 0; i < plan.kernels.size(); ++i) {
     has_advice = has_advice || (i < count && !plan.kernels[i].advice.empty());
     if (i < count)
-      out += kernel_lines(plan.kernels[i], m, seconds, options.details);
+      out += kernel_lines(plan.kernels[i], plan, m, options.details);
     else
       rest += plan.kernels[i].seconds;
   }
