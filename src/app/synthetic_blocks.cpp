@@ -2,6 +2,7 @@
 // the wanted size. Which fields these are follows from the table of gguf/quants.def.
 #include "app/synthetic_blocks.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -41,7 +42,8 @@ uint16_t half_bits(double value) {
 }
 
 // What random bits in a block's other fields give: the standard deviation of its values where the scale d is 1, and the
-// minimum (as a multiple of d) that puts their mean at 0. MXFP4 has a power of two for d.
+// minimum (as a multiple of d) that puts their mean at 0. MXFP4 has a power of two for d, NVFP4 a byte of eight steps to
+// each, IQ1_M its d in pieces.
 struct BlockValues {
   double deviation;
   double minimum = 0;
@@ -62,6 +64,16 @@ BlockValues values_of(GgufType type) {
     case GgufType::IQ4_NL: return {67.4};
     case GgufType::IQ4_XS: return {1246};
     case GgufType::MXFP4: return {5.85};
+    case GgufType::NVFP4: return {2.93};
+    case GgufType::TQ1_0: return {0.817};
+    case GgufType::TQ2_0: return {1.22};
+    case GgufType::IQ1_S: return {7.2};
+    case GgufType::IQ1_M: return {2.34};
+    case GgufType::IQ2_XXS: return {53.4};
+    case GgufType::IQ2_XS: return {55.9};
+    case GgufType::IQ2_S: return {56.3};
+    case GgufType::IQ3_XXS: return {142.6};
+    case GgufType::IQ3_S: return {140.2};
     default: ENSURE(false, "a plain type has no scales");
   }
 }
@@ -72,6 +84,19 @@ struct Patch {
   int bytes;
   uint16_t value;
 };
+
+uint16_t power_of_two_bits(double d) { return static_cast<uint16_t>(std::lround(std::log2(d)) + 128); }
+
+// Four bits of exponent, with a bias of 7, and three of fraction.
+uint16_t small_float_bits(double d) {
+  const double steps = d < 0x1p-6 ? d * 512 : (std::log2(d) + 7) * 8;
+  return static_cast<uint16_t>(std::clamp(std::lround(steps), 1L, 126L));
+}
+
+// Four bits of d above four scales of 3 (2 * 1 + 1).
+uint16_t piece_of_scale(double d, int k) {
+  return static_cast<uint16_t>((half_bits(d) >> (4 * k) & 15) << 12 | 0b001'001'001'001);
+}
 
 // Some sets of scales, of which each block takes one at random: 0.8 to 1.25 times the mean, of either sign where the
 // format has no minimum, since its values are not quite symmetric.
@@ -86,7 +111,11 @@ std::vector<std::vector<Patch>> scale_choices(GgufType type, double deviation) {
       if (field.name == "m" || field.name == "dmin")
         choices[i].push_back({field.offset, 2, half_bits(d * values.minimum)});
       if (field.name == "e")
-        choices[i].push_back({field.offset, 1, static_cast<uint16_t>(std::lround(std::log2(d)) + 128)});
+        for (int k = 0; k < field.count; ++k)
+          choices[i].push_back({field.offset + k, 1, field.count == 1 ? power_of_two_bits(d) : small_float_bits(d)});
+      if (field.name == "scales" && field.dtype == DType::U16)
+        for (int k = 0; k < field.count; ++k)
+          choices[i].push_back({field.offset + 2 * k, 2, piece_of_scale(negative ? -d : d, k)});
     }
   }
   return choices;

@@ -320,11 +320,20 @@ std::string short_name(const std::string& tensor) { return tensor.substr(0, tens
 GgufType that_fits(GgufType type, int64_t k) {
   while (k % info_of(type).elements != 0) {
     switch (type) {
+      case GgufType::TQ1_0:
+      case GgufType::TQ2_0:
       case GgufType::Q2_K:
       case GgufType::Q3_K: type = GgufType::Q4_0; break;
       case GgufType::Q4_K: type = GgufType::Q5_0; break;
       case GgufType::Q5_K: type = GgufType::Q5_1; break;
       case GgufType::Q6_K: type = GgufType::Q8_0; break;
+      case GgufType::IQ1_S:
+      case GgufType::IQ1_M:
+      case GgufType::IQ2_XXS:
+      case GgufType::IQ2_XS:
+      case GgufType::IQ2_S:
+      case GgufType::IQ3_XXS:
+      case GgufType::IQ3_S:
       case GgufType::IQ4_XS: type = GgufType::IQ4_NL; break;
       default: type = GgufType::F16;
     }

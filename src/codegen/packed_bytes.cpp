@@ -9,6 +9,7 @@
 namespace smelt {
 namespace {
 
+constexpr int64_t kEven = 0x00FF00FF;  // bytes 0 and 2 of a word
 constexpr int64_t kEach = 0x01010101;  // times a byte: that byte four times
 
 Ref word(int64_t value) { return constant(value, DType::U32); }
@@ -32,14 +33,15 @@ class Packer {
     if (!depends_on(n, range_)) return same_for_all(n);
     switch (n->op) {
       case Op::Load: return load(n);
-      case Op::And: return masked(n);
+      case Op::And: return with_mask(n);
       case Op::Or:
       case Op::Xor: return both(n);
+      case Op::Mul: return product(n);
       case Op::Shr: return shift_right(n);
       case Op::Shl: return shift_left(n);
       case Op::Where: return choice(n);
       case Op::Bitcast: return pack(n->src[0]);
-      case Op::Cast: return is_byte(n->src[0]->dtype) ? pack(n->src[0]) : one_bit_each(n);
+      case Op::Cast: return is_byte(n->src[0]->dtype) ? pack(n->src[0]) : narrowed(n);
       case Op::Lut: return look_up(n);
       default: return Ref();
     }
@@ -62,7 +64,7 @@ class Packer {
   }
 
   // The mask of a field makes that of the shift that brought it down superfluous.
-  Ref masked(Ref n) {
+  Ref with_mask(Ref n) {
     const Ref field = n->src[0];
     const auto mask = const_int(n->src[1]);
     if (mask && field->op == Op::Shr && field->dtype == DType::U8 && field->src[1]->min >= 0 &&
@@ -101,6 +103,54 @@ class Packer {
     return make(Op::Lut4, DType::U32, {index}, {.list = n->arg.list});
   }
 
+  Ref narrowed(Ref n) {
+    if (const Ref bits = one_bit_each(n)) return bits;
+    if (const Ref fields = fields_of_bytes(n)) return fields;
+    return high_of_product(n);
+  }
+
+  // A field of byte r of a word becomes byte r:  cast(and(shr(x, base + 8 r), mask), u8)
+  Ref fields_of_bytes(Ref n) {
+    const Ref field = n->src[0];
+    if (field->op != Op::And || field->src[0]->op != Op::Shr || field->dtype != DType::U32) return Ref();
+    const auto mask = const_int(field->src[1]);
+    const Ref x = field->src[0]->src[0], at = field->src[0]->src[1];
+    if (!mask || *mask > 255 || depends_on(x, range_) || at->op != Op::Cast || stride(at->src[0], range_) != 8)
+      return Ref();
+    const Ref base = substitute(at->src[0], {{range_, constant(0)}});
+    if (base->min < 0 || base->max > 7 || *mask > 255 >> base->max) return Ref();
+    return binary(Op::And, shifted(Op::Shr, x, simplify(base)), repeated(*mask));
+  }
+
+  // Bytes times a number of all: its low byte, or the high one. Every other byte has room for both.
+  Ref product(Ref n) {
+    const Ref x = pack(n->src[0]), factor = n->src[1];
+    if (!x || n->dtype != DType::U8 || depends_on(factor, range_)) return Ref();
+    const Products p = products(x, cast(factor, DType::U32));
+    return binary(Op::Or, masked(p.even, kEven), binary(Op::Shl, masked(p.odd, kEven), word(8)));
+  }
+
+  // cast(shr(cast(x, u16) * factor, 8), u8)
+  Ref high_of_product(Ref n) {
+    const Ref high = n->src[0];
+    if (high->dtype != DType::U16 || high->op != Op::Shr || !is_const(high->src[1], 8)) return Ref();
+    const Ref whole = high->src[0];
+    if (whole->op != Op::Mul || whole->src[0]->op != Op::Cast || whole->src[0]->src[0]->dtype != DType::U8)
+      return Ref();
+    const Ref factor = whole->src[1], x = pack(whole->src[0]->src[0]);
+    if (!x || depends_on(factor, range_) || factor->min < 0 || factor->max > 256) return Ref();
+    const Products p = products(x, cast(factor, DType::U32));
+    return binary(Op::Or, masked(binary(Op::Shr, p.even, word(8)), kEven), masked(p.odd, kEven << 8));
+  }
+
+  struct Products {
+    Ref even, odd;  // 16 bits each
+  };
+  static Products products(Ref x, Ref factor) {
+    return {masked(x, kEven) * factor, masked(binary(Op::Shr, x, word(8)), kEven) * factor};
+  }
+  static Ref masked(Ref x, int64_t mask) { return binary(Op::And, x, word(mask)); }
+
   // Bit r of a wide integer becomes byte r:  cast(and(shr(x, base + r), 1), u8)
   // The product has bit i of the nibble at i + 7 k, so at 8 k bit k, and no two terms meet.
   Ref one_bit_each(Ref n) {
@@ -126,8 +176,10 @@ Ref byte_of(Ref x, DType dtype) {
   if (x->op != Op::Cast) return Ref();
   const Ref byte = x->src[0];
   if (byte->dtype == dtype) return byte;
-  const bool small = is_byte(byte->dtype) && byte->min >= 0 && byte->max < 128;
-  return small ? bitcast(byte, dtype) : Ref();
+  const bool small = byte->min >= 0 && byte->max < 128;
+  if (is_byte(byte->dtype)) return small ? bitcast(byte, dtype) : Ref();
+  const bool fits = is_int(byte->dtype) && byte->min >= 0 && byte->max <= (dtype == DType::U8 ? 255 : 127);
+  return fits ? make(Op::Cast, dtype, {byte}) : Ref();
 }
 
 Ref dot_of(Ref unsigned_side, Ref signed_side, Ref range) {

@@ -187,6 +187,7 @@ Tensor operator/(Tensor x, Tensor y) { return elementwise(Op::Div, x, y); }
 Tensor operator%(Tensor x, Tensor y) { return elementwise(Op::Mod, x, y); }
 Tensor operator&(Tensor x, Tensor y) { return elementwise(Op::And, x, y); }
 Tensor operator|(Tensor x, Tensor y) { return elementwise(Op::Or, x, y); }
+Tensor operator^(Tensor x, Tensor y) { return elementwise(Op::Xor, x, y); }
 Tensor operator<<(Tensor x, Tensor y) { return elementwise(Op::Shl, x, y); }
 Tensor operator>>(Tensor x, Tensor y) { return elementwise(Op::Shr, x, y); }
 Tensor operator+(Tensor x, double y) { return x + number_like(x, y); }
@@ -195,7 +196,7 @@ Tensor operator*(Tensor x, double y) { return x * number_like(x, y); }
 Tensor operator/(Tensor x, double y) { return x / number_like(x, y); }
 Tensor operator%(Tensor x, int64_t y) { return x % number_like(x, static_cast<double>(y)); }
 Tensor operator&(Tensor x, int64_t y) { return x & number_like(x, static_cast<double>(y)); }
-Tensor operator^(Tensor x, int64_t y) { return elementwise(Op::Xor, x, number_like(x, static_cast<double>(y))); }
+Tensor operator^(Tensor x, int64_t y) { return x ^ number_like(x, static_cast<double>(y)); }
 Tensor operator<<(Tensor x, int64_t y) { return x << number_like(x, static_cast<double>(y)); }
 Tensor operator>>(Tensor x, int64_t y) { return x >> number_like(x, static_cast<double>(y)); }
 Tensor operator-(Tensor x) { return Tensor(unary(Op::Neg, x.ref())); }

@@ -67,7 +67,7 @@ Tensor operator/(Tensor x, Tensor y);  // integers: floor division by a positive
 Tensor operator%(Tensor x, Tensor y);
 Tensor operator&(Tensor x, Tensor y);
 Tensor operator|(Tensor x, Tensor y);
-Tensor operator^(Tensor x, int64_t y);
+Tensor operator^(Tensor x, Tensor y);
 Tensor operator<<(Tensor x, Tensor y);
 Tensor operator>>(Tensor x, Tensor y);
 // A number on the right takes the dtype of the tensor.
@@ -77,6 +77,7 @@ Tensor operator*(Tensor x, double y);
 Tensor operator/(Tensor x, double y);
 Tensor operator%(Tensor x, int64_t y);
 Tensor operator&(Tensor x, int64_t y);
+Tensor operator^(Tensor x, int64_t y);
 Tensor operator<<(Tensor x, int64_t y);
 Tensor operator>>(Tensor x, int64_t y);
 Tensor operator-(Tensor x);

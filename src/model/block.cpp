@@ -35,8 +35,17 @@ Weights::Weights(const GgufFile& file, const std::string& prefix, const std::vec
     const int slot = slots.add(std::move(binding));
     std::vector<Dim> rows(shape.rows.begin(), shape.rows.end());
     list_.push_back({shape.name, slot, tensor->type, layout,
-                     raw_weight(slot, tensor->type, std::move(rows), shape.k, shape.name, layout)});
+                     raw_weight(slot, tensor->type, std::move(rows), shape.k, shape.name, layout),
+                     scale_of(file, prefix, shape)});
   }
+}
+
+Tensor Weights::scale_of(const GgufFile& file, const std::string& prefix, const TensorShape& shape) const {
+  const std::string name = name_of_scale(shape.name);
+  if (name.empty() || !file.find(prefix + name)) return {};
+  const int slot = slots_.add({.kind = Bound::Weight, .name = name});
+  const int64_t matrices = static_cast<int64_t>(file.find(prefix + name)->elements());
+  return weight(slot, GgufType::F32, {}, matrices, name);
 }
 
 const Weights::Entry& Weights::find(const std::string& name) const {

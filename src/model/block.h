@@ -51,13 +51,14 @@ class Weights {
     const AtLine at(line);
     const Entry& w = find(name);
     slots_.used_at(w.slot, line);
-    return smelt::product(x, w.raw, w.type, w.layout);
+    return scaled(smelt::product(x, w.raw, w.type, w.layout), w.scale);
   }
   Tensor product(const Activations& x, const std::string& name, Tensor chosen, Line line = Line::current()) const {
     const AtLine at(line);
     const Entry& w = find(name);
     slots_.used_at(w.slot, line);
-    return smelt::product(x, gather(w.raw, chosen), w.type, w.layout);
+    const Tensor y = smelt::product(x, gather(w.raw, chosen), w.type, w.layout);
+    return w.scale.ref() ? scaled(y, unsqueeze(gather(w.scale, chosen), chosen.rank())) : y;
   }
 
   // All values: f32 [rows..., k].
@@ -82,8 +83,11 @@ class Weights {
     GgufType type;
     WeightLayout layout;
     Tensor raw;
+    Tensor scale;  // f32 [1], or one for each matrix of a stack (name_of_scale); none: 1
   };
 
+  Tensor scale_of(const GgufFile& file, const std::string& prefix, const TensorShape& shape) const;
+  static Tensor scaled(Tensor y, Tensor scale) { return scale.ref() ? y * scale : y; }
   const Entry& find(const std::string& name) const;
 
   Slots& slots_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/ensure.h"
+#include "model/codebook.h"
 #include "model/packed_block.h"
 
 namespace smelt {
@@ -39,6 +40,12 @@ Tensor unpack(Tensor bytes, int bits) {
 Tensor unpack_word(Tensor word, int bits, int64_t n) {
   const Tensor fields = (split(word, 1) >> shifts(n, bits, word.dtype())) & ((1 << bits) - 1);
   return cast(join(fields), DType::U8);
+}
+
+// The lowest `n` fields of `bits` bits of every integer, side by side: [m] -> [m, n].
+Tensor fields_of(Tensor x, int64_t n, int bits) {
+  const Tensor each = with_last_axes(x, 1, {x.size(-1), 1}), shift = cast(iota({n}, 0) * double(bits), x.dtype());
+  return (each >> shift) & ((1 << bits) - 1);
 }
 
 // Low nibbles of all bytes, then their high nibbles: [n] -> [2 n].
@@ -159,6 +166,71 @@ Tensor power_of_two_halved(Tensor e) {
   return bitcast(where(less(x, two), (x + 1) << 21, (maximum(x, two) - 1) << 23), DType::F32);
 }
 
+// Half of a float of four bits of exponent (bias 7) and three of fraction, without a sign; 0x7F is no number: zero.
+Tensor small_float_halved(Tensor e) {
+  const Tensor x = cast(e, DType::U32), exponent = (x >> 3) & 15, one = scalar(1, DType::U32);
+  const Tensor normal = ((x & 7) + 8) << (maximum(exponent, one) - one);
+  const Tensor number = where(less(exponent, one), x & 7, normal);  // in units of 2^-10
+  return f32(where(equal(x, scalar(127, DType::U32)), scalar(0, DType::U32), number)) * 0x1p-10;
+}
+
+// Five digits of base 3 a byte, as the fraction byte / 256: digit n is what 3^n times the byte has above the point when
+// it is multiplied once more. Elements of a digit are 32 bytes in a row, then 16, then the four of qh. -> [256]
+Tensor trits(Tensor qs, Tensor qh) {
+  const auto repeated = [](Tensor bytes) {  // [n] -> [64, 4]
+    const int64_t words = bytes.size(-1) / 4;
+    const Tensor row = with_last_axes(bytes, 1, {1, words, 4});
+    std::vector<Dim> shape(row.shape().begin(), row.shape().end());
+    shape[shape.size() - 3] = Dim(64 / words);
+    return with_last_axes(expand(row, shape), 3, {64, 4});
+  };
+  std::vector<int64_t> powers;
+  for (int64_t words : {8, 4, 1})
+    for (int64_t n = 0, power = 1; n < (words == 1 ? 4 : 5); ++n, power *= 3) powers.insert(powers.end(), words, power);
+  const Tensor word = iota({64, 1}, 0);
+  const auto before = [&](double n) { return less(word, scalar(n, DType::I64)); };
+  const Tensor bytes = where(before(40), repeated(slice(qs, -1, 0, 32)),
+                             where(before(60), repeated(slice(qs, -1, 32, 16)), repeated(qh)));
+  const Tensor fraction = bytes * lut(cast(word, DType::U32), powers, DType::U8);
+  return join(cast((cast(fraction, DType::U16) * 3.0) >> 8, DType::U8));
+}
+
+// --- elements that are entries of a codebook
+
+// The digits of entries, [entries] -> u8 [entries, digits]: four of them, or eight.
+Tensor digits_of(Tensor index, Codebook book, int64_t digits) {
+  const Tensor words = with_last_axes(lut(index, codebook_words(book), DType::U32), 1, {index.size(-1), 1, 1});
+  const int64_t rows = digits / 4;
+  const Tensor shift = cast(iota({rows, 4}, 0) * 4.0 + iota({rows, 4}, 1) * 8.0, DType::U32);
+  return cast(with_last_axes((words >> shift) & 15, 2, {digits}), DType::U8);
+}
+
+// Eight bits for eight elements, of which the highest is stored as a parity: there is an even number of them.
+Tensor with_parity(Tensor seven) {
+  const Tensor four = seven ^ (seven >> 4);  // the bits of a nibble have the parity of all
+  const Tensor parity = (scalar(0x6996, four.dtype()) >> (four & 15)) & 1;
+  return seven | (parity << 7);
+}
+
+// Levels by digit, with the signs of eight elements in each of `signs`. [groups, elements]
+Tensor signed_levels(Tensor digits, Tensor signs, std::vector<int64_t> levels, int64_t groups) {
+  levels.resize(8);
+  for (size_t i = 0; i < 8; ++i) levels.push_back(-levels[i]);
+  const auto grouped = [&](Tensor x) { return with_last_axes(x, 2, {groups, x.size(-2) * x.size(-1) / groups}); };
+  return lut(grouped(digits) | (grouped(cast(fields_of(signs, 8, 1), DType::U8)) << 3), std::move(levels), DType::I8);
+}
+Tensor iq2_levels(Tensor index, Tensor signs, Codebook book, int64_t groups) {
+  return signed_levels(digits_of(index, book, 8), signs, {8, 25, 43}, groups);
+}
+
+// Digits minus one, plus 1/8 or (is_below, for runs of entries) minus 1/8, in eighths and 9 greater.
+Tensor iq1_groups(Tensor index, Tensor is_below, int64_t groups) {
+  const int64_t runs = is_below.size(-1);
+  const Tensor eighths = cast(is_below ^ 1, DType::U8) << 1, digits = digits_of(index, Codebook::IQ1, 8) << 3;
+  const Tensor q = with_last_axes(digits, 2, {runs, 256 / runs}) | with_last_axes(eighths, 1, {runs, 1});
+  return with_last_axes(q, 2, {groups, 256 / groups});
+}
+
 // --- one formula a format: the block's fields -> its groups, elements in order
 
 namespace formula {
@@ -206,17 +278,97 @@ Grouped Q6_K(const Block& b) {
   return {split(low | (high << 4), 16), b.f("d") * f32(b["scales"]), 32, {}};
 }
 
-Grouped IQ4_NL(const Block& b) { return one_group(b, iq4_value(nibbles(b["qs"]))); }
+Grouped IQ4_NL(const Block& b) { return {iq4_value(split(nibbles(b["qs"]), 1)), b.f("d"), 0, {}}; }
 
 Grouped IQ4_XS(const Block& b) {
   const Tensor low = with_last_axes(unpack(split(b["scales_l"], 4), 4), 3, {8});
   const Tensor high = unpack_word(b["scales_h"], 2, 8);
   const Tensor q = with_last_axes(unpack(split(b["qs"], 8), 4), 3, {256});
-  return {split(iq4_value(q), 8), b.f("d") * (f32(low | (high << 4)) - 32.0), 0, {}};
+  return {iq4_value(split(q, 8)), b.f("d") * (f32(low | (high << 4)) - 32.0), 0, {}};
+}
+
+Grouped NVFP4(const Block& b) {
+  const Tensor q = with_last_axes(unpack(split(b["qs"], 4), 4), 2, {16});
+  return {fp4_value_doubled(q), small_float_halved(b["e"]), 0, {}};
+}
+
+// One scale for all; sums of integers go over half of them.
+Grouped ternary(const Block& b, Tensor q) {
+  const Tensor halves = split(q, 2), d = b.f("d");
+  return {halves, with_last_axes(concatenate(d, d), 1, {2}), 1, {}};
+}
+
+Grouped TQ1_0(const Block& b) { return ternary(b, trits(b["qs"], b["qh"])); }
+
+Grouped TQ2_0(const Block& b) { return ternary(b, two_bits_of_halves(b["qs"])); }
+
+// d * (1/2 + scale) / 4
+Tensor iq2_scale(const Block& b, Tensor scale) { return b.f("d") * (f32(scale) + 0.5) * 0.25; }
+
+Grouped IQ2_XXS(const Block& b) {
+  const Tensor pairs = split(b["qs"], 8);  // four indices; four times seven signs and the scale
+  const Tensor index = join(fields_of(join(slice(pairs, -1, 0, 1)), 4, 8)), word = join(slice(pairs, -1, 1, 1));
+  const Tensor signs = with_parity(join(fields_of(word, 4, 7)));
+  return {iq2_levels(index, signs, Codebook::IQ2_XXS, 8), iq2_scale(b, word >> 28), 0, {}};
+}
+
+// Groups of 16, whose scales are nibbles.
+Grouped iq2_of_sixteen(const Block& b, Tensor index, Tensor signs, Codebook book) {
+  return {iq2_levels(index, signs, book, 16), iq2_scale(b, join(fields_of(b["scales"], 2, 4))), 0, {}};
+}
+
+Grouped IQ2_XS(const Block& b) {
+  const Tensor both = join(fields_of(b["qs"], 2, 16));  // nine bits of index, seven signs
+  return iq2_of_sixteen(b, both & 511, with_parity(both >> 9), Codebook::IQ2_XS);
+}
+
+// Bytes of indices, and the bits above them.
+Tensor with_high(Tensor low, Tensor high) { return cast(low, DType::U32) | (cast(high, DType::U32) << 8); }
+
+Grouped IQ2_S(const Block& b) {
+  const Tensor index = with_high(b["qs"], join(fields_of(b["index_high"], 4, 2)));
+  return iq2_of_sixteen(b, index, cast(b["signs"], DType::U32), Codebook::IQ2_S);
+}
+
+Grouped IQ3_XXS(const Block& b) {
+  const Tensor word = b["signs"];  // four times seven signs and the scale
+  const Tensor digits = digits_of(cast(b["qs"], DType::U32), Codebook::IQ3_XXS, 4),
+               signs = with_parity(join(fields_of(word, 4, 7)));
+  return {signed_levels(digits, signs, {4, 12, 20, 28, 36, 44, 52, 62}, 8),
+          b.f("d") * (f32(word >> 28) + 0.5) * 0.5,
+          0,
+          {}};
+}
+
+Grouped IQ3_S(const Block& b) {
+  const Tensor index = with_high(b["qs"], join(fields_of(b["index_high"], 8, 1))), signs = cast(b["signs"], DType::U32),
+               scale = join(fields_of(b["scales"], 2, 4));
+  return {signed_levels(digits_of(index, Codebook::IQ3_S, 4), signs, {1, 3, 5, 7, 9, 11, 13, 15}, 8),
+          b.f("d") * (f32(scale) * 2.0 + 1.0),
+          0,
+          {}};
+}
+
+// An eighth of d * (2 scale + 1)
+Tensor iq1_scale(Tensor d, Tensor scale) { return d * (f32(scale) * 2.0 + 1.0) * 0.125; }
+
+Grouped IQ1_S(const Block& b) {
+  const Tensor both = b["qh"];  // four times three bits of index, the scale, and whether elements are below
+  const Tensor q = iq1_groups(with_high(b["qs"], join(fields_of(both, 4, 3))), both >> 15, 8);
+  return {q, iq1_scale(b.f("d"), (both >> 12) & 7), 9, {}};
+}
+
+Grouped IQ1_M(const Block& b) {
+  const Tensor both = join(fields_of(b["qh"], 2, 4)), words = b["scales"];  // three bits of index; below
+  const Tensor scale = join(fields_of(words, 4, 3));
+  Tensor bits = slice(words, -1, 0, 1) >> 12;
+  for (int64_t i = 1; i < 4; ++i) bits = bits | ((slice(words, -1, i, 1) >> 12) << (4 * i));
+  return {
+      iq1_groups(with_high(b["qs"], both & 7), both >> 3, 16), iq1_scale(f32(bitcast(bits, DType::F16)), scale), 9, {}};
 }
 
 Grouped MXFP4(const Block& b) {
-  return {split(fp4_value_doubled(nibbles(b["qs"])), 1), power_of_two_halved(b["e"]), 0, {}};
+  return {fp4_value_doubled(split(nibbles(b["qs"]), 1)), power_of_two_halved(b["e"]), 0, {}};
 }
 
 }  // namespace formula

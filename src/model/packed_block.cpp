@@ -15,6 +15,8 @@ struct UseOrder {
   int sections = 1;  // then, for each of so many equal parts of the elements:
   Names each;        // the scales of the part,
   Names together;    // and fields whose words alternate: the low bits of elements, the high bits of more elements
+
+  bool operator==(const UseOrder&) const = default;
 };
 
 UseOrder in_order_of_file(GgufType type) {
@@ -29,6 +31,14 @@ UseOrder use_order(GgufType type) {
     case GgufType::Q3_K: return {{"d", "scales"}, 1, {}, {"qs", "hmask"}};
     case GgufType::Q5_K: return {{"d", "dmin", "scales"}, 1, {}, {"qs", "qh"}};
     case GgufType::Q6_K: return {{"d"}, 2, {"scales"}, {"ql", "qh"}};
+    case GgufType::TQ1_0: return {{"d", "qs", "qh"}, 1, {}, {}};
+    case GgufType::TQ2_0: return {{"d", "qs"}, 1, {}, {}};
+    case GgufType::IQ2_XS: return {{"d", "scales", "qs"}, 1, {}, {}};
+    case GgufType::IQ2_S: return {{"d", "scales", "index_high"}, 8, {"signs", "qs"}, {}};
+    case GgufType::IQ3_XXS: return {{"d"}, 8, {"signs", "qs"}, {}};
+    case GgufType::IQ3_S: return {{"d", "scales", "index_high"}, 8, {"signs", "qs"}, {}};
+    case GgufType::IQ1_S: return {{"d"}, 4, {"qh", "qs"}, {}};
+    case GgufType::IQ1_M: return {{"scales"}, 4, {"qh", "qs"}, {}};
     default: return in_order_of_file(type);
   }
 }
@@ -100,9 +110,6 @@ const std::vector<PackedField>& packed_fields(GgufType type, FieldOrder order) {
   ENSURE(false, "no layout for " + std::string(name_of(type)));
 }
 
-bool has_order_of_use(GgufType type) {
-  const UseOrder order = use_order(type);
-  return order.sections > 1 || !order.together.empty();
-}
+bool has_order_of_use(GgufType type) { return use_order(type) != in_order_of_file(type); }
 
 }  // namespace smelt

@@ -1,5 +1,7 @@
 #include "model/product.h"
 
+#include <algorithm>
+
 #include "model/block_groups.h"
 
 namespace smelt {
@@ -58,9 +60,16 @@ GroupSums in_groups(const Activations& x, bool integer, int64_t blocks, int64_t 
   return g;
 }
 
-// Signed bytes as unsigned ones, 128 greater: what instructions for sums of products of bytes take.
+// Signed bytes as unsigned ones: what instructions for sums of products of bytes take. Those of a table can have another
+// table, where the least is zero; others become 128 greater.
 Grouped with_unsigned(Grouped w) {
   if (w.q.dtype() != DType::I8) return w;
+  if (w.q.ref()->op == Op::Lut) {
+    std::vector<int64_t> table = w.q.ref()->arg.list;
+    const int64_t least = *std::min_element(table.begin(), table.end());
+    for (int64_t& value : table) value -= least;
+    return {lut(Tensor(w.q.ref()->src[0]), std::move(table), DType::U8), w.scale, static_cast<int>(-least), {}};
+  }
   w.q = bitcast(w.q, DType::U8) ^ 128;
   w.zero += 128;
   return w;

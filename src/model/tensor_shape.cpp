@@ -38,12 +38,33 @@ bool has_shape(const GgufTensor& t, const TensorShape& wanted) {
 
 std::string layer_prefix(int64_t layer) { return "blk." + std::to_string(layer) + "."; }
 
+std::string name_of_scale(const std::string& name) {
+  constexpr std::string_view kWeight = ".weight";
+  return name.ends_with(kWeight) ? name.substr(0, name.size() - kWeight.size()) + ".scale" : "";
+}
+
+namespace {
+
+// One number, or one for each expert.
+Status check_scale(const GgufFile& file, const std::string& prefix, const TensorShape& wanted) {
+  const std::string name = prefix + name_of_scale(wanted.name);
+  const GgufTensor* scale = name_of_scale(wanted.name).empty() ? nullptr : file.find(name);
+  if (!scale) return {};
+  const int64_t numbers = wanted.name.ends_with("_exps.weight") ? wanted.rows[0] : 1;
+  if (scale->type == GgufType::F32 && scale->elements() == static_cast<uint64_t>(numbers)) return {};
+  return model_error(name, "shape " + shape_text(*scale) + " of " + std::string(smelt::name_of(scale->type)) +
+                               " where " + std::to_string(numbers) + " of F32 is wanted; convert the model again");
+}
+
+}  // namespace
+
 Status check_tensors(const GgufFile& file, const std::string& prefix, const std::vector<TensorShape>& tensors) {
   for (const TensorShape& wanted : tensors) {
     SMELT_TRY(tensor, file.require(prefix + wanted.name));
     if (!has_shape(*tensor, wanted))
       return model_error(prefix + wanted.name, "shape " + shape_text(*tensor) + " where the hyper-parameters ask for " +
                                                    shape_text(wanted) + "; the file is damaged or of another model");
+    SMELT_CHECK(check_scale(file, prefix, wanted));
   }
   return {};
 }

@@ -20,6 +20,10 @@ struct TensorShape {
 
 std::string layer_prefix(int64_t layer);  // "blk.3."
 
+// The tensor that holds what all elements of a weight are multiplied with, which a file may have: "attn_q.scale" of
+// "attn_q.weight", as files of NVFP4 do. Empty for what is no weight.
+std::string name_of_scale(const std::string& name);
+
 // Every tensor is there, in a type that we compute with and in the right shape; else an Error names it.
 Status check_tensors(const GgufFile& file, const std::string& prefix, const std::vector<TensorShape>& tensors);
 

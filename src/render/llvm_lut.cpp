@@ -96,9 +96,27 @@ std::string load_entry(LlvmWriter& out, const std::string& table, const std::str
   return out.emit("load " + element + ", ptr " + address + ", align " + std::to_string(size_of(dtype)));
 }
 
+// All lanes at once: one instruction on processors that have one, else LLVM takes it apart.
+IrValue gathered(LlvmWriter& out, const std::string& table, const IrValue& index, DType dtype, const Machine& machine) {
+  const IrValue narrow = render_cast(out, index, DType::I32, machine);
+  const std::string count = std::to_string(index.lanes), type = ir_type(dtype, index.lanes),
+                    pointers = "<" + count + " x ptr>", mask = "<" + count + " x i1>",
+                    function = "@llvm.masked.gather.v" + count + ir_type(DType::I32, 1) + ".v" + count + "p0";
+  out.declare("declare " + type + " " + function + "(" + pointers + ", i32, " + mask + ", " + type + ")");
+  const std::string at = out.emit("getelementptr inbounds " + ir_type(dtype, 1) + ", ptr " + table + ", " +
+                                  ir_type(DType::I32, index.lanes) + " " + narrow.text);
+  std::string all;
+  for (int lane = 0; lane < index.lanes; ++lane) all += lane ? ", i1 true" : "i1 true";
+  return out.emit(dtype, index.lanes,
+                  "call " + type + " " + function + "(" + pointers + " " + at + ", i32 4, " + mask + " <" + all +
+                      ">, " + type + " poison)");
+}
+
 IrValue loaded(LlvmWriter& out, std::span<const int64_t> table, const IrValue& index, DType dtype,
                const Machine& machine) {
   std::string name = out.constant_array(table_literal(table, dtype));
+  if (index.lanes > 1 && (dtype == DType::U32 || dtype == DType::I32))
+    return gathered(out, name, index, dtype, machine);
   IrValue wide = render_cast(out, index, DType::I64, machine);
   if (index.lanes == 1) return {.text = load_entry(out, name, wide.text, dtype), .dtype = dtype, .lanes = 1};
   std::string type = ir_type(dtype, index.lanes), result = "poison";

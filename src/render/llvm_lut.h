@@ -9,7 +9,7 @@
 
 namespace smelt {
 
-// table[index] as dtype. Up to 16 small entries are one byte shuffle where the target has one;
+// table[index] as dtype. Up to 16 small entries are one byte shuffle where the target has one, words a gather;
 // others are loads.
 IrValue render_lut(LlvmWriter& out, std::span<const int64_t> table, const IrValue& index, DType dtype,
                    const Machine& machine);

@@ -102,7 +102,8 @@ TEST_CASE("a synthetic model is named by shape, mix and number of layers") {
 
 TEST_CASE("every known shape, mix and type makes a list of tensors") {
   for (const std::string& shape : synthetic_shapes())
-    for (const char* mix : {"q4_0", "q4_k_m", "q5_k_m", "q2_k", "q3_k", "iq4_xs", "mxfp4", "bf16"})
+    for (const char* mix :
+         {"q4_0", "q4_k_m", "q5_k_m", "q2_k", "q3_k", "iq4_xs", "iq3_s", "iq1_m", "tq1_0", "nvfp4", "mxfp4", "bf16"})
       for (const SyntheticTensor& t : tensors_of(spec_of(shape + ":" + mix))) {
         CHECK(t.dims[0] % info_of(t.type).elements == 0);
         CHECK(t.bytes > 0);
@@ -141,8 +142,8 @@ TEST_CASE("random blocks of every format have the mean and the deviation that we
     std::vector<std::byte> blocks(info->bytes * std::max<size_t>(1, 100'000 / info->elements));
     fill_with_random_blocks(info->type, 0, 0.02, 1, blocks);
     const Moments m = moments_of(info->type, blocks);
-    // MXFP4 has powers of two for scales.
-    CHECK(m.deviation == doctest::Approx(0.02).epsilon(info->type == GgufType::MXFP4 ? 0.4 : 0.1));
+    const bool has_coarse_scales = info->type == GgufType::MXFP4 || info->type == GgufType::NVFP4;
+    CHECK(m.deviation == doctest::Approx(0.02).epsilon(has_coarse_scales ? 0.4 : 0.1));
     CHECK(std::fabs(m.mean) < 0.002);
     const bool is_plain = info->elements == 1;
     if (!is_plain) continue;

@@ -31,7 +31,26 @@ Ref byte_product(DType left, DType right) {
 
 constexpr RangeId kTerms{kFirstReduceRange + 1};
 
+// y = sum over k of bytes u8 [32], made of a parameter, times x[k].
+Ref product_of(Tensor bytes) {
+  return sink({output(9, sum(cast(bytes, DType::I32) * cast(input(1, {32}, DType::I8), DType::I32), -1))});
+}
+
 }  // namespace
+
+TEST_CASE("bytes that are computed from words and products are packed") {
+  const Tensor words = reshape(input(0, {8}, DType::U32), {8, 1}), bytes = input(0, {32}, DType::U8);
+  const auto fields = [&](int64_t first, int64_t mask) {
+    return reshape(cast((words >> cast(iota({4}, 0) * 8.0 + double(first), DType::U32)) & mask, DType::U8), {32});
+  };
+  const Tensor twice = bytes * scalar(81, DType::U8);
+  const Tensor trits = cast((cast(twice, DType::U16) * 3.0) >> 8, DType::U8);
+  for (Tensor x : {fields(0, 15), fields(4, 15), fields(3, 31), twice, trits}) {
+    const JudgedKernel k = kernel_of(product_of(x), {});
+    CHECK(dots_in(program_of(k, {})) > 0);
+    CHECK(problem_with(k, {}) == "");
+  }
+}
 
 TEST_CASE("products of unsigned and signed bytes are packed, others are not") {
   const auto reason = [](DType left, DType right) {

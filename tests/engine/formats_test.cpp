@@ -3,8 +3,11 @@
 
 #include <algorithm>
 
+#include "base/machine.h"
 #include "model/layout_choice.h"
 #include "model/product.h"
+#include "render/nvptx.h"
+#include "runtime/llvm/ptx.h"
 #include "support/block_formats.h"
 #include "support/judge.h"
 
@@ -58,6 +61,22 @@ TEST_CASE("products are right in every layout that a search may try") {
       CAPTURE(to_string(layout));
       CHECK(problem_with(product_kernel(type, layout, 32), {}) == "");
     }
+}
+
+TEST_CASE("products with codebooks and digits of base 3 become PTX") {
+  const Machine h100 = *known_machine("h100");
+  for (GgufType type : {GgufType::IQ2_XXS, GgufType::IQ3_S, GgufType::IQ1_M, GgufType::TQ1_0, GgufType::NVFP4}) {
+    CAPTURE(name_of(type));
+    const JudgedKernel k = product_kernel(type, {32}, 32);
+    const Program program = generate({.tree = k.tree, .name = "product", .machine = h100}).program;
+    const Source source{.text = render_nvptx(program),
+                        .entry = program.name,
+                        .shape = {.buffers = program.buffers,
+                                  .threads = program.threads,
+                                  .tasks = program.tasks,
+                                  .shared_bytes = program.scratch_bytes}};
+    CHECK(compile_ptx(source, "sm_90").find(".entry product") != std::string::npos);
+  }
 }
 
 TEST_CASE("the words of a matrix that no cache holds are loaded in the order of the program") {

@@ -130,14 +130,14 @@ TEST_CASE("an optional value is the fallback only where the key is missing") {
 
 TEST_CASE("require refuses a missing tensor and a type that smelt does not compute with") {
   GgufWriter w;
-  w.tensor("good", {32}).tensor("iq", {256}, GgufType::IQ2_XXS);
+  w.tensor("good", {32}).tensor("q8", {256}, GgufType::Q8_K);
   const auto bytes = w.bytes();
   auto file = GgufFile::open_memory(bytes);
   REQUIRE(file.ok());
   CHECK((*file->require("good"))->bytes == 128);
   CHECK(file->require("none").error().message == "[gguf] none: the tensor is missing; convert the model again");
-  CHECK(file->require("iq").error().message ==
-        "[gguf] iq: type IQ2_XXS is not supported; quantise the model again with another type");
+  CHECK(file->require("q8").error().message ==
+        "[gguf] q8: type Q8_K is not supported; quantise the model again with another type");
 }
 
 TEST_CASE("names in errors are escaped and shortened") {

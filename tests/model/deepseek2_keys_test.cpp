@@ -245,12 +245,12 @@ TEST_CASE("a missing, reshaped or unsupported tensor is refused by name") {
       reshaped("blk.1.ffn_gate_inp.weight", {256, 9}),
       reshaped("blk.1.exp_probs_b.bias", {9}),
       reshaped("blk.5.ffn_down_shexp.weight", {256, 255}),
-      {"IQ2_XXS",
+      {"Q8_K",
        [](GgufWriter& w) {
          w.remove_tensor("blk.2.attn_q_a.weight");
-         w.tensor("blk.2.attn_q_a.weight", {256, 256}, GgufType::IQ2_XXS);
+         w.tensor("blk.2.attn_q_a.weight", {256, 256}, GgufType::Q8_K);
        },
-       "blk.2.attn_q_a.weight", "IQ2_XXS"},
+       "blk.2.attn_q_a.weight", "Q8_K"},
   };
   for (const Bad& bad : table) {
     const std::string message = error_of(bad.change);

@@ -14,10 +14,12 @@ using namespace smelt::testing;
 
 namespace {
 
+constexpr int64_t kEntry = 8;  // elements, at most
+
 struct Piece {
   std::string_view field;
   int from, to, bytes;    // offsets in the block of the file and in the packed one
-  int64_t first_use = 0;  // the first element that depends on it
+  int64_t first_use = 0;  // the first element that depends on it, or that of its entry of a codebook
 };
 
 std::vector<Piece> pieces_of(GgufType type) {
@@ -49,7 +51,8 @@ void find_first_uses(GgufType type, std::vector<Piece>& pieces) {
   const auto unchanged = values.values.end() - elements;
   for (size_t i = 0; i < pieces.size(); ++i) {
     const auto row = values.values.begin() + static_cast<int64_t>(i) * elements;
-    pieces[i].first_use = std::mismatch(row, row + elements, unchanged).first - row;
+    const int64_t first = std::mismatch(row, row + elements, unchanged).first - row;
+    pieces[i].first_use = first == elements ? first : first / kEntry * kEntry;  // entries may begin alike
   }
 }
 

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "gguf/types.h"
+#include "model/codebook.h"
 
 namespace smelt::test {
 
@@ -70,6 +71,56 @@ class ReferenceBlock {
         static constexpr float kDoubled[] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
         return power_of_two(b_[0] - 128) * kDoubled[nibble(1, i)];
       }
+      case GgufType::NVFP4: {
+        static constexpr float kDoubled[] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+        const int s = i / 16, e = i % 16;
+        const int q = e < 8 ? b_[4 + 8 * s + e] & 15 : b_[4 + 8 * s + e - 8] >> 4;
+        return small_float(b_[s]) / 2 * kDoubled[q];
+      }
+      case GgufType::TQ1_0: {
+        const int n = i < 160 ? i / 32 : i < 240 ? (i - 160) / 16 : (i - 240) / 4;
+        const int at = i < 160 ? l : i < 240 ? 32 + (i - 160) % 16 : 48 + i % 4;
+        static constexpr int kPower[] = {1, 3, 9, 27, 81};
+        return f16(52) * float((b_[at] * kPower[n] % 256 * 3 >> 8) - 1);
+      }
+      case GgufType::TQ2_0: return f16(64) * float((b_[32 * h + l] >> 2 * c & 3) - 1);
+      case GgufType::IQ2_XXS: {
+        const uint32_t index = u32(2 + 8 * g) >> 8 * (l / 8) & 255, word = u32(6 + 8 * g);
+        return f16(0) * (0.5f + float(word >> 28)) * 0.25f * iq2(Codebook::IQ2_XXS, index, l % 8) *
+               sign(even(word >> 7 * (l / 8) & 127), l % 8);
+      }
+      case GgufType::IQ2_XS: {
+        const int word = u16(2 + i / 8 * 2), s = b_[66 + g] >> 4 * (l / 16) & 15;
+        return f16(0) * (0.5f + float(s)) * 0.25f * iq2(Codebook::IQ2_XS, word & 511, i % 8) *
+               sign(even(word >> 9), i % 8);
+      }
+      case GgufType::IQ2_S: {
+        const int index = b_[2 + i / 8] + 256 * (b_[66 + g] >> 2 * (l / 8) & 3), s = b_[74 + g] >> 4 * (l / 16) & 15;
+        return f16(0) * (0.5f + float(s)) * 0.25f * iq2(Codebook::IQ2_S, index, i % 8) * sign(b_[34 + i / 8], i % 8);
+      }
+      case GgufType::IQ3_XXS: {
+        static constexpr float kLevels[] = {4, 12, 20, 28, 36, 44, 52, 62};
+        const uint32_t word = u32(66 + 4 * g);
+        return f16(0) * (0.5f + float(word >> 28)) * 0.5f * kLevels[digit(Codebook::IQ3_XXS, b_[2 + i / 4], i % 4)] *
+               sign(even(word >> 7 * (l / 8) & 127), i % 8);
+      }
+      case GgufType::IQ3_S: {
+        const int index = b_[2 + i / 4] + 256 * (b_[66 + g] >> (l / 4) & 1), s = b_[106 + g / 2] >> 4 * (g % 2) & 15;
+        return f16(0) * float(1 + 2 * s) * float(1 + 2 * digit(Codebook::IQ3_S, index, i % 4)) *
+               sign(b_[74 + i / 8], i % 8);
+      }
+      case GgufType::IQ1_S: {
+        const int word = u16(34 + 2 * g), index = b_[2 + i / 8] + 256 * (word >> 3 * (l / 8) & 7);
+        return f16(0) * float(2 * (word >> 12 & 7) + 1) *
+               (float(digit(Codebook::IQ1, index, i % 8) - 1) + (word >> 15 ? -0.125f : 0.125f));
+      }
+      case GgufType::IQ1_M: {
+        int d = 0;
+        for (int k = 0; k < 4; ++k) d |= u16(48 + 2 * k) >> 12 << 4 * k;
+        const int s = u16(48 + 2 * (i / 64)) >> 3 * (i / 16 % 4) & 7, top = b_[32 + i / 16] >> 4 * (i / 8 % 2) & 15;
+        return half_to_float(uint16_t(d)) * float(2 * s + 1) *
+               (float(digit(Codebook::IQ1, b_[i / 8] + 256 * (top & 7), i % 8) - 1) + (top & 8 ? -0.125f : 0.125f));
+      }
       default: return 0;
     }
   }
@@ -83,6 +134,22 @@ class ReferenceBlock {
   static float iq4(int q) {
     static constexpr float kValues[] = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
     return kValues[q];
+  }
+  // The seven stored bits and an eighth that makes their number even.
+  static int even(int seven) { return seven + 128 * (std::popcount(unsigned(seven)) % 2); }
+  static float sign(int signs, int i) { return signs >> i & 1 ? -1.f : 1.f; }
+  // Digits of codebooks: four in low nibbles, four more in high ones.
+  static int digit(Codebook book, size_t index, int i) {
+    return int(codebook_words(book)[index] >> (8 * (i % 4) + 4 * (i / 4)) & 15);
+  }
+  static float iq2(Codebook book, size_t index, int i) {
+    static constexpr float kLevels[] = {8, 25, 43};
+    return kLevels[digit(book, index, i)];
+  }
+  static float small_float(int e) {
+    if (e == 127) return 0;
+    const int exponent = e >> 3 & 15, fraction = e & 7;
+    return exponent == 0 ? float(fraction) * 0x1p-9f : float(8 + fraction) / 8 * power_of_two(exponent - 7);
   }
   static float power_of_two(int n) {
     double x = 1;

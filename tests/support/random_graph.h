@@ -246,11 +246,12 @@ class GraphMaker {
   Tensor expand_to(Tensor x, Tensor like) { return x + full(0, dims(like)); }
 
   void quantised_product() {
-    static constexpr GgufType kTypes[] = {GgufType::Q4_0,   GgufType::Q4_0,  GgufType::Q8_0, GgufType::Q4_1,
-                                          GgufType::Q5_0,   GgufType::Q5_1,  GgufType::Q4_K, GgufType::Q5_K,
-                                          GgufType::Q6_K,   GgufType::Q2_K,  GgufType::Q3_K, GgufType::IQ4_NL,
-                                          GgufType::IQ4_XS, GgufType::MXFP4, GgufType::F16,  GgufType::BF16};
-    const GgufType type = kTypes[below(16)];
+    static constexpr GgufType kTypes[] = {GgufType::Q4_0,   GgufType::Q4_0,    GgufType::Q8_0,  GgufType::Q4_1,
+                                          GgufType::Q5_0,   GgufType::Q5_1,    GgufType::Q4_K,  GgufType::Q5_K,
+                                          GgufType::Q6_K,   GgufType::Q2_K,    GgufType::Q3_K,  GgufType::IQ4_NL,
+                                          GgufType::IQ4_XS, GgufType::MXFP4,   GgufType::F16,   GgufType::BF16,
+                                          GgufType::IQ1_M,  GgufType::IQ2_XXS, GgufType::IQ3_S, GgufType::TQ1_0};
+    const GgufType type = kTypes[below(std::size(kTypes))];
     const int64_t block = info_of(type).elements, k = std::max<int64_t>(block * (1 + below(2)), 32);
     const int64_t rows = 4 * (1 + below(4)), experts = chance(40) ? 3 : 1;
     const int interleave = chance(40) && can_interleave(type, rows, 4) ? 4 : 1;
