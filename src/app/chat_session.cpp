@@ -74,13 +74,14 @@ Result<std::vector<int32_t>> ChatSession::prompt_ids(const Chat& chat, bool& sta
                std::to_string(context()) + "; /reset begins anew, and -c makes the context longer"};
 }
 
-// How many tokens of the context the prompt begins with. The last one is computed again, as its logits are wanted.
+// How many tokens of the context the prompt begins with. The last one is computed again, as its logits are wanted; so
+// are those behind the last state that a model with recurrent states has kept.
 size_t ChatSession::keep_common(const std::vector<int32_t>& ids) {
   const size_t most = std::min(ids.size() - 1, in_context_.size());
   const auto end = std::mismatch(ids.begin(), ids.begin() + most, in_context_.begin()).first;
-  const size_t common = static_cast<size_t>(end - ids.begin());
-  engine_.session->rewind(static_cast<int64_t>(common));
-  return common;
+  const auto common = end - ids.begin();
+  engine_.session->rewind(common);
+  return static_cast<size_t>(engine_.session->position());
 }
 
 // Calls of tools cannot come out malformed where the format of the model is known.

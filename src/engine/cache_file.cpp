@@ -33,6 +33,20 @@ static_assert(sizeof(Header) == 40);
 
 uint64_t pages_of(uint64_t tokens) { return (tokens + kPageSize - 1) / kPageSize; }
 
+// What layers keep, once for neighbouring ones that keep the same.
+std::string parts_text(const Model& model, DType cache_type) {
+  std::string text, before;
+  for (int64_t layer = 0; layer < model.numbers().layers; ++layer) {
+    std::string parts;
+    for (const CachePart& part : model.cache_parts(cache_type, layer))
+      parts += " " + part.name + " " + std::to_string(part.row_bytes);
+    for (const StatePart& part : model.state_parts(layer)) parts += " " + part.name + " " + std::to_string(part.width);
+    if (parts != before) text += parts;
+    before = std::move(parts);
+  }
+  return text;
+}
+
 // A line for each thing that rows depend on, a name and a value.
 std::string identity_of(const Engine& engine) {
   const LoadedModel& loaded = engine.loaded();
@@ -44,8 +58,7 @@ std::string identity_of(const Engine& engine) {
   text += "weights: " + std::string(options.repack ? "repacked" : "in place") + "\n";
   text += "layers: " + std::to_string(loaded.model().numbers().layers) + "\n";
   text += "rows:";
-  for (const CachePart& part : loaded.model().cache_parts(options.cache_type))
-    text += " " + part.name + " " + std::to_string(part.row_bytes);
+  text += parts_text(loaded.model(), options.cache_type);
   text += "\ndevice: " + loaded.device().title() + "\n";
   if (options.target) text += "instructions: " + options.target->cpu + " " + options.target->features + "\n";
   return text + "program: " + build_id() + "\n";
@@ -92,13 +105,13 @@ Error cannot_write(const std::string& path) {
 
 // The parts of a file, in its mapping.
 struct Contents {
-  std::string_view identity, tokens, checksums, pages;
+  std::string_view identity, tokens, checksums, pages, state;
   uint64_t page_bytes = 0;
 };
 
 // Why it is none, or its parts. Nothing of the file is believed before its checksum; numbers that would lead out of it
 // are refused before.
-Result<Contents> parse(std::span<const std::byte> file, uint64_t most_tokens) {
+Result<Contents> parse(std::span<const std::byte> file, uint64_t most_tokens, uint64_t state_bytes) {
   const std::string_view bytes(reinterpret_cast<const char*>(file.data()), file.size());
   Header header;
   if (bytes.size() < sizeof header) return Error{"it is too short"};
@@ -111,15 +124,17 @@ Result<Contents> parse(std::span<const std::byte> file, uint64_t most_tokens) {
                  std::to_string(most_tokens)};
   const uint64_t pages = pages_of(header.tokens);
   if (pages > bytes.size() / header.page_bytes) return Error{"it is too short"};
-  const uint64_t sizes[] = {header.identity_bytes, header.tokens * sizeof(uint32_t), pages * sizeof(uint64_t),
-                            pages * header.page_bytes};
+  const uint64_t sizes[] = {header.identity_bytes, header.tokens * sizeof(uint32_t),
+                            (pages + (state_bytes > 0)) * sizeof(uint64_t), pages * header.page_bytes, state_bytes};
+  const uint64_t front = sizes[0] + sizes[1] + sizes[2];
   std::string_view rest = bytes.substr(sizeof header);
-  if (rest.size() < sizes[0] + sizes[1] + sizes[2] + sizes[3]) return Error{"it is too short"};
-  if (rest.size() > sizes[0] + sizes[1] + sizes[2] + sizes[3]) return Error{"it is too long"};
-  if (checksum_of(header, rest.substr(0, rest.size() - sizes[3])) != header.checksum) return Error{"it is damaged"};
+  if (rest.size() < front + sizes[3] + sizes[4]) return Error{"it is too short"};
+  if (rest.size() > front + sizes[3] + sizes[4]) return Error{"it is too long"};
+  if (checksum_of(header, rest.substr(0, front)) != header.checksum) return Error{"it is damaged"};
   Contents contents{.page_bytes = header.page_bytes};
-  std::string_view* const parts[] = {&contents.identity, &contents.tokens, &contents.checksums, &contents.pages};
-  for (size_t i = 0; i < 4; ++i) {
+  std::string_view* const parts[] = {&contents.identity, &contents.tokens, &contents.checksums, &contents.pages,
+                                     &contents.state};
+  for (size_t i = 0; i < std::size(parts); ++i) {
     *parts[i] = rest.substr(0, sizes[i]);
     rest.remove_prefix(sizes[i]);
   }
@@ -136,13 +151,16 @@ std::vector<CachedToken> tokens_of(const Contents& contents) {
 }
 
 Status restore(Engine& engine, SequenceId sequence, const MappedFile& file) {
-  SMELT_TRY(contents, parse(file.bytes(), static_cast<uint64_t>(engine.context())));
+  const auto state_bytes = static_cast<uint64_t>(engine.state_bytes());
+  SMELT_TRY(contents, parse(file.bytes(), static_cast<uint64_t>(engine.context()), state_bytes));
   if (const std::string identity = identity_of(engine); contents.identity != identity)
     return Error{difference(contents.identity, identity)};
   if (contents.page_bytes != static_cast<uint64_t>(engine.page_bytes())) return Error{"its pages have another size"};
   return engine.restore(sequence, tokens_of(contents), [&](int64_t index, std::span<std::byte> rows) -> Status {
     const auto i = static_cast<uint64_t>(index);
-    std::memcpy(rows.data(), contents.pages.data() + i * contents.page_bytes, rows.size());
+    const uint64_t begin = i * contents.page_bytes;
+    const char* from = begin < contents.pages.size() ? contents.pages.data() + begin : contents.state.data();
+    std::memcpy(rows.data(), from, rows.size());
     if (XXH3_64bits(rows.data(), rows.size()) != value_at<uint64_t>(contents.checksums, i))
       return Error{"it is damaged"};
     return {};
@@ -166,15 +184,18 @@ Status write_cache_file(Engine& engine, SequenceId sequence, const std::string& 
   Header header{.format = kFormat, .tokens = tokens.size(), .page_bytes = static_cast<uint64_t>(engine.page_bytes())};
   std::memcpy(header.magic, kMagic, sizeof kMagic);
   header.identity_bytes = static_cast<uint32_t>(identity_of(engine).size());
-  std::vector<uint64_t> checksums(pages_of(tokens.size()));
+  const uint64_t pages = pages_of(tokens.size()), state_bytes = static_cast<uint64_t>(engine.state_bytes());
+  std::vector<uint64_t> checksums(pages + (state_bytes > 0));
   SMELT_TRY(file, NewFile::create(path));
   // Checksums come before the pages and are known after them.
   std::string front(sizeof header, '\0');
   front += front_of(engine, tokens, checksums);
   if (write_all(file.fd(), front) != 0) return cannot_write(path);
   std::vector<std::byte> rows(header.page_bytes);
-  for (size_t i = 0; i < checksums.size(); ++i) {
-    SMELT_CHECK(engine.read_page(sequence, static_cast<int64_t>(i), rows));
+  for (uint64_t i = 0; i < checksums.size(); ++i) {
+    if (i == pages) rows.resize(state_bytes);
+    SMELT_CHECK(i < pages ? engine.read_page(sequence, static_cast<int64_t>(i), rows)
+                          : engine.read_state(sequence, rows));
     checksums[i] = XXH3_64bits(rows.data(), rows.size());
     if (write_all(file.fd(), {reinterpret_cast<const char*>(rows.data()), rows.size()}) != 0) return cannot_write(path);
   }

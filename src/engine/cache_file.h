@@ -3,6 +3,7 @@
 //
 //   magic "smeltrow" | u32 format | u32 identity bytes | u64 tokens | u64 bytes of a page | u64 checksum of the front
 //   identity text | u32 of each token: id, highest bit: generated | u64 checksum of each page | pages
+//   and, of a model with recurrent states, behind the pages the state, with a checksum like theirs
 //
 // The identity is what the rows depend on: model, kind of cache and its parts, activations, layout of weights, device
 // and program. A file is used if this is that of the engine, nothing is missing and all checksums (xxh3) are right.

@@ -8,6 +8,8 @@
 namespace smelt {
 namespace {
 
+constexpr int64_t kKeptStateEvery = 16 * kPageSize;  // positions of a prompt
+
 bool is_cancelled(const StepItem& item) { return item.cancel && item.cancel->load(std::memory_order_relaxed); }
 
 // Tokens of a prompt, for the cache.
@@ -28,7 +30,7 @@ Result<std::unique_ptr<Engine>> Engine::open(const GgufFile& file, const EngineO
 
 Engine::Engine(std::unique_ptr<LoadedModel> loaded)
     : loaded_(std::move(loaded)),
-      pool_(loaded_->layout().cache_pages),
+      pool_(loaded_->layout().cache_pages, kPageSize, loaded_->layout().states),
       sequences_(static_cast<size_t>(loaded_->layout().sequences)),
       was_used_(static_cast<size_t>(loaded_->layout().cache_pages)),
       table_entries_(sequences_.size()) {}
@@ -141,6 +143,14 @@ void Engine::write_table(SequenceId sequence) {
   entries = pages.size();
 }
 
+// Of a row of a batch, or of a group of a prompt: a state is read in one place and left in another.
+void Engine::write_states(SequenceId sequence, int64_t index) {
+  if (!has_states()) return;
+  pool_.reserve_state(run_of(sequence));
+  loaded_->memory().states_in()[index] = run_of(sequence).state();
+  loaded_->memory().states_out()[index] = run_of(sequence).next_state();
+}
+
 // Kernels trust what they are given: a wrong page would be another sequence's, or nobody's memory.
 Status Engine::check_table(SequenceId sequence, int64_t first, int64_t count) const {
   const PageRun& run = run_of(sequence);
@@ -167,8 +177,10 @@ Status Engine::step_generated(std::span<const StepItem> items, std::vector<StepO
     if (!items[i].is_generated || outcomes[i] != StepOutcome::Done) continue;
     const int64_t first = position(items[i].sequence);
     for (int64_t index = 0; index < static_cast<int64_t>(items[i].tokens.size()); ++index) {
+      // Of a recurrent state the next token needs what this one has left.
+      const bool is_last_of_run = rows.size() + 1 == most || (has_states() && index + 1 < std::ssize(items[i].tokens));
       rows.push_back({i, index, first + index});
-      if (rows.size() < most) continue;
+      if (!is_last_of_run) continue;
       SMELT_CHECK(run_batch(items, rows, outcomes, sink));
       rows.clear();
     }
@@ -215,12 +227,14 @@ Status Engine::write_rows(std::span<const StepItem> items, std::span<const Row> 
     memory.positions()[r] = static_cast<int32_t>(r % kPageSize);
     memory.tables()[r] = static_cast<int32_t>(layout.padding_table());
     memory.rows()[r] = static_cast<int32_t>(r);
+    if (has_states()) memory.states_in()[r] = kZeroState, memory.states_out()[r] = kPaddingState;
   }
   for (int64_t r = 0; r < count; ++r) {
     const Row& row = rows[static_cast<size_t>(r)];
     const StepItem& item = items[row.item];
     SMELT_CHECK(check_table(item.sequence, row.position, 1));
     write_table(item.sequence);
+    write_states(item.sequence, r);
     memory.tokens()[r] = item.tokens[static_cast<size_t>(row.index)];
     memory.positions()[r] = static_cast<int32_t>(row.position);
     memory.tables()[r] = static_cast<int32_t>(layout.table(item.sequence));
@@ -256,7 +270,9 @@ Status Engine::step_prompts(std::span<const StepItem> items, std::vector<StepOut
         outcomes[i] = StepOutcome::Cancelled;
         continue;
       }
-      const int64_t row = loaded_->layout().prefill_tokens - room, count = std::min(rest, room);
+      const int64_t row = loaded_->layout().prefill_tokens - room;
+      int64_t count = std::min(rest, room);
+      if (has_states()) count = std::min(count, kPageSize - position(items[i].sequence) % kPageSize);
       parts.push_back({.item = i, .index = done[i], .count = count, .row = row});
       done[i] += count;
       room -= (count + kGroupSize - 1) / kGroupSize * kGroupSize;
@@ -264,6 +280,12 @@ Status Engine::step_prompts(std::span<const StepItem> items, std::vector<StepOut
     if (parts.empty()) return {};
     SMELT_CHECK(run_parts(items, parts, outcomes, sink));
   }
+}
+
+// At the last whole page of a prompt, which a longer prompt or another one may begin with, and now and then in between.
+bool Engine::keeps_state(const StepItem& item, const Part& part) const {
+  const int64_t rest = std::ssize(item.tokens) - part.index - part.count;
+  return rest < kPageSize || position(item.sequence) % kKeptStateEvery == 0;
 }
 
 Status Engine::run_parts(std::span<const StepItem> items, std::span<const Part> parts,
@@ -284,6 +306,7 @@ Status Engine::run_parts(std::span<const StepItem> items, std::span<const Part> 
     for (const Part& part : parts) {
       const StepItem& item = items[part.item];
       pool_.append(run_of(item.sequence), cached(item.tokens.subspan(part.index, part.count), false));
+      if (keeps_state(item, part)) pool_.keep_state(run_of(item.sequence));
     }
     status = report_parts(items, parts, extent, cancel, sink);
     if (status && loaded_->can_draft()) status = draft_parts(items, parts, extent, cancel);
@@ -303,6 +326,7 @@ Status Engine::write_parts(std::span<const StepItem> items, std::span<const Part
     const int64_t first = position(item.sequence);
     SMELT_CHECK(check_table(item.sequence, first, part.count));
     write_table(item.sequence);
+    write_states(item.sequence, part.row / kGroupSize);
     for (int64_t i = 0; i < part.count || i % kGroupSize != 0; ++i) {
       const int64_t row = part.row + i;
       const bool is_token = i < part.count;

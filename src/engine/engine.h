@@ -76,7 +76,8 @@ class Engine {
   Result<Started> start(std::span<const int32_t> prompt = {}, const PrefixReuse& reuse = {});
   // Another one with the tokens of a sequence, which shares its rows.
   Result<SequenceId> fork(SequenceId sequence);
-  // Forgets what comes after `position`. REQUIRES: position <= this->position(sequence)
+  // Forgets what comes after `position`. A model with recurrent states keeps them at few positions (docs/design.md): it
+  // goes back to the last of these, and position() says which. REQUIRES: position <= this->position(sequence)
   void rewind(SequenceId sequence, int64_t position);
   // Ends a sequence. Its pages are free for others at once.
   void stop(SequenceId sequence);
@@ -89,10 +90,13 @@ class Engine {
   int64_t page_bytes() const { return loaded_->memory().page_bytes(); }  // all layers' rows of kPageSize tokens
   // Those of a sequence's page `index`, counted from its begin. REQUIRES: rows has page_bytes().
   Status read_page(SequenceId sequence, int64_t index, std::span<std::byte> rows);
-  // Fills in the rows of a page.
+  // The recurrent state behind a sequence's tokens; 0: the model has none. REQUIRES: bytes has state_bytes().
+  int64_t state_bytes() const { return loaded_->memory().state_bytes(); }
+  Status read_state(SequenceId sequence, std::span<std::byte> bytes);
+  // Fills in the rows of a page; with the number of pages for index, the state.
   using PageSource = std::function<Status(int64_t index, std::span<std::byte> rows)>;
-  // A sequence without tokens gets these, with rows that read_page() gave. An Error, and it has none, if there is no
-  // room, a token is not in the vocabulary, or `source` has one.
+  // A sequence without tokens gets these, with what read_page() and read_state() gave. An Error, and it has none, if
+  // there is no room, a token is not in the vocabulary, or `source` has one.
   Status restore(SequenceId sequence, std::span<const CachedToken> tokens, const PageSource& source);
 
   // Appends the tokens of all items, generated ones first, then prompts: of several sequences together. The outcome of
@@ -126,7 +130,10 @@ class Engine {
   Result<SequenceId> free_sequence() const;
   Result<StepOutcome> make_room(SequenceId sequence, int64_t tokens);
   Status copy_pages();
+  Status restore_state(SequenceId sequence, const PageSource& source);
   void write_table(SequenceId sequence);
+  bool has_states() const { return loaded_->layout().states > 0; }
+  void write_states(SequenceId sequence, int64_t index);
   Status check_table(SequenceId sequence, int64_t first, int64_t count) const;
 
   Status step_generated(std::span<const StepItem> items, std::vector<StepOutcome>& outcomes, const LogitsSink& sink);
@@ -149,6 +156,7 @@ class Engine {
   Status step_prompts(std::span<const StepItem> items, std::vector<StepOutcome>& outcomes, const LogitsSink& sink);
   Status run_parts(std::span<const StepItem> items, std::span<const Part> parts, std::vector<StepOutcome>& outcomes,
                    const LogitsSink& sink);
+  bool keeps_state(const StepItem& item, const Part& part) const;
   Status write_parts(std::span<const StepItem> items, std::span<const Part> parts);
   Status report_parts(std::span<const StepItem> items, std::span<const Part> parts, const LoadedModel::Extent& extent,
                       const std::atomic<bool>* cancel, const LogitsSink& sink);

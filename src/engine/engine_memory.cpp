@@ -29,12 +29,17 @@ class Pieces {
   int64_t used_ = 0;
 };
 
+int64_t bytes_of_state(const StatePart& part) { return part.width * static_cast<int64_t>(sizeof(float)); }
+
 int64_t aligned(int64_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
-// Of all parts of the cache of a layer.
-int64_t layer_cache_bytes(const Model& model, const EngineLayout& layout, DType type) {
+// Of caches and recurrent states of all layers.
+int64_t kept_bytes(const Model& model, const EngineLayout& layout, DType type) {
   int64_t bytes = 0;
-  for (const CachePart& part : model.cache_parts(type)) bytes += aligned(layout.cache_rows() * part.row_bytes);
+  for (int64_t layer = 0; layer < model.numbers().layers + layout.more_layers; ++layer) {
+    for (const CachePart& part : model.cache_parts(type, layer)) bytes += aligned(layout.cache_rows() * part.row_bytes);
+    for (const StatePart& part : model.state_parts(layer)) bytes += aligned(layout.states * bytes_of_state(part));
+  }
   return bytes;
 }
 
@@ -42,8 +47,9 @@ int64_t layer_cache_bytes(const Model& model, const EngineLayout& layout, DType 
 
 int64_t cache_row_bytes(const Model& model, DType type) {
   int64_t bytes = 0;
-  for (const CachePart& part : model.cache_parts(type)) bytes += part.row_bytes;
-  return model.numbers().layers * bytes;
+  for (int64_t layer = 0; layer < model.numbers().layers; ++layer)
+    for (const CachePart& part : model.cache_parts(type, layer)) bytes += part.row_bytes;
+  return bytes;
 }
 
 EngineLayout EngineLayout::make(int64_t context, int64_t prefill_tokens, int64_t sequences, int64_t cache_tokens,
@@ -66,13 +72,13 @@ EngineLayout EngineLayout::make(int64_t context, int64_t prefill_tokens, int64_t
 int64_t EngineMemory::bytes(const Model& model, const EngineLayout& l, DType cache_type, int64_t arena_bytes) {
   Pieces pieces(nullptr);
   for (int i = 0; i < 3; ++i) pieces.take<int32_t>(l.tokens());
-  pieces.take<int32_t>(l.tables());
+  for (int i = 0; i < (l.states ? 3 : 1); ++i) pieces.take<int32_t>(l.tables());
   pieces.take<int32_t>(l.page_entries);
   for (const PositionTable& table : model.position_tables()) pieces.take<float>(l.positions * table.width);
   for (int i = 0; i < 2; ++i) pieces.take<float>(l.tokens() * model.numbers().hidden);
   pieces.take<float>(l.logit_rows() * model.numbers().vocabulary);
   pieces.take<std::byte>(arena_bytes);
-  pieces.take<std::byte>((model.numbers().layers + l.more_layers) * layer_cache_bytes(model, l, cache_type));
+  pieces.take<std::byte>(kept_bytes(model, l, cache_type));
   return pieces.used();
 }
 
@@ -99,6 +105,10 @@ void EngineMemory::place(const Model& model, const EngineLayout& l, DType cache_
   positions_ = pieces.take<int32_t>(l.tokens());
   rows_ = pieces.take<int32_t>(l.tokens());
   tables_ = pieces.take<int32_t>(l.tables());
+  if (l.states) {
+    states_in_ = pieces.take<int32_t>(l.tables());
+    states_out_ = pieces.take<int32_t>(l.tables());
+  }
   pages_ = pieces.take<int32_t>(l.page_entries);
   input_bytes_ = pieces.used();
   if (!device_->host_sees_memory()) inputs_.resize(static_cast<size_t>(input_bytes_));
@@ -108,12 +118,24 @@ void EngineMemory::place(const Model& model, const EngineLayout& l, DType cache_
   vocabulary_ = model.numbers().vocabulary;
   logits_ = pieces.take<float>(l.logit_rows() * vocabulary_);
   work_ = pieces.take<std::byte>(arena_bytes);
-  for (const CachePart& part : model.cache_parts(cache_type)) {
-    cache_parts_[part.name] = {layer_cache_bytes_, kPageSize * part.row_bytes};
-    layer_cache_bytes_ += aligned(l.cache_rows() * part.row_bytes);
+  place_kept(model, l, cache_type, pieces.take<std::byte>(kept_bytes(model, l, cache_type)));
+}
+
+void EngineMemory::place_kept(const Model& model, const EngineLayout& l, DType cache_type, std::byte* at) {
+  const auto part_at = [&](std::string name, int64_t count, int64_t bytes) {
+    const Part part{std::move(name), at, bytes};
+    at += aligned(count * bytes);
+    return part;
+  };
+  for (int64_t layer = 0; layer < model.numbers().layers + l.more_layers; ++layer) {
+    std::vector<Part>&cache = caches_.emplace_back(), &states = states_.emplace_back();
+    for (CachePart& part : model.cache_parts(cache_type, layer))
+      cache.push_back(part_at(std::move(part.name), l.cache_pages + 1, kPageSize * part.row_bytes));
+    for (StatePart& part : model.state_parts(layer)) {
+      const int64_t bytes = bytes_of_state(part);
+      states.push_back(part_at(std::move(part.name), l.states, bytes));
+    }
   }
-  layers_ = model.numbers().layers + l.more_layers;
-  cache_ = pieces.take<std::byte>(layers_ * layer_cache_bytes_);
 }
 
 Status EngineMemory::send_inputs() {
@@ -121,49 +143,50 @@ Status EngineMemory::send_inputs() {
   return device_->upload(memory_.data(), inputs_);
 }
 
-Status EngineMemory::for_each_part(const std::function<Status(std::byte* part, int64_t page_bytes)>& f) {
-  for (int64_t layer = 0; layer < layers_; ++layer)
-    for (const auto& [name, part] : cache_parts_)
-      SMELT_CHECK(f(cache_ + layer * layer_cache_bytes_ + part.begin, part.page_bytes));
+Status EngineMemory::for_each(const Parts& parts, const std::function<Status(const Part& part)>& f) {
+  for (const std::vector<Part>& of_layer : parts)
+    for (const Part& part : of_layer) SMELT_CHECK(f(part));
   return {};
 }
 
 Status EngineMemory::copy_page(int32_t from, int32_t to) {
-  return for_each_part([&](std::byte* part, int64_t bytes) -> Status {
-    const std::byte* source = part + from * bytes;
-    if (device_->host_sees_memory()) return device_->upload(part + to * bytes, {source, static_cast<size_t>(bytes)});
-    page_on_host_.resize(static_cast<size_t>(bytes));
+  return for_each(caches_, [&](const Part& part) -> Status {
+    std::byte *source = part.begin + from * part.bytes, *target = part.begin + to * part.bytes;
+    const auto bytes = static_cast<size_t>(part.bytes);
+    if (device_->host_sees_memory()) return device_->upload(target, {source, bytes});
+    page_on_host_.resize(bytes);
     SMELT_CHECK(device_->read_back(page_on_host_, source));
-    return device_->upload(part + to * bytes, page_on_host_);
+    return device_->upload(target, page_on_host_);
   });
 }
 
 Status EngineMemory::clear_page(int32_t page) {
-  return for_each_part([&](std::byte* part, int64_t bytes) -> Status {
-    page_on_host_.assign(static_cast<size_t>(bytes), std::byte{0});
-    return device_->upload(part + page * bytes, page_on_host_);
+  return for_each(caches_, [&](const Part& part) -> Status {
+    page_on_host_.assign(static_cast<size_t>(part.bytes), std::byte{0});
+    return device_->upload(part.begin + page * part.bytes, page_on_host_);
   });
 }
 
-int64_t EngineMemory::page_bytes() const {
+int64_t EngineMemory::bytes_of(const Parts& parts) {
   int64_t bytes = 0;
-  for (const auto& [name, part] : cache_parts_) bytes += part.page_bytes;
-  return layers_ * bytes;
+  for (const std::vector<Part>& of_layer : parts)
+    for (const Part& part : of_layer) bytes += part.bytes;
+  return bytes;
 }
 
-Status EngineMemory::read_page(int32_t page, std::span<std::byte> rows) {
-  return for_each_part([&](std::byte* part, int64_t bytes) -> Status {
-    const auto piece = rows.first(static_cast<size_t>(bytes));
-    rows = rows.subspan(piece.size());
-    return device_->read_back(piece, part + page * bytes);
+Status EngineMemory::read(const Parts& parts, int32_t number, std::span<std::byte> bytes) {
+  return for_each(parts, [&](const Part& part) -> Status {
+    const auto piece = bytes.first(static_cast<size_t>(part.bytes));
+    bytes = bytes.subspan(piece.size());
+    return device_->read_back(piece, part.begin + number * part.bytes);
   });
 }
 
-Status EngineMemory::write_page(int32_t page, std::span<const std::byte> rows) {
-  return for_each_part([&](std::byte* part, int64_t bytes) -> Status {
-    const auto piece = rows.first(static_cast<size_t>(bytes));
-    rows = rows.subspan(piece.size());
-    return device_->upload(part + page * bytes, piece);
+Status EngineMemory::write(const Parts& parts, int32_t number, std::span<const std::byte> bytes) {
+  return for_each(parts, [&](const Part& part) -> Status {
+    const auto piece = bytes.first(static_cast<size_t>(part.bytes));
+    bytes = bytes.subspan(piece.size());
+    return device_->upload(part.begin + number * part.bytes, piece);
   });
 }
 
@@ -175,13 +198,27 @@ Result<std::span<const float>> EngineMemory::read_logits(int64_t rows) {
   return std::span<const float>(logits_read_);
 }
 
+namespace {
+
+template <class Part>
+std::byte* begin_of(const std::vector<Part>& parts, const std::string& name) {
+  const auto part = std::find_if(parts.begin(), parts.end(), [&](const Part& p) { return p.name == name; });
+  ENSURE(part != parts.end(), "layers have no memory for " + name);
+  return part->begin;
+}
+
+}  // namespace
+
 void* EngineMemory::resolve(const SlotBinding& slot, int64_t layer, bool flipped) const {
   switch (slot.kind) {
     case Bound::Tokens: return tokens_;
     case Bound::Positions: return positions_;
     case Bound::Tables: return tables_;
     case Bound::Pages: return pages_;
-    case Bound::Cache: return cache_ + layer * layer_cache_bytes_ + cache_parts_.at(slot.name).begin;
+    case Bound::Cache: return begin_of(caches_[static_cast<size_t>(layer)], slot.name);
+    case Bound::State: return begin_of(states_[static_cast<size_t>(layer)], slot.name);
+    case Bound::StatesIn: return states_in_;
+    case Bound::StatesOut: return states_out_;
     case Bound::PositionTable: return position_tables_.at(slot.name);
     case Bound::HiddenIn: return hidden_[flipped ? 1 : 0];
     case Bound::HiddenOut: return hidden_[flipped ? 0 : 1];

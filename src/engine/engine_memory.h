@@ -6,6 +6,10 @@
 // The cache is addressed through page tables, one for each sequence, which lie one behind the other. One page more, at
 // the end of the cache, takes the rows of padding tokens: the last entry of each table names it, and so do all entries
 // that a sequence does not use, and all of one more table, for padding tokens beside several sequences.
+//
+// Recurrent states lie in numbered places. A run reads those of its sequences in some places and leaves them in others:
+// what it has read stays as it was. The first place holds the state before any token, zeros; the second one takes the
+// states of padding tokens.
 #pragma once
 
 #include <algorithm>
@@ -17,6 +21,7 @@
 
 #include "base/result.h"
 #include "engine/plan.h"
+#include "engine/state_pool.h"
 #include "model/model.h"
 #include "runtime/device.h"
 
@@ -32,11 +37,15 @@ struct EngineLayout {
   int64_t cache_pages = 0;     // for sequences
   int64_t prefill_tokens = 0;  // most tokens of a prompt of one run, a multiple of 8
   int64_t head_rows = 8;       // most rows of logits of one run over a prompt
+  int64_t states = 0;          // places of recurrent states, those two included; 0: the model has none
   int64_t more_layers = 0;     // with a cache, behind those of the model: of its head for multi-token prediction
 
   // `cache_tokens`: rows of the cache; 0: so that every sequence may fill its context. `drafts`: see EngineOptions.
   static EngineLayout make(int64_t context, int64_t prefill_tokens, int64_t sequences = 1, int64_t cache_tokens = 0,
                            int64_t drafts = 0);
+
+  // Room for recurrent states: two for each sequence, as of a run, and some that are kept to go on from.
+  void add_states() { states = kFirstState + 2 * sequences + 4 + sequences; }
 
   int64_t first_padding_position() const { return positions - kPageSize; }
   int64_t padding_page() const { return cache_pages; }
@@ -63,12 +72,14 @@ class EngineMemory {
   // changed roles. REQUIRES: slot.kind is not Weight.
   void* resolve(const SlotBinding& slot, int64_t layer, bool flipped) const;
 
-  // Inputs, for the host to write.
+  // Inputs, for the host to write. Those of states are there for a model that has them.
   int32_t* tokens() { return on_host(tokens_); }
   int32_t* positions() { return on_host(positions_); }
   int32_t* tables() { return on_host(tables_); }
   int32_t* rows() { return on_host(rows_); }
   int32_t* pages() { return on_host(pages_); }
+  int32_t* states_in() { return on_host(states_in_); }
+  int32_t* states_out() { return on_host(states_out_); }
   // What was written there reaches the device.
   Status send_inputs();
   // The first `rows` rows of logits of the last run, valid until the next one.
@@ -78,9 +89,14 @@ class EngineMemory {
   Status copy_page(int32_t from, int32_t to);
   Status clear_page(int32_t page);
   // They as bytes. REQUIRES: `rows` has page_bytes().
-  int64_t page_bytes() const;
-  Status read_page(int32_t page, std::span<std::byte> rows);
-  Status write_page(int32_t page, std::span<const std::byte> rows);
+  int64_t page_bytes() const { return bytes_of(caches_); }
+  Status read_page(int32_t page, std::span<std::byte> rows) { return read(caches_, page, rows); }
+  Status write_page(int32_t page, std::span<const std::byte> rows) { return write(caches_, page, rows); }
+
+  // The parts of a recurrent state of all layers as bytes. REQUIRES: `bytes` has state_bytes().
+  int64_t state_bytes() const { return bytes_of(states_); }
+  Status read_state(int32_t state, std::span<std::byte> bytes) { return read(states_, state, bytes); }
+  Status write_state(int32_t state, std::span<const std::byte> bytes) { return write(states_, state, bytes); }
 
   void* arena() const { return work_; }
   int64_t bytes() const { return static_cast<int64_t>(memory_.size()); }
@@ -91,26 +107,32 @@ class EngineMemory {
     if (device_->host_sees_memory()) return input;
     return reinterpret_cast<int32_t*>(inputs_.data() + (reinterpret_cast<std::byte*>(input) - memory_.data()));
   }
-  // Calls f with the begin of each part of each layer's cache and the bytes of its pages.
-  Status for_each_part(const std::function<Status(std::byte* part, int64_t page_bytes)>& f);
+  // A buffer of pages, or of states.
+  struct Part {
+    std::string name;
+    std::byte* begin = nullptr;
+    int64_t bytes = 0;  // of one of them
+  };
+  using Parts = std::vector<std::vector<Part>>;  // by layer
+
+  static int64_t bytes_of(const Parts& parts);
+  static Status for_each(const Parts& parts, const std::function<Status(const Part& part)>& f);
+  Status read(const Parts& parts, int32_t number, std::span<std::byte> bytes);
+  Status write(const Parts& parts, int32_t number, std::span<const std::byte> bytes);
   void place(const Model& model, const EngineLayout& layout, DType cache_type, int64_t arena_bytes);
+  void place_kept(const Model& model, const EngineLayout& layout, DType cache_type, std::byte* at);
 
   Device* device_ = nullptr;
   DeviceMemory memory_;
   std::vector<std::byte> inputs_;  // of the host
   std::vector<float> logits_read_;
   int64_t input_bytes_ = 0, vocabulary_ = 0;
-  int32_t *tokens_ = nullptr, *positions_ = nullptr, *rows_ = nullptr, *tables_ = nullptr, *pages_ = nullptr;
+  int32_t *tokens_ = nullptr, *positions_ = nullptr, *rows_ = nullptr, *tables_ = nullptr, *pages_ = nullptr,
+          *states_in_ = nullptr, *states_out_ = nullptr;
   float *hidden_[2] = {}, *logits_ = nullptr;
   std::map<std::string, float*> position_tables_;
-  std::byte *cache_ = nullptr, *work_ = nullptr;
-  int64_t layer_cache_bytes_ = 0;
-  struct Part {
-    int64_t begin = 0;  // in the cache of a layer
-    int64_t page_bytes = 0;
-  };
-  std::map<std::string, Part> cache_parts_;
-  int64_t layers_ = 0;
+  std::byte* work_ = nullptr;
+  Parts caches_, states_;
   std::vector<std::byte> page_on_host_;
 };
 

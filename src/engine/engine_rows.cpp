@@ -12,6 +12,18 @@ Status Engine::read_page(SequenceId sequence, int64_t index, std::span<std::byte
   return loaded_->memory().read_page(pages[static_cast<size_t>(index)], rows);
 }
 
+Status Engine::read_state(SequenceId sequence, std::span<std::byte> bytes) {
+  return loaded_->memory().read_state(run_of(sequence).state(), bytes);
+}
+
+Status Engine::restore_state(SequenceId sequence, const PageSource& source) {
+  if (!has_states()) return {};
+  std::vector<std::byte> state(static_cast<size_t>(state_bytes()));
+  pool_.reserve_state(run_of(sequence));
+  SMELT_CHECK(source(std::ssize(run_of(sequence).pages()), state));
+  return loaded_->memory().write_state(run_of(sequence).next_state(), state);
+}
+
 Status Engine::restore(SequenceId sequence, std::span<const CachedToken> tokens, const PageSource& source) {
   ENSURE(position(sequence) == 0, "rows are restored into a sequence without tokens");
   std::vector<int32_t> ids;
@@ -28,6 +40,10 @@ Status Engine::restore(SequenceId sequence, std::span<const CachedToken> tokens,
     if (status) continue;
     rewind(sequence, 0);  // gives the pages back, which are cleared before they serve others
     return status;
+  }
+  if (const Status restored = restore_state(sequence, source); !restored) {
+    rewind(sequence, 0);
+    return restored;
   }
   pool_.append(run_of(sequence), tokens);
   return {};

@@ -18,8 +18,8 @@ Result<std::span<const float>> ModelDrafter::read(std::span<const int32_t> text)
   const size_t most = std::min(text.size() - 1, tokens_.size());
   const auto same =
       std::mismatch(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(most), tokens_.begin()).first;
-  const auto known = static_cast<size_t>(same - text.begin());
-  session_->rewind(static_cast<int64_t>(known));
+  session_->rewind(same - text.begin());
+  const auto known = static_cast<size_t>(session_->position());
   tokens_.resize(known);
   const auto rest = text.subspan(known);
   Result<std::span<const float>> logits = std::span<const float>();

@@ -14,11 +14,14 @@ std::string name_of(const SlotBinding& slot) {
   switch (slot.kind) {
     case Bound::Weight:
     case Bound::PositionTable:
-    case Bound::Cache: return slot.name;
+    case Bound::Cache:
+    case Bound::State: return slot.name;
     case Bound::Tokens: return "tokens";
     case Bound::Positions: return "positions";
     case Bound::Tables: return "tables";
     case Bound::Pages: return "pages";
+    case Bound::StatesIn: return "states in";
+    case Bound::StatesOut: return "states out";
     case Bound::HiddenIn: return "hidden";
     case Bound::HiddenOut: return "next hidden";
     case Bound::Rows: return "rows";
@@ -93,7 +96,11 @@ Pass ModelPasses::draft_prompt(const std::atomic<bool>* cancel) const {
 
 ModelShape ModelPasses::prefill_shape() const {
   ModelShape shape = decode_shape(1);
-  shape.tokens = variable(PassSymbols::names()[0], 1, layout_.prefill_tokens / kGroupSize) * kGroupSize;
+  // Where tokens change a state one after another, their number is part of the graph: delta_net().
+  if (layout_.states)
+    shape.tokens = Dim(kGroupSize);
+  else
+    shape.tokens = variable(PassSymbols::names()[0], 1, layout_.prefill_tokens / kGroupSize) * kGroupSize;
   shape.many_tokens = true;
   shape.expert_places = compiler_.machine().expert_places;
   return shape;
@@ -106,6 +113,7 @@ ModelShape ModelPasses::decode_shape(int64_t tokens) const {
           .context = layout_.positions,
           .cache_rows = layout_.cache_rows(),
           .page_entries = layout_.page_entries,
+          .states = layout_.states,
           .cache_type = options_.cache_type,
           .interleave = options_.interleave,
           .layouts = options_.layouts,

@@ -36,6 +36,9 @@ Result<std::unique_ptr<ModelPlans>> ModelPlans::make(const GgufFile& file, Devic
   if (context < 1 || context > trained)
     return Error{"[context] " + std::to_string(context) + " tokens: this model was made for 1 to " +
                  std::to_string(trained)};
+  if (model->has_states() && (options.mtp || options.drafts > 0))
+    return Error{"[engine] drafts cannot be taken back from the recurrent state of architecture " +
+                 model->numbers().architecture + "; run without --mtp, --lookup and --model-draft"};
   if (options.mtp) SMELT_CHECK(check_mtp(file, *model));
   std::unique_ptr<ModelPlans> plans(new ModelPlans(file, std::move(model), device, options, context));
   LayoutChoice layouts = options.layouts;
@@ -58,10 +61,11 @@ ModelPlans::ModelPlans(const GgufFile& file, std::shared_ptr<const Model> model,
       model_(std::move(model)),
       device_(device),
       options_(options),
-      layout_(
-          EngineLayout::make(context, options.prefill_chunk, options.sequences, options.cache_tokens, options.drafts)),
+      layout_(EngineLayout::make(context, model_->has_states() ? kGroupSize : options.prefill_chunk, options.sequences,
+                                 options.cache_tokens, options.drafts)),
       compiler_(device, PassSymbols::names()) {
   layout_.more_layers = options.mtp;
+  if (model_->has_states()) layout_.add_states();
 }
 
 void ModelPlans::make_passes(const LayoutChoice& layouts, const std::atomic<bool>* cancel) {

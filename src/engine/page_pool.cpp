@@ -1,6 +1,8 @@
 #include "engine/page_pool.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "base/ensure.h"
 
@@ -26,7 +28,11 @@ std::pair<int64_t, int64_t> common_beginning(std::span<const CachedToken> page, 
 
 }  // namespace
 
-PagePool::PagePool(int64_t pages, int64_t page_rows) : page_rows_(page_rows), pages_(static_cast<size_t>(pages)) {
+PagePool::PagePool(int64_t pages, int64_t page_rows, int64_t states)
+    : page_rows_(page_rows),
+      has_states_(states > 0),
+      states_(kFirstState, static_cast<int32_t>(states)),
+      pages_(static_cast<size_t>(pages)) {
   for (auto number = static_cast<int32_t>(pages); number-- > 0;) free_.push_back(number);  // the first one on top
 }
 
@@ -43,6 +49,7 @@ PageRun PagePool::find(std::span<const int32_t> tokens, const PrefixReuse& reuse
     const int64_t rest = found.tokens - run.size();
     run.tokens_.insert(run.tokens_.end(), taken, taken + std::min(rest, page_rows_));
   }
+  if (found.page != kNone) set_state(run, page(found.page).state);
   const int64_t part = found.tokens % page_rows_;
   if (part == 0) return run;
   const int32_t last = run.pages_.back();
@@ -52,6 +59,7 @@ PageRun PagePool::find(std::span<const int32_t> tokens, const PrefixReuse& reuse
   } else {
     run.pages_.pop_back();
     run.tokens_.resize(run.tokens_.size() - static_cast<size_t>(part));
+    if (has_states_) go_back(run, run.size());
   }
   drop(last);
   return run;
@@ -64,11 +72,14 @@ PagePool::Beginning PagePool::longest(std::span<const int32_t> tokens, const Pre
   while (!open.empty()) {
     const Beginning at = open.back();
     open.pop_back();
-    if (at.tokens > best.tokens || (at.tokens == best.tokens && at.generated < best.generated)) best = at;
+    const bool is_better = at.tokens > best.tokens || (at.tokens == best.tokens && at.generated < best.generated);
+    if (is_better && can_go_on(at)) best = at;
     if (at.tokens % page_rows_ != 0) continue;
     for (int32_t child : children_of(at.page, reuse.owner)) {
       const auto [shared, generated] = common_beginning(page(child).tokens, tokens.subspan(at.tokens), reuse.generated);
-      if (shared > 0) open.push_back({child, at.tokens + shared, at.generated + generated});
+      const bool is_whole = shared == static_cast<int64_t>(page(child).tokens.size());
+      if (shared > 0 && (is_whole || !has_states_))
+        open.push_back({child, at.tokens + shared, at.generated + generated});
     }
   }
   return best;
@@ -78,6 +89,8 @@ PageRun PagePool::fork(const PageRun& run) {
   PageRun other = run;
   other.pages_.resize(static_cast<size_t>((run.size() + page_rows_ - 1) / page_rows_));
   for (int32_t number : other.pages_) use(number);
+  states_.use(other.state_);
+  other.next_state_ = kZeroState;
   return other;
 }
 
@@ -104,6 +117,10 @@ bool PagePool::reserve(PageRun& run, int64_t tokens, std::vector<PageCopy>& copi
 void PagePool::append(PageRun& run, std::span<const CachedToken> tokens) {
   ENSURE(run.size() + static_cast<int64_t>(tokens.size()) <= static_cast<int64_t>(run.pages_.size()) * page_rows_,
          "tokens without room in the cache");
+  if (has_states_) {
+    ENSURE(run.next_state_ != kZeroState, "tokens without room for the state behind them");
+    states_.drop(std::exchange(run.state_, std::exchange(run.next_state_, kZeroState)));
+  }
   int64_t whole = run.size() / page_rows_;
   run.tokens_.insert(run.tokens_.end(), tokens.begin(), tokens.end());
   for (; whole < run.size() / page_rows_; ++whole) publish(run, whole);
@@ -111,6 +128,18 @@ void PagePool::append(PageRun& run, std::span<const CachedToken> tokens) {
 
 void PagePool::rewind(PageRun& run, int64_t size) {
   ENSURE(size >= 0 && size <= run.size(), "a position that is not in the sequence");
+  states_.drop(std::exchange(run.next_state_, kZeroState));
+  if (has_states_ && size < run.size()) return go_back(run, size);
+  cut(run, size);
+}
+
+void PagePool::go_back(PageRun& run, int64_t size) {
+  const int64_t kept = last_kept(run, size);
+  set_state(run, kept == 0 ? kZeroState : page(page_before(run, kept)).state);
+  cut(run, kept);
+}
+
+void PagePool::cut(PageRun& run, int64_t size) {
   run.tokens_.resize(static_cast<size_t>(size));
   const auto needed = static_cast<size_t>((size + page_rows_ - 1) / page_rows_);
   while (run.pages_.size() > needed) {
@@ -122,11 +151,61 @@ void PagePool::rewind(PageRun& run, int64_t size) {
 void PagePool::release(PageRun& run) {
   rewind(run, run.size());
   if (run.size() % page_rows_ != 0) publish(run, run.size() / page_rows_);
+  if (has_states_ && run.size() > 0) give_state(run);
+  set_state(run, kZeroState);
   while (!run.pages_.empty()) {
     drop(run.pages_.back());
     run.pages_.pop_back();
   }
   run.tokens_.clear();
+}
+
+// --- recurrent states
+
+void PagePool::reserve_state(PageRun& run) {
+  if (!has_states_ || run.next_state_ != kZeroState) return;
+  std::optional<int32_t> place;
+  while (!(place = states_.take())) {
+    ENSURE(!kept_.empty(), "more states are in use than sequences have");
+    forget_state(kept_.front());
+  }
+  run.next_state_ = *place;
+}
+
+void PagePool::keep_state(const PageRun& run) {
+  if (has_states_ && run.size() > 0 && run.size() % page_rows_ == 0) give_state(run);
+}
+
+// The page may have become another one of the same tokens, or of more of them, which has no place for this state.
+void PagePool::give_state(const PageRun& run) {
+  const int32_t number = page_before(run, run.size());
+  Page& p = page(number);
+  const bool ends_here = static_cast<int64_t>(p.tokens.size()) == (run.size() - 1) % page_rows_ + 1;
+  if (!p.is_published || !ends_here || p.state != kZeroState) return;
+  states_.use(run.state_);
+  p.state = run.state_;
+  kept_.push_back(number);
+}
+
+void PagePool::forget_state(int32_t number) {
+  if (page(number).state == kZeroState) return;
+  states_.drop(std::exchange(page(number).state, kZeroState));
+  std::erase(kept_, number);
+}
+
+int64_t PagePool::last_kept(const PageRun& run, int64_t size) const {
+  for (int64_t end = size / page_rows_ * page_rows_; end > 0; end -= page_rows_)
+    if (page(page_before(run, end)).state != kZeroState) return end;
+  return 0;
+}
+
+// Another state; it is used as late as the page that keeps it.
+void PagePool::set_state(PageRun& run, int32_t state) {
+  states_.use(state);
+  states_.drop(std::exchange(run.state_, state));
+  const auto keeps = [&](int32_t number) { return page(number).state == state; };
+  const auto kept = std::find_if(kept_.begin(), kept_.end(), keeps);
+  if (kept != kept_.end()) std::rotate(kept, kept + 1, kept_.end());
 }
 
 bool PagePool::may_write(const PageRun& run, int64_t position) const {
@@ -206,8 +285,9 @@ void PagePool::publish(PageRun& run, int64_t index) {
     run.pages_[static_cast<size_t>(index)] = child;
     return drop(number);
   }
-  // One that ends earlier has nothing that this one has not.
-  if (child != kNone && shared == static_cast<int64_t>(page(child).tokens.size()) && page(child).users == 0)
+  // One that ends earlier has nothing that this one has not, but for its state.
+  if (child != kNone && shared == static_cast<int64_t>(page(child).tokens.size()) && page(child).users == 0 &&
+      page(child).state == kZeroState)
     withdraw(child);
   Page& p = page(number);
   p.is_published = true;
@@ -221,6 +301,7 @@ void PagePool::publish(PageRun& run, int64_t index) {
 void PagePool::withdraw(int32_t number) {
   while (!page(number).children.empty()) withdraw(page(number).children.back());
   Page& p = page(number);
+  forget_state(number);
   remove_child(number);
   order_.erase({p.last_use, number});
   const int32_t parent = p.parent;

@@ -7,9 +7,12 @@
 // first.
 //
 // Only one sequence writes to a page: one that others use is copied before, and one that is published is withdrawn.
+//
+// Of a model with recurrent states a sequence can only go on where the state behind its tokens is there. A published
+// page may keep the one behind its last token: keep_state() at the end of a whole page, release() where a sequence
+// ends. Then find() and rewind() stop at such a place, or go back to the begin.
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <map>
 #include <set>
@@ -17,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/state_pool.h"
 #include "model/segment.h"
 
 namespace smelt {
@@ -50,17 +54,21 @@ class PageRun {
   std::span<const CachedToken> tokens() const { return tokens_; }  // whose rows are in the cache
   int64_t size() const { return static_cast<int64_t>(tokens_.size()); }
   std::span<const int32_t> pages() const { return pages_; }  // at least as many as the tokens need
+  int32_t state() const { return state_; }                   // behind the last token
+  int32_t next_state() const { return next_state_; }         // see PagePool::reserve_state()
 
  private:
   friend class PagePool;
   uint64_t owner_ = 0;
   std::vector<CachedToken> tokens_;
   std::vector<int32_t> pages_;
+  int32_t state_ = kZeroState, next_state_ = kZeroState;
 };
 
 class PagePool {
  public:
-  explicit PagePool(int64_t pages, int64_t page_rows = kPageSize);
+  // `states`: places of recurrent states, see EngineLayout; 0: the model has none.
+  explicit PagePool(int64_t pages, int64_t page_rows = kPageSize, int64_t states = 0);
 
   // A sequence that begins with as many of `tokens` as the cache has rows of; of several such beginnings it is the one
   // with fewest generated tokens. `copies`: what is to be copied for it (none or one page).
@@ -71,9 +79,15 @@ class PagePool {
   // Makes room for `tokens` more: afterwards pages are there for them, which only this sequence uses. False, and
   // nothing is changed, if the pool is full, even without the pages that nobody uses.
   bool reserve(PageRun& run, int64_t tokens, std::vector<PageCopy>& copies);
-  // Their rows are in the cache now. REQUIRES: room was reserved.
+  // A place for the state behind the tokens that come next: run.next_state(), which only this sequence uses. Where
+  // there is none, a state that a page has kept makes room. REQUIRES: sequences use no more than two states each.
+  void reserve_state(PageRun& run);
+  // Their rows are in the cache now, and the state behind them is in run.next_state(). REQUIRES: room was reserved.
   void append(PageRun& run, std::span<const CachedToken> tokens);
-  // Forgets what comes after `size` tokens, and room that was reserved. REQUIRES: size <= run.size().
+  // The last page keeps the state behind it. Without effect if it is not full.
+  void keep_state(const PageRun& run);
+  // Forgets what comes after `size` tokens, and room that was reserved; of a model with recurrent states also what
+  // comes after the last state before `size`, if none is kept there. REQUIRES: size <= run.size().
   void rewind(PageRun& run, int64_t size);
   // The sequence ends. What it leaves can be found, until its room is needed.
   void release(PageRun& run);
@@ -98,6 +112,7 @@ class PagePool {
     std::vector<int32_t> children;    // published pages behind it
     std::vector<CachedToken> tokens;  // of a published page: a whole page of them, or fewer at the end of a line
     uint64_t last_use = 0;
+    int32_t state = kZeroState;  // of a published page, if it keeps one
   };
 
   Page& page(int32_t number) { return pages_[static_cast<size_t>(number)]; }
@@ -114,6 +129,9 @@ class PagePool {
     int32_t page = kNone;
     int64_t tokens = 0, generated = 0;
   };
+  bool can_go_on(const Beginning& at) const {
+    return !has_states_ || at.page == kNone || page(at.page).state != kZeroState;
+  }
   Beginning longest(std::span<const int32_t> tokens, const PrefixReuse& reuse) const;
 
   int32_t take();  // an empty page with one user. REQUIRES: available() > 0
@@ -124,7 +142,21 @@ class PagePool {
   bool can_go(int32_t number) const;
   void update_order(int32_t number);
 
+  int32_t page_before(const PageRun& run, int64_t size) const {
+    return run.pages_[static_cast<size_t>((size - 1) / page_rows_)];
+  }
+  void cut(PageRun& run, int64_t size);
+  void go_back(PageRun& run, int64_t size);
+  void give_state(const PageRun& run);
+  void forget_state(int32_t number);
+  // The last place up to `size` tokens where a page of the run keeps a state; 0: the begin.
+  int64_t last_kept(const PageRun& run, int64_t size) const;
+  void set_state(PageRun& run, int32_t state);
+
   const int64_t page_rows_;
+  const bool has_states_;
+  StatePool states_;
+  std::vector<int32_t> kept_;  // pages that keep a state, least recently used first
   std::vector<Page> pages_;
   std::vector<int32_t> free_;
   std::map<uint64_t, std::vector<int32_t>> roots_;  // by owner: published pages with nothing before them

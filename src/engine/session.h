@@ -28,7 +28,7 @@ class Session {
   int64_t position() const { return engine_->position(sequence_); }  // tokens in the context now
   int64_t vocabulary_size() const { return engine_->vocabulary_size(); }
   void reset() { rewind(0); }  // forgets the context
-  // Forgets what came after. REQUIRES: position <= position().
+  // Forgets what came after, see Engine::rewind(). REQUIRES: position <= position().
   void rewind(int64_t position) { engine_->rewind(sequence_, position); }
 
   // Tokens come in two ways, which may differ in how sums are made, so that the caller says which: append() reads those

@@ -14,6 +14,8 @@ const std::vector<Architecture>& architectures() {
       {"phi3", "Phi 3, 3.5 and 4", read_phi3},
       {"qwen2", "Qwen 2 and 2.5", read_qwen2},
       {"qwen3", "Qwen 3", read_qwen3},
+      {"qwen35", "Qwen 3.5", read_qwen35},
+      {"qwen35moe", "Qwen 3.5 with experts", read_qwen35},
       {"qwen3moe", "Qwen 3 with experts", read_qwen3},
   };
   return list;

@@ -22,7 +22,7 @@ Positions positions(Block& b, int64_t rope_width, const std::string& tables = ""
 // What a block's attention leaves behind.
 struct Attended {
   Tensor out;          // [T, D]
-  Refs written_cache;  // the parts of the cache, with the rows of this step
+  Refs written_cache;  // the parts of the cache, with the rows of this step; or those of states
 };
 
 // Part `name` of the cache, as a new slot: type [cache_rows, width].

@@ -27,7 +27,7 @@ class Deepseek2 final : public Model {
   bool has_experts(int64_t layer) const override { return layer >= p_.dense_layers; }
   std::vector<TensorShape> layer_tensors(int64_t layer) const override;
   std::vector<PositionTable> position_tables() const override { return rope_tables(p_.attention.rope); }
-  std::vector<CachePart> cache_parts(DType type) const override { return mla_cache(p_.attention, type); }
+  std::vector<CachePart> cache_parts(DType type, int64_t) const override { return mla_cache(p_.attention, type); }
   Segment block(const GgufFile& file, const ModelShape& shape, int64_t layer) const override;
   void write_keys(KeyWriter& out) const override;
 

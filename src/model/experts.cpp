@@ -172,7 +172,9 @@ ExpertParameters read_experts(Keys& keys, int64_t first_layer, const ExpertTrait
   ExpertParameters m{.count = keys.integer("expert_count", 1, 1 << 14)};
   m.used = keys.integer("expert_used_count", 1, m.count);
   m.width = keys.integer(traits.width_key, 1, kMostWidth);
-  m.shared_width = keys.integer_or("expert_shared_count", 0, 0, 1 << 10) * m.width;
+  const int64_t shared = keys.integer_or("expert_shared_count", traits.has_shared_gate, 0, 1 << 10) * m.width;
+  m.shared_width = keys.integer_or("expert_shared_feed_forward_length", shared, 0, kMostWidth);
+  m.has_shared_gate = traits.has_shared_gate && m.shared_width > 0;
   m.selection_bias = keys.file().find(layer_prefix(first_layer) + "exp_probs_b.bias") != nullptr;
   m.routing = m.selection_bias ? Routing::Sigmoid : traits.routing;
   if (keys.has("expert_gating_func")) {
@@ -196,6 +198,7 @@ void write_experts(KeyWriter& out, const ExpertParameters& m) {
   out.number("expert_used_count", m.used);
   out.number("expert_feed_forward_length", m.width);
   out.number("expert_shared_count", m.shared_width / m.width);
+  out.number("expert_shared_feed_forward_length", m.shared_width);
   out.number("expert_gating_func", m.routing == Routing::Sigmoid ? 2 : 1);
   out.number("expert_group_count", m.groups);
   out.number("expert_group_used_count", m.groups_used);
@@ -222,6 +225,7 @@ std::vector<TensorShape> expert_tensors(const ExpertParameters& m, int64_t hidde
   if (m.has_bias)
     for (const TensorShape& t : network_tensors("_exps.bias", hidden, m.width))
       list.push_back({t.name, {m.count}, t.rows[0], share});
+  if (m.has_shared_gate) list.push_back({"ffn_gate_inp_shexp.weight", {}, hidden});
   if (m.shared_width)
     for (TensorShape& t : network_tensors("_shexp.weight", hidden, m.shared_width)) list.push_back(std::move(t));
   return list;
@@ -244,7 +248,10 @@ Tensor expert_network(Block& b, const ExpertParameters& m, Tensor normed) {
   const Choice choice = route(b, m, normed);
   const Tensor routed = routed_experts(b, m, x, choice);
   if (!m.shared_width) return routed;
-  return routed + b.streamed(gated_network(b, x, "_shexp.weight"));
+  const Tensor shared = b.streamed(gated_network(b, x, "_shexp.weight"));
+  if (!m.has_shared_gate) return routed + shared;
+  const Tensor gate = place(sigmoid(sum(normed * b.weights("ffn_gate_inp_shexp.weight"), -1)));  // [T]
+  return routed + shared * unsqueeze(gate, 1);
 }
 
 }  // namespace smelt

@@ -14,7 +14,8 @@ struct ExpertParameters {
   int64_t count = 0;  // 0: no layer has experts
   int64_t used = 0;
   int64_t width = 0;
-  int64_t shared_width = 0;  // inner width of the shared experts together; 0: none
+  int64_t shared_width = 0;      // inner width of the shared experts together; 0: none
+  bool has_shared_gate = false;  // what these give is multiplied with a sigmoid of x w
   Routing routing = Routing::Softmax;
   int64_t groups = 1;              // of neighbouring experts: only the best `groups_used` take part in the choice,
   int64_t groups_used = 1;         // by the sum of their two best scores
@@ -31,6 +32,7 @@ struct ExpertTraits {
   Routing routing = Routing::Softmax;  // a selection bias means Sigmoid
   bool normalise_weights = false;      // after a softmax; always after sigmoids
   bool needs_bias = false;             // of router and experts; others have none
+  bool has_shared_gate = false;        // and one shared expert, unless a key gives its width
   Activation activation = Activation::Silu;
   const char* width_key = "expert_feed_forward_length";
 };

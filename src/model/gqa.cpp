@@ -27,20 +27,36 @@ Tensor heads_within(const Block& b, Tensor product, int64_t begin, int64_t heads
 // Queries, keys and values before norms and rotation.
 struct Projected {
   Tensor q, key, value;  // [T, H or KV, n]
+  Tensor gate;           // [T, H, n], where there are gates
 };
+
+// Queries and, behind each, its gate.
+Projected project_gated(Block& b, const GqaParameters& m, const Activations& x) {
+  const Tensor both = heads_of(b, x, "attn_q", m.has_bias, m.heads, 2 * m.key_width);
+  return {
+      .q = slice(both, 2, 0, m.key_width), .key = {}, .value = {}, .gate = slice(both, 2, m.key_width, m.key_width)};
+}
 
 Projected project(Block& b, const GqaParameters& m, const Activations& x) {
   const int64_t q_rows = m.heads * m.key_width, key_rows = m.kv_heads * m.key_width;
   if (m.is_fused) {
     const Tensor all = place(b.weights.product(x, "attn_qkv.weight"));
-    return {heads_within(b, all, 0, m.heads, m.key_width), heads_within(b, all, q_rows, m.kv_heads, m.key_width),
-            heads_within(b, all, q_rows + key_rows, m.kv_heads, m.value_width)};
+    return {heads_within(b, all, 0, m.heads, m.key_width),
+            heads_within(b, all, q_rows, m.kv_heads, m.key_width),
+            heads_within(b, all, q_rows + key_rows, m.kv_heads, m.value_width),
+            {}};
   }
   const auto heads = [&](const char* name, int64_t n, int64_t width) {
     return heads_of(b, x, name, m.has_bias, n, width);
   };
-  return {heads("attn_q", m.heads, m.key_width), heads("attn_k", m.kv_heads, m.key_width),
-          heads("attn_v", m.kv_heads, m.value_width)};
+  Projected out;
+  if (m.is_gated)
+    out = project_gated(b, m, x);
+  else
+    out.q = heads("attn_q", m.heads, m.key_width);
+  out.key = heads("attn_k", m.kv_heads, m.key_width);
+  out.value = heads("attn_v", m.kv_heads, m.value_width);
+  return out;
 }
 
 // Queries or keys: normalised where the model does so, then rotated.
@@ -151,6 +167,10 @@ GqaParameters read_gqa(Keys& keys, const Hyperparameters& model, const GqaTraits
   check_rotated_part(keys, m);
   const auto has = [&](const char* tensor) { return keys.file().find(layer_prefix(0) + tensor) != nullptr; };
   m.is_fused = traits.is_fused;
+  m.is_gated = traits.is_gated;
+  if (m.is_gated && m.value_width != m.key_width)
+    keys.refuse("attention.value_length", std::to_string(m.value_width) + " where heads with a gate have " +
+                                              std::to_string(m.key_width) + " values (attention.key_length)");
   m.has_bias = traits.needs_bias || has("attn_q.bias");
   m.has_norms = traits.needs_norms || has("attn_q_norm.weight");
   m.has_sinks = m.has_output_bias = traits.needs_sinks;
@@ -180,7 +200,7 @@ std::vector<TensorShape> gqa_tensors(const GqaParameters& m, int64_t hidden) {
   if (m.is_fused) {
     add("attn_qkv", q_rows + key_rows + value_rows);
   } else {
-    add("attn_q", q_rows);
+    add("attn_q", m.is_gated ? 2 * q_rows : q_rows);
     add("attn_k", key_rows);
     add("attn_v", value_rows);
   }
@@ -214,7 +234,8 @@ Attended grouped_query_attention(Block& b, const GqaParameters& m, Tensor normed
   const Tensor score = causal(scores_of(grouped, context.keys) * m.softmax_scale, at, m.window);
   Tensor average = average_of(score, context.values);
   if (m.has_sinks) average = with_sinks(average, score, sinks_of(b, m));
-  const Tensor row = reshape(average, {b.shape.tokens, m.heads * m.value_width});
+  Tensor row = reshape(average, {b.shape.tokens, m.heads * m.value_width});
+  if (m.is_gated) row = row * sigmoid(reshape(in.gate, {b.shape.tokens, m.heads * m.value_width}));
   const Tensor out = b.weights.product(b.activations(row), "attn_output.weight");
   return {m.has_output_bias ? out + b.weights("attn_output.bias") : out, context.written};
 }

@@ -3,7 +3,8 @@
 //   q, k, v = x Wq + bq, x Wk + bk, x Wv + bv        biases and norms where the model has them
 //   q, k = rotate(norm(q)), rotate(norm(k))          each head for itself
 //   out = softmax(q k' softmax_scale) v Wo + bo      with sinks a learned number of each head is one more score, which
-//                                                    takes its share and gives nothing
+//                                                    takes its share and gives nothing; with gates the values of a
+//                                                    head are multiplied with a sigmoid before Wo
 #pragma once
 
 #include "model/attention.h"
@@ -16,6 +17,7 @@ struct GqaParameters {
   int64_t key_width = 0, value_width = 0;  // of a head
   bool has_bias = false;                   // of queries, keys and values
   bool is_fused = false;                   // these three are one matrix: attn_qkv
+  bool is_gated = false;                   // attn_q has the rows of a gate behind those of each query
   bool has_output_bias = false;
   bool has_sinks = false;
   bool has_norms = false;  // of each head of queries and keys, before the rotation
@@ -35,6 +37,7 @@ struct GqaTraits {
   bool needs_norms = false;  // likewise
   bool needs_sinks = false;  // and an output bias; others have none
   bool is_fused = false;     // see GqaParameters
+  bool is_gated = false;     // likewise
 };
 
 GqaParameters read_gqa(Keys& keys, const Hyperparameters& model, const GqaTraits& traits);

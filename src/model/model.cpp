@@ -72,6 +72,12 @@ std::vector<TensorShape> Model::head_tensors() const {
           {n.tied_output ? "token_embd.weight" : "output.weight", {n.vocabulary}, n.hidden}};
 }
 
+bool Model::has_states() const {
+  for (int64_t layer = 0; layer < numbers().layers; ++layer)
+    if (!state_parts(layer).empty()) return true;
+  return false;
+}
+
 Segment Model::embed(const GgufFile& file, const ModelShape& shape) const {
   Slots slots;
   const Weights weights(file, "", {embedding_tensor()}, slots, {});  // rows are looked up

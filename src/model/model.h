@@ -32,6 +32,12 @@ struct CachePart {
   int64_t row_bytes = 0;  // that a position takes
 };
 
+// A buffer of a layer's recurrent states, f32.
+struct StatePart {
+  std::string name;
+  int64_t width = 0;  // elements of one state
+};
+
 class Model {
  public:
   virtual ~Model() = default;
@@ -45,7 +51,10 @@ class Model {
   virtual std::vector<TensorShape> layer_tensors(int64_t layer) const = 0;
 
   virtual std::vector<PositionTable> position_tables() const = 0;
-  virtual std::vector<CachePart> cache_parts(DType type) const = 0;  // of every layer
+  virtual std::vector<CachePart> cache_parts(DType type, int64_t layer) const = 0;
+  // What a layer keeps of all tokens so far, where that is not its cache: a state of fixed size for each sequence.
+  virtual std::vector<StatePart> state_parts(int64_t) const { return {}; }
+  bool has_states() const;
 
   // Graphs. REQUIRES: `file` is the one that the model was read from.
   Segment embed(const GgufFile& file, const ModelShape& shape) const;

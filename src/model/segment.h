@@ -21,6 +21,9 @@ enum class Bound {
   Tables,         // i32 [T], or [T / kGroupSize] if many_tokens: where a token's sequence begins in the page table
   Pages,          // i32 [page_entries]: the page table; page p is rows 64 p .. 64 p + 63 of the cache
   Cache,          // the part `name` of this layer's cache, read and written: see Model::cache_parts()
+  State,          // the part `name` of this layer's recurrent states, read and written: see Model::state_parts()
+  StatesIn,       // i32, as Tables: the state that a token of a sequence finds, or the first one of a group
+  StatesOut,      // i32, as Tables: where the state after it goes; another one
   HiddenIn,       // f32 [T, hidden]
   HiddenOut,      // f32 [T, hidden]: written; another buffer than HiddenIn
   Rows,           // i32 [R]: the tokens (indices into T) whose logits are wanted
@@ -29,7 +32,7 @@ enum class Bound {
 
 struct SlotBinding {
   Bound kind;
-  std::string name = {};     // of a Weight: the GGUF tensor, without "blk.N." in a block; of a table or part of a cache
+  std::string name = {};     // of a Weight: the GGUF tensor, without "blk.N." in a block; of a table or a part
   double share_of_read = 1;  // of a Weight: the part of its bytes that one token reads
   WeightLayout layout = {};  // of a Weight: how its bytes must lie
   std::string role = {};     // of a Weight: role_of(); empty: its layout is no choice
@@ -61,6 +64,7 @@ struct ModelShape {
   int64_t context = 0;       // rows of the position tables; every position is below
   int64_t cache_rows = 0;    // pages * 64
   int64_t page_entries = 0;  // entries of the page table
+  int64_t states = 0;        // recurrent states that there is room for
   // F32, F16, or U8: bytes, see byte_cache.h, with scales for the rows.
   DType cache_type = DType::F32;
   // Pairs of token and expert in a tile, where tokens are many: a weight that was unpacked serves a whole tile. Every

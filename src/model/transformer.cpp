@@ -18,6 +18,10 @@ void Transformer::write_keys(KeyWriter& out) const {
   } else if (p_.attention.window) {
     out.number("attention.sliding_window", p_.attention.window);
   }
+  if (p_.attention_every > 1) {
+    out.number("full_attention_interval", p_.attention_every);
+    write_delta_net(out, p_.delta_net);
+  }
   if (p_.dense_layers) out.number("feed_forward_length", p_.dense_width);
   if (p_.dense_layers == p_.common.layers) return;
   out.number("leading_dense_block_count", p_.dense_layers);
@@ -31,11 +35,19 @@ std::vector<PositionTable> Transformer::position_tables() const {
   return list;
 }
 
+std::vector<CachePart> Transformer::cache_parts(DType type, int64_t layer) const {
+  return has_attention(layer) ? gqa_cache(p_.attention, type) : std::vector<CachePart>();
+}
+
+std::vector<StatePart> Transformer::state_parts(int64_t layer) const {
+  return has_attention(layer) ? std::vector<StatePart>() : delta_net_states(p_.delta_net);
+}
+
 std::vector<TensorShape> Transformer::layer_tensors(int64_t layer) const {
   const int64_t hidden = p_.common.hidden;
   std::vector<TensorShape> list = {{"attn_norm.weight", {}, hidden}};
   const auto add = [&](std::vector<TensorShape> part) { list.insert(list.end(), part.begin(), part.end()); };
-  add(gqa_tensors(p_.attention, hidden));
+  add(has_attention(layer) ? gqa_tensors(p_.attention, hidden) : delta_net_tensors(p_.delta_net, hidden));
   if (p_.post_norms) add({{"post_attention_norm.weight", {}, hidden}});
   add({{p_.network_norm + ".weight", {}, hidden}});
   if (has_experts(layer))
@@ -58,13 +70,15 @@ Segment Transformer::block(const GgufFile& file, const ModelShape& shape, int64_
 
   const Tensor x = slots.input(Bound::HiddenIn, DType::F32, {shape.tokens, p_.common.hidden}, "hidden");  // [T, D]
   auto after = [&](Tensor part, const char* name) { return p_.post_norms ? norm(part, name) : part; };
-  const Attended attended = grouped_query_attention(b, attention(layer), norm(x, "attn_norm"));
+  const Tensor in = norm(x, "attn_norm");
+  const Attended attended =
+      has_attention(layer) ? grouped_query_attention(b, attention(layer), in) : delta_net(b, p_.delta_net, in);
   const Tensor h = x + after(attended.out, "post_attention_norm");
   const Tensor normed = norm(h, p_.network_norm);
   const auto dense = [&] {
-    const Activations in = b.activations(normed);
-    return p_.is_fused ? fused_network(b, in, p_.dense_width, p_.activation)
-                       : gated_network(b, in, ".weight", p_.activation);
+    const Activations values = b.activations(normed);
+    return p_.is_fused ? fused_network(b, values, p_.dense_width, p_.activation)
+                       : gated_network(b, values, ".weight", p_.activation);
   };
   const Tensor network = has_experts(layer) ? expert_network(b, p_.experts, normed) : dense();
   const Tensor y = h + after(network, "post_ffw_norm");

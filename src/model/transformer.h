@@ -1,8 +1,10 @@
 // The block that most models share: a norm, grouped-query attention, a norm, a gated network or experts; what comes out
-// of both is added to the hidden values. Llama, Qwen, GLM-4.5, Gemma and gpt-oss differ in numbers, in which biases and norms
-// there are, and in what their files need not say: each has a reader of its own.
+// of both is added to the hidden values. Some layers may have a delta net in place of the attention. Llama, Qwen,
+// GLM-4.5, Gemma and gpt-oss differ in numbers, in which biases and norms there are, and in what their files need not
+// say: each has a reader of its own.
 #pragma once
 
+#include "model/delta_net.h"
 #include "model/experts.h"
 #include "model/gqa.h"
 
@@ -13,6 +15,8 @@ struct TransformerParameters {
   GqaParameters attention = {};
   int64_t global_every = 1;               // of so many layers the last one sees all positions;
   GqaParameters local_attention = {};     // the others have a window. Its heads are those of `attention`
+  int64_t attention_every = 1;            // of so many layers the last one has attention,
+  DeltaNetParameters delta_net = {};      // the others this
   std::string network_norm = "ffn_norm";  // in front of the network: files name it in two ways
   int64_t dense_layers = 0;               // the first ones have one feed-forward network, the others experts
   int64_t dense_width = 0;                // its inner width
@@ -30,13 +34,18 @@ class Transformer final : public Model {
   bool has_experts(int64_t layer) const override { return layer >= p_.dense_layers; }
   std::vector<TensorShape> layer_tensors(int64_t layer) const override;
   std::vector<PositionTable> position_tables() const override;
-  std::vector<CachePart> cache_parts(DType type) const override { return gqa_cache(p_.attention, type); }
+  std::vector<CachePart> cache_parts(DType type, int64_t layer) const override;
+  std::vector<StatePart> state_parts(int64_t layer) const override;
   Segment block(const GgufFile& file, const ModelShape& shape, int64_t layer) const override;
   void write_keys(KeyWriter& out) const override;
 
  private:
   const GqaParameters& attention(int64_t layer) const {
     return (layer + 1) % p_.global_every == 0 ? p_.attention : p_.local_attention;
+  }
+
+  bool has_attention(int64_t layer) const {
+    return layer >= p_.common.layers || (layer + 1) % p_.attention_every == 0;  // so has a layer that predicts tokens
   }
 
   bool has_local_tables() const { return p_.global_every > 1 && p_.local_attention.tables != p_.attention.tables; }

@@ -109,7 +109,7 @@ TEST_CASE("the turn after a conversation from disk has the bits that it would ha
 TEST_CASE("so it has for every architecture's cache") {
   const std::vector<std::byte> bytes = test::RandomModel({}).writer().bytes();
   check_resumed([&] { return open(GgufFile::open_memory(bytes).take(), DType::U8, 256); }, 70);
-  for (const char* name : {"gemma3", "llama", "qwen3moe"}) {
+  for (const char* name : {"gemma3", "llama", "qwen3moe", "qwen35moe"}) {
     const fs::path path =
         fs::path(SMELT_SOURCE_DIR) / "../shared/models/zoo" / name / (std::string(name) + "-Q4_K_M.gguf");
     if (!fs::exists(path)) {

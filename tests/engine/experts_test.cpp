@@ -25,7 +25,7 @@ std::vector<std::byte> bytes_of_slot(const SlotBinding& slot, const GgufFile& fi
     }
     case Bound::Tables: return as_bytes(std::vector<int32_t>(shape.many_tokens ? tokens / kGroupSize : tokens));
     case Bound::Pages: return as_bytes(std::vector<int32_t>{0, 1, 2, 3});
-    case Bound::Cache: return std::vector<std::byte>(shape.cache_rows * m.cache_parts(DType::F32)[0].row_bytes);
+    case Bound::Cache: return std::vector<std::byte>(shape.cache_rows * m.cache_parts(DType::F32, 0)[0].row_bytes);
     case Bound::PositionTable:
       for (const PositionTable& table : m.position_tables())
         if (table.name == slot.name) return as_bytes(table.rows(shape.context));

@@ -28,11 +28,12 @@ constexpr char kGlm[] = SMELT_SOURCE_DIR "/models/tiny-glm-Q4_K_M.gguf";
 constexpr char kLlama[] = SMELT_SOURCE_DIR "/../shared/models/zoo/llama/llama-Q4_K_M.gguf";
 constexpr char kGemma[] = SMELT_SOURCE_DIR "/../shared/models/zoo/gemma3/gemma3-Q4_K_M.gguf";  // has windows
 constexpr char kQwenMoe[] = SMELT_SOURCE_DIR "/../shared/models/zoo/qwen3moe/qwen3moe-Q4_K_M.gguf";
-constexpr char kGptOss[] = SMELT_SOURCE_DIR "/../shared/models/zoo/gpt-oss/gpt-oss-MXFP4.gguf";  // has sinks
-constexpr Tested kModels[] = {{kGlm, "q8", true, DType::U8},   {kGlm, "f32", false, DType::F32},
-                              {kLlama, "q8", true, DType::U8}, {kLlama, "f32", false, DType::F32},
-                              {kGemma, "q8", true, DType::U8}, {kQwenMoe, "q8", true, DType::U8},
-                              {kGptOss, "q8", true, DType::U8}};
+constexpr char kGptOss[] = SMELT_SOURCE_DIR "/../shared/models/zoo/gpt-oss/gpt-oss-MXFP4.gguf";       // has sinks
+constexpr char kQwen35[] = SMELT_SOURCE_DIR "/../shared/models/zoo/qwen35moe/qwen35moe-Q4_K_M.gguf";  // has states
+constexpr Tested kModels[] = {
+    {kGlm, "q8", true, DType::U8},      {kGlm, "f32", false, DType::F32}, {kLlama, "q8", true, DType::U8},
+    {kLlama, "f32", false, DType::F32}, {kGemma, "q8", true, DType::U8},  {kQwenMoe, "q8", true, DType::U8},
+    {kGptOss, "q8", true, DType::U8},   {kQwen35, "q8", true, DType::U8}, {kQwen35, "f32", false, DType::F32}};
 
 const GgufFile& file_of(const Tested& model) {
   static std::map<std::string, GgufFile> files;
@@ -358,6 +359,19 @@ TEST_CASE("a step refuses what it cannot do with a sentence, before anything is 
   const auto third = engine->start();
   REQUIRE(!third.ok());
   CHECK(third.error().message == "[engine] all 2 sequences are taken; stop one first");
+}
+
+TEST_CASE("drafts for a model with recurrent states are refused with a sentence") {
+  const Tested model{kQwen35, "q8", true, DType::U8};
+  if (!std::filesystem::exists(model.path)) {
+    MESSAGE(model.path << " is not there");
+    return;
+  }
+  EngineOptions options = options_of(model, 1);
+  options.drafts = 3;
+  const auto engine = Engine::open(file_of(model), options, {});
+  REQUIRE(!engine.ok());
+  CHECK(engine.error().message.starts_with("[engine] drafts cannot be taken back from the recurrent state"));
 }
 
 TEST_CASE("prompts of several sequences are computed in one run, with the bits that each gets alone") {

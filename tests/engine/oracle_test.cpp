@@ -41,7 +41,7 @@ std::vector<Oracle> oracles() {
   std::vector<Oracle> list{load(root / "models/tiny-glm-Q4_K_M.gguf", root / "tests/data", "tiny-glm-Q4_K_M")};
   const fs::path models = root / "../shared/models";
   for (const char* family : {"tiny-glm", "tiny-ds2", "zoo/llama", "zoo/qwen2", "zoo/qwen3", "zoo/qwen3moe",
-                             "zoo/glm4moe", "zoo/gemma3", "zoo/gpt-oss", "zoo/deepseek2"}) {
+                             "zoo/glm4moe", "zoo/gemma3", "zoo/gpt-oss", "zoo/deepseek2", "zoo/qwen35moe"}) {
     if (!fs::exists(models / family)) {
       MESSAGE("the models in " << (models / family).string()
                                << " are not there; only the model of the repository is tested");

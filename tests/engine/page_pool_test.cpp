@@ -26,7 +26,11 @@ Tokens prompt(int32_t first, int64_t count) {
 // A pool, and what its pages hold: for every row a number that stands for all tokens up to it.
 class Cache {
  public:
-  explicit Cache(int64_t pages) : pool_(pages, kRows), rows_(static_cast<size_t>(pages * kRows)) {}
+  // `states`: places of recurrent states, each with the number of all tokens before it; 0: there are none.
+  explicit Cache(int64_t pages, int64_t states = 0)
+      : pool_(pages, kRows, states), rows_(static_cast<size_t>(pages * kRows)), states_(static_cast<size_t>(states)) {
+    if (states > 0) states_[kZeroState] = row_of({});
+  }
 
   PagePool& pool() { return pool_; }
 
@@ -61,6 +65,12 @@ class Cache {
       all.push_back(token);
       row(run, at) = row_of(all);
     }
+    if (!states_.empty()) {
+      pool_.reserve_state(run);
+      REQUIRE(run.next_state() >= kFirstState);
+      CHECK(run.next_state() != run.state());
+      state(run.next_state()) = row_of(all);
+    }
     pool_.append(run, tokens);
     CHECK(is_right(run));
     return true;
@@ -78,6 +88,7 @@ class Cache {
       all.push_back(token);
       if (row(run, static_cast<int64_t>(all.size()) - 1) != row_of(all)) return false;
     }
+    if (!states_.empty() && state(run.state()) != row_of(all)) return false;
     return static_cast<int64_t>(run.pages().size()) * kRows >= run.size();
   }
 
@@ -87,6 +98,8 @@ class Cache {
     for (const CachedToken& t : tokens) hash = hash * 1000003 + static_cast<size_t>(2 * t.id + t.is_generated + 7);
     return hash;
   }
+
+  size_t& state(int32_t place) { return states_[static_cast<size_t>(place)]; }
 
   size_t& row(const PageRun& run, int64_t position) {
     return rows_[static_cast<size_t>(run.pages()[static_cast<size_t>(position / kRows)] * kRows + position % kRows)];
@@ -98,7 +111,7 @@ class Cache {
   }
 
   PagePool pool_;
-  std::vector<size_t> rows_;
+  std::vector<size_t> rows_, states_;
   std::vector<PageCopy> copies_;
 };
 
@@ -269,9 +282,51 @@ TEST_CASE("a sequence may write where room was reserved for it, and nowhere else
   pool.release(run);
 }
 
-TEST_CASE("random sequences that start, fork, go back and end keep their rows") {
-  for (unsigned seed = 0; seed < static_cast<unsigned>(test::repetitions(20)); ++seed) {
+TEST_CASE("of a model with states a sequence begins, and goes back, where a state was kept") {
+  Cache cache(8, kFirstState + 6);
+  PageRun run;
+  REQUIRE(cache.append(run, prompt(0, 4)));
+  cache.pool().keep_state(run);
+  REQUIRE(cache.append(run, prompt(4, 4)));
+  REQUIRE(cache.append(run, prompt(8, 2)));
+  CHECK(cache.found(prompt(0, 9)) == 4);
+  PageRun other = cache.pool().fork(run);
+  cache.pool().rewind(other, 10);
+  CHECK(other.size() == 10);
+  cache.pool().rewind(other, 9);
+  CHECK(other.size() == 4);
+  CHECK(cache.is_right(other));
+  cache.release(run);  // its end is kept, too
+  CHECK(cache.found(prompt(0, 12)) == 10);
+  CHECK(cache.found(prompt(0, 9)) == 4);
+  cache.pool().rewind(other, 3);
+  CHECK(other.size() == 0);
+  CHECK(other.state() == kZeroState);
+  cache.release(other);
+}
+
+TEST_CASE("states that pages keep make room for those of sequences, least recently used first") {
+  Cache cache(16, kFirstState + 4);
+  const auto leave = [&](int32_t first) {
+    PageRun run;
+    REQUIRE(cache.append(run, prompt(first, 6)));
+    cache.release(run);
+  };
+  for (int32_t first : {0, 100, 200}) leave(first);
+  CHECK(cache.found(prompt(0, 6)) == 6);
+  leave(300);
+  leave(400);
+  CHECK(cache.found(prompt(100, 6)) == 0);
+  CHECK(cache.found(prompt(0, 6)) == 6);
+  CHECK(cache.found(prompt(400, 6)) == 6);
+}
+
+TEST_CASE("random sequences that start, fork, go back and end keep their rows and states") {
+  int64_t refused = 0, found = 0;
+  for (unsigned seed = 0; seed < static_cast<unsigned>(test::repetitions(40)); ++seed) {
     CAPTURE(seed);
+    constexpr size_t kMostWithStates = 5;
+    const bool has_states = seed % 2 == 1;
     std::mt19937 rng(seed);
     const auto below = [&](int64_t n) { return static_cast<int64_t>(rng() % static_cast<uint64_t>(n)); };
     const auto some = [&](int64_t most) {
@@ -279,19 +334,21 @@ TEST_CASE("random sequences that start, fork, go back and end keep their rows") 
       for (int64_t n = below(most + 1); n > 0; --n) out.push_back({static_cast<int32_t>(below(2)), below(4) == 0});
       return out;
     };
-    Cache cache(4 + below(30));
+    Cache cache(4 + below(30), has_states ? kFirstState + 2 * int64_t{kMostWithStates} + below(4) : 0);
     std::vector<PageRun> runs;
-    int64_t refused = 0, found = 0;
+    const auto is_full = [&] { return has_states && runs.size() == kMostWithStates; };
     for (int step = 0; step < 400; ++step) {
       const int64_t act = below(10);
-      if (runs.empty() || act == 0) {
+      if (runs.empty() || (act == 0 && !is_full())) {
         runs.push_back(cache.find(some(20), {.generated = below(2) == 0, .owner = static_cast<uint64_t>(below(2))}));
         found += runs.back().size();
         continue;
       }
       const auto i = static_cast<size_t>(below(static_cast<int64_t>(runs.size())));
-      if (act == 1) {
-        runs.push_back(cache.pool().fork(runs[i]));
+      if (act == 0) {
+        cache.pool().keep_state(runs[i]);
+      } else if (act == 1) {
+        if (!is_full()) runs.push_back(cache.pool().fork(runs[i]));
       } else if (act == 2) {
         cache.pool().rewind(runs[i], below(runs[i].size() + 1));
       } else if (act == 3) {
@@ -304,8 +361,9 @@ TEST_CASE("random sequences that start, fork, go back and end keep their rows") 
       }
       for (const PageRun& run : runs) REQUIRE(cache.is_right(run));
     }
-    CHECK(refused + found > 0);
     for (PageRun& run : runs) cache.release(run);
     CHECK(cache.pool().available() == cache.pool().pages());
   }
+  CHECK(refused > 0);
+  CHECK(found > 0);
 }

@@ -15,10 +15,13 @@ namespace smelt::test {
 
 class ModelRunner {
  public:
+  static constexpr int64_t kStates = 4;
+
   // What one run appends: equal lengths, padded to the shape's T.
   struct Step {
     std::vector<int32_t> tokens, positions, tables, rows;
     std::map<std::string, int64_t> variables;
+    std::vector<int32_t> states_in = {}, states_out = {};
   };
 
   ModelRunner(const GgufFile& file, const Model& model, std::vector<int32_t> pages, int64_t cache_pages,
@@ -32,8 +35,11 @@ class ModelRunner {
     const int64_t context = static_cast<int64_t>(pages_.size()) * kPageSize;
     for (const PositionTable& table : model.position_tables()) tables_[table.name] = table.rows(context);
     caches_.resize(layers_);
-    for (auto& cache : caches_)
-      for (const CachePart& part : model.cache_parts(type_)) cache[part.name].resize(cache_rows_ * part.row_bytes);
+    for (int64_t layer = 0; layer < layers_; ++layer) {
+      for (const CachePart& part : model.cache_parts(type_, layer))
+        caches_[layer][part.name].resize(cache_rows_ * part.row_bytes);
+      for (const StatePart& part : model.state_parts(layer)) caches_[layer][part.name].resize(kStates * part.width * 4);
+    }
   }
 
   ModelShape shape() const {
@@ -42,6 +48,7 @@ class ModelRunner {
     s.cache_rows = cache_rows_;
     s.page_entries = static_cast<int64_t>(pages_.size());
     s.cache_type = type_;
+    s.states = kStates;
     return s;
   }
 
@@ -71,7 +78,10 @@ class ModelRunner {
       case Bound::Positions: return bytes(step.positions);
       case Bound::Tables: return bytes(step.tables);
       case Bound::Pages: return bytes(pages_);
-      case Bound::Cache: return caches_[layer].at(slot.name);
+      case Bound::Cache:
+      case Bound::State: return caches_[layer].at(slot.name);
+      case Bound::StatesIn: return bytes(step.states_in);
+      case Bound::StatesOut: return bytes(step.states_out);
       case Bound::PositionTable: return bytes(tables_.at(slot.name));
       case Bound::HiddenIn: return bytes(hidden_);
       case Bound::Rows: return bytes(step.rows);
@@ -100,7 +110,7 @@ class ModelRunner {
   DType type_;
   int64_t layers_;
   std::map<std::string, std::vector<float>> tables_;
-  std::vector<std::map<std::string, std::vector<std::byte>>> caches_;  // by layer and part
+  std::vector<std::map<std::string, std::vector<std::byte>>> caches_;  // by layer and part, states included
   std::vector<float> hidden_;
 };
 

@@ -19,6 +19,8 @@ constexpr int kHidden = 32, kLayers = 2, kHeads = 4, kKvHeads = 2, kWidth = 16, 
 constexpr double kEpsilon = 1e-5, kBase = 500, kLocalBase = 100;
 constexpr size_t kWindow = 3;  // of the first layer, where the architecture has windows
 constexpr int kExperts = 6, kUsed = 2;
+constexpr int kNetKeys = 2, kNetValues = 4, kNetWidth = 8, kTaps = 4;  // of the first layer, where that is a delta net
+constexpr int kMixed = (2 * kNetKeys + kNetValues) * kNetWidth;
 
 using Vector = std::vector<double>;
 
@@ -38,6 +40,7 @@ struct Traits {
   double magnitude() const { return is_phi() ? 1.25 : 1; }  // of cos and sin
   bool is_gemma() const { return architecture == "gemma3"; }
   bool is_gpt_oss() const { return architecture == "gpt-oss"; }
+  bool has_delta_net() const { return architecture == "qwen35"; }  // and gates in the other layer
   bool has_windows() const { return is_gemma() || is_gpt_oss() || is_phi(); }
 };
 
@@ -52,6 +55,11 @@ class SmallTransformer {
     writer.u32(a + ".attention.key_length", kWidth).u32(a + ".attention.value_length", kWidth);
     writer.u32(a + ".rope.dimension_count", traits.rotated);
     if (traits.has_windows()) writer.u32(a + ".attention.sliding_window", kWindow);
+    if (traits.has_delta_net()) {
+      writer.u32(a + ".full_attention_interval", 2).u32(a + ".ssm.conv_kernel", kTaps);
+      writer.u32(a + ".ssm.group_count", kNetKeys).u32(a + ".ssm.time_step_rank", kNetValues);
+      writer.u32(a + ".ssm.state_size", kNetWidth).u32(a + ".ssm.inner_size", kNetValues * kNetWidth);
+    }
     if (traits.is_gemma()) {
       writer.u32(a + ".attention.sliding_window_pattern", kLayers);
       writer.f32(a + ".rope.freq_base_swa", float(kLocalBase));
@@ -67,10 +75,15 @@ class SmallTransformer {
     for (int layer = 0; layer < kLayers; ++layer) {
       const std::string b = "blk." + std::to_string(layer) + ".";
       add_vector(b + "attn_norm.weight", kHidden, 1, 0.2);
-      add(b + "attn_q.weight", kHeads * kWidth, kHidden, 2);
-      add(b + "attn_k.weight", kKvHeads * kWidth, kHidden, 2);
-      add(b + "attn_v.weight", kKvHeads * kWidth, kHidden, 1);
-      if (traits.has_norms) {
+      if (is_delta_net(layer)) {
+        add_delta_net(b);
+      } else {
+        add(b + "attn_q.weight", kHeads * kWidth * (traits.has_delta_net() ? 2 : 1), kHidden, 2);
+        add(b + "attn_k.weight", kKvHeads * kWidth, kHidden, 2);
+        add(b + "attn_v.weight", kKvHeads * kWidth, kHidden, 1);
+        add(b + "attn_output.weight", kHidden, kHeads * kWidth, 1);
+      }
+      if (traits.has_norms && !is_delta_net(layer)) {
         add_vector(b + "attn_q_norm.weight", kWidth, 1, 0.3);
         add_vector(b + "attn_k_norm.weight", kWidth, 1, 0.3);
       }
@@ -79,7 +92,6 @@ class SmallTransformer {
         add_vector(b + "attn_k.bias", kKvHeads * kWidth, 0, 0.5);
         add_vector(b + "attn_v.bias", kKvHeads * kWidth, 0, 0.5);
       }
-      add(b + "attn_output.weight", kHidden, kHeads * kWidth, 1);
       if (traits.is_gpt_oss()) {
         add_vector(b + "attn_output.bias", kHidden, 0, 0.5);
         add_vector(b + "attn_sinks.weight", kHeads, 1, 1);
@@ -113,7 +125,7 @@ class SmallTransformer {
     }
     for (int layer = 0; layer < kLayers; ++layer) {
       const std::string b = "blk." + std::to_string(layer) + ".";
-      const std::vector<Vector> attended = attention(layer, x);
+      const std::vector<Vector> attended = is_delta_net(layer) ? delta_net(b, x) : attention(layer, x);
       for (size_t t = 0; t < x.size(); ++t) {
         add_to(x[t], after(attended[t], b + "post_attention_norm.weight"));
         const Vector in = norm(x[t], b + traits_.network_norm + ".weight");
@@ -220,6 +232,75 @@ class SmallTransformer {
     }
     rotate(at, position, base);
   }
+  bool is_delta_net(int layer) const { return traits_.has_delta_net() && layer == 0; }
+
+  static double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+
+  // The convolution of the last rows and its activation.
+  Vector convolved(const std::string& b, const std::vector<Vector>& mixed) const {
+    const Vector& taps = values_.at(b + "ssm_conv1d.weight");
+    Vector out(kMixed);
+    for (int c = 0; c < kMixed; ++c) {
+      for (int tap = 0; tap < kTaps; ++tap)
+        if (const int at = int(mixed.size()) - kTaps + tap; at >= 0) out[c] += taps[c * kTaps + tap] * mixed[at][c];
+      out[c] *= sigmoid(out[c]);
+    }
+    return out;
+  }
+
+  // A head of length 1.
+  static Vector unit(const Vector& all, int head) {
+    Vector x(all.begin() + head * kNetWidth, all.begin() + (head + 1) * kNetWidth);
+    double squares = 1e-6;
+    for (double v : x) squares += v * v;
+    for (double& v : x) v /= std::sqrt(squares);
+    return x;
+  }
+
+  // One head takes one token: its matrix becomes another one, and gives a row.
+  Vector next_row(std::vector<Vector>& matrix, const Vector& q, const Vector& k, const double* v, double decay,
+                  double beta) const {
+    Vector out(kNetWidth);
+    for (int c = 0; c < kNetWidth; ++c) {
+      double known = 0;
+      for (int r = 0; r < kNetWidth; ++r) known += (matrix[r][c] *= decay) * k[r];
+      for (int r = 0; r < kNetWidth; ++r) matrix[r][c] += k[r] * beta * (v[c] - known);
+      for (int r = 0; r < kNetWidth; ++r) out[c] += matrix[r][c] * q[r] / std::sqrt(double(kNetWidth));
+    }
+    return out;
+  }
+
+  std::vector<Vector> delta_net(const std::string& b, const std::vector<Vector>& x) const {
+    std::vector<std::vector<Vector>> matrices(kNetValues, std::vector<Vector>(kNetWidth, Vector(kNetWidth)));
+    std::vector<Vector> mixed, out;
+    for (const Vector& token : x) {
+      const Vector in = norm(token, b + "attn_norm.weight");
+      mixed.push_back(times(b + "attn_qkv", in));
+      const Vector all = convolved(b, mixed), gate = times(b + "attn_gate", in);
+      const Vector rate = times(b + "ssm_alpha", in), beta = times(b + "ssm_beta", in);
+      Vector heads;
+      for (int head = 0; head < kNetValues; ++head) {
+        const double dt = std::log1p(std::exp(rate[head] + values_.at(b + "ssm_dt.bias")[head]));
+        const double decay = std::exp(values_.at(b + "ssm_a")[head] * dt);
+        const Vector row = next_row(matrices[head], unit(all, head % kNetKeys), unit(all, kNetKeys + head % kNetKeys),
+                                    &all[(2 * kNetKeys + head) * kNetWidth], decay, sigmoid(beta[head]));
+        for (double v : norm(row, b + "ssm_norm.weight")) heads.push_back(v);
+      }
+      for (size_t i = 0; i < heads.size(); ++i) heads[i] *= gate[i] * sigmoid(gate[i]);
+      out.push_back(times(b + "ssm_out", heads));
+    }
+    return out;
+  }
+
+  // Of a head's row of attn_q the second half is its gate.
+  Vector take_gates(Vector& queries) const {
+    Vector gates, plain;
+    for (size_t i = 0; i < queries.size(); ++i)
+      (traits_.has_delta_net() && i / kWidth % 2 ? gates : plain).push_back(queries[i]);
+    queries = plain;
+    return gates;
+  }
+
   std::vector<Vector> attention(int layer, const std::vector<Vector>& x) const {
     const std::string b = "blk." + std::to_string(layer) + ".";
     const double base = is_local(layer) && traits_.is_gemma() ? kLocalBase : kBase;
@@ -227,6 +308,7 @@ class SmallTransformer {
     for (size_t t = 0; t < x.size(); ++t) {
       const Vector in = norm(x[t], b + "attn_norm.weight");
       queries.push_back(times(b + "attn_q", in));
+      const Vector gates = take_gates(queries.back());
       keys.push_back(times(b + "attn_k", in));
       values.push_back(times(b + "attn_v", in));
       for (int head = 0; head < kHeads; ++head) place(queries[t], head, b + "attn_q_norm.weight", t, base);
@@ -245,11 +327,23 @@ class SmallTransformer {
         for (size_t s = first; s <= t; ++s)
           for (int i = 0; i < kWidth; ++i) heads[head * kWidth + i] += weight[s] / total * values[s][shared + i];
       }
+      for (size_t i = 0; i < gates.size(); ++i) heads[i] *= sigmoid(gates[i]);
       out.push_back(times(b + "attn_output", heads));
     }
     return out;
   }
 
+  void add_delta_net(const std::string& b) {
+    add(b + "attn_qkv.weight", kMixed, kHidden, 2);
+    add(b + "attn_gate.weight", kNetValues * kNetWidth, kHidden, 1);
+    add(b + "ssm_conv1d.weight", kMixed, kTaps, 1);
+    add_vector(b + "ssm_dt.bias", kNetValues, -3, 3);
+    add_vector(b + "ssm_a", kNetValues, -1, 0.3);
+    add(b + "ssm_beta.weight", kNetValues, kHidden, 1);
+    add(b + "ssm_alpha.weight", kNetValues, kHidden, 1);
+    add_vector(b + "ssm_norm.weight", kNetWidth, 1, 0.2);
+    add(b + "ssm_out.weight", kHidden, kNetValues * kNetWidth, 1);
+  }
   void add_experts(const std::string& b) {
     add(b + "ffn_gate_inp.weight", kExperts, kHidden, 2);
     if (traits_.is_gpt_oss()) add_vector(b + "ffn_gate_inp.bias", kExperts, 0, 1);
@@ -304,6 +398,9 @@ class SmallTransformer {
 const Traits kGptOss = {
     .architecture = "gpt-oss", .has_bias = true, .network_norm = "post_attention_norm", .has_experts = true};
 
+const Traits kQwen35 = {
+    .architecture = "qwen35", .has_norms = true, .rotated = kWidth / 4, .network_norm = "post_attention_norm"};
+
 double relative_error(const Vector& got, const Vector& wanted) {
   REQUIRE(got.size() == wanted.size());
   double error = 0, size = 0;
@@ -329,6 +426,17 @@ struct Opened {
   std::shared_ptr<const Model> model;
 };
 
+// Recurrent states go to and fro between two places, from a third one that holds zeros.
+ModelRunner::Step one_token(int32_t position) {
+  return {.tokens = {kIds[position]},
+          .positions = {position},
+          .tables = {0},
+          .rows = {0},
+          .variables = {},
+          .states_in = {position == 0 ? 0 : 1 + position % 2},
+          .states_out = {2 - position % 2}};
+}
+
 // Greatest relative error over positions, one token at a time.
 double decode_error(const SmallTransformer& small, DType cache) {
   const Opened opened(small.writer);
@@ -336,19 +444,23 @@ double decode_error(const SmallTransformer& small, DType cache) {
   ModelRunner runner(*opened.file, *opened.model, kPages, 5, cache);
   double worst = 0;
   for (int32_t t = 0; t < static_cast<int32_t>(kIds.size()); ++t)
-    worst = std::max(worst, relative_error(runner.run(runner.shape(), {{kIds[t]}, {t}, {0}, {0}, {}}), wanted[t]));
+    worst = std::max(worst, relative_error(runner.run(runner.shape(), one_token(t)), wanted[t]));
   return worst;
 }
 
-double prefill_error(const SmallTransformer& small) {
+// The first `before` tokens of the text come one at a time, the others as a part of a prompt.
+double prefill_error(const SmallTransformer& small, int32_t before = 0) {
   const Opened opened(small.writer);
   ModelRunner runner(*opened.file, *opened.model, kPages, 5);
+  for (int32_t t = 0; t < before; ++t) runner.run(runner.shape(), one_token(t));
   ModelShape shape = runner.shape();
-  shape.tokens = Dim(variable("tokens", 1, 32) * 8);
+  shape.tokens = opened.model->has_states() ? Dim(kGroupSize) : Dim(variable("tokens", 1, 32) * 8);
   shape.many_tokens = true;
   shape.chunks = Dim(variable("chunks", 1, 2));
-  ModelRunner::Step step{.tables = {0}, .rows = {6}, .variables = {{"tokens", 1}, {"chunks", 1}}};
-  for (int32_t i = 0; i < 8; ++i) {
+  ModelRunner::Step step{.tables = {0}, .rows = {6 - before}, .variables = {{"tokens", 1}, {"chunks", 1}}};
+  const ModelRunner::Step next = one_token(before);
+  step.states_in = next.states_in, step.states_out = next.states_out;
+  for (int32_t i = before; i < before + 8; ++i) {
     const bool is_padding = i >= static_cast<int32_t>(kIds.size());
     step.tokens.push_back(is_padding ? 0 : kIds[i]);
     step.positions.push_back(is_padding ? static_cast<int32_t>(4 * kPageSize) + i : i);
@@ -382,6 +494,7 @@ TEST_CASE("decode and prefill agree with the direct reference, whatever the arch
       {.architecture = "phi3", .has_divisors = true},
       {.architecture = "qwen2", .has_bias = true, .rotated = 12},  // a part that does not divide the head
       kGptOss,
+      kQwen35,
   };
   for (const Traits& traits : all) {
     CAPTURE(traits.architecture);
@@ -389,6 +502,41 @@ TEST_CASE("decode and prefill agree with the direct reference, whatever the arch
     const SmallTransformer small(traits);
     CHECK(decode_error(small, DType::F32) < 2e-6);
     CHECK(prefill_error(small) < 2e-6);
+  }
+}
+
+TEST_CASE("a delta net goes on from the state that tokens before have left, in a step and in a prompt") {
+  const SmallTransformer small(kQwen35);
+  for (int32_t before : {1, 2, 3, 4, 6}) {
+    CAPTURE(before);
+    CHECK(prefill_error(small, before) < 2e-6);
+  }
+}
+
+TEST_CASE("qwen35: what does not fit together is refused by name") {
+  const GgufWriter good = SmallTransformer(kQwen35).writer;
+  CHECK(error_of(good) == "");
+  const struct {
+    const char* name;
+    std::function<void(GgufWriter&)> change;
+  } table[] = {
+      {"qwen35.ssm.group_count", [](GgufWriter& w) { w.u32("qwen35.ssm.group_count", 3); }},
+      {"qwen35.ssm.inner_size", [](GgufWriter& w) { w.u32("qwen35.ssm.inner_size", 33); }},
+      {"qwen35.ssm.state_size", [](GgufWriter& w) { w.u32("qwen35.ssm.state_size", 6); }},
+      {"qwen35.ssm.conv_kernel", [](GgufWriter& w) { w.u32("qwen35.ssm.conv_kernel", 1); }},
+      {"qwen35.ssm.time_step_rank", [](GgufWriter& w) { w.remove("qwen35.ssm.time_step_rank"); }},
+      {"blk.0.attn_q.weight", [](GgufWriter& w) { w.u32("qwen35.full_attention_interval", 1); }},
+      {"qwen35.attention.value_length", [](GgufWriter& w) { w.u32("qwen35.attention.value_length", 32); }},
+      {"blk.0.ssm_dt.bias", [](GgufWriter& w) { w.remove_tensor("blk.0.ssm_dt.bias"); }},
+      {"blk.1.attn_q_norm.weight", [](GgufWriter& w) { w.remove_tensor("blk.1.attn_q_norm.weight"); }},
+  };
+  for (const auto& row : table) {
+    GgufWriter bad = good;
+    row.change(bad);
+    const std::string message = error_of(bad);
+    CAPTURE(message);
+    CHECK(message.starts_with("["));
+    CHECK_MESSAGE(message.find(row.name) != std::string::npos, row.name);
   }
 }
 
