@@ -27,6 +27,7 @@ Action declare_logits(CLI::App& app);
 Action declare_perplexity(CLI::App& app);
 Action declare_bench(CLI::App& app);
 Action declare_profile(CLI::App& app);
+Action declare_viz(CLI::App& app);
 Action declare_tune(CLI::App& app);
 Action declare_replay(CLI::App& app);
 Action declare_devices(CLI::App& app);

@@ -24,6 +24,7 @@ constexpr Command kCommands[] = {
     {"perplexity", "measure how well a model predicts a text", declare_perplexity},
     {"bench", "measure the speed of prompts and of decoding", declare_bench},
     {"profile", "show where the time goes, kernel by kernel", declare_profile},
+    {"viz", "show in a browser what the compiler does and where the time goes", declare_viz},
     {"tune", "search for faster kernels and keep them for every later start", declare_tune},
     {"pull", "fetch a model by name", declare_pull},
     {"list", "list the models on this machine", declare_list},

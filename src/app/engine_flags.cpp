@@ -17,10 +17,10 @@ namespace {
 // What `open` gives. From here on Ctrl-C is asked for; it ends the opening within 0.2 s, with a word on how far it
 // came.
 template <class Open>
-auto until_interrupted(const Open& open) {
+auto until_interrupted(const Open& open, const OpenWatch& watch = {}) {
   (void)interrupted();
   note_unusable_cache();
-  Opening opening;
+  Opening opening(watch);
   auto opened = [&] {
     const EndSoon end_soon([&] { opening.say_where_it_stopped(); });
     return open(opening);
@@ -138,26 +138,29 @@ EngineOptions session_options(const EngineFlags& flags) {
   return options;
 }
 
-Result<std::unique_ptr<Session>> open_session(const GgufFile& file, const EngineOptions& options) {
-  return until_interrupted([&](Opening& opening) { return Session::open(file, options, opening.hooks()); });
+Result<std::unique_ptr<Session>> open_session(const GgufFile& file, const EngineOptions& options,
+                                              const OpenWatch& watch) {
+  return until_interrupted([&](Opening& opening) { return Session::open(file, options, opening.hooks()); }, watch);
 }
 
 Result<std::unique_ptr<Engine>> open_sequences(const GgufFile& file, const EngineOptions& options) {
   return until_interrupted([&](Opening& opening) { return Engine::open(file, options, opening.hooks()); });
 }
 
-Result<OpenedModel> open_engine(const EngineFlags& flags) {
+Result<OpenedModel> open_engine(const EngineFlags& flags, const OpenWatch& watch) {
   note_crowded_cores(flags.threads);
   SMELT_CHECK(check_draft_flags(flags.draft));
-  return until_interrupted([&](Opening& opening) -> Result<OpenedModel> {
-    OpenedModel opened;
-    SMELT_CHECK(open_file(flags, opened));
-    SMELT_TRY(session, Session::open(*opened.file, session_options(flags), opening.hooks()));
-    opened.session = std::move(session);
-    SMELT_TRY(drafts, open_draft_model(flags, opened, opening));
-    opened.speculation = make_speculation(flags.draft, *opened.session, std::move(drafts));
-    return opened;
-  });
+  return until_interrupted(
+      [&](Opening& opening) -> Result<OpenedModel> {
+        OpenedModel opened;
+        SMELT_CHECK(open_file(flags, opened));
+        SMELT_TRY(session, Session::open(*opened.file, session_options(flags), opening.hooks()));
+        opened.session = std::move(session);
+        SMELT_TRY(drafts, open_draft_model(flags, opened, opening));
+        opened.speculation = make_speculation(flags.draft, *opened.session, std::move(drafts));
+        return opened;
+      },
+      watch);
 }
 
 Result<OpenedSequences> open_engine(const EngineFlags& flags, int64_t sequences, int64_t cache_tokens) {

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "app/draft_flags.h"
+#include "app/opening.h"
 #include "base/result.h"
 #include "engine/session.h"
 #include "gguf/gguf.h"
@@ -40,7 +41,8 @@ EngineOptions session_options(const EngineFlags& flags);
 
 // Session::open and Engine::open; their notes, and on a terminal their progress, are seen on stderr. Ctrl-C ends them
 // within 0.2 s.
-Result<std::unique_ptr<Session>> open_session(const GgufFile& file, const EngineOptions& options);
+Result<std::unique_ptr<Session>> open_session(const GgufFile& file, const EngineOptions& options,
+                                              const OpenWatch& watch = {});
 Result<std::unique_ptr<Engine>> open_sequences(const GgufFile& file, const EngineOptions& options);
 
 // Members are destroyed last to first, and each one uses those before it.
@@ -52,7 +54,7 @@ struct OpenedModel {
 };
 
 // Opens the model; compiling shows its progress on stderr.
-Result<OpenedModel> open_engine(const EngineFlags& flags);
+Result<OpenedModel> open_engine(const EngineFlags& flags, const OpenWatch& watch = {});
 
 struct OpenedSequences {
   std::unique_ptr<GgufFile> file;

@@ -20,6 +20,7 @@ OpenHooks Opening::hooks() {
 
 void Opening::report(const char* stage, double fraction) {
   std::lock_guard lock(mutex_);
+  if (told_) told_(stage, fraction);
   if (!stages_.empty()) stages_.back().seconds += watch_.lap();
   if (stages_.empty() || stages_.back().name != stage) {
     stages_.push_back({stage});

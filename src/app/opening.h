@@ -14,8 +14,13 @@
 
 namespace smelt {
 
+// Told of the stages of opening, as OpenHooks::progress is.
+using OpenWatch = std::function<void(const char* stage, double fraction)>;
+
 class Opening {
  public:
+  explicit Opening(OpenWatch watch = {}) : told_(std::move(watch)) {}
+
   // For Session::open. REQUIRES: this outlives that call.
   OpenHooks hooks();
 
@@ -30,6 +35,7 @@ class Opening {
     std::string name;
     double seconds = 0, fraction = 0;
   };
+  const OpenWatch told_;
   std::mutex mutex_;
   std::vector<Stage> stages_;  // the last one is under way
   Stopwatch watch_;            // since its last report

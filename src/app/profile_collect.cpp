@@ -60,7 +60,11 @@ void ProfileCollector::forget() {
 void ProfileCollector::listen(const RunTimes& run) {
   PlanSamples& samples = plans_.at(run.plan);
   if (run.times_ns.size() != samples.launches.size() + 1) return;  // the head of several rows, which nobody profiles
-  runs_.push_back({run.plan, run.tokens, run.position, {run.times_ns.begin(), run.times_ns.end()}});
+  runs_.push_back({run.plan,
+                   run.tokens,
+                   run.position,
+                   {run.times_ns.begin(), run.times_ns.end()},
+                   {run.arrivals_ns.begin(), run.arrivals_ns.end()}});
   Group& group = samples.groups[run.symbols];
   group.seconds.resize(samples.launches.size());
   group.waiting.resize(samples.launches.size());

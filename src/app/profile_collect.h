@@ -16,6 +16,7 @@ struct RecordedRun {
   PlanKind plan;
   int64_t tokens, position;
   std::vector<int64_t> times_ns;
+  std::vector<int64_t> arrivals_ns;  // as in RunTimes
 };
 
 class ProfileCollector {

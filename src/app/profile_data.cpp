@@ -159,20 +159,22 @@ Json json_of(const Profile& profile) {
 
 std::string text_of_profile(const Profile& profile) { return json_of(profile).dump(1) + "\n"; }
 
-Result<Profile> load_profile(const std::string& path) {
-  SMELT_TRY(text, read_file(path));
-  const auto wrong = [&] {
-    return Error{"[profile] " + path + ": is not a profile; make one with `smelt profile --json FILE`"};
-  };
-  const Json json = Json::parse(text, nullptr, false);
-  if (!json.is_object() || !json.contains("smelt_profile")) return wrong();
-  if (json["smelt_profile"] != kFormat)
-    return Error{"[profile] " + path + ": was saved by another version of smelt; make it again"};
+Result<Profile> profile_of(const Json& json) {
+  const Error wrong{"is not a profile; make one with `smelt profile --json FILE`"};
+  if (!json.is_object() || !json.contains("smelt_profile")) return wrong;
+  if (json["smelt_profile"] != kFormat) return Error{"was saved by another version of smelt; make it again"};
   try {
     return profile_from(json);
   } catch (const Json::exception&) {
-    return wrong();
+    return wrong;
   }
+}
+
+Result<Profile> load_profile(const std::string& path) {
+  SMELT_TRY(text, read_file(path));
+  auto profile = profile_of(Json::parse(text, nullptr, false));
+  if (!profile) return Error{"[profile] " + path + ": " + profile.error().message};
+  return profile;
 }
 
 }  // namespace smelt

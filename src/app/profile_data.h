@@ -67,7 +67,8 @@ struct Profile {
 };
 
 nlohmann::ordered_json json_of(const Profile& profile);
-std::string text_of_profile(const Profile& profile);    // as it is saved
+std::string text_of_profile(const Profile& profile);  // as it is saved
+Result<Profile> profile_of(const nlohmann::ordered_json& json);
 Result<Profile> load_profile(const std::string& path);  // an Error names the file
 
 }  // namespace smelt

@@ -136,11 +136,12 @@ int64_t most_threads(const CodegenRequest& request) {
   return std::max(threads, std::min(kLeastThreads, request.machine.block_threads));
 }
 
-std::vector<Opt> choose_opts(const Refs& stores, Machine machine, bool is_local, int64_t threads) {
-  std::vector<Opt> opts = choose_opts(stores, machine, is_local);
+std::vector<Opt> choose_opts(const Refs& stores, Machine machine, bool is_local, int64_t threads,
+                             const OptObserver& observe) {
+  std::vector<Opt> opts = choose_opts(stores, machine, is_local, observe);
   if (!machine.has_threads() || threads_with(stores, opts, machine) <= threads) return opts;
   machine.block_threads = threads;
-  return choose_opts(stores, machine, is_local);
+  return choose_opts(stores, machine, is_local, observe);
 }
 
 }  // namespace
@@ -160,7 +161,8 @@ CodegenResult generate(const CodegenRequest& request) {
     const bool is_local = is_local_nest(nest);
     const Refs stores = prepare_nest(nest, request.machine, request.observe);
     const Machine left = left_beside(on_chip - bytes_on_chip(stores), request.machine);
-    result.opts.push_back(request.opts.empty() ? choose_opts(stores, left, is_local, threads) : request.opts[i]);
+    result.opts.push_back(request.opts.empty() ? choose_opts(stores, left, is_local, threads, request.observe_options)
+                                               : request.opts[i]);
     const std::vector<Opt>& opts = result.opts.back();
     if (!has_panel(opts)) {
       passes.add(stores, opts, is_local);

@@ -28,6 +28,7 @@ struct CodegenRequest {
   std::vector<std::string> symbols;  // launch values that come first, see linearize.h
   KernelOpts opts;
   PassObserver observe;
+  OptObserver observe_options = {};  // of the choice for each nest, in order; not where `opts` are given
 };
 
 CodegenResult generate(const CodegenRequest& request);

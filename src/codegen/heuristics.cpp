@@ -18,8 +18,9 @@ LaneRules lane_rules(const Machine& machine) {
 namespace {
 
 // Threads share out what is side by side; each computes some neighbours, whose loads do not wait for each other.
-std::vector<Opt> choose_opts_of_block(const Refs& stores, const Machine& machine, bool is_local) {
-  OptChoice c{.stores = stores, .machine = machine};
+std::vector<Opt> choose_opts_of_block(const Refs& stores, const Machine& machine, bool is_local,
+                                      const OptObserver& observe) {
+  OptChoice c{.stores = stores, .machine = machine, .observe = observe};
   choose_pack(c);
   if (is_local || !choose_fragments(c)) {
     choose_threads(c, is_local);
@@ -40,9 +41,9 @@ std::vector<Opt> choose_opts_of_block(const Refs& stores, const Machine& machine
 
 }  // namespace
 
-std::vector<Opt> choose_opts(const Refs& stores, const Machine& machine, bool is_local) {
-  if (machine.has_threads()) return choose_opts_of_block(stores, machine, is_local);
-  OptChoice c{.stores = stores, .machine = machine};
+std::vector<Opt> choose_opts(const Refs& stores, const Machine& machine, bool is_local, const OptObserver& observe) {
+  if (machine.has_threads()) return choose_opts_of_block(stores, machine, is_local, observe);
+  OptChoice c{.stores = stores, .machine = machine, .observe = observe};
   if (!is_local && !c.is_part_of_tile()) choose_panel(c);
   choose_pack(c);
   choose_local(c);

@@ -34,7 +34,9 @@ bool holds_reduction(Ref reduce) {
 }
 
 bool OptChoice::try_opt(Opt opt) {
-  if (!why_not(stores, opt, lane_rules(machine)).empty()) return false;
+  const std::string reason = why_not(stores, opt, lane_rules(machine));
+  if (observe) observe(opt, reason);
+  if (!reason.empty()) return false;
   stores = apply_opt(stores, opt, lane_rules(machine));
   opts.push_back(opt);
   return true;

@@ -11,6 +11,7 @@ namespace smelt {
 struct OptChoice {
   Refs stores;  // with the options applied that were taken so far
   const Machine& machine;
+  OptObserver observe = {};
   std::vector<Opt> opts = {};
   bool has_local = false;  // neighbouring outputs are in lanes
   bool is_block = false;   // a block of sums fills the registers

@@ -260,6 +260,10 @@ std::vector<PlanLaunch> LoadedModel::launches(PlanKind kind) const {
   return plans_->passes().launches(*r.pass, r.plan);
 }
 
+std::vector<PlanSegment> LoadedModel::segments(PlanKind kind) const {
+  return plans_->passes().segments(*of_kind(kind).pass);
+}
+
 std::vector<Ref> LoadedModel::trees_with(PlanKind kind, const std::string& role, WeightLayout layout) const {
   return plans_->passes().trees_with(*of_kind(kind).pass, role, layout);
 }

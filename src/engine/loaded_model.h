@@ -65,6 +65,7 @@ class LoadedModel : public KernelSet {
   const GgufFile& file() const { return file_; }
   const EngineOptions& options() const { return options_; }
   const Device& device() const { return *device_; }
+  const ModelPlans& plans() const { return *plans_; }
   const Model& model() const { return plans_->model(); }
   const EngineLayout& layout() const { return plans_->layout(); }
   const EngineStats& stats() const { return stats_; }
@@ -103,6 +104,7 @@ class LoadedModel : public KernelSet {
   // Calls `observer` after each replay of a plan, with the time of every launch; see engine/profile.h.
   void observe(std::function<void(const RunTimes&)> observer);
   std::vector<PlanLaunch> launches(PlanKind plan) const override;
+  std::vector<PlanSegment> segments(PlanKind plan) const override;
   // For each launch the tree of its kernel if weights of `role` lay in another layout. Empty if the schedule would be
   // another one. For trials: nothing is compiled.
   std::vector<Ref> trees_with(PlanKind plan, const std::string& role, WeightLayout layout) const;

@@ -200,11 +200,8 @@ std::vector<PlanLaunch> ModelPasses::launches(const Pass& pass) const {
   std::vector<PlanLaunch> out;
   for (size_t i = 0; i < pass.segments.size(); ++i) {
     const CompiledSegment& segment = compiler_.segment(pass.compiled[i]);
-    const int64_t stage = pass.stage(i);
-    const bool is_block = layer_of(stage) >= 0;
     for (size_t k = 0; k < segment.kernels.size(); ++k) {
-      PlanLaunch launch{.kernel = segment.kernels[k], .stage = is_block ? "block" : stage == 0 ? "embed" : "head"};
-      if (is_block) launch.layer = layer_of(stage);
+      PlanLaunch launch{.kernel = segment.kernels[k], .stage = stage_name(pass, i), .layer = layer_of(pass.stage(i))};
       for (Ref buffer : segment.schedule.kernels[k].buffers) launch.buffers.push_back(describe(buffer, pass, i));
       launch.lines = lines_of(segment.schedule.kernels[k], pass.segments[i].slots);
       out.push_back(std::move(launch));
@@ -218,15 +215,40 @@ LaunchBuffer ModelPasses::describe(Ref buffer, const Pass& pass, size_t segment)
     const auto& temps = compiler_.segment(pass.compiled[segment]).schedule.temps;
     return {.name = "temp " + std::to_string(buffer->arg.i), .bytes = temps[static_cast<size_t>(buffer->arg.i)].bytes};
   }
-  const SlotBinding& slot = pass.segments[segment].slots[static_cast<size_t>(buffer->arg.i)];
-  if (slot.kind != Bound::Weight) return {.name = name_of(slot), .bytes = most_bytes(buffer)};
+  return describe(pass.segments[segment].slots[static_cast<size_t>(buffer->arg.i)], most_bytes(buffer), pass, segment);
+}
+
+// `bytes`: that it may need, of what is no weight.
+LaunchBuffer ModelPasses::describe(const SlotBinding& slot, int64_t bytes, const Pass& pass, size_t segment) const {
+  if (slot.kind != Bound::Weight) return {.name = name_of(slot), .bytes = bytes};
   const std::string name = weight_name(pass, segment, slot);
+  const GgufTensor& tensor = *file_.find(name);
   return {.name = slot.name,
           .is_weight = true,
-          .bytes = static_cast<int64_t>(file_.find(name)->bytes),
+          .bytes = static_cast<int64_t>(tensor.bytes),
           .tensor = name,
           .layout = slot.layout,
-          .role = slot.role};
+          .role = slot.role,
+          .format = std::string(name_of(tensor.type))};
+}
+
+std::string ModelPasses::stage_name(const Pass& pass, size_t segment) const {
+  const int64_t stage = pass.stage(segment);
+  return layer_of(stage) >= 0 ? "block" : stage == 0 ? "embed" : "head";
+}
+
+std::vector<PlanSegment> ModelPasses::segments(const Pass& pass) const {
+  std::vector<PlanSegment> out;
+  for (size_t i = 0; i < pass.segments.size(); ++i) {
+    PlanSegment segment{.root = pass.segments[i].root,
+                        .number = pass.compiled[i],
+                        .stage = stage_name(pass, i),
+                        .layer = layer_of(pass.stage(i)),
+                        .kernels = compiler_.segment(pass.compiled[i]).kernels};
+    for (const SlotBinding& slot : pass.segments[i].slots) segment.slots.push_back(describe(slot, 0, pass, i));
+    out.push_back(std::move(segment));
+  }
+  return out;
 }
 
 std::vector<Ref> ModelPasses::trees_with(const Pass& pass, const std::string& role, WeightLayout layout) const {

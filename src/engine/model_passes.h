@@ -70,6 +70,7 @@ class ModelPasses {
   std::vector<PlanLaunch> launches(const Pass& pass, const Plan& plan) const;
   // The same where nothing runs: without what the device runs.
   std::vector<PlanLaunch> launches(const Pass& pass) const;
+  std::vector<PlanSegment> segments(const Pass& pass) const;
   // For each launch the tree of its kernel if weights of `role` lay in another layout; empty if the schedule would be
   // another one.
   std::vector<Ref> trees_with(const Pass& pass, const std::string& role, WeightLayout layout) const;
@@ -87,6 +88,8 @@ class ModelPasses {
   bool is_looked_up(int64_t stage, const SlotBinding& slot) const;
   std::string weight_name(const Pass& pass, size_t segment, const SlotBinding& slot) const;
   LaunchBuffer describe(Ref buffer, const Pass& pass, size_t segment) const;
+  LaunchBuffer describe(const SlotBinding& slot, int64_t bytes, const Pass& pass, size_t segment) const;
+  std::string stage_name(const Pass& pass, size_t segment) const;
 
   const GgufFile& file_;
   const Model& model_;

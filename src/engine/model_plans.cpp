@@ -97,14 +97,12 @@ KernelListing ModelPlans::listing(int number, bool with_assembly) const {
   return out;
 }
 
-std::vector<PlanLaunch> ModelPlans::launches(PlanKind plan) const {
-  switch (plan) {
-    case PlanKind::Decode: return passes_->launches(generated_.front());
-    case PlanKind::Prefill: return passes_->launches(prompt_);
-    case PlanKind::Head: return passes_->launches(head_);
-  }
-  return {};
+const Pass& ModelPlans::of_kind(PlanKind plan) const {
+  return plan == PlanKind::Decode ? generated_.front() : plan == PlanKind::Prefill ? prompt_ : head_;
 }
+
+std::vector<PlanLaunch> ModelPlans::launches(PlanKind plan) const { return passes_->launches(of_kind(plan)); }
+std::vector<PlanSegment> ModelPlans::segments(PlanKind plan) const { return passes_->segments(of_kind(plan)); }
 
 std::map<std::string, int64_t> ModelPlans::symbols(int64_t tokens, int64_t position) const {
   const PassSymbols values{.tokens8 = (tokens + kGroupSize - 1) / kGroupSize,

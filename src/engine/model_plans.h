@@ -40,12 +40,14 @@ class ModelPlans : public KernelSet {
   KernelDescription kernel(int number) const override;
   KernelListing listing(int number, bool with_assembly) const override;
   std::vector<PlanLaunch> launches(PlanKind plan) const override;
+  std::vector<PlanSegment> segments(PlanKind plan) const override;
   // Launch values of a run that appends `tokens` behind `position` others.
   std::map<std::string, int64_t> symbols(int64_t tokens, int64_t position) const;
 
  private:
   ModelPlans(const GgufFile& file, std::shared_ptr<const Model> model, Device& device, const EngineOptions& options,
              int64_t context);
+  const Pass& of_kind(PlanKind plan) const;
   void make_passes(const LayoutChoice& layouts, const std::atomic<bool>* cancel);
 
   const GgufFile& file_;

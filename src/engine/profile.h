@@ -28,6 +28,7 @@ struct LaunchBuffer {
   std::string tensor = {};
   WeightLayout layout = {};
   std::string role = {};
+  std::string format = {};  // of a weight: "Q4_K"
 };
 
 struct PlanLaunch {
@@ -37,6 +38,16 @@ struct PlanLaunch {
   std::vector<LaunchBuffer> buffers;  // by Param number of the kernel's tree
   std::vector<std::string> lines;     // of the model's source that made its results: "mla.cpp:68"
   Launch launch;                      // what the device runs; lives as long as the session
+};
+
+// A piece of a plan: the graph that was scheduled, and what came of it.
+struct PlanSegment {
+  Ref root;                         // see model/segment.h
+  int number = 0;                   // segments of equal graphs have one; they share their kernels
+  std::string stage;                // as of its launches
+  int64_t layer = -1;               // of a block
+  std::vector<LaunchBuffer> slots;  // what the Params of the graph are bound to
+  std::vector<int> kernels;         // of each kernel of make_schedule(root), see KernelSet::kernel()
 };
 
 struct KernelDescription {
@@ -62,6 +73,7 @@ class KernelSet {
   virtual KernelDescription kernel(int number) const = 0;
   virtual KernelListing listing(int number, bool with_assembly) const = 0;
   virtual std::vector<PlanLaunch> launches(PlanKind plan) const = 0;
+  virtual std::vector<PlanSegment> segments(PlanKind plan) const = 0;
 };
 
 // One replay of a plan. Valid during the call that it is handed to.

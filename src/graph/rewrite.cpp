@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstdio>
+#include <utility>
 
 #include "base/ensure.h"
 #include "base/options.h"
@@ -51,6 +52,15 @@ Ref apply_rule(const Rule& rule, Ref node) {
 
 namespace {
 
+thread_local RewriteWatch* watch = nullptr;  // the innermost one
+
+}  // namespace
+
+RewriteWatch::RewriteWatch(See see) : see_(std::move(see)), outer_(std::exchange(watch, this)) {}
+RewriteWatch::~RewriteWatch() { watch = outer_; }
+
+namespace {
+
 // Counts steps and remembers the last rules that fired, for the message about a loop.
 // Shows each with DEBUG=6.
 class Budget {
@@ -61,6 +71,7 @@ class Budget {
     if (shows_rules_)
       std::fprintf(stderr, "%s: %s: %s -> %s\n", std::string(name_).c_str(), rule.name.c_str(),
                    to_infix(before).c_str(), to_infix(after).c_str());
+    if (watch) watch->see(rule, before, after);
     recent_[fired_++ % recent_.size()] = &rule;
     if (fired_ < kSteps) return;
     std::string last;
@@ -110,9 +121,7 @@ Ref missing_source(Visit& visit, const RewriteMemory& memory, Refs& done) {
   return Ref();
 }
 
-}  // namespace
-
-Ref rewrite(Ref root, const RuleSet& rules, std::string_view name, RewriteMemory& memory) {
+Ref rewrite_with(RewriteMemory& memory, Ref root, const RuleSet& rules, std::string_view name) {
   if (Ref known = memory.find(root)) return known;
   Budget budget(rules, name);
   std::vector<Visit> stack{{root, root}};
@@ -144,9 +153,15 @@ Ref rewrite(Ref root, const RuleSet& rules, std::string_view name, RewriteMemory
   return memory.find(root);
 }
 
+}  // namespace
+
+Ref rewrite(Ref root, const RuleSet& rules, std::string_view name, RewriteMemory& memory) {
+  return rewrite_with(watch ? watch->instead_of(memory) : memory, root, rules, name);
+}
+
 Ref rewrite(Ref root, const RuleSet& rules, std::string_view name) {
   RewriteMemory memory;
-  return rewrite(root, rules, name, memory);
+  return rewrite_with(memory, root, rules, name);
 }
 
 }  // namespace smelt

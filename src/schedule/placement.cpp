@@ -1,6 +1,7 @@
 #include "schedule/placement.h"
 
 #include <algorithm>
+#include <cstdio>
 #include <functional>
 #include <set>
 
@@ -102,31 +103,57 @@ bool has_symbolic_axis(const Shape& shape) {
 
 class Placement {
  public:
-  Placement(const SplitGraph& split, const Machine& machine) : machine_(machine), order_(toposort(split.root)) {
+  Placement(const SplitGraph& split, const Machine& machine, bool tells)
+      : machine_(machine), tells_(tells), order_(toposort(split.root)) {
     for (Ref n : order_)
       for (Ref s : n->src) users_[s.get()].push_back(n);
     for (const TileTensors& tile : split.tiles)
-      for (Ref n : tile.inner) places_[n.get()] = Where::InTile;
+      for (Ref n : tile.inner) {
+        places_[n.get()] = Where::InTile;
+        note(n, "the task of a tile makes it and reads it, part by part");
+      }
     for (const Node* p : split.partials) {
       places_[p] = Where::Memory;
+      note(Ref(p), "a partial result of a split reduction: one value for each chunk");
       kernel_of_[p] = without_movement(p->src[0]);
     }
     // The nests of a tile recompute what they have in common.
     for (const TileTensors& tile : split.tiles)
       for (Ref n : tile.results) kernel_of_.erase(n.get());
     for (Ref n : order_)
-      if (n->op == Op::Output && can_be_placed(n->src[0])) places_[n->src[0].get()] = Where::Memory;
+      if (n->op == Op::Output && can_be_placed(n->src[0])) {
+        places_[n->src[0].get()] = Where::Memory;
+        note(n->src[0], "leaves the segment");
+      }
   }
 
   std::unordered_map<const Node*, Where> run() {
     const std::unordered_set<const Node*> required = keys();
     for (Ref n : order_)
-      if (n->op == Op::Place) places_[n.get()] = Where::Memory;
+      if (n->op == Op::Place) {
+        places_[n.get()] = Where::Memory;
+        note(n, "the model asks for a place");
+      }
     for (auto it = order_.rbegin(); it != order_.rend(); ++it)
       if (!placed(*it) && can_be_placed(*it) && needs_place(*it)) places_[it->get()] = Where::Memory;
     for (Ref n : order_)
-      if (placed(n) && !required.contains(n.get()) && fits_on_chip(n)) places_[n.get()] = Where::OnChip;
+      if (placed(n) && !required.contains(n.get()) && fits_on_chip(n)) {
+        places_[n.get()] = Where::OnChip;
+        if (tells_)
+          note(n, why_[n.get()] + "; small enough for every worker to compute it for itself (" +
+                      std::to_string(constant_count(n->shape) * size_of(n->dtype)) + " bytes, " +
+                      std::to_string(work(n)) + " operations), which costs less than one more level");
+      }
     return places_;
+  }
+
+  // Of each tensor that could have a place. REQUIRES: run() is done.
+  void tell(const PlaceObserver& observe) const {
+    for (Ref n : order_)
+      if (const auto why = why_.find(n.get()); why != why_.end()) {
+        const auto place = places_.find(n.get());
+        observe({n, place == places_.end() ? std::nullopt : std::optional(place->second), why->second});
+      }
   }
 
  private:
@@ -144,16 +171,48 @@ class Placement {
   bool placed(Ref n) const { return places_.contains(n.get()); }
   static bool can_be_placed(Ref n) { return is_elementwise(n->op) ? !n->shape.empty() : is_reduce(n->op); }
 
+  void note(Ref n, std::string why) {
+    if (tells_) why_[n.get()] = std::move(why);
+  }
+
   bool needs_place(Ref n) {
-    if (is_index_of_smaller(n)) return false;
+    if (is_index_of_smaller(n)) {
+      note(n, "integers made of smaller tensors, which are worth a place rather than these");
+      return false;
+    }
     const bool reduces = holds_reduction(n);
-    if (!reduces && reading_again_is_cheaper(n)) return false;
+    if (!reduces && reading_again_is_cheaper(n)) {
+      if (tells_) note(n, why_again(n));
+      return false;
+    }
     roots_.clear();
     direct_roots_.clear();
     summed_roots_.clear();
     summed_ = false;
     const bool spread = is_spread(n, {}, n);
-    return spread || (reduces && (roots_.size() > 1 || is_needed_twice()));
+    const bool needed = spread || (reduces && (roots_.size() > 1 || is_needed_twice()));
+    if (tells_) note(n, spread ? kSpread : needed ? why_reduction() : kInside);
+    return needed;
+  }
+
+  static constexpr const char* kSpread =
+      "a later operation reads it again for every row: it would be computed as often";
+  static constexpr const char* kInside =
+      "nobody else would compute it again, so it is computed inside of the kernel that reads it";
+
+  std::string why_reduction() const {
+    if (roots_.size() > 1)
+      return "holds a reduction, which " + std::to_string(roots_.size()) + " placed tensors would repeat";
+    return "one tensor reads its elements and a reduction over them: it would be computed twice";
+  }
+
+  std::string why_again(Ref n) {
+    const auto [bytes, operations] = cost_of_reading_again(n);
+    char text[160];
+    std::snprintf(text, sizeof text,
+                  "to compute it again reads %.3g bytes an element and takes %d operations; stored it takes %d", bytes,
+                  operations, size_of(n->dtype));
+    return text;
   }
 
   // A root that reads n element by element and also a reduction over n, as a norm does, would compute each element
@@ -265,13 +324,21 @@ class Placement {
 
   // Bytes per element read when n is recomputed, against the bytes of a stored element.
   bool reading_again_is_cheaper(Ref n) {
-    double bytes = 0;
-    std::unordered_set<const Node*> seen;
-    int operations = 0;
-    collect_leaves(n, typical_count(n->shape), seen, bytes, operations);
+    const auto [bytes, operations] = cost_of_reading_again(n);
     // Integer arithmetic on what was read is nearly free; float operations are worth saving at equal bytes.
     const bool is_cheap = operations == 0 || (!is_float(n->dtype) && bytes <= size_of(n->dtype));
     return is_cheap || bytes < size_of(n->dtype);
+  }
+
+  struct AgainCost {
+    double bytes = 0;  // of each element
+    int operations = 0;
+  };
+  AgainCost cost_of_reading_again(Ref n) {
+    AgainCost cost;
+    std::unordered_set<const Node*> seen;
+    collect_leaves(n, typical_count(n->shape), seen, cost.bytes, cost.operations);
+    return cost;
   }
 
   void collect_leaves(Ref n, double elements, std::unordered_set<const Node*>& seen, double& bytes, int& operations) {
@@ -317,6 +384,8 @@ class Placement {
   }
 
   const Machine& machine_;
+  const bool tells_;  // reasons are wanted
+  std::unordered_map<const Node*, std::string> why_;
   Refs order_;
   std::unordered_map<const Node*, Refs> users_;
   std::unordered_map<const Node*, Where> places_;
@@ -331,8 +400,12 @@ class Placement {
 
 }  // namespace
 
-std::unordered_map<const Node*, Where> choose_places(const SplitGraph& split, const Machine& machine) {
-  return Placement(split, machine).run();
+std::unordered_map<const Node*, Where> choose_places(const SplitGraph& split, const Machine& machine,
+                                                     const PlaceObserver& observe) {
+  Placement placement(split, machine, observe != nullptr);
+  auto places = placement.run();
+  if (observe) placement.tell(observe);
+  return places;
 }
 
 }  // namespace smelt

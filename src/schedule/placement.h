@@ -12,6 +12,9 @@
 // otherwise memory (Temp).
 #pragma once
 
+#include <functional>
+#include <optional>
+#include <string>
 #include <unordered_map>
 
 #include "base/machine.h"
@@ -26,7 +29,17 @@ enum class Where : uint8_t {
   InTile,  // part by part, by the task that reads the part: see tiles.h
 };
 
-// Every tensor that gets a place, Output sources, partials and the insides of tiles included.
-std::unordered_map<const Node*, Where> choose_places(const SplitGraph& split, const Machine& machine);
+// What was decided for a tensor that could have a place, and why.
+struct PlaceDecision {
+  Ref tensor;
+  std::optional<Where> where;  // nothing: it is computed again wherever it is read
+  std::string why;             // a sentence without its full stop
+};
+using PlaceObserver = std::function<void(const PlaceDecision&)>;
+
+// Every tensor that gets a place, Output sources, partials and the insides of tiles included. `observe` is told of each
+// tensor that could have one, once all is decided, in the order of the graph.
+std::unordered_map<const Node*, Where> choose_places(const SplitGraph& split, const Machine& machine,
+                                                     const PlaceObserver& observe = {});
 
 }  // namespace smelt

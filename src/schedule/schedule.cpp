@@ -1,6 +1,7 @@
 #include "schedule/schedule.h"
 
 #include <algorithm>
+#include <map>
 
 #include "graph/on_chip.h"
 #include "graph/views.h"
@@ -36,11 +37,30 @@ bool is_local_nest(Ref nest) {
 
 namespace {
 
-Schedule schedule_for(Ref root, const Machine& machine) {
+// On-chip items are computed by every kernel that reads them.
+void tell_items(const ScheduleState& state, const ScheduleObserver& observe) {
+  if (!observe.item) return;
+  std::map<int, int> kernel_of;  // by level
+  for (const Kernel& k : state.schedule.kernels) kernel_of.emplace(k.level, static_cast<int>(kernel_of.size()));
+  for (const Item& item : state.items) {
+    const auto kernel = kernel_of.find(item.level);
+    const auto buffer = state.buffers.find(item.node.get());
+    if (kernel != kernel_of.end())
+      observe.item(item.node, buffer == state.buffers.end() ? Ref() : buffer->second, kernel->second);
+  }
+}
+
+Schedule schedule_for(Ref root, const Machine& machine, const ScheduleObserver& observe) {
+  const auto step = [&](const char* pass, Ref graph) {
+    if (observe.pass) observe.pass(pass, graph);
+    return graph;
+  };
+  if (observe.begin) observe.begin();
   ScheduleState state{.machine = machine};
   // On tensors: what is computed chunk by chunk, which tensors get memory, and how tiles divide theirs.
-  state.graph = split_reduce(topk_by_rank(root, machine));
-  state.places = choose_places(state.graph, machine);
+  state.graph = split_reduce(step("top k by rank", topk_by_rank(step("model", root), machine)));
+  step("split reductions", state.graph.root);
+  state.places = choose_places(state.graph, machine, observe.place);
   shape_tiles(state);
   // On tensors that have a place, one item each. Buffers come first, as lowering writes loads from them.
   collect_items(state);
@@ -53,6 +73,7 @@ Schedule schedule_for(Ref root, const Machine& machine) {
   // On kernels, which say how long temps live.
   build_kernels(state);
   place_temps(state);
+  tell_items(state, observe);
   return std::move(state.schedule);
 }
 
@@ -66,10 +87,10 @@ bool fits_on_chip(const Schedule& schedule, const Machine& machine) {
 
 // What is kept on chip is chosen tensor by tensor and tile by tile. Where a kernel then keeps more of them than there
 // is room for, each may be half as large: what is larger goes through memory, and tiles divide their axes further.
-Schedule make_schedule(Ref root, const Machine& machine) {
+Schedule make_schedule(Ref root, const Machine& machine, const ScheduleObserver& observe) {
   Machine given = machine;
   while (true) {
-    Schedule schedule = schedule_for(root, given);
+    Schedule schedule = schedule_for(root, given, observe);
     const bool is_least = given.local_bytes == 0 && given.tile_bytes == 0 && given.row_bytes == 0;
     if (is_least || fits_on_chip(schedule, machine)) return schedule;
     for (int64_t* bytes : {&given.local_bytes, &given.tile_bytes, &given.row_bytes}) *bytes /= 2;

@@ -17,6 +17,7 @@
 
 #include "base/machine.h"
 #include "graph/node.h"
+#include "schedule/placement.h"
 
 namespace smelt {
 
@@ -41,10 +42,20 @@ struct Schedule {
   int64_t arena_bytes = 0;
 };
 
+// What a schedule does on its way, for people; any of it may be empty. Where it is made again with less on chip, what was
+// told before counts for nothing.
+struct ScheduleObserver {
+  std::function<void()> begin;                            // the schedule, anew
+  std::function<void(const char* pass, Ref graph)> pass;  // of those on tensors
+  PlaceObserver place;
+  // A tensor that kernel number `kernel` computes, and the buffer that holds it: of a kernel's own tiles on chip, too.
+  std::function<void(Ref tensor, Ref buffer, int kernel)> item;
+};
+
 // What is fused, and what is kept where, suits the machine, and what a kernel keeps on chip fits there as far as that
 // can be had by keeping less (verify_kernel() says where not). REQUIRES: root is a Sink of Outputs and Writes
 // (verify.h: tensor stage).
-Schedule make_schedule(Ref root, const Machine& machine = {});
+Schedule make_schedule(Ref root, const Machine& machine = {}, const ScheduleObserver& observe = {});
 
 // The nests of a kernel.
 const Refs& nests_of(const Kernel& kernel);

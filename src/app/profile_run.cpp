@@ -1,0 +1,117 @@
+#include "app/profile_run.h"
+
+#include <algorithm>
+
+#include "app/interrupt.h"
+#include "app/random_tokens.h"
+#include "app/session_tokens.h"
+#include "runtime/devices.h"
+#include "runtime/machines.h"
+
+namespace smelt {
+namespace {
+
+constexpr int64_t kWarmUpTokens = 3;
+
+std::string file_name(const std::string& path) { return path.substr(path.find_last_of('/') + 1); }
+
+}  // namespace
+
+Result<ProfiledModel> ProfiledModel::open(const ProfiledFlags& flags, const OpenWatch& watch) {
+  ProfiledModel out;
+  if (flags.synthetic.empty()) {
+    SMELT_TRY(opened, open_engine(flags.engine, watch));
+    out.opened = std::move(opened);
+    out.session = out.opened.session.get();
+    out.name = file_name(out.opened.file->path());
+    return out;
+  }
+  if (flags.prompt) return Error{"[profile] --prompt: a synthetic model has no tokenizer; use --prompt-tokens"};
+  SMELT_TRY(spec, parse_synthetic(flags.synthetic));
+  SMELT_TRY(model, SyntheticModel::make(spec, flags.engine.no_repack));
+  SMELT_TRY(session, open_session(model->file(), session_options(flags.engine), watch));
+  out.name = file_name(model->file().path());
+  out.synthetic = std::move(model);
+  out.session_of_synthetic = std::move(session);
+  out.session = out.session_of_synthetic.get();
+  return out;
+}
+
+ProfileRun::ProfileRun(const ProfiledFlags& flags, const ProfiledModel& model, int threads)
+    : flags_(flags),
+      threads_(threads),
+      is_on_processor_(is_processor(flags.engine.device)),
+      session_(*model.session),
+      collector_(session_, threads),
+      prompt_(prompt_of(flags, model)),
+      progress_("profiling", static_cast<uint64_t>(flags.repetitions + flags.tokens + 1)) {}
+
+Status ProfileRun::run() {
+  const int64_t needed =
+      std::max<int64_t>(static_cast<int64_t>(prompt_.size()), flags_.depth + kWarmUpTokens + flags_.tokens);
+  if (needed > session_.context())
+    return Error{"[profile] " + std::to_string(needed) + " tokens do not fit a context of " +
+                 std::to_string(session_.context()) + "; make it longer with -c, or -n, -d and the prompt shorter"};
+  const std::vector<int32_t> tokens = random_tokens(session_, flags_.depth + kWarmUpTokens + flags_.tokens);
+  const auto counted = std::span(tokens).last(static_cast<size_t>(flags_.tokens));
+  if (!prompt_.empty()) SMELT_CHECK(append(session_, prompt_));
+  session_.reset();
+  if (flags_.depth > 0) SMELT_CHECK(append(session_, std::span(tokens).first(static_cast<size_t>(flags_.depth))));
+  for (int64_t i = 0; i < kWarmUpTokens; ++i)
+    SMELT_CHECK(extend(session_, tokens[static_cast<size_t>(flags_.depth + i)]));
+  collector_.forget();
+  progress_.add(1);
+  for (const int32_t& token : counted) {
+    if (is_on_processor_) rooflines_.measure_between(threads_);
+    SMELT_CHECK(extend(session_, token));
+    progress_.add(1);
+  }
+  for (int i = 0; i < prompts(); ++i) {
+    if (is_on_processor_) rooflines_.measure_between(threads_);
+    session_.reset();
+    SMELT_CHECK(append(session_, prompt_));
+    progress_.add(1);
+  }
+  if (is_on_processor_) rooflines_.measure(threads_);
+  progress_.finish();
+  return {};
+}
+
+void ProfileRun::improve(MachineRates& machine) const {
+  if (!is_on_processor_) return;
+  machine.bytes_per_second = std::max(machine.bytes_per_second, rooflines_.of(machine.threads));
+  machine.arithmetic.add(rooflines_.arithmetic(machine.threads));
+}
+
+std::vector<int32_t> ProfileRun::prompt_of(const ProfiledFlags& flags, const ProfiledModel& model) {
+  if (flags.prompt) return model.opened.tokenizer->encode(*flags.prompt);
+  return random_tokens(*model.session, std::min(flags.prompt_tokens, model.session->context()));
+}
+
+Result<Listed> Listed::open(const ProfiledFlags& flags) {
+  Listed out;
+  SMELT_CHECK(out.open_file(flags));
+  const EngineFlags& e = flags.engine;
+  SMELT_TRY(device, flags.machine.empty() ? open_device({.name = e.device, .threads = e.threads})
+                                          : open_null_device(flags.machine));
+  out.device_ = std::move(device);
+  SMELT_TRY(listing, ModelPlans::make(out.file(), *out.device_, session_options(e), &interrupted()));
+  out.listing_ = std::move(listing);
+  return out;
+}
+
+std::string Listed::name() const { return file_name(file().path()); }
+
+Status Listed::open_file(const ProfiledFlags& flags) {
+  if (flags.synthetic.empty()) {
+    SMELT_TRY(file, open_model(flags.engine.model));
+    file_ = std::make_unique<GgufFile>(std::move(file));
+    return {};
+  }
+  SMELT_TRY(spec, parse_synthetic(flags.synthetic));
+  SMELT_TRY(model, SyntheticModel::without_weights(spec));
+  synthetic_ = std::move(model);
+  return {};
+}
+
+}  // namespace smelt

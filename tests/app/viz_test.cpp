@@ -1,0 +1,240 @@
+// `smelt viz`: what counts as a recording, what a page may hold, and what the program records.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "app/process.h"
+#include "app/viz/page.h"
+#include "app/viz/print.h"
+#include "app/viz/record_kernels.h"
+#include "app/viz/validate.h"
+#include "graph/tensor.h"
+#include "graph/text.h"
+#include "schedule/schedule.h"
+
+using namespace smelt;
+using smelt::test::Outcome;
+using smelt::test::scratch;
+
+namespace {
+
+constexpr const char* kMarkup = "<img src=x onerror=alert(1)></script><script>alert(1)</script>";
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+size_t count(const std::string& text, const std::string& part) {
+  size_t found = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+// c = a + b, one kernel, one run.
+Json small_recording() {
+  return Json::parse(R"json({
+    "smelt_recording": 1, "name": "small", "device": "a processor", "machine": "zen4", "estimated": false, "threads": 2,
+    "strings": ["", "param", "f32", "add", "model.cpp:12", "add-zero", "memory", "leaves the segment", "local(o1,4)",
+                "attention"],
+    "nodes": [[1, 2], [1, 2, [], [], 1], [3, 2, [0, 1], [], 0, 0, [], 0, 4]],
+    "kernels": [{"name": "add_4", "tree": 2, "options": ["local(o1,4)"], "tried": [[0, 8, 0]],
+                 "passes": [{"nest": 0, "name": "options", "roots": [2], "rules": [[5, 2, 0, 3]], "fired": 3}],
+                 "program": "program add_4", "source": "define void @add_4()", "assembly": "ret",
+                 "assembly_language": "assembly"}],
+    "segments": [{"stage": "block", "arena": 64, "slots": [{"name": "w", "bytes": 16, "format": "F32"}], "kernels": [0],
+                  "levels": [0], "buffers": [[{"name": "hidden", "bytes": 0}]], "temps": [[0, 64, 0, 0]],
+                  "passes": [{"nest": 0, "name": "model", "roots": [2], "rules": [], "fired": 0}],
+                  "places": [[2, 6, 7]], "items": [[2, 0, 0]]}],
+    "plans": [{"name": "decode", "launches": [[0, 0, 0, 0, 9, 4]]}],
+    "timeline": {"workers": 2, "runs": [{"plan": 0, "tokens": 1, "position": 3, "start": 0, "times": [2000],
+                                         "workers": [[2000], [1000]]}]},
+    "start": [{"name": "loading", "begin": 0, "end": 0.5, "minor_faults": 10, "major_faults": 1}]
+  })json");
+}
+
+std::string problem_with(const Json& recording) {
+  const Status status = check_recording(recording);
+  return status ? "" : status.error().message;
+}
+
+// With the value at `path` replaced.
+std::string problem_at(const char* path, Json value) {
+  Json recording = small_recording();
+  recording[Json::json_pointer(path)] = std::move(value);
+  return problem_with(recording);
+}
+
+std::string saved(const std::string& name, const std::string& text) {
+  std::ofstream(scratch().file(name)) << text;
+  return scratch().file(name);
+}
+
+std::string printed(const char* view) {
+  const auto text = print_view({small_recording()}, {.view = view});
+  return text ? *text : text.error().message;
+}
+
+// One kernel, as a plan of one launch.
+class OneKernel : public KernelSet {
+ public:
+  OneKernel() {
+    const Tensor x = param(0, DType::F32, {1, 64}, "x"), w = param(1, DType::F32, {32, 64}, "w");
+    root_ = sink({output(2, linear(x, w))});
+    tree_ = make_schedule(root_).kernels[0].tree;
+    const CodegenResult made = generate({.tree = tree_, .name = "one"});
+    opts_ = made.opts;
+  }
+  int kernel_count() const override { return 1; }
+  KernelDescription kernel(int) const override { return {.name = "one", .tree = tree_, .opts = opts_}; }
+  KernelListing listing(int, bool) const override {
+    return {.program = generate({.tree = tree_, .name = "one", .opts = opts_}).program};
+  }
+  std::vector<PlanLaunch> launches(PlanKind plan) const override {
+    if (plan != PlanKind::Decode) return {};
+    return {{.stage = "block", .layer = 0, .buffers = {{"x"}, {"w", true}, {"y"}}}};
+  }
+  std::vector<PlanSegment> segments(PlanKind plan) const override {
+    if (plan != PlanKind::Decode) return {};
+    return {{.root = root_, .stage = "block", .layer = 0, .kernels = {0}}};
+  }
+
+ private:
+  Ref root_, tree_;
+  KernelOpts opts_;
+};
+
+}  // namespace
+
+TEST_CASE("a recording says of itself what is wrong, and where") {
+  CHECK(problem_with(small_recording()).empty());
+  CHECK(contains(problem_with(Json::array()), "is no recording"));
+  CHECK(contains(problem_at("/smelt_recording", 2), "another version"));
+  CHECK(problem_at("/name", 7) == "name: is no text");
+  CHECK(problem_at("/strings/3", nullptr) == "strings[3]: is no text");
+  CHECK(problem_at("/kernels/0/tree", 70) == "kernels[0].tree: 70 is no node; there are 3");
+  CHECK(problem_at("/kernels/0/tree", -1) == "kernels[0].tree: -1 is no node; there are 3");
+  CHECK(problem_at("/kernels/0/tree", 0.5) == "kernels[0].tree: is no number of a node");
+  CHECK(contains(problem_at("/kernels/0/passes/0/rules/0/1", 3), "kernels[0].passes[0].rules[0][1]: 3 is no node"));
+  CHECK(contains(problem_at("/segments/0/temps/0/3", 1), "1 is no kernel of the segment"));
+  CHECK(contains(problem_at("/plans/0/launches/0/0", 1), "1 is no kernel"));
+  CHECK(contains(problem_at("/timeline/runs/0/times", Json::array()), "timeline.runs[0].times: has 0 entries"));
+  CHECK(contains(problem_at("/timeline/runs/0/times/0", -5), "out of range"));
+  CHECK(contains(problem_at("/timeline/runs/0/times/0", 1e300), "out of range"));
+  CHECK(contains(problem_at("/profile", Json::object()), "profile: is not a profile"));
+  Json lacking = small_recording();
+  lacking["segments"][0].erase("places");
+  CHECK(problem_with(lacking) == "segments[0]: has no \"places\"");
+}
+
+TEST_CASE("a graph with a cycle or a million nodes is refused") {
+  CHECK(contains(problem_at("/nodes/2/2/0", 2), "nodes[2][2][0]: 2 is no earlier node"));
+  CHECK(contains(problem_at("/nodes/0", Json::parse("[1, 2, [2]]")), "nodes[0][2][0]: 2 is no earlier node"));
+  CHECK(contains(problem_at("/nodes/1/3", Json::parse("[1]")), "1 is no earlier node"));
+  Json many = small_recording();
+  many["nodes"] = Json(std::vector<Json>(1'000'000, Json::parse("[1, 2]")));
+  CHECK(contains(problem_with(many), "nodes: has 1000000 entries"));
+}
+
+TEST_CASE("no text of a recording leaves its place in the page") {
+  Json hostile = small_recording();
+  const std::string plain = page_with({small_recording()});
+  hostile["name"] = kMarkup;
+  hostile["strings"][4] = kMarkup;
+  hostile["kernels"][0]["program"] = kMarkup;
+  REQUIRE(check_recording(hostile).ok());
+  const std::string page = page_with({hostile});
+  for (const char* tag : {"<script", "</script", "<img"}) CHECK(count(page, tag) == count(plain, tag));
+  CHECK(contains(page, "\\u003cimg src=x"));
+  CHECK(contains(page, "script-src 'sha256-"));
+  CHECK_FALSE(contains(page, "@RECORDINGS@"));
+  CHECK_FALSE(contains(page, "http-equiv=\"refresh"));
+}
+
+TEST_CASE("views as text") {
+  CHECK(contains(printed("schedule"), "add gets memory: leaves the segment (model.cpp:12)"));
+  CHECK(contains(printed("rewrites"), "nest 0, options: 1 roots, 3 rules fired"));
+  CHECK(contains(printed("kernel"), "add_4"));
+  CHECK(contains(printed("timeline"), "attention"));
+  CHECK(contains(printed("timeline"), "workers wait for each other 25.0 % of the time"));
+  CHECK(contains(printed("timeline"), "11 page faults, 1 of them from the disk"));
+  CHECK(contains(printed("model"), "no times"));
+  CHECK(contains(printed("compare"), "give two recordings"));
+}
+
+TEST_CASE("a recorded kernel has all its passes, and the options that were tried with their reasons") {
+  const OneKernel kernels;
+  Tables tables;
+  Json plans = Json::array();
+  Json segments = record_segments(kernels, tables, plans);
+  const Json recorded = record_kernels(kernels, tables);
+  REQUIRE(recorded.size() == 1);
+  const Json& kernel = recorded[0];
+  std::vector<std::string> names;
+  double fired = 0;
+  for (const Json& pass : kernel["passes"]) {
+    names.push_back(pass["name"].get<std::string>());
+    fired += pass["fired"].get<double>();
+    CHECK_FALSE(pass.contains("fault"));
+  }
+  CHECK(names == std::vector<std::string>{"bound masks", "split ranges", "order sums", "hoist factors",
+                                          "fuse multiply-adds", "options", "pack dots", "matrix dots", "expand",
+                                          "coalesce loads"});
+  CHECK(fired > 0);  // although the same expressions were simplified before
+  const Json strings = tables.strings.json();
+  std::vector<std::string> taken;
+  for (const Json& tried : kernel["tried"])
+    if (strings[tried[2].get<size_t>()] == "") taken.push_back(strings[tried[1].get<size_t>()].get<std::string>());
+  std::string applied;
+  for (const std::string& option : taken) applied += (applied.empty() ? "" : " ") + option;
+  CHECK(applied == kernel["options"][0].get<std::string>());
+  REQUIRE(segments.size() == 1);
+  CHECK(segments[0]["passes"].size() == 4);
+  CHECK(segments[0]["items"].size() >= 1);
+  CHECK(segments[0]["places"].size() >= 1);
+}
+
+TEST_CASE("what is no recording is an error in one line") {
+  const std::pair<std::string, std::string> cases[] = {
+      {saved("text.json", "hello"), "is no JSON"},
+      {saved("list.json", "[1, 2"), "is no JSON"},
+      {saved("deep.json", std::string(200'000, '[') + std::string(200'000, ']')), "is no recording"},
+      {saved("other.json", "{\"a\": 1}"), "is no recording"},
+      {saved("wrong.json", R"({"smelt_recording": 1, "name": "\u001b[31m<b>"})"), "has no \"device\""},
+      {scratch().file("nowhere.json"), "nowhere.json"},
+  };
+  for (const auto& [path, part] : cases) {
+    const Outcome run = smelt::test::smelt({"viz", path, "--print", "model"});
+    CAPTURE(run.err);
+    CHECK(run.exit_code == 1);
+    CHECK(contains(run.err, "smelt: "));
+    CHECK(contains(run.err, part));
+    CHECK(count(run.err, "\n") == 1);
+  }
+  CHECK(smelt::test::smelt({"viz", "--print", "nothing"}).exit_code == 2);
+}
+
+TEST_CASE("a model is recorded, saved, opened again and printed") {
+  const std::string json = scratch().file("viz.json"), html = scratch().file("viz.html");
+  const Outcome made =
+      smelt::test::smelt({"viz", "-n", "2", "--prompt-tokens", "8", "-r", "1", "--json", json, "--out", html});
+  REQUIRE(made.exit_code == 0);
+  CHECK(std::filesystem::file_size(html) < 20'000'000);
+  const auto recording = load_recording(json);
+  REQUIRE(recording.ok());
+  const Json& r = *recording;
+  CHECK(r["plans"].size() == 3);
+  CHECK(r["plans"][0]["launches"].size() > 10);
+  CHECK(r["start"].size() >= 1);
+  size_t runs = 0;
+  for (const Json& run : r["timeline"]["runs"]) runs += run["plan"] == 0;
+  CHECK(runs == 2);
+  for (const char* view : {"model", "schedule", "rewrites", "kernel", "timeline"}) {
+    const auto text = print_view({r}, {.view = view, .top = 3});
+    CAPTURE(view);
+    CHECK(text.ok());
+  }
+  CHECK(print_view({r, r}, {.view = "compare"}).ok());
+  const Outcome again = smelt::test::smelt({"viz", json, "--print", "kernel", "--kernel", "no such kernel"});
+  CHECK(again.exit_code == 1);
+  CHECK(contains(again.err, "no kernel has this in its name"));
+}

@@ -1,0 +1,132 @@
+// Clicks through every view of `smelt viz` in a browser without a screen, and keeps pictures of them.
+//   node viz.mjs PAGE FOLDER_FOR_PICTURES [COMPARISON HOSTILE]
+// PAGE is an address or a file that --out wrote; HOSTILE a page whose recording has markup for names.
+import assert from "node:assert/strict";
+import { pathToFileURL } from "node:url";
+import { chromium } from "playwright-core";
+
+const [page_, pictures, comparison, hostile] = process.argv.slice(2);
+const address = (where) => (where.startsWith("http") ? where : pathToFileURL(where).href);
+const browser = await chromium.launch({
+  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+  args: ["--no-sandbox"],
+});
+
+async function open(where, options) {
+  const page = await (await browser.newContext({ viewport: { width: 1400, height: 900 }, ...options })).newPage();
+  page.on("pageerror", (error) => assert.fail(`the page failed: ${error}`));
+  page.on("console", (message) => assert.notEqual(message.type(), "error", message.text()));
+  page.on("dialog", () => assert.fail("a script ran"));
+  page.on("request", (request) =>
+    assert.ok(request.url().startsWith("data:") || request.url() === address(where), request.url()),
+  );
+  await page.goto(address(where));
+  await page.locator("#tabs button").first().waitFor();
+  return page;
+}
+
+const isFine = async (page) => assert.equal(await page.locator("[role=alert]").count(), 0);
+const tab = async (page, number, id) => {
+  await page.keyboard.press(String(number));
+  await page.waitForFunction((id) => document.querySelector(`[data-view=${id}][aria-selected=true]`), id);
+  await isFine(page);
+};
+
+async function clickThrough(where, colorScheme) {
+  const page = await open(where, { colorScheme });
+  const picture = (name) => page.screenshot({ path: `${pictures}/viz-${name}-${colorScheme}.png` });
+
+  // a block, its graph, a fold opened, a search in it
+  assert.ok((await page.locator(".blocks rect").count()) >= 4);
+  await page.locator(".graph .box").first().waitFor();
+  await picture("graph");
+  const folded = await page.locator(".graph .box").count();
+  await page.locator(".graph .box", { hasText: ".cpp:" }).first().focus();
+  await page.keyboard.press("Enter");
+  assert.ok((await page.locator(".graph .box").count()) >= folded);
+  await page.keyboard.press("/");
+  await page.keyboard.type("attn");
+  assert.ok((await page.locator(".graph .box.found").count()) >= 1);
+  await page.keyboard.press("Escape");
+  await picture("model");
+  await page.keyboard.press("ArrowRight");
+  await page.locator("rect.picked").waitFor();
+
+  // passes one after the other, in a kernel; each pass but the first shows what is new
+  await tab(page, 2, "rewrites");
+  await page.selectOption("select", { index: (await page.locator("select option").count()) - 1 });
+  for (let i = 0; i < 5; ++i) await page.keyboard.press("ArrowRight");
+  await page.locator("b", { hasText: "options" }).waitFor();
+  await page.locator(".code .row.added").first().waitFor();
+  await picture("rewrites");
+
+  await tab(page, 3, "schedule");
+  assert.ok((await page.locator(".badge.memory").count()) >= 1);
+  await picture("schedule");
+
+  // a kernel by its name, with a line of the program linked to the source
+  await tab(page, 4, "kernel");
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("ArrowDown");
+  await page.locator(".row.picked").waitFor();
+  await page.locator("[aria-label=program] .row", { hasText: "= mul" }).first().click();
+  assert.ok((await page.locator(".row.linked").count()) >= 2);
+  await picture("kernel");
+  await page.getByRole("button", { name: "Options" }).click();
+  await page.locator("th", { hasText: "what became of it" }).first().waitFor();
+  await page.getByRole("button", { name: "Options" }).click();
+  await page.keyboard.press("/");
+  await page.keyboard.type("no kernel has this name");
+  assert.equal(await page.locator(".list .row").count(), 0);
+  await page.keyboard.press("Control+A");
+  await page.keyboard.press("Delete");
+  await page.keyboard.press("Escape");
+
+  // a brush, keys, a kernel under the pointer
+  await tab(page, 5, "timeline");
+  if (await page.locator("canvas").count()) {
+    const box = await page.locator(".timeline canvas").boundingBox();
+    await page.mouse.move(box.x + 300, box.y + 40);
+    await page.mouse.down();
+    await page.mouse.move(box.x + 420, box.y + 40, { steps: 4 });
+    await page.mouse.up();
+    await page.keyboard.press("+");
+    await page.keyboard.press("ArrowRight");
+    await picture("timeline");
+  }
+  await tab(page, 6, "compare");
+  await page.keyboard.press("Backspace");
+  await page.waitForFunction(() => document.querySelector("[data-view=timeline][aria-selected=true]"));
+  const before = await page.evaluate(() => document.documentElement.dataset.theme);
+  assert.equal(before, colorScheme);
+  await page.keyboard.press("t");
+  assert.notEqual(await page.evaluate(() => document.documentElement.dataset.theme), before);
+  await page.keyboard.press("?");
+  assert.ok(await page.locator("#help").isVisible());
+  await page.close();
+}
+
+for (const colorScheme of ["light", "dark"]) await clickThrough(page_, colorScheme);
+
+if (comparison) {
+  const page = await open(comparison);
+  await tab(page, 6, "compare");
+  await page.locator(".list .row.picked").waitFor();
+  await page.keyboard.press("ArrowDown");
+  await page.screenshot({ path: `${pictures}/viz-compare.png` });
+}
+if (hostile) {
+  const page = await open(hostile);
+  for (const [number, id] of [
+    [1, "model"],
+    [2, "rewrites"],
+    [3, "schedule"],
+    [4, "kernel"],
+    [5, "timeline"],
+  ])
+    await tab(page, number, id);
+  assert.equal(await page.locator("main img, main script, main iframe").count(), 0);
+  assert.equal(await page.evaluate(() => window.broken), undefined);
+}
+await browser.close();
+console.log("every view was seen");
