@@ -68,9 +68,11 @@ std::string formulas(Ref tree) {
   return out;
 }
 
-std::string text_sections(const KernelListing& listing) {
-  if (listing.source.text.empty()) return section("no renderer writes source for this machine yet", "");
-  return section("LLVM IR", listing.source.text) + section("assembly", listing.assembly);
+// Assembly is left out where nothing here makes any.
+std::string text_sections(const KernelListing& listing, const Machine& machine) {
+  const bool is_msl = machine.isa == Isa::Apple;
+  const std::string source = section(is_msl ? "Metal Shading Language" : "LLVM IR", listing.source.text);
+  return listing.assembly.empty() ? source : source + section("assembly", listing.assembly);
 }
 
 }  // namespace
@@ -90,7 +92,7 @@ Result<std::string> kernel_text(const KernelSet& kernels, const std::string& nam
       cost.float_ops, cost.int_ops, static_cast<long long>(shape.tasks));
   return kernel.name + "\n" + places(kernels, number, cost) + figures + section("formulas", formulas(kernel.tree)) +
          section("tree", print(kernel.tree)) + section("options, a line for each nest", options) +
-         section("program", print(listing.program)) + text_sections(listing);
+         section("program", print(listing.program)) + text_sections(listing, kernel.machine);
 }
 
 }  // namespace smelt

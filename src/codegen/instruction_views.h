@@ -6,6 +6,8 @@
 
 namespace smelt {
 
+inline bool is_constant(const Instruction& x) { return x.kind == Inst::Value && x.op == Op::Const; }
+
 // Where a Load, a Store or a Prefetch goes.
 struct AccessView {
   explicit AccessView(const Instruction& access) : pointer(access.src[0]), offset(access.src[1]) {}

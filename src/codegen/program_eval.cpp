@@ -3,8 +3,8 @@
 #include <cstring>
 #include <set>
 
+#include "base/access_log.h"
 #include "base/ensure.h"
-#include "codegen/access_log.h"
 #include "codegen/instruction_views.h"
 #include "codegen/known_bounds.h"
 #include "codegen/program_text.h"

@@ -7,6 +7,7 @@
 #include "engine/dump.h"
 #include "graph/tensor.h"
 #include "render/llvm.h"
+#include "render/msl.h"
 #include "render/nvptx.h"
 
 namespace smelt {
@@ -39,9 +40,8 @@ Program KernelBuilder::program(Ref tree, const std::string& name, const KernelOp
 }
 
 Source KernelBuilder::source(const Program& program) const {
-  if (machine().isa == Isa::Apple) return {.text = {}, .entry = program.name};
   if (machine().has_threads())
-    return {.text = render_nvptx(program),
+    return {.text = machine().isa == Isa::Apple ? render_msl(program) : render_nvptx(program),
             .entry = program.name,
             .shape = {.buffers = program.buffers,
                       .threads = program.threads,

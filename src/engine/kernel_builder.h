@@ -28,7 +28,7 @@ class KernelBuilder {
   // What generate() is asked for such a kernel; without options the heuristic chooses.
   CodegenRequest request(Ref tree, std::string name, KernelOpts opts = {}) const;
   Program program(Ref tree, const std::string& name, const KernelOpts& opts) const;
-  // The program as text for the device. Empty where no renderer writes for such a machine.
+  // The program as text for the device.
   Source source(const Program& program) const;
 
   // Compiles programs in one batch. Thread-safe. `leave`: what a failed ENSURE in a program, by number, leaves behind

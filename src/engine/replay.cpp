@@ -310,8 +310,9 @@ Result<std::string> kernel_on_machine(const std::string& path, const std::string
   const KernelBuilder builder(*device, names);
   const CodegenResult code = generate(builder.request(dump.tree, dump.name, dump.opts));
   const Source source = builder.source(code.program);
-  const std::string assembly = source.text.empty() ? "" : "\n--- assembly\n" + device->assembly(source);
-  return name_and_options(dump, code) + forms_of(dump, code.program, builder) + assembly;
+  const std::string assembly = device->assembly(source);  // empty where nothing here makes any
+  const std::string last = assembly.empty() ? "\n--- source\n" + source.text : "\n--- assembly\n" + assembly;
+  return name_and_options(dump, code) + forms_of(dump, code.program, builder) + last;
 }
 
 }  // namespace smelt

@@ -1,12 +1,11 @@
 #include "render/nvptx.h"
 
-#include <algorithm>
-
 #include "base/ensure.h"
 #include "codegen/instruction_views.h"
 #include "codegen/known_multiples.h"
 #include "codegen/program_verify.h"
 #include "graph/matrix_shape.h"
+#include "render/addresses.h"
 #include "render/llvm_function.h"
 #include "render/llvm_ops.h"
 
@@ -92,20 +91,11 @@ class BlockRenderer : public FunctionRenderer {
 
   // --- memory
 
-  // A load or store can be as wide as its address is known to be aligned: anything else is taken apart.
-  int64_t alignment(const Instruction& x) const {
-    const AccessView at(x);
-    const Instruction& pointer = code(at.pointer);
-    const int64_t base =
-        pointer.kind != Inst::Scratch || pointer.arg.i == 0 ? kBufferAlign : pointer.arg.i & -pointer.arg.i;
-    return std::min({kBufferAlign, base, multiples_[static_cast<size_t>(at.offset)]});
-  }
-
   // What is constant in an offset is added last: loads of neighbours then begin with the same address, and LLVM makes
   // one of them.
   std::string address(const Instruction& x) {
     const AccessView view(x);
-    const auto [varying, constant] = without_constant(view.offset);
+    const auto [varying, constant] = split_offset(program_, view.offset);
     const IrValue& offset = value(varying);
     const std::string space = buffer_of(x) < 0 ? "ptr addrspace(3) " : "ptr addrspace(1) ";
     const std::string at = out_.emit("getelementptr i8, " + space + value(view.pointer).text + ", " +
@@ -113,22 +103,10 @@ class BlockRenderer : public FunctionRenderer {
     return space + (constant == 0 ? at : out_.emit("getelementptr i8, " + space + at + ", i64 " + number(constant)));
   }
 
-  std::pair<int, int64_t> without_constant(int offset) const {
-    int64_t constant = 0;
-    while (code(offset).kind == Inst::Value && code(offset).op == Op::Add) {
-      const Instruction& sum = code(offset);
-      const size_t which = is_constant(sum.src[1]) ? 1 : 0;
-      if (!is_constant(sum.src[which])) break;
-      constant += code(sum.src[which]).arg.i;
-      offset = sum.src[1 - which];
-    }
-    return {offset, constant};
-  }
-  bool is_constant(int position) const { return code(position).kind == Inst::Value && code(position).op == Op::Const; }
-
   std::string access(const Instruction& x) const {
     const bool invariant = x.kind == Inst::Load && buffer_of(x) >= 0 && !is_stored(buffer_of(x));
-    return ", align " + number(alignment(x)) + (invariant ? ", !invariant.load !0" : "");
+    // As wide as its address is known to be aligned: anything else is taken apart.
+    return ", align " + number(alignment_of(program_, x, multiples_)) + (invariant ? ", !invariant.load !0" : "");
   }
 
   IrValue load(const Instruction& x) {

@@ -7,8 +7,8 @@
 // of the shared memory that a block is launched with. Blocks and threads are numbered along x only.
 //
 // What the text assumes of its callers:
-//   - buffers begin at multiples of kBufferAlign, do not overlap where the program stores to one of them, and lie in
-//     memory of the device, as do the symbols, an i64 each;
+//   - buffers begin at multiples of kBufferAlign (addresses.h), do not overlap where the program stores to one of them,
+//     and lie in memory of the device, as do the symbols, an i64 each;
 //   - nobody else writes to a buffer that the program only reads, while it runs.
 //
 // What floats mean is written in llvm.h.
@@ -19,8 +19,6 @@
 #include "codegen/program.h"
 
 namespace smelt {
-
-constexpr int64_t kBufferAlign = 16;  // as far as a load can make use of it
 
 // REQUIRES: problem_of(program) is empty (codegen/program_verify.h), and all its values are scalars.
 std::string render_nvptx(const Program& program);

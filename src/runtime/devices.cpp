@@ -7,6 +7,7 @@
 #include "base/machine_changes.h"
 #include "runtime/cpu/cpu_device.h"
 #include "runtime/cuda/cuda_device.h"
+#include "runtime/metal_shim/metal_shim_device.h"
 #include "runtime/target.h"
 
 namespace smelt {
@@ -39,6 +40,13 @@ Result<std::unique_ptr<Device>> open_cuda(int ordinal, const DeviceOptions& opti
   return std::unique_ptr<Device>(std::move(cuda));
 }
 
+constexpr std::string_view kMetalShim = "metal-shim";
+
+Result<std::unique_ptr<Device>> open_metal_shim(const DeviceOptions& options, const std::string& changes) {
+  SMELT_TRY(shim, MetalShimDevice::open({.cache_dir = {}, .use_cache = options.use_cache, .changes = changes}));
+  return std::unique_ptr<Device>(std::move(shim));
+}
+
 struct Shared {
   DeviceOptions options;
   std::weak_ptr<Device> device;
@@ -48,7 +56,7 @@ struct Shared {
 
 bool is_device_name(const std::string& given) {
   const auto [name, changes] = split_changes(given);
-  return name == "cpu" || ordinal_of(name).has_value();
+  return name == "cpu" || name == kMetalShim || ordinal_of(name).has_value();
 }
 
 bool is_processor(const std::string& name) { return split_changes(name).name == "cpu"; }
@@ -57,7 +65,8 @@ Result<std::unique_ptr<Device>> open_device(const DeviceOptions& options) {
   const auto [name, changes] = split_changes(options.name);
   if (is_processor(name)) return open_cpu(options, changes);
   if (const auto ordinal = ordinal_of(name)) return open_cuda(*ordinal, options, changes);
-  return Error{"[device] " + name + ": no device is called that; use cpu, cuda or cuda:N"};
+  if (name == kMetalShim) return open_metal_shim(options, changes);
+  return Error{"[device] " + name + ": no device is called that; use cpu, cuda, cuda:N or metal-shim"};
 }
 
 Result<std::shared_ptr<Device>> shared_device(const DeviceOptions& wanted) {

@@ -13,7 +13,8 @@ TEST_CASE("known machines have different names and are found by them") {
     CHECK(names.insert(m.name).second);
     CHECK(known_machine(m.name) == m);
   }
-  for (const char* name : {"h100", "h200", "m3-max", "zen4", "sapphire-rapids", "neoverse-v1"})
+  for (const char* name :
+       {"h100", "h200", "m1", "m2-pro", "m3-max", "m3-ultra", "m4-max", "zen4", "sapphire-rapids", "neoverse-v1"})
     CHECK(names.contains(name));
   CHECK(!known_machine("z80"));
 }

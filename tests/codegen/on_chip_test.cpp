@@ -30,7 +30,7 @@ Ref network(int64_t hidden, int64_t width) {
 // The most scratch memory of a kernel.
 int64_t most_on_chip(Ref root, const Machine& machine) {
   int64_t most = 0;
-  for (const Kernel& k : make_schedule(root).kernels)
+  for (const Kernel& k : make_schedule(root, machine).kernels)
     most = std::max(most, generate({.tree = k.tree, .name = "kernel", .machine = machine}).program.scratch_bytes);
   return most;
 }
@@ -47,24 +47,40 @@ TEST_CASE(
   }
 }
 
-TEST_CASE(
-    "buffers that fit a machine one by one, but not together, are refused with the kernel, the total and the budget") {
-  // Three products, each of which leaves 512 floats on chip for the one behind it.
-  const Ref range = make_range(64, constant(512), RangeKind::Loop);
+TEST_CASE("a network of three products takes no more than the 32 KB that a threadgroup of Apple's GPUs has") {
+  const Machine machine = *known_machine("m3-max");
+  CHECK(machine.block_memory_bytes == 32768);
+  for (const int64_t hidden : {64, 512, 4096, 8192})
+    CHECK(most_on_chip(network(hidden, 4 * hidden), machine) <= machine.block_memory_bytes);
+  CHECK(most_on_chip(network(512, 2048), machine) > 0);
+}
+
+namespace {
+
+// Three products, each of which leaves `width` floats on chip for the one behind it.
+Ref three_products(int64_t width) {
+  const Ref range = make_range(64, constant(width), RangeKind::Loop);
   Refs nests;
   Ref value = make_load(DType::F32, make(Op::Param, DType::Void, {}, {.i = 1}), range * 4);
   for (int64_t i = 0; i < 3; ++i) {
-    const Ref sum_range = make_range(96 + i, constant(512), RangeKind::Reduce);
+    const Ref sum_range = make_range(96 + i, constant(width), RangeKind::Reduce);
     const Ref weight = make(Op::Param, DType::Void, {}, {.i = 2 + i});
     const Ref product =
-        substitute(value, {{range, sum_range}}) * make_load(DType::F32, weight, range * 2048 + sum_range * 4);
-    const Ref local = make_local(i, DType::F32, 2048);
+        substitute(value, {{range, sum_range}}) * make_load(DType::F32, weight, range * (4 * width) + sum_range * 4);
+    const Ref local = make_local(i, DType::F32, 4 * width);
     nests.push_back(
         sink({make_store(local, range * 4, make(Op::ReduceSum, DType::F32, {product, sum_range}), {&range, 1})}));
     value = make_load(DType::F32, local, range * 4);
   }
   nests.push_back(sink({make_store(make(Op::Param, DType::Void, {}), range * 4, value, {&range, 1})}));
-  const Ref tree = sink(nests);
+  return sink(nests);
+}
+
+}  // namespace
+
+TEST_CASE(
+    "buffers that fit a machine one by one, but not together, are refused with the kernel, the total and the budget") {
+  const Ref tree = three_products(512);
 
   Machine machine = *known_machine("zen4");
   CHECK(bytes_on_chip({&tree, 1}) == 3 * (2048 + 64));
@@ -78,6 +94,14 @@ TEST_CASE(
   machine.stack_bytes = 0;
   CHECK(verify_kernel(tree, "network", machine).error().message.find("that the memory of a block has") !=
         std::string::npos);
+}
+
+TEST_CASE("a network that keeps more than 32 KB on chip is refused for a GPU of Apple") {
+  const Machine machine = *known_machine("m3-max");
+  CHECK(verify_kernel(three_products(2560), "network", machine).ok());
+  CHECK(verify_kernel(three_products(3072), "network", machine).error().message ==
+        "[verify] kernel network: it keeps 37056 bytes on chip, more than the 32768 that the memory of a block has for "
+        "it; lower local_bytes or tile_bytes of machine m3-max");
 }
 
 TEST_CASE("options that would keep too much on chip are refused with the figures") {

@@ -38,7 +38,7 @@ TEST_CASE("a listing has the kernels and launches of a session") {
   }
 }
 
-TEST_CASE("every known machine gets kernels, and source where a renderer writes for it") {
+TEST_CASE("every known machine gets kernels as text, and assembly where LLVM makes some") {
   const GgufFile file = small_model();
   for (const Machine& m : test::some(known_machines())) {
     CAPTURE(m.name);
@@ -48,7 +48,7 @@ TEST_CASE("every known machine gets kernels, and source where a renderer writes 
     CHECK((*listing)->kernel_count() > 30);
     const KernelListing first = (*listing)->listing(0, true);
     CHECK(!first.program.code.empty());
-    CHECK(first.source.text.empty() == (m.isa == Isa::Apple));
+    CHECK(!first.source.text.empty());
     CHECK(first.assembly.empty() == (m.isa == Isa::Apple));
   }
 }

@@ -2,8 +2,6 @@
 #include <doctest/doctest.h>
 
 #include "base/machine.h"
-#include "engine/compile.h"
-#include "model/model.h"
 #include "render/llvm.h"
 #include "render/nvptx.h"
 #include "runtime/llvm/compile.h"
@@ -11,31 +9,11 @@
 #include "runtime/target.h"
 #include "support/effort.h"
 #include "support/full_size_glm.h"
+#include "support/model_kernels.h"
 
 using namespace smelt;
 
 namespace {
-
-// The kernels of decode and of a prompt, of every kind of layer, each once.
-Refs kernel_trees(const GgufFile& file, const Machine& machine, int interleave, bool quantise = true) {
-  const auto model = read_model(file).take();
-  const ModelShape shape{.chunks = variable("chunks", 1, 4),
-                         .context = 1088,
-                         .cache_rows = 1088,
-                         .page_entries = 17,
-                         .interleave = interleave,
-                         .quantise = quantise};
-  ModelShape prefill = shape;
-  prefill.tokens = variable("tokens8", 1, 4) * 8;
-  prefill.many_tokens = true;
-  Refs trees;
-  for (const ModelShape& s : {shape, prefill})
-    for (Ref root : {model->embed(file, s).root, model->block(file, s, 0).root,
-                     model->block(file, s, model->numbers().layers - 1).root, model->head(file, s).root})
-      for (const Kernel& k : make_schedule(root, machine).kernels)
-        if (std::find(trees.begin(), trees.end(), k.tree) == trees.end()) trees.push_back(k.tree);
-  return trees;
-}
 
 GgufFile small_model() { return GgufFile::open(SMELT_SOURCE_DIR "/models/tiny-glm-Q4_K_M.gguf").take(); }
 
@@ -50,7 +28,7 @@ Machine h100(bool units = true) {
 void check_ptx(const GgufFile& file, const Machine& machine, const std::vector<std::string>& all_architectures) {
   const std::vector<std::string> architectures = test::some(all_architectures);
   for (bool quantise : {true, false})
-    for (Ref tree : kernel_trees(file, machine, static_cast<int>(machine.warp_threads), quantise)) {
+    for (Ref tree : test::kernel_trees(file, machine, static_cast<int>(machine.warp_threads), quantise)) {
       const Program program =
           generate({.tree = tree, .name = kernel_name(tree), .machine = machine, .symbols = {"tokens8", "chunks"}})
               .program;
@@ -80,7 +58,7 @@ TEST_CASE(
     REQUIRE(target.ok());
     const Machine machine = machine_of(*target);
     CHECK(machine.lanes() == target->vector_bytes / 4);
-    for (Ref tree : kernel_trees(small_model(), machine, static_cast<int>(machine.lanes()))) {
+    for (Ref tree : test::kernel_trees(small_model(), machine, static_cast<int>(machine.lanes()))) {
       const CodegenResult code =
           generate({.tree = tree, .name = kernel_name(tree), .machine = machine, .symbols = {"tokens8", "chunks"}});
       const Source source{.text = render_llvm(code.program, machine_of(*target)), .entry = code.program.name};

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstdio>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -20,6 +19,7 @@
 #include "runtime/kernel_cache.h"
 #include "runtime/llvm/compile.h"
 #include "runtime/llvm/ptx.h"
+#include "runtime/packed_kernel.h"
 
 namespace smelt {
 namespace {
@@ -29,36 +29,9 @@ constexpr std::string_view kVersion = "smelt-cuda-1";
 
 constexpr const char* kTriple = "nvptx64-nvidia-cuda";
 
-std::string text_of(const LaunchShape& s) {
-  return std::to_string(s.buffers) + ' ' + std::to_string(s.threads) + ' ' + std::to_string(s.tasks) + ' ' +
-         std::to_string(s.shared_bytes);
-}
-
 std::string upper_case(std::string text) {
   for (char& c : text) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   return text;
-}
-
-// What the cache keeps of a kernel: its shape, a zero, its machine code.
-std::string pack(const LaunchShape& shape, const std::string& cubin) { return text_of(shape) + '\0' + cubin; }
-
-struct Unpacked {
-  LaunchShape shape;
-  std::string cubin;
-};
-
-// REQUIRES: made by pack(); the cache gives nothing else.
-Unpacked unpack(const std::string& entry) {
-  Unpacked out;
-  const size_t end = entry.find('\0');
-  long long tasks = 0, shared_bytes = 0;
-  const int read =
-      std::sscanf(entry.c_str(), "%d %d %lld %lld", &out.shape.buffers, &out.shape.threads, &tasks, &shared_bytes);
-  ENSURE(end != std::string::npos && read == 4, "a kernel in the cache that this program has not put there");
-  out.shape.tasks = tasks;
-  out.shape.shared_bytes = shared_bytes;
-  out.cubin = entry.substr(end + 1);
-  return out;
 }
 
 // Blocks of a launch, of `most` that the GPU holds. Those that keep something on chip make it anew each: so no more of
@@ -142,16 +115,16 @@ struct CudaDevice::State {
       if (!entered) return void(kernel.problem = entered);
       auto cubin = assemble(*context, kernel.source->entry, compile_ptx(*kernel.source, architecture));
       if (!cubin) return void(kernel.problem = cubin.error());
-      kernel.entry = pack(kernel.source->shape, *cubin);
+      kernel.entry = pack({kernel.source->shape, *cubin});
       cache.kernels->store(kernel.key, kernel.entry);
     }
   }
 
   Status load(const Pending& kernel) {
-    const Unpacked unpacked = unpack(kernel.entry);
+    const PackedKernel unpacked = unpack(kernel.entry);
     const std::string doing = "loading kernel " + kernel.source->entry;
     CuModule module = nullptr;
-    SMELT_CHECK(check(driver().module_load(&module, unpacked.cubin.data(), 0, nullptr, nullptr), doing));
+    SMELT_CHECK(check(driver().module_load(&module, unpacked.code.data(), 0, nullptr, nullptr), doing));
     modules.push_back(module);
     CudaExecutable made;
     made.shape = unpacked.shape;
@@ -164,7 +137,7 @@ struct CudaDevice::State {
     const int64_t most = std::clamp(int64_t{resident} * context->properties().processors, int64_t{1}, kMostParts);
     made.blocks = static_cast<unsigned>(blocks_for(made.shape, most));
     kernels.emplace(kernel.key.hex(), made);
-    stats.code_bytes += unpacked.cubin.size();
+    stats.code_bytes += unpacked.code.size();
     ++(kernel.from_cache ? stats.cached : stats.compiled);
     return {};
   }

@@ -35,7 +35,7 @@ struct Jit::State {
   llvm::orc::JITDylib* kernels = nullptr;
   mutable std::mutex mutex;
 
-  llvm::Error start() {
+  llvm::Error start(const Jit::Calls& calls) {
     memory.emplace(range.code(), range.data());
     auto control =
         llvm::orc::SelfExecutorProcessControl::Create(nullptr, std::make_unique<llvm::orc::InPlaceTaskDispatcher>());
@@ -45,7 +45,7 @@ struct Jit::State {
     session->setErrorReporter([](llvm::Error error) { llvm::consumeError(std::move(error)); });
     layer.emplace(*session, *memory);
     kernels = &session->createBareJITDylib("kernels");
-    return provide_calls();
+    return provide_calls(calls);
   }
 
   template <class F>
@@ -53,9 +53,10 @@ struct Jit::State {
     return {session->intern(name), {llvm::orc::ExecutorAddr::fromPtr(function), llvm::JITSymbolFlags::Exported}};
   }
 
-  // The only symbols from outside: see is_provided of compile.cpp.
-  llvm::Error provide_calls() {
+  // The only symbols from outside; of kernels that LLVM compiles see is_provided of compile.cpp.
+  llvm::Error provide_calls(const Jit::Calls& further) {
     llvm::orc::SymbolMap calls;
+    for (const auto& [name, function] : further) calls.insert(provided(name, function));
     calls.insert(provided("memset", &std::memset));
     calls.insert(provided("memcpy", static_cast<void* (*)(void*, const void*, size_t)>(&std::memcpy)));
     calls.insert(provided("memmove", static_cast<void* (*)(void*, const void*, size_t)>(&std::memmove)));
@@ -101,13 +102,13 @@ struct Jit::State {
 
 Jit::Jit() : state_(std::make_unique<State>()) {}
 
-Result<std::unique_ptr<Jit>> Jit::create() {
+Result<std::unique_ptr<Jit>> Jit::create(const Calls& calls) {
   std::unique_ptr<Jit> jit(new Jit);
   if (!jit->state_->range)
     return Error{
         "[jit] address space: the system grants no range for compiled kernels; raise the limit "
         "(ulimit -v)"};
-  if (llvm::Error error = jit->state_->start())
+  if (llvm::Error error = jit->state_->start(calls))
     return Error{"[jit] LLVM: " + llvm::toString(std::move(error)) + "; report this with the CPU's name"};
   return jit;
 }

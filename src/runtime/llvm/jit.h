@@ -4,6 +4,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -22,8 +23,11 @@ struct Object {
 // kernels there are.
 class Jit {
  public:
-  static Result<std::unique_ptr<Jit>> create();  // fails where the system grants no addresses
-  ~Jit();                                        // the entries die with it
+  // Fails where the system grants no addresses. `calls`: functions of this process that objects may call, by name,
+  // besides memset, memcpy and memmove.
+  using Calls = std::vector<std::pair<const char*, void*>>;
+  static Result<std::unique_ptr<Jit>> create(const Calls& calls = {});
+  ~Jit();  // the entries die with it
   Jit(const Jit&) = delete;
   Jit& operator=(const Jit&) = delete;
 

@@ -1,4 +1,4 @@
-#include "codegen/access_log.h"
+#include "base/access_log.h"
 
 namespace smelt {
 namespace {

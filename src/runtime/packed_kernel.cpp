@@ -1,0 +1,31 @@
+#include "runtime/packed_kernel.h"
+
+#include <cstdio>
+
+#include "base/ensure.h"
+
+namespace smelt {
+
+std::string text_of(const LaunchShape& s) {
+  return std::to_string(s.buffers) + ' ' + std::to_string(s.threads) + ' ' + std::to_string(s.tasks) + ' ' +
+         std::to_string(s.shared_bytes);
+}
+
+// With a zero between them.
+std::string pack(const PackedKernel& kernel) { return text_of(kernel.shape) + '\0' + kernel.code; }
+
+PackedKernel unpack(std::string_view entry) {
+  PackedKernel out;
+  const size_t end = entry.find('\0');
+  long long tasks = 0, shared_bytes = 0;
+  const std::string shape(entry.substr(0, end));
+  const int read =
+      std::sscanf(shape.c_str(), "%d %d %lld %lld", &out.shape.buffers, &out.shape.threads, &tasks, &shared_bytes);
+  ENSURE(end != std::string_view::npos && read == 4, "a kernel in the cache that this program has not put there");
+  out.shape.tasks = tasks;
+  out.shape.shared_bytes = shared_bytes;
+  out.code = entry.substr(end + 1);
+  return out;
+}
+
+}  // namespace smelt

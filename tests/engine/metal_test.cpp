@@ -1,0 +1,167 @@
+// Kernels in the Metal Shading Language, run on this processor with every access checked (runtime/metal_shim/).
+#include <doctest/doctest.h>
+
+#include "base/machine.h"
+#include "support/effort.h"
+#include "support/full_size_glm.h"
+#include "support/graph_kernels.h"
+#include "support/model_kernels.h"
+#include "support/msl_kernels.h"
+
+using namespace smelt;
+using namespace smelt::testing;
+using test::MslKernels;
+
+namespace {
+
+constexpr uint64_t kFirstSeed = 5001;
+constexpr int kGraphs = test::repetitions(300);
+constexpr size_t kTogether = 40;  // graphs whose kernels clang compiles in one go
+
+struct Case {
+  RandomGraph graph;
+  Compiled compiled;
+  size_t first = 0;  // of its kernels
+  uint32_t parts = 1;
+};
+
+std::string problem_of_case(const Case& c, const MslKernels& kernels) {
+  Memory memory(c.graph, c.compiled.schedule);
+  for (size_t k = 0; k < c.compiled.programs.size(); ++k) {
+    std::vector<ByteSpan> spans;
+    for (Ref b : c.compiled.schedule.kernels[k].buffers) spans.push_back(memory.of(b));
+    const std::string problem = kernels.run(c.first + k, spans, values_of(c.graph.variables), c.parts);
+    if (!problem.empty()) return problem;
+  }
+  return judge(c.graph, memory);
+}
+
+}  // namespace
+
+TEST_CASE("random graphs as kernels for Metal agree with the interpreter, every access checked") {
+  for (uint64_t seed = kFirstSeed; seed < kFirstSeed + kGraphs;) {
+    std::vector<Case> cases;
+    std::vector<Source> sources;
+    for (; cases.size() < kTogether && seed < kFirstSeed + kGraphs; ++seed) {
+      std::mt19937_64 rng(seed);
+      RandomGraph graph = random_graph(seed);
+      Compiled compiled = generate_kernels(graph, some_threads(rng), mixed_choice(rng));
+      const size_t first = sources.size();
+      for (const Program& p : compiled.programs) sources.push_back(test::msl_source(p));
+      cases.push_back({std::move(graph), std::move(compiled), first, 1 + static_cast<uint32_t>(rng() % 3)});
+    }
+    const MslKernels kernels(sources);
+    for (const Case& c : cases) {
+      CAPTURE(c.graph.seed);
+      CHECK_MESSAGE(problem_of_case(c, kernels) == "", to_text(c.graph), c.compiled.opts);
+    }
+  }
+}
+
+namespace {
+
+// A kernel of 64 threads with a buffer of 64 words and 256 bytes of threadgroup memory, of which this is the body.
+std::string planted(const std::string& body) {
+  const std::string text =
+      "#include <metal_stdlib>\nusing namespace metal;\n"
+      "kernel void planted(device uchar* b [[buffer(0)]], constant long* symbols [[buffer(1)]],\n"
+      "                    threadgroup uchar* scratch [[threadgroup(0)]],\n"
+      "                    uint thread_index [[thread_position_in_threadgroup]],\n"
+      "                    uint part_index [[threadgroup_position_in_grid]],\n"
+      "                    uint part_count [[threadgroups_per_grid]]) {\n  const int thread = int(thread_index);\n" +
+      body + "}\n";
+  const Source source{.text = text, .entry = "planted", .shape = {.buffers = 1, .threads = 64, .shared_bytes = 256}};
+  const MslKernels kernels({&source, 1});
+  std::vector<std::byte> words(256);
+  const ByteSpan span(words);
+  const int64_t symbol = 3;
+  return kernels.run(0, {&span, 1}, {&symbol, 1}, 2);
+}
+
+bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+const std::string kWait = "  threadgroup_barrier(mem_flags::mem_threadgroup);\n";
+const std::string kGive = "  *(threadgroup int*)(scratch + thread * 4) = thread;\n";
+const std::string kTake =
+    "  *(device int*)(b + thread * 4) = *(threadgroup const int*)(scratch + (thread * 4 ^ 128));\n";
+
+}  // namespace
+
+TEST_CASE("threads that wait for each other may exchange what they have") {
+  CHECK(planted(kGive + kWait + kTake) == "");
+  CHECK(planted("  *(device int*)(b + thread * 4) = simd_sum(thread) + simd_shuffle_xor(thread, 3);\n") == "");
+}
+
+TEST_CASE("a missing barrier is a race") {
+  CHECK(says(planted(kGive + kTake), "with no barrier between"));
+  CHECK(says(planted("  *(device int*)b = thread;\n"), "with no barrier between"));
+}
+
+TEST_CASE("an access behind the end of memory is found, and what is read before a buffer") {
+  CHECK(says(planted("  *(threadgroup int*)(scratch + thread * 4 + 4) = 1;\n"),
+             "thread 63 writes 4 bytes at byte 256 of the memory of the threadgroup, which has 256"));
+  CHECK(says(planted("  *(device int*)(b + thread * 8) = 1;\n"), "4 bytes at byte 256 of buffer 0, which has 256"));
+  CHECK(says(planted("  *(device int*)(b + thread * 4) = *(device int*)(b - 65536);\n"), "thread 0 reads "));
+  CHECK(says(planted("  *(device int*)(b + thread * 4) = int(symbols[1]);\n"), "of the launch values"));
+}
+
+TEST_CASE("a wide access at an address that is not aligned for it is found") {
+  CHECK(says(planted("  if (thread == 0) *(device float4*)(b + 8) = float4(1.0f);\n"), "not aligned"));
+  CHECK(planted("  if (thread == 0) *(device packed_float4*)(b + 8) = float4(1.0f);\n") == "");
+}
+
+TEST_CASE("threads that do not all come to a barrier, or to an exchange of their SIMD group, are found") {
+  CHECK(says(planted("  if (thread < 32) threadgroup_barrier(mem_flags::mem_threadgroup);\n"), "threads diverge"));
+  CHECK(says(planted("  if (thread & 1) {\n" + kWait + "  } else {\n" + kGive + kWait + "  }\n"), "threads diverge"));
+  CHECK(says(planted("  int x = thread;\n  if (thread < 5) x = simd_sum(x);\n  *(device int*)(b + thread * 4) = x;\n"),
+             "threads diverge"));
+}
+
+TEST_CASE("what is no Metal is refused with what the compiler says, and address spaces are not mixed") {
+  const auto kernel = [](const std::string& body) {
+    return Source{.text =
+                      "#include <metal_stdlib>\nusing namespace metal;\n"
+                      "kernel void f(device uchar* b [[buffer(0)]], constant long* symbols [[buffer(1)]],\n"
+                      "              uint t [[thread_position_in_threadgroup]], uint p, uint n) {\n" +
+                      body + "}\n",
+                  .entry = "f",
+                  .shape = {.buffers = 1}};
+  };
+  const Source wrong = kernel("  device float* x = b;\n"), mixed = kernel("  uchar* x = b; x[0] = 1;\n"),
+               right = kernel("  device uchar* x = b; x[0] = 1;\n");
+  CHECK(says(compile_msl(test::shim_compiler(), {&wrong, 1}, "x").error().message, "kernel f: "));
+  CHECK(says(test::shim_compiler().version, "clang"));
+  CHECK(parse_msl(test::shim_compiler(), {&right, 1}) == "");
+  CHECK(says(parse_msl(test::shim_compiler(), {&mixed, 1}), "__attribute__((address_space(1)))"));
+}
+
+namespace {
+
+// Every kernel of a model as text that clang takes, with address spaces as types of their own.
+void check_text(const GgufFile& file, const char* name) {
+  const Machine machine = *known_machine(name);
+  std::vector<Source> sources;
+  for (bool quantise : {true, false})
+    for (Ref tree : test::kernel_trees(file, machine, static_cast<int>(machine.warp_threads), quantise)) {
+      const std::string entry = kernel_name(tree) + (quantise ? "_q" : "_f");
+      const Program program =
+          generate({.tree = tree, .name = entry, .machine = machine, .symbols = {"tokens8", "chunks"}}).program;
+      CHECK(program.threads <= machine.block_threads);
+      CHECK(program.scratch_bytes <= 32 << 10);
+      CHECK(program.buffers <= kMostMslBuffers);
+      sources.push_back(test::msl_source(program));
+    }
+  CHECK(sources.size() > 40);
+  CHECK(parse_msl(test::shim_compiler(), sources) == "");
+}
+
+}  // namespace
+
+TEST_CASE("every kernel of the full-size model is text that Metal's grammar takes, and keeps at most 32 KB on chip") {
+  check_text(test::FullSizeGlm(GgufType::Q4_0).file(), "m3-max");
+}
+
+TEST_CASE("every kernel of the small model is, for the smallest of Apple's GPUs and the largest") {
+  for (const char* name : {"m1", "m3-ultra"})
+    check_text(GgufFile::open(SMELT_SOURCE_DIR "/models/tiny-glm-Q4_K_M.gguf").take(), name);
+}

@@ -1,0 +1,20 @@
+#include <metal_stdlib>
+using namespace metal;
+
+kernel void half_rows(
+    device uchar* out0 [[buffer(0)]],  // float: at most 131072 bytes
+    device const uchar* in1 [[buffer(1)]],  // half: at most 8388608 bytes
+    device const uchar* in2 [[buffer(2)]],  // float: at most 512 bytes
+    constant long* symbols [[buffer(3)]],
+    uint thread_index [[thread_position_in_threadgroup]],
+    uint part_index [[threadgroup_position_in_grid]],
+    uint part_count [[threadgroups_per_grid]]) {
+  const int thread = int(thread_index);  // of 64
+  const long v6 = long(thread) & 31L;
+  const long v11 = long(part_index) * 2L + (long(thread) >> 5);
+  const half4 v24 = *(device const half4*)(in1 + (v11 * 256L + v6 * 8L));
+  const float4 v26 = *(device const float4*)(in2 + v6 * 16L);
+  const float v51 = fma(float(v24.w), v26.w, fma(float(v24.z), v26.z, fma(float(v24.y), v26.y, fma(float(v24.x), v26.x, 0.0f))));
+  const float v61 = simd_sum(v51);
+  if (v6 == 0L) *(device float*)(out0 + v11 * 4L) = v61;
+}

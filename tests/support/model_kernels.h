@@ -1,0 +1,33 @@
+// The kernels of a model for a machine, without its weights.
+#pragma once
+
+#include <algorithm>
+
+#include "engine/compile.h"
+#include "model/model.h"
+#include "schedule/schedule.h"
+
+namespace smelt::test {
+
+// The kernels of decode and of a prompt, of every kind of layer, each once.
+inline Refs kernel_trees(const GgufFile& file, const Machine& machine, int interleave, bool quantise = true) {
+  const auto model = read_model(file).take();
+  const ModelShape shape{.chunks = variable("chunks", 1, 4),
+                         .context = 1088,
+                         .cache_rows = 1088,
+                         .page_entries = 17,
+                         .interleave = interleave,
+                         .quantise = quantise};
+  ModelShape prefill = shape;
+  prefill.tokens = variable("tokens8", 1, 4) * 8;
+  prefill.many_tokens = true;
+  Refs trees;
+  for (const ModelShape& s : {shape, prefill})
+    for (Ref root : {model->embed(file, s).root, model->block(file, s, 0).root,
+                     model->block(file, s, model->numbers().layers - 1).root, model->head(file, s).root})
+      for (const Kernel& k : make_schedule(root, machine).kernels)
+        if (std::find(trees.begin(), trees.end(), k.tree) == trees.end()) trees.push_back(k.tree);
+  return trees;
+}
+
+}  // namespace smelt::test
