@@ -77,10 +77,12 @@ int64_t terms_left(Ref reduce) {
   return terms;
 }
 
-// What GROUP may take of a partial sum's range: halves must be left, or nothing.
-int64_t group_for(Ref range, int64_t most) {
-  const auto size = const_int(range->src[0]);
-  return kind_of(range) == RangeKind::Partial && size && *size <= most ? *size : threads_for(range, most);
+// What GROUP may take of a partial sum's range: halves must be left, or nothing. An odd number has no halves: rather
+// than leave all of it to a thread, whose registers it would fill, it may be more than `most`, if there is room.
+int64_t group_for(Ref range, int64_t most, int64_t room) {
+  const int64_t halves = threads_for(range, most), size = const_int(range->src[0]).value_or(0);
+  if (kind_of(range) != RangeKind::Partial || size == 0) return halves;
+  return size <= most || (size % 2 != 0 && most > 1 && size <= room) ? size : halves;
 }
 
 // Terms of sums, as many times as that helps. A block that has several outputs to compute keeps its sums in few
@@ -96,7 +98,7 @@ void choose_group_of_threads(OptChoice& c, bool is_local) {
                     of_block = is_local || c.is_part_of_tile() ? outputs : outputs / c.machine.tasks,
                     room = most_threads(c, is_local) / stride,
                     together = std::max(room / std::max<int64_t>(of_block, 1), c.machine.warp_threads / stride),
-                    n = group_for(axis, std::min({room, together, terms_left(reduce) / least}));
+                    n = group_for(axis, std::min({room, together, terms_left(reduce) / least}), room);
       if ((again = n > 1 && c.try_opt({OptKind::Group, c.id_of(axis), n}))) break;
     }
   }
