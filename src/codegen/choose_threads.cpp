@@ -6,6 +6,7 @@
 #include "codegen/opt_choice.h"
 #include "codegen/sum_order.h"
 #include "graph/rules_algebra.h"
+#include "schedule/tiles.h"
 
 namespace smelt {
 namespace {
@@ -15,8 +16,16 @@ constexpr int64_t kLocalThreads = 256;  // for what every block makes for itself
 constexpr int64_t kTermsOfThread = 2;   // that a sum should leave to a thread at least, if they are no sums
 constexpr int64_t kNeighbourBytes = 16;  // that a thread stores side by side
 
+// A tile of which there are fewer than processors has one of them for itself.
+bool has_processor_for_itself(const OptChoice& c) {
+  int64_t tiles = 1;
+  for (Ref r : tile_ranges(c.stores)) tiles *= const_int(r->src[0]).value_or(c.machine.processors);
+  return tiles < c.machine.processors;
+}
+
 int64_t most_threads(const OptChoice& c, bool is_local) {
-  return std::min(is_local || c.is_part_of_tile() ? kLocalThreads : kMostThreads, c.machine.block_threads);
+  const bool are_many = c.is_part_of_tile() && !has_processor_for_itself(c);
+  return std::min(is_local || are_many ? kLocalThreads : kMostThreads, c.machine.block_threads);
 }
 
 // The greatest power of two up to `most` of which the range's size is a multiple.

@@ -33,8 +33,9 @@ int64_t shares_of(Ref range) {
 }
 
 int64_t chains_of(Ref range, int64_t lanes, const Machine& machine) {
-  const int64_t chains = machine.has_threads() ? machine.sum_warps : machine.chains;
   const Ref length = RangeView(range).size;
+  int64_t chains = machine.has_threads() ? machine.sum_warps : machine.chains;
+  while (machine.has_threads() && chains > 1 && known_divisor(length) % (lanes * chains) != 0) --chains;
   if (known_divisor(length) % (lanes * chains) != 0) return 1;
   const auto size = const_int(length);
   const int64_t least = machine.has_threads() ? kLeastTerms / 2 : kLeastTerms;
