@@ -316,7 +316,8 @@ class Placement {
   bool is_read_by_small(Ref n) {
     return std::all_of(users_[n.get()].begin(), users_[n.get()].end(), [&](Ref user) {
       const auto place = places_.find(user.get());
-      if (place == places_.end() ? user->op != Op::Write : place->second == Where::OnChip) return is_read_by_small(user);
+      if (place == places_.end() ? user->op != Op::Write : place->second == Where::OnChip)
+        return is_read_by_small(user);
       return !has_symbolic_axis(user->shape) && work(user) <= machine_.small_kernel_operations;
     });
   }

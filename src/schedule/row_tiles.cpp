@@ -92,7 +92,8 @@ Ref in_rows_of(Ref node, Ref rows) {
     by[store.ranges[k]] = k == 0 ? left : simplify(left % *const_int(size));
   }
   ranges.insert(ranges.end(), store.ranges.begin() + static_cast<std::ptrdiff_t>(leading), store.ranges.end());
-  return make_store(store.buffer, simplify(substitute(store.offset, by)), simplify(substitute(store.value, by)), ranges);
+  return make_store(store.buffer, simplify(substitute(store.offset, by)), simplify(substitute(store.value, by)),
+                    ranges);
 }
 
 Ref tile_of_rows(Ref rows) { return with_kind(rows, RangeKind::Tile); }

@@ -30,7 +30,7 @@ TEST_CASE("maximum, bytes and sums of the rows of a prompt are one kernel, and s
 
 TEST_CASE("rows of one token are tasks for blocks of threads") {
   Machine gpu = *known_machine("h100");
-  gpu.local_operations = gpu.small_kernel_local_operations = 0;  // nothing is made by every block for itself
+  gpu.local_operations = 0;  // nothing is made by every block for itself
   const Ref root = rows_to_bytes(input(0, {1, 20, 64}), false);
   CHECK(summary(make_schedule(root, gpu)) == "local reduce_max[20] | local cast[20,64] | reduce_sum[20]\n");
   for (Ref nest : nests_of(make_schedule(root, gpu).kernels[0])) CHECK(tile_ranges(nest->src).size() == 1);
@@ -38,7 +38,10 @@ TEST_CASE("rows of one token are tasks for blocks of threads") {
 }
 
 TEST_CASE("a norm, its bytes and their sums are one kernel in front of a product, for blocks of threads") {
-  const Machine gpu = *known_machine("h100");
+  Machine gpu = *known_machine("h100");
+  gpu.local_operations = 1 << 10;
+  gpu.small_kernel_operations = 1 << 20;
+  gpu.small_kernel_local_operations = 64 << 10;
   const Tensor x = rms_norm(input(0, {1, 2048}), input(1, {2048}));
   const BlockBytes b = bytes_of_blocks(reshape(x, {1, 16, 128}));
   // Sums in other groups than the bytes have: 8 rows of 8.
