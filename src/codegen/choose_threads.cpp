@@ -6,6 +6,7 @@
 #include "codegen/opt_choice.h"
 #include "codegen/sum_order.h"
 #include "graph/rules_algebra.h"
+#include "schedule/tiles.h"
 
 namespace smelt {
 namespace {
@@ -15,8 +16,16 @@ constexpr int64_t kLocalThreads = 256;  // for what every block makes for itself
 constexpr int64_t kTermsOfThread = 2;   // that a sum should leave to a thread at least, if they are no sums
 constexpr int64_t kNeighbourBytes = 16;  // that a thread stores side by side
 
+// A tile of which there are fewer than processors has one of them for itself.
+bool has_processor_for_itself(const OptChoice& c) {
+  int64_t tiles = 1;
+  for (Ref r : tile_ranges(c.stores)) tiles *= const_int(r->src[0]).value_or(c.machine.processors);
+  return tiles < c.machine.processors;
+}
+
 int64_t most_threads(const OptChoice& c, bool is_local) {
-  return std::min(is_local || c.is_part_of_tile() ? kLocalThreads : kMostThreads, c.machine.block_threads);
+  const bool are_many = c.is_part_of_tile() && !has_processor_for_itself(c);
+  return std::min(is_local || are_many ? kLocalThreads : kMostThreads, c.machine.block_threads);
 }
 
 // The greatest power of two up to `most` of which the range's size is a multiple.
@@ -77,10 +86,12 @@ int64_t terms_left(Ref reduce) {
   return terms;
 }
 
-// What GROUP may take of a partial sum's range: halves must be left, or nothing.
-int64_t group_for(Ref range, int64_t most) {
-  const auto size = const_int(range->src[0]);
-  return kind_of(range) == RangeKind::Partial && size && *size <= most ? *size : threads_for(range, most);
+// What GROUP may take of a partial sum's range: halves must be left, or nothing. An odd number has no halves: rather
+// than leave all of it to a thread, whose registers it would fill, it may be more than `most`, if there is room.
+int64_t group_for(Ref range, int64_t most, int64_t room) {
+  const int64_t halves = threads_for(range, most), size = const_int(range->src[0]).value_or(0);
+  if (kind_of(range) != RangeKind::Partial || size == 0) return halves;
+  return size <= most || (size % 2 != 0 && most > 1 && size <= room) ? size : halves;
 }
 
 // Terms of sums, as many times as that helps. A block that has several outputs to compute keeps its sums in few
@@ -96,7 +107,7 @@ void choose_group_of_threads(OptChoice& c, bool is_local) {
                     of_block = is_local || c.is_part_of_tile() ? outputs : outputs / c.machine.tasks,
                     room = most_threads(c, is_local) / stride,
                     together = std::max(room / std::max<int64_t>(of_block, 1), c.machine.warp_threads / stride),
-                    n = group_for(axis, std::min({room, together, terms_left(reduce) / least}));
+                    n = group_for(axis, std::min({room, together, terms_left(reduce) / least}), room);
       if ((again = n > 1 && c.try_opt({OptKind::Group, c.id_of(axis), n}))) break;
     }
   }

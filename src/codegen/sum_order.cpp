@@ -11,6 +11,8 @@ namespace {
 
 constexpr int64_t kMostShares = 64;  // threads of a sum whose terms do not lie side by side
 constexpr int64_t kLeastTerms = 4;   // that a partial sum should have
+// Threads take a power of two of the shares, or all. What they leave is registers and written out, so it must be few.
+constexpr int64_t kMostOddShares = 9;
 
 // Many rows are computed side by side, and parts of a tile are blocks of sums: those hide the latency. A tile of
 // threads is a block, and shares its sums.
@@ -20,17 +22,20 @@ bool hides_latency(const OptChoice& c) {
   return std::any_of(axes.begin(), axes.end(), [](Ref r) { return !is_const(RangeView(r).size); });
 }
 
+int64_t odd_part(int64_t n) { return n / (n & -n); }
+
 // As many threads as the range can be shared out to.
 int64_t shares_of(Ref range) {
   const int64_t size = known_divisor(RangeView(range).size);
   for (int64_t n = std::min(size, kMostShares); n > 1; --n)
-    if (size % n == 0) return n;
+    if (size % n == 0 && odd_part(n) <= kMostOddShares) return n;
   return 1;
 }
 
 int64_t chains_of(Ref range, int64_t lanes, const Machine& machine) {
-  const int64_t chains = machine.has_threads() ? machine.sum_warps : machine.chains;
   const Ref length = RangeView(range).size;
+  int64_t chains = machine.has_threads() ? machine.sum_warps : machine.chains;
+  while (machine.has_threads() && chains > 1 && known_divisor(length) % (lanes * chains) != 0) --chains;
   if (known_divisor(length) % (lanes * chains) != 0) return 1;
   const auto size = const_int(length);
   const int64_t least = machine.has_threads() ? kLeastTerms / 2 : kLeastTerms;

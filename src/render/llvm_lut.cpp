@@ -129,6 +129,38 @@ IrValue loaded(LlvmWriter& out, std::span<const int64_t> table, const IrValue& i
   return {.text = result, .dtype = dtype, .lanes = index.lanes};
 }
 
+// Four entries of a table, as a constant word.
+std::string word_of_table(std::span<const int64_t> table, size_t first) {
+  uint32_t word = 0;
+  for (size_t i = 0; i < 4 && first + i < table.size(); ++i)
+    word |= static_cast<uint32_t>(table[first + i] & 0xff) << (8 * i);
+  return std::to_string(word);
+}
+
+// Bytes of two words, chosen by the lower four nibbles of `which`: 0 to 3 of the first, 4 to 7 of the second.
+std::string permuted(LlvmWriter& out, const std::string& first, const std::string& second, const std::string& which) {
+  const std::string function = "@llvm.nvvm.prmt";
+  out.declare("declare i32 " + function + "(i32, i32, i32)");
+  return out.emit("call i32 " + function + "(i32 " + first + ", i32 " + second + ", i32 " + which + ")");
+}
+
+// Look-ups of the four bytes of a word by permutations of bytes: the indices as nibbles side by side, entries of both
+// halves of the table, then for each byte that of its half.
+IrValue permuted_lut4(LlvmWriter& out, std::span<const int64_t> table, const IrValue& x) {
+  const std::string shifted = out.emit("lshr i32 " + x.text + ", 4"),
+                    pairs = out.emit("or i32 " + x.text + ", " + shifted),
+                    nibbles = permuted(out, pairs, "0", std::to_string(0x4420)),
+                    low = out.emit("and i32 " + nibbles + ", " + std::to_string(0x7777));
+  const auto half = [&](size_t first) {
+    return permuted(out, word_of_table(table, first), word_of_table(table, first + 4), low);
+  };
+  if (table.size() <= 8) return {.text = half(0), .dtype = DType::U32, .lanes = 1};
+  const std::string lower = half(0), upper = half(8), moved = out.emit("lshr i32 " + nibbles + ", 1"),
+                    is_upper = out.emit("and i32 " + moved + ", " + std::to_string(0x4444)),
+                    which = out.emit("or i32 " + is_upper + ", " + std::to_string(0x3210));
+  return {.text = permuted(out, lower, upper, which), .dtype = DType::U32, .lanes = 1};
+}
+
 }  // namespace
 
 IrValue render_lut(LlvmWriter& out, std::span<const int64_t> table, const IrValue& index, DType dtype,
@@ -145,6 +177,7 @@ IrValue render_lut(LlvmWriter& out, std::span<const int64_t> table, const IrValu
 }
 
 IrValue render_lut4(LlvmWriter& out, std::span<const int64_t> table, const IrValue& x, const Machine& machine) {
+  if (machine.isa == Isa::Nvidia && x.lanes == 1 && table.size() <= 16) return permuted_lut4(out, table, x);
   const int bytes = 4 * x.lanes;
   const IrValue index{
       .text = out.emit("bitcast " + ir_type(x.dtype, x.lanes) + " " + x.text + " to " + ir_type(DType::U8, bytes)),

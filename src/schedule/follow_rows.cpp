@@ -21,7 +21,7 @@ class RowFollower {
     for (Item& item : items_) item.level = -1;
     for (int i = 0; i < tensors_; ++i) {
       (void)level_of(items_, state_.item(i));
-      if (Item* source = source_to_follow(state_.item(i))) follow(state_.item(i), *source);
+      follow_source(state_.item(i));
     }
     for (Item& item : items_) (void)level_of(items_, item);
     for (int i = 0; i < tensors_; ++i)
@@ -40,31 +40,34 @@ class RowFollower {
     return ranges.size() == 1 && tile_of_rows(ranges[0]) == ranges[0] ? ranges[0] : Ref();
   }
 
-  // The item whose tasks this one can follow in: all that it waits for is that item, or of its tile, and it reads only
-  // its own row of them. Null if there is none.
-  Item* source_to_follow(const Item& item) const {
-    const Ref rows = item.store ? loop_of(item) : Ref();
-    if (!rows || item.on_chip || item.tile >= 0) return nullptr;
+  // Puts the item behind the one that makes its rows, if there is one: all that it waits for is that item, or of its
+  // tile, and it reads only its own row of them.
+  void follow_source(Item& item) {
+    if (!item.store || !loop_of(item) || item.on_chip || item.tile >= 0) return;
     Item* source = nullptr;
     for (int i : item.needs) {
       Item& need = state_.item(i);
       if (level_after(need) < item.level) continue;
-      if (need.on_chip || (source && !is_same_tile(*source, need))) return nullptr;
+      if (need.on_chip || (source && !is_same_tile(*source, need))) return;
       source = &need;
     }
+    const Ref loop = source && source->store ? rows_of(*source) : Ref();
+    if (!loop) return;
+    const Ref store = in_rows_of(item.store, loop), rows = StoreView(store).ranges.front();
     for (int i : item.needs) {
       const Item& need = state_.item(i);
-      const bool is_before = source && (&need == source || is_same_tile(*source, need));
-      if (is_before && !passes_rows(need, item, rows)) return nullptr;
+      const bool is_before = &need == source || is_same_tile(*source, need);
+      if (is_before && !passes_rows(need, store, rows)) return;
     }
-    return source;
+    item.store = store;
+    follow(item, *source);
   }
 
-  bool passes_rows(const Item& from, const Item& to, Ref rows) const {
+  bool passes_rows(const Item& from, Ref to, Ref rows) const {
     const Ref buffer = buffer_of(from), loop = from.store ? rows_of(from) : Ref();
     if (!buffer || !loop || tile_of_rows(loop) != tile_of_rows(rows)) return false;
     const auto bytes = bytes_of_row(from.store, loop, state_.machine.row_bytes);
-    return bytes && reads_own_row(to.store, buffer, rows, *bytes);
+    return bytes && reads_own_row(to, buffer, rows, *bytes);
   }
 
   // In memory; null if there is none.

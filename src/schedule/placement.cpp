@@ -136,14 +136,16 @@ class Placement {
       }
     for (auto it = order_.rbegin(); it != order_.rend(); ++it)
       if (!placed(*it) && can_be_placed(*it) && needs_place(*it)) places_[it->get()] = Where::Memory;
-    for (Ref n : order_)
-      if (placed(n) && !required.contains(n.get()) && fits_on_chip(n)) {
-        places_[n.get()] = Where::OnChip;
-        if (tells_)
-          note(n, why_[n.get()] + "; small enough for every worker to compute it for itself (" +
-                      std::to_string(constant_count(n->shape) * size_of(n->dtype)) + " bytes, " +
-                      std::to_string(work(n)) + " operations), which costs less than one more level");
-      }
+    // Readers first: what is on chip belongs to the kernels of these.
+    for (auto it = order_.rbegin(); it != order_.rend(); ++it) {
+      const Ref n = *it;
+      if (!placed(n) || required.contains(n.get()) || !fits_on_chip(n)) continue;
+      places_[n.get()] = Where::OnChip;
+      if (tells_)
+        note(n, why_[n.get()] + "; small enough for every worker to compute it for itself (" +
+                    std::to_string(constant_count(n->shape) * size_of(n->dtype)) + " bytes, " +
+                    std::to_string(work(n)) + " operations), which costs less than one more level");
+    }
     return places_;
   }
 
@@ -370,7 +372,22 @@ class Placement {
 
   bool fits_on_chip(Ref n) {
     return !has_symbolic_axis(n->shape) && constant_count(n->shape) * size_of(n->dtype) <= machine_.local_bytes &&
-           work(n) <= machine_.local_operations && !reads_symbolic(n);
+           work(n) <= local_operations(n) && !reads_symbolic(n);
+  }
+
+  int64_t local_operations(Ref n) {
+    return is_read_by_small(n) ? std::max(machine_.local_operations, machine_.small_kernel_local_operations)
+                               : machine_.local_operations;
+  }
+
+  // Whether all kernels that n would be computed in have few operations of their own. REQUIRES: readers have places.
+  bool is_read_by_small(Ref n) {
+    return std::all_of(users_[n.get()].begin(), users_[n.get()].end(), [&](Ref user) {
+      const auto place = places_.find(user.get());
+      if (place == places_.end() ? user->op != Op::Write : place->second == Where::OnChip)
+        return is_read_by_small(user);
+      return !has_symbolic_axis(user->shape) && work(user) <= machine_.small_kernel_operations;
+    });
   }
 
   bool reads_symbolic(Ref n) {

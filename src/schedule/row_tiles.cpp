@@ -9,6 +9,7 @@ namespace smelt {
 namespace {
 
 constexpr double kMostFactorBytes = 1 << 10;  // what a sum reads that does not depend on the row: more is a matrix
+constexpr int64_t kRowsOfMatrix = 4;          // times what a row has: a matrix of its own, such as that of a head
 
 // Bytes that a load reads for one row.
 double bytes_read(Ref load, Ref rows) {
@@ -18,12 +19,23 @@ double bytes_read(Ref load, Ref rows) {
   return bytes;
 }
 
-// Whether a sum multiplies with a matrix: that of all rows, or one that the row chooses by an index.
+// Whether each row reads a part of its own: not what an index says, and not the same as other rows.
+bool is_of_row(Ref load, Ref rows) {
+  const Ref offset = LoadView(load).offset;
+  const Refs nodes = toposort(offset);
+  if (std::any_of(nodes.begin(), nodes.end(), [&](Ref n) { return n->op == Op::Load && depends_on(n, rows); }))
+    return false;
+  const auto at = [&](int64_t row) { return substitute(offset, {{rows, constant(row)}}); };
+  return !is_const(simplify(at(1) - at(0)), 0);
+}
+
+// Whether a sum multiplies with a matrix: that of all rows, or one that the row chooses by an index. A sum that is the
+// same for all rows does not.
 bool reads_matrix(Ref sum, Ref rows) {
+  if (!depends_on(sum, rows)) return false;
   const Refs nodes = toposort(sum);
   return std::any_of(nodes.begin(), nodes.end(), [&](Ref n) {
-    return n->op == Op::Load && stride(LoadView(n).offset, rows).value_or(0) == 0 &&
-           bytes_read(n, rows) > kMostFactorBytes;
+    return n->op == Op::Load && !is_of_row(n, rows) && bytes_read(n, rows) > kMostFactorBytes;
   });
 }
 
@@ -46,10 +58,42 @@ Ref loop_over_rows(Ref node, int64_t most_bytes, int64_t least_rows) {
   const bool are_rows = count ? least_rows > 0 && *count >= least_rows : range.number == output_range(0);
   if (!are_rows || range.kind != RangeKind::Loop) return Ref();
   for (Ref n : toposort(store.value)) {
-    if (n->op == Op::Load && bytes_read(n, rows) > static_cast<double>(most_bytes)) return Ref();
-    if (is_reduce(n->op) && reads_matrix(n, rows)) return Ref();
+    if (n->op != Op::Load) continue;
+    const int64_t most = count && is_of_row(n, rows) ? kRowsOfMatrix * most_bytes : most_bytes;
+    if (bytes_read(n, rows) > static_cast<double>(most)) return Ref();
   }
+  const Refs nodes = toposort(store.value);
+  if (std::any_of(nodes.begin(), nodes.end(), [&](Ref n) { return is_reduce(n->op) && reads_matrix(n, rows); }))
+    return Ref();
   return rows;
+}
+
+Ref in_rows_of(Ref node, Ref rows) {
+  const StoreView store(node);
+  const auto count = const_int(RangeView(rows).size);
+  if (!count || is_const(RangeView(store.ranges.front()).size, *count)) return node;
+  int64_t all = 1;
+  size_t leading = 0;
+  while (leading < store.ranges.size() && all % *count != 0) {
+    const auto size = const_int(RangeView(store.ranges[leading]).size);
+    if (!size) return node;
+    all *= *size, ++leading;
+  }
+  if (leading == 0 || all % *count != 0) return node;
+  const int64_t number = RangeView(store.ranges[leading - 1]).number;
+  const Ref outer = make_range(RangeView(rows).number, constant(*count), RangeKind::Loop),
+            inner = make_range(inner_part(number), constant(all / *count), RangeKind::Loop);
+  Refs ranges{outer};
+  if (all != *count) ranges.push_back(inner);
+  Ref left = all == *count ? outer : simplify(outer * (all / *count) + inner);
+  Replacements by;
+  for (size_t k = leading; k-- > 0; left = simplify(left / *const_int(RangeView(store.ranges[k]).size))) {
+    const Ref size = RangeView(store.ranges[k]).size;
+    by[store.ranges[k]] = k == 0 ? left : simplify(left % *const_int(size));
+  }
+  ranges.insert(ranges.end(), store.ranges.begin() + static_cast<std::ptrdiff_t>(leading), store.ranges.end());
+  return make_store(store.buffer, simplify(substitute(store.offset, by)), simplify(substitute(store.value, by)),
+                    ranges);
 }
 
 Ref tile_of_rows(Ref rows) { return with_kind(rows, RangeKind::Tile); }

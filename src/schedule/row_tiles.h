@@ -21,6 +21,10 @@ namespace smelt {
 // of an axis of known size must be `least_rows`; 0: they do not count as rows.
 Ref loop_over_rows(Ref store, int64_t most_bytes, int64_t least_rows = 0);
 
+// The same store with an outer loop over as many rows as `rows` counts, where its leading loops together have a
+// multiple of these; else the store as it is.
+Ref in_rows_of(Ref store, Ref rows);
+
 // The loop over rows as the loop that nests of a tile share.
 Ref tile_of_rows(Ref rows);
 Ref in_tile_of_rows(Ref store, Ref rows);

@@ -162,6 +162,24 @@ TEST_CASE("a sum inside of another one has partial sums as well, if lanes are th
   CHECK(problem_with(kernel, {{}}, kBlocks) == "");
 }
 
+TEST_CASE("a sum of any length leaves few partial sums to a thread, as each is written out") {
+  for (int64_t groups : {24, 45, 90, 344}) {
+    const Tensor inner = sum(input(0, {64, groups, 8}) * input(1, {1, groups, 8}), -1);
+    const JudgedKernel kernel = kernel_of(sink({output(3, sum(inner * input(2, {1, groups}), -1))}));
+    const Refs stores = prepared(kernel.tree, 0, kBlocks);
+    const std::vector<Opt> opts = choose_opts(stores, kBlocks, false);
+    CAPTURE(groups);
+    int64_t left = 1, shares = 1;
+    for (Ref r : axes_of(stores))
+      if (kind_of(r) == RangeKind::Partial) shares *= RangeView(r).count();
+    for (Ref r : axes_of(apply_opts(stores, opts, lane_rules(kBlocks))))
+      if (kind_of(r) == RangeKind::Partial) left *= RangeView(r).count();
+    CHECK(shares >= 8);
+    CHECK(left <= 9);
+    CHECK(problem_with(kernel, {opts}, kBlocks) == "");
+  }
+}
+
 TEST_CASE("partial sums are grouped by powers of two, or all of them") {
   const Ref root = sink({output(2, linear(input(0, {1, 96}), input(1, {4, 96})))});
   const LaneRules rules = lane_rules(kBlocks);

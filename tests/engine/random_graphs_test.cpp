@@ -15,6 +15,7 @@
 #include "engine/compile.h"
 #include "runtime/devices.h"
 #include "runtime/memory.h"
+#include "support/byte_rows.h"
 #include "support/effort.h"
 #include "support/graph_kernels.h"
 
@@ -108,6 +109,62 @@ TEST_CASE("random graphs with random options agree with the interpreter, every b
 
 TEST_CASE("random graphs as blocks of threads agree with the interpreter, with no race and no missing barrier") {
   check_evaluated(kBlocks, some_threads);
+}
+
+namespace {
+
+// Bytes x [1, n, k] of blocks times bytes w [rows, n, k]: [1, rows].
+Tensor product_of_blocks(const BlockBytes& x, Tensor w) {
+  const Tensor dots = sum(cast(unsqueeze(x.q, 1), DType::I32) * cast(unsqueeze(w, 0), DType::I32), -1);
+  return sum(cast(dots, DType::F32) * unsqueeze(x.scale, 1), -1) + unsqueeze(sum(x.sums, -1), 1);
+}
+
+// What a layer is made of: norm, bytes, a product, bytes of its heads, a matrix of each head, bytes of that.
+RandomGraph steps_of_a_layer(uint64_t seed) {
+  std::mt19937 rng(static_cast<uint32_t>(seed));
+  RandomGraph g{.seed = seed};
+  const auto values = [&](int slot, std::vector<Dim> shape, DType dtype) {
+    const Tensor x = input(slot, std::move(shape), dtype);
+    int64_t n = 1;
+    for (Ref d : x.ref()->shape) n *= const_int(d).value();
+    Bytes& bytes = g.buffers[slot];
+    for (int64_t i = 0; i < n; ++i) {
+      const float f = static_cast<float>(rng() % 2001) / 1000 - 1;
+      const auto byte = static_cast<int8_t>(static_cast<int>(rng() % 255) - 127);
+      const auto* from = reinterpret_cast<const std::byte*>(dtype == DType::F32 ? static_cast<const void*>(&f) : &byte);
+      bytes.insert(bytes.end(), from, from + size_of(dtype));
+    }
+    return x;
+  };
+  const Tensor x = rms_norm(values(0, {1, 256}, DType::F32), values(1, {256}, DType::F32));
+  const BlockBytes in = bytes_of_blocks(reshape(x, {1, 8, 32}));
+  const Tensor y = product_of_blocks(in, values(2, {320, 8, 32}, DType::I8));
+  const Tensor scores = sum(x * values(3, {12, 256}, DType::F32), -1);  // reads the norm itself, as a router does
+  const BlockBytes heads = bytes_of_blocks(reshape(y, {1, 5, 64}));
+  const Tensor w = values(4, {1, 5, 48, 64}, DType::I8);
+  const Tensor z = cast(sum(cast(unsqueeze(heads.q, 2), DType::I32) * cast(w, DType::I32), -1), DType::F32) *
+                   unsqueeze(heads.scale, 2);
+  const BlockBytes of_head = bytes_of_blocks(z);
+  g.root = sink({output(9, of_head.scale + unsqueeze(sum(scores, -1), 0) * 0.01), output(8, place(z) + 0.0),
+                 output(7, reshape(scores, {1, 12}))});
+  return g;
+}
+
+}  // namespace
+
+TEST_CASE("steps of a layer as blocks of threads agree with the interpreter, in few kernels") {
+  for (uint64_t seed = 1; seed <= 3; ++seed) {
+    const RandomGraph g = steps_of_a_layer(seed);
+    std::mt19937_64 rng(seed);
+    std::string opts;
+    Machine gpu = *known_machine("h100");
+    CHECK(evaluated_problem(g, rng, gpu, opts) == "");
+    gpu.local_operations = 64;
+    gpu.small_kernel_operations = 1 << 20;
+    gpu.small_kernel_local_operations = 64 << 10;
+    CHECK(evaluated_problem(g, rng, gpu, opts) == "");
+    CHECK(make_schedule(g.root, gpu).kernels.size() <= 3);
+  }
 }
 
 TEST_CASE("random graphs as machine code agree with the interpreter, between guard pages") {

@@ -55,6 +55,18 @@ TEST_CASE("how much is small enough is up to the machine") {
   CHECK(place_of(one, linear(one, w), slow) == Place::Memory);
 }
 
+TEST_CASE("kernels of few operations make more for themselves than large ones") {
+  const Tensor one = linear(input(0, {1, 128}), input(2, {128, 128}));
+  Machine gpu;
+  gpu.local_operations = 1000;
+  gpu.small_kernel_operations = 1 << 16;
+  gpu.small_kernel_local_operations = 1 << 16;
+  const Tensor small = linear(one, input(1, {64, 128})), large = linear(one, input(3, {1024, 128}));
+  CHECK(place_of(one, small, gpu) == Place::OnChip);
+  CHECK(place_of(one, large, gpu) == Place::Memory);
+  CHECK(place_of(one, unsqueeze(small, 0) + sum(large, -1), gpu) == Place::Memory);
+}
+
 TEST_CASE("a sum that is used once per element of its row is no tensor of its own") {
   const Tensor x = input(0, {64, 256});
   const Tensor mean = mean_square(x);

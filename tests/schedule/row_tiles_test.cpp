@@ -37,6 +37,24 @@ TEST_CASE("rows of one token are tasks for blocks of threads") {
   CHECK(make_schedule(rows_to_bytes(input(0, {1, 2, 64}), false), gpu).kernels.size() == 3);
 }
 
+TEST_CASE("a norm, its bytes and their sums are one kernel in front of a product, for blocks of threads") {
+  Machine gpu = *known_machine("h100");
+  gpu.local_operations = 1 << 10;
+  gpu.small_kernel_operations = 1 << 20;
+  gpu.small_kernel_local_operations = 64 << 10;
+  const Tensor x = rms_norm(input(0, {1, 2048}), input(1, {2048}));
+  const BlockBytes b = bytes_of_blocks(reshape(x, {1, 16, 128}));
+  // Sums in other groups than the bytes have: 8 rows of 8.
+  const Tensor sums = place(cast(sum(reshape(cast(b.q, DType::I32), {1, 8, 8, 32}), -1), DType::F32));
+  const Tensor q = reshape(cast(b.q, DType::I32), {1, 1, 16, 128}), w = input(2, {1024, 2048}, DType::I8),
+               scales = unsqueeze(sum(reshape(sums, {1, 64}), -1), 1);
+  const Tensor dots = sum(q * cast(reshape(w, {1, 1024, 16, 128}), DType::I32), -1);
+  const Tensor y = sum(cast(dots, DType::F32) * unsqueeze(b.scale, 1), -1) + scales;
+  const Schedule schedule = make_schedule(sink({output(9, y)}), gpu);
+  CHECK(schedule.kernels.size() == 2);
+  CHECK(summary(schedule).starts_with("local reduce_sum[2048] | "));
+}
+
 TEST_CASE("what other kernels read of a row goes to memory, too, and is read on chip") {
   const BlockBytes b = bytes_of_blocks(input(0, {tokens(), 4, 32}));
   const Tensor w = input(1, {512, 128}, DType::I8);

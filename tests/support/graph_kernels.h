@@ -44,7 +44,10 @@ inline Machine some_threads(std::mt19937_64& rng) {
           .warp_threads = kWarp,
           .vector_bytes = 16,
           .registers = 64,
-          .tasks = 1 << (rng() % 7)};
+          .tasks = 1 << (rng() % 7),
+          .local_operations = rng() % 2 ? 80 << 10 : 64,
+          .small_kernel_operations = rng() % 2 ? 4096 : 0,
+          .small_kernel_local_operations = 2048};
 }
 
 using Choice = std::function<void(CodegenRequest&)>;
