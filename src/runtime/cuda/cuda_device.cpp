@@ -352,7 +352,9 @@ Machine machine_of(const CudaProperties& p) {
   m.shuffle_bytes = 0;
   m.tasks = p.processors;
   m.local_operations = 4 << 10;  // blocks are many, and each would take its time from the others of a processor
-  m.tile_bytes = 8 << 10;        // so that a multiprocessor holds several tiles
+  m.small_kernel_operations = 1 << 20;
+  m.small_kernel_local_operations = 64 << 10;  // there blocks are few, and one launch less is what counts
+  m.tile_bytes = 8 << 10;                      // so that a multiprocessor holds several tiles
   m.chunk_tasks = 10;  // each reads the cache again, from L2; below that most processors idle at a short context
   return m;
 }
