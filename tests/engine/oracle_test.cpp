@@ -1,44 +1,20 @@
 // Every model against its oracle: logits, greedy texts, perplexity; and the same bits for any number of threads.
+#include "support/oracle.h"
+
 #include <doctest/doctest.h>
 
-#include <algorithm>
-#include <cmath>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <nlohmann/json.hpp>
-
-#include "engine/session.h"
 #include "support/effort.h"
 
 using namespace smelt;
-namespace fs = std::filesystem;
-using Json = nlohmann::json;
+using namespace smelt::test;
 
 namespace {
-
-struct Oracle {
-  std::string name;
-  fs::path model, folder;
-  Json json;
-  std::vector<float> logits;
-};
-
-Oracle load(const fs::path& model, const fs::path& folder, const std::string& name) {
-  Oracle o{.name = name, .model = model, .folder = folder};
-  o.json = Json::parse(std::ifstream(folder / (name + ".json")));
-  std::ifstream bin(folder / (name + ".bin"), std::ios::binary);
-  std::vector<char> bytes((std::istreambuf_iterator<char>(bin)), {});
-  o.logits.resize(bytes.size() / 4);
-  std::memcpy(o.logits.data(), bytes.data(), o.logits.size() * 4);
-  return o;
-}
 
 // The model of this repository, and those beside the project where they exist; under a sanitizer one of each family, as
 // formats differ in generated code.
 std::vector<Oracle> oracles() {
   const fs::path root = SMELT_SOURCE_DIR;
-  std::vector<Oracle> list{load(root / "models/tiny-glm-Q4_K_M.gguf", root / "tests/data", "tiny-glm-Q4_K_M")};
+  std::vector<Oracle> list{load_oracle(root / "models/tiny-glm-Q4_K_M.gguf", root / "tests/data", "tiny-glm-Q4_K_M")};
   const fs::path models = root / "../shared/models";
   for (const char* family : {"tiny-glm", "tiny-ds2", "zoo/llama", "zoo/qwen2", "zoo/qwen3", "zoo/qwen3moe",
                              "zoo/glm4moe", "zoo/gemma3", "zoo/gpt-oss", "zoo/deepseek2", "zoo/qwen35moe"}) {
@@ -55,41 +31,13 @@ std::vector<Oracle> oracles() {
     if (test::kSanitized && files.size() > 1) files.resize(1);
     for (const fs::path& f : files)
       if (fs::exists(f.parent_path() / "oracle" / (f.stem().string() + ".json")))
-        list.push_back(load(f, f.parent_path() / "oracle", f.stem()));
+        list.push_back(load_oracle(f, f.parent_path() / "oracle", f.stem()));
   }
   return list;
 }
 
 // Three layers of random weights with logits that spread widely: rounding shows most there.
 bool is_of_the_zoo(const Oracle& o) { return o.model.string().find("/zoo/") != std::string::npos; }
-
-struct Difference {
-  double greatest = 0, relative = 0, kl = 0;
-  bool same_top = true;
-};
-
-Difference difference(std::span<const float> got, const float* expected) {
-  Difference d;
-  double dot = 0, norm = 0, mg = -1e30, me = -1e30;
-  for (size_t i = 0; i < got.size(); ++i) {
-    const double e = expected[i], x = got[i];
-    d.greatest = std::max(d.greatest, std::abs(x - e));
-    dot += (x - e) * (x - e);
-    norm += e * e;
-    mg = std::max(mg, x);
-    me = std::max(me, e);
-  }
-  d.relative = std::sqrt(dot / norm);
-  double zg = 0, ze = 0;
-  for (size_t i = 0; i < got.size(); ++i) zg += std::exp(got[i] - mg), ze += std::exp(expected[i] - me);
-  for (size_t i = 0; i < got.size(); ++i) {
-    const double le = expected[i] - me - std::log(ze), lg = got[i] - mg - std::log(zg);
-    d.kl += std::exp(le) * (le - lg);
-  }
-  d.same_top = std::max_element(got.begin(), got.end()) - got.begin() ==
-               std::max_element(expected, expected + got.size()) - expected;
-  return d;
-}
 
 // With exact activations and cache; `quantise`: both in 8 bits, as the program's default is. On one thread: any number
 // gives the same bits.
@@ -102,24 +50,6 @@ std::unique_ptr<Session> open(const GgufFile& file, int threads = 1, bool quanti
                                {});
   REQUIRE_MESSAGE(session.ok(), session.error().message);
   return session.take();
-}
-
-int32_t argmax(std::span<const float> x) {
-  return static_cast<int32_t>(std::max_element(x.begin(), x.end()) - x.begin());
-}
-
-// Greedy tokens after a prompt, up to the first place where the oracle itself was nearly undecided.
-void check_greedy(Session& session, const Json& prompt, std::span<const float> logits) {
-  std::vector<float> current(logits.begin(), logits.end());
-  for (size_t i = 0; i < prompt["greedy"].size(); ++i) {
-    if (prompt["greedy_gap"][i].get<double>() < 1e-3) break;
-    const int32_t token = argmax(current);
-    REQUIRE(token == prompt["greedy"][i].get<int32_t>());
-    if (i + 1 == prompt["greedy"].size()) break;
-    auto next = session.extend(token);
-    REQUIRE(next.ok());
-    current.assign(next->begin(), next->end());
-  }
 }
 
 }  // namespace
@@ -218,8 +148,8 @@ TEST_CASE("with activations and cache of 8 bits the distributions stay within 1e
 TEST_CASE("greedy logits are the same bits for 1 to 4 threads and over 20 runs" * doctest::test_suite("threads")) {
   for (bool quantise : {false, true}) {
     CAPTURE(quantise);
-    const Oracle o = load(fs::path(SMELT_SOURCE_DIR) / "models/tiny-glm-Q4_K_M.gguf",
-                          fs::path(SMELT_SOURCE_DIR) / "tests/data", "tiny-glm-Q4_K_M");
+    const Oracle o = load_oracle(fs::path(SMELT_SOURCE_DIR) / "models/tiny-glm-Q4_K_M.gguf",
+                                 fs::path(SMELT_SOURCE_DIR) / "tests/data", "tiny-glm-Q4_K_M");
     auto file = GgufFile::open(o.model.string());
     const auto ids = o.json["prompts"][0]["ids"].get<std::vector<int32_t>>();
     std::vector<float> first;
