@@ -22,6 +22,7 @@ constexpr Command kCommands[] = {
     {"template", "show what a chat becomes before a model sees it", declare_template},
     {"logits", "write the logits after a list of token ids", declare_logits},
     {"perplexity", "measure how well a model predicts a text", declare_perplexity},
+    {"quantize", "write a model file with its weights in other types", declare_quantize},
     {"bench", "measure the speed of prompts and of decoding", declare_bench},
     {"profile", "show where the time goes, kernel by kernel", declare_profile},
     {"viz", "show in a browser what the compiler does and where the time goes", declare_viz},

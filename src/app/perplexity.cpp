@@ -3,11 +3,14 @@
 #include <CLI/CLI.hpp>
 #include <cmath>
 #include <cstdio>
+#include <optional>
 
 #include "app/checks.h"
 #include "app/command.h"
+#include "app/divergence.h"
 #include "app/engine_flags.h"
 #include "app/interrupt.h"
+#include "app/logits_file.h"
 #include "base/file.h"
 #include "base/progress.h"
 
@@ -18,6 +21,8 @@ struct PerplexityFlags {
   EngineFlags engine;
   std::string text = "-";
   int64_t chunk = 512;
+  std::string save;     // a file for the probabilities of the second halves of chunks
+  std::string kl_base;  // such a file of another run, to compare with
 };
 
 constexpr const char* kExplanation =
@@ -25,7 +30,14 @@ constexpr const char* kExplanation =
     "one is dropped and\n"
     "nothing is added. Two figures are printed with their standard errors, lower is better:\n"
     "  all_positions  scores every token of a chunk but the first\n"
-    "  second_half    scores the tokens after the middle one, as llama-perplexity does\n";
+    "  second_half    scores the tokens after the middle one, as llama-perplexity does\n"
+    "With --kl-base the text is the one of that run, and the Kullback-Leibler divergence of its probabilities from\n"
+    "this run's is printed for the second halves: mean, median, 99th percentile, greatest, and how often both have "
+    "the\n"
+    "same likeliest token. Files are of the form that llama-perplexity reads and writes.\n"
+    "\nExample, what a quantisation costs:\n"
+    "  smelt perplexity -m model-F16.gguf -f text.txt --save-logits base.logits\n"
+    "  smelt perplexity -m model-Q4_K_M.gguf --kl-base base.logits\n";
 
 // -log softmax(logits)[token], in double precision.
 double negative_log_probability(std::span<const float> logits, int32_t token) {
@@ -53,16 +65,27 @@ struct Mean {
 struct Score {
   Mean all_positions;
   Mean second_half;
+  Divergence divergence;
+};
+
+// What is done with the logits of second halves besides scoring them.
+struct Comparison {
+  std::optional<LogitsWriter> save;
+  std::optional<LogitsReader> base;
 };
 
 // The logits at `index` predict the token at `index` + 1.
-Status score_chunk(Session& session, std::span<const int32_t> chunk, Score& score) {
+Status score_chunk(Session& session, std::span<const int32_t> chunk, int64_t number, Comparison& comparison,
+                   Score& score) {
   const int64_t last = static_cast<int64_t>(chunk.size()) - 1;
   const auto sink = [&](int64_t index, std::span<const float> logits) {
     if (index == last) return;
     const double loss = negative_log_probability(logits, chunk[index + 1]);
     score.all_positions.add(loss);
-    if (index >= static_cast<int64_t>(chunk.size()) / 2) score.second_half.add(loss);
+    if (index < static_cast<int64_t>(chunk.size()) / 2) return;
+    score.second_half.add(loss);
+    if (comparison.save) comparison.save->add(logits);
+    if (comparison.base) score.divergence.add(comparison.base->log_probabilities(number, index), logits);
   };
   session.reset();
   return session.append_all(chunk, sink, &interrupted());
@@ -80,6 +103,11 @@ void print(const Score& score, int64_t chunks, int64_t chunk) {
   std::printf("second_half %.6f +- %.6f\n", score.second_half.perplexity(), score.second_half.error());
 }
 
+void print(const Divergence& d) {
+  std::printf("kl_mean %.6f +- %.6f\nkl_median %.6f\nkl_99 %.6f\nkl_greatest %.6f\nsame_top_token %.4f\n", d.mean(),
+              d.error(), d.percentile(0.5), d.percentile(0.99), d.percentile(1), d.same_top());
+}
+
 // How the figure settles, for those who watch: chunks 1, 2, 4, 8, ... and after each tenth.
 bool is_shown(int64_t done, int64_t chunks) {
   const int64_t tenth = std::max<int64_t>(1, chunks / 10);
@@ -91,19 +119,47 @@ void print_running(const Score& score, int64_t done, int64_t chunks) {
                static_cast<long long>(chunks), score.second_half.perplexity(), score.second_half.error());
 }
 
-Result<int> run(PerplexityFlags flags) {
-  if (flags.engine.context == 0) flags.engine.context = flags.chunk;
-  SMELT_TRY(text, read_stream(flags.text));
-  SMELT_TRY(engine, open_engine(flags.engine));
-  const std::vector<int32_t> ids = engine.tokenizer->encode(text, false, false);
-  SMELT_CHECK(check_length(static_cast<int64_t>(ids.size()), flags.chunk, flags.text));
+// The tokens to score, whole chunks.
+Result<std::vector<int32_t>> tokens_of(const PerplexityFlags& flags, const std::string& text, const OpenedModel& engine,
+                                       const Comparison& comparison) {
+  if (!comparison.base) {
+    std::vector<int32_t> ids = engine.tokenizer->encode(text, false, false);
+    SMELT_CHECK(check_length(static_cast<int64_t>(ids.size()), flags.chunk, flags.text));
+    ids.resize(ids.size() / static_cast<size_t>(flags.chunk) * static_cast<size_t>(flags.chunk));
+    return ids;
+  }
+  if (comparison.base->header().vocabulary != engine.session->vocabulary_size())
+    return Error{"[perplexity] " + flags.kl_base + ": a vocabulary of " +
+                 std::to_string(comparison.base->header().vocabulary) + " tokens, and this model has " +
+                 std::to_string(engine.session->vocabulary_size()) + "; compare models of the same vocabulary"};
+  return comparison.base->tokens();
+}
 
+Result<int> run(PerplexityFlags flags) {
+  Comparison comparison;
+  std::string text;
+  if (!flags.kl_base.empty()) {
+    SMELT_TRY(base, LogitsReader::open(flags.kl_base));
+    flags.chunk = base.header().chunk;
+    comparison.base = std::move(base);
+  } else {
+    SMELT_TRY(read, read_stream(flags.text));
+    text = std::move(read);
+  }
+  if (flags.engine.context == 0) flags.engine.context = flags.chunk;
+  SMELT_TRY(engine, open_engine(flags.engine));
+  SMELT_TRY(ids, tokens_of(flags, text, engine, comparison));
   const int64_t chunks = static_cast<int64_t>(ids.size()) / flags.chunk;
+  if (!flags.save.empty()) {
+    SMELT_TRY(writer, LogitsWriter::create(flags.save, {flags.chunk, engine.session->vocabulary_size(), chunks}, ids));
+    comparison.save = std::move(writer);
+  }
   Progress progress("perplexity", static_cast<uint64_t>(chunks));
   Score score;
   int64_t done = 0;
   for (; done < chunks; ++done) {
-    const Status scored = score_chunk(*engine.session, std::span(ids).subspan(done * flags.chunk, flags.chunk), score);
+    const Status scored =
+        score_chunk(*engine.session, std::span(ids).subspan(done * flags.chunk, flags.chunk), done, comparison, score);
     if (interrupted()) break;
     SMELT_CHECK(scored);
     progress.add(1);
@@ -115,7 +171,10 @@ Result<int> run(PerplexityFlags flags) {
   if (interrupted())
     std::fprintf(stderr, "stopped: interrupted after %lld of %lld chunks\n", static_cast<long long>(done),
                  static_cast<long long>(chunks));
+  else if (comparison.save)
+    SMELT_CHECK(comparison.save->publish());
   if (done > 0) print(score, done, flags.chunk);
+  if (score.divergence.positions() > 0) print(score.divergence);
   return interrupted() ? kExitInterrupted : 0;
 }
 
@@ -125,6 +184,11 @@ Action declare_perplexity(CLI::App& app) {
   const auto flags = std::make_shared<PerplexityFlags>();
   app.add_option("-f,--file", flags->text, "the text to predict; -: standard input")->type_name("FILE");
   app.add_option("--chunk", flags->chunk, "tokens in a chunk")->type_name("N")->check(whole_number(4, 1 << 20));
+  app.add_option("--save-logits", flags->save, "keep the probabilities of this run for a later --kl-base")
+      ->type_name("FILE");
+  app.add_option("--kl-base,--kl-divergence-base", flags->kl_base,
+                 "compare with the run that wrote this file; its text is taken")
+      ->type_name("FILE");
   declare_engine_flags(app, flags->engine);
   declare_device_flag(app, flags->engine.device);
   app.footer(kExplanation);

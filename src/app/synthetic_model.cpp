@@ -169,12 +169,12 @@ Status check_memory(const SyntheticSpec& spec, bool own_bytes) {
 Result<std::unique_ptr<SyntheticModel>> SyntheticModel::make(const SyntheticSpec& spec, bool own_bytes) {
   SMELT_CHECK(check_memory(spec, own_bytes));
   const std::vector<SyntheticTensor> tensors = tensors_of(spec);
-  const SyntheticFile layout = synthetic_file(spec, tensors, page_size());
-  const uint64_t head_bytes = layout.head.size();
+  const NewHead layout = synthetic_file(spec, tensors, page_size());
+  const uint64_t head_bytes = layout.bytes.size();
   const Store store(tensors, head_bytes, own_bytes);
   const SharedMemory memory(store.bytes());
   if (!memory.data()) return no_memory(spec, store.bytes());
-  std::memcpy(memory.data(), layout.head.data(), head_bytes);
+  std::memcpy(memory.data(), layout.bytes.data(), head_bytes);
   fill(store, memory.data());
 
   // Addresses for the whole file, then what lies there.
@@ -194,13 +194,13 @@ Result<std::unique_ptr<SyntheticModel>> SyntheticModel::make(const SyntheticSpec
 }
 
 Result<std::unique_ptr<SyntheticModel>> SyntheticModel::without_weights(const SyntheticSpec& spec) {
-  const SyntheticFile layout = synthetic_file(spec, tensors_of(spec), page_size());
-  const uint64_t size = layout.head.size() + layout.data_bytes;
+  const NewHead layout = synthetic_file(spec, tensors_of(spec), page_size());
+  const uint64_t size = layout.bytes.size() + layout.data_bytes;
   void* place = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (place == MAP_FAILED) return no_memory(spec, size);
   const std::span<std::byte> bytes(static_cast<std::byte*>(place), size);
   std::unique_ptr<SyntheticModel> model(new SyntheticModel(bytes));
-  std::memcpy(bytes.data(), layout.head.data(), layout.head.size());
+  std::memcpy(bytes.data(), layout.bytes.data(), layout.bytes.size());
   SMELT_TRY(file, GgufFile::open_memory(bytes, spec.name));
   model->file_ = std::make_unique<GgufFile>(std::move(file));
   return model;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <functional>
 
+#include "app/type_mix.h"
 #include "base/ensure.h"
 #include "base/printable.h"
 #include "model/deepseek2.h"
@@ -316,36 +317,6 @@ std::string short_name(const std::string& tensor) { return tensor.substr(0, tens
 
 // --- types
 
-// Block formats whose rows do not fit: what quantisers take instead.
-GgufType that_fits(GgufType type, int64_t k) {
-  while (k % info_of(type).elements != 0) {
-    switch (type) {
-      case GgufType::TQ1_0:
-      case GgufType::TQ2_0:
-      case GgufType::Q2_K:
-      case GgufType::Q3_K: type = GgufType::Q4_0; break;
-      case GgufType::Q4_K: type = GgufType::Q5_0; break;
-      case GgufType::Q5_K: type = GgufType::Q5_1; break;
-      case GgufType::Q6_K: type = GgufType::Q8_0; break;
-      case GgufType::IQ1_S:
-      case GgufType::IQ1_M:
-      case GgufType::IQ2_XXS:
-      case GgufType::IQ2_XS:
-      case GgufType::IQ2_S:
-      case GgufType::IQ3_XXS:
-      case GgufType::IQ3_S:
-      case GgufType::IQ4_XS: type = GgufType::IQ4_NL; break;
-      default: type = GgufType::F16;
-    }
-  }
-  return type;
-}
-
-// The layers that the _M mixes give more bits to.
-bool is_precious(int64_t layer, int64_t layers) {
-  return layer < layers / 8 || layer >= 7 * layers / 8 || (layer - layers / 8) % 3 == 2;
-}
-
 GgufType q4_0_type(const std::string& name, int64_t, int64_t) {
   if (name == "attn_k_b" || name == "attn_v_b") return GgufType::Q8_0;
   if (name == "ffn_gate_shexp" || name == "ffn_up_shexp") return GgufType::Q5_K;
@@ -353,16 +324,11 @@ GgufType q4_0_type(const std::string& name, int64_t, int64_t) {
   return GgufType::Q4_0;
 }
 
-GgufType k_medium_type(GgufType base, const std::string& name, int64_t layer, int64_t layers) {
-  const bool more = name.starts_with("ffn_down") && is_precious(layer, layers);
-  return more || name == "output" ? GgufType::Q6_K : base;
-}
-
 GgufType q4_k_m_type(const std::string& name, int64_t layer, int64_t layers) {
-  return k_medium_type(GgufType::Q4_K, name, layer, layers);
+  return type_in_mix(*find_mix("Q4_K_M"), name, layer, layers);
 }
 GgufType q5_k_m_type(const std::string& name, int64_t layer, int64_t layers) {
-  return k_medium_type(GgufType::Q5_K, name, layer, layers);
+  return type_in_mix(*find_mix("Q5_K_M"), name, layer, layers);
 }
 
 // As the files of gpt-oss are.
@@ -390,7 +356,7 @@ std::optional<GgufType> uniform_type(const std::string& mix) {
   return type && info_of(*type).supported ? type : std::nullopt;
 }
 
-const NamedMix* find_mix(const std::string& name) {
+const NamedMix* named_mix(const std::string& name) {
   for (const NamedMix& mix : kMixes)
     if (mix.name == name) return &mix;
   return nullptr;
@@ -399,7 +365,7 @@ const NamedMix* find_mix(const std::string& name) {
 GgufType type_of(const SyntheticSpec& spec, const TensorShape& tensor, int64_t layer) {
   const std::string name = short_name(tensor.name);
   if (tensor.rows.empty() || name == "ffn_gate_inp" || tensor.name.ends_with(".bias")) return GgufType::F32;
-  const NamedMix* mix = find_mix(spec.mix);
+  const NamedMix* mix = named_mix(spec.mix);
   return that_fits(mix ? mix->type(name, layer, spec.model->numbers().layers) : *uniform_type(spec.mix), tensor.k);
 }
 
@@ -475,7 +441,7 @@ Result<SyntheticSpec> parse_synthetic(const std::string& text) {
   SyntheticSpec spec{
       .name = text, .shape_name = parts[0], .names_layers = parts.size() > 2, .model = {}, .mix = "q4_k_m"};
   if (parts.size() > 1) spec.mix = parts[1];
-  if (!find_mix(spec.mix) && !uniform_type(spec.mix))
+  if (!named_mix(spec.mix) && !uniform_type(spec.mix))
     return refused(text, "the mix is unknown; choose from " + listed(synthetic_mixes()) +
                              ", or name one type for all matrices, such as q8_0, q6_k or f16");
   int64_t layers = found->layers;

@@ -105,6 +105,33 @@ TEST_CASE("perplexity is the exponential of the mean loss that the logits give")
   CHECK(value_after(run.out, "second_half ") == doctest::Approx(std::exp(second)).epsilon(1e-4));
 }
 
+TEST_CASE(
+    "a run compared with its own probabilities diverges by their rounding alone, one with other numbers by more") {
+  const std::string text = scratch().file("kl.txt"), base = scratch().file("base.logits");
+  std::ofstream(text) << "Once upon a time, there was a little girl who had a red ball. She liked to play with it.";
+  const Outcome saved = smelt::test::smelt({"perplexity", "-f", text, "--chunk", "8", "--save-logits", base});
+  CAPTURE(saved.err);
+  REQUIRE(saved.exit_code == 0);
+  const Outcome same = smelt::test::smelt({"perplexity", "--kl-base", base}),
+                other = smelt::test::smelt({"perplexity", "--kl-base", base, "--activations", "f32"});
+  REQUIRE(same.exit_code == 0);
+  REQUIRE(other.exit_code == 0);
+  CHECK(value_after(same.out, "second_half ") == value_after(saved.out, "second_half "));
+  CHECK(std::abs(value_after(same.out, "kl_mean ")) < 5e-5);
+  CHECK(value_after(same.out, "same_top_token ") == 1);
+  CHECK(value_after(other.out, "kl_mean ") > 5e-5);
+  CHECK(value_after(other.out, "kl_greatest ") >= value_after(other.out, "kl_99 "));
+  CHECK(value_after(other.out, "kl_99 ") >= value_after(other.out, "kl_median "));
+
+  const std::string cut = scratch().file("cut.logits"), bytes = file_text(base);
+  for (size_t size : {size_t{0}, size_t{12}, size_t{40}, bytes.size() - 1}) {
+    std::ofstream(cut, std::ios::binary) << bytes.substr(0, size);
+    const Outcome refused = smelt::test::smelt({"perplexity", "--kl-base", cut});
+    CHECK(refused.exit_code == 1);
+    CHECK(contains(refused.err, "cut.logits"));
+  }
+}
+
 // In a suite of its own, which CMake runs as one more test beside the others: it reads twelve thousand tokens.
 TEST_CASE("perplexity of the held-out stories is the reference's" * doctest::test_suite("long")) {
   // "perplexity" in tests/data/tiny-glm-Q4_K_M.json: exact activations to four digits and a little more, those of 8

@@ -1,0 +1,332 @@
+#include "model/quantise.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <string_view>
+#include <vector>
+
+#include "base/ensure.h"
+#include "graph/scalar_math.h"
+#include "model/dequant.h"
+#include "model/fit_scale.h"
+
+namespace smelt {
+namespace {
+
+using Values = std::span<const float>;
+using Integers = std::span<uint8_t>;
+
+constexpr std::array<int, 16> kIq4Levels = {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113};
+
+template <int lowest, int highest>
+std::span<const int> integers() {
+  static const auto list = [] {
+    std::array<int, highest - lowest + 1> all;
+    for (int i = lowest; i <= highest; ++i) all[static_cast<size_t>(i - lowest)] = i;
+    return all;
+  }();
+  return list;
+}
+
+uint16_t half_bits(float x) { return static_cast<uint16_t>(to_bits({.f = x}, DType::F16)); }
+float as_half(float x) { return static_cast<float>(from_bits(half_bits(x), DType::F16).f); }
+
+// A block under construction, its fields by name.
+class Block {
+ public:
+  Block(GgufType type, std::byte* at) : type_(type), at_(at) { std::memset(at, 0, info_of(type).bytes); }
+  uint8_t* operator[](std::string_view name) const { return reinterpret_cast<uint8_t*>(at_ + offset_of(name)); }
+  // Returns the number that was stored.
+  float half(std::string_view name, float x) const {
+    const uint16_t bits = half_bits(x);
+    std::memcpy(at_ + offset_of(name), &bits, sizeof bits);
+    return as_half(x);
+  }
+
+ private:
+  int offset_of(std::string_view name) const {
+    for (const BlockField& field : block_fields(type_))
+      if (field.name == name) return field.offset;
+    ENSURE(false, "no such field in " + std::string(name_of(type_)));
+  }
+  GgufType type_;
+  std::byte* at_;
+};
+
+// --- how integers lie in the bytes of a block (the other way round: model/block_groups.cpp)
+
+// Fields of `bits` bits: byte b of a run of n has those of elements b, n + b, 2 n + b ...
+void put_fields(std::span<const uint8_t> q, int bits, int shift, size_t n, uint8_t* to) {
+  const size_t each = 8 / static_cast<size_t>(bits), mask = (size_t{1} << bits) - 1;
+  for (size_t i = 0; i < q.size(); ++i) {
+    const size_t run = i / (each * n), inside = i % (each * n);
+    to[run * n + inside % n] |=
+        static_cast<uint8_t>((q[i] >> shift & mask) << (inside / n * static_cast<size_t>(bits)));
+  }
+}
+
+void put_bits(std::span<const uint8_t> q, int shift, uint8_t* to) {
+  for (size_t i = 0; i < q.size(); ++i) to[i / 8] |= static_cast<uint8_t>((q[i] >> shift & 1) << (i % 8));
+}
+
+// Eight scales and eight minima of six bits.
+void put_six_bit(std::span<const uint8_t> scales, std::span<const uint8_t> minima, uint8_t* to) {
+  for (size_t i = 0; i < 4; ++i) {
+    to[i] = static_cast<uint8_t>(scales[i] | (scales[i + 4] >> 4) << 6);
+    to[i + 4] = static_cast<uint8_t>(minima[i] | (minima[i + 4] >> 4) << 6);
+    to[i + 8] = static_cast<uint8_t>((scales[i + 4] & 15) | (minima[i + 4] & 15) << 4);
+  }
+}
+
+// --- one scale for a block of 32, by its greatest value
+
+float greatest_of(Values x) {
+  float greatest = 0;
+  for (float v : x)
+    if (std::fabs(v) > std::fabs(greatest)) greatest = v;
+  return greatest;
+}
+
+// 0 .. most for x = d * (q - zero), with a zero in the middle: the greatest value becomes 0.
+std::vector<uint8_t> signed_block(Values x, int most, const Block& b) {
+  const auto zero = static_cast<float>((most + 1) / 2);
+  const float d = greatest_of(x) / -zero, inverse = d != 0 ? 1.0f / d : 0.0f;
+  b.half("d", d);
+  std::vector<uint8_t> q;
+  for (float v : x) {
+    const float scaled = v * inverse;
+    q.push_back(static_cast<uint8_t>(std::min(most, static_cast<int>(scaled + (zero + 0.5f)))));
+  }
+  return q;
+}
+
+// 0 .. most for x = d * q + m, from the least value to the greatest.
+std::vector<uint8_t> line_block(Values x, int most, const Block& b) {
+  const auto [least, greatest] = std::minmax_element(x.begin(), x.end());
+  const float m = *least, d = (*greatest - m) / static_cast<float>(most), inverse = d != 0 ? 1.0f / d : 0.0f;
+  b.half("d", d);
+  b.half("m", m);
+  std::vector<uint8_t> q;
+  for (float v : x) {
+    const float scaled = (v - m) * inverse;
+    q.push_back(static_cast<uint8_t>(std::min(most, static_cast<int>(scaled + 0.5f))));
+  }
+  return q;
+}
+
+// --- groups of a block of 256
+
+// Large values weigh more, as they did in the training; none is free.
+std::vector<float> weights_of(Values x) {
+  double squares = 0;
+  for (float v : x) squares += double{v} * v;
+  const auto mean = static_cast<float>(std::sqrt(squares / static_cast<double>(x.size())));
+  std::vector<float> weights;
+  for (float v : x) weights.push_back(mean + std::fabs(v));
+  return weights;
+}
+
+float sum_of(Values x) {
+  float sum = 0;
+  for (float v : x) sum += v;
+  return sum;
+}
+
+// q of a block whose groups have a scale each, which is an integer of `scale_levels` times d.
+struct ScaledGroups {
+  std::vector<uint8_t> q = std::vector<uint8_t>(256);
+  std::vector<uint8_t> scales;  // indices into scale_levels
+};
+ScaledGroups fit_groups(Values x, size_t groups, std::span<const int> levels, std::span<const int> scale_levels,
+                        const Block& b) {
+  const std::vector<float> weights = weights_of(x);
+  const size_t n = x.size() / groups;
+  ScaledGroups out;
+  out.scales.resize(groups);
+  std::vector<float> scales, importance;
+  for (size_t g = 0; g < groups; ++g) {
+    const Values w = Values(weights).subspan(g * n, n);
+    scales.push_back(fit_to_levels(x.subspan(g * n, n), w, levels, Integers(out.q).subspan(g * n, n)));
+    importance.push_back(sum_of(w));
+  }
+  const float d = b.half("d", fit_to_levels(scales, importance, scale_levels, out.scales));
+  for (size_t i = 0; i < x.size(); ++i) {
+    const float scale = d * static_cast<float>(scale_levels[out.scales[i / n]]);
+    out.q[i] = nearest_level(scale != 0 ? x[i] / scale : 0, levels);
+  }
+  return out;
+}
+
+// The same with minima, which like the scales are integers of 0 .. `steps`.
+struct LineGroups : ScaledGroups {
+  std::vector<uint8_t> minima;
+};
+LineGroups fit_lines(Values x, size_t groups, int most, std::span<const int> steps, const Block& b) {
+  const std::vector<float> weights = weights_of(x);
+  const size_t n = x.size() / groups;
+  LineGroups out;
+  out.scales.resize(groups), out.minima.resize(groups);
+  std::vector<float> scales, minima, importance;
+  for (size_t g = 0; g < groups; ++g) {
+    const Values w = Values(weights).subspan(g * n, n);
+    const LineFit line = fit_line(x.subspan(g * n, n), w, most, Integers(out.q).subspan(g * n, n));
+    scales.push_back(line.scale), minima.push_back(line.minimum), importance.push_back(sum_of(w));
+  }
+  const float d = b.half("d", fit_to_levels(scales, importance, steps, out.scales)),
+              m = b.half("dmin", fit_to_levels(minima, importance, steps, out.minima));
+  for (size_t i = 0; i < x.size(); ++i) {
+    const float scale = d * static_cast<float>(out.scales[i / n]), minimum = m * static_cast<float>(out.minima[i / n]);
+    const float steps_up = scale != 0 ? (x[i] + minimum) / scale : 0;
+    out.q[i] = static_cast<uint8_t>(std::clamp(std::lround(steps_up), 0L, long{most}));
+  }
+  return out;
+}
+
+// --- one function a format
+
+namespace block {
+
+void Q4_0(Values x, const Block& b) { put_fields(signed_block(x, 15, b), 4, 0, 16, b["qs"]); }
+void Q4_1(Values x, const Block& b) { put_fields(line_block(x, 15, b), 4, 0, 16, b["qs"]); }
+
+void put_five_bits(std::span<const uint8_t> q, const Block& b) {
+  put_fields(q, 4, 0, 16, b["qs"]);
+  put_bits(q, 4, b["qh"]);
+}
+void Q5_0(Values x, const Block& b) { put_five_bits(signed_block(x, 31, b), b); }
+void Q5_1(Values x, const Block& b) { put_five_bits(line_block(x, 31, b), b); }
+
+void Q8_0(Values x, const Block& b) {
+  const float d = std::fabs(greatest_of(x)) / 127, inverse = d != 0 ? 1.0f / d : 0.0f;
+  b.half("d", d);
+  for (size_t i = 0; i < x.size(); ++i)
+    b["qs"][i] = static_cast<uint8_t>(static_cast<int8_t>(std::round(x[i] * inverse)));
+}
+
+void Q2_K(Values x, const Block& b) {
+  const LineGroups g = fit_lines(x, 16, 3, integers<0, 15>(), b);
+  for (size_t i = 0; i < 16; ++i) b["scales"][i] = static_cast<uint8_t>(g.scales[i] | g.minima[i] << 4);
+  put_fields(g.q, 2, 0, 32, b["qs"]);
+}
+
+void Q3_K(Values x, const Block& b) {
+  const ScaledGroups g = fit_groups(x, 16, integers<-4, 3>(), integers<-32, 31>(), b);
+  put_fields(g.scales, 4, 0, 8, b["scales"]);
+  put_fields(g.scales, 2, 4, 4, b["scales"] + 8);
+  put_fields(g.q, 2, 0, 32, b["qs"]);
+  put_fields(g.q, 1, 2, 32, b["hmask"]);
+}
+
+void Q4_K(Values x, const Block& b) {
+  const LineGroups g = fit_lines(x, 8, 15, integers<0, 63>(), b);
+  put_six_bit(g.scales, g.minima, b["scales"]);
+  put_fields(g.q, 4, 0, 32, b["qs"]);
+}
+
+void Q5_K(Values x, const Block& b) {
+  const LineGroups g = fit_lines(x, 8, 31, integers<0, 63>(), b);
+  put_six_bit(g.scales, g.minima, b["scales"]);
+  put_fields(g.q, 4, 0, 32, b["qs"]);
+  put_fields(g.q, 1, 4, 32, b["qh"]);
+}
+
+void Q6_K(Values x, const Block& b) {
+  const ScaledGroups g = fit_groups(x, 16, integers<-32, 31>(), integers<-128, 127>(), b);
+  put_fields(g.q, 4, 0, 64, b["ql"]);
+  put_fields(g.q, 2, 4, 32, b["qh"]);
+  for (size_t i = 0; i < 16; ++i) b["scales"][i] = static_cast<uint8_t>(g.scales[i] - 128);
+}
+
+void IQ4_NL(Values x, const Block& b) {
+  std::vector<uint8_t> q(x.size());
+  const float d = b.half("d", fit_to_levels(x, weights_of(x), kIq4Levels, q));
+  for (size_t i = 0; i < x.size(); ++i) q[i] = nearest_level(d != 0 ? x[i] / d : 0, kIq4Levels);
+  put_fields(q, 4, 0, 16, b["qs"]);
+}
+
+void IQ4_XS(Values x, const Block& b) {
+  const ScaledGroups g = fit_groups(x, 8, kIq4Levels, integers<-32, 31>(), b);
+  for (size_t i = 0; i < 8; ++i) {
+    b["scales_l"][i / 2] |= static_cast<uint8_t>((g.scales[i] & 15) << (4 * (i % 2)));
+    b["scales_h"][i / 4] |= static_cast<uint8_t>((g.scales[i] >> 4) << (2 * (i % 4)));
+  }
+  put_fields(g.q, 4, 0, 16, b["qs"]);
+}
+
+// The greatest value lies between 4 and 8 of its power of two, of which 6 is the highest level.
+void MXFP4(Values x, const Block& b) {
+  static constexpr std::array<int, 8> kDoubled = {0, 1, 2, 3, 4, 6, 8, 12};
+  const float greatest = std::fabs(greatest_of(x));
+  const int exponent = greatest > 0 ? std::clamp(std::ilogb(greatest) - 2, -127, 127) : -127;
+  b["e"][0] = static_cast<uint8_t>(exponent + 127);
+  std::vector<uint8_t> q;
+  for (float v : x) {
+    const uint8_t level = nearest_level(std::ldexp(std::fabs(v), 1 - exponent), kDoubled);
+    q.push_back(v < 0 && level != 0 ? level | 8 : level);
+  }
+  put_fields(q, 4, 0, 16, b["qs"]);
+}
+
+}  // namespace block
+
+using Encoder = void (*)(Values, const Block&);
+Encoder encoder_of(GgufType type) {
+  switch (type) {
+#define ENCODER(name) \
+  case GgufType::name: return block::name;
+    ENCODER(Q4_0)
+    ENCODER(Q4_1)
+    ENCODER(Q5_0)
+    ENCODER(Q5_1)
+    ENCODER(Q8_0)
+    ENCODER(Q2_K)
+    ENCODER(Q3_K)
+    ENCODER(Q4_K)
+    ENCODER(Q5_K)
+    ENCODER(Q6_K)
+    ENCODER(IQ4_NL)
+    ENCODER(IQ4_XS)
+    ENCODER(MXFP4)
+#undef ENCODER
+    default: return nullptr;
+  }
+}
+
+DType dtype_of(GgufType type) { return block_fields(type)[0].dtype; }
+
+}  // namespace
+
+bool can_quantise_to(GgufType type) { return encoder_of(type) || (info_of(type).supported && is_plain(type)); }
+
+bool can_quantise_from(GgufType type) { return type == GgufType::Q8_0 || (info_of(type).supported && is_plain(type)); }
+
+void read_values(GgufType type, std::span<const std::byte> from, std::span<float> to) {
+  ENSURE(can_quantise_from(type), "no values of this type are read");
+  if (type == GgufType::F32) return std::memcpy(to.data(), from.data(), from.size()), void();
+  const size_t elements = info_of(type).elements, bytes = info_of(type).bytes;
+  for (size_t i = 0; i < to.size(); ++i) {
+    const std::byte* block = from.data() + i / elements * bytes;
+    uint16_t bits;
+    std::memcpy(&bits, block, sizeof bits);
+    const auto number = static_cast<float>(from_bits(bits, type == GgufType::BF16 ? DType::BF16 : DType::F16).f);
+    to[i] = is_plain(type) ? number : number * static_cast<float>(static_cast<int8_t>(block[2 + i % elements]));
+  }
+}
+
+void quantise(GgufType type, std::span<const float> x, std::span<std::byte> to) {
+  ENSURE(can_quantise_to(type), "no blocks of this type are made");
+  const size_t elements = info_of(type).elements, bytes = info_of(type).bytes;
+  for (size_t i = 0; i < x.size() / elements; ++i) {
+    std::byte* at = to.data() + i * bytes;
+    if (const Encoder encode = encoder_of(type)) {
+      encode(x.subspan(i * elements, elements), Block(type, at));
+    } else {
+      const uint64_t bits = to_bits({.f = x[i]}, dtype_of(type));
+      std::memcpy(at, &bits, bytes);
+    }
+  }
+}
+
+}  // namespace smelt

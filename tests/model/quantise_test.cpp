@@ -1,0 +1,126 @@
+// Values become blocks: those of other programs where the rule is theirs, else no worse ones.
+#include "model/quantise.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "graph/eval.h"
+#include "model/dequant.h"
+#include "support/block_formats.h"
+
+using namespace smelt;
+
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+Bytes blocks_of(GgufType type, const std::vector<float>& x) {
+  Bytes bytes(x.size() / info_of(type).elements * info_of(type).bytes);
+  quantise(type, x, bytes);
+  return bytes;
+}
+
+std::vector<double> values_of(GgufType type, const Bytes& blocks) {
+  const auto k = static_cast<int64_t>(blocks.size() / info_of(type).bytes * info_of(type).elements);
+  return eval(weight(0, type, {1}, k, "w").ref(), {.buffers = {{0, blocks}}, .round_f32 = true}).value.values;
+}
+
+// Square root of the mean square of what is lost, against that of the values.
+double loss_of(GgufType type, const Bytes& blocks, const std::vector<float>& x) {
+  const std::vector<double> got = values_of(type, blocks);
+  double lost = 0, all = 0;
+  for (size_t i = 0; i < x.size(); ++i) lost += (got[i] - x[i]) * (got[i] - x[i]), all += double{x[i]} * x[i];
+  return std::sqrt(lost / all);
+}
+
+// Rows of real weights, and their blocks of each type by an independent program.
+struct Vectors {
+  std::vector<float> x;
+  std::vector<std::pair<GgufType, Bytes>> blocks;
+};
+Vectors stored_vectors() {
+  std::ifstream json_file(SMELT_SOURCE_DIR "/tests/data/quant_vectors.json");
+  std::ifstream bin_file(SMELT_SOURCE_DIR "/tests/data/quant_vectors.bin", std::ios::binary);
+  const auto json = nlohmann::json::parse(json_file);
+  const std::string bin((std::istreambuf_iterator<char>(bin_file)), {});
+  Vectors vectors;
+  for (const auto& entry : json["types"]) {
+    const auto type = static_cast<GgufType>(entry["type"].get<uint32_t>());
+    Bytes raw(entry["raw"]["bytes"].get<size_t>());
+    std::memcpy(raw.data(), bin.data() + entry["raw"]["offset"].get<size_t>(), raw.size());
+    if (type == GgufType::F32) {
+      vectors.x.resize(raw.size() / 4);
+      std::memcpy(vectors.x.data(), raw.data(), raw.size());
+    }
+    vectors.blocks.emplace_back(type, std::move(raw));
+  }
+  return vectors;
+}
+
+}  // namespace
+
+TEST_CASE("blocks of one scale are those of llama.cpp's reference functions, byte by byte") {
+  static constexpr std::pair<GgufType, uint64_t> kSums[] = {{GgufType::Q4_0, 0xCA211046273B4BBCu},
+                                                            {GgufType::Q4_1, 0xA5AC3544D10D5979u},
+                                                            {GgufType::Q5_0, 0x2AF125D234E971E3u},
+                                                            {GgufType::Q5_1, 0xC17F4997D162C4F0u},
+                                                            {GgufType::Q8_0, 0xBCAE1511C78DB8A1u}};
+  const Vectors vectors = stored_vectors();
+  for (const auto& [type, wanted] : kSums) {
+    CAPTURE(name_of(type));
+    uint64_t sum = 14695981039346656037u;  // FNV-1a
+    for (std::byte b : blocks_of(type, vectors.x)) sum = (sum ^ static_cast<uint8_t>(b)) * 1099511628211u;
+    CHECK(sum == wanted);
+  }
+}
+
+TEST_CASE("blocks of groups lose no more than those of another program that searches") {
+  const Vectors vectors = stored_vectors();
+  REQUIRE(vectors.x.size() == 8 * 256);
+  for (const auto& [type, wanted] : vectors.blocks) {
+    CAPTURE(name_of(type));
+    REQUIRE(can_quantise_to(type));
+    const bool has_rule = info_of(type).elements == 32 && type != GgufType::IQ4_NL;  // of the case above
+    const double loss = loss_of(type, blocks_of(type, vectors.x), vectors.x);
+    CHECK(loss <= loss_of(type, wanted, vectors.x) * (has_rule ? 1.1 : 1.005));
+  }
+}
+
+TEST_CASE("every format loses about as much of normal numbers as it has bits for, and nothing of zeros") {
+  std::mt19937 random(4);
+  std::normal_distribution<float> normal(0, 0.02f);
+  std::vector<float> x(2048);
+  for (float& v : x) v = normal(random);
+  for (GgufType type : testing::block_formats()) {
+    if (!can_quantise_to(type)) continue;
+    CAPTURE(name_of(type));
+    const double bits = 8.0 * info_of(type).bytes / info_of(type).elements;
+    CHECK(loss_of(type, blocks_of(type, x), x) < 2.6 * std::exp2(-bits + 0.5));
+    const std::vector<float> zeros(256);
+    for (double v : values_of(type, blocks_of(type, zeros))) CHECK(v == 0);
+    std::vector<float> spike(256);
+    spike[77] = -3;
+    const std::vector<double> got = values_of(type, blocks_of(type, spike));
+    CHECK(got[77] == doctest::Approx(-3).epsilon(0.35));
+  }
+}
+
+TEST_CASE("values are read as the graph computes them") {
+  std::mt19937 random(5);
+  for (GgufType type : {GgufType::F32, GgufType::F16, GgufType::BF16, GgufType::Q8_0}) {
+    REQUIRE(can_quantise_from(type));
+    std::vector<float> x(256), got(256);
+    for (float& v : x) v = std::normal_distribution<float>()(random);
+    const Bytes blocks = blocks_of(type, x);
+    read_values(type, blocks, got);
+    const std::vector<double> wanted = values_of(type, blocks);
+    CHECK(std::equal(got.begin(), got.end(), wanted.begin()));
+  }
+  CHECK(!can_quantise_from(GgufType::Q4_K));
+  CHECK(!can_quantise_to(GgufType::IQ2_XXS));
+}
