@@ -82,11 +82,11 @@ Result<CpuTarget> target_of(std::string name) {
 Result<GgufFile> open_model(const std::string& name) {
   if (name == "embedded") return GgufFile::open_memory(embedded_model(), name);
   SMELT_TRY(spec, parse_synthetic(name));
-  const SyntheticFile file = synthetic_file(spec, tensors_of(spec), 4096);
-  const size_t size = file.head.size() + file.data_bytes;
+  const NewHead file = synthetic_file(spec, tensors_of(spec), 4096);
+  const size_t size = file.bytes.size() + file.data_bytes;
   void* memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) return Error{"[kernel_dump] " + name + ": the system refuses the addresses of its tensors"};
-  std::memcpy(memory, file.head.data(), file.head.size());
+  std::memcpy(memory, file.bytes.data(), file.bytes.size());
   return GgufFile::open_memory({static_cast<const std::byte*>(memory), size}, name);
 }
 

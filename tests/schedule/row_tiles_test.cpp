@@ -31,6 +31,7 @@ TEST_CASE("maximum, bytes and sums of the rows of a prompt are one kernel, and s
 TEST_CASE("rows of one token are tasks for blocks of threads") {
   Machine gpu = *known_machine("h100");
   gpu.local_operations = 0;  // nothing is made by every block for itself
+  gpu.small_kernel_operations = 0;
   const Ref root = rows_to_bytes(input(0, {1, 20, 64}), false);
   CHECK(summary(make_schedule(root, gpu)) == "local reduce_max[20] | local cast[20,64] | reduce_sum[20]\n");
   for (Ref nest : nests_of(make_schedule(root, gpu).kernels[0])) CHECK(tile_ranges(nest->src).size() == 1);

@@ -352,6 +352,7 @@ Machine machine_of(const CudaProperties& p) {
   m.shuffle_bytes = 0;
   m.tasks = p.processors;
   m.local_operations = 4 << 10;  // blocks are many, and each would take its time from the others of a processor
+  m.row_bytes = 16 << 10;
   m.small_kernel_operations = 1 << 20;
   m.small_kernel_local_operations = 64 << 10;  // there blocks are few, and one launch less is what counts
   m.tile_bytes = 8 << 10;                      // so that a multiprocessor holds several tiles
