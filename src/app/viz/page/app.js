@@ -123,7 +123,7 @@ function begin() {
       const seconds = plan.kernels.reduce((sum, k) => sum + k.seconds, 0);
       return `${plan.name} ${timeText(seconds)}, ${countText(plan.tokens / seconds)} tokens/s`;
     })
-    .join("   ");
+    .join("; ");
   show();
 }
 

@@ -42,6 +42,9 @@ export function timeText(seconds) {
 export const percentText = (share) => `${(share * 100).toFixed(share < 0.0995 ? 1 : 0)} %`;
 export const countText = (value) => value.toLocaleString("en-US", { maximumFractionDigits: value < 10 ? 1 : 0 });
 
+// More than memory gives comes from caches.
+export const rooflineText = (share) => (share > 1.05 ? "cached" : percentText(share));
+
 // Slow is warm, at the roofline is cool; the same in both schemes, with dark text on it where it is light.
 const kScale = [
   [178, 50, 36],

@@ -1,6 +1,6 @@
 // Kernel: what it computes, its options and why others were refused, and its texts side by side.
 import { CodeText, hotLines, programLinks, sourceLinks } from "./code.js";
-import { VirtualList, bytesText, el, empty, percentText, table, timeText } from "./dom.js";
+import { VirtualList, bytesText, el, empty, percentText, rooflineText, table, timeText } from "./dom.js";
 
 let forms = ["program", "source"];
 let filter = "";
@@ -80,7 +80,7 @@ function uses(recording, row) {
           u.calls.toFixed(1),
           timeText(u.seconds / u.calls),
           percentText(u.share),
-          share === null ? "" : percentText(share),
+          share === null ? "" : rooflineText(share),
           e?.calls ? timeText(e.seconds / e.calls) : "",
           u.lines,
         ],

@@ -7,6 +7,7 @@ import {
   empty,
   legend,
   percentText,
+  rooflineText,
   shareColour,
   svg,
   table,
@@ -62,7 +63,7 @@ function blocks(recording, plan, columns, picked, onPick) {
       const says = [
         column.layer < 0 ? part.stage : `layer ${column.layer}, ${part.stage}`,
         `${timeText(part.seconds)}, ${percentText(part.seconds / total)} of the time`,
-        `${bytesText(part.bytes)}, ${percentText(part.share)} of the roofline`,
+        `${bytesText(part.bytes)}, roofline: ${rooflineText(part.share)}`,
       ].join("\n");
       drawing.append(
         svg("rect", {
@@ -96,7 +97,7 @@ function facts(recording, plan) {
     fact(recording.estimated ? "estimated" : "measured", `${timeText(p.seconds)} a run`),
     fact("tokens a second", countText(tokens / p.seconds)),
     fact("bytes", bytesText(bytes)),
-    fact("of the bandwidth", percentText(bytes / p.seconds / recording.profile.machine.bytes_per_second)),
+    fact("of the bandwidth", rooflineText(bytes / p.seconds / recording.profile.machine.bytes_per_second)),
     fact("kernels", String(p.kernels.length)),
   );
 }
@@ -152,7 +153,7 @@ export const modelView = {
           recording.kernels[kernel].name,
           recording.text(lines),
           timeText(seconds),
-          share === null ? "" : percentText(share),
+          share === null ? "" : rooflineText(share),
         ],
       };
     });
