@@ -213,7 +213,7 @@ TEST_CASE("what is no recording is an error in one line") {
   CHECK(smelt::test::smelt({"viz", "--print", "nothing"}).exit_code == 2);
 }
 
-TEST_CASE("a model is recorded, saved, opened again and printed") {
+TEST_CASE("a model is recorded, saved, opened again and printed" * doctest::test_suite("long")) {
   const std::string json = scratch().file("viz.json"), html = scratch().file("viz.html");
   const Outcome made =
       smelt::test::smelt({"viz", "-n", "2", "--prompt-tokens", "8", "-r", "1", "--json", json, "--out", html});
