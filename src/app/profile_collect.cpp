@@ -14,8 +14,9 @@ struct Waiting {
   std::vector<double> of_worker;
 };
 
+// A worker may begin, and end, before worker 0 has looked at the clock.
 double share_of(int64_t part, int64_t whole) {
-  return static_cast<double>(std::max<int64_t>(part, 0)) / static_cast<double>(std::max<int64_t>(whole, 1));
+  return static_cast<double>(std::clamp<int64_t>(part, 0, whole)) / static_cast<double>(std::max<int64_t>(whole, 1));
 }
 
 Waiting waiting_in(const RunTimes& run) {

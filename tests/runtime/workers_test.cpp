@@ -207,7 +207,7 @@ TEST_CASE("launch times do not run backwards") {
   for (size_t worker = 0; worker < 2; ++worker)
     for (size_t i = 0; i < 5; ++i) {
       const int64_t arrival = arrivals[worker * 5 + i];
-      CHECK(arrival >= times[0]);
+      CHECK(arrival > 0);  // another worker may be done before worker 0 has looked at the clock
       CHECK(arrival <= times[i + 1]);
       if (worker == 0) CHECK(arrival >= times[i]);
     }
