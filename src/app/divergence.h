@@ -9,8 +9,8 @@ namespace smelt {
 
 class Divergence {
  public:
-  // Logarithms of the base's probabilities, and the other model's logits. Tokens that the base hardly ever takes (one in
-  // e^16) count for nothing: files do not tell them apart.
+  // Logarithms of the base's probabilities, and the other model's logits. Tokens that the base hardly ever takes (one
+  // in e^16) count for nothing: files do not tell them apart.
   void add(std::span<const double> base, std::span<const float> logits);
 
   int64_t positions() const { return static_cast<int64_t>(all_.size()); }

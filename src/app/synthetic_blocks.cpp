@@ -42,8 +42,8 @@ uint16_t half_bits(double value) {
 }
 
 // What random bits in a block's other fields give: the standard deviation of its values where the scale d is 1, and the
-// minimum (as a multiple of d) that puts their mean at 0. MXFP4 has a power of two for d, NVFP4 a byte of eight steps to
-// each, IQ1_M its d in pieces.
+// minimum (as a multiple of d) that puts their mean at 0. MXFP4 has a power of two for d, NVFP4 a byte of eight steps
+// to each, IQ1_M its d in pieces.
 struct BlockValues {
   double deviation;
   double minimum = 0;

@@ -60,8 +60,8 @@ GroupSums in_groups(const Activations& x, bool integer, int64_t blocks, int64_t 
   return g;
 }
 
-// Signed bytes as unsigned ones: what instructions for sums of products of bytes take. Those of a table can have another
-// table, where the least is zero; others become 128 greater.
+// Signed bytes as unsigned ones: what instructions for sums of products of bytes take. Those of a table can have
+// another table, where the least is zero; others become 128 greater.
 Grouped with_unsigned(Grouped w) {
   if (w.q.dtype() != DType::I8) return w;
   if (w.q.ref()->op == Op::Lut) {

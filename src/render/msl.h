@@ -4,8 +4,8 @@
 //                    threadgroup uchar* scratch [[threadgroup(0)]], ..)
 //
 // A worker is a threadgroup: part and parts are its position and the number of threadgroups of the grid, which are
-// numbered along x only, as threads are. `symbols` are a long each; `scratch` is there if the program has scratch memory. Programs for these GPUs have what the language has (Metal 2.4): no f64, and no bfloat, whose
-// bits are shorts.
+// numbered along x only, as threads are. `symbols` are a long each; `scratch` is there if the program has scratch
+// memory. Programs for these GPUs have what the language has (Metal 2.4): no f64, and no bfloat, whose bits are shorts.
 //
 // What the text assumes of its callers:
 //   - buffers begin at multiples of kBufferAlign (addresses.h) and do not overlap where the program stores to one of

@@ -42,8 +42,8 @@ struct Schedule {
   int64_t arena_bytes = 0;
 };
 
-// What a schedule does on its way, for people; any of it may be empty. Where it is made again with less on chip, what was
-// told before counts for nothing.
+// What a schedule does on its way, for people; any of it may be empty. Where it is made again with less on chip, what
+// was told before counts for nothing.
 struct ScheduleObserver {
   std::function<void()> begin;                            // the schedule, anew
   std::function<void(const char* pass, Ref graph)> pass;  // of those on tensors

@@ -476,6 +476,24 @@ std::string error_of(const GgufWriter& writer) {
   return model ? "" : model.error().message;
 }
 
+// A change that a model cannot bear, and what the error names.
+struct BadChange {
+  const char* name;
+  std::function<void(GgufWriter&)> change;
+};
+
+void check_refused(const GgufWriter& good, std::initializer_list<BadChange> changes) {
+  CHECK(error_of(good) == "");
+  for (const BadChange& row : changes) {
+    GgufWriter bad = good;
+    row.change(bad);
+    const std::string message = error_of(bad);
+    CAPTURE(message);
+    CHECK(message.starts_with("["));
+    CHECK_MESSAGE(message.find(row.name) != std::string::npos, row.name);
+  }
+}
+
 }  // namespace
 
 TEST_CASE("decode and prefill agree with the direct reference, whatever the architecture has") {
@@ -515,29 +533,18 @@ TEST_CASE("a delta net goes on from the state that tokens before have left, in a
 
 TEST_CASE("qwen35: what does not fit together is refused by name") {
   const GgufWriter good = SmallTransformer(kQwen35).writer;
-  CHECK(error_of(good) == "");
-  const struct {
-    const char* name;
-    std::function<void(GgufWriter&)> change;
-  } table[] = {
-      {"qwen35.ssm.group_count", [](GgufWriter& w) { w.u32("qwen35.ssm.group_count", 3); }},
-      {"qwen35.ssm.inner_size", [](GgufWriter& w) { w.u32("qwen35.ssm.inner_size", 33); }},
-      {"qwen35.ssm.state_size", [](GgufWriter& w) { w.u32("qwen35.ssm.state_size", 6); }},
-      {"qwen35.ssm.conv_kernel", [](GgufWriter& w) { w.u32("qwen35.ssm.conv_kernel", 1); }},
-      {"qwen35.ssm.time_step_rank", [](GgufWriter& w) { w.remove("qwen35.ssm.time_step_rank"); }},
-      {"blk.0.attn_q.weight", [](GgufWriter& w) { w.u32("qwen35.full_attention_interval", 1); }},
-      {"qwen35.attention.value_length", [](GgufWriter& w) { w.u32("qwen35.attention.value_length", 32); }},
-      {"blk.0.ssm_dt.bias", [](GgufWriter& w) { w.remove_tensor("blk.0.ssm_dt.bias"); }},
-      {"blk.1.attn_q_norm.weight", [](GgufWriter& w) { w.remove_tensor("blk.1.attn_q_norm.weight"); }},
-  };
-  for (const auto& row : table) {
-    GgufWriter bad = good;
-    row.change(bad);
-    const std::string message = error_of(bad);
-    CAPTURE(message);
-    CHECK(message.starts_with("["));
-    CHECK_MESSAGE(message.find(row.name) != std::string::npos, row.name);
-  }
+  check_refused(
+      good, {
+                {"qwen35.ssm.group_count", [](GgufWriter& w) { w.u32("qwen35.ssm.group_count", 3); }},
+                {"qwen35.ssm.inner_size", [](GgufWriter& w) { w.u32("qwen35.ssm.inner_size", 33); }},
+                {"qwen35.ssm.state_size", [](GgufWriter& w) { w.u32("qwen35.ssm.state_size", 6); }},
+                {"qwen35.ssm.conv_kernel", [](GgufWriter& w) { w.u32("qwen35.ssm.conv_kernel", 1); }},
+                {"qwen35.ssm.time_step_rank", [](GgufWriter& w) { w.remove("qwen35.ssm.time_step_rank"); }},
+                {"blk.0.attn_q.weight", [](GgufWriter& w) { w.u32("qwen35.full_attention_interval", 1); }},
+                {"qwen35.attention.value_length", [](GgufWriter& w) { w.u32("qwen35.attention.value_length", 32); }},
+                {"blk.0.ssm_dt.bias", [](GgufWriter& w) { w.remove_tensor("blk.0.ssm_dt.bias"); }},
+                {"blk.1.attn_q_norm.weight", [](GgufWriter& w) { w.remove_tensor("blk.1.attn_q_norm.weight"); }},
+            });
 }
 
 TEST_CASE("a cache of halves or bytes changes logits a little") {
@@ -551,33 +558,22 @@ TEST_CASE("a cache of halves or bytes changes logits a little") {
 
 TEST_CASE("llama: what does not fit together is refused by name") {
   const GgufWriter good = SmallTransformer({.has_bias = true, .has_divisors = true}).writer;
-  CHECK(error_of(good) == "");
-  const struct {
-    const char* name;
-    std::function<void(GgufWriter&)> change;
-  } table[] = {
-      {"llama.attention.head_count_kv", [](GgufWriter& w) { w.u32("llama.attention.head_count_kv", 3); }},
-      {"llama.rope.dimension_count", [](GgufWriter& w) { w.u32("llama.rope.dimension_count", 32); }},
-      {"llama.attention.key_length", [](GgufWriter& w) { w.u32("llama.attention.key_length", 6); }},
-      {"llama.expert_used_count", [](GgufWriter& w) { w.u32("llama.expert_count", 8); }},
-      {"blk.0.ffn_gate_inp.weight",
-       [](GgufWriter& w) { w.u32("llama.expert_count", 8).u32("llama.expert_used_count", 2); }},
-      {"blk.1.attn_k.bias", [](GgufWriter& w) { w.remove_tensor("blk.1.attn_k.bias"); }},
-      {"blk.0.attn_v.weight", [](GgufWriter& w) { w.remove_tensor("blk.0.attn_v.weight"); }},
-      {"rope_freqs.weight",
-       [](GgufWriter& w) {
-         w.remove_tensor("rope_freqs.weight");
-         w.tensor("rope_freqs.weight", {4}, GgufType::F32);
-       }},
-  };
-  for (const auto& row : table) {
-    GgufWriter bad = good;
-    row.change(bad);
-    const std::string message = error_of(bad);
-    CAPTURE(message);
-    CHECK(message.starts_with("["));
-    CHECK_MESSAGE(message.find(row.name) != std::string::npos, row.name);
-  }
+  check_refused(good,
+                {
+                    {"llama.attention.head_count_kv", [](GgufWriter& w) { w.u32("llama.attention.head_count_kv", 3); }},
+                    {"llama.rope.dimension_count", [](GgufWriter& w) { w.u32("llama.rope.dimension_count", 32); }},
+                    {"llama.attention.key_length", [](GgufWriter& w) { w.u32("llama.attention.key_length", 6); }},
+                    {"llama.expert_used_count", [](GgufWriter& w) { w.u32("llama.expert_count", 8); }},
+                    {"blk.0.ffn_gate_inp.weight",
+                     [](GgufWriter& w) { w.u32("llama.expert_count", 8).u32("llama.expert_used_count", 2); }},
+                    {"blk.1.attn_k.bias", [](GgufWriter& w) { w.remove_tensor("blk.1.attn_k.bias"); }},
+                    {"blk.0.attn_v.weight", [](GgufWriter& w) { w.remove_tensor("blk.0.attn_v.weight"); }},
+                    {"rope_freqs.weight",
+                     [](GgufWriter& w) {
+                       w.remove_tensor("rope_freqs.weight");
+                       w.tensor("rope_freqs.weight", {4}, GgufType::F32);
+                     }},
+                });
 }
 
 TEST_CASE("gpt-oss: each bias and the sinks are missed by name") {

@@ -24,8 +24,8 @@ namespace {
 
 constexpr const char* kNames[] = {"clang++-19", "clang++", "clang++-20", "clang++-18", "clang++-17"};
 
-// Floats as the kernels' text has them: nothing is fused or reassociated. Threads are looked at by what -fsanitize=thread
-// calls for each load and store.
+// Floats as the kernels' text has them: nothing is fused or reassociated. Threads are looked at by what
+// -fsanitize=thread calls for each load and store.
 const std::vector<std::string> kLanguage = {"-x",
                                             "c++",
                                             "-std=c++20",

@@ -1,5 +1,5 @@
-// MemoryChecks: what the threads of a threadgroup do to memory, access by access: within its bounds, aligned, and with a
-// barrier between two threads that meet at a byte.
+// MemoryChecks: what the threads of a threadgroup do to memory, access by access: within its bounds, aligned, and with
+// a barrier between two threads that meet at a byte.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
-// MetalShimDevice: a GPU of Apple, played by this processor. Kernels are those that Metal would get; clang compiles them
-// (compile.h), and all that their threads do is checked (threadgroup.h). For finding out whether kernels are right: a
-// thread at a time, it is slow.
+// MetalShimDevice: a GPU of Apple, played by this processor. Kernels are those that Metal would get; clang compiles
+// them (compile.h), and all that their threads do is checked (threadgroup.h). For finding out whether kernels are
+// right: a thread at a time, it is slow.
 #pragma once
 
 #include <memory>

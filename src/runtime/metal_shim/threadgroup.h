@@ -1,5 +1,5 @@
-// A launch of a kernel in the Metal Shading Language, compiled for this processor: its threadgroups one after the other,
-// the threads of each in turns, and all that they do is checked.
+// A launch of a kernel in the Metal Shading Language, compiled for this processor: its threadgroups one after the
+// other, the threads of each in turns, and all that they do is checked.
 //
 //   - loads and stores lie within the buffers of the launch and the memory of the threadgroup, and are aligned;
 //   - of two threads that meet at a byte which one of them writes, a barrier is between them;

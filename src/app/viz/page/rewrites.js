@@ -1,5 +1,5 @@
-// Rewrites: the graph of a segment, or a kernel's nest, before and after every pass, with the rules that fired. Nodes are
-// interned, so what a pass has changed is exactly the nodes that are new or gone.
+// Rewrites: the graph of a segment, or a kernel's nest, before and after every pass, with the rules that fired. Nodes
+// are interned, so what a pass has changed is exactly the nodes that are new or gone.
 import { CodeText } from "./code.js";
 import { VirtualList, countText, el, empty } from "./dom.js";
 
