@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/process.h"
+#include "app/viz/load.h"
 #include "app/viz/page.h"
 #include "app/viz/print.h"
 #include "app/viz/record_kernels.h"
@@ -48,6 +49,12 @@ Json small_recording() {
     "plans": [{"name": "decode", "launches": [[0, 0, 0, 0, 9, 4]]}],
     "timeline": {"workers": 2, "runs": [{"plan": 0, "tokens": 1, "position": 3, "start": 0, "times": [2000],
                                          "workers": [[2000], [1000]]}]},
+    "search": [{"kernel": "add_4", "plan": "decode", "stage": "attention", "what": "sums", "layout": "", "calls": 1,
+                "share": 0.5, "problem": "", "before_us": 4, "after_us": 2, "floor_us": 1, "improved": true,
+                "interrupted": false, "considered": 9, "hopeless": 3, "compiled": 2, "wrong": 1, "judged": 4,
+                "before": "none", "after": "local(o1,4)", "winner": 1,
+                "trials": [[-1, 0, 3, 1, 0, "none"], [0, 1, 2.5, 0.5, 0.5, "local(o1,4)"],
+                           [0, 1, 2, 0, 0, "upcast(o1,4)", "byte 4 differs"]]}],
     "start": [{"name": "loading", "begin": 0, "end": 0.5, "minor_faults": 10, "major_faults": 1}]
   })json");
 }
@@ -121,6 +128,10 @@ TEST_CASE("a recording says of itself what is wrong, and where") {
   CHECK(contains(problem_at("/timeline/runs/0/times/0", -5), "out of range"));
   CHECK(contains(problem_at("/timeline/runs/0/times/0", 1e300), "out of range"));
   CHECK(contains(problem_at("/profile", Json::object()), "profile: is not a profile"));
+  CHECK(contains(problem_at("/search/0/trials/1/0", 1), "search[0].trials[1][0]: 1 is out of range"));
+  CHECK(contains(problem_at("/search/0/winner", 3), "search[0].winner: 3 is out of range"));
+  CHECK(contains(problem_at("/search/0/trials/0/3", -1), "search[0].trials[0][3]: -1 is out of range"));
+  CHECK(contains(problem_at("/search/0/share", nullptr), "search[0].share: is no number"));
   Json lacking = small_recording();
   lacking["segments"][0].erase("places");
   CHECK(problem_with(lacking) == "segments[0]: has no \"places\"");
@@ -150,6 +161,28 @@ TEST_CASE("no text of a recording leaves its place in the page") {
   CHECK_FALSE(contains(page, "http-equiv=\"refresh"));
 }
 
+TEST_CASE("what a tune has tried is a recording, and goes into one beside it") {
+  Json tune = {{"smelt_search", 1}, {"name", "m"}, {"device", "d"}, {"machine", "zen4"}, {"threads", 2}};
+  tune["search"] = small_recording()["search"];
+  Json recording = small_recording();
+  recording.erase("search");
+  const std::string tried = saved("tried.json", tune.dump()), whole = saved("whole.json", recording.dump());
+  const auto alone = load_recordings({tried});
+  REQUIRE_MESSAGE(alone.ok(), alone.error().message);
+  CHECK(alone->at(0)["name"] == "m");
+  CHECK(alone->at(0)["search"].size() == 1);
+  const auto joined = load_recordings({whole, tried});
+  REQUIRE(joined.ok());
+  REQUIRE(joined->size() == 1);
+  CHECK(joined->at(0)["kernels"].size() == 1);
+  CHECK(joined->at(0)["search"] == tune["search"]);
+  CHECK(contains(load_recordings({whole, whole, whole}).error().message, "one is shown, or two are compared"));
+  tune["smelt_search"] = 2;
+  CHECK(contains(load_recordings({saved("new.json", tune.dump())}).error().message, "another version"));
+  CHECK(contains(load_recordings({saved("bad.json", R"({"smelt_search": 1, "search": [{}]})")}).error().message,
+                 "name: is no text"));
+}
+
 TEST_CASE("views as text") {
   CHECK(contains(printed("schedule"), "add gets memory: leaves the segment (model.cpp:12)"));
   CHECK(contains(printed("rewrites"), "nest 0, options: 1 roots, 3 rules fired"));
@@ -157,6 +190,8 @@ TEST_CASE("views as text") {
   CHECK(contains(printed("timeline"), "attention"));
   CHECK(contains(printed("timeline"), "workers wait for each other 25.0 % of the time"));
   CHECK(contains(printed("timeline"), "11 page faults, 1 of them from the disk"));
+  CHECK(contains(printed("search"), "add_4, decode attention\n  4.0 us, then 2.0; 9 lists of options"));
+  CHECK(contains(printed("search"), "0.500 of its time, estimate      2.5 us  local(o1,4)"));
   CHECK(contains(printed("model"), "no times"));
   CHECK(contains(printed("compare"), "give two recordings"));
 }

@@ -94,7 +94,19 @@ async function clickThrough(where, colorScheme) {
     await page.keyboard.press("ArrowRight");
     await picture("timeline");
   }
-  await tab(page, 6, "compare");
+  await tab(page, 6, "search");
+  if (await page.locator(".scatter").count()) {
+    const dots = await page.locator(".scatter circle").count();
+    assert.ok(dots >= 2);
+    await page.keyboard.press("ArrowDown");
+    await page.locator("[aria-label=trials]").focus();
+    await page.keyboard.press("Home");
+    await page.locator(".scatter circle.picked").waitFor();
+    await picture("search");
+    await page.goBack();
+  }
+  await tab(page, 7, "compare");
+  await page.keyboard.press("Backspace");
   await page.keyboard.press("Backspace");
   await page.waitForFunction(() => document.querySelector("[data-view=timeline][aria-selected=true]"));
   const before = await page.evaluate(() => document.documentElement.dataset.theme);
@@ -110,7 +122,7 @@ for (const colorScheme of ["light", "dark"]) await clickThrough(page_, colorSche
 
 if (comparison) {
   const page = await open(comparison);
-  await tab(page, 6, "compare");
+  await tab(page, 7, "compare");
   await page.locator(".list .row.picked").waitFor();
   await page.keyboard.press("ArrowDown");
   await page.screenshot({ path: `${pictures}/viz-compare.png` });

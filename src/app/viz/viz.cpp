@@ -7,10 +7,10 @@
 
 #include "app/checks.h"
 #include "app/command.h"
+#include "app/viz/load.h"
 #include "app/viz/page.h"
 #include "app/viz/print.h"
 #include "app/viz/recording.h"
-#include "app/viz/validate.h"
 #include "base/output_file.h"
 #include "server/access.h"
 #include "server/http_server.h"
@@ -30,6 +30,7 @@ constexpr const char* kExplanation =
     "  smelt viz -m model.gguf --out a.html   one file to look at anywhere, without a server\n"
     "  smelt viz --json before.json           save a recording; smelt viz before.json opens it again\n"
     "  smelt viz before.json after.json       two of them side by side\n"
+    "  smelt viz tried.json                   what smelt tune --json tried.json has tried\n"
     "  smelt viz --machine h100 --synthetic glm-4.7-flash:q4_0   what another machine would get, estimated\n"
     "  smelt viz --print kernel --kernel sum_256   a view as text\n"
     "\ndocs/visualiser.md tells what each view shows.\n";
@@ -87,17 +88,9 @@ Result<int> serve_page(const VizFlags& flags, const std::string& page) {
 }
 
 Result<std::vector<Json>> recordings_of(const VizFlags& flags) {
-  std::vector<Json> out;
-  if (flags.files.size() > 2)
-    return Error{"[viz] " + std::to_string(flags.files.size()) + " recordings: one is shown, or two are compared"};
-  for (const std::string& path : flags.files) {
-    SMELT_TRY(recording, load_recording(path));
-    out.push_back(std::move(recording));
-  }
-  if (!out.empty()) return out;
+  if (!flags.files.empty()) return load_recordings(flags.files);
   SMELT_TRY(recording, record_model(flags.model));
-  out.push_back(std::move(recording));
-  return out;
+  return std::vector<Json>{std::move(recording)};
 }
 
 Result<std::optional<OutputFile>> place_for(const std::string& path) {
@@ -128,13 +121,14 @@ Action declare_viz(CLI::App& app) {
   flags->model.repetitions = 2;
   declare_profiled(app, flags->model);
   app.add_option("files", flags->files,
-                 "recordings, or profiles of `smelt profile --json`, to open in place of a model")
+                 "recordings to open in place of a model; also of `smelt profile --json` and `smelt tune --json`")
       ->type_name("FILE.json");
   app.add_option("--out", flags->out, "write the page, with all it shows, into one HTML file")->type_name("FILE.html");
   app.add_option("--json", flags->json, "save the recording; -: to standard output")->type_name("FILE");
-  app.add_option("--print", flags->print.view, "a view as text: model, rewrites, schedule, kernel, timeline or compare")
+  app.add_option("--print", flags->print.view,
+                 "a view as text: model, rewrites, schedule, kernel, timeline, search or compare")
       ->type_name("VIEW")
-      ->check(one_of({"model", "rewrites", "schedule", "kernel", "timeline", "compare"}));
+      ->check(one_of({"model", "rewrites", "schedule", "kernel", "timeline", "search", "compare"}));
   app.add_option("--kernel", flags->print.kernel, "with --print: kernels with this in their names")->type_name("NAME");
   app.add_option("--top", flags->print.top, "with --print: rows of a table; 0: all")->type_name("N");
   app.add_option("--port", flags->port, "the port of the page; 0: a free one")

@@ -234,6 +234,9 @@ export const kernelView = {
         el("span", { class: "grow" }),
         el("span", { class: "note" }, "click a line to see where it went"),
         el("button", { onclick: () => go("rewrites", `k${row.number}`) }, "its rewrites"),
+        recording.search?.some((s) => s.kernel === row.name)
+          ? el("button", { onclick: () => go("search", row.name) }, "its search")
+          : null,
       ),
       panes,
     );
