@@ -16,7 +16,7 @@
 namespace smelt {
 namespace {
 
-constexpr const char* kError = "error ";
+constexpr const char *kError = "error ", *kText = "text ";
 
 void write_all(int fd, std::string_view text) {
   while (!text.empty()) {
@@ -148,33 +148,42 @@ Result<TuneOutcome> parse_outcome(std::string_view text) {
   return o;
 }
 
-Result<TuneOutcome> in_child(const std::function<Result<TuneOutcome>()>& search) {
+Result<std::string> text_from_child(const std::function<Result<std::string>()>& work) {
   int ends[2];
-  if (::pipe(ends) != 0) return search();
+  if (::pipe(ends) != 0) return work();
   std::fflush(nullptr);  // or the child would write it again
   const pid_t parent = ::getpid(), child = ::fork();
   if (child < 0) {
     ::close(ends[0]);
     ::close(ends[1]);
-    return search();
+    return work();
   }
   if (child == 0) {
     // A search that nobody waits for would go on for minutes.
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) ::_exit(1);
     ::close(ends[0]);
-    const Result<TuneOutcome> found = search();
-    write_all(ends[1], found ? format_outcome(*found) : kError + found.error().message);
+    const Result<std::string> found = work();
+    write_all(ends[1], found ? kText + *found : kError + found.error().message);
     ::_exit(0);
   }
   ::close(ends[1]);
-  const std::string text = read_all(ends[0]);
+  std::string text = read_all(ends[0]);
   ::close(ends[0]);
   const int status = wait_for(child);
   if (WIFSIGNALED(status))
     return Error{std::string("[tune] the search was ended by ") + ::strsignal(WTERMSIG(status)) +
                  "; the kernel stays as it is"};
   if (text.starts_with(kError)) return Error{text.substr(std::strlen(kError))};
+  if (!text.starts_with(kText)) return Error{"[tune] the search ended before it could tell"};
+  return text.substr(std::strlen(kText));
+}
+
+Result<TuneOutcome> in_child(const std::function<Result<TuneOutcome>()>& search) {
+  SMELT_TRY(text, text_from_child([&]() -> Result<std::string> {
+              SMELT_TRY(outcome, search());
+              return format_outcome(outcome);
+            }));
   return parse_outcome(text);
 }
 

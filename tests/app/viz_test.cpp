@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/process.h"
+#include "app/viz/live.h"
 #include "app/viz/load.h"
 #include "app/viz/page.h"
 #include "app/viz/print.h"
@@ -181,6 +182,62 @@ TEST_CASE("what a tune has tried is a recording, and goes into one beside it") {
   CHECK(contains(load_recordings({saved("new.json", tune.dump())}).error().message, "another version"));
   CHECK(contains(load_recordings({saved("bad.json", R"({"smelt_search": 1, "search": [{}]})")}).error().message,
                  "name: is no text"));
+}
+
+TEST_CASE("the page is for this machine, and questions are for the page alone") {
+  const HttpHeaders host = {{"Host", "127.0.0.1:8080"}};
+  const auto with = [&](HttpHeaders more) {
+    more.insert(more.end(), host.begin(), host.end());
+    return more;
+  };
+  const std::string token = new_token();
+  CHECK(token.size() == 32);
+  CHECK(token != new_token());
+  const LivePage without_model{.page = page_with({small_recording()}), .token = {}};
+  CHECK(answer_to({.method = "GET", .path = "/", .headers = host}, without_model).status == 200);
+  CHECK(contains(without_model.page, "connect-src 'none'"));
+  const HttpHeaders json = {{"Content-Type", "application/json"}};
+  CHECK(answer_to({.method = "POST", .path = "/what-if", .headers = with(json)}, without_model).status == 404);
+  CHECK(answer_to({.method = "GET", .path = "/", .headers = {{"Host", "evil.example"}}}, without_model).status == 403);
+  CHECK(answer_to({.method = "GET", .path = "/x", .headers = host}, without_model).status == 404);
+  CHECK(contains(page_with({small_recording()}, token), "connect-src 'self'"));
+  CHECK(contains(page_with({small_recording()}, token), "data-token=\"" + token + "\""));
+}
+
+TEST_CASE("other options of a kernel are refused with a reason, or checked and timed" * doctest::test_suite("long")) {
+  const auto model = ProfiledModel::open({.engine = {.threads = 2}});
+  REQUIRE(model.ok());
+  WhatIf what_if(*model->session, {.threads = 2}, 16);
+  const LivePage live{.page = {}, .token = "secret", .what_if = &what_if};
+  const auto ask = [&](const Json& question, const std::string& token) {
+    return answer_to(
+        {.method = "POST",
+         .path = "/what-if",
+         .headers = {{"Host", "127.0.0.1"}, {"Content-Type", "application/json"}, {"Authorization", "Bearer " + token}},
+         .body = question.dump()},
+        live);
+  };
+  const KernelDescription kernel = model->session->loaded().kernel(0);
+  Json options = Json::array();
+  for (const auto& nest : kernel.opts) options.push_back(to_string(nest));
+  const Json as_it_is = {{"kernel", kernel.name}, {"options", options}};
+  CHECK(ask(as_it_is, "guess").status == 401);
+  const Json same = Json::parse(ask(as_it_is, "secret").body);
+  REQUIRE_MESSAGE(same.contains("after_us"), same.dump());
+  CHECK(same["after_us"].get<double>() > 0);
+  CHECK(same["judged"].get<int>() > 0);
+  CHECK(contains(same["program"].get<std::string>(), "program "));
+  const auto refused = [&](const Json& question) {
+    return Json::parse(ask(question, "secret").body).value("refused", "");
+  };
+  Json other = as_it_is;
+  other["options"][0] = "local(o99,16)";
+  CHECK(contains(refused(other), "o99"));
+  other["options"][0] = "nonsense";
+  CHECK(contains(refused(other), "nonsense"));
+  CHECK(contains(refused({{"kernel", kernel.name}}), "one for each nest"));
+  CHECK(contains(refused({{"kernel", "x"}, {"options", options}}), "no such kernel"));
+  CHECK(contains(refused(Json::array()), "names no kernel"));
 }
 
 TEST_CASE("views as text") {

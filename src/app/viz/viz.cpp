@@ -7,12 +7,13 @@
 
 #include "app/checks.h"
 #include "app/command.h"
+#include "app/viz/live.h"
 #include "app/viz/load.h"
 #include "app/viz/page.h"
 #include "app/viz/print.h"
 #include "app/viz/recording.h"
 #include "base/output_file.h"
-#include "server/access.h"
+#include "runtime/devices.h"
 #include "server/http_server.h"
 
 extern char** environ;
@@ -44,25 +45,6 @@ struct VizFlags {
   bool no_browser = false;
 };
 
-const HttpHeaders& headers_of_page() {
-  static const HttpHeaders headers = {{"Content-Security-Policy", "frame-ancestors 'none'"},
-                                      {"X-Content-Type-Options", "nosniff"},
-                                      {"Referrer-Policy", "no-referrer"},
-                                      {"Cross-Origin-Opener-Policy", "same-origin"},
-                                      {"Cache-Control", "no-store"}};
-  return headers;
-}
-
-HttpResponse answer_to(const HttpRequest& request, const std::string& page) {
-  const auto plain = [](int status, const std::string& text) {
-    return HttpResponse{.status = status, .type = "text/plain; charset=utf-8", .body = text + "\n"};
-  };
-  if (const auto problem = why_refused({}, request, true)) return plain(problem->status, problem->message);
-  if (request.path != "/") return plain(404, "there is no such path; the page is at /");
-  if (request.method != "GET") return plain(405, "the page is only read");
-  return {.type = "text/html; charset=utf-8", .body = page, .headers = headers_of_page()};
-}
-
 // The user's browser, where there is one that opens by itself.
 void open_browser(const std::string& url) {
   posix_spawn_file_actions_t actions;
@@ -75,10 +57,10 @@ void open_browser(const std::string& url) {
   ::posix_spawn_file_actions_destroy(&actions);
 }
 
-Result<int> serve_page(const VizFlags& flags, const std::string& page) {
+Result<int> serve_page(const VizFlags& flags, const LivePage& live) {
   SMELT_TRY(server,
             HttpServer::listen("127.0.0.1", flags.port, [&](HttpRequest request, std::shared_ptr<HttpReply> reply) {
-              reply->send(answer_to(request, page));
+              reply->send(answer_to(request, live));
             }));
   const std::string url = "http://127.0.0.1:" + std::to_string(server->port()) + "/";
   server->drain_on_signals([] {});
@@ -87,10 +69,32 @@ Result<int> serve_page(const VizFlags& flags, const std::string& page) {
   return server->run() ? 0 : kExitInterrupted;
 }
 
-Result<std::vector<Json>> recordings_of(const VizFlags& flags) {
-  if (!flags.files.empty()) return load_recordings(flags.files);
-  SMELT_TRY(recording, record_model(flags.model));
-  return std::vector<Json>{std::move(recording)};
+struct Shown {
+  std::vector<Json> recordings;
+  ProfiledModel model;  // of the recording, if it was made just now and ran
+};
+
+Result<Shown> shown_by(const VizFlags& flags) {
+  Shown out;
+  if (!flags.files.empty()) {
+    SMELT_TRY(recordings, load_recordings(flags.files));
+    out.recordings = std::move(recordings);
+    return out;
+  }
+  SMELT_TRY(recording, record_model(flags.model, out.model));
+  out.recordings.push_back(std::move(recording));
+  return out;
+}
+
+Result<int> serve(const VizFlags& flags, const Shown& shown) {
+  LivePage live;
+  std::optional<WhatIf> what_if;
+  if (shown.model.session && is_processor(flags.model.engine.device)) {
+    live.token = new_token();
+    live.what_if = &what_if.emplace(*shown.model.session, flags.model.engine, flags.model.prompt_tokens);
+  }
+  live.page = page_with(shown.recordings, live.token);
+  return serve_page(flags, live);
 }
 
 Result<std::optional<OutputFile>> place_for(const std::string& path) {
@@ -102,7 +106,8 @@ Result<std::optional<OutputFile>> place_for(const std::string& path) {
 Result<int> viz(const VizFlags& flags) {
   SMELT_TRY(out, place_for(flags.out));
   SMELT_TRY(json, place_for(flags.json));
-  SMELT_TRY(recordings, recordings_of(flags));
+  SMELT_TRY(shown, shown_by(flags));
+  const std::vector<Json>& recordings = shown.recordings;
   if (json) SMELT_CHECK(json->write(recordings[0].dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"));
   if (out) SMELT_CHECK(out->write(page_with(recordings)));
   if (!flags.print.view.empty()) {
@@ -110,7 +115,7 @@ Result<int> viz(const VizFlags& flags) {
     std::fputs(text.c_str(), stdout);
     return 0;
   }
-  return out || json ? Result<int>(0) : serve_page(flags, page_with(recordings));
+  return out || json ? Result<int>(0) : serve(flags, shown);
 }
 
 }  // namespace
