@@ -12,14 +12,14 @@ namespace smelt {
 namespace {
 
 // Sums of a group that can stay in the registers of a matrix unit, by register: those of each product of fragments
-// whose sums are all added up here.
+// whose sums are all added up here, or chain of them.
 std::vector<Refs> sums_in_unit(const Refs& group) {
   std::map<uint64_t, Refs> by_product;  // in an order that does not depend on addresses
   for (Ref n : group) {
     const auto terms = ReduceView(n).values;
     if (n->op != Op::ReduceSum || terms.size() != 1 || terms[0]->op != Op::MatrixItem) continue;
     const auto [product, number, lane] = MatrixItemView(terms[0]);
-    if (lane) continue;
+    if (lane || !begins_at_zero(product)) continue;
     Refs& sums = by_product[product->key];
     sums.resize(static_cast<size_t>(matrix_shape(product->arg.list).sums()));
     sums[static_cast<size_t>(*const_int(number))] = n;

@@ -177,7 +177,8 @@ void NestEmitter::prefetch(Value pointer, Value at, int64_t bytes) {
     add(std::max(pointer.depth, at.depth), {.kind = Inst::Prefetch, .src = {pointer.id, at.id}, .arg = {.i = bytes}});
 }
 
-// `sums`: of fragments, what the products are added to, by register; none where they begin.
+// `sums`: of fragments, what the first product of a chain is added to, by register; none where it begins at zero or
+// has sums of its own.
 Value NestEmitter::matrix_dot(Ref n, const std::vector<Value>& sums) {
   const MatrixShape shape = matrix_shape(n->arg.list);
   const int lanes = shape.in_fragments ? 1 : static_cast<int>(shape.n);
@@ -187,11 +188,20 @@ Value NestEmitter::matrix_dot(Ref n, const std::vector<Value>& sums) {
     out.src.push_back(v.id);
     depth = std::max(depth, v.depth);
   };
-  for (Ref s : n->src) {
+  const auto add_source = [&](Ref s) {
     add_operand(value(s));
     if (written_.contains(s.get())) depth = std::max(depth, floor_);
+  };
+  const Ref before = sums.empty() || !shape.in_fragments ? Ref() : product_before(n);
+  if (!before) {
+    for (Ref s : n->src) add_source(s);
+    for (const Value& sum : sums) add_operand(sum);
+  } else {
+    const Value so_far = matrix_dot(before, sums);
+    const MatrixDotView view(n);
+    for (Ref word : view.words) add_source(word);
+    for (Ref item : view.sums) add_operand(matrix_item(item, so_far));
   }
-  for (const Value& sum : sums) add_operand(sum);
   return {add(depth, std::move(out)), depth, lanes};
 }
 

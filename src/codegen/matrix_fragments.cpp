@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "codegen/opt.h"
 #include "codegen/passes.h"
 #include "codegen/program.h"
 #include "graph/matrix_shape.h"
@@ -39,6 +40,19 @@ Ref find_range(const Refs& all, const Refs& others, const F& fits) {
 bool has_reduction(Ref word) {
   const Refs nodes = toposort(word);
   return std::any_of(nodes.begin(), nodes.end(), [](Ref n) { return is_reduce(n->op); });
+}
+
+// Of the ranges, the one whose words lie next to each other; null if there are none.
+Ref nearest(Ref word, const Refs& ranges) {
+  Ref best;
+  int64_t least = 0;
+  for (Ref n : toposort(word))
+    if (n->op == Op::Load)
+      for (Ref r : ranges) {
+        const auto step = stride(LoadView(n).offset, r);
+        if (step && *step > 0 && (!best || *step < least)) best = r, least = *step;
+      }
+  return best || ranges.empty() ? best : ranges[0];
 }
 
 // Threads of a warp have no other part in a word than the unit wants.
@@ -81,9 +95,10 @@ Parts match(Ref sum, const MatrixUnit& unit) {
   if (!p.group || !p.place)
     return failed("a warp is not 8 threads along the rows of one side times 4 along the columns of the other");
   const auto own = ReduceView(sum).ranges;
-  p.columns = find_range(of_b, of_a, [&](Ref r) {
-    return kind_of(r) == RangeKind::Unroll && is_size(r, 2) && std::find(own.begin(), own.end(), r) == own.end();
-  });
+  Refs pairs;
+  for (Ref r : of_b)
+    if (kind_of(r) == RangeKind::Unroll && is_size(r, 2) && !contains(of_a, r) && !contains(own, r)) pairs.push_back(r);
+  p.columns = nearest(p.b, pairs);
   if (!p.columns) return failed("a thread does not have two neighbouring columns");
   int64_t words = 1;
   for (Ref r : own) {
@@ -112,8 +127,16 @@ void choose_word(const Parts& p, int64_t step, int64_t block, Replacements& by) 
   }
 }
 
-// A thread's element of the product of a step.
-Ref item_of_step(const Parts& p, int64_t step) {
+Ref item(Ref product, Ref number) { return make(Op::MatrixItem, product->dtype, {product, number}); }
+
+Refs items_of(Ref product) {
+  Refs items;
+  for (int64_t i = 0; i < matrix_shape(product->arg.list).sums(); ++i) items.push_back(item(product, constant(i)));
+  return items;
+}
+
+// The product of a step, added to that of the step before, if there is one.
+Ref product_of_step(const Parts& p, int64_t step, Ref before) {
   Refs words;
   for (int64_t r = 0; r < p.shape.a_words(); ++r) {
     Replacements by{{p.rows, constant(r % p.shape.row_blocks())}};
@@ -125,17 +148,51 @@ Ref item_of_step(const Parts& p, int64_t step) {
     choose_word(p, step, r, by);
     words.push_back(substitute(p.b, by));
   }
-  const Ref product = make(Op::MatrixDot, DType::I32, std::move(words), {.list = p.shape.list()});
-  return make(Op::MatrixItem, DType::I32, {product, simplify(p.rows * 2 + p.columns)});
+  if (before)
+    for (Ref sum : items_of(before)) words.push_back(sum);
+  return make(Op::MatrixDot, DType::I32, std::move(words), {.list = p.shape.list()});
 }
 
 Ref item_of(Ref sum, const Parts& p) {
-  Ref item = item_of_step(p, 0);
-  for (int64_t step = 1; step < p.steps; ++step) item = binary(Op::Add, item, item_of_step(p, step));
-  if (p.loops.empty()) return item;
-  Refs src{item};
+  Ref product;
+  for (int64_t step = 0; step < p.steps; ++step) product = product_of_step(p, step, product);
+  Refs src{item(product, simplify(p.rows * 2 + p.columns))};
+  if (p.loops.empty()) return src[0];
   src.insert(src.end(), p.loops.begin(), p.loops.end());
   return with_sources(sum, std::move(src));
+}
+
+// The products of a chain, which begins with these sums.
+Ref with_first_sums(Ref product, const Refs& sums) {
+  const MatrixDotView view(product);
+  Refs src(view.words.begin(), view.words.end());
+  const Refs first = view.sums.empty() ? sums : items_of(with_first_sums(product_before(product), sums));
+  src.insert(src.end(), first.begin(), first.end());
+  return with_sources(product, std::move(src));
+}
+
+// What an element of a product is added to becomes what the unit begins with. Null if it cannot: it would have to
+// begin anew for copies that the product does not have.
+Ref with_sum_in_unit(Ref element, Ref x) {
+  if (element->op != Op::MatrixItem || MatrixItemView(element).lane) return Ref();
+  const auto [product, number, lane] = MatrixItemView(element);
+  const Refs own = ranges_of(number), of_product = ranges_of(product);
+  if (own.size() != 2 || !begins_at_zero(product)) return Ref();
+  const bool rows_first = kind_of(own[0]) == RangeKind::MatrixRow;
+  const Ref rows = own[rows_first ? 0 : 1], columns = own[rows_first ? 1 : 0];
+  for (Ref r : ranges_of(x))
+    if (is_copies(r) && r != rows && r != columns && !contains(of_product, r)) return Ref();
+  Refs sums;
+  for (int64_t i = 0; i < matrix_shape(product->arg.list).sums(); ++i)
+    sums.push_back(substitute(x, {{rows, constant(i / 2)}, {columns, constant(i % 2)}}));
+  return item(with_first_sums(product, sums), number);
+}
+
+Ref with_sums_in_unit(Ref n) {
+  if (n->op != Op::Add || n->dtype != DType::I32) return n;
+  for (size_t k : {0, 1})
+    if (const Ref sum = with_sum_in_unit(n->src[k], n->src[1 - k])) return sum;
+  return n;
 }
 
 }  // namespace
@@ -158,7 +215,7 @@ Refs fragment_dots(const Refs& stores, const MatrixUnit& unit) {
   Refs out;
   for (Ref s : stores)
     out.push_back(rebuild(s, [&](Ref, Ref n) {
-      if (n->op != Op::ReduceSum) return n;
+      if (n->op != Op::ReduceSum) return with_sums_in_unit(n);
       const Parts p = match(n, unit);
       return p.problem.empty() ? item_of(n, p) : n;
     }));

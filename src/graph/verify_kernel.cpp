@@ -53,9 +53,14 @@ std::string matrix_dot(Ref node) {
   const MatrixShape s = matrix_shape(node->arg.list);
   if (node->dtype != s.sum()) return "it wants the dtype of its sums";
   if (s.in_fragments) {
-    if (static_cast<int64_t>(node->src.size()) != s.a_words() + s.b_words()) return "it has a wrong number of words";
-    for (Ref word : node->src)
+    const MatrixDotView view(node);
+    if (static_cast<int64_t>(view.words.size()) != s.a_words() + s.b_words()) return "it has a wrong number of words";
+    if (!view.sums.empty() && static_cast<int64_t>(view.sums.size()) != s.sums())
+      return "it has a wrong number of sums";
+    for (Ref word : view.words)
       if (word->dtype != DType::U32) return "it wants words u32";
+    for (Ref sum : view.sums)
+      if (sum->dtype != s.sum()) return "it wants sums of its dtype";
     return "";
   }
   if (node->src.size() != 4) return "it wants two buffers, each with an offset";

@@ -1,6 +1,10 @@
 #include "graph/views.h"
 
+#include <algorithm>
 #include <iterator>
+
+#include "graph/constants.h"
+#include "graph/matrix_shape.h"
 
 namespace smelt {
 namespace {
@@ -56,6 +60,30 @@ Ref make_reduce(Op op, DType dtype, Refs values, std::span<const Ref> ranges) {
 
 Ref make_lane_reduce(Op reduce, Ref value, Ref lanes) {
   return make(Op::LaneReduce, value->dtype, {value, lanes}, {.i = static_cast<int64_t>(reduce)});
+}
+
+MatrixDotView::MatrixDotView(Ref product) {
+  const MatrixShape shape = matrix_shape(product->arg.list);
+  const std::span<const Ref> all(product->src);
+  const auto n_words = std::min(static_cast<size_t>(shape.a_words() + shape.b_words()), all.size());
+  words = all.first(n_words), sums = all.subspan(n_words);
+}
+
+Ref product_before(Ref product) {
+  const MatrixDotView view(product);
+  if (view.sums.empty() || view.sums[0]->op != Op::MatrixItem) return Ref();
+  const Ref before = MatrixItemView(view.sums[0]).product;
+  for (size_t i = 0; i < view.sums.size(); ++i) {
+    if (view.sums[i]->op != Op::MatrixItem) return Ref();
+    const auto [of, number, lane] = MatrixItemView(view.sums[i]);
+    if (of != before || lane || !is_const(number, static_cast<int64_t>(i))) return Ref();
+  }
+  return before;
+}
+
+bool begins_at_zero(Ref product) {
+  while (const Ref before = product_before(product)) product = before;
+  return MatrixDotView(product).sums.empty();
 }
 
 }  // namespace smelt

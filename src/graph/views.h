@@ -82,6 +82,17 @@ inline Ref topk_of(Ref item) { return item->src[0]; }
 inline int64_t top_place(Ref item) { return item->arg.i; }
 
 // An element of a product of small matrices.
+// A product of fragments: its words, and what it is added to, by register; none: it begins at zero.
+struct MatrixDotView {
+  explicit MatrixDotView(Ref product);
+  std::span<const Ref> words, sums;
+};
+
+// The product whose sums another one goes on with; null if those are no such sums.
+Ref product_before(Ref product);
+// Whether the first one of such a chain begins at zero.
+bool begins_at_zero(Ref product);
+
 struct MatrixItemView {
   explicit MatrixItemView(Ref item)
       : product(item->src[0]), number(item->src[1]), lane(item->src.size() > 2 ? item->src[2] : Ref()) {}

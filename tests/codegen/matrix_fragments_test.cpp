@@ -85,6 +85,27 @@ TEST_CASE("sums stay in the unit over the steps of a longer one") {
   CHECK(problem_with(k, {kTokensAsRows}, kWarps) == "");
 }
 
+TEST_CASE("products begin with what is added to them, and go on with each other") {
+  for (const auto& [words, products] : {std::pair<int64_t, size_t>{8, 3}, {16, 6}}) {
+    CAPTURE(words);
+    const Tensor raw = input(0, {2, 3, words, 8, 4}, DType::U8),
+                 w = reshape(permute(raw, {0, 3, 1, 2, 4}), {1, 16, 3, words * 4}),
+                 x = reshape(input(1, {16, 3, words * 4}, DType::I8), {16, 1, 3, words * 4}),
+                 more = unsqueeze(input(2, {16, 3}, DType::I32), 1);
+    const Tensor sums = sum(cast(w, DType::I32) * cast(x, DType::I32), -1) + more;
+    const JudgedKernel k = kernel_of(
+        sink({output(9, sum(cast(sums, DType::F32) * unsqueeze(permute(input(3, {3, 16}), {1, 0}), 0), -1))}));
+    std::vector<Opt> opts = kTokensAsRows;
+    opts[4].amount = words;
+    REQUIRE(reason(k, opts) == "");
+    const Program p = program_of(k, {opts}, kWarps);
+    const auto found = all_of_kind(p, Inst::MatrixDot);
+    CHECK(found.size() == products);
+    for (const Instruction* product : found) CHECK(product->src.size() == 6 + 4);
+    CHECK(problem_with(k, {opts}, kWarps) == "");
+  }
+}
+
 TEST_CASE("so many words are written out as one short product takes, or several products") {
   for (const auto& [words, products] : {std::pair<int64_t, size_t>{4, 1}, {12, 3}, {16, 2}, {32, 4}}) {
     CAPTURE(words);
