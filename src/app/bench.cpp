@@ -16,10 +16,13 @@
 #include "app/interrupt.h"
 #include "app/number_list.h"
 #include "base/progress.h"
+#include "runtime/devices.h"
 #include "runtime/target.h"
 
 namespace smelt {
 namespace {
+
+constexpr double kWakingSeconds = 1;  // of a GPU, before its first run of a test
 
 constexpr const char* kExplanation =
     "Each flag takes several values, separated by commas; every combination is measured. Tests: "
@@ -85,9 +88,9 @@ class Bench {
       std::vector<BenchRow> rows;
       for (size_t i = 0; i < sessions.size(); ++i) rows.push_back(row_of(contest.configs[i], sessions[i], test));
       if (!flags_.no_warmup)
-        for (BenchSession& session : sessions) SMELT_CHECK(run(session, test));
+        for (BenchSession& session : sessions) SMELT_CHECK(warm_up(session, test));
       for (int64_t r = 0; r < flags_.repetitions; ++r)
-        for (size_t i = 0; i < sessions.size(); ++i) SMELT_CHECK(run(sessions[i], test, &rows[i]));
+        for (size_t i = 0; i < sessions.size(); ++i) SMELT_CHECK(run(sessions[i], test, rows[i]));
       report(contest, rows);
       reset_peak_memory();
     }
@@ -105,26 +108,34 @@ class Bench {
         for (size_t t = 0; t < contest.tests.size(); ++t) {
           const BenchTest& test = contest.tests[t];
           if (rows[t].size() <= i) rows[t].push_back(row_of(config, session, test));
-          if (!flags_.no_warmup) SMELT_CHECK(run(session, test));
-          SMELT_CHECK(run(session, test, &rows[t][i]));
+          if (!flags_.no_warmup) SMELT_CHECK(warm_up(session, test));
+          SMELT_CHECK(run(session, test, rows[t][i]));
         }
       }
     for (std::vector<BenchRow>& of_test : rows) report(contest, of_test);
     return {};
   }
 
-  // `row`: gets the rate; null for a warm-up.
-  Status run(BenchSession& session, const BenchTest& test, BenchRow* row = nullptr) {
+  // A GPU at rest has a low clock, and takes a moment to raise it.
+  Status warm_up(BenchSession& session, const BenchTest& test) {
+    const double least = is_processor(flags_.device) ? 0 : kWakingSeconds;
+    for (double spent = 0; spent == 0 || spent < least;) {
+      SMELT_TRY(seconds, session.time(test));
+      spent += seconds;
+    }
+    progress_.add(1);
+    return {};
+  }
+
+  Status run(BenchSession& session, const BenchTest& test, BenchRow& row) {
     const double reads_before = rooflines_.now(session.threads());
     SMELT_TRY(seconds, session.time(test));
-    if (row) {
-      row->rates.push_back(static_cast<double>(test.total()) / seconds);
-      // Bandwidth takes memory itself.
-      row->peak_memory = std::max(row->peak_memory, peak_memory());
-      rooflines_.measure_between(row->threads);
-      row->reads.push_back((reads_before + rooflines_.now(row->threads)) / 2);
-      reset_peak_memory();
-    }
+    row.rates.push_back(static_cast<double>(test.total()) / seconds);
+    // Bandwidth takes memory itself.
+    row.peak_memory = std::max(row.peak_memory, peak_memory());
+    rooflines_.measure_between(row.threads);
+    row.reads.push_back((reads_before + rooflines_.now(row.threads)) / 2);
+    reset_peak_memory();
     progress_.add(1);
     return {};
   }

@@ -133,7 +133,7 @@ void choose_unroll_of_bytes(OptChoice& c) {
 }
 
 // A thread waits for what it reads: the steps of its sums are written out until it has asked for enough at once.
-void choose_rounds_in_flight(OptChoice& c) {
+void choose_rounds_in_flight(OptChoice& c, int64_t most) {
   for (bool again = true; again;) {
     again = false;
     for (Ref reduce : reductions_of(c.stores)) {
@@ -144,8 +144,7 @@ void choose_rounds_in_flight(OptChoice& c) {
       if (loop == ranges.rend()) continue;
       const int64_t bytes = bytes_of_round(ReduceView(reduce).values[0], *loop),
                     size = known_divisor(RangeView(*loop).size);
-      for (int64_t n = std::min(c.machine.flight_rounds, bytes ? c.machine.flight_bytes / bytes : 1); n > 1 && !again;
-           --n)
+      for (int64_t n = std::min(c.machine.flight_rounds, bytes ? most / bytes : 1); n > 1 && !again; --n)
         again = size % n == 0 && c.try_opt({OptKind::Unroll, c.id_of(*loop), n});
       if (again) break;
     }

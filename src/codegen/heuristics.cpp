@@ -17,20 +17,22 @@ LaneRules lane_rules(const Machine& machine) {
 
 namespace {
 
+// Times the bytes of other loops: what a warp multiplies by a unit has few words for what is computed of them.
+constexpr int64_t kFlightOfProducts = 4;
+
 // Threads share out what is side by side; each computes some neighbours, whose loads do not wait for each other.
 std::vector<Opt> choose_opts_of_block(const Refs& stores, const Machine& machine, bool is_local,
                                       const OptObserver& observe) {
   OptChoice c{.stores = stores, .machine = machine, .observe = observe};
   choose_pack(c);
-  if (is_local || !choose_fragments(c)) {
+  const bool has_fragments = !is_local && choose_fragments(c);
+  if (!has_fragments) {
     choose_threads(c, is_local);
     choose_unroll(c);
-    choose_unroll_of_bytes(c);
-    choose_upcast(c);
-  } else {
-    choose_unroll_of_bytes(c);
   }
-  choose_rounds_in_flight(c);
+  choose_unroll_of_bytes(c);
+  if (!has_fragments) choose_upcast(c);
+  choose_rounds_in_flight(c, machine.flight_bytes * (has_fragments ? kFlightOfProducts : 1));
   if (is_local) choose_rounds_together(c);
   if (!is_local && !c.is_part_of_tile()) {
     choose_order(c);

@@ -23,7 +23,13 @@ struct Architecture {
 constexpr std::array kArchitectures = {Architecture{75, "sm_75"}, Architecture{80, "sm_80"}, Architecture{86, "sm_86"},
                                        Architecture{89, "sm_89"}, Architecture{90, "sm_90a"}};
 
-constexpr int kResidentThreads = 768;  // that a multiprocessor should hold: then each has some 80 registers
+// That a multiprocessor should hold: then each has some 80 registers, or 128, where they keep sums of many products.
+constexpr int kResidentThreads = 768, kResidentThreadsOfProducts = 512;
+
+bool has_products(const llvm::Module& module) {
+  return std::any_of(module.begin(), module.end(),
+                     [](const llvm::Function& f) { return f.getName().starts_with("llvm.nvvm.mma."); });
+}
 
 // Ready for blocks of exactly so many threads, which tells the driver how many registers each may have.
 void annotate(llvm::Function& entry, int threads) {
@@ -39,7 +45,8 @@ void annotate(llvm::Function& entry, int threads) {
   note("reqntidx", threads);
   note("reqntidy", 1);
   note("reqntidz", 1);
-  note("minctasm", std::max(1, kResidentThreads / threads));
+  const int resident = has_products(*entry.getParent()) ? kResidentThreadsOfProducts : kResidentThreads;
+  note("minctasm", std::max(1, resident / threads));
 }
 
 }  // namespace
