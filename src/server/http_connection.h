@@ -6,6 +6,7 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/ssl/stream.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/write.hpp>
@@ -82,6 +83,8 @@ class Connection final : public HttpReply,
         self->read_head(self->shared_.limits.header_time);
       });
     } else {
+      error_code ignored;  // then a write waits
+      stream_.socket().non_blocking(true, ignored);
       read_head(shared_.limits.header_time);
     }
   }
@@ -105,6 +108,7 @@ class Connection final : public HttpReply,
     out_ += head_of(head, chunked_ ? "Transfer-Encoding: chunked\r\n" : "", keep_alive_);
     ping_ = std::move(ping);
     pump();
+    last_write_ = Clock::now();
     ping_later();
   }
 
@@ -118,8 +122,8 @@ class Connection final : public HttpReply,
     } else {
       out_ += data;
     }
-    pump();
-    ping_later();
+    last_write_ = Clock::now();
+    write_soon();
   }
 
   void end() override {
@@ -136,6 +140,7 @@ class Connection final : public HttpReply,
 
  private:
   static constexpr bool kIsTls = !std::is_same_v<Stream, PlainStream>;
+  using Clock = std::chrono::steady_clock;
   static constexpr size_t kMostBuffered = 128 << 10;  // of what was read and not understood yet
   static constexpr auto kWatchTime = std::chrono::milliseconds(200), kLingerTime = std::chrono::milliseconds(2000);
 
@@ -245,14 +250,38 @@ class Connection final : public HttpReply,
 
   // --- out
 
-  // Each write puts it off; those in between end by the error that they were put off.
+  // When nothing was written for a while. One timer of a stream: it looks how long the last write was ago.
   void ping_later() {
     if (ping_.empty() || is_over_ || ended_) return;
-    ping_timer_.expires_after(shared_.limits.ping_time);
+    ping_timer_.expires_at(last_write_ + shared_.limits.ping_time);
     ping_timer_.async_wait([weak = this->weak_from_this()](error_code error) {
       const auto self = error ? nullptr : weak.lock();
-      if (self && self->answering_ && !self->ended_) self->write(self->ping_);
+      if (!self || !self->answering_ || self->ended_) return;
+      if (Clock::now() >= self->last_write_ + self->shared_.limits.ping_time) self->write(self->ping_);
+      self->ping_later();
     });
+  }
+
+  // Behind what the server has to do already: tokens that have come meanwhile go out together.
+  void write_soon() {
+    if (std::exchange(writes_soon_, true)) return;
+    asio::post(shared_.io, [self = self()] {
+      self->writes_soon_ = false;
+      self->write_now();
+      self->pump();
+    });
+  }
+
+  // A few tokens are a few bytes, which the system takes at once unless the client does not read: then no timer is set
+  // and nothing has to be waited for. pump() writes what is left.
+  void write_now() {
+    if constexpr (!kIsTls) {
+      if (writing_ || is_over_ || out_.empty()) return;
+      error_code error;
+      const size_t sent = stream_.socket().write_some(asio::buffer(out_), error);
+      if (!error) out_.erase(0, sent);
+      if (error && error != asio::error::would_block) drop();
+    }
   }
 
   void pump() {
@@ -329,11 +358,12 @@ class Connection final : public HttpReply,
   HttpRequest request_;
   unsigned version_ = 11;
   bool answering_ = false, keep_alive_ = false, is_head_ = false, chunked_ = false;
-  bool reading_ = false, writing_ = false, ended_ = false;
+  bool reading_ = false, writing_ = false, writes_soon_ = false, ended_ = false;
   bool is_over_ = false, is_secured_ = false, lingers_ = false;
   uint64_t number_ = 0;  // of the request, for those who waited during an earlier one
   std::string out_, sending_, ping_;
   asio::steady_timer ping_timer_, watch_timer_;
+  Clock::time_point last_write_;
   std::function<void()> gone_;
 };
 

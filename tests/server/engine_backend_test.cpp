@@ -4,7 +4,10 @@
 
 #include <doctest/doctest.h>
 
+#include <condition_variable>
+#include <cstdint>
 #include <future>
+#include <mutex>
 #include <random>
 #include <thread>
 
@@ -111,6 +114,46 @@ class RandomRequests {
   std::mt19937 rng_;
   std::vector<Tokens> prompts_;
   std::shared_ptr<const TokenMasks> masks_;
+};
+
+// Lets a request go on token by token: who holds back a token holds back the thread that steps.
+class Pace {
+ public:
+  void take(int64_t tokens) {
+    std::unique_lock lock(mutex_);
+    taken_ = tokens;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return allowed_ >= tokens; });
+  }
+  void wait_for_first() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return taken_ == 1; });
+  }
+  // The rest of the step under way, and the next one up to its token.
+  void step() {
+    std::unique_lock lock(mutex_);
+    const int64_t next = ++allowed_ + 1;
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return taken_ == next; });
+  }
+
+  class Release {
+   public:
+    explicit Release(std::shared_ptr<Pace> pace) : pace_(std::move(pace)) {}
+    ~Release() {
+      std::lock_guard lock(pace_->mutex_);
+      pace_->allowed_ = INT64_MAX;
+      pace_->changed_.notify_all();
+    }
+
+   private:
+    std::shared_ptr<Pace> pace_;
+  };
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int64_t taken_ = 0, allowed_ = 0;
 };
 
 struct Asked {
@@ -250,6 +293,38 @@ TEST_CASE("a short prompt is answered while a long one beside it is being read")
   CHECK(slots[0].context_tokens < 2000);
   backend.cancel(slots[0].request);
   CHECK(slow.get().end.reason == Finish::Cancelled);
+}
+
+TEST_CASE("a short prompt waits for the step under way, and then takes one that the long prompt at most doubles") {
+  const auto engine = open(options_of(3, 0, 2048));
+  EngineBackend backend(*engine, tiny_tokenizer(), {.prompt_tokens_beside = 64});
+  // Somebody who generates, and so says when a step ends: the next one goes on when it is told to.
+  const auto pace = std::make_shared<Pace>();
+  const Pace::Release release(pace);
+  Client client;
+  auto paced = client.ask(backend, greedy("Once upon a time", 200), [pace](int64_t n) { pace->take(n); });
+  Tokens prompt(1900);
+  for (size_t i = 0; i < prompt.size(); ++i) prompt[i] = static_cast<int32_t>(i % 500);
+  pace->wait_for_first();
+  auto long_one = client.ask(backend, greedy(prompt, 1));
+  const auto read = [&] { return backend.slots()[1].context_tokens; };
+  pace->step();
+  pace->step();
+  CHECK(read() == 64);
+  pace->step();
+  CHECK(read() == 128);
+  constexpr int64_t kShort = 20;
+  std::atomic<bool> is_there = false;
+  auto short_one = client.ask(backend, greedy(Tokens(prompt.begin() + 100, prompt.begin() + 100 + kShort), 1),
+                              [&](int64_t) { is_there = true; });
+  pace->step();
+  CHECK(read() == 192);  // the step under way
+  CHECK_FALSE(is_there);
+  pace->step();
+  CHECK(is_there);
+  CHECK(read() == 192 + kShort);
+  pace->step();
+  CHECK(read() == 192 + kShort + 64);
 }
 
 TEST_CASE("a cancelled request ends, running or waiting, and the next one is right") {
