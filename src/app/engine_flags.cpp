@@ -139,6 +139,7 @@ EngineOptions session_options(const EngineFlags& flags) {
   options.quantise_activations = flags.activations == "q8";
   options.drafts = most_drafts(flags.draft);
   options.mtp = flags.draft.mtp.has_value();
+  options.sums_inputs = flags.sums_inputs;
   return options;
 }
 
