@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/file.h"
+#include "base/printable.h"
 #include "gguf/head.h"
 
 namespace smelt {
@@ -13,7 +14,7 @@ constexpr std::string_view kSums = ".in_sum2", kCounts = ".counts";
 constexpr uint32_t kAlignment = 32;
 
 Error importance_error(const std::string& where, const std::string& what) {
-  return Error{"[imatrix] " + where + ": " + what};
+  return Error{"[imatrix] " + printable(where) + ": " + what};
 }
 
 std::vector<float> floats_of(const GgufTensor& tensor) {

@@ -204,7 +204,7 @@ void write_gqa(KeyWriter& out, const GqaParameters& m) {
   out.number("attention.head_count_kv", m.kv_heads);
   out.number("attention.key_length", m.key_width);
   out.number("attention.value_length", m.value_width);
-  if (m.softmax_scale != usual_scale(m)) out.real("attention.scale", m.softmax_scale);
+  if (m.softmax_scale != 0 && m.softmax_scale != usual_scale(m)) out.real("attention.scale", m.softmax_scale);
   if (m.temperature != 0) out.real("attention.temperature_scale", m.temperature);
   write_rope(out, m.rope);
 }
