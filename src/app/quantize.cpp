@@ -20,6 +20,7 @@
 #include "gguf/importance.h"
 #include "model/dequant.h"
 #include "model/quantise.h"
+#include "safetensors/folder.h"
 
 namespace smelt {
 namespace {
@@ -273,7 +274,7 @@ Result<int> run(const QuantizeFlags& flags) {
   if (!mix) return quantize_error(flags.type, "no such type; `smelt quantize --help` lists them");
   mix->is_uniform = mix->is_uniform || flags.pure;
   SMELT_TRY(chosen, tensor_types(flags.tensor_types));
-  SMELT_TRY(source, GgufFile::open(flags.input));
+  SMELT_TRY(source, open_model_files(flags.input));
   SMELT_TRY(plan, Planner(source, *mix, std::move(chosen)).run());
   std::optional<Provenance> provenance;
   if (!flags.imatrix.empty()) {
