@@ -25,6 +25,7 @@ Action declare_detokenize(CLI::App& app);
 Action declare_inspect(CLI::App& app);
 Action declare_logits(CLI::App& app);
 Action declare_perplexity(CLI::App& app);
+Action declare_imatrix(CLI::App& app);
 Action declare_quantize(CLI::App& app);
 Action declare_bench(CLI::App& app);
 Action declare_profile(CLI::App& app);

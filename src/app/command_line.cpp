@@ -22,6 +22,7 @@ constexpr Command kCommands[] = {
     {"template", "show what a chat becomes before a model sees it", declare_template},
     {"logits", "write the logits after a list of token ids", declare_logits},
     {"perplexity", "measure how well a model predicts a text", declare_perplexity},
+    {"imatrix", "measure over a text which columns of matrices matter, for quantize", declare_imatrix},
     {"quantize", "write a model file with its weights in other types", declare_quantize},
     {"bench", "measure the speed of prompts and of decoding", declare_bench},
     {"profile", "show where the time goes, kernel by kernel", declare_profile},

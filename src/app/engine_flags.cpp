@@ -10,6 +10,7 @@
 #include "app/usual_checks.h"
 #include "runtime/devices.h"
 #include "runtime/target.h"
+#include "safetensors/folder.h"
 
 namespace smelt {
 namespace {
@@ -70,8 +71,8 @@ Result<DraftModel> open_draft_model(const EngineFlags& flags, const OpenedModel&
 
 void declare_model_flag(CLI::App& app, std::string& model) {
   app.add_option("-m,--model", model,
-                 "GGUF file, the first shard of one, or the name of a model (smelt list); without it, the model inside "
-                 "the program")
+                 "GGUF file, the first shard of one, a folder with config.json and *.safetensors, or the name of a "
+                 "model (smelt list); without it, the model inside the program")
       ->type_name("MODEL")
       ->check(not_empty());
   app.add_option_function<std::string>(
@@ -121,7 +122,7 @@ void declare_engine_flags(CLI::App& app, EngineFlags& flags) {
 Result<GgufFile> open_model(const std::string& path) {
   if (!path.empty()) {
     SMELT_TRY(file, model_path(path));
-    auto opened = GgufFile::open(file);
+    auto opened = open_model_files(file);
     if (opened || opened.error().message.find(file) != std::string::npos) return opened;
     return Error{file + ": " + without_tag(opened.error().message)};
   }
@@ -139,6 +140,7 @@ EngineOptions session_options(const EngineFlags& flags) {
   options.quantise_activations = flags.activations == "q8";
   options.drafts = most_drafts(flags.draft);
   options.mtp = flags.draft.mtp.has_value();
+  options.sums_inputs = flags.sums_inputs;
   return options;
 }
 

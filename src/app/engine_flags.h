@@ -27,6 +27,7 @@ struct EngineFlags {
   std::string cache_type = "q8";
   std::string activations = "q8";
   DraftFlags draft;
+  bool sums_inputs = false;  // no flag: set by `smelt imatrix`
 };
 
 void declare_model_flag(CLI::App& app, std::string& model);

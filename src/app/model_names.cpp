@@ -5,13 +5,15 @@
 #include "app/pull.h"
 #include "hub/hub_folder.h"
 #include "hub/model_name.h"
+#include "safetensors/folder.h"
 
 namespace smelt {
 namespace {
 
+// Or a folder that is one.
 bool is_file(const std::string& path) {
   struct stat info;
-  return ::stat(path.c_str(), &info) == 0 && !S_ISDIR(info.st_mode);
+  return ::stat(path.c_str(), &info) == 0 && (!S_ISDIR(info.st_mode) || is_model_folder(path));
 }
 
 // It is fetched if it is not there.

@@ -1,16 +1,20 @@
 // `smelt perplexity`: how well a model predicts a text: exp of the mean of
 // -log p(token | tokens before it in its chunk).
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <optional>
 
 #include "app/checks.h"
+#include "app/choices.h"
 #include "app/command.h"
 #include "app/divergence.h"
 #include "app/engine_flags.h"
 #include "app/interrupt.h"
 #include "app/logits_file.h"
+#include "app/token_loss.h"
 #include "base/file.h"
 #include "base/progress.h"
 
@@ -21,8 +25,10 @@ struct PerplexityFlags {
   EngineFlags engine;
   std::string text = "-";
   int64_t chunk = 512;
-  std::string save;     // a file for the probabilities of the second halves of chunks
-  std::string kl_base;  // such a file of another run, to compare with
+  std::string save;                                    // a file for the probabilities of the second halves of chunks
+  std::string kl_base;                                 // such a file of another run, to compare with
+  std::string hellaswag, winogrande, multiple_choice;  // files of tasks in place of a text
+  int64_t tasks = 0;                                   // 0: all
 };
 
 constexpr const char* kExplanation =
@@ -35,18 +41,14 @@ constexpr const char* kExplanation =
     "this run's is printed for the second halves: mean, median, 99th percentile, greatest, and how often both have "
     "the\n"
     "same likeliest token. Files are of the form that llama-perplexity reads and writes.\n"
+    "\n--hellaswag, --winogrande and --multiple-choice take a file of questions in place of a text, in the form that\n"
+    "llama-perplexity has for it. The answer whose tokens are likeliest in the mean is the model's; accuracy is the\n"
+    "share of questions where that is the right one, with its interval of 95 %.\n"
     "\nExample, what a quantisation costs:\n"
     "  smelt perplexity -m model-F16.gguf -f text.txt --save-logits base.logits\n"
-    "  smelt perplexity -m model-Q4_K_M.gguf --kl-base base.logits\n";
-
-// -log softmax(logits)[token], in double precision.
-double negative_log_probability(std::span<const float> logits, int32_t token) {
-  double best = logits[0];
-  for (float x : logits) best = std::max(best, static_cast<double>(x));
-  double sum = 0;
-  for (float x : logits) sum += std::exp(static_cast<double>(x) - best);
-  return std::log(sum) + best - static_cast<double>(logits[token]);
-}
+    "  smelt perplexity -m model-Q4_K_M.gguf --kl-base base.logits\n"
+    "\nExample, questions:\n"
+    "  smelt perplexity -m model.gguf --hellaswag hellaswag_val_full.txt --tasks 400\n";
 
 struct Mean {
   double sum = 0, squares = 0;
@@ -135,7 +137,54 @@ Result<std::vector<int32_t>> tokens_of(const PerplexityFlags& flags, const std::
   return comparison.base->tokens();
 }
 
-Result<int> run(PerplexityFlags flags) {
+void print_running(const ChoiceScore& score, int64_t tasks) {
+  std::fprintf(stderr, "task %lld of %lld: accuracy %.4f\n", static_cast<long long>(score.done),
+               static_cast<long long>(tasks), score.accuracy());
+}
+
+void print(const ChoiceScore& score) {
+  const ChoiceScore::Interval interval = score.interval();
+  std::printf("tasks %lld\nright %lld\naccuracy %.4f\ninterval_95 %.4f %.4f\n", static_cast<long long>(score.done),
+              static_cast<long long>(score.right), score.accuracy(), interval.low, interval.high);
+}
+
+Result<std::vector<ChoiceTask>> tasks_of(const PerplexityFlags& flags) {
+  if (!flags.hellaswag.empty()) return read_choice_tasks(flags.hellaswag, ChoiceForm::HellaSwag);
+  if (!flags.winogrande.empty()) return read_choice_tasks(flags.winogrande, ChoiceForm::Winogrande);
+  return read_choice_tasks(flags.multiple_choice, ChoiceForm::MultipleChoice);
+}
+
+// The first of equals.
+size_t likeliest(const std::vector<double>& means) {
+  return static_cast<size_t>(std::max_element(means.begin(), means.end()) - means.begin());
+}
+
+Result<int> run_tasks(const PerplexityFlags& flags) {
+  SMELT_TRY(tasks, tasks_of(flags));
+  if (flags.tasks && static_cast<size_t>(flags.tasks) < tasks.size()) tasks.resize(static_cast<size_t>(flags.tasks));
+  SMELT_TRY(engine, open_engine(flags.engine));
+  Progress progress("questions", tasks.size());
+  ChoiceScore score;
+  for (const ChoiceTask& task : tasks) {
+    const auto means = score_answers(*engine.session, *engine.tokenizer, task, &interrupted());
+    if (interrupted()) break;
+    if (!means) return means.error();
+    ++score.done;
+    score.right += likeliest(*means) == task.right;
+    progress.add(1);
+    if (!is_shown(score.done, std::ssize(tasks))) continue;
+    progress.hide();
+    print_running(score, std::ssize(tasks));
+  }
+  progress.finish();
+  if (interrupted())
+    std::fprintf(stderr, "stopped: interrupted after %lld of %zu tasks\n", static_cast<long long>(score.done),
+                 tasks.size());
+  if (score.done > 0) print(score);
+  return interrupted() ? kExitInterrupted : 0;
+}
+
+Result<int> run_text(PerplexityFlags flags) {
   Comparison comparison;
   std::string text;
   if (!flags.kl_base.empty()) {
@@ -178,6 +227,11 @@ Result<int> run(PerplexityFlags flags) {
   return interrupted() ? kExitInterrupted : 0;
 }
 
+Result<int> run(const PerplexityFlags& flags) {
+  const bool has_tasks = !(flags.hellaswag + flags.winogrande + flags.multiple_choice).empty();
+  return has_tasks ? run_tasks(flags) : run_text(flags);
+}
+
 }  // namespace
 
 Action declare_perplexity(CLI::App& app) {
@@ -189,6 +243,18 @@ Action declare_perplexity(CLI::App& app) {
   app.add_option("--kl-base,--kl-divergence-base", flags->kl_base,
                  "compare with the run that wrote this file; its text is taken")
       ->type_name("FILE");
+  const std::array questions = {
+      app.add_option("--hellaswag", flags->hellaswag, "questions of six lines each: which of four texts ends right?"),
+      app.add_option("--winogrande", flags->winogrande, "questions of a line each: which of two words fills the gap?"),
+      app.add_option("--multiple-choice", flags->multiple_choice, "questions with any number of answers (binary)")};
+  for (CLI::Option* one : questions) {
+    one->type_name("FILE");
+    for (CLI::Option* other : questions)
+      if (one != other) one->excludes(other);
+  }
+  app.add_option("--tasks", flags->tasks, "of these questions only the first N; 0: all")
+      ->type_name("N")
+      ->check(whole_number(0, 1 << 30));
   declare_engine_flags(app, flags->engine);
   declare_device_flag(app, flags->engine.device);
   app.footer(kExplanation);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 #include <map>
+#include <optional>
 #include <thread>
 
 #include "app/checks.h"
@@ -16,13 +17,17 @@
 #include "base/parallel.h"
 #include "base/progress.h"
 #include "gguf/head.h"
+#include "gguf/importance.h"
+#include "model/dequant.h"
 #include "model/quantise.h"
+#include "safetensors/folder.h"
 
 namespace smelt {
 namespace {
 
 struct QuantizeFlags {
   std::string input, output, type;
+  std::string imatrix;
   std::vector<std::string> tensor_types;  // NAME=TYPE
   bool pure = false;
   bool dry_run = false;
@@ -34,6 +39,7 @@ constexpr const char* kExplanation =
     "Q3_K_S Q3_K_M Q3_K_L Q4_K_S Q4_K_M Q5_K_S Q5_K_M Q6_K IQ4_NL IQ4_XS MXFP4.\n"
     "IN has F32, F16, BF16 or Q8_0 weights. Norms, biases and routers stay as they are. Matrices whose rows are not\n"
     "whole blocks of a type take the nearest type that fits.\n"
+    "With --imatrix the weights that matter most for a text are kept more exactly: `smelt imatrix` makes that file.\n"
     "\nExamples:\n"
     "  smelt quantize model-F16.gguf model-Q4_K_M.gguf Q4_K_M\n"
     "  smelt quantize model-F16.gguf model.gguf Q4_K_M --tensor-type ffn_down=Q6_K --dry-run\n";
@@ -93,6 +99,7 @@ bool is_matrix(const GgufTensor& tensor) {
 struct Planned {
   const GgufTensor* from;
   NewTensor to;
+  std::vector<float> importance = {};  // of each column of each matrix; or empty
 };
 
 class Planner {
@@ -134,14 +141,49 @@ class Planner {
   int64_t layers_ = 0;
 };
 
-NewMetadata metadata_of(const GgufFile& file, const TypeMix& mix) {
+// Matrices of which the file says nothing, such as the output, do without; it is no error.
+Status add_importance(const Importance& importance, const std::string& path, std::vector<Planned>& plan) {
+  int64_t missing = 0;
+  std::string first;
+  for (Planned& p : plan) {
+    if (p.to.type == p.from->type || is_plain(p.to.type)) continue;
+    const auto entry = importance.entries.find(p.to.name);
+    if (entry == importance.entries.end()) {
+      if (missing++ == 0) first = p.to.name;
+      continue;
+    }
+    p.importance = means_of(entry->second);
+    const uint64_t k = p.from->dims[0], columns = k * p.from->dims[2] * p.from->dims[3];
+    if (p.importance.size() != columns && p.importance.size() != k)
+      return quantize_error(path, p.to.name + " has " + std::to_string(columns) + " columns, and this is about " +
+                                      std::to_string(p.importance.size()) +
+                                      "; take a file that was made of this model");
+  }
+  if (missing > 0)
+    std::fprintf(stderr, "%lld matrices are not in %s, such as %s: all their weights matter alike\n",
+                 static_cast<long long>(missing), path.c_str(), first.c_str());
+  return {};
+}
+
+// Where the importances came from, as other programs note it.
+struct Provenance {
+  std::string file;
+  Importance importance;
+};
+
+NewMetadata metadata_of(const GgufFile& file, const TypeMix& mix, const std::optional<Provenance>& from) {
   NewMetadata out;
   for (const GgufValue& value : file.metadata())
-    if (!value.key.starts_with("split.") && value.key != "general.file_type" &&
-        value.key != "general.quantization_version")
+    if (!value.key.starts_with("split.") && !value.key.starts_with("quantize.imatrix.") &&
+        value.key != "general.file_type" && value.key != "general.quantization_version")
       out.copy(value);
   out.number("general.file_type", mix.file_type);
   out.number("general.quantization_version", 2);
+  if (!from) return out;
+  out.text("quantize.imatrix.file", from->file);
+  if (!from->importance.datasets.empty()) out.text("quantize.imatrix.dataset", from->importance.datasets.front());
+  out.number("quantize.imatrix.entries_count", static_cast<uint32_t>(from->importance.entries.size()));
+  if (from->importance.chunks) out.number("quantize.imatrix.chunks_count", from->importance.chunks);
   return out;
 }
 
@@ -156,6 +198,17 @@ void print_total(const std::vector<Planned>& plan) {
   for (const Planned& p : plan) before += p.from->bytes, after += p.to.bytes, elements += p.from->elements();
   std::printf("%s to %s, %.2f bits a weight\n", bytes_text(before).c_str(), bytes_text(after).c_str(),
               8.0 * static_cast<double>(after) / static_cast<double>(std::max<uint64_t>(elements, 1)));
+}
+
+// Of `count` elements from `begin` on, a value for each; columns are the same for all rows of a matrix.
+std::vector<float> importance_of(const Planned& p, uint64_t begin, uint64_t count) {
+  std::vector<float> values;
+  if (p.importance.empty()) return values;
+  const uint64_t k = p.from->dims[0], in_matrix = k * p.from->dims[1];
+  const bool is_stack = p.importance.size() > k;
+  for (uint64_t i = begin; i < begin + count; ++i)
+    values.push_back(p.importance[(is_stack ? i / in_matrix * k : 0) + i % k]);
+  return values;
 }
 
 // The tensor in its new type.
@@ -181,7 +234,8 @@ Result<std::string> converted(const Planned& p, int threads) {
       return is_finite = false, void();
     quantise(p.to.type, values,
              std::as_writable_bytes(std::span(bytes))
-                 .subspan(begin / new_type.elements * new_type.bytes, count / new_type.elements * new_type.bytes));
+                 .subspan(begin / new_type.elements * new_type.bytes, count / new_type.elements * new_type.bytes),
+             importance_of(p, begin, count));
   });
   if (!is_finite) return quantize_error(p.to.name, "it holds infinities or what is no number; convert the model again");
   return bytes;
@@ -193,11 +247,11 @@ Status put(const NewFile& file, const std::string& path, std::string bytes, uint
   return quantize_error(path, "writing failed; is the disk full?");
 }
 
-Result<int> write(const QuantizeFlags& flags, const GgufFile& source, const TypeMix& mix,
+Result<int> write(const QuantizeFlags& flags, const GgufFile& source, const NewMetadata& metadata,
                   const std::vector<Planned>& plan) {
   std::vector<NewTensor> tensors;
   for (const Planned& p : plan) tensors.push_back(p.to);
-  const NewHead head = new_head(metadata_of(source, mix), tensors, source.shards()[0].alignment);
+  const NewHead head = new_head(metadata, tensors, source.shards()[0].alignment);
   SMELT_TRY(file, NewFile::create(flags.output, 0644));
   SMELT_CHECK(put(file, flags.output, head.bytes, head.bytes.size()));
   const int threads =
@@ -220,15 +274,21 @@ Result<int> run(const QuantizeFlags& flags) {
   if (!mix) return quantize_error(flags.type, "no such type; `smelt quantize --help` lists them");
   mix->is_uniform = mix->is_uniform || flags.pure;
   SMELT_TRY(chosen, tensor_types(flags.tensor_types));
-  SMELT_TRY(source, GgufFile::open(flags.input));
+  SMELT_TRY(source, open_model_files(flags.input));
   SMELT_TRY(plan, Planner(source, *mix, std::move(chosen)).run());
+  std::optional<Provenance> provenance;
+  if (!flags.imatrix.empty()) {
+    SMELT_TRY(importance, read_importance(flags.imatrix));
+    SMELT_CHECK(add_importance(importance, flags.imatrix, plan));
+    provenance = {flags.imatrix, std::move(importance)};
+  }
   if (flags.dry_run) {
     print_plan(plan);
     print_total(plan);
     return 0;
   }
 
-  SMELT_TRY(code, write(flags, source, *mix, plan));
+  SMELT_TRY(code, write(flags, source, metadata_of(source, *mix, provenance), plan));
   if (code == 0) print_total(plan);
   return code;
 }
@@ -240,6 +300,7 @@ Action declare_quantize(CLI::App& app) {
   app.add_option("input", flags->input, "the model to read")->type_name("IN")->required();
   app.add_option("output", flags->output, "the file to write")->type_name("OUT")->required();
   app.add_option("type", flags->type, "the type or mix of types to write")->type_name("TYPE")->required();
+  app.add_option("--imatrix", flags->imatrix, "what `smelt imatrix` or llama-imatrix has measured")->type_name("FILE");
   app.add_option("--tensor-type", flags->tensor_types, "tensors whose name contains NAME take this type")
       ->type_name("NAME=TYPE")
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);

@@ -363,7 +363,8 @@ const NamedMix* named_mix(const std::string& name) {
 }
 
 GgufType type_of(const SyntheticSpec& spec, const TensorShape& tensor, int64_t layer) {
-  const std::string name = short_name(tensor.name);
+  std::string name = short_name(tensor.name);
+  if (name == "token_embd" && spec.model->numbers().tied_output) name = "output";
   if (tensor.rows.empty() || name == "ffn_gate_inp" || tensor.name.ends_with(".bias")) return GgufType::F32;
   const NamedMix* mix = named_mix(spec.mix);
   return that_fits(mix ? mix->type(name, layer, spec.model->numbers().layers) : *uniform_type(spec.mix), tensor.k);
@@ -459,7 +460,9 @@ std::vector<SyntheticTensor> tensors_of(const SyntheticSpec& spec) {
   out.push_back(tensor_of(spec, spec.model->embedding_tensor(), -1));
   for (int64_t layer = 0; layer < spec.model->numbers().layers; ++layer)
     for (const TensorShape& t : spec.model->layer_tensors(layer)) out.push_back(tensor_of(spec, t, layer));
-  for (const TensorShape& t : spec.model->head_tensors()) out.push_back(tensor_of(spec, t, -1));
+  const std::string embedding = out.front().name;  // with a tied output, of the head, too
+  for (const TensorShape& t : spec.model->head_tensors())
+    if (t.name != embedding) out.push_back(tensor_of(spec, t, -1));
   return out;
 }
 

@@ -224,9 +224,10 @@ void* EngineMemory::resolve(const SlotBinding& slot, int64_t layer, bool flipped
     case Bound::HiddenOut: return hidden_[flipped ? 0 : 1];
     case Bound::Rows: return rows_;
     case Bound::Logits: return logits_;
-    case Bound::Weight: break;
+    case Bound::Weight:
+    case Bound::InputSums: break;
   }
-  ENSURE(false, "a weight is not session memory");
+  ENSURE(false, "neither weights nor sums of inputs are session memory");
 }
 
 }  // namespace smelt

@@ -70,7 +70,7 @@ class EngineMemory {
   static int64_t bytes(const Model& model, const EngineLayout& layout, DType cache_type, int64_t arena_bytes);
 
   // Memory of a slot of layer `layer`'s segment (any layer for embed and head). `flipped`: the two hidden buffers have
-  // changed roles. REQUIRES: slot.kind is not Weight.
+  // changed roles. REQUIRES: slot.kind is neither Weight nor InputSums.
   void* resolve(const SlotBinding& slot, int64_t layer, bool flipped) const;
 
   // Inputs, for the host to write. Those of states are there for a model that has them.

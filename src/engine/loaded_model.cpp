@@ -61,8 +61,12 @@ Status LoadedModel::prepare(const OpenHooks& hooks) {
   SMELT_CHECK(load(packing));
   SMELT_TRY(memory, EngineMemory::allocate(*device_, model(), layout(), options_.cache_type, arena_bytes));
   memory_ = std::move(memory);
+  if (options_.sums_inputs) {
+    SMELT_TRY(sums, InputSums::allocate(*device_, plans_->passes().input_sums(*prompt_.pass)));
+    sums_ = std::move(sums);
+  }
   for (Runnable* r : runnables()) {
-    r->plan = plans_->passes().plan(*r->pass, packed_, memory_, memory_.arena());
+    r->plan = plans_->passes().plan(*r->pass, packed_, memory_, memory_.arena(), sums_ ? &*sums_ : nullptr);
     SMELT_CHECK(r->plan.capture(*device_));
   }
   fill_stats();
@@ -167,7 +171,9 @@ Status LoadedModel::run_draft_prompt(const Extent& extent, const std::atomic<boo
 }
 
 Status LoadedModel::run_prompt(const Extent& extent, const std::atomic<bool>* cancel) {
-  return run(PlanKind::Prefill, prompt_, extent, extent.tokens, cancel);
+  ENSURE(!sums_ || extent.tokens % kGroupSize == 0, "padding tokens would be part of the sums of inputs");
+  SMELT_CHECK(run(PlanKind::Prefill, prompt_, extent, extent.tokens, cancel));
+  return sums_ ? sums_->add_run(extent.tokens) : Status();
 }
 
 Status LoadedModel::run_head(const Extent& extent, const std::atomic<bool>* cancel) {

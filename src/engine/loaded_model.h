@@ -72,6 +72,8 @@ class LoadedModel : public KernelSet {
   // Bytes of weights that so many generated tokens have to read together, see ModelPasses.
   double bytes_read(int64_t tokens) const { return plans_->passes().bytes_read(*generated_.front().pass, tokens); }
   EngineMemory& memory() { return memory_; }
+  // Of all prompts so far. REQUIRES: EngineOptions::sums_inputs
+  const InputSums& input_sums() const { return *sums_; }
 
   // --- runs. Their inputs are in memory().
 
@@ -150,6 +152,7 @@ class LoadedModel : public KernelSet {
   std::unique_ptr<ModelPlans> plans_;
   PackedWeights packed_;
   EngineMemory memory_;
+  std::optional<InputSums> sums_;
   DeviceMemory wide_arena_;
   std::vector<Runnable> generated_;  // for batches of 1, 2, 4 ...
   Runnable prompt_, head_, wide_head_;

@@ -26,6 +26,7 @@ std::string name_of(const SlotBinding& slot) {
     case Bound::HiddenOut: return "next hidden";
     case Bound::Rows: return "rows";
     case Bound::Logits: return "logits";
+    case Bound::InputSums: return slot.name;
   }
   return "";
 }
@@ -83,7 +84,9 @@ Pass ModelPasses::decode(const std::atomic<bool>* cancel, int64_t tokens) const 
 }
 
 Pass ModelPasses::prefill(const std::atomic<bool>* cancel) const {
-  return stages(prefill_shape(), 0, model_.numbers().layers + 1, cancel);
+  ModelShape shape = prefill_shape();
+  shape.sums_inputs = options_.sums_inputs;
+  return stages(shape, 0, model_.numbers().layers + 1, cancel);
 }
 
 Pass ModelPasses::head(int64_t rows) const {
@@ -110,7 +113,7 @@ ModelShape ModelPasses::prefill_shape() const {
   else
     shape.tokens = variable(names_[0], 1, layout_.prefill_tokens / layout_.token_tile) * layout_.token_tile;
   shape.many_tokens = true;
-  shape.expert_places = compiler_.machine().expert_places;
+  shape.expert_places = options_.sums_inputs ? 1 : compiler_.machine().expert_places;
   shape.tokens_side_by_side = compiler_.machine().tokens_side_by_side();
   return shape;
 }
@@ -177,6 +180,18 @@ int64_t ModelPasses::arena_bytes(const std::vector<const Pass*>& passes) const {
   return bytes;
 }
 
+std::vector<InputSums::Place> ModelPasses::input_sums(const Pass& pass) const {
+  std::vector<InputSums::Place> places;
+  for (size_t i = 0; i < pass.segments.size(); ++i)
+    for (const SlotBinding& slot : pass.segments[i].slots) {
+      if (slot.kind != Bound::InputSums) continue;
+      InputSums::Place& place = places.emplace_back();
+      place = {.names = {weight_name(pass, i, slot)}, .elements = slot.elements};
+      for (const std::string& name : slot.same_as) place.names.push_back(layer_prefix(layer_of(pass.stage(i))) + name);
+    }
+  return places;
+}
+
 // The name in the file.
 std::string ModelPasses::weight_name(const Pass& pass, size_t segment, const SlotBinding& slot) const {
   const int64_t layer = layer_of(pass.stage(segment));
@@ -184,11 +199,13 @@ std::string ModelPasses::weight_name(const Pass& pass, size_t segment, const Slo
 }
 
 // Each segment that writes hidden states swaps the two buffers.
-Plan ModelPasses::plan(const Pass& pass, const PackedWeights& weights, const EngineMemory& memory, void* arena) const {
+Plan ModelPasses::plan(const Pass& pass, const PackedWeights& weights, const EngineMemory& memory, void* arena,
+                       const InputSums* sums) const {
   Plan out;
   for (size_t i = 0; i < pass.segments.size(); ++i) {
     const int64_t stage = pass.stage(i), layer = std::max<int64_t>(layer_of(stage), 0);
     const auto resolve = [&](const SlotBinding& slot) -> const void* {
+      if (slot.kind == Bound::InputSums) return sums->find(weight_name(pass, i, slot));
       if (slot.kind != Bound::Weight) return memory.resolve(slot, layer, stage % 2 == 0);
       const std::string name = weight_name(pass, i, slot);
       const std::byte* packed = weights.find(name, slot.layout);

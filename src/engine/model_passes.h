@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/engine_memory.h"
+#include "engine/input_sums.h"
 #include "engine/packed_weights.h"
 #include "engine/plan.h"
 #include "engine/profile.h"
@@ -38,9 +39,10 @@ struct PassSymbols {
 
 struct PassOptions {
   DType cache_type = DType::F32;
-  bool quantise = false;   // activations
-  int interleave = 1;      // rows of quantised matrices in a group, see WeightLayout
-  bool reads_file = true;  // kernels can read weights in place, where the file is mapped
+  bool quantise = false;     // activations
+  int interleave = 1;        // rows of quantised matrices in a group, see WeightLayout
+  bool reads_file = true;    // kernels can read weights in place, where the file is mapped
+  bool sums_inputs = false;  // of prompts, see ModelShape
   LayoutChoice layouts = {};
 };
 
@@ -67,8 +69,13 @@ class ModelPasses {
   std::map<std::string, WeightLayout> packed_layouts(const std::vector<const Pass*>& passes) const;
   int64_t arena_bytes(const std::vector<const Pass*>& passes) const;
 
-  // REQUIRES: the compiler has finished; weights, memory and arena outlive the plan.
-  Plan plan(const Pass& pass, const PackedWeights& weights, const EngineMemory& memory, void* arena) const;
+  // The slots of a pass that take sums of inputs, by their names in the model.
+  std::vector<InputSums::Place> input_sums(const Pass& pass) const;
+
+  // REQUIRES: the compiler has finished; weights, memory, arena and sums outlive the plan; there are sums where the pass
+  // has slots for them.
+  Plan plan(const Pass& pass, const PackedWeights& weights, const EngineMemory& memory, void* arena,
+            const InputSums* sums = nullptr) const;
 
   std::vector<PlanLaunch> launches(const Pass& pass, const Plan& plan) const;
   // The same where nothing runs: without what the device runs.

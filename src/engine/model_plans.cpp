@@ -81,6 +81,7 @@ void ModelPlans::make_passes(const LayoutChoice& layouts, const std::atomic<bool
                                  .quantise = options_.quantise_activations,
                                  .interleave = options_.repack ? device_.machine().rows_side_by_side() : 1,
                                  .reads_file = device_.host_sees_memory(),
+                                 .sums_inputs = options_.sums_inputs,
                                  .layouts = layouts};
   passes_ = std::make_unique<ModelPasses>(file_, *model_, layout_, pass_options, compiler_);
   generated_.clear();

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "gguf/limits.h"
 #include "gguf/metadata.h"
+#include "gguf/model_parts.h"
 #include "gguf/parse.h"
 #include "gguf/shards.h"
 
@@ -15,6 +16,8 @@ struct GgufFile::State {
   std::string path;
   uint32_t version = 0;
   std::vector<MappedFile> maps;
+  ModelParts parts;  // of from_parts(); names and tensors point into them
+  std::string head;  // likewise: their metadata
   std::vector<Shard> shards;
   GgufMetadata metadata;
   std::vector<GgufTensor> tensors;
@@ -24,6 +27,7 @@ struct GgufFile::State {
   Status map_shard(const std::string& shard_path);
   Status check_part(const GgufMetadata& part, uint32_t number, uint32_t count) const;
   Status map_parts(const ShardName& name);
+  Status add_part(const ModelParts::Tensor& part, uint32_t own_shard);
   Status index_tensors();
 };
 
@@ -33,6 +37,8 @@ constexpr std::string_view kSplitCount = "split.count";
 constexpr std::string_view kSplitNumber = "split.no";
 constexpr std::string_view kSplitTensors = "split.tensors.count";
 constexpr GgufRange kSplitRange = {.min = 0, .max = UINT16_MAX};
+
+constexpr uint64_t kPartsAlignment = 32;
 
 // A file by itself must not say that it is one of several.
 Status check_single(const GgufMetadata& metadata) {
@@ -114,6 +120,40 @@ Status GgufFile::State::index_tensors() {
       std::adjacent_find(by_name.begin(), by_name.end(), [&](uint32_t a, uint32_t b) { return name(a) == name(b); });
   if (twice == by_name.end()) return {};
   return gguf_error(name(*twice), "the tensor appears twice; the file is damaged, convert the model again");
+}
+
+Status GgufFile::State::add_part(const ModelParts::Tensor& part, uint32_t own_shard) {
+  GgufTensor tensor{.name = part.name, .type = part.type, .rank = static_cast<int>(part.dims.size())};
+  if (part.dims.empty() || part.dims.size() > tensor.dims.size())
+    return gguf_error(part.name, std::to_string(part.dims.size()) + " axes; 1 to 4 are possible");
+  std::copy(part.dims.begin(), part.dims.end(), tensor.dims.begin());
+  const bool is_own = !part.own.empty();
+  tensor.data = is_own ? reinterpret_cast<const std::byte*>(part.own.data()) : part.data.data();
+  tensor.bytes = is_own ? part.own.size() : part.data.size();
+  tensor.shard = is_own ? own_shard : static_cast<uint32_t>(part.file);
+  if (!is_own) tensor.offset = static_cast<uint64_t>(tensor.data - parts.files[part.file].map.bytes().data());
+  tensors.push_back(tensor);
+  return {};
+}
+
+Result<GgufFile> GgufFile::from_parts(ModelParts parts) {
+  auto state = std::make_unique<State>();
+  state->path = parts.path;
+  state->parts = std::move(parts);
+  state->head = new_head(state->parts.metadata, {}, kPartsAlignment).bytes;
+  SMELT_TRY(parsed, parse_gguf(std::as_bytes(std::span(state->head)), state->path));
+  state->metadata = std::move(parsed.metadata);
+  state->version = parsed.version;
+  for (const ModelParts::File& file : state->parts.files)
+    state->shards.push_back({.path = file.path, .bytes = file.map.bytes(), .is_mapped = true});
+  const auto own_shard = static_cast<uint32_t>(state->shards.size());
+  state->shards.push_back({.path = state->path, .bytes = std::as_bytes(std::span(state->head))});
+  for (const ModelParts::Tensor& part : state->parts.tensors) {
+    SMELT_CHECK(state->add_part(part, own_shard));
+    ++state->shards[state->tensors.back().shard].tensors;
+  }
+  SMELT_CHECK(state->index_tensors());
+  return GgufFile(std::move(state));
 }
 
 Result<GgufFile> GgufFile::open(const std::string& path) {

@@ -64,6 +64,8 @@ struct GgufRange {
 // escaped.
 Error gguf_error(std::string_view where, std::string_view what);
 
+struct ModelParts;  // gguf/model_parts.h
+
 class GgufFile {
  public:
   // Opens the file and, where its name ends in -0000I-of-0000N.gguf, the other shards (any of them
@@ -73,6 +75,10 @@ class GgufFile {
   // Reads a file that is in memory already (the embedded model, tests, fuzzing). `bytes` must
   // outlive the result. `name` stands for the path in errors.
   static Result<GgufFile> open_memory(std::span<const std::byte> bytes, std::string name = "memory");
+
+  // A model that is no GGUF file, as if it were one: its files are the shards, and one more has what tensors bring with
+  // them. What is wrong with keys and shapes is an Error, as in a file.
+  static Result<GgufFile> from_parts(ModelParts parts);
 
   GgufFile(GgufFile&&) noexcept;
   GgufFile& operator=(GgufFile&&) noexcept;

@@ -27,6 +27,18 @@ void NewMetadata::flag(const std::string& key, bool value) {
 }
 void NewMetadata::text(const std::string& key, const std::string& value) { add(key, GgufKind::String, raw(value)); }
 
+void NewMetadata::texts(const std::string& key, const std::vector<std::string>& values) {
+  std::string bytes = raw(static_cast<uint32_t>(GgufKind::String)) + raw<uint64_t>(values.size());
+  for (const std::string& value : values) bytes += raw(value);
+  add(key, GgufKind::Array, bytes);
+}
+
+void NewMetadata::numbers(const std::string& key, const std::vector<int32_t>& values) {
+  std::string bytes = raw(static_cast<uint32_t>(GgufKind::I32)) + raw<uint64_t>(values.size());
+  for (int32_t value : values) bytes += raw(value);
+  add(key, GgufKind::Array, bytes);
+}
+
 void NewMetadata::copy(const GgufValue& value) {
   const std::string bytes(reinterpret_cast<const char*>(value.bytes.data()), value.bytes.size());
   if (!value.is_array) return add(std::string(value.key), value.kind, bytes);

@@ -15,6 +15,8 @@ class NewMetadata {
   void real(const std::string& key, float value);
   void flag(const std::string& key, bool value);
   void text(const std::string& key, const std::string& value);
+  void texts(const std::string& key, const std::vector<std::string>& values);
+  void numbers(const std::string& key, const std::vector<int32_t>& values);
   void copy(const GgufValue& value);
 
   uint64_t count() const { return count_; }

@@ -21,7 +21,10 @@ Result<std::shared_ptr<const Model>> read_glm4(const GgufFile& file, const std::
 Result<std::shared_ptr<const Model>> read_gpt_oss(const GgufFile& file, const std::string& name);
 Result<std::shared_ptr<const Model>> read_gemma3(const GgufFile& file, const std::string& name);
 Result<std::shared_ptr<const Model>> read_glm4moe(const GgufFile& file, const std::string& name);
+Result<std::shared_ptr<const Model>> read_granite(const GgufFile& file, const std::string& name);
 Result<std::shared_ptr<const Model>> read_llama(const GgufFile& file, const std::string& name);
+Result<std::shared_ptr<const Model>> read_mistral3(const GgufFile& file, const std::string& name);
+Result<std::shared_ptr<const Model>> read_olmo2(const GgufFile& file, const std::string& name);
 Result<std::shared_ptr<const Model>> read_phi3(const GgufFile& file, const std::string& name);
 Result<std::shared_ptr<const Model>> read_qwen2(const GgufFile& file, const std::string& name);
 Result<std::shared_ptr<const Model>> read_qwen3(const GgufFile& file, const std::string& name);

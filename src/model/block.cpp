@@ -20,9 +20,15 @@ Dim times(Dim x, int64_t factor) {
   return value ? Dim(*value * factor) : Dim(x.ref * factor);
 }
 
+void Slots::sums(const std::string& name, int64_t elements, Tensor x) {
+  for (const auto& [known, slot] : sums_)
+    if (known == x) return list_[static_cast<size_t>(slot)].same_as.push_back(name);
+  sums_.emplace_back(x, add({.kind = Bound::InputSums, .name = name, .elements = elements}));
+}
+
 Weights::Weights(const GgufFile& file, const std::string& prefix, const std::vector<TensorShape>& shapes, Slots& slots,
                  const ModelShape& wanted)
-    : slots_(slots) {
+    : slots_(slots), sums_inputs_(wanted.sums_inputs) {
   for (const TensorShape& shape : shapes) {
     const GgufTensor* tensor = file.find(prefix + shape.name);
     ENSURE(tensor, prefix + shape.name + " is missing: the hyper-parameters are those of another file");
@@ -34,7 +40,8 @@ Weights::Weights(const GgufFile& file, const std::string& prefix, const std::vec
     const WeightLayout layout = binding.layout;
     const int slot = slots.add(std::move(binding));
     std::vector<Dim> rows(shape.rows.begin(), shape.rows.end());
-    list_.push_back({shape.name, slot, tensor->type, layout,
+    const int64_t matrices = shape.rows.size() > 1 ? shape.rows.front() : 1;
+    list_.push_back({shape.name, slot, matrices, tensor->type, layout,
                      raw_weight(slot, tensor->type, std::move(rows), shape.k, shape.name, layout),
                      scale_of(file, prefix, shape)});
   }
@@ -46,6 +53,19 @@ Tensor Weights::scale_of(const GgufFile& file, const std::string& prefix, const 
   const int slot = slots_.add({.kind = Bound::Weight, .name = name});
   const int64_t matrices = static_cast<int64_t>(file.find(prefix + name)->elements());
   return weight(slot, GgufType::F32, {}, matrices, name);
+}
+
+void Weights::sum_inputs(const Entry& w, Tensor x) const {
+  slots_.sums(w.name + ".in_sum2", w.matrices * x.size(-1), sum(x * x, 0));
+}
+
+void Weights::sum_inputs(const Entry& w, Tensor x, Tensor chosen) const {
+  ENSURE(chosen.size(1) == 1, "places that no token has are summed, too: " + w.name);
+  const Tensor matrix = unsqueeze(cast(iota({w.matrices}, 0), DType::I32), 1);
+  const Tensor hit = equal(squeeze(chosen, 1), matrix);  // [matrices, pairs]
+  const Tensor row = squeeze(x, 1);                      // [pairs, k]
+  slots_.sums(w.name + ".in_sum2", w.matrices * x.size(-1), sum(where(unsqueeze(hit, 2), row * row, scalar(0)), 1));
+  slots_.sums(w.name + ".counts", w.matrices, sum(cast(hit, DType::F32), 1));
 }
 
 const Weights::Entry& Weights::find(const std::string& name) const {

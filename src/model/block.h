@@ -34,10 +34,16 @@ class Slots {
     if (at.empty()) at = to_text(line);
   }
   Ref output(Bound kind, Tensor x) { return smelt::output(add(kind), x); }
-  Segment finish(Refs roots) && { return {sink(std::move(roots)), std::move(list_)}; }
+  // Sums of inputs, as one more root. Those that are there already get another name.
+  void sums(const std::string& name, int64_t elements, Tensor x);
+  Segment finish(Refs roots) && {
+    for (const auto& [x, slot] : sums_) roots.push_back(smelt::output(slot, x));
+    return {sink(std::move(roots)), std::move(list_)};
+  }
 
  private:
   std::vector<SlotBinding> list_;
+  std::vector<std::pair<Tensor, int>> sums_;  // with their slots
 };
 
 // The weights of a segment by name. Their slots come first, in the order of the list.
@@ -51,12 +57,14 @@ class Weights {
     const AtLine at(line);
     const Entry& w = find(name);
     slots_.used_at(w.slot, line);
+    if (sums_inputs_) sum_inputs(w, x.x);
     return scaled(smelt::product(x, w.raw, w.type, w.layout), w.scale);
   }
   Tensor product(const Activations& x, const std::string& name, Tensor chosen, Line line = Line::current()) const {
     const AtLine at(line);
     const Entry& w = find(name);
     slots_.used_at(w.slot, line);
+    if (sums_inputs_) sum_inputs(w, x.x, chosen);
     const Tensor y = smelt::product(x, gather(w.raw, chosen), w.type, w.layout);
     return w.scale.ref() ? scaled(y, unsqueeze(gather(w.scale, chosen), chosen.rank())) : y;
   }
@@ -80,6 +88,7 @@ class Weights {
   struct Entry {
     std::string name;
     int slot;
+    int64_t matrices;  // in the stack
     GgufType type;
     WeightLayout layout;
     Tensor raw;
@@ -89,8 +98,12 @@ class Weights {
   Tensor scale_of(const GgufFile& file, const std::string& prefix, const TensorShape& shape) const;
   static Tensor scaled(Tensor y, Tensor scale) { return scale.ref() ? y * scale : y; }
   const Entry& find(const std::string& name) const;
+  // ModelShape::sums_inputs. x [T, k] or [T, matrices, k]; where some of the stack are chosen as for product().
+  void sum_inputs(const Entry& w, Tensor x) const;
+  void sum_inputs(const Entry& w, Tensor x, Tensor chosen) const;
 
   Slots& slots_;
+  bool sums_inputs_;
   std::vector<Entry> list_;
 };
 

@@ -50,11 +50,13 @@ float fit_to_levels(std::span<const float> x, std::span<const float> weight, std
   return static_cast<float>(best_scale);
 }
 
-LineFit fit_line(std::span<const float> x, std::span<const float> weight, int greatest, std::span<uint8_t> q) {
+LineFit fit_line(std::span<const float> x, std::span<const float> weight, int greatest, LineOffset offset_kind,
+                 std::span<uint8_t> q) {
   std::fill(q.begin(), q.end(), uint8_t{0});
-  const double low = std::min(0.f, *std::min_element(x.begin(), x.end())),
-               high = std::max(0.f, *std::max_element(x.begin(), x.end()));
-  if (high - low < kTooSmall) return {};
+  const bool any = offset_kind == LineOffset::Any;
+  const auto [least, most] = std::minmax_element(x.begin(), x.end());
+  const double low = any ? *least : std::min(0.f, *least), high = any ? *most : std::max(0.f, *most);
+  if (high - low < kTooSmall) return {0, static_cast<float>(any ? -low : 0)};
   double w1 = 0, wx = 0;
   for (size_t i = 0; i < x.size(); ++i) w1 += weight[i], wx += weight[i] * x[i];
   std::vector<uint8_t> tried(x.size());
@@ -69,7 +71,7 @@ LineFit fit_line(std::span<const float> x, std::span<const float> weight, int gr
     const double determinant = w1 * wqq - wq * wq;
     if (determinant <= 0 || wqq <= 0) return;
     double a = (w1 * wxq - wx * wq) / determinant, b = (wqq * wx - wq * wxq) / determinant;
-    if (b > 0) a = wxq / wqq, b = 0;
+    if (b > 0 && !any) a = wxq / wqq, b = 0;
     if (a < 0) return;
     for (size_t i = 0; i < x.size(); ++i) {
       const double rest = a * tried[i] + b - x[i];

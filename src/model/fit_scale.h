@@ -10,11 +10,14 @@ namespace smelt {
 float fit_to_levels(std::span<const float> x, std::span<const float> weight, std::span<const int> levels,
                     std::span<uint8_t> q);
 
-// x[i] is about scale * q[i] - minimum, with q[i] of 0 .. greatest and neither scale nor minimum below zero.
+// x[i] is about scale * q[i] - minimum, with q[i] of 0 .. greatest and a scale not below zero; nor is the minimum, unless
+// any offset will do.
+enum class LineOffset { AtMostZero, Any };
 struct LineFit {
   float scale = 0, minimum = 0;
 };
-LineFit fit_line(std::span<const float> x, std::span<const float> weight, int greatest, std::span<uint8_t> q);
+LineFit fit_line(std::span<const float> x, std::span<const float> weight, int greatest, LineOffset offset,
+                 std::span<uint8_t> q);
 
 // The index of the level nearest to x, the lower one of two.
 uint8_t nearest_level(float x, std::span<const int> levels);

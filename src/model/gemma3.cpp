@@ -7,13 +7,10 @@
 
 namespace smelt {
 
-Result<std::shared_ptr<const Model>> read_gemma3(const GgufFile& file, const std::string& name) {
-  Keys keys(file, name);
-  TransformerParameters p{.activation = Activation::GeluTanh, .post_norms = true};
-  SMELT_TRY(common, read_common(keys, name));
-  p.common = common;
+namespace {
+
+Status read_gemma3_numbers(Keys& keys, TransformerParameters& p) {
   p.common.embedding_scale = std::sqrt(static_cast<double>(p.common.hidden));
-  p.attention = read_gqa(keys, p.common, {.order = RopeOrder::Halves, .needs_norms = true});
   // No key tells the largest size, whose scale is of another width: it is known by its layers.
   if (p.common.layers == 62)
     p.attention.softmax_scale =
@@ -24,10 +21,15 @@ Result<std::shared_ptr<const Model>> read_gemma3(const GgufFile& file, const std
   p.local_attention.rope = {.width = p.attention.rope.width,
                             .base = keys.real_or("rope.freq_base_swa", 10000, 1.001, 1e15)};
   p.local_attention.tables = " local";
-  p.dense_layers = p.common.layers;
-  p.dense_width = keys.integer("feed_forward_length", 1, kMostWidth);
-  SMELT_CHECK(keys.status());
-  return transformer_of(file, std::move(p));
+  read_dense_network(keys, p);
+  return {};
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const Model>> read_gemma3(const GgufFile& file, const std::string& name) {
+  return read_transformer(file, name, {.order = RopeOrder::Halves, .needs_norms = true},
+                          {.activation = Activation::GeluTanh, .post_norms = true}, read_gemma3_numbers);
 }
 
 }  // namespace smelt

@@ -6,17 +6,15 @@
 namespace smelt {
 
 Result<std::shared_ptr<const Model>> read_glm4moe(const GgufFile& file, const std::string& name) {
-  Keys keys(file, name);
-  TransformerParameters p{.network_norm = "post_attention_norm"};
-  SMELT_TRY(common, read_common(keys, name));
-  p.common = common;
-  p.attention = read_gqa(keys, p.common, {.order = RopeOrder::Halves});
-  p.dense_layers = keys.integer_or("leading_dense_block_count", 0, 0, p.common.layers);
-  if (p.dense_layers > 0) p.dense_width = keys.integer("feed_forward_length", 1, kMostWidth);
-  if (p.dense_layers < p.common.layers)
-    p.experts = read_experts(keys, p.dense_layers, {.routing = Routing::Sigmoid, .normalise_weights = true});
-  SMELT_CHECK(keys.status());
-  return transformer_of(file, std::move(p));
+  const ExpertTraits experts{.routing = Routing::Sigmoid, .normalise_weights = true};
+  return read_transformer(file, name, {.order = RopeOrder::Halves}, {.network_norm = "post_attention_norm"},
+                          [&](Keys& keys, TransformerParameters& p) {
+                            p.dense_layers = keys.integer_or("leading_dense_block_count", 0, 0, p.common.layers);
+                            if (p.dense_layers > 0) p.dense_width = keys.integer("feed_forward_length", 1, kMostWidth);
+                            if (p.dense_layers < p.common.layers)
+                              p.experts = read_experts(keys, p.dense_layers, experts);
+                            return Status();
+                          });
 }
 
 }  // namespace smelt

@@ -7,21 +7,19 @@
 namespace smelt {
 
 Result<std::shared_ptr<const Model>> read_gpt_oss(const GgufFile& file, const std::string& name) {
-  Keys keys(file, name);
-  TransformerParameters p{.network_norm = "post_attention_norm"};
-  SMELT_TRY(common, read_common(keys, name));
-  p.common = common;
-  p.attention = read_gqa(keys, p.common, {.order = RopeOrder::Halves, .needs_bias = true, .needs_sinks = true});
-  p.global_every = keys.integer_or("attention.sliding_window_pattern", 2, 1, 1 << 10);
-  p.local_attention = p.attention;
-  p.local_attention.window = keys.integer("attention.sliding_window", 1, kMostContext);
-  p.experts = read_experts(keys, 0,
-                           {.routing = Routing::Softmax,
-                            .normalise_weights = true,
-                            .needs_bias = true,
-                            .activation = Activation::ClampedSwiglu});
-  SMELT_CHECK(keys.status());
-  return transformer_of(file, std::move(p));
+  const GqaTraits attention{.order = RopeOrder::Halves, .needs_bias = true, .needs_sinks = true};
+  const ExpertTraits experts{.routing = Routing::Softmax,
+                             .normalise_weights = true,
+                             .needs_bias = true,
+                             .activation = Activation::ClampedSwiglu};
+  return read_transformer(file, name, attention, {.network_norm = "post_attention_norm"},
+                          [&](Keys& keys, TransformerParameters& p) {
+                            p.global_every = keys.integer_or("attention.sliding_window_pattern", 2, 1, 1 << 10);
+                            p.local_attention = p.attention;
+                            p.local_attention.window = keys.integer("attention.sliding_window", 1, kMostContext);
+                            p.experts = read_experts(keys, 0, experts);
+                            return Status();
+                          });
 }
 
 }  // namespace smelt

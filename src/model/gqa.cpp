@@ -13,6 +13,8 @@ namespace {
 constexpr char kKeys[] = "cache keys", kValues[] = "cache values", kKeyScales[] = "cache key scales",
                kValueScales[] = "cache value scales";
 
+constexpr char kTemperature[] = "temperature";  // a table by position
+
 // x times a matrix of heads, with its bias: [T, heads, width].
 Tensor heads_of(Block& b, const Activations& x, const std::string& name, bool has_bias, int64_t heads, int64_t width) {
   const Tensor product = b.weights.product(x, name + ".weight");
@@ -61,8 +63,21 @@ Projected project(Block& b, const GqaParameters& m, const Activations& x) {
 
 // Queries or keys: normalised where the model does so, then rotated.
 Tensor placed(Block& b, const GqaParameters& m, Tensor heads, const std::string& norm, const Positions& at) {
-  const Tensor x = m.has_norms ? rms_norm(heads, b.weights(norm), b.model.epsilon) : heads;
+  const auto normed = [&] {
+    if (!m.norms_span_heads) return rms_norm(heads, b.weights(norm), b.model.epsilon);
+    const Tensor row = reshape(heads, {heads.dim(0), heads.size(1) * heads.size(2)});
+    return reshape(rms_norm(row, b.weights(norm), b.model.epsilon), {heads.dim(0), heads.dim(1), heads.dim(2)});
+  };
+  const Tensor x = m.has_norms ? normed() : heads;
   return rotate(x, at.angles, m.order, m.rope.width);
+}
+
+// Queries [T, H, n] at their temperature.
+Tensor warmed(Block& b, const GqaParameters& m, Tensor q, const Positions& at) {
+  if (m.temperature == 0) return q;
+  const int slot = b.slots.add({.kind = Bound::PositionTable, .name = kTemperature});
+  const Tensor of_position = gather(param(slot, DType::F32, {b.shape.context, 1}, kTemperature), at.of_token);
+  return q * (unsqueeze(of_position, 2) + 1.0);
 }
 
 // What attention sees of keys or values: f32 [T, KV, S, n], and for bytes what these were made of.
@@ -141,6 +156,10 @@ Tensor sinks_of(const Block& b, const GqaParameters& m) {
   return reshape(b.weights("attn_sinks.weight"), {1, m.kv_heads, m.heads_per_key(), 1});
 }
 
+double usual_scale(const GqaParameters& m) {
+  return m.rope.attention_scale() / std::sqrt(static_cast<double>(m.key_width));
+}
+
 void check_rotated_part(Keys& keys, const GqaParameters& m) {
   if (m.rope.width > m.key_width)
     keys.refuse("rope.dimension_count", std::to_string(m.rope.width) + " of the " + std::to_string(m.key_width) +
@@ -174,7 +193,9 @@ GqaParameters read_gqa(Keys& keys, const Hyperparameters& model, const GqaTraits
   m.has_bias = traits.needs_bias || has("attn_q.bias");
   m.has_norms = traits.needs_norms || has("attn_q_norm.weight");
   m.has_sinks = m.has_output_bias = traits.needs_sinks;
-  m.softmax_scale = m.rope.attention_scale() / std::sqrt(static_cast<double>(m.key_width));
+  m.norms_span_heads = traits.norms_span_heads;
+  m.softmax_scale = keys.real_or("attention.scale", 0, 0, 1e6);  // 0: the usual one
+  if (m.softmax_scale == 0) m.softmax_scale = usual_scale(m);
   return m;
 }
 
@@ -183,6 +204,8 @@ void write_gqa(KeyWriter& out, const GqaParameters& m) {
   out.number("attention.head_count_kv", m.kv_heads);
   out.number("attention.key_length", m.key_width);
   out.number("attention.value_length", m.value_width);
+  if (m.softmax_scale != 0 && m.softmax_scale != usual_scale(m)) out.real("attention.scale", m.softmax_scale);
+  if (m.temperature != 0) out.real("attention.temperature_scale", m.temperature);
   write_rope(out, m.rope);
 }
 
@@ -192,8 +215,8 @@ std::vector<TensorShape> gqa_tensors(const GqaParameters& m, int64_t hidden) {
     list.push_back({name + ".weight", {rows}, hidden});
     if (m.has_bias) list.push_back({name + ".bias", {}, rows});
   };
-  const auto add_norm = [&](const std::string& name) {
-    if (m.has_norms) list.push_back({name + ".weight", {}, m.key_width});
+  const auto add_norm = [&](const std::string& name, int64_t heads) {
+    if (m.has_norms) list.push_back({name + ".weight", {}, m.key_width * (m.norms_span_heads ? heads : 1)});
   };
   const int64_t q_rows = m.heads * m.key_width, key_rows = m.kv_heads * m.key_width,
                 value_rows = m.kv_heads * m.value_width;
@@ -204,15 +227,26 @@ std::vector<TensorShape> gqa_tensors(const GqaParameters& m, int64_t hidden) {
     add("attn_k", key_rows);
     add("attn_v", value_rows);
   }
-  add_norm("attn_q_norm");
-  add_norm("attn_k_norm");
+  add_norm("attn_q_norm", m.heads);
+  add_norm("attn_k_norm", m.kv_heads);
   if (m.has_sinks) list.push_back({"attn_sinks.weight", {}, m.heads});
   list.push_back({"attn_output.weight", {hidden}, m.heads * m.value_width});
   if (m.has_output_bias) list.push_back({"attn_output.bias", {}, hidden});
   return list;
 }
 
-std::vector<PositionTable> gqa_tables(const GqaParameters& m) { return rope_tables(m.rope, m.key_width, m.tables); }
+std::vector<PositionTable> gqa_tables(const GqaParameters& m) {
+  std::vector<PositionTable> tables = rope_tables(m.rope, m.key_width, m.tables);
+  constexpr double kRounding = 1e-9;  // of p / span, where that is a whole number
+  if (m.temperature != 0)
+    tables.push_back({.name = kTemperature,
+                      .width = 1,
+                      .frequencies = {1 / static_cast<double>(m.temperature_span)},
+                      .magnitude = m.temperature,
+                      .rotated = 1,
+                      .curve = [](double spans) { return std::log1p(std::floor(spans + kRounding)); }});
+  return tables;
+}
 
 std::vector<CachePart> gqa_cache(const GqaParameters& m, DType type) {
   const int64_t keys = m.kv_heads * m.key_width, values = m.kv_heads * m.value_width;
@@ -226,7 +260,7 @@ Attended grouped_query_attention(Block& b, const GqaParameters& m, Tensor normed
   const Activations x = b.activations(normed);
   const Positions at = positions(b, m.key_width, m.tables);
   const Projected in = project(b, m, x);
-  const Tensor q = placed(b, m, in.q, "attn_q_norm.weight", at);
+  const Tensor q = warmed(b, m, placed(b, m, in.q, "attn_q_norm.weight", at), at);
   const Tensor key = placed(b, m, in.key, "attn_k_norm.weight", at), value = in.value;
   const bool bytes = b.shape.cache_type == DType::U8;
   const Context context = bytes ? append_bytes(b, m, key, value, at) : append_floats(b, m, key, value, at);

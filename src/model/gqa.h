@@ -20,12 +20,16 @@ struct GqaParameters {
   bool is_gated = false;                   // attn_q has the rows of a gate behind those of each query
   bool has_output_bias = false;
   bool has_sinks = false;
-  bool has_norms = false;  // of each head of queries and keys, before the rotation
+  bool has_norms = false;         // of each head of queries and keys, before the rotation
+  bool norms_span_heads = false;  // or of all heads together
   RopeParameters rope = {};
   RopeOrder order = RopeOrder::Pairs;
   std::string tables = {};  // suffix of its tables of angles
   int64_t window = 0;       // a token sees this many positions, its own included; 0: all
   double softmax_scale = 0;
+  // Queries at position p are multiplied by 1 + temperature * log(1 + floor(p / temperature_span)).
+  double temperature = 0;
+  int64_t temperature_span = 0;
 
   int64_t heads_per_key() const { return heads / kv_heads; }
 };
@@ -38,6 +42,7 @@ struct GqaTraits {
   bool needs_sinks = false;  // and an output bias; others have none
   bool is_fused = false;     // see GqaParameters
   bool is_gated = false;     // likewise
+  bool norms_span_heads = false;
 };
 
 GqaParameters read_gqa(Keys& keys, const Hyperparameters& model, const GqaTraits& traits);

@@ -51,6 +51,8 @@ void write_common(KeyWriter& out, const Hyperparameters& n) {
   out.number("embedding_length", n.hidden);
   out.number("vocab_size", n.vocabulary);
   out.real("attention.layer_norm_rms_epsilon", n.epsilon);
+  if (n.embedding_scale != 1) out.real("embedding_scale", n.embedding_scale);
+  if (n.logit_scale != 1) out.real("logit_scale", n.logit_scale);
 }
 
 Status check_tensors(const GgufFile& file, const Model& model) {
@@ -97,7 +99,7 @@ Segment Model::head(const GgufFile& file, const ModelShape& shape) const {
   const Tensor x = rms_norm(gather(hidden, wanted), weights("output_norm.weight"), n.epsilon);  // [R, D]
   const Activations in = shape.quantise ? quantise_activations(x) : Activations{x, {}, {}};
   const Tensor logits = weights.product(in, head_tensors().back().name);
-  const Ref out = slots.output(Bound::Logits, logits);
+  const Ref out = slots.output(Bound::Logits, n.logit_scale == 1 ? logits : logits * (1 / n.logit_scale));
   return std::move(slots).finish({out});
 }
 

@@ -24,6 +24,7 @@ struct Hyperparameters {
   double epsilon = 0;        // of all RMS norms
   bool tied_output = false;  // token_embd in place of output
   double embedding_scale = 1;
+  double logit_scale = 1;  // logits are divided by it
 };
 
 // A buffer of a layer's cache. A page of it, kPageSize positions, lies in one piece.

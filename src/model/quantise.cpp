@@ -116,16 +116,48 @@ std::vector<uint8_t> line_block(Values x, int most, const Block& b) {
   return q;
 }
 
-// --- groups of a block of 256
+// --- scales that are searched for
 
-// Large values weigh more, as they did in the training; none is free.
-std::vector<float> weights_of(Values x) {
-  double squares = 0;
-  for (float v : x) squares += double{v} * v;
-  const auto mean = static_cast<float>(std::sqrt(squares / static_cast<double>(x.size())));
+// Values with how much each of them matters.
+struct Weighted {
+  Values x;
+  Values importance;  // empty: nothing is known of it
+};
+
+// Without importances large values weigh more, as they did in the training. None is free: what no text has used yet, a
+// model may use.
+std::vector<float> weights_of(const Weighted& in) {
+  const auto n = static_cast<double>(in.x.size());
+  double squares = 0, importance = 0;
+  for (float v : in.x) squares += double{v} * v;
+  for (float v : in.importance) importance += v;
   std::vector<float> weights;
-  for (float v : x) weights.push_back(mean + std::fabs(v));
+  if (importance > 0) {
+    const auto least = static_cast<float>(importance / n * 1e-3);
+    for (float v : in.importance) weights.push_back(v + least);
+  } else {
+    const auto mean = static_cast<float>(std::sqrt(squares / n));
+    for (float v : in.x) weights.push_back(mean + std::fabs(v));
+  }
   return weights;
+}
+
+// One scale for all: the levels' indices, with the scale as it is stored.
+std::vector<uint8_t> fitted_block(const Weighted& in, std::span<const int> levels, const Block& b) {
+  std::vector<uint8_t> q(in.x.size());
+  const float d = b.half("d", fit_to_levels(in.x, weights_of(in), levels, q));
+  for (size_t i = 0; i < q.size(); ++i) q[i] = nearest_level(d != 0 ? in.x[i] / d : 0, levels);
+  return q;
+}
+
+// One scale and one offset of either sign.
+std::vector<uint8_t> fitted_line(const Weighted& in, int most, const Block& b) {
+  std::vector<uint8_t> q(in.x.size());
+  const LineFit line = fit_line(in.x, weights_of(in), most, LineOffset::Any, q);
+  const float d = b.half("d", line.scale), m = b.half("m", -line.minimum);
+  for (size_t i = 0; i < q.size(); ++i)
+    q[i] = static_cast<uint8_t>(std::clamp(std::lround(d != 0 ? (in.x[i] - m) / d : 0), 0L, long{most}));
+  return q;
 }
 
 float sum_of(Values x) {
@@ -139,9 +171,10 @@ struct ScaledGroups {
   std::vector<uint8_t> q = std::vector<uint8_t>(256);
   std::vector<uint8_t> scales;  // indices into scale_levels
 };
-ScaledGroups fit_groups(Values x, size_t groups, std::span<const int> levels, std::span<const int> scale_levels,
-                        const Block& b) {
-  const std::vector<float> weights = weights_of(x);
+ScaledGroups fit_groups(const Weighted& in, size_t groups, std::span<const int> levels,
+                        std::span<const int> scale_levels, const Block& b) {
+  const Values x = in.x;
+  const std::vector<float> weights = weights_of(in);
   const size_t n = x.size() / groups;
   ScaledGroups out;
   out.scales.resize(groups);
@@ -163,15 +196,17 @@ ScaledGroups fit_groups(Values x, size_t groups, std::span<const int> levels, st
 struct LineGroups : ScaledGroups {
   std::vector<uint8_t> minima;
 };
-LineGroups fit_lines(Values x, size_t groups, int most, std::span<const int> steps, const Block& b) {
-  const std::vector<float> weights = weights_of(x);
+LineGroups fit_lines(const Weighted& in, size_t groups, int most, std::span<const int> steps, const Block& b) {
+  const Values x = in.x;
+  const std::vector<float> weights = weights_of(in);
   const size_t n = x.size() / groups;
   LineGroups out;
   out.scales.resize(groups), out.minima.resize(groups);
   std::vector<float> scales, minima, importance;
   for (size_t g = 0; g < groups; ++g) {
     const Values w = Values(weights).subspan(g * n, n);
-    const LineFit line = fit_line(x.subspan(g * n, n), w, most, Integers(out.q).subspan(g * n, n));
+    const LineFit line =
+        fit_line(x.subspan(g * n, n), w, most, LineOffset::AtMostZero, Integers(out.q).subspan(g * n, n));
     scales.push_back(line.scale), minima.push_back(line.minimum), importance.push_back(sum_of(w));
   }
   const float d = b.half("d", fit_to_levels(scales, importance, steps, out.scales)),
@@ -188,66 +223,71 @@ LineGroups fit_lines(Values x, size_t groups, int most, std::span<const int> ste
 
 namespace block {
 
-void Q4_0(Values x, const Block& b) { put_fields(signed_block(x, 15, b), 4, 0, 16, b["qs"]); }
-void Q4_1(Values x, const Block& b) { put_fields(line_block(x, 15, b), 4, 0, 16, b["qs"]); }
+std::vector<uint8_t> signed_block(const Weighted& in, int most, std::span<const int> levels, const Block& b) {
+  return in.importance.empty() ? signed_block(in.x, most, b) : fitted_block(in, levels, b);
+}
+std::vector<uint8_t> line_block(const Weighted& in, int most, const Block& b) {
+  return in.importance.empty() ? line_block(in.x, most, b) : fitted_line(in, most, b);
+}
+
+void Q4_0(const Weighted& in, const Block& b) {
+  put_fields(signed_block(in, 15, integers<-8, 7>(), b), 4, 0, 16, b["qs"]);
+}
+void Q4_1(const Weighted& in, const Block& b) { put_fields(line_block(in, 15, b), 4, 0, 16, b["qs"]); }
 
 void put_five_bits(std::span<const uint8_t> q, const Block& b) {
   put_fields(q, 4, 0, 16, b["qs"]);
   put_bits(q, 4, b["qh"]);
 }
-void Q5_0(Values x, const Block& b) { put_five_bits(signed_block(x, 31, b), b); }
-void Q5_1(Values x, const Block& b) { put_five_bits(line_block(x, 31, b), b); }
+void Q5_0(const Weighted& in, const Block& b) { put_five_bits(signed_block(in, 31, integers<-16, 15>(), b), b); }
+void Q5_1(const Weighted& in, const Block& b) { put_five_bits(line_block(in, 31, b), b); }
 
-void Q8_0(Values x, const Block& b) {
+void Q8_0(const Weighted& in, const Block& b) {
+  const Values x = in.x;
   const float d = std::fabs(greatest_of(x)) / 127, inverse = d != 0 ? 1.0f / d : 0.0f;
   b.half("d", d);
   for (size_t i = 0; i < x.size(); ++i)
     b["qs"][i] = static_cast<uint8_t>(static_cast<int8_t>(std::round(x[i] * inverse)));
 }
 
-void Q2_K(Values x, const Block& b) {
-  const LineGroups g = fit_lines(x, 16, 3, integers<0, 15>(), b);
+void Q2_K(const Weighted& in, const Block& b) {
+  const LineGroups g = fit_lines(in, 16, 3, integers<0, 15>(), b);
   for (size_t i = 0; i < 16; ++i) b["scales"][i] = static_cast<uint8_t>(g.scales[i] | g.minima[i] << 4);
   put_fields(g.q, 2, 0, 32, b["qs"]);
 }
 
-void Q3_K(Values x, const Block& b) {
-  const ScaledGroups g = fit_groups(x, 16, integers<-4, 3>(), integers<-32, 31>(), b);
+void Q3_K(const Weighted& in, const Block& b) {
+  const ScaledGroups g = fit_groups(in, 16, integers<-4, 3>(), integers<-32, 31>(), b);
   put_fields(g.scales, 4, 0, 8, b["scales"]);
   put_fields(g.scales, 2, 4, 4, b["scales"] + 8);
   put_fields(g.q, 2, 0, 32, b["qs"]);
   put_fields(g.q, 1, 2, 32, b["hmask"]);
 }
 
-void Q4_K(Values x, const Block& b) {
-  const LineGroups g = fit_lines(x, 8, 15, integers<0, 63>(), b);
+void Q4_K(const Weighted& in, const Block& b) {
+  const LineGroups g = fit_lines(in, 8, 15, integers<0, 63>(), b);
   put_six_bit(g.scales, g.minima, b["scales"]);
   put_fields(g.q, 4, 0, 32, b["qs"]);
 }
 
-void Q5_K(Values x, const Block& b) {
-  const LineGroups g = fit_lines(x, 8, 31, integers<0, 63>(), b);
+void Q5_K(const Weighted& in, const Block& b) {
+  const LineGroups g = fit_lines(in, 8, 31, integers<0, 63>(), b);
   put_six_bit(g.scales, g.minima, b["scales"]);
   put_fields(g.q, 4, 0, 32, b["qs"]);
   put_fields(g.q, 1, 4, 32, b["qh"]);
 }
 
-void Q6_K(Values x, const Block& b) {
-  const ScaledGroups g = fit_groups(x, 16, integers<-32, 31>(), integers<-128, 127>(), b);
+void Q6_K(const Weighted& in, const Block& b) {
+  const ScaledGroups g = fit_groups(in, 16, integers<-32, 31>(), integers<-128, 127>(), b);
   put_fields(g.q, 4, 0, 64, b["ql"]);
   put_fields(g.q, 2, 4, 32, b["qh"]);
   for (size_t i = 0; i < 16; ++i) b["scales"][i] = static_cast<uint8_t>(g.scales[i] - 128);
 }
 
-void IQ4_NL(Values x, const Block& b) {
-  std::vector<uint8_t> q(x.size());
-  const float d = b.half("d", fit_to_levels(x, weights_of(x), kIq4Levels, q));
-  for (size_t i = 0; i < x.size(); ++i) q[i] = nearest_level(d != 0 ? x[i] / d : 0, kIq4Levels);
-  put_fields(q, 4, 0, 16, b["qs"]);
-}
+void IQ4_NL(const Weighted& in, const Block& b) { put_fields(fitted_block(in, kIq4Levels, b), 4, 0, 16, b["qs"]); }
 
-void IQ4_XS(Values x, const Block& b) {
-  const ScaledGroups g = fit_groups(x, 8, kIq4Levels, integers<-32, 31>(), b);
+void IQ4_XS(const Weighted& in, const Block& b) {
+  const ScaledGroups g = fit_groups(in, 8, kIq4Levels, integers<-32, 31>(), b);
   for (size_t i = 0; i < 8; ++i) {
     b["scales_l"][i / 2] |= static_cast<uint8_t>((g.scales[i] & 15) << (4 * (i % 2)));
     b["scales_h"][i / 4] |= static_cast<uint8_t>((g.scales[i] >> 4) << (2 * (i % 4)));
@@ -256,7 +296,8 @@ void IQ4_XS(Values x, const Block& b) {
 }
 
 // The greatest value lies between 4 and 8 of its power of two, of which 6 is the highest level.
-void MXFP4(Values x, const Block& b) {
+void MXFP4(const Weighted& in, const Block& b) {
+  const Values x = in.x;
   static constexpr std::array<int, 8> kDoubled = {0, 1, 2, 3, 4, 6, 8, 12};
   const float greatest = std::fabs(greatest_of(x));
   const int exponent = greatest > 0 ? std::clamp(std::ilogb(greatest) - 2, -127, 127) : -127;
@@ -271,7 +312,7 @@ void MXFP4(Values x, const Block& b) {
 
 }  // namespace block
 
-using Encoder = void (*)(Values, const Block&);
+using Encoder = void (*)(const Weighted&, const Block&);
 Encoder encoder_of(GgufType type) {
   switch (type) {
 #define ENCODER(name) \
@@ -315,13 +356,14 @@ void read_values(GgufType type, std::span<const std::byte> from, std::span<float
   }
 }
 
-void quantise(GgufType type, std::span<const float> x, std::span<std::byte> to) {
+void quantise(GgufType type, std::span<const float> x, std::span<std::byte> to, std::span<const float> importance) {
   ENSURE(can_quantise_to(type), "no blocks of this type are made");
   const size_t elements = info_of(type).elements, bytes = info_of(type).bytes;
   for (size_t i = 0; i < x.size() / elements; ++i) {
     std::byte* at = to.data() + i * bytes;
     if (const Encoder encode = encoder_of(type)) {
-      encode(x.subspan(i * elements, elements), Block(type, at));
+      const Values known = importance.empty() ? importance : importance.subspan(i * elements, elements);
+      encode({x.subspan(i * elements, elements), known}, Block(type, at));
     } else {
       const uint64_t bits = to_bits({.f = x[i]}, dtype_of(type));
       std::memcpy(at, &bits, bytes);

@@ -7,50 +7,36 @@
 namespace smelt {
 
 Result<std::shared_ptr<const Model>> read_qwen2(const GgufFile& file, const std::string& name) {
-  Keys keys(file, name);
-  TransformerParameters p;
-  SMELT_TRY(common, read_common(keys, name));
-  p.common = common;
-  p.attention = read_gqa(keys, p.common, {.order = RopeOrder::Halves, .needs_bias = true});
-  p.dense_layers = p.common.layers;
-  p.dense_width = keys.integer("feed_forward_length", 1, kMostWidth);
-  SMELT_CHECK(keys.status());
-  return transformer_of(file, std::move(p));
+  return read_transformer(file, name, {.order = RopeOrder::Halves, .needs_bias = true}, {},
+                          [](Keys& keys, TransformerParameters& p) {
+                            read_dense_network(keys, p);
+                            return Status();
+                          });
 }
 
 Result<std::shared_ptr<const Model>> read_qwen3(const GgufFile& file, const std::string& name) {
-  Keys keys(file, name);
-  TransformerParameters p;
-  SMELT_TRY(common, read_common(keys, name));
-  p.common = common;
-  p.attention = read_gqa(keys, p.common, {.order = RopeOrder::Halves, .needs_norms = true});
-  if (name == "qwen3moe") {
-    p.experts = read_experts(keys, 0, {.routing = Routing::Softmax, .normalise_weights = true});
-  } else {
-    p.dense_layers = p.common.layers;
-    p.dense_width = keys.integer("feed_forward_length", 1, kMostWidth);
-  }
-  SMELT_CHECK(keys.status());
-  return transformer_of(file, std::move(p));
+  return read_transformer(
+      file, name, {.order = RopeOrder::Halves, .needs_norms = true}, {}, [&](Keys& keys, TransformerParameters& p) {
+        if (name == "qwen3moe")
+          p.experts = read_experts(keys, 0, {.routing = Routing::Softmax, .normalise_weights = true});
+        else
+          read_dense_network(keys, p);
+        return Status();
+      });
 }
 
 Result<std::shared_ptr<const Model>> read_qwen35(const GgufFile& file, const std::string& name) {
-  Keys keys(file, name);
-  TransformerParameters p{.network_norm = "post_attention_norm"};
-  SMELT_TRY(common, read_common(keys, name));
-  p.common = common;
-  p.attention = read_gqa(keys, p.common, {.order = RopeOrder::Halves, .needs_norms = true, .is_gated = true});
-  p.attention_every = keys.integer_or("full_attention_interval", 4, 1, 1 << 10);
-  if (p.attention_every > 1) p.delta_net = read_delta_net(keys);
-  if (name == "qwen35moe") {
-    p.experts =
-        read_experts(keys, 0, {.routing = Routing::Softmax, .normalise_weights = true, .has_shared_gate = true});
-  } else {
-    p.dense_layers = p.common.layers;
-    p.dense_width = keys.integer("feed_forward_length", 1, kMostWidth);
-  }
-  SMELT_CHECK(keys.status());
-  return transformer_of(file, std::move(p));
+  const ExpertTraits experts{.routing = Routing::Softmax, .normalise_weights = true, .has_shared_gate = true};
+  return read_transformer(file, name, {.order = RopeOrder::Halves, .needs_norms = true, .is_gated = true},
+                          {.network_norm = "post_attention_norm"}, [&](Keys& keys, TransformerParameters& p) {
+                            p.attention_every = keys.integer_or("full_attention_interval", 4, 1, 1 << 10);
+                            if (p.attention_every > 1) p.delta_net = read_delta_net(keys);
+                            if (name == "qwen35moe")
+                              p.experts = read_experts(keys, 0, experts);
+                            else
+                              read_dense_network(keys, p);
+                            return Status();
+                          });
 }
 
 }  // namespace smelt

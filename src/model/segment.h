@@ -28,6 +28,7 @@ enum class Bound {
   HiddenOut,      // f32 [T, hidden]: written; another buffer than HiddenIn
   Rows,           // i32 [R]: the tokens (indices into T) whose logits are wanted
   Logits,         // f32 [R, vocabulary]: written
+  InputSums,      // f32: written, see ModelShape::sums_inputs
 };
 
 struct SlotBinding {
@@ -37,6 +38,9 @@ struct SlotBinding {
   WeightLayout layout = {};  // of a Weight: how its bytes must lie
   std::string role = {};     // of a Weight: role_of(); empty: its layout is no choice
   std::string line = {};     // of a Weight: where the model multiplies with it, "mla.cpp:68"
+  int64_t elements = 0;      // of InputSums
+  // Of InputSums: what other matrices have in common with `name`, as those have that are multiplied with the same.
+  std::vector<std::string> same_as = {};
 };
 
 struct Segment {
@@ -81,6 +85,10 @@ struct ModelShape {
   int64_t hidden_rows = 0;  // of the buffers of hidden values, see mtp_input()
   // Products multiply weights with activations of 8 bits, see quantise_activations().
   bool quantise = false;
+  // Blocks also say what their matrices are multiplied with: for each the slot "NAME.in_sum2", the sum over tokens of
+  // the squares of each of its k inputs, and for each stack of which tokens choose "NAME.counts", how often they have
+  // chosen each. REQUIRES: expert_places is 1; of padding tokens, too, the squares are summed.
+  bool sums_inputs = false;
 };
 
 }  // namespace smelt

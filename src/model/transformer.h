@@ -4,6 +4,8 @@
 // say: each has a reader of its own.
 #pragma once
 
+#include <functional>
+
 #include "model/delta_net.h"
 #include "model/experts.h"
 #include "model/gqa.h"
@@ -23,7 +25,9 @@ struct TransformerParameters {
   ExpertParameters experts = {};
   Activation activation = Activation::Silu;  // of dense layers
   bool is_fused = false;                     // gate and up of dense layers are one matrix: ffn_up
-  bool post_norms = false;                   // of what attention and network give, before it is added
+  bool pre_norms = true;                     // of what attention and network take
+  bool post_norms = false;                   // of what they give, before it is added
+  double residual_scale = 1;                 // this is multiplied by it
 };
 
 class Transformer final : public Model {
@@ -53,7 +57,19 @@ class Transformer final : public Model {
   TransformerParameters p_;
 };
 
-// For readers: the model of parameters that were read, if the file has its tensors.
-Result<std::shared_ptr<const Model>> transformer_of(const GgufFile& file, TransformerParameters parameters);
+// For readers of architectures.
+
+// What an architecture reads besides what all have; it may also change that. What it finds wrong in keys, it leaves there.
+using ReadMore = std::function<Status(Keys& keys, TransformerParameters& p)>;
+// The model of `traits`, whose common numbers, attention and further numbers are read, if the file has its tensors.
+Result<std::shared_ptr<const Model>> read_transformer(const GgufFile& file, const std::string& name,
+                                                      const GqaTraits& attention, TransformerParameters traits,
+                                                      const ReadMore& more);
+
+// All layers have one network.
+void read_dense_network(Keys& keys, TransformerParameters& p);
+// The same, or, where the file counts experts, those of Mixtral in all layers: files may give their width as that of the
+// one network.
+void read_network_or_experts(Keys& keys, TransformerParameters& p);
 
 }  // namespace smelt

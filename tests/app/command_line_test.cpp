@@ -194,8 +194,8 @@ TEST_CASE("help explains every command with examples, on standard output") {
   CHECK(help.exit_code == 0);
   CHECK(contains(help.out, "Examples:"));
   CHECK(contains(help.out, "DEBUG_KERNEL"));
-  for (const char* command : {"run", "inspect", "tokenize", "detokenize", "logits", "perplexity", "quantize", "bench",
-                              "replay", "pull", "list", "show", "rm", "cache"}) {
+  for (const char* command : {"run", "inspect", "tokenize", "detokenize", "logits", "perplexity", "imatrix", "quantize",
+                              "bench", "replay", "pull", "list", "show", "rm", "cache"}) {
     CAPTURE(command);
     CHECK(contains(help.out, command));
     const Outcome own = smelt::test::smelt({command, "--help"});

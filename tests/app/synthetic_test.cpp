@@ -161,6 +161,14 @@ TEST_CASE("the same seed gives the same blocks, another one others") {
   CHECK(a != c);
 }
 
+TEST_CASE("a shape whose output is its embedding has that once, in the type of an output") {
+  const SyntheticSpec spec = spec_of("llama-3.2-3b:q4_k_m:1");
+  CHECK(type_of(spec, "token_embd.weight") == GgufType::Q6_K);
+  const auto model = SyntheticModel::without_weights(spec);
+  REQUIRE_MESSAGE(model.ok(), model.error().message);
+  CHECK(!(*model)->file().find("output.weight"));
+}
+
 TEST_CASE("a synthetic model reads like a file, its metadata held to its tensors") {
   for (const char* name : {"tiny-glm:q4_k_m", "tiny-lite:q4_0:2", "tiny-llama:q4_k_m"}) {
     CAPTURE(name);

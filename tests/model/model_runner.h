@@ -86,6 +86,7 @@ class ModelRunner {
       case Bound::HiddenIn: return bytes(hidden_);
       case Bound::Rows: return bytes(step.rows);
       case Bound::HiddenOut:
+      case Bound::InputSums:
       case Bound::Logits: break;
     }
     return {};

@@ -110,6 +110,31 @@ TEST_CASE("every format loses about as much of normal numbers as it has bits for
   }
 }
 
+TEST_CASE("values that matter lose less, others more, and what matters alike is as good as before") {
+  std::mt19937 random(9);
+  std::normal_distribution<float> normal(0, 0.02f);
+  std::vector<float> x(2048), importance(2048, 1.f);
+  for (float& v : x) v = normal(random);
+  for (size_t i = 0; i < x.size(); i += 4) importance[i] = 1000;
+  for (GgufType type : testing::block_formats()) {
+    if (!can_quantise_to(type) || type == GgufType::Q8_0 || type == GgufType::MXFP4) continue;
+    CAPTURE(name_of(type));
+    const auto loss = [&](const std::vector<float>& weights, bool of_great) {
+      Bytes blocks(x.size() / info_of(type).elements * info_of(type).bytes);
+      quantise(type, x, blocks, weights);
+      const std::vector<double> got = values_of(type, blocks);
+      double lost = 0;
+      for (size_t i = 0; i < x.size(); ++i)
+        if ((i % 4 == 0) == of_great) lost += (got[i] - x[i]) * (got[i] - x[i]);
+      return lost;
+    };
+    CHECK(loss(importance, true) < 0.93 * loss({}, true));
+    const std::vector<float> alike(x.size(), 3.f), none(x.size(), 0.f);
+    CHECK(loss(alike, true) + loss(alike, false) < 1.02 * (loss({}, true) + loss({}, false)));
+    CHECK(loss(none, true) < 1.2 * loss({}, true));  // of a column that was never used nothing is known
+  }
+}
+
 TEST_CASE("values are read as the graph computes them") {
   std::mt19937 random(5);
   for (GgufType type : {GgufType::F32, GgufType::F16, GgufType::BF16, GgufType::Q8_0}) {

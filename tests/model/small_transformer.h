@@ -1,0 +1,446 @@
+// A small transformer of random floats: as a file, and as a direct forward pass over doubles.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "support/gguf_writer.h"
+
+namespace smelt::test {
+
+inline constexpr int kHidden = 32, kLayers = 2, kHeads = 4, kKvHeads = 2, kWidth = 16, kInner = 48, kVocabulary = 40;
+inline constexpr double kEpsilon = 1e-5, kBase = 500, kLocalBase = 100;
+// Granite's, and that of Ministral's queries, which grow every so many positions.
+inline constexpr double kEmbeddingScale = 3, kAttentionScale = 0.2, kResidualScale = 0.7, kLogitScale = 2.5;
+inline constexpr double kTemperature = 0.3;
+inline constexpr size_t kTemperatureSpan = 3;
+inline constexpr size_t kWindow = 3;  // of the first layer, where the architecture has windows
+inline constexpr int kExperts = 6, kUsed = 2;
+inline constexpr int kNetKeys = 2, kNetValues = 4, kNetWidth = 8,
+                     kTaps = 4;  // of the first layer, where that is a delta net
+inline constexpr int kMixed = (2 * kNetKeys + kNetValues) * kNetWidth;
+
+using Vector = std::vector<double>;
+
+// What architectures differ in.
+struct Traits {
+  std::string architecture = "llama";
+  bool has_bias = false, has_norms = false, has_divisors = false;
+  int rotated = kWidth;  // values of a head
+  std::string network_norm = "ffn_norm";
+  bool has_experts = false;
+  bool has_local_layers = false;  // of OLMo
+  bool rotates = true;            // Granite may not
+
+  bool halves() const { return architecture != "llama" && architecture != "glm4" && !is_granite() && !is_ministral(); }
+  bool has_post_norms() const { return is_gemma() || is_olmo() || architecture == "glm4"; }
+  bool is_granite() const { return architecture == "granite" || architecture == "granitemoe"; }
+  bool is_ministral() const { return architecture == "mistral3"; }
+  bool is_olmo() const { return architecture == "olmo2"; }  // norms of all heads together, and none before the parts
+  bool has_one_gate_and_up() const { return is_phi() || architecture == "glm4"; }
+  bool is_phi() const { return architecture == "phi3"; }
+  std::string divisors() const { return is_phi() ? "rope_factors_short.weight" : "rope_freqs.weight"; }
+  double magnitude() const { return is_phi() ? 1.25 : 1; }  // of cos and sin
+  bool is_gemma() const { return architecture == "gemma3"; }
+  bool is_gpt_oss() const { return architecture == "gpt-oss"; }
+  bool has_delta_net() const { return architecture == "qwen35"; }  // and gates in the other layer
+  bool has_windows() const { return is_gemma() || is_gpt_oss() || is_phi() || has_local_layers; }
+};
+
+class SmallTransformer {
+ public:
+  explicit SmallTransformer(const Traits& traits) : traits_(traits) {
+    const std::string& a = traits.architecture;
+    writer.string("general.architecture", a).u32(a + ".block_count", kLayers).u32(a + ".context_length", 512);
+    writer.u32(a + ".embedding_length", kHidden).u32(a + ".feed_forward_length", kInner);
+    writer.u32(a + ".attention.head_count", kHeads).u32(a + ".attention.head_count_kv", kKvHeads);
+    writer.u32(a + ".attention.key_length", kWidth).u32(a + ".attention.value_length", kWidth);
+    writer.u32(a + ".rope.dimension_count", traits.rotated);
+    if (traits.has_windows()) writer.u32(a + ".attention.sliding_window", kWindow);
+    if (traits.has_delta_net()) {
+      writer.u32(a + ".full_attention_interval", 2).u32(a + ".ssm.conv_kernel", kTaps);
+      writer.u32(a + ".ssm.group_count", kNetKeys).u32(a + ".ssm.time_step_rank", kNetValues);
+      writer.u32(a + ".ssm.state_size", kNetWidth).u32(a + ".ssm.inner_size", kNetValues * kNetWidth);
+    }
+    if (traits.is_gemma()) {
+      writer.u32(a + ".attention.sliding_window_pattern", kLayers);
+      writer.f32(a + ".rope.freq_base_swa", float(kLocalBase));
+    }
+    if (traits.has_local_layers) writer.u32(a + ".attention.sliding_window_pattern", kLayers);
+    if (traits.is_granite()) {
+      writer.f32(a + ".embedding_scale", kEmbeddingScale).f32(a + ".attention.scale", kAttentionScale);
+      writer.f32(a + ".residual_scale", kResidualScale).f32(a + ".logit_scale", kLogitScale);
+      writer.boolean(a + ".rope.scaling.finetuned", traits.rotates);
+    }
+    if (traits.is_ministral()) {
+      writer.f32(a + ".attention.temperature_scale", kTemperature);
+      writer.u32(a + ".rope.scaling.original_context_length", kTemperatureSpan);
+    }
+    if (traits.has_experts) writer.u32(a + ".expert_count", kExperts).u32(a + ".expert_used_count", kUsed);
+    if (traits.is_gpt_oss()) writer.u32(a + ".expert_feed_forward_length", kInner);
+    if (a == "glm4moe") writer.u32(a + ".leading_dense_block_count", kLayers);
+    writer.f32(a + ".attention.layer_norm_rms_epsilon", float(kEpsilon)).f32(a + ".rope.freq_base", float(kBase));
+    add("token_embd.weight", kVocabulary, kHidden, 1);
+    if (traits.is_phi()) writer.f32(a + ".rope.scaling.attn_factor", float(traits.magnitude()));
+    if (traits.has_divisors) add_vector(traits.divisors(), kWidth / 2, 3, 0.5);
+    if (traits.has_divisors && traits.is_phi()) add_vector("rope_factors_long.weight", kWidth / 2, 30, 0.5);
+    for (int layer = 0; layer < kLayers; ++layer) {
+      const std::string b = "blk." + std::to_string(layer) + ".";
+      if (!traits.is_olmo()) add_vector(b + "attn_norm.weight", kHidden, 1, 0.2);
+      if (is_delta_net(layer)) {
+        add_delta_net(b);
+      } else {
+        add(b + "attn_q.weight", kHeads * kWidth * (traits.has_delta_net() ? 2 : 1), kHidden, 2);
+        add(b + "attn_k.weight", kKvHeads * kWidth, kHidden, 2);
+        add(b + "attn_v.weight", kKvHeads * kWidth, kHidden, 1);
+        add(b + "attn_output.weight", kHidden, kHeads * kWidth, 1);
+      }
+      if (traits.has_norms && !is_delta_net(layer)) {
+        add_vector(b + "attn_q_norm.weight", kWidth * (traits.is_olmo() ? kHeads : 1), 1, 0.3);
+        add_vector(b + "attn_k_norm.weight", kWidth * (traits.is_olmo() ? kKvHeads : 1), 1, 0.3);
+      }
+      if (traits.has_bias) {
+        add_vector(b + "attn_q.bias", kHeads * kWidth, 0, 0.5);
+        add_vector(b + "attn_k.bias", kKvHeads * kWidth, 0, 0.5);
+        add_vector(b + "attn_v.bias", kKvHeads * kWidth, 0, 0.5);
+      }
+      if (traits.is_gpt_oss()) {
+        add_vector(b + "attn_output.bias", kHidden, 0, 0.5);
+        add_vector(b + "attn_sinks.weight", kHeads, 1, 1);
+      }
+      if (!traits.is_olmo()) add_vector(b + traits.network_norm + ".weight", kHidden, 1, 0.2);
+      if (traits.has_post_norms()) {
+        add_vector(b + "post_attention_norm.weight", kHidden, 1, 0.2);
+        add_vector(b + "post_ffw_norm.weight", kHidden, 1, 0.2);
+      }
+      if (traits.has_experts) {
+        add_experts(b);
+        continue;
+      }
+      add(b + "ffn_gate.weight", kInner, kHidden, 1);
+      add(b + "ffn_up.weight", kInner, kHidden, 1);
+      add(b + "ffn_down.weight", kHidden, kInner, 1);
+      if (traits.is_phi()) join(b + "attn_qkv.weight", {b + "attn_q.weight", b + "attn_k.weight", b + "attn_v.weight"});
+      if (traits.has_one_gate_and_up()) join(b + "ffn_up.weight", {b + "ffn_gate.weight", b + "ffn_up.weight"});
+    }
+    add_vector("output_norm.weight", kHidden, 1, 0.2);
+    add("output.weight", kVocabulary, kHidden, 2);
+  }
+
+  // Logits after every one of `ids`.
+  std::vector<Vector> logits(const std::vector<int>& ids) const {
+    std::vector<Vector> x, out;
+    for (int id : ids) {
+      x.push_back(row("token_embd.weight", id, kHidden));
+      for (double& v : x.back()) v *= embedding_scale();
+    }
+    for (int layer = 0; layer < kLayers; ++layer) {
+      const std::string b = "blk." + std::to_string(layer) + ".";
+      const std::vector<Vector> attended = is_delta_net(layer) ? delta_net(b, x) : attention(layer, x);
+      for (size_t t = 0; t < x.size(); ++t) {
+        add_to(x[t], after(attended[t], b + "post_attention_norm.weight"));
+        const Vector in = before(x[t], b + traits_.network_norm + ".weight");
+        add_to(x[t], after(traits_.has_experts ? routed(b, in) : network(b, in), b + "post_ffw_norm.weight"));
+      }
+    }
+    for (const Vector& v : x) {
+      out.push_back(times("output", norm(v, "output_norm.weight")));
+      if (traits_.is_granite())
+        for (double& logit : out.back()) logit /= kLogitScale;
+    }
+    return out;
+  }
+
+  // What the first matrices are multiplied with for a token.
+  Vector first_input(int id) const { return before(row("token_embd.weight", id, kHidden), "blk.0.attn_norm.weight"); }
+
+  GgufWriter writer;
+
+ private:
+  static void add_to(Vector& x, const Vector& y) {
+    for (size_t i = 0; i < x.size(); ++i) x[i] += y[i];
+  }
+  Vector row(const std::string& name, size_t at, size_t width) const {
+    const Vector& all = values_.at(name);
+    return {all.begin() + at * width, all.begin() + (at + 1) * width};
+  }
+  Vector times(const std::string& name, const Vector& x) const {
+    const Vector& w = values_.at(name + ".weight");
+    const auto bias = values_.find(name + ".bias");
+    Vector y(w.size() / x.size());
+    for (size_t i = 0; i < y.size(); ++i) {
+      for (size_t k = 0; k < x.size(); ++k) y[i] += w[i * x.size() + k] * x[k];
+      if (bias != values_.end()) y[i] += bias->second[i];
+    }
+    return y;
+  }
+  Vector network(const std::string& b, const Vector& in) const {
+    Vector gate = times(b + "ffn_gate", in);
+    const Vector up = times(b + "ffn_up", in);
+    for (int i = 0; i < kInner; ++i) gate[i] = activation(gate[i]) * up[i];
+    return times(b + "ffn_down", gate);
+  }
+  // The softmax of the logits of the best experts.
+  Vector routed(const std::string& b, const Vector& in) const {
+    const Vector logits = times(b + "ffn_gate_inp", in);
+    std::vector<int> order(kExperts);
+    std::iota(order.begin(), order.end(), 0);
+    std::sort(order.begin(), order.end(), [&](int i, int k) { return logits[i] > logits[k]; });
+    double total = 0;
+    for (int i = 0; i < kUsed; ++i) total += std::exp(logits[order[i]]);
+    Vector out(kHidden);
+    for (int i = 0; i < kUsed; ++i) {
+      const int e = order[i];
+      Vector inner = of_expert(b + "ffn_gate", e, in);
+      const Vector up = of_expert(b + "ffn_up", e, in);
+      for (int k = 0; k < kInner; ++k)
+        inner[k] = traits_.is_gpt_oss() ? clamped(inner[k], up[k]) : activation(inner[k]) * up[k];
+      const Vector down = of_expert(b + "ffn_down", e, inner);
+      for (int k = 0; k < kHidden; ++k) out[k] += std::exp(logits[e]) / total * down[k];
+    }
+    return out;
+  }
+  static double clamped(double gate, double up) {
+    const double g = std::min(gate, 7.0), u = std::clamp(up, -7.0, 7.0);
+    return g / (1 + std::exp(-1.702 * g)) * (u + 1);
+  }
+  Vector of_expert(const std::string& name, int expert, const Vector& x) const {
+    const Vector& w = values_.at(name + "_exps.weight");
+    const auto bias = values_.find(name + "_exps.bias");
+    Vector y(w.size() / kExperts / x.size());
+    for (size_t i = 0; i < y.size(); ++i) {
+      const size_t row = expert * y.size() + i;
+      for (size_t k = 0; k < x.size(); ++k) y[i] += w[row * x.size() + k] * x[k];
+      if (bias != values_.end()) y[i] += bias->second[row];
+    }
+    return y;
+  }
+  Vector norm(Vector x, const std::string& name) const {
+    double squares = 0;
+    for (double v : x) squares += v * v;
+    const Vector& w = values_.at(name);
+    for (size_t i = 0; i < x.size(); ++i) x[i] *= w[i] / std::sqrt(squares / double(x.size()) + kEpsilon);
+    return x;
+  }
+  double embedding_scale() const {
+    return traits_.is_gemma() ? std::sqrt(double(kHidden)) : traits_.is_granite() ? kEmbeddingScale : 1;
+  }
+  Vector before(const Vector& x, const std::string& name) const { return traits_.is_olmo() ? x : norm(x, name); }
+  Vector after(const Vector& part, const std::string& name) const {
+    Vector y = traits_.has_post_norms() ? norm(part, name) : part;
+    if (traits_.is_granite())
+      for (double& v : y) v *= kResidualScale;
+    return y;
+  }
+  double activation(double x) const {
+    if (!traits_.is_gemma()) return x / (1 + std::exp(-x));
+    return x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+  }
+  bool is_local(int layer) const { return traits_.has_windows() && (layer == 0 || traits_.is_phi()); }
+  void rotate(double* x, size_t position, double base) const {
+    if (!traits_.rotates) return;
+    for (int i = 0; i < traits_.rotated / 2; ++i) {
+      double angle = double(position) * std::pow(base, -2.0 * i / traits_.rotated);
+      if (values_.contains(traits_.divisors())) angle /= values_.at(traits_.divisors())[i];
+      double& first = x[traits_.halves() ? i : 2 * i];
+      double& second = x[traits_.halves() ? i + traits_.rotated / 2 : 2 * i + 1];
+      const double a = first * traits_.magnitude(), b = second * traits_.magnitude();
+      first = a * std::cos(angle) - b * std::sin(angle);
+      second = b * std::cos(angle) + a * std::sin(angle);
+    }
+  }
+  // The head's norm, then its rotation.
+  void place(Vector& x, int head, const std::string& norm_name, size_t position, double base) const {
+    double* at = &x[head * kWidth];
+    if (traits_.has_norms && !traits_.is_olmo()) {
+      const Vector normed = norm(Vector(at, at + kWidth), norm_name);
+      std::copy(normed.begin(), normed.end(), at);
+    }
+    rotate(at, position, base);
+  }
+  bool is_delta_net(int layer) const { return traits_.has_delta_net() && layer == 0; }
+
+  static double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+
+  // The convolution of the last rows and its activation.
+  Vector convolved(const std::string& b, const std::vector<Vector>& mixed) const {
+    const Vector& taps = values_.at(b + "ssm_conv1d.weight");
+    Vector out(kMixed);
+    for (int c = 0; c < kMixed; ++c) {
+      for (int tap = 0; tap < kTaps; ++tap)
+        if (const int at = int(mixed.size()) - kTaps + tap; at >= 0) out[c] += taps[c * kTaps + tap] * mixed[at][c];
+      out[c] *= sigmoid(out[c]);
+    }
+    return out;
+  }
+
+  // A head of length 1.
+  static Vector unit(const Vector& all, int head) {
+    Vector x(all.begin() + head * kNetWidth, all.begin() + (head + 1) * kNetWidth);
+    double squares = 1e-6;
+    for (double v : x) squares += v * v;
+    for (double& v : x) v /= std::sqrt(squares);
+    return x;
+  }
+
+  // One head takes one token: its matrix becomes another one, and gives a row.
+  Vector next_row(std::vector<Vector>& matrix, const Vector& q, const Vector& k, const double* v, double decay,
+                  double beta) const {
+    Vector out(kNetWidth);
+    for (int c = 0; c < kNetWidth; ++c) {
+      double known = 0;
+      for (int r = 0; r < kNetWidth; ++r) known += (matrix[r][c] *= decay) * k[r];
+      for (int r = 0; r < kNetWidth; ++r) matrix[r][c] += k[r] * beta * (v[c] - known);
+      for (int r = 0; r < kNetWidth; ++r) out[c] += matrix[r][c] * q[r] / std::sqrt(double(kNetWidth));
+    }
+    return out;
+  }
+
+  std::vector<Vector> delta_net(const std::string& b, const std::vector<Vector>& x) const {
+    std::vector<std::vector<Vector>> matrices(kNetValues, std::vector<Vector>(kNetWidth, Vector(kNetWidth)));
+    std::vector<Vector> mixed, out;
+    for (const Vector& token : x) {
+      const Vector in = norm(token, b + "attn_norm.weight");
+      mixed.push_back(times(b + "attn_qkv", in));
+      const Vector all = convolved(b, mixed), gate = times(b + "attn_gate", in);
+      const Vector rate = times(b + "ssm_alpha", in), beta = times(b + "ssm_beta", in);
+      Vector heads;
+      for (int head = 0; head < kNetValues; ++head) {
+        const double dt = std::log1p(std::exp(rate[head] + values_.at(b + "ssm_dt.bias")[head]));
+        const double decay = std::exp(values_.at(b + "ssm_a")[head] * dt);
+        const Vector row = next_row(matrices[head], unit(all, head % kNetKeys), unit(all, kNetKeys + head % kNetKeys),
+                                    &all[(2 * kNetKeys + head) * kNetWidth], decay, sigmoid(beta[head]));
+        for (double v : norm(row, b + "ssm_norm.weight")) heads.push_back(v);
+      }
+      for (size_t i = 0; i < heads.size(); ++i) heads[i] *= gate[i] * sigmoid(gate[i]);
+      out.push_back(times(b + "ssm_out", heads));
+    }
+    return out;
+  }
+
+  // Of a head's row of attn_q the second half is its gate.
+  Vector take_gates(Vector& queries) const {
+    Vector gates, plain;
+    for (size_t i = 0; i < queries.size(); ++i)
+      (traits_.has_delta_net() && i / kWidth % 2 ? gates : plain).push_back(queries[i]);
+    queries = plain;
+    return gates;
+  }
+
+  double score_scale(size_t position) const {
+    if (traits_.is_granite()) return kAttentionScale;
+    const double usual = 1 / std::sqrt(double(kWidth));
+    if (!traits_.is_ministral()) return usual;
+    return usual * (1 + kTemperature * std::log(1 + std::floor(double(position / kTemperatureSpan))));
+  }
+
+  std::vector<Vector> attention(int layer, const std::vector<Vector>& x) const {
+    const std::string b = "blk." + std::to_string(layer) + ".";
+    const double base = is_local(layer) && traits_.is_gemma() ? kLocalBase : kBase;
+    std::vector<Vector> queries, keys, values, out;
+    for (size_t t = 0; t < x.size(); ++t) {
+      const Vector in = before(x[t], b + "attn_norm.weight");
+      queries.push_back(times(b + "attn_q", in));
+      const Vector gates = take_gates(queries.back());
+      keys.push_back(times(b + "attn_k", in));
+      values.push_back(times(b + "attn_v", in));
+      if (traits_.is_olmo()) {
+        queries[t] = norm(queries[t], b + "attn_q_norm.weight");
+        keys[t] = norm(keys[t], b + "attn_k_norm.weight");
+      }
+      for (int head = 0; head < kHeads; ++head) place(queries[t], head, b + "attn_q_norm.weight", t, base);
+      for (int head = 0; head < kKvHeads; ++head) place(keys[t], head, b + "attn_k_norm.weight", t, base);
+      Vector heads(kHeads * kWidth);
+      for (int head = 0; head < kHeads; ++head) {
+        const int shared = head / (kHeads / kKvHeads) * kWidth;
+        Vector weight(t + 1);
+        double total = 0;
+        const size_t first = is_local(layer) && t >= kWindow ? t - kWindow + 1 : 0;
+        for (size_t s = first; s <= t; ++s) {
+          for (int i = 0; i < kWidth; ++i) weight[s] += queries[t][head * kWidth + i] * keys[s][shared + i];
+          total += weight[s] = std::exp(weight[s] * score_scale(t));
+        }
+        if (traits_.is_gpt_oss()) total += std::exp(values_.at(b + "attn_sinks.weight")[head]);
+        for (size_t s = first; s <= t; ++s)
+          for (int i = 0; i < kWidth; ++i) heads[head * kWidth + i] += weight[s] / total * values[s][shared + i];
+      }
+      for (size_t i = 0; i < gates.size(); ++i) heads[i] *= sigmoid(gates[i]);
+      out.push_back(times(b + "attn_output", heads));
+    }
+    return out;
+  }
+
+  void add_delta_net(const std::string& b) {
+    add(b + "attn_qkv.weight", kMixed, kHidden, 2);
+    add(b + "attn_gate.weight", kNetValues * kNetWidth, kHidden, 1);
+    add(b + "ssm_conv1d.weight", kMixed, kTaps, 1);
+    add_vector(b + "ssm_dt.bias", kNetValues, -3, 3);
+    add_vector(b + "ssm_a", kNetValues, -1, 0.3);
+    add(b + "ssm_beta.weight", kNetValues, kHidden, 1);
+    add(b + "ssm_alpha.weight", kNetValues, kHidden, 1);
+    add_vector(b + "ssm_norm.weight", kNetWidth, 1, 0.2);
+    add(b + "ssm_out.weight", kHidden, kNetValues * kNetWidth, 1);
+  }
+  void add_experts(const std::string& b) {
+    add(b + "ffn_gate_inp.weight", kExperts, kHidden, 2);
+    if (traits_.is_gpt_oss()) add_vector(b + "ffn_gate_inp.bias", kExperts, 0, 1);
+    const auto add_stack = [&](const std::string& name, uint64_t rows, uint64_t k, double gain) {
+      put(b + name + ".weight", {k, rows, kExperts}, 0, gain / std::sqrt(double(k)));
+      if (traits_.is_gpt_oss()) put(b + name + ".bias", {rows, kExperts}, 0, 0.5);
+    };
+    const double wide = traits_.is_gpt_oss() ? 5 : 1;  // some of gpt-oss' values meet the clamps
+    add_stack("ffn_gate_exps", kInner, kHidden, wide);
+    add_stack("ffn_up_exps", kInner, kHidden, wide);
+    add_stack("ffn_down_exps", kHidden, kInner, 1 / wide);
+  }
+  void add(const std::string& name, uint64_t rows, uint64_t k, double gain) {
+    put(name, {k, rows}, 0, gain / std::sqrt(double(k)));
+  }
+  // Matrices of equal rows in the file become one.
+  void join(const std::string& name, const std::vector<std::string>& parts) {
+    std::string data;
+    uint64_t k = 0;
+    for (const std::string& part : parts) {
+      const auto found = std::find_if(writer.tensors.begin(), writer.tensors.end(),
+                                      [&](const GgufWriter::Tensor& t) { return t.name == part; });
+      data += found->data;
+      k = found->dims[0];
+      writer.remove_tensor(part);
+    }
+    const uint64_t rows = data.size() / sizeof(float) / k;
+    writer.tensor(name, {k, rows}, GgufType::F32, std::move(data));
+  }
+  void add_vector(const std::string& name, uint64_t n, double mean, double deviation) {
+    put(name, {n}, mean, deviation);
+  }
+  void put(const std::string& name, std::vector<uint64_t> dims, double mean, double deviation) {
+    std::normal_distribution<double> normal(mean, deviation);
+    uint64_t count = 1;
+    for (uint64_t d : dims) count *= d;
+    std::string data;
+    Vector& values = values_[name];
+    for (uint64_t i = 0; i < count; ++i) {
+      const float value = float(normal(random_));
+      values.push_back(value);
+      data += GgufWriter::le(value);
+    }
+    writer.tensor(name, std::move(dims), GgufType::F32, std::move(data));
+  }
+
+  Traits traits_;
+  std::mt19937 random_{11};
+  std::map<std::string, Vector> values_;
+};
+
+inline const Traits kGptOss = {
+    .architecture = "gpt-oss", .has_bias = true, .network_norm = "post_attention_norm", .has_experts = true};
+
+inline const Traits kQwen35 = {
+    .architecture = "qwen35", .has_norms = true, .rotated = kWidth / 4, .network_norm = "post_attention_norm"};
+
+}  // namespace smelt::test

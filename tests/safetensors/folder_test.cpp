@@ -1,0 +1,211 @@
+// Folders of the Hugging Face hub become the GGUF files that other programs make of them.
+#include "safetensors/folder.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "safetensors/config.h"
+#include "safetensors/tensor_table.h"
+#include "safetensors/tokenizer_json.h"
+#include "support/model_folder.h"
+#include "support/temp_folder.h"
+
+using namespace smelt;
+using namespace smelt::test;
+using Json = nlohmann::json;
+
+namespace {
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+const Traits kLlama = {};
+const Traits kQwen2 = {.architecture = "qwen2", .has_bias = true};
+const Traits kQwen3 = {.architecture = "qwen3", .has_norms = true};
+
+std::string error_of(const std::filesystem::path& folder) {
+  const auto file = open_model_files(folder.string());
+  return file ? "" : file.error().message;
+}
+
+// The error of a folder with another config.json.
+std::string error_with(const char* key, const Json& value) {
+  const TempFolder folder;
+  Json config = small_config("llama");
+  config[key] = value;
+  write_model_folder(folder.path(), SmallTransformer(kLlama).writer, config);
+  return error_of(folder.path());
+}
+
+}  // namespace
+
+TEST_CASE("a folder has the keys and tensors of the GGUF file of the same model") {
+  for (const Traits& traits : {kLlama, kQwen2, kQwen3}) {
+    CAPTURE(traits.architecture);
+    const SmallTransformer small(traits);
+    const std::vector<std::byte> bytes = small.writer.bytes();
+    const auto wanted = GgufFile::open_memory(bytes);
+    const TempFolder folder;
+    write_model_folder(folder.path(), small.writer, small_config(traits.architecture));
+    const auto file = open_model_files(folder.path());
+    REQUIRE_MESSAGE(file.ok(), file.error().message);
+    for (const GgufValue& value : wanted->metadata()) {
+      CAPTURE(value.key);
+      const GgufValue* found = file->value(value.key);
+      REQUIRE(found);
+      CHECK(std::ranges::equal(found->bytes, value.bytes));
+    }
+    CHECK(file->tensors().size() == wanted->tensors().size());
+    for (const GgufTensor& tensor : wanted->tensors()) {
+      CAPTURE(tensor.name);
+      const GgufTensor* found = file->find(tensor.name);
+      REQUIRE(found);
+      CHECK(found->dims == tensor.dims);
+      REQUIRE(found->bytes == tensor.bytes);
+      CHECK(std::equal(tensor.data, tensor.data + tensor.bytes, found->data));
+    }
+  }
+}
+
+TEST_CASE("the tokenizer of a folder has its tokens, merges and special tokens") {
+  const TempFolder folder;
+  write_model_folder(folder.path(), SmallTransformer(kLlama).writer, small_config("llama"));
+  write_text(folder / "chat_template.jinja", "{{ messages }}");
+  const auto file = open_model_files(folder.path());
+  REQUIRE(file.ok());
+  CHECK(*file->string("tokenizer.ggml.pre") == "gpt-2");
+  const auto tokens = file->strings("tokenizer.ggml.tokens");
+  REQUIRE(tokens->size() == size_t{kVocabulary});
+  CHECK((*tokens)[27] == "ab");
+  CHECK((*tokens)[29] == "[PAD29]");
+  CHECK((*tokens)[30] == "<s>");
+  const auto types = file->integers("tokenizer.ggml.token_type");
+  CHECK((*types)[27] == 1);
+  CHECK((*types)[29] == 5);
+  CHECK((*types)[30] == 3);
+  CHECK((*types)[31] == 4);
+  CHECK(*file->strings("tokenizer.ggml.merges") == std::vector<std::string_view>{"a b", "ab c"});
+  CHECK(*file->u64("tokenizer.ggml.bos_token_id") == 30);
+  CHECK(*file->u64("tokenizer.ggml.eos_token_id") == 31);
+  CHECK(*file->boolean("tokenizer.ggml.add_bos_token"));
+  CHECK(*file->string("tokenizer.chat_template") == "{{ messages }}");
+}
+
+TEST_CASE("pre-tokenizers are known by their expressions") {
+  const auto pre_of = [](const Json& pre, bool whole_words) {
+    Json tokenizer = small_tokenizer();
+    tokenizer["pre_tokenizer"] = pre;
+    tokenizer["model"]["ignore_merges"] = whole_words;
+    NewMetadata out;
+    const Status status = read_tokenizer_json(tokenizer, Json::object(), kVocabulary, out);
+    return status ? out.bytes() : status.error().message;
+  };
+  const auto gpt4 = [](const std::string& digits) {
+    const std::string regex = R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N})" + digits +
+                              R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+    return Json{
+        {"type", "Sequence"},
+        {"pretokenizers",
+         {{{"type", "Split"}, {"pattern", {{"Regex", regex}}}}, {{"type", "ByteLevel"}, {"use_regex", false}}}}};
+  };
+  CHECK(contains(pre_of(gpt4("{1,3}"), true), "llama-bpe"));
+  CHECK(contains(pre_of(gpt4("{1,3}"), false), "dbrx"));
+  CHECK(contains(pre_of(gpt4(""), false), "qwen2"));
+  const Json digits = {{"type", "Sequence"},
+                       {"pretokenizers", {{{"type", "Digits"}, {"individual_digits", true}}, {{"type", "ByteLevel"}}}}};
+  CHECK(contains(pre_of(digits, false), "smollm"));
+  CHECK(contains(pre_of(gpt4("{1,4}"), false), "pre-tokenizer is not known"));
+  CHECK(contains(pre_of(nullptr, false), "pre-tokenizer is not known"));
+}
+
+TEST_CASE("frequencies of Llama 3 are divided as its authors do") {
+  Json config = small_config("llama");
+  config["rope_scaling"] = {{"rope_type", "llama3"},
+                            {"factor", 8.0},
+                            {"low_freq_factor", 1.0},
+                            {"high_freq_factor", 4.0},
+                            {"original_max_position_embeddings", 64}};
+  NewMetadata out;
+  const auto model = read_config(config, out);
+  REQUIRE(model.ok());
+  REQUIRE(model->divisors.size() == kWidth / 2);
+  for (int i = 0; i < kWidth / 2; ++i) {
+    // Wavelengths below 64 / 4 stay, those above 64 are 8 times as long.
+    const double length = 2 * M_PI * std::pow(kBase, 2.0 * i / kWidth);
+    const double smooth = (64 / length - 1) / 3, wanted = length < 16   ? 1
+                                                          : length > 64 ? 8
+                                                                        : 1 / ((1 - smooth) / 8 + smooth);
+    CHECK(model->divisors[i] == doctest::Approx(wanted).epsilon(1e-5));
+  }
+  config["rope_scaling"]["factor"] = 0;
+  CHECK(contains(read_config(config, out).error().message, "rope_scaling"));
+}
+
+TEST_CASE("what a folder lacks or what is not supported is said in a sentence") {
+  CHECK(contains(error_with("model_type", "mamba"), "llama, mistral, qwen2, qwen3 are"));
+  CHECK(contains(error_with("hidden_size", nullptr), "hidden_size is missing"));
+  CHECK(contains(error_with("num_hidden_layers", "two"), "num_hidden_layers is \"two\""));
+  CHECK(contains(error_with("num_attention_heads", 0), "do not go together"));
+  CHECK(contains(error_with("num_key_value_heads", 3), "self_attn.k_proj"));
+  CHECK(contains(error_with("sliding_window", 16), "sliding_window"));
+  CHECK(contains(error_with("rope_scaling", {{"rope_type", "dynamic"}}), "dynamic is not supported"));
+
+  const TempFolder folder;
+  write_text(folder / "config.json", small_config("llama").dump());
+  CHECK(contains(error_of(folder.path()), "no .safetensors file"));
+  write_text(folder / "a.safetensors",
+             safetensors_file({{"model.vision.weight", {{"dtype", "F32"}, {"shape", {1}}, {"data_offsets", {0, 4}}}}},
+                              "1234"));
+  CHECK(contains(error_of(folder.path()), "model.vision.weight: this tensor is not known"));
+  write_text(folder / "config.json", "{");
+  CHECK(contains(error_of(folder.path()), "no JSON"));
+}
+
+TEST_CASE("files of any depth and form are read without harm") {
+  const std::string deep = std::string(100000, '[') + std::string(100000, ']');
+  for (const char* key : {"hidden_size", "rope_scaling", "sliding_window", "use_sliding_window", "model_type"}) {
+    Json config = small_config("llama");
+    config[key] = Json::parse(deep);
+    NewMetadata out;
+    const auto model = read_config(config, out);
+    CHECK((model.ok() || model.error().message.starts_with("[safetensors] config.json: ")));
+  }
+  for (const char* key : {"pre_tokenizer", "post_processor", "added_tokens", "model"}) {
+    Json tokenizer = small_tokenizer();
+    tokenizer[key] = Json::parse(deep);
+    NewMetadata out;
+    const Status status = read_tokenizer_json(tokenizer, Json::object(), kVocabulary, out);
+    CHECK((status.ok() || status.error().message.starts_with("[safetensors] tokenizer.json: ")));
+  }
+  Json outside = small_tokenizer();
+  outside["model"]["vocab"]["far"] = uint64_t{kVocabulary};
+  NewMetadata out;
+  CHECK(contains(read_tokenizer_json(outside, Json::object(), kVocabulary, out).error().message, "the id of far"));
+}
+
+TEST_CASE("tables of tensors that cannot be are refused") {
+  const auto error = [](const std::string& file) {
+    const auto table = read_tensor_table(std::as_bytes(std::span(file)), "f");
+    return table ? std::string() : table.error().message;
+  };
+  const auto of = [&](const Json& entry) { return error(safetensors_file({{"x", entry}}, "12345678")); };
+  CHECK(of({{"dtype", "F32"}, {"shape", {2, 1}}, {"data_offsets", {0, 8}}}) == "");
+  CHECK(contains(of({{"dtype", "I8"}, {"shape", {8}}, {"data_offsets", {0, 8}}}), "dtype I8"));
+  for (const Json& bad :
+       {Json(1), Json{{"dtype", "F32"}}, Json{{"dtype", "F32"}, {"shape", {2}}, {"data_offsets", {0, 4}}},
+        Json{{"dtype", "F32"}, {"shape", {3}}, {"data_offsets", {0, 12}}},
+        Json{{"dtype", "F32"}, {"shape", {2}}, {"data_offsets", {8, 0}}},
+        Json{{"dtype", "F32"}, {"shape", {0}}, {"data_offsets", {0, 0}}},
+        Json{{"dtype", "F32"}, {"shape", {-2}}, {"data_offsets", {0, 8}}},
+        Json{{"dtype", "F32"}, {"shape", {1ull << 62, 4}}, {"data_offsets", {0, 0}}},
+        Json{{"dtype", "F32"}, {"shape", Json::array()}, {"data_offsets", {0, 4}}},
+        Json{{"dtype", "F32"}, {"shape", {1, 1, 1, 1, 2}}, {"data_offsets", {0, 8}}}}) {
+    CAPTURE(bad.dump());
+    CHECK(of(bad).starts_with("[safetensors] x: "));
+  }
+  const std::string good =
+      safetensors_file({{"x", {{"dtype", "F32"}, {"shape", {2}}, {"data_offsets", {0, 8}}}}}, "12345678");
+  for (size_t bytes = 0; bytes < good.size(); ++bytes)
+    CHECK(error(good.substr(0, bytes)).starts_with("[safetensors] "));
+}
