@@ -223,6 +223,10 @@ void CpuDevice::remember(std::string_view question, std::string_view answer) con
   state_->cache.kernels->store(state_->key_of(question, kNoteEntry), answer);
 }
 
+Assembly CpuDevice::linked_assembly(const Source& source) const {
+  return smelt::linked_assembly(source, state_->target, state_->codegen);
+}
+
 std::string CpuDevice::assembly(const Source& source) const {
   return smelt::assembly(source, state_->target, state_->codegen);
 }

@@ -59,6 +59,7 @@ class CpuDevice : public Device {
   std::optional<std::string> recall(std::string_view question) const override;
   void remember(std::string_view question, std::string_view answer) const override;
   std::string assembly(const Source& source) const override;
+  Assembly linked_assembly(const Source& source) const override;
   std::string cache_problem() const override;
   CompileStats stats() const override;
   Result<const Executable*> memory_reader() override;

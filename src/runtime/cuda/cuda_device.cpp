@@ -287,6 +287,7 @@ void CudaDevice::remember(std::string_view question, std::string_view answer) co
   state_->cache.kernels->store(state_->key_of(question, kNoteEntry), answer);
 }
 
+Assembly CudaDevice::linked_assembly(const Source& source) const { return linked_ptx(source, state_->architecture); }
 std::string CudaDevice::assembly(const Source& source) const { return compile_ptx(source, state_->architecture); }
 
 CompileStats CudaDevice::stats() const {
