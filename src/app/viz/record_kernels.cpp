@@ -62,7 +62,10 @@ void put_fault(Ref root, Phase phase, Tables& tables, Json& pass) {
 }
 
 CodegenRequest request_of(const KernelDescription& kernel) {
-  return {.tree = kernel.tree, .name = kernel.name, .machine = kernel.machine, .symbols = PassSymbols::names()};
+  return {.tree = kernel.tree,
+          .name = kernel.name,
+          .machine = kernel.machine,
+          .symbols = PassSymbols::names(kernel.machine.token_tile)};
 }
 
 Json opts_json(const KernelOpts& opts) {

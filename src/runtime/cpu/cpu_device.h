@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/result.h"
+#include "runtime/compiling_device.h"
 #include "runtime/cpu/kernel_entry.h"
 #include "runtime/cpu/workers.h"
-#include "runtime/device.h"
 #include "runtime/llvm/compile.h"
 
 namespace smelt {
@@ -30,7 +30,7 @@ struct CpuExecutable : Executable {
   KernelEntry entry;
 };
 
-class CpuDevice : public Device {
+class CpuDevice : public CompilingDevice {
  public:
   static Result<std::unique_ptr<CpuDevice>> open(const CpuOptions& options);
   ~CpuDevice() override;
@@ -52,16 +52,8 @@ class CpuDevice : public Device {
   Status upload(void* to, std::span<const std::byte> from) override;
   Status read_back(std::span<std::byte> to, const void* from) override;
 
-  // With as many threads as there are workers.
-  Result<std::vector<const Executable*>> compile(std::span<const Source> sources, const ProgressFn& progress = {},
-                                                 const std::atomic<bool>* cancel = nullptr) override;
-  std::string key_of(const Source& source) const override;
-  std::optional<std::string> recall(std::string_view question) const override;
-  void remember(std::string_view question, std::string_view answer) const override;
   std::string assembly(const Source& source) const override;
   Assembly linked_assembly(const Source& source) const override;
-  std::string cache_problem() const override;
-  CompileStats stats() const override;
   Result<const Executable*> memory_reader() override;
 
   // Kernels of any CpuDevice of the process may be in it: code is code.
@@ -70,6 +62,10 @@ class CpuDevice : public Device {
 
  private:
   CpuDevice();
+  Result<std::string> make_entry(const Source& source, const KernelKey& key) const override;
+  Status link(std::span<const Pending> batch) override;
+  size_t code_bytes() const override;
+
   struct State;
   std::unique_ptr<State> state_;
 };

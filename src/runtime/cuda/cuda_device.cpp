@@ -3,20 +3,16 @@
 #include <algorithm>
 #include <cctype>
 #include <cstring>
-#include <map>
 #include <mutex>
 #include <thread>
 
-#include "base/clock.h"
 #include "base/ensure.h"
 #include "base/machine_changes.h"
 #include "base/progress.h"
-#include "runtime/compile_batch.h"
 #include "runtime/cuda/assemble.h"
 #include "runtime/cuda/memory_reader.h"
 #include "runtime/cuda/plan.h"
 #include "runtime/cuda/staging.h"
-#include "runtime/kernel_cache.h"
 #include "runtime/llvm/compile.h"
 #include "runtime/llvm/ptx.h"
 #include "runtime/packed_kernel.h"
@@ -24,8 +20,8 @@
 namespace smelt {
 namespace {
 
-// Part of every cache key: raise it when compile() makes something else of the same input.
-constexpr std::string_view kVersion = "smelt-cuda-1";
+// Part of every cache key: raise it when make_entry() makes something else of the same input.
+constexpr const char* kVersion = "smelt-cuda-1";
 
 constexpr const char* kTriple = "nvptx64-nvidia-cuda";
 
@@ -50,43 +46,15 @@ struct CudaDevice::State {
   std::unique_ptr<CudaStaging> staging;
   Machine machine;
   CudaSymbols symbols;
-  std::string architecture, compiler, pipeline;
-  OpenedKernelCache cache;
+  std::string architecture;
 
   std::mutex running;  // of the stream and the staging memory
 
-  std::mutex compiling;                           // of what follows; held while a batch compiles
-  std::map<std::string, CudaExecutable> kernels;  // by key
   std::vector<CuModule> modules;
-  CompileStats stats;
-
-  // A kernel of the batch that is not loaded yet.
-  struct Pending {
-    const Source* source;
-    KernelKey key;
-    std::string entry;  // as the cache keeps it
-    bool from_cache = false;
-    Status problem = {};
-  };
+  size_t code_bytes = 0;
 
   const CudaDriver& driver() const { return context->driver(); }
   Status check(CuResult result, const std::string& doing) const { return context->check(result, doing); }
-
-  KernelKey key_of(const Source& source) const {
-    if (const auto known = parse_key(source.key)) return *known;
-    return key_of(source.text + text_of(source.shape), source.entry);
-  }
-
-  KernelKey key_of(std::string_view text, std::string_view entry) const {
-    return make_key({.text = text,
-                     .entry = entry,
-                     .triple = kTriple,
-                     .cpu = architecture,
-                     .features = context->properties().title,  // PTX of one architecture may be made for a newer one
-                     .compiler = compiler,
-                     .pipeline = pipeline,
-                     .version = kVersion});
-  }
 
   Status prepare_symbols() {
     SMELT_CHECK(
@@ -105,41 +73,23 @@ struct CudaDevice::State {
     return context->wait(doing);
   }
 
-  // In any thread.
-  void load_or_compile(Pending& kernel) const {
-    if (std::optional<std::string> entry = cache.kernels->load(kernel.key)) {
-      kernel.entry = std::move(*entry);
-      kernel.from_cache = true;
-    } else if (kernel.source->key.empty()) {
-      const Status entered = context->enter();
-      if (!entered) return void(kernel.problem = entered);
-      auto cubin = assemble(*context, kernel.source->entry, compile_ptx(*kernel.source, architecture));
-      if (!cubin) return void(kernel.problem = cubin.error());
-      kernel.entry = pack({kernel.source->shape, *cubin});
-      cache.kernels->store(kernel.key, kernel.entry);
-    }
-  }
-
-  Status load(const Pending& kernel) {
-    const PackedKernel unpacked = unpack(kernel.entry);
-    const std::string doing = "loading kernel " + kernel.source->entry;
+  Result<CudaExecutable> load(const std::string& name, const PackedKernel& packed) {
+    const std::string doing = "loading kernel " + name;
     CuModule module = nullptr;
-    SMELT_CHECK(check(driver().module_load(&module, unpacked.code.data(), 0, nullptr, nullptr), doing));
+    SMELT_CHECK(check(driver().module_load(&module, packed.code.data(), 0, nullptr, nullptr), doing));
     modules.push_back(module);
     CudaExecutable made;
-    made.shape = unpacked.shape;
-    SMELT_CHECK(check(driver().module_function(&made.function, module, kernel.source->entry.c_str()), doing));
-    SMELT_CHECK(give_shared_memory(made, kernel.source->entry));
+    made.shape = packed.shape;
+    SMELT_CHECK(check(driver().module_function(&made.function, module, name.c_str()), doing));
+    SMELT_CHECK(give_shared_memory(made, name));
     int resident = 0;  // on a multiprocessor
     SMELT_CHECK(check(driver().blocks_per_processor(&resident, made.function, made.shape.threads,
                                                     static_cast<size_t>(made.shape.shared_bytes)),
                       doing));
     const int64_t most = std::clamp(int64_t{resident} * context->properties().processors, int64_t{1}, kMostParts);
     made.blocks = static_cast<unsigned>(blocks_for(made.shape, most));
-    kernels.emplace(kernel.key.hex(), made);
-    stats.code_bytes += unpacked.code.size();
-    ++(kernel.from_cache ? stats.cached : stats.compiled);
-    return {};
+    code_bytes += packed.code.size();
+    return made;
   }
 
   Status give_shared_memory(const CudaExecutable& kernel, const std::string& name) const {
@@ -179,14 +129,20 @@ Result<std::unique_ptr<CudaDevice>> CudaDevice::open(const CudaDriver& driver, c
                  std::to_string(p.minor) + " is too old, kernels need 7.5; use --device cpu"};
   int version = 0;
   SMELT_CHECK(driver.check(driver.version(&version), "asking for the driver's version"));
-  state.compiler = "llvm " + llvm_version() + ", driver " + std::to_string(version);
-  state.pipeline = ptx_pipeline();
   state.machine = machine_of(p);
   SMELT_CHECK(change(state.machine, options.changes));
   SMELT_TRY(staging, CudaStaging::make(*state.context));
   state.staging = std::move(staging);
   SMELT_CHECK(state.prepare_symbols());
-  state.cache = open_kernel_cache(options.cache_dir, options.use_cache);
+  device->set_up({.triple = kTriple,
+                  .cpu = state.architecture,
+                  .features = p.title,  // PTX of one architecture may be made for a newer one
+                  .compiler = "llvm " + llvm_version() + ", driver " + std::to_string(version),
+                  .pipeline = ptx_pipeline(),
+                  .version = kVersion,
+                  .threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency())),
+                  .cache_dir = options.cache_dir,
+                  .use_cache = options.use_cache});
   return device;
 }
 
@@ -194,7 +150,6 @@ std::string CudaDevice::name() const { return state_->context->properties().name
 std::string CudaDevice::title() const { return state_->context->properties().title; }
 const Machine& CudaDevice::machine() const { return state_->machine; }
 int CudaDevice::workers() const { return state_->context->properties().processors; }
-std::string CudaDevice::cache_problem() const { return state_->cache.problem; }
 
 uint64_t CudaDevice::available_memory() const {
   size_t free = 0, total = 0;
@@ -237,63 +192,25 @@ Status CudaDevice::read_back(std::span<std::byte> to, const void* from) {
   return state_->staging->copy_out(to, reinterpret_cast<CuAddress>(from));
 }
 
-Result<std::vector<const Executable*>> CudaDevice::compile(std::span<const Source> sources, const ProgressFn& progress,
-                                                           const std::atomic<bool>* cancel) {
-  const auto start = Clock::now();
-  State& state = *state_;
-  std::lock_guard lock(state.compiling);
-  std::vector<std::string> keys;
-  std::vector<State::Pending> batch;
-  for (const Source& source : sources) {
-    KernelKey key = state.key_of(source);
-    const bool is_known =
-        state.kernels.contains(key.hex()) || std::find(keys.begin(), keys.end(), key.hex()) != keys.end();
-    keys.push_back(key.hex());
-    if (is_known)
-      ++state.stats.shared;
-    else
-      batch.push_back({.source = &source, .key = std::move(key), .entry = {}});
-  }
-
-  const auto threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  const bool finished = compile_side_by_side(
-      {.kernels = batch.size(), .known = sources.size() - batch.size(), .threads = threads},
-      [&](size_t i) { state.load_or_compile(batch[i]); }, progress, cancel);
-  if (!finished) return std::vector<const Executable*>{};
-
-  SMELT_CHECK(state.context->enter());
-  const auto link_start = Clock::now();
-  for (const State::Pending& kernel : batch) {
-    SMELT_CHECK(kernel.problem);
-    if (!kernel.entry.empty()) SMELT_CHECK(state.load(kernel));
-  }
-  state.stats.link_seconds += seconds_since(link_start);
-  std::vector<const Executable*> kernels;
-  for (const std::string& key : keys) {
-    const auto found = state.kernels.find(key);
-    kernels.push_back(found == state.kernels.end() ? nullptr : &found->second);
-  }
-  state.stats.seconds += seconds_since(start);
-  return kernels;
+Result<std::string> CudaDevice::make_entry(const Source& source, const KernelKey&) const {
+  SMELT_CHECK(state_->context->enter());
+  SMELT_TRY(cubin, assemble(*state_->context, source.entry, compile_ptx(source, state_->architecture)));
+  return pack({source.shape, cubin});
 }
 
-std::string CudaDevice::key_of(const Source& source) const { return format_key(state_->key_of(source)); }
-
-std::optional<std::string> CudaDevice::recall(std::string_view question) const {
-  return state_->cache.kernels->load(state_->key_of(question, kNoteEntry));
+Status CudaDevice::link(std::span<const Pending> batch) {
+  SMELT_CHECK(state_->context->enter());
+  for (const Pending& kernel : batch) {
+    SMELT_TRY(made, state_->load(kernel.source->entry, unpack(kernel.entry)));
+    keep(kernel, std::make_unique<CudaExecutable>(made));
+  }
+  return {};
 }
 
-void CudaDevice::remember(std::string_view question, std::string_view answer) const {
-  state_->cache.kernels->store(state_->key_of(question, kNoteEntry), answer);
-}
+size_t CudaDevice::code_bytes() const { return state_->code_bytes; }
 
 Assembly CudaDevice::linked_assembly(const Source& source) const { return linked_ptx(source, state_->architecture); }
 std::string CudaDevice::assembly(const Source& source) const { return compile_ptx(source, state_->architecture); }
-
-CompileStats CudaDevice::stats() const {
-  std::lock_guard lock(state_->compiling);
-  return state_->stats;
-}
 
 Result<const Executable*> CudaDevice::memory_reader() {
   const Source source = cuda_memory_reader(state_->context->properties().processors);
@@ -322,42 +239,27 @@ Status CudaDevice::run(const CapturedPlan& captured, std::span<const int64_t> sy
   return state.context->wait("running a plan");
 }
 
-// What the driver says of the GPU, and where its name is one that we know, what was measured on such a one.
+// What the driver says of the GPU; the rest as of one that we know: the one of its name, or the first.
 Machine machine_of(const CudaProperties& p) {
-  Machine m;
+  Machine m = *known_machine("h100");
   for (const Machine& known : known_machines())
     if (known.isa == Isa::Nvidia && p.title.find(upper_case(known.name)) != std::string::npos) m = known;
   m.name = "sm_" + std::to_string(10 * p.major + p.minor);
   m.title = p.title;
   m.target = ptx_architecture(p.major, p.minor);
-  m.parallelism = Parallelism::Threads;
-  m.isa = Isa::Nvidia;
   m.processors = p.processors;
   m.processor_blocks = p.processor_blocks;
   m.processor_threads = p.processor_threads;
   m.block_threads = p.block_threads;
   m.warp_threads = p.warp_threads;
-  m.vector_bytes = 16;
-  m.registers = 255;
   m.processor_registers = p.processor_registers;
-  m.line_bytes = 128;
   m.l1_bytes = p.processor_shared_bytes;
   m.l2_bytes = p.l2_bytes;
-  m.l3_bytes = 0;
   m.memory_bytes = static_cast<int64_t>(p.memory_bytes);
   m.block_memory_bytes = p.block_shared_bytes;
   m.processor_memory_bytes = p.processor_shared_bytes;
-  m.stack_bytes = 0;
-  m.byte_dot = ByteDot::Dp4a;
-  m.byte_dot_bytes = 4;
-  m.shuffle_bytes = 0;
   m.tasks = p.processors;
-  m.local_operations = 4 << 10;  // blocks are many, and each would take its time from the others of a processor
-  m.row_bytes = 16 << 10;
-  m.small_kernel_operations = 1 << 20;
-  m.small_kernel_local_operations = 64 << 10;  // there blocks are few, and one launch less is what counts
-  m.tile_bytes = 8 << 10;                      // so that a multiprocessor holds several tiles
-  m.chunk_tasks = 10;  // each reads the cache again, from L2; below that most processors idle at a short context
+  if (p.major < 8) m.matrix_units.clear();  // its unit has other shapes
   return m;
 }
 

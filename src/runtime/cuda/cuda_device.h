@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/compiling_device.h"
 #include "runtime/cuda/context.h"
-#include "runtime/device.h"
 
 namespace smelt {
 
@@ -18,7 +18,7 @@ struct CudaOptions {
   std::string changes = {};  // of its machine, see base/machine_changes.h
 };
 
-class CudaDevice : public Device {
+class CudaDevice : public CompilingDevice {
  public:
   // REQUIRES: the driver outlives the device.
   static Result<std::unique_ptr<CudaDevice>> open(const CudaDriver& driver, const CudaOptions& options);
@@ -36,15 +36,8 @@ class CudaDevice : public Device {
   Status upload(void* to, std::span<const std::byte> from) override;
   Status read_back(std::span<std::byte> to, const void* from) override;
 
-  Result<std::vector<const Executable*>> compile(std::span<const Source> sources, const ProgressFn& progress = {},
-                                                 const std::atomic<bool>* cancel = nullptr) override;
-  std::string key_of(const Source& source) const override;
-  std::optional<std::string> recall(std::string_view question) const override;
-  void remember(std::string_view question, std::string_view answer) const override;
   std::string assembly(const Source& source) const override;  // PTX
   Assembly linked_assembly(const Source& source) const override;
-  std::string cache_problem() const override;
-  CompileStats stats() const override;
   Result<const Executable*> memory_reader() override;
 
   Result<std::unique_ptr<CapturedPlan>> capture(std::span<const Launch> launches) override;
@@ -52,6 +45,10 @@ class CudaDevice : public Device {
 
  private:
   CudaDevice();
+  Result<std::string> make_entry(const Source& source, const KernelKey& key) const override;
+  Status link(std::span<const Pending> batch) override;
+  size_t code_bytes() const override;
+
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/device.h"
+#include "runtime/compiling_device.h"
 
 namespace smelt {
 
@@ -19,7 +19,7 @@ struct MetalShimOptions {
   std::string changes = {};  // of its machine, see base/machine_changes.h
 };
 
-class MetalShimDevice : public Device {
+class MetalShimDevice : public CompilingDevice {
  public:
   // An Error where there is no clang.
   static Result<std::unique_ptr<MetalShimDevice>> open(const MetalShimOptions& options);
@@ -38,14 +38,7 @@ class MetalShimDevice : public Device {
   Status upload(void* to, std::span<const std::byte> from) override;
   Status read_back(std::span<std::byte> to, const void* from) override;
 
-  Result<std::vector<const Executable*>> compile(std::span<const Source> sources, const ProgressFn& progress = {},
-                                                 const std::atomic<bool>* cancel = nullptr) override;
-  std::string key_of(const Source& source) const override;
-  std::optional<std::string> recall(std::string_view question) const override;
-  void remember(std::string_view question, std::string_view answer) const override;
   std::string assembly(const Source&) const override { return {}; }
-  std::string cache_problem() const override;
-  CompileStats stats() const override;
   // How fast it reads says nothing.
   Result<const Executable*> memory_reader() override;
 
@@ -54,6 +47,10 @@ class MetalShimDevice : public Device {
 
  private:
   MetalShimDevice();
+  Result<std::string> make_entry(const Source& source, const KernelKey& key) const override;
+  Status link(std::span<const Pending> batch) override;
+  size_t code_bytes() const override;
+
   struct State;
   std::unique_ptr<State> state_;
 };
