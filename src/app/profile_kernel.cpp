@@ -72,7 +72,7 @@ std::string formulas(Ref tree) {
 std::string text_sections(const KernelListing& listing, const Machine& machine) {
   const bool is_msl = machine.isa == Isa::Apple;
   const std::string source = section(is_msl ? "Metal Shading Language" : "LLVM IR", listing.source.text);
-  return listing.assembly.empty() ? source : source + section("assembly", listing.assembly);
+  return listing.assembly.text.empty() ? source : source + section("assembly", listing.assembly.text);
 }
 
 }  // namespace

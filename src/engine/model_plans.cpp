@@ -102,7 +102,7 @@ KernelDescription ModelPlans::kernel(int number) const {
 KernelListing ModelPlans::listing(int number, bool with_assembly) const {
   KernelListing out{.program = compiler_.program(number)};
   out.source = compiler_.source(out.program);
-  if (with_assembly) out.assembly = device_.assembly(out.source);
+  if (with_assembly) out.assembly = device_.linked_assembly(out.source);
   return out;
 }
 

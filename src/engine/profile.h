@@ -61,7 +61,7 @@ struct KernelDescription {
 struct KernelListing {
   Program program;
   Source source;
-  std::string assembly;
+  Assembly assembly;
 };
 
 // The kernels of a model and where its plans launch them: of one that runs, or of one that is only looked at

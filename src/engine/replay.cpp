@@ -68,7 +68,9 @@ Result<Dump> read_dump(const std::string& path, const Machine& machine) {
   const std::filesystem::path file(path);
   if (file.extension() != ".ir") return bad(path, "it does not end in .ir");
   SMELT_TRY(text, read_file(path));
-  SMELT_TRY(tree, parse(text));
+  const auto parsed = parse(text);
+  if (!parsed) return bad(path, parsed.error().message);
+  const Ref tree = *parsed;
   if (Status s = verify_kernel(tree, file.stem().string(), machine); !s) return bad(path, s.error().message);
   if (!is_nests_of_stores(tree)) return bad(path, "it is not a kernel");
   Dump dump{.name = file.stem().string(), .tree = tree};
@@ -299,6 +301,13 @@ Result<ReplayReport> replay_kernel(const std::string& path) {
                       report.agrees ? "agrees" : "differs");
   if (!report.agrees) report.text += "worst    " + worst.where + "\n";
   return report;
+}
+
+Result<DumpedKernel> read_dumped_kernel(const std::string& path, const Machine& machine) {
+  SMELT_TRY(dump, read_dump(path, machine));
+  DumpedKernel out{.name = dump.name, .tree = dump.tree, .opts = std::move(dump.opts), .symbols = {}};
+  for (const auto& [name, value] : Inputs(dump.tree).variables()) out.symbols.push_back(name);
+  return out;
 }
 
 Result<std::string> kernel_on_machine(const std::string& path, const std::string& machine) {

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/result.h"
+#include "codegen/codegen.h"
 
 namespace smelt {
 
@@ -13,6 +15,18 @@ struct ReplayReport {
   std::string source;  // the kernel's tree, its program and its source for the device, one after the other
   bool agrees = true;  // with the interpreter, within the bound of its reductions
 };
+
+// What DUMP=dir left of a kernel.
+struct DumpedKernel {
+  std::string name;
+  Ref tree;
+  KernelOpts opts;                   // empty: chosen anew
+  std::vector<std::string> symbols;  // names of launch values that it reads
+};
+
+// NAME.ir, with the options of NAME.opts where that is there. An Error if the file cannot be read or is not a dumped
+// kernel, or if the options do not suit the machine.
+Result<DumpedKernel> read_dumped_kernel(const std::string& path, const Machine& machine);
 
 // An Error if the file cannot be read or is not a dumped kernel.
 Result<ReplayReport> replay_kernel(const std::string& path);

@@ -20,10 +20,10 @@ std::string_view name_of(Phase phase) {
   return "";
 }
 
-Error error_at(Phase phase, Ref node, const std::string& problem) {
+VerifyFault fault_at(Phase phase, Ref node, const std::string& problem) {
   std::string what = std::string(name_of(node->op)) + " " + std::string(name_of(node->dtype));
   std::string expr = is_elementwise(node->op) ? " in " + to_infix(node).substr(0, 120) : "";
-  return Error{"[verify] " + std::string(name_of(phase)) + ": " + what + expr + ": " + problem};
+  return {node, "[verify] " + std::string(name_of(phase)) + ": " + what + expr + ": " + problem};
 }
 
 std::string node_problem(Ref node, Phase phase) {
@@ -108,22 +108,27 @@ class Scopes {
 
 }  // namespace
 
-Status verify(Ref root, Phase phase) {
+std::optional<VerifyFault> fault_in(Ref root, Phase phase) {
   Refs order = toposort(root);
   for (Ref node : order)
-    if (std::string problem = node_problem(node, phase); !problem.empty()) return error_at(phase, node, problem);
-  if (root->op != Op::Sink) return error_at(phase, root, "the root is not a sink");
-  if (phase == Phase::Tensor) return {};
+    if (std::string problem = node_problem(node, phase); !problem.empty()) return fault_at(phase, node, problem);
+  if (root->op != Op::Sink) return fault_at(phase, root, "the root is not a sink");
+  if (phase == Phase::Tensor) return std::nullopt;
   Scopes scopes;
   Nesting nesting;
   for (Ref node : order) {
     if (const Ref again = nesting.visit(node); again)
-      return error_at(phase, node, "it loops over " + to_infix(again) + " around another loop of that number");
+      return fault_at(phase, node, "it loops over " + to_infix(again) + " around another loop of that number");
     const FreeRanges& free = scopes.visit(node);
     if (node->op == Op::Store && !free.empty())
-      return error_at(phase, node, "it uses " + to_infix(outermost(free)) + " outside of its loop");
+      return fault_at(phase, node, "it uses " + to_infix(outermost(free)) + " outside of its loop");
   }
-  return {};
+  return std::nullopt;
+}
+
+Status verify(Ref root, Phase phase) {
+  auto fault = fault_in(root, phase);
+  return fault ? Status(Error{std::move(fault->message)}) : Status();
 }
 
 Status verify_kernel(Ref tree, const std::string& name, const Machine& machine) {

@@ -2,6 +2,7 @@
 // everything parsed.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "base/machine.h"
@@ -19,6 +20,13 @@ enum class Phase : uint8_t {
 // Ops, numbers and types of sources, shapes, and that every range is used inside its loop. The
 // error is one line that names the node: "[verify] kernel: add i64 (r0 + 1): ...".
 Status verify(Ref root, Phase phase);
+
+struct VerifyFault {
+  Ref node;
+  std::string message;
+};
+// The first thing that verify() minds; nothing where it minds none.
+std::optional<VerifyFault> fault_in(Ref root, Phase phase);
 
 // A kernel of the name `name` as the machine will run it: verify(tree, Phase::Kernel), and all that it keeps on chip
 // fits there together (graph/on_chip.h).

@@ -106,6 +106,8 @@ class Device {
   virtual void remember(std::string_view question, std::string_view answer) const = 0;
   // For people: what compile() would make of it.
   virtual std::string assembly(const Source& source) const = 0;
+  // The same, with the lines that it came from; takes longer.
+  virtual Assembly linked_assembly(const Source& source) const { return {assembly(source), {}}; }
   // Why kernels are not cached although they should be, as a sentence for the user; else empty.
   virtual std::string cache_problem() const = 0;
   virtual CompileStats stats() const = 0;  // since it was opened

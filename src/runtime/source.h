@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace smelt {
 
@@ -30,6 +31,12 @@ struct Source {
   LaunchShape shape = {};
   // What a failed ENSURE leaves behind while this is compiled, see base/ensure_dump.h; empty: a hint.
   std::function<std::string()> leave = {};
+};
+
+// What a kernel becomes, for people.
+struct Assembly {
+  std::string text;
+  std::vector<int> lines;  // of each line of the text that of the source, from 1 on; 0: none. Empty where not known
 };
 
 // Called after each finished kernel, from any thread but never from two at once.

@@ -128,6 +128,8 @@ TEST_CASE("a recording says of itself what is wrong, and where") {
   CHECK(contains(problem_at("/timeline/runs/0/times", Json::array()), "timeline.runs[0].times: has 0 entries"));
   CHECK(contains(problem_at("/timeline/runs/0/times/0", -5), "out of range"));
   CHECK(contains(problem_at("/timeline/runs/0/times/0", 1e300), "out of range"));
+  CHECK(contains(problem_at("/kernels/0/passes/0/fault_node", 9), "9 is no node"));
+  CHECK(contains(problem_at("/kernels/0/assembly_lines", Json::parse("[0, -1]")), "assembly_lines[1]: -1 is out of"));
   CHECK(contains(problem_at("/profile", Json::object()), "profile: is not a profile"));
   CHECK(contains(problem_at("/search/0/trials/1/0", 1), "search[0].trials[1][0]: 1 is out of range"));
   CHECK(contains(problem_at("/search/0/winner", 3), "search[0].winner: 3 is out of range"));
@@ -182,6 +184,50 @@ TEST_CASE("what a tune has tried is a recording, and goes into one beside it") {
   CHECK(contains(load_recordings({saved("new.json", tune.dump())}).error().message, "another version"));
   CHECK(contains(load_recordings({saved("bad.json", R"({"smelt_search": 1, "search": [{}]})")}).error().message,
                  "name: is no text"));
+}
+
+TEST_CASE("a trace is shown as tracks, whoever made it") {
+  const auto shown = [](const std::string& events) {
+    return load_recordings({saved("trace.json", "{\"traceEvents\": [" + events + "]}")});
+  };
+  const auto trace = shown(R"({"ph": "M", "name": "thread_name", "pid": 1, "tid": 2, "args": {"name": "launches"}},
+                              {"ph": "X", "name": "inner", "cat": "c", "pid": 1, "tid": 2, "ts": 12, "dur": 3},
+                              {"ph": "X", "name": "outer", "pid": 1, "tid": 2, "ts": 10, "dur": 9,
+                               "args": {"layer": 3, "what": "sums"}},
+                              7, {"ph": "X", "name": 5, "ts": "soon", "pid": 2, "tid": 1})");
+  REQUIRE_MESSAGE(trace.ok(), trace.error().message);
+  const Json& r = trace->at(0);
+  REQUIRE(r["tracks"].size() == 2);
+  const Json& track = r["tracks"][0];
+  CHECK(track["name"] == "launches");
+  const auto string = [&](const Json& number) { return r["strings"][number.get<size_t>()].get<std::string>(); };
+  CHECK(string(track["events"][0][0]) == "outer");
+  CHECK(string(track["events"][0][4]) == "layer: 3\nwhat: sums");
+  CHECK(track["events"][1][2] == 12'000);
+  CHECK(track["events"][1][3] == 3'000);
+  CHECK(contains(shown(R"({"ph": "X", "ts": 1, "dur": -1})").error().message, "tracks[0].events[0][3]: -1000.0"));
+  CHECK(contains(shown("").error().message, "no event in it has a duration"));
+}
+
+TEST_CASE("kernels that DUMP left behind are recorded without a model") {
+  const OneKernel one;
+  const std::string folder = scratch().file("dumped");
+  std::filesystem::create_directory(folder);
+  CHECK(contains(load_recordings({folder}).error().message, "no NAME.ir is in it"));
+  std::ofstream(folder + "/one.ir") << print(one.kernel(0).tree);
+  for (const std::string& path : {folder, folder + "/one.ir"}) {
+    const auto dumped = load_recordings({path}, "zen4");
+    REQUIRE_MESSAGE(dumped.ok(), dumped.error().message);
+    const Json& r = dumped->at(0);
+    CHECK(problem_with(r).empty());
+    REQUIRE(r["kernels"].size() == 1);
+    CHECK(r["kernels"][0]["name"] == "one");
+    CHECK(r["kernels"][0]["passes"].size() == 10);
+    CHECK(contains(r["kernels"][0]["assembly"].get<std::string>(), "ret"));
+    CHECK(r["kernels"][0]["assembly_lines"].size() > 10);
+  }
+  std::ofstream(folder + "/two.ir") << "hello";
+  CHECK(contains(load_recordings({folder}).error().message, "two.ir"));
 }
 
 TEST_CASE("the page is for this machine, and questions are for the page alone") {

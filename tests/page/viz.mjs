@@ -1,11 +1,12 @@
 // Clicks through every view of `smelt viz` in a browser without a screen, and keeps pictures of them.
-//   node viz.mjs PAGE FOLDER_FOR_PICTURES [COMPARISON HOSTILE SERVED]
-// PAGE is a file that --out wrote; HOSTILE a page whose recording has markup for names, SERVED an address with a model.
+//   node viz.mjs PAGE FOLDER_FOR_PICTURES [COMPARISON HOSTILE SERVED MANY]
+// PAGE is a file that --out wrote; HOSTILE a page whose recording has markup for names, SERVED an address with a model,
+// MANY a page of 1,000 kernels.
 import assert from "node:assert/strict";
 import { pathToFileURL } from "node:url";
 import { chromium } from "playwright-core";
 
-const [page_, pictures, comparison, hostile, served] = process.argv.slice(2);
+const [page_, pictures, comparison, hostile, served, many] = process.argv.slice(2);
 const address = (where) => (where.startsWith("http") ? where : pathToFileURL(where).href);
 const browser = await chromium.launch({
   executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
@@ -142,6 +143,21 @@ if (served) {
   await page.getByRole("button", { name: "back to the texts" }).click();
   await page.screenshot({ path: `${pictures}/viz-whatif.png` });
 }
+// Of 1,000 kernels only those in sight are elements.
+if (many) {
+  const page = await open(many);
+  await tab(page, 4, "kernel");
+  const rows = page.locator("[aria-label=kernels] .row");
+  await rows.first().waitFor();
+  assert.ok((await rows.count()) < 60);
+  await page.locator("[aria-label=kernels]").focus();
+  await page.keyboard.press("End");
+  await page.locator("[aria-label=kernels] .row.picked").waitFor();
+  assert.ok((await rows.count()) < 60);
+  await page.keyboard.press("Home");
+  await tab(page, 5, "timeline");
+  assert.ok((await page.locator("main *").count()) < 500);
+}
 if (hostile) {
   const page = await open(hostile);
   for (const [number, id] of [
@@ -150,6 +166,7 @@ if (hostile) {
     [3, "schedule"],
     [4, "kernel"],
     [5, "timeline"],
+    [6, "search"],
   ])
     await tab(page, number, id);
   assert.equal(await page.locator("main img, main script, main iframe").count(), 0);

@@ -3,6 +3,7 @@
 #include <csignal>
 #include <fstream>
 #include <numeric>
+#include <sstream>
 
 #include "runtime/kernels.h"
 #include "runtime/llvm/compile.h"
@@ -73,6 +74,13 @@ std::string last_words(F f) {
 }
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::istringstream in(text);
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
 
 }  // namespace
 
@@ -187,6 +195,25 @@ TEST_CASE("vectors keep the width that they were written in") {
   CHECK_FALSE(contains(assembly(vector_kernel(), *v3), "%zmm0"));
   CHECK(contains(assembly(vector_kernel(), *v3), "%ymm1"));
   CHECK(contains(assembly(vector_kernel(), *named_target("aarch64")), "fadd\tv0.4s"));
+}
+
+TEST_CASE("lines of assembly know their lines of the IR, and the code stays as it is") {
+  const Source source = scale_kernel();
+  const std::vector<std::string> ir = lines_of(source.text);
+  for (const char* target : {"x86-64-v4", "aarch64"}) {
+    const Assembly linked = linked_assembly(source, *named_target(target));
+    CHECK(linked.text == assembly(source, *named_target(target)));
+    const std::vector<std::string> code = lines_of(linked.text);
+    REQUIRE(linked.lines.size() == code.size());
+    int sums = 0;
+    for (size_t i = 0; i < code.size(); ++i) {
+      if (!contains(code[i], "addss") && !contains(code[i], "fadd")) continue;
+      REQUIRE(linked.lines[i] > 0);
+      CHECK(contains(ir[static_cast<size_t>(linked.lines[i]) - 1], "fadd"));
+      ++sums;
+    }
+    CHECK(sums > 0);
+  }
 }
 
 TEST_CASE("only operations marked contract are fused") {

@@ -2,6 +2,8 @@
 
 #include "app/profile_data.h"
 #include "app/tune_json.h"
+#include "app/viz/dumps.h"
+#include "app/viz/trace.h"
 #include "app/viz/validate.h"
 #include "base/file.h"
 
@@ -11,18 +13,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr uint64_t kMostBytes = uint64_t{256} << 20;
-
-Json empty_recording(Json name, Json device, Json machine, Json threads) {
-  Json out = {{"smelt_recording", kRecordingFormat},
-              {"name", std::move(name)},
-              {"device", std::move(device)},
-              {"machine", std::move(machine)},
-              {"estimated", false},
-              {"threads", std::move(threads)},
-              {"strings", {""}}};
-  for (const char* key : {"nodes", "kernels", "segments", "plans"}) out[key] = Json::array();
-  return out;
-}
 
 Result<Json> recording_of_profile(Json profile) {
   if (const auto read = profile_of(profile); !read) return read.error();
@@ -47,13 +37,27 @@ bool is_search_alone(const Json& recording) {
 
 }  // namespace
 
-Result<Json> load_recording(const std::string& path) {
+Json empty_recording(Json name, Json device, Json machine, Json threads) {
+  Json out = {{"smelt_recording", kRecordingFormat},
+              {"name", std::move(name)},
+              {"device", std::move(device)},
+              {"machine", std::move(machine)},
+              {"estimated", false},
+              {"threads", std::move(threads)},
+              {"strings", {""}}};
+  for (const char* key : {"nodes", "kernels", "segments", "plans"}) out[key] = Json::array();
+  return out;
+}
+
+Result<Json> load_recording(const std::string& path, const std::string& machine) {
+  if (is_dump(path)) return recording_of_dump(path, machine);
   SMELT_TRY(text, read_file(path, kMostBytes));
   Json json = Json::parse(text, nullptr, false);
   const auto wrong = [&](const std::string& what) { return Error{"[viz] " + path + ": " + what}; };
   if (json.is_discarded()) return wrong("is no JSON; make a recording with `smelt viz --json FILE`");
   Result<Json> made = json.is_object() && json.contains("smelt_profile")  ? recording_of_profile(std::move(json))
                       : json.is_object() && json.contains("smelt_search") ? recording_of_search(json)
+                      : is_trace(json)                                    ? recording_of_trace(json)
                                                                           : Result<Json>(std::move(json));
   if (!made) return wrong(made.error().message);
   if (const Status status = check_recording(*made); !status)
@@ -61,10 +65,10 @@ Result<Json> load_recording(const std::string& path) {
   return made;
 }
 
-Result<std::vector<Json>> load_recordings(const std::vector<std::string>& paths) {
+Result<std::vector<Json>> load_recordings(const std::vector<std::string>& paths, const std::string& machine) {
   std::vector<Json> recordings, searches;
   for (const std::string& path : paths) {
-    SMELT_TRY(recording, load_recording(path));
+    SMELT_TRY(recording, load_recording(path, machine));
     (is_search_alone(recording) ? searches : recordings).push_back(std::move(recording));
   }
   if (recordings.empty() && !searches.empty()) {

@@ -53,9 +53,12 @@ class RuleLog {
   RewriteWatch watch_;
 };
 
-std::string fault_of(Ref root, Phase phase) {
-  const Status status = verify(root, phase);
-  return status ? "" : status.error().message;
+// What breaks the rules of its phase: the sentence, and the node that it is about.
+void put_fault(Ref root, Phase phase, Tables& tables, Json& pass) {
+  const auto fault = fault_in(root, phase);
+  if (!fault) return;
+  pass["fault"] = fault->message;
+  pass["fault_node"] = tables.nodes.number(fault->node);
 }
 
 CodegenRequest request_of(const KernelDescription& kernel) {
@@ -95,8 +98,7 @@ Json passes_of(const KernelDescription& kernel, Tables& tables) {
     const bool is_expanded = std::string_view(name) == "expand" || std::string_view(name) == "coalesce loads";
     Json pass = {{"nest", nest}, {"name", name}, {"roots", tables.nodes.numbers(stores)}};
     rules.put_into(pass);
-    const std::string fault = fault_of(sink(stores), is_expanded ? Phase::Expanded : Phase::Kernel);
-    if (!fault.empty()) pass["fault"] = fault;
+    put_fault(sink(stores), is_expanded ? Phase::Expanded : Phase::Kernel, tables, pass);
     passes.push_back(std::move(pass));
   };
   generate(request);
@@ -201,10 +203,12 @@ std::string name_of(PlanKind plan) {
 }
 
 Json record_texts(const KernelListing& listing, const Machine& machine) {
-  return {{"program", print(listing.program)},
-          {"source", listing.source.text},
-          {"assembly", listing.assembly},
-          {"assembly_language", machine.has_threads() ? "PTX" : "assembly"}};
+  Json out = {{"program", print(listing.program)},
+              {"source", listing.source.text},
+              {"assembly", listing.assembly.text},
+              {"assembly_language", machine.has_threads() ? "PTX" : "assembly"}};
+  if (!listing.assembly.lines.empty()) out["assembly_lines"] = listing.assembly.lines;
+  return out;
 }
 
 Json record_kernels(const KernelSet& kernels, Tables& tables, const RecordHooks& hooks) {

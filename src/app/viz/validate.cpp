@@ -12,8 +12,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr size_t kMostNodes = 500'000, kMostTexts = 1'000'000, kMostKernels = 20'000;
-constexpr int64_t kMostWorkers = 4096;
+constexpr size_t kMostTracks = 4096, kMostNodes = 500'000, kMostTexts = 1'000'000, kMostKernels = 20'000;
+constexpr int64_t kMostWorkers = 4096, kMostLines = 100'000'000;
 
 class Checker {
  public:
@@ -38,6 +38,7 @@ class Checker {
       if (root_.has(key))
         if (const auto profile = profile_of(root_[key].json()); !profile) root_[key].fail(profile.error().message);
     if (root_.has("timeline")) check_timeline(root_["timeline"]);
+    if (root_.has("tracks")) root_["tracks"].each(kMostTracks, [&](const CheckedValue& v) { check_track(v); });
     if (root_.has("search")) check_searches(root_["search"]);
     if (root_.has("start")) root_["start"].each(kMostKernels, check_stage);
   }
@@ -80,6 +81,7 @@ class Checker {
       pass["roots"].each(kMostItems, [&](const CheckedValue& v) { node(v); });
       size(pass["fired"]);
       if (pass.has("fault")) pass["fault"].text();
+      if (pass.has("fault_node")) node(pass["fault_node"]);
       pass["rules"].each(kMostItems, [&](const CheckedValue& rule) {
         rule.list(4, 4);
         text_number(rule[size_t{0}]);
@@ -101,6 +103,8 @@ class Checker {
       text_number(tried[1]);
       text_number(tried[2]);
     });
+    if (k.has("assembly_lines"))
+      k["assembly_lines"].each(kMostItems, [](const CheckedValue& v) { v.whole(0, kMostLines); });
     check_passes(k["passes"]);
   }
 
@@ -171,6 +175,18 @@ class Checker {
         worker.list(launches, launches);
         worker.each(kMostItems, size);
       });
+    });
+  }
+
+  // name, category, begin, nanoseconds, detail; in the order of their beginnings
+  void check_track(const CheckedValue& track) const {
+    track["name"].text();
+    double before = 0;
+    track["events"].each(kMostItems, [&](const CheckedValue& event) {
+      event.list(5, 5);
+      for (size_t f : {size_t{0}, size_t{1}, size_t{4}}) text_number(event[f]);
+      before = event[2].number(before, kLargestExact);
+      size(event[3]);
     });
   }
 

@@ -31,6 +31,7 @@ constexpr const char* kExplanation =
     "  smelt viz -m model.gguf --out a.html   one file to look at anywhere, without a server\n"
     "  smelt viz --json before.json           save a recording; smelt viz before.json opens it again\n"
     "  smelt viz before.json after.json       two of them side by side\n"
+    "  smelt viz kernels/                     what DUMP=kernels left of kernels; with --machine, for another one\n"
     "  smelt viz tried.json                   what smelt tune --json tried.json has tried\n"
     "  smelt viz --machine h100 --synthetic glm-4.7-flash:q4_0   what another machine would get, estimated\n"
     "  smelt viz --print kernel --kernel sum_256   a view as text\n"
@@ -77,7 +78,7 @@ struct Shown {
 Result<Shown> shown_by(const VizFlags& flags) {
   Shown out;
   if (!flags.files.empty()) {
-    SMELT_TRY(recordings, load_recordings(flags.files));
+    SMELT_TRY(recordings, load_recordings(flags.files, flags.model.machine.empty() ? "host" : flags.model.machine));
     out.recordings = std::move(recordings);
     return out;
   }
@@ -126,8 +127,10 @@ Action declare_viz(CLI::App& app) {
   flags->model.repetitions = 2;
   declare_profiled(app, flags->model);
   app.add_option("files", flags->files,
-                 "recordings to open in place of a model; also of `smelt profile --json` and `smelt tune --json`")
-      ->type_name("FILE.json");
+                 "recordings to open in place of a model; also of `smelt profile --json` and `--trace`, of `smelt tune "
+                 "--json`; a "
+                 "folder of DUMP or a kernel of it")
+      ->type_name("FILE");
   app.add_option("--out", flags->out, "write the page, with all it shows, into one HTML file")->type_name("FILE.html");
   app.add_option("--json", flags->json, "save the recording; -: to standard output")->type_name("FILE");
   app.add_option("--print", flags->print.view,

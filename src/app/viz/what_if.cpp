@@ -68,8 +68,8 @@ Result<std::string> WhatIf::try_here(PlanKind plan, int kernel, const KernelOpts
               {"after_us", found.after_us},
               {"judged", found.judged_elements},
               {"bytes", found.compared_bytes}};
-  const std::string assembly = device->assembly(found.source);
-  out.update(record_texts({std::move(found.program), std::move(found.source), assembly}, device->machine()));
+  Assembly assembly = device->linked_assembly(found.source);
+  out.update(record_texts({std::move(found.program), std::move(found.source), std::move(assembly)}, device->machine()));
   return out.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

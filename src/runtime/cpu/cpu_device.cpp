@@ -142,6 +142,10 @@ Status CpuDevice::link(std::span<const Pending> batch) {
 
 size_t CpuDevice::code_bytes() const { return state_->jit->code_bytes() + state_->jit->data_bytes(); }
 
+Assembly CpuDevice::linked_assembly(const Source& source) const {
+  return smelt::linked_assembly(source, state_->target, state_->codegen);
+}
+
 std::string CpuDevice::assembly(const Source& source) const {
   return smelt::assembly(source, state_->target, state_->codegen);
 }

@@ -53,6 +53,7 @@ class CpuDevice : public CompilingDevice {
   Status read_back(std::span<std::byte> to, const void* from) override;
 
   std::string assembly(const Source& source) const override;
+  Assembly linked_assembly(const Source& source) const override;
   Result<const Executable*> memory_reader() override;
 
   // Kernels of any CpuDevice of the process may be in it: code is code.

@@ -209,6 +209,7 @@ Status CudaDevice::link(std::span<const Pending> batch) {
 
 size_t CudaDevice::code_bytes() const { return state_->code_bytes; }
 
+Assembly CudaDevice::linked_assembly(const Source& source) const { return linked_ptx(source, state_->architecture); }
 std::string CudaDevice::assembly(const Source& source) const { return compile_ptx(source, state_->architecture); }
 
 Result<const Executable*> CudaDevice::memory_reader() {

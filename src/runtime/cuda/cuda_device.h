@@ -37,6 +37,7 @@ class CudaDevice : public CompilingDevice {
   Status read_back(std::span<std::byte> to, const void* from) override;
 
   std::string assembly(const Source& source) const override;  // PTX
+  Assembly linked_assembly(const Source& source) const override;
   Result<const Executable*> memory_reader() override;
 
   Result<std::unique_ptr<CapturedPlan>> capture(std::span<const Launch> launches) override;

@@ -8,6 +8,7 @@
 #include <llvm/TargetParser/Host.h>
 
 #include "base/ensure.h"
+#include "runtime/llvm/line_marks.h"
 #include "runtime/llvm/module.h"
 
 namespace smelt {
@@ -59,9 +60,10 @@ void check_calls(llvm::StringRef object, const Source& source) {
 // A kernel for a CPU, as the passes leave it.
 class CpuCompilation : public Compilation {
  public:
-  CpuCompilation(const Source& source, const CpuTarget& target, const CodegenOptions& options)
+  CpuCompilation(const Source& source, const CpuTarget& target, const CodegenOptions& options, bool marked = false)
       : Compilation(source, make_target_machine({target.triple, target.cpu, target.features}, options.level), false) {
     set_attributes(module(), source.entry, target);
+    if (marked) mark_lines(module(), source.text);
     run_passes(options.passes);
   }
 };
@@ -79,6 +81,11 @@ std::string compile_object(const Source& source, const std::string& symbol, cons
 
 std::string assembly(const Source& source, const CpuTarget& target, const CodegenOptions& options) {
   return CpuCompilation(source, target, options).emit(llvm::CodeGenFileType::AssemblyFile);
+}
+
+Assembly linked_assembly(const Source& source, const CpuTarget& target, const CodegenOptions& options) {
+  return with_lines(assembly(source, target, options),
+                    CpuCompilation(source, target, options, true).emit(llvm::CodeGenFileType::AssemblyFile));
 }
 
 std::string optimised_ir(const Source& source, const CpuTarget& target, const CodegenOptions& options) {

@@ -32,6 +32,7 @@ std::string compile_object(const Source& source, const std::string& symbol, cons
 
 // For people: the assembly, and the IR after the passes.
 std::string assembly(const Source& source, const CpuTarget& target, const CodegenOptions& options = {});
+Assembly linked_assembly(const Source& source, const CpuTarget& target, const CodegenOptions& options = {});
 std::string optimised_ir(const Source& source, const CpuTarget& target, const CodegenOptions& options = {});
 
 std::string llvm_version();

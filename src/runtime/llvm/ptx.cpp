@@ -7,6 +7,7 @@
 #include <array>
 
 #include "runtime/llvm/compile.h"
+#include "runtime/llvm/line_marks.h"
 #include "runtime/llvm/module.h"
 
 namespace smelt {
@@ -49,15 +50,24 @@ void annotate(llvm::Function& entry, int threads) {
   note("minctasm", std::max(1, resident / threads));
 }
 
-}  // namespace
-
-std::string compile_ptx(const Source& source, std::string_view architecture) {
+std::string ptx_of(const Source& source, std::string_view architecture, bool marked) {
   Compilation compilation(source, make_target_machine({kTriple, std::string(architecture), kFeatures}, kLevel), true);
   for (llvm::Function& function : compilation.module())
     if (!function.isDeclaration()) function.setDoesNotThrow();
+  if (marked) mark_lines(compilation.module(), source.text);
   annotate(compilation.entry(), source.shape.threads);
   compilation.run_passes(std::string(CodegenOptions::kDefaultPasses));
   return compilation.emit(llvm::CodeGenFileType::AssemblyFile);
+}
+
+}  // namespace
+
+std::string compile_ptx(const Source& source, std::string_view architecture) {
+  return ptx_of(source, architecture, false);
+}
+
+Assembly linked_ptx(const Source& source, std::string_view architecture) {
+  return with_lines(compile_ptx(source, architecture), ptx_of(source, architecture, true));
 }
 
 std::string ptx_architecture(int major, int minor) {

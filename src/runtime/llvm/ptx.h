@@ -13,6 +13,9 @@ namespace smelt {
 // What is wrong with the text is a bug and stops the process, as in compile.h.
 std::string compile_ptx(const Source& source, std::string_view architecture);
 
+// The same, with the lines of the source that it came from.
+Assembly linked_ptx(const Source& source, std::string_view architecture);
+
 // The architecture that PTX for a GPU of this compute capability is made for; empty if the GPU is too old. Of those
 // that LLVM does not know the newest before: the driver assembles that for them.
 std::string ptx_architecture(int major, int minor);

@@ -33,4 +33,14 @@ std::string NullDevice::assembly(const Source& source) const {
   return {};
 }
 
+Assembly NullDevice::linked_assembly(const Source& source) const {
+  switch (machine_.isa) {
+    case Isa::X86:
+    case Isa::Arm: return smelt::linked_assembly(source, target_);
+    case Isa::Nvidia: return linked_ptx(source, machine_.target);
+    case Isa::Apple: return {};
+  }
+  return {};
+}
+
 }  // namespace smelt

@@ -34,6 +34,7 @@ class NullDevice : public Device {
   void remember(std::string_view, std::string_view) const override {}
   // Empty where LLVM has no such target.
   std::string assembly(const Source& source) const override;
+  Assembly linked_assembly(const Source& source) const override;
   std::string cache_problem() const override { return {}; }
   CompileStats stats() const override { return {}; }
   Result<const Executable*> memory_reader() override;

@@ -1,8 +1,20 @@
 // A text of many lines, of which only those in sight are drawn, with names that link lines to those of other texts.
 import { VirtualList, el } from "./dom.js";
 
-const kWords =
-  /("[^"]*")|((?:^|\s)(?:#|;|\/\/).*$)|(%[\w.]+|@[\w.]+)|\b(\d[\w.]*)\b|\b(define|ret|br|label|phi|load|store|loop|end|acc|set|get|for|call|declare|attributes|program|buffer|const|icmp|select)\b/g;
+const kKeywords =
+  "define|ret|br|label|phi|load|store|loop|end|acc|set|get|for|call|declare|attributes|" +
+  "program|buffer|const|icmp|select";
+// texts, remarks, names, numbers, words of the language
+const kWords = new RegExp(
+  [
+    String.raw`("[^"]*")`,
+    String.raw`((?:^|\s)(?:#|;|\/\/).*$)`,
+    String.raw`(%[\w.]+|@[\w.]+)`,
+    String.raw`\b(\d[\w.]*)\b`,
+    String.raw`\b(${kKeywords})\b`,
+  ].join("|"),
+  "g",
+);
 
 function coloured(row, text) {
   let at = 0;
@@ -18,13 +30,14 @@ function coloured(row, text) {
 // `marks`: a class for each line, or nothing. `links`: for each line the number that it shares with lines elsewhere.
 export class CodeText {
   constructor({ lines, marks = [], links = [], onLink = null, label = "" }) {
-    Object.assign(this, { lines, marks, links, onLink });
+    Object.assign(this, { lines, marks, links });
     this.linked = null;
     const longest = lines.reduce((most, line) => Math.max(most, line.length), 0);
     this.list = new VirtualList({
       rowHeight: 18,
       className: "code mono",
       label,
+      onPick: onLink ? (i) => this.links[i] !== undefined && onLink(this.links[i], this) : null,
       fill: (row, i) => this.fill(row, i),
     });
     this.list.space.style.width = `${longest * 7.3 + 80}px`;
@@ -37,8 +50,6 @@ export class CodeText {
     if (this.linked !== null && this.links[i] === this.linked) row.classList.add("linked");
     row.append(el("span", { class: "at" }, String(i + 1)));
     coloured(row, this.lines[i]);
-    if (this.onLink && this.links[i] !== undefined)
-      row.addEventListener("click", () => this.onLink(this.links[i], this));
   }
 
   // Marks the lines of a link; brings the first of them into sight.
@@ -61,6 +72,12 @@ export const sourceLinks = (lines) => {
     if (/^\s*(?:%|store)/.test(line) || match) last = match ? Number(match[1]) : last;
     return match ? Number(match[1]) : undefined;
   });
+};
+
+// Lines of assembly by the instruction of the program whose LLVM IR they came from.
+export const assemblyLinks = (kernel, source) => {
+  const links = sourceLinks(source);
+  return (kernel.assembly_lines ?? []).map((line) => (line ? links[line - 1] : undefined));
 };
 
 // Loops without a loop inside are hot.

@@ -41,6 +41,11 @@ function pairsOf(before, after) {
   return out.sort((a, b) => Math.abs(b.after - b.before) - Math.abs(a.after - a.before));
 }
 
+const changeText = (change) =>
+  Math.abs(change) < 1e-9 ? "the same" : `${change > 0 ? "+" : "−"}${timeText(Math.abs(change))}`;
+const titleOf = (recording) =>
+  `${recording.name}, ${recording.threads} ${recording.threads === 1 ? "worker" : "workers"}`;
+
 export const compareView = {
   id: "compare",
   title: "Compare",
@@ -60,7 +65,8 @@ export const compareView = {
     const totals = after.profile.plans.map((plan) => {
       const sum = (r) =>
         (r.profile.plans.find((p) => p.name === plan.name)?.kernels ?? []).reduce((s, k) => s + k.seconds, 0);
-      return `${plan.name}: ${timeText(sum(before))} → ${timeText(sum(after))}, ${(sum(before) / sum(after)).toFixed(2)} times as fast`;
+      const ratio = (sum(before) / sum(after)).toFixed(2);
+      return `${plan.name}: ${timeText(sum(before))} → ${timeText(sum(after))}, ${ratio} times as fast`;
     });
     const list = new VirtualList({
       rowHeight: 42,
@@ -84,11 +90,7 @@ export const compareView = {
         row.append(
           el("span", { class: "share" }, mark),
           text,
-          el(
-            "span",
-            { class: `num${change > 0 ? " bad" : ""}` },
-            `${change > 0 ? "+" : "−"}${timeText(Math.abs(change))}`,
-          ),
+          el("span", { class: `num${change > 0 ? " bad" : ""}` }, changeText(change)),
         );
       },
     });
@@ -116,17 +118,12 @@ export const compareView = {
       el(
         "div",
         { class: "bar" },
-        el("b", {}, before.name),
+        el("b", {}, titleOf(before)),
         "→",
-        el("b", {}, after.name),
+        el("b", {}, titleOf(after)),
         el("span", { class: "note" }, totals.join(";  ")),
       ),
-      el(
-        "div",
-        { class: "split" },
-        el("div", { class: "column" }, list.root),
-        el("div", { class: "column" }, detail),
-      ),
+      el("div", { class: "split" }, el("div", { class: "column" }, list.root), el("div", { class: "column" }, detail)),
     );
     requestAnimationFrame(() => {
       list.set(pairs.length, pairs.length ? 0 : -1);

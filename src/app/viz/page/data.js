@@ -112,7 +112,8 @@ export class Recording {
       return `${side(sources[0])} ${kSymbols[op]} ${side(sources[1])}`;
     }
     if (op === "load") return `${this.infix(sources[0], depth - 1)}[${this.infix(sources[1], depth - 1)}]`;
-    return `${op === "cast" || op === "bitcast" ? this.dtype(n) : op}(${sources.map((s) => this.infix(s, depth - 1)).join(", ")})`;
+    const name = op === "cast" || op === "bitcast" ? this.dtype(n) : op;
+    return `${name}(${sources.map((s) => this.infix(s, depth - 1)).join(", ")})`;
   }
 
   // All nodes below the roots, sources first: numbers grow that way.

@@ -76,6 +76,12 @@ export function stageColour(stage) {
   return known.get(stage);
 }
 
+// What can be read on a colour "#rrggbb".
+export function textOn(colour) {
+  const [red, green, blue] = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
+  return 0.299 * red + 0.587 * green + 0.114 * blue > 135 ? "#1d1d1b" : "#ffffff";
+}
+
 export function tip(text, event) {
   const box = document.getElementById("tip");
   box.hidden = !text;

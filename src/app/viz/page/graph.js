@@ -18,8 +18,8 @@ function linesOf(recording, nodes) {
   return lines;
 }
 
-// Which tensors depend on more than weights and constants: these are boxes. What dequantises a weight is part of those that
-// read it, under the weight's name.
+// Which tensors depend on more than weights and constants: these are boxes. What dequantises a weight is part of
+// those that read it, under the weight's name.
 function flowOf(recording, segment, nodes) {
   const moving = new Set(),
     weightsOf = new Map();
@@ -79,8 +79,7 @@ function groupsOf(recording, segment, open) {
     const line = lineOf.get(n),
       part = `${line}#${partOf.get(n)}`;
     const key = line && !open.has(part) ? part : `%${n}`;
-    if (!groups.has(key))
-      groups.set(key, { key, line, part, nodes: [], weights: [], inputs: [], kernels: new Set() });
+    if (!groups.has(key)) groups.set(key, { key, line, part, nodes: [], weights: [], inputs: [], kernels: new Set() });
     const group = groups.get(key);
     group.nodes.push(n);
     groupOf.set(n, key);
@@ -102,8 +101,7 @@ function groupsOf(recording, segment, open) {
 function summary(recording, nodes) {
   const counts = new Map();
   const telling = nodes.filter((n) => !recording.isMove(n) && !["cast", "bitcast"].includes(recording.op(n)));
-  for (const n of telling.length ? telling : nodes)
-    counts.set(recording.op(n), (counts.get(recording.op(n)) ?? 0) + 1);
+  for (const n of telling.length ? telling : nodes) counts.set(recording.op(n), (counts.get(recording.op(n)) ?? 0) + 1);
   const names = [...counts].sort((a, b) => b[0].startsWith("reduce") - a[0].startsWith("reduce") || b[1] - a[1]);
   return (
     names
@@ -116,9 +114,7 @@ function summary(recording, nodes) {
 function boxOf(recording, group, kernelNames) {
   const lines = [
     [
-      group.nodes.length > 1 || !group.line
-        ? group.line || `%${group.nodes[0]}`
-        : `${group.line}  %${group.nodes[0]}`,
+      group.nodes.length > 1 || !group.line ? group.line || `%${group.nodes[0]}` : `${group.line}  %${group.nodes[0]}`,
       "",
     ],
   ];

@@ -1,5 +1,5 @@
 // Kernel: what it computes, its options and why others were refused, and its texts side by side.
-import { CodeText, hotLines, programLinks, sourceLinks } from "./code.js";
+import { CodeText, assemblyLinks, hotLines, programLinks, sourceLinks } from "./code.js";
 import { VirtualList, bytesText, el, empty, percentText, rooflineText, table, timeText } from "./dom.js";
 import { whatIf } from "./whatif.js";
 
@@ -139,7 +139,8 @@ function panesOf(recording, kernel, shown, onShow) {
       shown.source
         ? text("source", sourceLinks(lines.source))
         : empty("No renderer writes source for this machine yet."),
-    assembly: () => (shown.assembly ? text("assembly", []) : empty("There is no assembly.")),
+    assembly: () =>
+      shown.assembly ? text("assembly", assemblyLinks(shown, lines.source)) : empty("There is no assembly."),
   };
   const titles = {
     formulas: "Formulas",
@@ -217,9 +218,7 @@ export const kernelView = {
       panes.replaceChildren(
         ...Object.keys(make)
           .filter((form) => forms.includes(form))
-          .map((form) =>
-            el("div", { class: "pane" }, el("div", { class: "pane-title" }, titles[form]), make[form]()),
-          ),
+          .map((form) => el("div", { class: "pane" }, el("div", { class: "pane-title" }, titles[form]), make[form]())),
       );
       toggles.replaceChildren(
         ...Object.keys(make).map((form) =>

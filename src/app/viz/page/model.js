@@ -44,12 +44,28 @@ function columnsOf(recording, plan) {
   return columns;
 }
 
+// Below the blocks, where there is room.
+const kWidthOfName = 0.02;
+function namesOf(columns, total) {
+  return el(
+    "div",
+    { class: "block-names" },
+    columns.map((column) => {
+      const share = column.seconds / total,
+        name = column.layer < 0 ? column.stages[0].stage : `${column.layer}`,
+        box = el("span", {}, share < kWidthOfName ? "" : name);
+      box.style.width = `${share * 100}%`;
+      return box;
+    }),
+  );
+}
+
 function blocks(recording, plan, columns, picked, onPick) {
   const total = columns.reduce((sum, c) => sum + c.seconds, 0) || 1;
   const drawing = svg("svg", {
-    viewBox: `0 0 ${kWidth} ${kHeight + 16}`,
+    viewBox: `0 0 ${kWidth} ${kHeight}`,
     preserveAspectRatio: "none",
-    height: kHeight + 16,
+    height: kHeight,
     role: "img",
     "aria-label": "layers and stages by time",
   });
@@ -82,7 +98,7 @@ function blocks(recording, plan, columns, picked, onPick) {
     }
     x += width;
   }
-  return el("div", { class: "blocks" }, drawing);
+  return el("div", { class: "blocks" }, drawing, namesOf(columns, total));
 }
 
 function facts(recording, plan) {

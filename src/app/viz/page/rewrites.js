@@ -41,6 +41,17 @@ function pane(recording, title, nodes, mark, onLink) {
   return { code, root: el("div", { class: "pane" }, el("div", { class: "pane-title" }, title), code.root) };
 }
 
+// What the verifier minds, with the way to the node that it is about.
+function faultOf(recording, pass, onNode) {
+  const n = pass.fault_node;
+  return el(
+    "div",
+    { class: "fault", role: "note" },
+    `Verification: ${pass.fault} `,
+    n === undefined ? null : el("button", { class: "link", onclick: () => onNode(n) }, `%${n} ${recording.op(n)}`),
+  );
+}
+
 export const rewritesView = {
   id: "rewrites",
   title: "Rewrites",
@@ -55,8 +66,7 @@ export const rewritesView = {
     const pass = subject.passes[at];
     if (!pass) return root.append(empty("No pass was recorded."));
     const before = at > 0 && subject.passes[at - 1].nest === pass.nest ? subject.passes[at - 1] : null;
-    const step = (by) =>
-      go("rewrites", subject.key, String(Math.max(0, Math.min(subject.passes.length - 1, at + by))));
+    const step = (by) => go("rewrites", subject.key, String(Math.max(0, Math.min(subject.passes.length - 1, at + by))));
     const choose = el(
       "select",
       { "aria-label": "segment or kernel", onchange: (event) => go("rewrites", event.target.value, "0") },
@@ -120,9 +130,11 @@ export const rewritesView = {
     panes.push(
       pane(
         recording,
-        `${before ? "after" : "the first form"}: ${countText(now.length)} nodes${before ? `, ${countText(now.filter(isNew).length)} are new` : ""}`,
+        before
+          ? `after: ${countText(now.length)} nodes, ${countText(now.filter(isNew).length)} are new`
+          : `the first form: ${countText(now.length)} nodes`,
         now,
-        (n) => (isNew(n) ? "added" : ""),
+        (n) => `${isNew(n) ? "added" : ""}${n === pass.fault_node ? " at-fault" : ""}`.trim(),
         link,
       ),
     );
@@ -149,7 +161,7 @@ export const rewritesView = {
     });
     const kept = pass.rules.length,
       told = pass.fired
-        ? `rules fired ${pass.fired === 1 ? "once" : `${countText(pass.fired)} times`}; ${countText(kept)} different below`
+        ? `${pass.fired === 1 ? "a rule fired" : `${countText(pass.fired)} firings of rules`}; ${kept} different below`
         : "no rule fired: the pass itself changes the graph";
     const left = el("div", { class: "column" }, passes.root, el("div", { class: "bar note" }, told), rules.root);
     passes.root.style.flex = "0 1 40%";
@@ -161,7 +173,7 @@ export const rewritesView = {
         el(
           "div",
           { class: "column" },
-          pass.fault ? el("div", { class: "fault" }, `Verification: ${pass.fault}`) : null,
+          pass.fault ? faultOf(recording, pass, (n) => link(n, null)) : null,
           el(
             "div",
             { class: "panes" },
@@ -174,7 +186,8 @@ export const rewritesView = {
       passes.set(subject.passes.length, at);
       rules.set(kept);
       for (const p of panes) {
-        const first = p.code.marks.findIndex(Boolean);
+        const fault = p.code.links.indexOf(pass.fault_node);
+        const first = fault >= 0 ? fault : p.code.marks.findIndex(Boolean);
         if (first >= 0) p.code.list.show(first);
       }
     });

@@ -1,7 +1,8 @@
 // Schedule: which tensors of a segment got memory and why, which kernels fused what, how long buffers live.
 import { bytesText, el, empty, stageColour, svg, table, timeText } from "./dom.js";
 
-const kPlaces = { memory: "memory", chip: "on chip", tile: "in its tile", again: "again" };
+const kPlaces = { memory: "memory", chip: "on chip", tile: "in its tile", again: "again" },
+  kOrder = Object.keys(kPlaces);
 
 function arena(segment) {
   if (!segment.temps.length) return el("p", { class: "note" }, "Nothing passes between kernels through memory.");
@@ -101,10 +102,12 @@ export const scheduleView = {
       "aria-label": "search tensors",
     });
     const bufferOf = new Map(segment.items.map(([n, buffer, kernel]) => [n, [recording.text(buffer), kernel]]));
+    const orderOf = ([, where]) => kOrder.indexOf(recording.text(where)),
+      inOrder = [...segment.places].sort((a, b) => orderOf(a) - orderOf(b));
     const places = el("div");
     const draw = () => {
       const wanted = search.value.trim().toLowerCase();
-      const rows = segment.places
+      const rows = inOrder
         .map(([n, where, why]) => {
           const kind = recording.text(where),
             [buffer = "", kernel = ""] = bufferOf.get(n) ?? [];
@@ -125,15 +128,7 @@ export const scheduleView = {
         .filter((row) => !wanted || row.text.includes(wanted));
       places.replaceChildren(
         table(
-          [
-            ["tensor", "mono"],
-            ["shape", "mono"],
-            ["line"],
-            ["place"],
-            ["buffer", "mono"],
-            ["kernel", "num"],
-            ["why"],
-          ],
+          [["tensor", "mono"], ["shape", "mono"], ["line"], ["place"], ["buffer", "mono"], ["kernel", "num"], ["why"]],
           rows,
         ),
       );

@@ -225,7 +225,7 @@ function searchList(searches, picked, go) {
 function detailOf(recording, search, go) {
   const trials = trialsOf(search),
     scatter = new Scatter(search, trials, (t) => list.pick(rows.indexOf(t)));
-  const picked = el("div", { class: "bar note mono" }, "a dot or a row shows its options; rows: what they change of the first's");
+  const picked = el("div", { class: "bar note mono" }, "a dot or a row shows its options; a row what it changes");
   const { list, rows } = trialList(trials, (t) => {
     scatter.pick(t);
     picked.textContent = scatter.says(t);
@@ -246,7 +246,12 @@ function detailOf(recording, search, go) {
       "div",
       { class: "search-panes" },
       scatter.root,
-      el("div", { class: "scroll" }, el("h3", {}, "The winner's path, times over the heuristic's"), wayTo(trials, search)),
+      el(
+        "div",
+        { class: "scroll" },
+        el("h3", {}, "The winner's path, times over the heuristic's"),
+        wayTo(trials, search),
+      ),
     ),
     picked,
     list.root,

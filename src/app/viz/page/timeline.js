@@ -1,5 +1,6 @@
-// Timeline: workers over time on a canvas, with a brush to zoom; the stages of the start; percentiles of stages.
-import { countText, el, empty, percentText, stageColour, table, timeText, tip } from "./dom.js";
+// Timeline: workers over time on a canvas, with a brush to zoom; the start as a flame; percentiles of stages; the
+// tracks of a trace.
+import { countText, el, empty, percentText, stageColour, table, textOn, timeText, tip } from "./dom.js";
 import { percentile } from "./data.js";
 
 const kTop = 26,
@@ -38,7 +39,83 @@ function barsOf(recording, only) {
   bars.sort((a, b) => a.row - b.row || a.begin - b.begin);
   const rowsOf = Array.from({ length: rows }, () => []);
   for (const bar of bars) rowsOf[bar.row].push(bar);
-  return { rows: rowsOf, begin: Math.min(...rowsOf.map((r) => r[0]?.begin ?? Infinity)), end };
+  return {
+    rows: rowsOf,
+    names: rowsOf.map((_, row) => (rows > 1 ? `worker ${row}` : "launches")),
+    begin: Math.min(...rowsOf.map((r) => r[0]?.begin ?? Infinity)),
+    end,
+    label: (bar) => recording.kernels[bar.kernel].name,
+    says: (bar) => launchText(recording, bar),
+  };
+}
+
+function launchText(recording, bar) {
+  const waits = bar.all - bar.end,
+    what = recording.profileOf(bar.run.plan, bar.kernel)?.what ?? "";
+  const tokens = bar.run.tokens > 1 ? `${bar.run.tokens} tokens` : "a token";
+  const waiting = waits > 0 ? `, of it ${timeText(waits * 1e-9)} waiting for the others` : "";
+  return [
+    recording.kernels[bar.kernel].name,
+    `${bar.layer >= 0 ? `layer ${bar.layer}, ` : ""}${bar.stage}, ${tokens} at position ${bar.run.position}`,
+    timeText((bar.all - bar.begin) * 1e-9) + waiting,
+    what,
+  ].join("\n");
+}
+
+// Events that lie in others below these, as flames: a row for each depth. `tracks`: name, and events [name, category,
+// begin, nanoseconds, detail] in the order of their beginnings, as texts.
+const kMostDepth = 40;
+function flamesOf(tracks) {
+  const rows = [],
+    names = [];
+  let end = 1;
+  for (const track of tracks) {
+    const open = [],
+      first = rows.length;
+    for (const [label, stage, begin, time, detail] of track.events) {
+      while (open.length && open[open.length - 1] <= begin) open.pop();
+      const depth = Math.min(open.length, kMostDepth);
+      if (!rows[first + depth]) {
+        rows.push([]);
+        names.push(depth ? "" : track.name);
+      }
+      rows[first + depth].push({ begin, end: begin + time, all: begin + time, label, stage, detail });
+      open.push(begin + time);
+      end = Math.max(end, begin + time);
+    }
+  }
+  return {
+    rows,
+    names,
+    begin: 0,
+    end,
+    label: (bar) => bar.label,
+    says: (bar) =>
+      [bar.label, bar.stage, timeText((bar.end - bar.begin) * 1e-9), bar.detail].filter(Boolean).join("\n"),
+  };
+}
+
+function flamesOfTrace(recording) {
+  return flamesOf(
+    recording.tracks.map(({ name, events }) => ({
+      name,
+      events: events.map(([label, stage, begin, time, detail]) => [
+        recording.text(label),
+        recording.text(stage),
+        begin,
+        time,
+        recording.text(detail),
+      ]),
+    })),
+  );
+}
+
+function flamesOfStart(stages) {
+  const end = stages[stages.length - 1].end;
+  const faults = (s) =>
+    `${countText(s.minor_faults + s.major_faults)} page faults, ${countText(s.major_faults)} from the disk`;
+  const events = stages.map((s) => [s.name, s.name, s.begin * 1e9, (s.end - s.begin) * 1e9, faults(s)]);
+  return flamesOf([{ name: "start", events: [["start", "", 0, end * 1e9, ""], ...events] }]);
 }
 
 function firstBehind(bars, time) {
@@ -53,8 +130,8 @@ function firstBehind(bars, time) {
 }
 
 class Canvas {
-  constructor(data, recording, onKernel) {
-    Object.assign(this, { data, recording, onKernel });
+  constructor(data, onPick = () => {}) {
+    Object.assign(this, { data, onPick });
     this.view = [data.begin, data.end];
     this.canvas = el("canvas", { tabindex: "0", role: "img", "aria-label": "workers over time" });
     this.root = el("div", { class: "timeline" }, this.canvas);
@@ -127,7 +204,7 @@ class Canvas {
     const y = kTop + row * this.rowHeight,
       h = this.rowHeight - (this.rowHeight > 10 ? 4 : 1);
     c.fillStyle = colour("--soft");
-    if (this.rowHeight >= 11) c.fillText(this.data.rows.length > 1 ? `worker ${row}` : "launches", 8, y + h / 2 + 4);
+    if (this.rowHeight >= 11) c.fillText(this.data.names[row], 8, y + h / 2 + 4, kLabel - 12);
     let drawn = -1;
     for (let i = firstBehind(bars, this.view[0]); i < bars.length && bars[i].begin < this.view[1]; ++i) {
       const bar = bars[i],
@@ -145,8 +222,8 @@ class Canvas {
         c.beginPath();
         c.rect(from, y, to - from - 4, h);
         c.clip();
-        c.fillStyle = "#fff";
-        c.fillText(this.recording.kernels[bar.kernel].name, from + 4, y + h / 2 + 4);
+        c.fillStyle = textOn(stageColour(bar.stage));
+        c.fillText(this.data.label(bar), from + 4, y + h / 2 + 4);
         c.restore();
       }
     }
@@ -159,19 +236,6 @@ class Canvas {
     const bars = this.data.rows[row],
       bar = bars?.[firstBehind(bars, time)];
     return bar && bar.begin <= time ? bar : null;
-  }
-
-  says(bar) {
-    const waits = bar.all - bar.end,
-      what = this.recording.profileOf(bar.run.plan, bar.kernel)?.what ?? "";
-    const tokens = bar.run.tokens > 1 ? `${bar.run.tokens} tokens` : "a token";
-    const waiting = waits > 0 ? `, of it ${timeText(waits * 1e-9)} waiting for the others` : "";
-    return [
-      this.recording.kernels[bar.kernel].name,
-      `${bar.layer >= 0 ? `layer ${bar.layer}, ` : ""}${bar.stage}, ${tokens} at position ${bar.run.position}`,
-      timeText((bar.all - bar.begin) * 1e-9) + waiting,
-      what,
-    ].join("\n");
   }
 
   listen() {
@@ -197,7 +261,7 @@ class Canvas {
         return;
       }
       const bar = this.barAt(event);
-      tip(bar ? this.says(bar) : "", event);
+      tip(bar ? this.data.says(bar) : "", event);
     });
     this.canvas.addEventListener("pointerup", (event) => {
       const [a, b] = this.brush ?? [0, 0];
@@ -206,7 +270,7 @@ class Canvas {
       const bar = this.barAt(event);
       if (bar) {
         tip("");
-        this.onKernel(bar.kernel);
+        this.onPick(bar);
       }
       this.request();
     });
@@ -290,11 +354,29 @@ function percentiles(recording, plan) {
   ];
 }
 
+// What there is to choose from, as [id, title].
+function kindsOf(recording) {
+  const kinds = [];
+  if (recording.timeline?.runs.length) {
+    for (const p of recording.plans) kinds.push([p.name, p.name]);
+    kinds.push(["all", "all runs"]);
+  }
+  if (recording.start?.length) kinds.push(["start", "the start"]);
+  if (recording.tracks?.length) kinds.push(["trace", "the trace"]);
+  return kinds;
+}
+
+function dataOf(recording, kind, only) {
+  if (kind === "start") return flamesOfStart(recording.start);
+  return kind === "trace" ? flamesOfTrace(recording) : barsOf(recording, only);
+}
+
 export const timelineView = {
   id: "timeline",
   title: "Timeline",
   render(root, { recording, place, go }) {
-    if (!recording.timeline?.runs.length)
+    const kinds = kindsOf(recording);
+    if (!kinds.length)
       return root.append(
         empty(
           "No run was timed. ",
@@ -304,33 +386,32 @@ export const timelineView = {
           " times some.",
         ),
       );
-    const only = recording.plans.findIndex((p) => p.name === (place[0] ?? "decode")),
-      data = barsOf(recording, only);
+    const kind = kinds.find(([id]) => id === place[0]) ?? kinds[0];
     const choose = el(
       "select",
-      { "aria-label": "plan", onchange: (event) => go("timeline", event.target.value) },
-      [["all", "all runs"], ...recording.plans.map((p) => [p.name, p.name])].map(([value, name]) =>
-        el("option", { value, selected: value === (place[0] ?? "decode") }, name),
-      ),
+      { "aria-label": "what", onchange: (event) => go("timeline", event.target.value) },
+      kinds.map(([value, name]) => el("option", { value, selected: value === kind[0] }, name)),
     );
+    const only = recording.plans.findIndex((p) => p.name === kind[0]),
+      data = dataOf(recording, kind[0], only),
+      isRuns = !["start", "trace"].includes(kind[0]);
+    const says = isRuns ? "grey: waiting for other workers" : "what lies in another is below it";
     const bar = el(
       "div",
       { class: "bar" },
       choose,
-      el("span", { class: "note" }, "drag to zoom, double click for all of it; grey: waiting for other workers"),
+      el("span", { class: "note" }, `drag to zoom, double click for all of it; ${says}`),
     );
     if (!Number.isFinite(data.begin)) return root.append(bar, empty("This plan was not run."));
-    const canvas = new Canvas(data, recording, (kernel) => go("kernel", recording.kernels[kernel].name));
+    const canvas = new Canvas(data, isRuns ? (b) => go("kernel", recording.kernels[b.kernel].name) : undefined);
     canvas.root.style.flex = `0 0 ${Math.min(420, kTop + 14 + data.rows.length * kRow)}px`;
+    const tables = !isRuns
+      ? null
+      : recording.plans.map((_, i) => (only < 0 || i === only ? percentiles(recording, i) : null));
     root.append(
       bar,
       canvas.root,
-      el(
-        "div",
-        { class: "scroll" },
-        recording.plans.map((_, plan) => (only < 0 || plan === only ? percentiles(recording, plan) : null)),
-        start(recording),
-      ),
+      el("div", { class: "scroll" }, tables, kind[0] === "trace" ? null : start(recording)),
     );
     return { key: (event) => canvas.key(event) };
   },
