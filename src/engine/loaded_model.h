@@ -149,6 +149,7 @@ class LoadedModel : public KernelSet {
   CompileStats compiled_before_;  // by the device, for whoever shares it
   std::unique_ptr<ModelPlans> plans_;
   PackedWeights packed_;
+  std::vector<AdmittedMemory> admitted_;
   EngineMemory memory_;
   DeviceMemory wide_arena_;
   std::vector<Runnable> generated_;  // for batches of 1, 2, 4 ...
