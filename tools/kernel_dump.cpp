@@ -135,9 +135,9 @@ Result<std::vector<Entry>> dump(const Configuration& configuration) {
   SMELT_TRY(model, read_model(file));
   SMELT_TRY(target, target_of(configuration.target));
   SMELT_TRY(device, open_device({.threads = 1, .use_cache = false, .target = target}));
-  Compiler compiler(*device, PassSymbols::names());
   const Activations& a = configuration.activations;
   const EngineLayout layout = EngineLayout::make(std::min(model->numbers().context, kContext), kChunk);
+  Compiler compiler(*device, PassSymbols::names(layout.token_tile));
   const ModelPasses passes(
       file, *model, layout,
       {.cache_type = a.cache_type, .quantise = a.quantise, .interleave = a.repack ? machine_of(target).lanes() : 1},

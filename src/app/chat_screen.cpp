@@ -68,7 +68,8 @@ void ChatScreen::show(const Output& part) {
   }
   for (const ToolCall& call : part.calls) {
     leave_thoughts();
-    write((wrote_ ? "\n" : "") + ("calls " + call.name + " " + call.arguments.dump()));
+    if (!call.name.empty()) write((wrote_ ? "\n" : "") + ("calls " + call.name + " "));
+    write(call.arguments);
   }
 }
 

@@ -25,7 +25,7 @@ nlohmann::ordered_json assistant_message(const Output& output) {
     const size_t number = message.contains("tool_calls") ? message["tool_calls"].size() : 0;
     const std::string id = call.id.empty() ? "call" + std::to_string(10000 + number) : call.id;
     message["tool_calls"].push_back(
-        {{"id", id}, {"type", "function"}, {"function", {{"name", call.name}, {"arguments", call.arguments}}}});
+        {{"id", id}, {"type", "function"}, {"function", {{"name", call.name}, {"arguments", arguments_of(call)}}}});
   }
   return message;
 }
@@ -130,7 +130,8 @@ Result<Generation> ChatSession::answer(ChatSettings& settings, const std::functi
   in_context_.resize(std::min(in_context_.size(), static_cast<size_t>(engine_.session->position())));
   if (!generation) return generation;
   give(parser->push(decoder.flush()));
-  give(parser->finish());
+  const bool is_cut = generation->stopped != StopReason::stop_token && generation->stopped != StopReason::complete;
+  give(parser->finish(is_cut ? TextEnd::cut : TextEnd::complete));
   settings.chat.messages.push_back(assistant_message(whole));
   return generation;
 }

@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <set>
@@ -17,10 +18,12 @@
 #include "app/profile_words.h"
 #include "app/random_tokens.h"
 #include "app/stopwatch.h"
+#include "app/tune_json.h"
 #include "app/tune_layouts.h"
 #include "app/tune_report.h"
 #include "app/tune_times.h"
 #include "base/new_file.h"
+#include "base/output_file.h"
 #include "base/progress.h"
 #include "engine/tune_child.h"
 #include "engine/tuned_options.h"
@@ -51,6 +54,7 @@ constexpr const char* kExplanation =
     "  smelt tune -m model.gguf                    ten minutes, shared out by what kernels cost\n"
     "  smelt tune -m model.gguf --minutes 60       longer\n"
     "  smelt tune -m model.gguf --dry-run          what would be searched\n"
+    "  smelt tune -m model.gguf --json tried.json  save what was tried; smelt viz tried.json shows it\n"
     "  smelt tune -m model.gguf --kernel sum_256   kernels with this in their names, as `smelt profile` gives them\n";
 
 struct TuneFlags {
@@ -59,6 +63,7 @@ struct TuneFlags {
   int64_t prompt_tokens = 256;
   std::string plan = "both";
   std::string kernel;
+  std::string json;  // where all trials go; empty: nowhere
   bool no_layouts = false;
   bool dry_run = false;
 };
@@ -313,8 +318,15 @@ Result<std::string> database(bool dry_run) {
   return path;
 }
 
+Result<std::optional<OutputFile>> place_for_trials(const TuneFlags& flags) {
+  if (flags.json.empty()) return std::optional<OutputFile>();
+  SMELT_TRY(file, OutputFile::open(flags.json));
+  return std::optional<OutputFile>(std::move(file));
+}
+
 Result<int> run_tune(const TuneFlags& flags) {
   SMELT_TRY(path, database(flags.dry_run));
+  SMELT_TRY(json, place_for_trials(flags));
   SMELT_TRY(file, open_model(flags.engine.model));
   SMELT_TRY(machine, measure_machine(flags.engine.threads));
   EngineOptions options = session_options(flags.engine);
@@ -349,6 +361,13 @@ Result<int> run_tune(const TuneFlags& flags) {
   const bool any = std::any_of(done.begin(), done.end(), [](const TunedJob& t) { return t.outcome.improved; }) ||
                    std::any_of(layouts.begin(), layouts.end(), [](const TunedLayout& t) { return t.best >= 0; });
   if (any) std::printf("kept in %s\n", path.c_str());
+  if (json)
+    SMELT_CHECK(json->write(text_of_tune({.model = std::filesystem::path(file.path()).filename().string(),
+                                          .device = session->loaded().device().title(),
+                                          .machine = host_machine().name,
+                                          .threads = machine.threads,
+                                          .kernels = std::move(done),
+                                          .layouts = std::move(layouts)})));
   return interrupted() ? kExitInterrupted : 0;
 }
 
@@ -370,8 +389,10 @@ Action declare_tune(CLI::App& app) {
       ->type_name("KIND")
       ->check(one_of({"both", "decode", "prefill"}));
   app.add_option("--kernel", flags->kernel, "only kernels with this in their name")->type_name("NAME");
+  app.add_option("--json", flags->json, "save all that was tried, for smelt viz; -: to standard output")
+      ->type_name("FILE");
   app.add_flag("--no-layouts", flags->no_layouts, "search over options alone");
-  app.add_flag("--dry-run", flags->dry_run, "list the kernels, search nothing and keep nothing");
+  app.add_flag("--dry-run", flags->dry_run, "list the kernels, search nothing and keep nothing")->excludes("--json");
   app.footer(kExplanation);
   return [flags] { return run_tune(*flags); };
 }

@@ -122,6 +122,11 @@ std::optional<Machine> known_machine(std::string_view name) {
   return std::nullopt;
 }
 
+int Machine::tokens_side_by_side() const {
+  const MatrixUnit* unit = unit_for_bytes(*this);
+  return unit && !unit->loads_operands ? static_cast<int>(unit->n) : 1;
+}
+
 double Machine::operations_per_second() const {
   const int64_t side_by_side = has_threads() ? warp_threads : lanes();
   return 2.0 * static_cast<double>(processors * side_by_side) * vectors_per_cycle * cycles_per_second;

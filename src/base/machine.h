@@ -66,6 +66,9 @@ struct Machine {
   // Rows of a weight whose words lie beside each other: those that neighbouring lanes read. Threads read words of 4
   // bytes from sectors of 32, and the other threads of a warp read other parts of the rows.
   int rows_side_by_side() const { return has_threads() ? static_cast<int>(line_bytes / vector_bytes) : lanes(); }
+  // Tokens of a prompt whose numbers lie beside each other: threads that hold fragments of matrices have neighbouring
+  // ones.
+  int tokens_side_by_side() const;
   // Operations of f32 a second that all processors begin together, two for a multiply-add.
   double operations_per_second() const;
 };

@@ -1,6 +1,6 @@
 #include "chat/harmony_parser.h"
 
-#include "chat/call_body.h"
+#include "chat/call_values.h"
 
 namespace smelt {
 namespace {
@@ -21,6 +21,12 @@ std::string_view word_after(std::string_view header, std::string_view sign) {
   return rest.substr(0, rest.find_first_of(" \n\t<"));
 }
 
+std::string tool_name(std::string_view header) {
+  std::string_view name = word_after(header, "to=");
+  if (name.starts_with(kFunctions)) name.remove_prefix(kFunctions.size());
+  return std::string(name);
+}
+
 }  // namespace
 
 void HarmonyParser::take(char byte, Output& out) {
@@ -34,7 +40,7 @@ void HarmonyParser::on_mark(std::string_view mark, Output& out) {
     header_ += mark;
     return;
   }
-  end_message(out);
+  end_message(TextEnd::complete, out);
   // A header may follow without <|start|>.
   if (mark == "<|channel|>") header_ = mark;
 }
@@ -55,7 +61,7 @@ void HarmonyParser::begin_body(Output& out) {
 void HarmonyParser::on_byte(char byte, Output& out) {
   switch (state_) {
     case State::header: header_ += byte; break;
-    case State::call: body_ += byte; break;
+    case State::call: call_byte(byte, out); break;
     case State::thoughts:
       out.reasoning += byte;
       wrote_thoughts_ = true;
@@ -67,27 +73,35 @@ void HarmonyParser::on_byte(char byte, Output& out) {
   }
 }
 
-void HarmonyParser::end_message(Output& out) {
-  if (state_ == State::call) {
-    std::string_view name = word_after(header_, "to=");
-    if (name.starts_with(kFunctions)) name.remove_prefix(kFunctions.size());
-    auto arguments = nlohmann::ordered_json::parse(body_.empty() ? "{}" : body_, nullptr, false);
-    if (arguments.is_object()) {
-      out.calls.push_back({std::string(name), std::move(arguments), ""});
-    } else {
-      out.content += body_;
-    }
+void HarmonyParser::call_byte(char byte, Output& out) {
+  if (arguments_ && !arguments_->is_over()) return arguments_->take(byte, out);
+  if (!arguments_ && byte == '{' && trimmed(body_).empty()) {
+    out.begin_call(tool_name(header_), "");
+    return arguments_.emplace().take(byte, out);
+  }
+  body_ += byte;
+}
+
+void HarmonyParser::end_message(TextEnd how, Output& out) {
+  const bool has_nothing = state_ == State::call && !arguments_ && trimmed(body_).empty();
+  if (has_nothing && how == TextEnd::complete) {
+    out.begin_call(tool_name(header_), "");
+    out.grow_call("{}");
+    out.end_call();
+  } else if (state_ == State::call && !trimmed(body_).empty()) {
+    out.content += body_;
   }
   header_.clear();
   body_.clear();
+  arguments_.reset();
   state_ = State::header;
 }
 
-void HarmonyParser::end(Output& out) {
+void HarmonyParser::end(TextEnd how, Output& out) {
   for (char byte : finder_.take_rest()) on_byte(byte, out);
   const bool is_bare_text = state_ == State::header && header_.find("<|channel|>") == header_.npos && !wrote_content_;
   if (is_bare_text && header_ != "assistant") out.content += header_;
-  end_message(out);
+  end_message(how, out);
 }
 
 }  // namespace smelt

@@ -5,6 +5,9 @@
 //   <|start|>assistant<|channel|>final<|message|>the answer<|return|>
 #pragma once
 
+#include <optional>
+
+#include "chat/argument_text.h"
 #include "chat/mark_finder.h"
 #include "chat/output_parser.h"
 
@@ -13,7 +16,7 @@ namespace smelt {
 class HarmonyParser : public OutputParser {
  protected:
   void take(char byte, Output& out) override;
-  void end(Output& out) override;
+  void end(TextEnd how, Output& out) override;
 
  private:
   enum class State { header, thoughts, content, call };
@@ -21,11 +24,14 @@ class HarmonyParser : public OutputParser {
   void on_mark(std::string_view mark, Output& out);
   void on_byte(char byte, Output& out);
   void begin_body(Output& out);
-  void end_message(Output& out);
+  void call_byte(char byte, Output& out);
+  void end_message(TextEnd how, Output& out);
 
   MarkFinder finder_;
   State state_ = State::header;
-  std::string header_, body_;
+  std::string header_;
+  std::string body_;  // of a call, before its arguments and behind them
+  std::optional<ArgumentText> arguments_;
   bool wrote_thoughts_ = false, wrote_content_ = false;
 };
 

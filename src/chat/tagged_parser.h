@@ -1,6 +1,8 @@
 // The parser of formats that put thoughts and calls between tags in the middle of the text: all but harmony.
 #pragma once
 
+#include "chat/call_reader.h"
+#include "chat/json_follower.h"
 #include "chat/mark_finder.h"
 #include "chat/output_parser.h"
 
@@ -12,7 +14,7 @@ class TaggedParser : public OutputParser {
 
  protected:
   void take(char byte, Output& out) override;
-  void end(Output& out) override;
+  void end(TextEnd how, Output& out) override;
 
  private:
   enum class State { content, thoughts, call };
@@ -21,9 +23,8 @@ class TaggedParser : public OutputParser {
   void on_mark(std::string_view mark, Output& out);
   void on_byte(char byte, Output& out);
   void write(char byte, Output& out);
-  void begin_call(std::string_view mark);
-  void end_call(std::string_view mark, Output& out);
-  void follow_json(char byte);
+  void begin_call(std::string_view mark, Output& out);
+  void end_call(std::string_view mark, TextEnd how, Output& out);
   bool begins_bare_call(char byte) const;
 
   OutputFormat format_;
@@ -36,9 +37,9 @@ class TaggedParser : public OutputParser {
   bool skips_spaces_ = false;  // at the start of thoughts and behind thoughts and calls
   bool wrote_content_ = false;
   // Of a call:
-  std::string opened_by_, body_;
-  bool in_string_ = false, escaped_ = false;
-  int depth_ = 0;
+  std::string opened_by_;
+  std::unique_ptr<CallReader> reader_;
+  JsonFollower json_;
 };
 
 }  // namespace smelt

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
-#include "chat/call_body.h"
+#include "chat/call_values.h"
 #include "grammar/json_schema.h"
 #include "grammar/schema_merge.h"
 

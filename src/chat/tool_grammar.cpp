@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "chat/call_marks.h"
 #include "chat/tool_arguments.h"
 #include "grammar/free_text.h"
+#include "grammar/json_schema.h"
 #include "grammar/regular.h"
 
 namespace smelt {
@@ -32,7 +34,12 @@ class Builder {
     }
     SMELT_TRY(calls, calls_of_family());
     for (Mark& opening : calls.openings) opening.then = shared(opening.then);
-    grammar_.set_root(rules_.must_call ? only_calls(calls) : text_with_calls(calls));
+    if (!rules_.must_call && !rules_.content) {
+      grammar_.set_root(text_with_calls(calls));
+      return std::move(grammar_);
+    }
+    SMELT_TRY(content, content_beside_calls(marks_in_content()));
+    grammar_.set_root(calls_or(calls, content));
     return std::move(grammar_);
   }
 
@@ -294,9 +301,28 @@ class Builder {
     return grammar_.use(answer);
   }
 
-  Expr only_calls(const Calls& calls) {
+  // What readers of an answer look for in its content.
+  std::vector<std::string> marks_in_content() const {
+    const CallMarks marks = call_marks(format_.calls);
+    std::vector<std::string> all(marks.begins.begin(), marks.begins.end());
+    all.insert(all.end(), marks.ends.begin(), marks.ends.end());
+    all.insert(all.end(), marks.ignored.begin(), marks.ignored.end());
+    if (!format_.think_end.empty()) all.insert(all.end(), {format_.think_begin, format_.think_end});
+    return all;
+  }
+
+  // Nothing where there have to be calls.
+  Result<Expr> content_beside_calls(std::vector<std::string> marks) {
+    if (rules_.must_call) return Grammar::kNothing;
+    JsonText json(grammar_, {.marks = std::move(marks)});
+    if (rules_.content->is_null()) return json.object();
+    return add_schema(json, *rules_.content, *rules_.content);
+  }
+
+  // No free text but thoughts.
+  Expr calls_or(const Calls& calls, Expr content) {
     const Expr opened = several(one_of(calls.openings), calls.between);
-    const Expr first = grammar_.choice({opened, calls.bare});
+    const Expr first = grammar_.choice({opened, calls.bare, content});
     if (format_.think_end.empty()) return first;
     const Expr lines = grammar_.choice({Grammar::kEmpty, text("\n"), text("\n\n")});
     std::vector<Mark> marks;
@@ -319,12 +345,18 @@ class Builder {
                goes_on ? grammar_.sequence({mark("<|start|>"), text("assistant"), grammar_.use(answer)})
                        : Grammar::kNothing);
     }
+    const bool is_free = !rules_.must_call && !rules_.content;
     std::vector<Expr> channels{text("analysis")};
-    if (!rules_.must_call) channels.insert(channels.end(), {text("commentary"), text("final")});
+    if (is_free) channels.insert(channels.end(), {text("commentary"), text("final")});
     const Expr message = grammar_.sequence({mark("<|channel|>"), grammar_.choice(std::move(channels)),
-                                            mark("<|message|>"), text_until(grammar_, marks, !rules_.must_call)});
+                                            mark("<|message|>"), text_until(grammar_, marks, is_free)});
     SMELT_TRY(call, harmony_call({std::begin(kMarks), std::end(kMarks)}));
-    grammar_.define(answer, grammar_.choice({message, call}));
+    std::vector<Expr> answers{message, call};
+    if (rules_.content) {
+      SMELT_TRY(content, content_beside_calls({std::begin(kMarks), std::end(kMarks)}));
+      answers.push_back(grammar_.sequence({mark("<|channel|>"), text("final"), mark("<|message|>"), content}));
+    }
+    grammar_.define(answer, grammar_.choice(std::move(answers)));
     grammar_.set_root(grammar_.use(answer));
     return {};
   }

@@ -40,13 +40,41 @@ bool try_fragments(OptChoice& c, const MatrixUnit& unit, Ref& tokens, Ref& rows,
   return take_part(c, OptKind::Matrix, rows, 2);
 }
 
+bool is_of_rows(Ref n) {
+  if (n->op != Op::Load || size_of(n->dtype) != 1) return false;
+  const Refs ranges = ranges_of(LoadView(n).offset);
+  return std::any_of(ranges.begin(), ranges.end(), [](Ref r) { return kind_of(r) == RangeKind::MatrixRow; });
+}
+
+// A loop over tokens that is left: those multiply with the same words of the rows. Null if there is none.
+Ref tokens_left(const OptChoice& c) {
+  Refs of_rows;
+  for (Ref s : c.stores)
+    for (Ref n : toposort(s))
+      if (is_of_rows(n)) of_rows.push_back(LoadView(n).offset);
+  for (Ref r : c.output_axes()) {
+    const auto depends = [&](Ref offset) { return depends_on(offset, r); };
+    if (kind_of(r) == RangeKind::Loop && known_divisor(r->src[0]) % 2 == 0 &&
+        std::none_of(of_rows.begin(), of_rows.end(), depends))
+      return r;
+  }
+  return Ref();
+}
+
 // Further tokens share the words of the rows; or rows those of the tokens, where warps have enough left.
-void share_out_rest(OptChoice& c, Ref tokens, Ref rows) {
-  const bool shares_rows = tokens && is_const(tokens->src[0]) && take_part(c, OptKind::Upcast, tokens, 2);
-  if (!shares_rows && rows && known_divisor(rows->src[0]) % (2 * kMostWarps) == 0)
-    take_part(c, OptKind::Upcast, rows, 2);
-  for (int64_t warps = kMostWarps; rows && warps > 1; warps /= 2)
-    if (known_divisor(rows->src[0]) % warps == 0 && take_part(c, OptKind::Local, rows, warps)) return;
+void share_out_rest(OptChoice& c, Ref rows) {
+  Ref tokens = tokens_left(c);
+  if (tokens) take_part(c, OptKind::Upcast, tokens, 2);
+  if (rows && known_divisor(rows->src[0]) % (2 * kMostWarps) == 0) take_part(c, OptKind::Upcast, rows, 2);
+  int64_t warps = kMostWarps;
+  const auto share_out = [&](Ref axis) {
+    for (int64_t n = warps; axis && n > 1; n /= 2)
+      if (known_divisor(axis->src[0]) % n == 0 && take_part(c, OptKind::Local, axis, n)) return void(warps /= n);
+  };
+  share_out(rows);
+  if (c.is_part_of_tile())
+    for (Ref axis : c.output_axes())
+      if (kind_of(axis) == RangeKind::Loop && is_const(axis->src[0])) share_out(axis);
 }
 
 // Tokens of a prompt: an axis of unknown length, places of tiles that are as many as there happen to be, or those of a
@@ -64,14 +92,16 @@ bool choose_fragments(OptChoice& c) {
   const MatrixUnit* unit = unit_for_bytes(c.machine);
   if (!unit || unit->loads_operands) return false;
   const Refs axes = c.output_axes(), stores = c.stores;
+  // Threads side by side want words side by side: of the matrix's axes, the innermost first.
+  const Refs lanes(axes.rbegin(), axes.rend());
   const std::vector<Opt> opts = c.opts;
   for (Ref tokens : axes)
-    for (Ref lane : axes)
+    for (Ref lane : lanes)
       for (Ref rows : axes) {
         if (!are_tokens(c, tokens) || tokens == lane || tokens == rows) continue;
-        Ref tokens_left = tokens, rows_left = rows;
-        if (try_fragments(c, *unit, tokens_left, rows_left, lane)) {
-          share_out_rest(c, tokens_left, rows_left);
+        Ref some_tokens = tokens, rows_left = rows;
+        if (try_fragments(c, *unit, some_tokens, rows_left, lane)) {
+          share_out_rest(c, rows_left);
           return true;
         }
         c.stores = stores, c.opts = opts;

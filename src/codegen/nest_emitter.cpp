@@ -33,7 +33,9 @@ Code NestEmitter::run() {
     find_siblings(nest.stores);
     find_shared(nest.stores);
     ahead_ = nest.ahead ? &*nest.ahead : nullptr;
+    const bool is_of_some = open_scope_of_some(nest);
     for (const Refs& group : groups_by_loops(nest.stores)) emit_stores(group);
+    if (is_of_some) close_scope();
   }
   if (chunks_) close_scope();
   for (size_t i = 0; i < opened; ++i) close_scope();
@@ -45,6 +47,16 @@ int64_t NestEmitter::idle_threads() const {
   int threads = 1;
   for (const ExpandedNest& nest : nests_) threads = std::max(threads, threads_of(nest.stores));
   return is_block() ? program_.threads - std::max(threads, kWarp) : 0;
+}
+
+// In a tile each nest is left to as many warps as it wants, unless the whole tile is left to some.
+bool NestEmitter::open_scope_of_some(const ExpandedNest& nest) {
+  const int threads = std::max(threads_of(nest.stores), kWarp);
+  if (!is_block() || !is_tile() || idle_threads() > 0 || threads == program_.threads) return false;
+  open_scope(integer(0).id, integer(1).id, constant(1));
+  scopes_.back().threads = threads;
+  floor_ = top();
+  return true;
 }
 
 // Opens and closes the loop over chunks around nests of a tile. What was loaded before may be stale now.

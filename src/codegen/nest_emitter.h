@@ -118,6 +118,7 @@ class NestEmitter {
   // --- threads of a block
   bool is_block() const { return program_.threads > 1; }
   int64_t idle_threads() const;
+  bool open_scope_of_some(const ExpandedNest& nest);
   bool is_over_threads(Ref n);
   Value thread();
   Value thread_lane(Ref range);

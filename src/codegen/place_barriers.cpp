@@ -1,5 +1,6 @@
 #include "codegen/place_barriers.h"
 
+#include <algorithm>
 #include <set>
 
 #include "codegen/instruction_views.h"
@@ -19,6 +20,7 @@ bool meet(const Regions& a, const Regions& b) {
 struct Touched {
   Regions read, written, written_before;  // by this nest; by nests before it
   bool operator==(const Touched&) const = default;
+  bool is_none() const { return read.empty() && written.empty() && written_before.empty(); }
 
   void begin_nest() {
     written_before.insert(written.begin(), written.end());
@@ -56,11 +58,12 @@ class Placement {
     return std::move(waits_);
   }
 
-  // How many wait before this instruction; 0: all of the block.
+  // How many wait before this instruction: those that run the innermost loop of some around it; 0: all of the block.
   int64_t waiting(size_t at) const {
+    int64_t threads = 0;
     for (size_t loop = 0; loop < at; ++loop)
-      if (is_loop_of_some(loop) && at < ends_[loop] + 1) return program_.code[loop].arg.i;
-    return 0;
+      if (is_loop_of_some(loop) && at <= ends_[loop]) threads = program_.code[loop].arg.i;
+    return threads;
   }
 
  private:
@@ -101,18 +104,22 @@ class Placement {
   bool is_loop_of_some(size_t at) const { return program_.code[at].kind == Inst::Loop && program_.code[at].arg.i > 0; }
 
   bool touches_any(size_t begin, size_t end) const {
-    for (size_t i = begin; i < end; ++i) {
-      const Touched touched = touched_by(program_.code[i]);
-      if (!touched.read.empty() || !touched.written.empty()) return true;
-    }
+    return std::any_of(program_.code.begin() + static_cast<std::ptrdiff_t>(begin),
+                       program_.code.begin() + static_cast<std::ptrdiff_t>(end),
+                       [&](const Instruction& x) { return !touched_by(x).is_none(); });
+  }
+
+  bool is_in_loop(size_t at) const {
+    for (size_t loop = 0; loop < at; ++loop)
+      if (program_.code[loop].kind == Inst::Loop && at < ends_[loop]) return true;
     return false;
   }
 
   // Threads that do not run the loop are ahead of the others all the time: all wait in front of it and behind it.
   size_t walk_loop_of_some(size_t loop, Touched& state) {
     const size_t end = ends_[loop];
-    const bool is_last = !touches_any(end, program_.code.size());
-    waits_[loop] = touches_any(0, loop);
+    const bool is_last = !is_in_loop(loop) && !touches_any(end, program_.code.size());
+    if (!state.is_none()) waits_[loop] = true;
     if (!is_last) waits_[end + 1] = true;
     state = {};
     repeat(loop + 1, end, state);

@@ -317,7 +317,8 @@ Status Engine::run_parts(std::span<const StepItem> items, std::span<const Part> 
   return {};
 }
 
-// The inputs of a run. Rows that fill up the last group of a part have places in the padding page.
+// The inputs of a run. Rows that fill up the last group of a part, and those behind the last part that fill up a tile,
+// have places in the padding page.
 Status Engine::write_parts(std::span<const StepItem> items, std::span<const Part> parts) {
   EngineMemory& memory = loaded_->memory();
   const EngineLayout& layout = loaded_->layout();
@@ -327,7 +328,8 @@ Status Engine::write_parts(std::span<const StepItem> items, std::span<const Part
     SMELT_CHECK(check_table(item.sequence, first, part.count));
     write_table(item.sequence);
     write_states(item.sequence, part.row / kGroupSize);
-    for (int64_t i = 0; i < part.count || i % kGroupSize != 0; ++i) {
+    const int64_t multiple = &part == &parts.back() ? layout.token_tile : kGroupSize;
+    for (int64_t i = 0; i < part.count || (part.row + i) % multiple != 0; ++i) {
       const int64_t row = part.row + i;
       const bool is_token = i < part.count;
       memory.tokens()[row] = is_token ? item.tokens[static_cast<size_t>(part.index + i)] : 0;

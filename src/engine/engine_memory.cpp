@@ -53,8 +53,8 @@ int64_t cache_row_bytes(const Model& model, DType type) {
 }
 
 EngineLayout EngineLayout::make(int64_t context, int64_t prefill_tokens, int64_t sequences, int64_t cache_tokens,
-                                int64_t drafts) {
-  EngineLayout l{.context = context, .sequences = sequences};
+                                int64_t drafts, int64_t token_tile) {
+  EngineLayout l{.context = context, .sequences = sequences, .token_tile = token_tile};
   const int64_t rows = std::max(sequences, 1 + drafts);
   l.batch = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::min(rows, kMostRows))));
   const int64_t in_chunks = (context + kChunkSize - 1) / kChunkSize * kChunkSize;
@@ -64,8 +64,8 @@ EngineLayout EngineLayout::make(int64_t context, int64_t prefill_tokens, int64_t
   const int64_t pages_of_one = in_chunks / kPageSize;
   l.cache_pages =
       cache_tokens == 0 ? pages_of_one * sequences : std::max(pages_of_one, (cache_tokens + kPageSize - 1) / kPageSize);
-  const auto groups = [](int64_t tokens) { return (tokens + kGroupSize - 1) / kGroupSize; };
-  l.prefill_tokens = std::max<int64_t>(1, std::min(groups(prefill_tokens), groups(context) * sequences)) * kGroupSize;
+  const auto tiles = [&](int64_t tokens) { return (tokens + token_tile - 1) / token_tile; };
+  l.prefill_tokens = std::max<int64_t>(1, std::min(tiles(prefill_tokens), tiles(context) * sequences)) * token_tile;
   return l;
 }
 

@@ -35,14 +35,15 @@ struct EngineLayout {
   int64_t table_entries = 0;   // of one sequence
   int64_t page_entries = 0;    // of all tables
   int64_t cache_pages = 0;     // for sequences
-  int64_t prefill_tokens = 0;  // most tokens of a prompt of one run, a multiple of 8
+  int64_t token_tile = 0;      // tokens of a prompt come in multiples of it, a multiple of 8
+  int64_t prefill_tokens = 0;  // most tokens of a prompt of one run, a multiple of token_tile
   int64_t head_rows = 8;       // most rows of logits of one run over a prompt
   int64_t states = 0;          // places of recurrent states, those two included; 0: the model has none
   int64_t more_layers = 0;     // with a cache, behind those of the model: of its head for multi-token prediction
 
   // `cache_tokens`: rows of the cache; 0: so that every sequence may fill its context. `drafts`: see EngineOptions.
   static EngineLayout make(int64_t context, int64_t prefill_tokens, int64_t sequences = 1, int64_t cache_tokens = 0,
-                           int64_t drafts = 0);
+                           int64_t drafts = 0, int64_t token_tile = kGroupSize);
 
   // Room for recurrent states: two for each sequence, as of a run, and some that are kept to go on from.
   void add_states() { states = kFirstState + 2 * sequences + 4 + sequences; }

@@ -197,20 +197,18 @@ Status LoadedModel::make_wide_head() {
 Status LoadedModel::run(std::optional<PlanKind> kind, const Runnable& runnable, const Extent& extent,
                         int64_t symbol_tokens, const std::atomic<bool>* cancel) {
   const Plan& plan = runnable.plan;
-  const PassSymbols symbols{.tokens8 = (symbol_tokens + kGroupSize - 1) / kGroupSize,
-                            .chunks = (extent.end + kChunkSize - 1) / kChunkSize};
+  const PassSymbols symbols = PassSymbols::of(symbol_tokens, extent.end, layout().token_tile);
   const std::span<int64_t> clocks = times_.clocks(plan.launches().size());
   const std::span<int64_t> arrivals = times_.arrivals(plan.launches().size());
-  const int64_t values[] = {symbols.tokens8, symbols.chunks};
+  const int64_t values[] = {symbols.token_tiles, symbols.chunks};
   SMELT_CHECK(memory_.send_inputs());
   SMELT_CHECK(plan.run(values, {.cancel = cancel, .times_ns = clocks, .arrivals_ns = arrivals}));
   times_.add(plan.kernels(), clocks, work_of(runnable, symbols, extent));
-  const auto& names = PassSymbols::names();
   if (observer_ && kind)
     observer_({.plan = *kind,
                .tokens = extent.tokens,
                .position = extent.first,
-               .symbols = {{names[0], symbols.tokens8}, {names[1], symbols.chunks}},
+               .symbols = symbols.named(layout().token_tile),
                .times_ns = clocks,
                .arrivals_ns = arrivals});
   return {};
@@ -222,10 +220,9 @@ std::span<const LaunchTimes::Work> LoadedModel::work_of(const Runnable& runnable
   if (!debug(1)) return {};
   const int64_t middle = (extent.first + extent.end) / 2, step = middle < kChunkSize ? 16 : kChunkSize;
   const int64_t position = middle / step * step + step / 2;
-  auto& work = work_[{&runnable, symbols.tokens8, position}];
+  auto& work = work_[{&runnable, symbols.token_tiles, position}];
   if (!work.empty()) return work;
-  const auto& names = PassSymbols::names();
-  const SymbolValues values = {{names[0], symbols.tokens8}, {names[1], symbols.chunks}};
+  const SymbolValues values = symbols.named(layout().token_tile);
   for (const PlanLaunch& launch : plans_->passes().launches(*runnable.pass, runnable.plan)) {
     const KernelCost cost = launch_cost(launch, kernel(launch.kernel).tree, values, position);
     work.push_back({cost.bytes(), cost.operations()});

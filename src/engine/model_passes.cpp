@@ -65,9 +65,17 @@ bool same_buffers(const Schedule& a, const Schedule& b) {
 
 }  // namespace
 
-const std::vector<std::string>& PassSymbols::names() {
-  static const std::vector<std::string> list = {"tokens8", "chunks"};
-  return list;
+PassSymbols PassSymbols::of(int64_t tokens, int64_t end, int64_t token_tile) {
+  return {.token_tiles = (tokens + token_tile - 1) / token_tile, .chunks = (end + kChunkSize - 1) / kChunkSize};
+}
+
+std::vector<std::string> PassSymbols::names(int64_t token_tile) {
+  return {"tokens" + std::to_string(token_tile), "chunks"};
+}
+
+std::map<std::string, int64_t> PassSymbols::named(int64_t token_tile) const {
+  const std::vector<std::string> list = names(token_tile);
+  return {{list[0], token_tiles}, {list[1], chunks}};
 }
 
 Pass ModelPasses::decode(const std::atomic<bool>* cancel, int64_t tokens) const {
@@ -100,15 +108,16 @@ ModelShape ModelPasses::prefill_shape() const {
   if (layout_.states)
     shape.tokens = Dim(kGroupSize);
   else
-    shape.tokens = variable(PassSymbols::names()[0], 1, layout_.prefill_tokens / kGroupSize) * kGroupSize;
+    shape.tokens = variable(names_[0], 1, layout_.prefill_tokens / layout_.token_tile) * layout_.token_tile;
   shape.many_tokens = true;
   shape.expert_places = compiler_.machine().expert_places;
+  shape.tokens_side_by_side = compiler_.machine().tokens_side_by_side();
   return shape;
 }
 
 ModelShape ModelPasses::decode_shape(int64_t tokens) const {
   return {.tokens = Dim(tokens),
-          .chunks = variable(PassSymbols::names()[1], 1, layout_.positions / kChunkSize),
+          .chunks = variable(names_[1], 1, layout_.positions / kChunkSize),
           .rows = Dim(tokens),
           .context = layout_.positions,
           .cache_rows = layout_.cache_rows(),

@@ -27,10 +27,13 @@ struct Pass {
 
 // Launch values of every kernel, in this order.
 struct PassSymbols {
-  int64_t tokens8 = 1;  // eighths of the tokens of a chunk
-  int64_t chunks = 1;   // of the context, see ModelShape
+  int64_t token_tiles = 1;  // of a run over prompts
+  int64_t chunks = 1;       // of the context, see ModelShape
 
-  static const std::vector<std::string>& names();
+  // Of a run of so many tokens, whose last position is before `end`.
+  static PassSymbols of(int64_t tokens, int64_t end, int64_t token_tile);
+  static std::vector<std::string> names(int64_t token_tile);  // "tokens8" for tiles of 8 tokens
+  std::map<std::string, int64_t> named(int64_t token_tile) const;
 };
 
 struct PassOptions {
@@ -96,6 +99,7 @@ class ModelPasses {
   const EngineLayout& layout_;
   PassOptions options_;
   Compiler& compiler_;
+  std::vector<std::string> names_ = PassSymbols::names(layout_.token_tile);
 };
 
 }  // namespace smelt

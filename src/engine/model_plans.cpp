@@ -55,18 +55,26 @@ Result<std::unique_ptr<ModelPlans>> ModelPlans::make(const GgufFile& file, Devic
   return plans;
 }
 
+// Tokens that change a state are a group at a time: delta_net().
+EngineLayout ModelPlans::layout_of(const Model& model, const Machine& machine, const EngineOptions& options,
+                                   int64_t context) {
+  const bool has_states = model.has_states();
+  EngineLayout layout =
+      EngineLayout::make(context, has_states ? kGroupSize : options.prefill_chunk, options.sequences,
+                         options.cache_tokens, options.drafts, has_states ? kGroupSize : machine.token_tile);
+  layout.more_layers = options.mtp;
+  if (has_states) layout.add_states();
+  return layout;
+}
+
 ModelPlans::ModelPlans(const GgufFile& file, std::shared_ptr<const Model> model, Device& device,
                        const EngineOptions& options, int64_t context)
     : file_(file),
       model_(std::move(model)),
       device_(device),
       options_(options),
-      layout_(EngineLayout::make(context, model_->has_states() ? kGroupSize : options.prefill_chunk, options.sequences,
-                                 options.cache_tokens, options.drafts)),
-      compiler_(device, PassSymbols::names()) {
-  layout_.more_layers = options.mtp;
-  if (model_->has_states()) layout_.add_states();
-}
+      layout_(layout_of(*model_, device.machine(), options, context)),
+      compiler_(device, PassSymbols::names(layout_.token_tile)) {}
 
 void ModelPlans::make_passes(const LayoutChoice& layouts, const std::atomic<bool>* cancel) {
   const PassOptions pass_options{.cache_type = options_.cache_type,
@@ -105,9 +113,7 @@ std::vector<PlanLaunch> ModelPlans::launches(PlanKind plan) const { return passe
 std::vector<PlanSegment> ModelPlans::segments(PlanKind plan) const { return passes_->segments(of_kind(plan)); }
 
 std::map<std::string, int64_t> ModelPlans::symbols(int64_t tokens, int64_t position) const {
-  const PassSymbols values{.tokens8 = (tokens + kGroupSize - 1) / kGroupSize,
-                           .chunks = (position + tokens + kChunkSize - 1) / kChunkSize};
-  return {{PassSymbols::names()[0], values.tokens8}, {PassSymbols::names()[1], values.chunks}};
+  return PassSymbols::of(tokens, position + tokens, layout_.token_tile).named(layout_.token_tile);
 }
 
 }  // namespace smelt

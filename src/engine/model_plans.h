@@ -54,6 +54,9 @@ class ModelPlans : public KernelSet {
   const std::shared_ptr<const Model> model_;
   Device& device_;
   const EngineOptions options_;
+  static EngineLayout layout_of(const Model& model, const Machine& machine, const EngineOptions& options,
+                                int64_t context);
+
   EngineLayout layout_;
   Compiler compiler_;
   std::unique_ptr<ModelPasses> passes_;

@@ -46,6 +46,7 @@ struct Candidate {
   const Executable* kernel = nullptr;
   double score = 0;  // its time over the heuristic's, both from one batch; 0: not timed
   bool expanded = false;
+  int trial = -1;  // of TuneOutcome::trials
 };
 
 // Of a model that fits the caches, weights come from there.
@@ -131,8 +132,9 @@ class Search {
     return Candidate{.opts = std::move(opts), .program = program_hash(program), .size = size, .estimate = seconds};
   }
 
-  // Those whose programs are new and of a bearable size. Stops in between when it must.
-  std::vector<Candidate> candidates(std::vector<KernelOpts> lists) {
+  // Those whose programs are new and of a bearable size: neighbours of the trial `parent`, if there is one. Stops in
+  // between when it must.
+  std::vector<Candidate> candidates(std::vector<KernelOpts> lists, int parent = -1) {
     std::vector<Candidate> out;
     for (size_t at = 0; at < lists.size() && !must_stop(); at += kSlice) {
       std::vector<std::optional<Candidate>> slice(std::min(kSlice, lists.size() - at));
@@ -143,11 +145,25 @@ class Search {
         if (!c)
           ++out_.counts.hopeless;
         else if (seen_.insert(c->program).second)
-          out.push_back(std::move(*c));
+          out.push_back(met(std::move(*c), parent));
       }
     }
     return out;
   }
+
+  Candidate met(Candidate c, int parent) {
+    const int generation = parent < 0 ? 0 : out_.trials[static_cast<size_t>(parent)].generation + 1;
+    c.trial = static_cast<int>(out_.trials.size());
+    out_.trials.push_back({.options = to_string(c.opts),
+                           .parent = parent,
+                           .generation = generation,
+                           .estimate_us = c.estimate * 1e6,
+                           .ratio = c.score,
+                           .problem = {}});
+    return c;
+  }
+
+  TuneTrial& trial_of(const Candidate& c) { return out_.trials[static_cast<size_t>(c.trial)]; }
 
   double estimate_of(const Program& program, const KernelOpts& opts) const {
     const SymbolValues symbols = site_.symbol_values();
@@ -191,8 +207,8 @@ class Search {
       const std::string problem = judge_.problem_with(batch[i].kernel, site_.launches[0]);
       if (problem.empty()) {
         right.push_back(std::move(batch[i]));
-      } else if (++out_.counts.wrong; out_.wrong.size() < kWrongTold) {
-        out_.wrong.push_back(to_string(batch[i].opts) + ": " + problem);
+      } else {
+        disagrees(batch[i], problem);
       }
     }
     if (right.empty() || cancelled()) return;
@@ -200,6 +216,12 @@ class Search {
     for (Candidate& c : right) timed_.push_back(std::move(c));
     std::stable_sort(timed_.begin(), timed_.end(),
                      [](const Candidate& a, const Candidate& b) { return a.score < b.score; });
+  }
+
+  void disagrees(const Candidate& c, const std::string& problem) {
+    ++out_.counts.wrong;
+    trial_of(c).problem = problem;
+    if (out_.wrong.size() < kWrongTold) out_.wrong.push_back(to_string(c.opts) + ": " + problem);
   }
 
   int rounds_for(std::vector<Candidate>& candidates) {
@@ -235,7 +257,8 @@ class Search {
     const double base = typical_of(samples[0]);
     if (base <= 0) return;
     base_us_ = base_us_ > 0 ? std::min(base_us_, base * 1e6) : base * 1e6;
-    for (size_t i = 0; i < candidates.size(); ++i) candidates[i].score = typical_of(samples[i + 1]) / base;
+    for (size_t i = 0; i < candidates.size(); ++i)
+      trial_of(candidates[i]).ratio = candidates[i].score = typical_of(samples[i + 1]) / base;
   }
 
   // --- the search
@@ -267,7 +290,7 @@ class Search {
     } else {
       Candidate base = base_;
       base.score = 1;
-      timed_.push_back(std::move(base));
+      timed_.push_back(met(std::move(base), -1));
     }
     for (const KernelOpts& known : request_.known)
       if (why_not_opts(site_.tree, known, builder_.machine()).empty()) starts.push_back(known);
@@ -301,7 +324,7 @@ class Search {
     for (size_t i = 0; i < beam && !must_stop(); ++i) {
       if (timed_[i].expanded) continue;
       timed_[i].expanded = true;
-      for (Candidate& c : candidates(steps_from(timed_[i].opts))) {
+      for (Candidate& c : candidates(steps_from(timed_[i].opts), timed_[i].trial)) {
         if (c.estimate > best * kHopeless)
           ++out_.counts.hopeless;
         else
@@ -335,16 +358,17 @@ class Search {
     if (is_other_layout()) out_.after_us = std::numeric_limits<double>::infinity();
     for (size_t i = 0; i < last.size(); ++i) {
       const double us = typical_of(samples[i + 1]) * 1e6;
+      if (out_.before_us > 0) trial_of(last[i]).last_ratio = us / out_.before_us;
       if (us >= out_.after_us) continue;
       now_.prepare();
       if (!judge_.is_steady(last[i].kernel, site_.launches[0])) {
-        ++out_.counts.wrong;
-        out_.wrong.push_back(to_string(last[i].opts) + ": the output depends on the number of threads");
+        disagrees(last[i], "the output depends on the number of threads");
         continue;
       }
       out_.after_us = us;
       out_.after = last[i].opts;
       out_.program = last[i].program;
+      out_.winner = last[i].trial;
     }
     out_.improved = out_.after_us < out_.before_us * (1 - limits_.gain);
     if (request_.progress) request_.progress(1);

@@ -39,6 +39,17 @@ struct TuneCounts {
   int wrong = 0;  // disagreed with the reference
 };
 
+// A list of options whose program was looked at.
+struct TuneTrial {
+  std::string options;  // as to_string() has them
+  int parent = -1;      // the trial before it of which it is a neighbour; none: a starting point
+  int generation = 0;   // 0: a starting point
+  double estimate_us = 0;
+  double ratio = 0;       // its time over the heuristic's, both of one batch; 0: not timed
+  double last_ratio = 0;  // the same, of the last comparison; 0: not among the last
+  std::string problem;    // how it disagreed with the reference; else empty
+};
+
 struct TuneOutcome {
   KernelOpts before, after;            // the heuristic's, and the best found
   double before_us = 0, after_us = 0;  // of the last comparison: see typical_of()
@@ -50,6 +61,8 @@ struct TuneOutcome {
   std::vector<std::string> wrong;  // of candidates that disagreed: options and where
   size_t judged_elements = 0;      // by the interpreter
   bool interrupted = false;
+  std::vector<TuneTrial> trials;  // in the order in which they were met
+  int winner = -1;                // of these; none: the kernel stays
 };
 
 struct TuneRequest {

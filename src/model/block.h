@@ -102,7 +102,11 @@ struct Block {
   const Weights& weights;
 
   // What products multiply weights with, under the policy of the plan.
-  Activations activations(Tensor x) const { return shape.quantise ? quantise_activations(x) : Activations{x, {}, {}}; }
+  // `axis`: along which tokens are.
+  Activations activations(Tensor x, int axis = 0) const {
+    if (!shape.quantise) return {x, {}, {}};
+    return quantise_activations(x, {.rows = shape.many_tokens ? shape.tokens_side_by_side : 1, .axis = axis});
+  }
 
   // Products of few tokens are bound by memory: matrices that read the same activations share a kernel. Those of many
   // tokens are bound by arithmetic, and registers have no room for the sums of a second matrix: a kernel for each.

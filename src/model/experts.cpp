@@ -132,7 +132,7 @@ Tensor experts_by_tile(Block& b, const ExpertParameters& m, const Activations& x
   const Activations in = rows_of(x, tiles.token);                         // [N, places, D]
   const Tensor gate = b.streamed(b.apart(product(in, "ffn_gate_exps")));  // [N, places, width]
   const Tensor up = b.streamed(product(in, "ffn_up_exps"));
-  const Tensor down = product(b.activations(opened(m.activation, gate, up)), "ffn_down_exps");
+  const Tensor down = product(b.activations(opened(m.activation, gate, up), 1), "ffn_down_exps");
   const Dim places = simplify(down.dim(0) * n_places);
   const Tensor of_pair = gather(reshape(down, {places, down.dim(2)}), tiles.place_of);  // [T, K, D]
   return sum(of_pair * unsqueeze(choice.weights, 2), 1);                                // [T, D]

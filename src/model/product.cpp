@@ -20,20 +20,21 @@ int64_t activation_block(int64_t k) {
   return 0;
 }
 
-Activations quantise_activations(Tensor x) {
+Activations quantise_activations(Tensor x, const ActivationLayout& layout) {
   const int64_t k = x.size(-1), n = activation_block(k);
   if (n == 0) return {x, {}, {}};
   const Tensor blocks = with_last_axes(x, 1, {k / n, n});
   const Tensor greatest = max(maximum(blocks, -blocks), -1);
-  const Tensor scale = place(greatest * (1.0 / 127));
+  const Tensor scale = place_rows(greatest * (1.0 / 127), layout);
   const Tensor inverse = where(less(scalar(0), scale), scalar(1) / maximum(scale, scalar(1e-30)), scalar(0));
-  const Tensor q = place(cast(floor(blocks * per_group(inverse) + 0.5), DType::I8));
-  return {x, with_last_axes(q, 2, {k}), scale};
+  const Tensor q = cast(floor(blocks * per_group(inverse) + 0.5), DType::I8);
+  return {x, place_bytes(with_last_axes(q, 2, {k}), layout), scale, layout};
 }
 
 Activations rows_of(const Activations& x, Tensor rows) {
   if (!x.q.ref()) return {gather(x.x, rows), {}, {}};
-  return {gather(x.x, rows), place(gather(x.q, rows)), place(gather(x.scale, rows))};
+  const ActivationLayout layout{.rows = x.layout.rows, .axis = rows.rank() - 1};
+  return {gather(x.x, rows), place_bytes(gather(x.q, rows), layout), place_rows(gather(x.scale, rows), layout), layout};
 }
 
 namespace {
@@ -77,11 +78,11 @@ Grouped with_unsigned(Grouped w) {
 
 // sum(steps[g] * total[g]) over the groups of each block of activations, as sums of products of bytes: a total of up to
 // 126 elements is 128 * high + low. [..., rows, blocks of activations]
-Tensor sum_of_steps(Tensor steps, Tensor total, int64_t blocks, int64_t groups) {
+Tensor sum_of_steps(Tensor steps, Tensor total, int64_t blocks, int64_t groups, const ActivationLayout& layout) {
   const auto grouped = [&](Tensor v) { return with_last_axes(v, 2, {blocks, groups}); };
   const Tensor high = (total + 64) >> 7, low = total - high * 128;
   const auto dot = [&](Tensor digit) {
-    const Tensor bytes = place(cast(digit, DType::I8));
+    const Tensor bytes = place_rows(cast(digit, DType::I8), layout, kDigits);
     return sum(cast(grouped(steps), DType::I32) * cast(grouped(bytes), DType::I32), -1);
   };
   return dot(low) + dot(high) * 128;
@@ -116,17 +117,17 @@ Tensor product(const Activations& x, Tensor raw, GgufType type, WeightLayout lay
     const int64_t n = together / elements, all = blocks * groups / n;
     const Tensor scaled = sum(with_last_axes(w.scale * f32(dot), 2, {all, n}), -1),
                  step = for_activations(w.step, blocks, groups / n),
-                 minima = step * f32(sum_of_steps(w.steps, g.total, all, n));
+                 minima = step * f32(sum_of_steps(w.steps, g.total, all, n, x.layout));
     return sum((scaled - minima) * unsqueeze(x.scale, x.scale.rank() - 1), -1);
   }
   Tensor minimum = w.minimum;
-  if (w.zero && integer) dot = dot + place(g.total * static_cast<double>(-w.zero));
+  if (w.zero && integer) dot = dot + place_rows(g.total * static_cast<double>(-w.zero), x.layout);
   if (w.zero && !integer) {
     const Tensor shift = w.scale * static_cast<double>(w.zero);
     minimum = minimum.ref() ? minimum + shift : shift;
   }
   Tensor term = w.scale * f32(dot);
-  if (minimum.ref()) term = term - minimum * place(f32(g.total));
+  if (minimum.ref()) term = term - minimum * place_rows(f32(g.total), x.layout);
   if (integer) term = term * g.scale;
   return sum(with_last_axes(term, 2, {blocks * groups}), -1);
 }

@@ -1,6 +1,7 @@
 // Products with weights in block formats, in floats or in 8-bit integers.
 #pragma once
 
+#include "model/activation_layout.h"
 #include "model/dequant.h"
 
 namespace smelt {
@@ -11,11 +12,12 @@ namespace smelt {
 // multiply with: one for four groups of Q4_0.
 int64_t activation_block(int64_t k);  // 0: rows of k elements have no whole blocks
 struct Activations {
-  Tensor x;      // f32 [..., k]
-  Tensor q;      // i8 [..., k]; none: products are made of floats
-  Tensor scale;  // f32 [..., k / n]
+  Tensor x;                      // f32 [..., k]
+  Tensor q;                      // i8 [..., k]; none: products are made of floats
+  Tensor scale;                  // f32 [..., k / n]
+  ActivationLayout layout = {};  // of integers, scales and what products make of them
 };
-Activations quantise_activations(Tensor x);  // x alone where k is not whole blocks
+Activations quantise_activations(Tensor x, const ActivationLayout& layout = {});  // x alone where k is not whole blocks
 // The rows of x [n, k] named by `rows`, as by gather(). The integers are brought together once, as products read them
 // again for every row of weights.
 Activations rows_of(const Activations& x, Tensor rows);

@@ -57,7 +57,7 @@ constexpr int64_t kGroupSize = 8;  // neighbouring tokens of a prompt that are o
 // - Padding tokens, which fill up T, take positions that lead to scratch rows; `context` counts these positions in.
 //   Their results are finite and meant for nobody.
 struct ModelShape {
-  Dim tokens = 1;            // T: a number; if many_tokens a variable times kGroupSize
+  Dim tokens = 1;            // T: a number; if many_tokens a variable times a multiple of kGroupSize
   bool many_tokens = false;  // bound by arithmetic, as a chunk of a prompt; else by reading weights, as decoding is
   Dim chunks = 1;            // a variable: ceil((greatest position + 1) / 256), padding left out
   Dim rows = 1;              // R
@@ -71,6 +71,8 @@ struct ModelShape {
   // place is computed, and the last tile of an expert is half empty in the mean: for vectors four places cost a half of
   // the unpacking that eight share, which runs beside the dots, and waste half as many.
   int64_t expert_places = 4;
+  // Of a prompt, whose numbers lie side by side where products read them, see ActivationLayout.
+  int64_t tokens_side_by_side = 1;
   // Rows of quantised matrices in a group, see WeightLayout; 1: the file's bytes, whatever `layouts` say.
   int interleave = 1;
   LayoutChoice layouts = {};  // of weights that are not to lie in such groups

@@ -50,7 +50,7 @@ class ChatAnswer : public Answer {
     Choice& choice = choices_[number];
     choice.end = end;
     if (choice.output.stop().empty()) choice.release();
-    StreamEvents events = events_of(number, choice.output.finish());
+    StreamEvents events = events_of(number, choice.output.finish(end.reason));
     Json last = chunk(number, Json::object(), finish_reason(choice));
     last["timings"] = timings_of(end);
     events.push_back({.data = std::move(last)});
@@ -97,12 +97,13 @@ class ChatAnswer : public Answer {
     return json;
   }
 
+  // Without its arguments.
   Json call_json(size_t number, size_t call_number) const {
     const ToolCall& call = choices_[number].output.whole().calls[call_number];
     const std::string made_up = "call_" + stamp_.id + std::to_string(number) + "_" + std::to_string(call_number);
     return {{"id", call.id.empty() ? made_up : call.id},
             {"type", "function"},
-            {"function", {{"name", call.name}, {"arguments", dump(call.arguments)}}}};
+            {"function", {{"name", call.name}, {"arguments", ""}}}};
   }
 
   Json message_of(size_t number) const {
@@ -110,34 +111,38 @@ class ChatAnswer : public Answer {
     Json message = {{"role", "assistant"}, {"content", whole.content}};
     if (whole.content.empty() && !whole.calls.empty()) message["content"] = nullptr;
     if (!whole.reasoning.empty()) message["reasoning_content"] = whole.reasoning;
-    for (size_t i = 0; i < whole.calls.size(); ++i) message["tool_calls"].push_back(call_json(number, i));
+    for (size_t i = 0; i < whole.calls.size(); ++i) {
+      message["tool_calls"].push_back(call_json(number, i));
+      message["tool_calls"].back()["function"]["arguments"] = whole.calls[i].arguments;
+    }
     return message;
   }
 
+  // More of a call that has begun comes before all else.
   StreamEvents events_of(size_t number, const Output& news) {
     StreamEvents events;
     const auto add = [&](Json delta) { events.push_back({.data = chunk(number, std::move(delta))}); };
+    size_t call = choices_[number].output.calls() - news.calls.size();
+    const auto grow = [&](const ToolCall& part) {
+      const Json rest = {{"index", call}, {"function", {{"arguments", part.arguments}}}};
+      if (!part.arguments.empty()) add({{"tool_calls", Json::array({rest})}});
+      ++call;
+    };
+    auto part = news.calls.begin();
+    if (news.continues_call) grow(*part++);
     if (!news.reasoning.empty()) add({{"reasoning_content", news.reasoning}});
     if (!news.content.empty()) add({{"content", news.content}});
-    for (size_t i = choices_[number].output.whole().calls.size() - news.calls.size(), end = i + news.calls.size();
-         i < end; ++i)
-      add_call(number, i, add);
+    for (; part != news.calls.end(); ++part) {
+      Json begin = {{"index", call}};
+      begin.update(call_json(number, call));
+      add({{"tool_calls", Json::array({begin})}});
+      grow(*part);
+    }
     return events;
   }
 
-  // A call begins with its name; its arguments follow.
-  template <class Add>
-  void add_call(size_t number, size_t call_number, const Add& add) const {
-    Json call = {{"index", call_number}};
-    call.update(call_json(number, call_number));
-    const Json arguments = std::exchange(call["function"]["arguments"], "");
-    add({{"tool_calls", Json::array({call})}});
-    const Json rest = {{"index", call_number}, {"function", {{"arguments", arguments}}}};
-    add({{"tool_calls", Json::array({rest})}});
-  }
-
   static const char* finish_reason(const Choice& choice) {
-    if (!choice.output.whole().calls.empty()) return "tool_calls";
+    if (choice.output.calls() > 0 && !choice.output.is_cut_in_call()) return "tool_calls";
     return choice.end.reason == Finish::Length ? "length" : "stop";
   }
 

@@ -18,10 +18,11 @@ Output ChatOutput::push(std::span<const int32_t> tokens) {
   return news;
 }
 
-Output ChatOutput::finish() {
+Output ChatOutput::finish(Finish reason) {
   Output rest = parser_->push(stop_.push(decoder_.flush()));
   rest.append(parser_->push(stop_.finish()));
-  rest.append(parser_->finish());
+  is_cut_ = reason != Finish::Stop || !stop_.found().empty();
+  rest.append(parser_->finish(is_cut_ ? TextEnd::cut : TextEnd::complete));
   whole_.append(rest);
   return rest;
 }

@@ -7,9 +7,10 @@ namespace {
 
 constexpr size_t kMostTools = 256;
 
-// Calls cannot come out malformed, and come where they are asked for. Without a known format of calls the text is free.
-std::optional<ApiError> hold_to_tools(const ToolChoice& choice, const Json& tools, bool in_thoughts,
-                                      const ServedModel& model, GenerationRequest& generation) {
+// Calls cannot come out malformed, and come where they are asked for; where none comes, the content is held to `schema`,
+// if there is one. Without a known format of calls the text is as it is without tools.
+std::optional<ApiError> hold_to_tools(const ToolChoice& choice, const Json& tools, const std::optional<Json>& schema,
+                                      bool in_thoughts, const ServedModel& model, GenerationRequest& generation) {
   using Kind = ToolChoice::Kind;
   const auto wrong = [&](const char* field, const std::string& what) {
     return ApiError{.message = field + (": " + what), .param = field};
@@ -17,11 +18,11 @@ std::optional<ApiError> hold_to_tools(const ToolChoice& choice, const Json& tool
   const ToolRules rules{.must_call = choice.kind == Kind::Required || choice.kind == Kind::Named,
                         .only = choice.name,
                         .parallel = choice.may_be_many,
-                        .starts_in_thoughts = in_thoughts};
+                        .starts_in_thoughts = in_thoughts,
+                        .content = schema};
   if (tools.empty() && rules.must_call) return wrong(choice.field, "there are no tools to call");
   if (tools.empty()) return std::nullopt;
-  if (generation.grammar)
-    return wrong("tools", "not together with response_format, json_schema or grammar; leave one of them out");
+  if (generation.grammar && !schema) return wrong("tools", "not together with grammar; leave one of them out");
   if (model.format().calls == CallStyle::none)
     return rules.must_call ? std::optional(wrong(choice.field, "the template of this model has no calls of tools"))
                            : std::nullopt;
@@ -29,11 +30,13 @@ std::optional<ApiError> hold_to_tools(const ToolChoice& choice, const Json& tool
                        {"must_call", rules.must_call},
                        {"only", rules.only},
                        {"parallel", rules.parallel},
-                       {"in_thoughts", in_thoughts}};
+                       {"in_thoughts", in_thoughts},
+                       {"content", schema ? Json::array({*schema}) : Json()}};
   const auto make = [&](const TokenTable& tokens) { return tool_grammar(model.format(), tools, rules, tokens); };
   auto masks = model.masks("tools " + dump(source), make);
   if (!masks) return wrong(rules.only.empty() ? "tools" : choice.field, plain_message(masks.error()));
   generation.grammar = masks.take();
+  generation.grammar_after.clear();  // it has the thoughts in it
   return std::nullopt;
 }
 
@@ -79,7 +82,8 @@ std::optional<ApiError> prepare_chat(ChatRequest request, const ServedModel& mod
   if (auto problem = check_prompt(generation.prompt, model)) return problem;
   if (in_thoughts && generation.grammar) generation.grammar_after = model.format().think_end;
   prepared.output = {in_thoughts, request.chat.tools};
-  return hold_to_tools(request.tool_choice, request.chat.tools, in_thoughts, model, generation);
+  return hold_to_tools(request.tool_choice, request.chat.tools, request.settings.schema, in_thoughts, model,
+                       generation);
 }
 
 std::optional<ApiError> encode_chat(const Chat& chat, const ServedModel& model, std::vector<int32_t>& ids) {

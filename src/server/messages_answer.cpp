@@ -22,7 +22,7 @@ class MessagesAnswer : public Answer {
 
   StreamEvents finish(size_t, const GenerationEnd& end) override {
     end_ = end;
-    StreamEvents events = events_of(output_.finish());
+    StreamEvents events = events_of(output_.finish(end.reason));
     close_block(events);
     const Json delta = {{"stop_reason", stop_reason()}, {"stop_sequence", stop_sequence()}};
     events.push_back(event("message_delta", {{"delta", delta}, {"usage", usage()}}));
@@ -38,7 +38,7 @@ class MessagesAnswer : public Answer {
     if (!whole.content.empty()) content.push_back({{"type", "text"}, {"text", whole.content}});
     for (size_t i = 0; i < whole.calls.size(); ++i) {
       content.push_back(call_block(i));
-      content.back()["input"] = whole.calls[i].arguments;
+      content.back()["input"] = arguments_of(whole.calls[i]);
     }
     Json message = message_of(std::move(content), stop_reason());
     message["stop_sequence"] = stop_sequence();
@@ -49,7 +49,7 @@ class MessagesAnswer : public Answer {
   bool is_complete(size_t) const override { return !output_.stop().empty(); }
 
  private:
-  enum class Block { None, Thinking, Text };
+  enum class Block { None, Thinking, Text, Call };
 
   static StreamEvent event(const char* name, Json data) {
     Json all = {{"type", name}};
@@ -82,7 +82,7 @@ class MessagesAnswer : public Answer {
   }
 
   const char* stop_reason() const {
-    if (!output_.whole().calls.empty()) return "tool_use";
+    if (output_.calls() > 0 && !output_.is_cut_in_call()) return "tool_use";
     if (!output_.stop().empty()) return "stop_sequence";
     if (end_.reason != Finish::Length) return "end_turn";
     return end_.tokens == most_tokens_ ? "max_tokens" : "model_context_window_exceeded";
@@ -113,8 +113,20 @@ class MessagesAnswer : public Answer {
     end_block(events);
   }
 
+  void grow_call(StreamEvents& events, const ToolCall& part) {
+    if (!part.arguments.empty()) grow_block(events, {{"type", "input_json_delta"}, {"partial_json", part.arguments}});
+    if (part.is_whole) end_block(events);
+  }
+
+  // More of a call that has begun comes before all else.
   StreamEvents events_of(const Output& news) {
     StreamEvents events;
+    size_t call = output_.calls() - news.calls.size();
+    auto part = news.calls.begin();
+    if (news.continues_call) {
+      grow_call(events, *part++);
+      ++call;
+    }
     if (!news.reasoning.empty()) {
       if (block_ != Block::Thinking)
         begin_block(events, Block::Thinking, {{"type", "thinking"}, {"thinking", ""}, {"signature", ""}});
@@ -124,11 +136,9 @@ class MessagesAnswer : public Answer {
       if (block_ != Block::Text) begin_block(events, Block::Text, {{"type", "text"}, {"text", ""}});
       grow_block(events, {{"type", "text_delta"}, {"text", news.content}});
     }
-    const size_t calls = output_.whole().calls.size();
-    for (size_t i = calls - news.calls.size(); i < calls; ++i) {
-      begin_block(events, Block::None, call_block(i));
-      grow_block(events, {{"type", "input_json_delta"}, {"partial_json", dump(output_.whole().calls[i].arguments)}});
-      end_block(events);
+    for (; part != news.calls.end(); ++part) {
+      begin_block(events, Block::Call, call_block(call++));
+      grow_call(events, *part);
     }
     return events;
   }

@@ -133,17 +133,17 @@ void read_reasoning(Fields& fields, Chat& chat) {
   if (effort == "none") chat.variables["enable_thinking"] = false;
 }
 
-void read_text_format(Fields& fields, const ServedModel& model, GenerationRequest& generation) {
+void read_text_format(Fields& fields, const ServedModel& model, Settings& settings) {
   const Json* text = fields.find("text");
   if (!text) return;
   const Json format = text->is_object() ? text->value("format", Json()) : Json();
   const std::string type = format.is_object() ? text_field(format, "type") : "";
   if (!text->is_object() || (!format.is_null() && type != "text" && type != "json_object" && type != "json_schema"))
     return fields.fail("text", "its format has the type text, json_object or json_schema");
-  if (type == "json_object") hold_to_schema("text", Json(), fields, model, generation);
+  if (type == "json_object") hold_to_schema("text", Json(), fields, model, settings);
   if (type != "json_schema") return;
   if (!format.contains("schema")) return fields.fail("text", "its format has no schema");
-  hold_to_schema("text", format["schema"], fields, model, generation);
+  hold_to_schema("text", format["schema"], fields, model, settings);
 }
 
 void refuse_what_is_missing(Fields& fields) {
@@ -186,7 +186,7 @@ std::optional<ApiError> read_responses(const Json& body, const ServedModel& mode
   read_template_variables(fields, request.chat);
   read_reasoning(fields, request.chat);
   request.settings = read_settings(fields, model, fields.whole("max_output_tokens", 1, int64_t{1} << 30, -1));
-  read_text_format(fields, model, request.settings.generation);
+  read_text_format(fields, model, request.settings);
   if (fields.problem()) return fields.problem();
   const Settings settings = request.settings;
   PreparedChat prepared;

@@ -29,8 +29,9 @@ class ResponsesAnswer : public Answer {
   StreamEvents take(size_t, const GenerationEvent& news) override { return events_of(output_.push(news.tokens)); }
 
   StreamEvents finish(size_t, const GenerationEnd& end) override {
-    StreamEvents events = events_of(output_.finish());
+    StreamEvents events = events_of(output_.finish(end.reason));
     close_item(events);
+    close_call(events, "incomplete");
     end_ = end;
     add(events, is_cut() ? "response.incomplete" : "response.completed", {{"response", whole()}});
     return events;
@@ -103,6 +104,7 @@ class ResponsesAnswer : public Answer {
     if (text.empty()) return;
     if (open_ != &kind) {
       close_item(events);
+      close_call(events, "incomplete");
       open_ = &kind;
       item_id_ = new_item_id(kind.id_prefix);
       add(events, "response.output_item.added",
@@ -128,21 +130,38 @@ class ResponsesAnswer : public Answer {
     return data;
   }
 
-  void add_call(StreamEvents& events, const ToolCall& call) {
+  // --- calls
+
+  Json call_item(const char* status) const {
+    return {{"id", item_id_},      {"type", "function_call"}, {"status", status},
+            {"call_id", call_id_}, {"name", call_name_},      {"arguments", text_}};
+  }
+
+  void begin_call(StreamEvents& events, const ToolCall& call) {
     close_item(events);
-    const std::string id = new_item_id("fc_"), arguments = dump(call.arguments);
-    const std::string call_id = call.id.empty() ? "call_" + stamp_.id + std::to_string(items_.size()) : call.id;
-    Json item = {{"id", id},           {"type", "function_call"}, {"status", "in_progress"},
-                 {"call_id", call_id}, {"name", call.name},       {"arguments", ""}};
-    const size_t index = items_.size();
-    add(events, "response.output_item.added", {{"output_index", index}, {"item", item}});
-    add(events, "response.function_call_arguments.delta",
-        {{"item_id", id}, {"output_index", index}, {"delta", arguments}});
+    close_call(events, "incomplete");
+    in_call_ = true;
+    item_id_ = new_item_id("fc_");
+    call_id_ = call.id.empty() ? "call_" + stamp_.id + std::to_string(items_.size()) : call.id;
+    call_name_ = call.name;
+    add(events, "response.output_item.added", {{"output_index", items_.size()}, {"item", call_item("in_progress")}});
+  }
+
+  void grow_call(StreamEvents& events, const ToolCall& part) {
+    text_ += part.arguments;
+    if (!part.arguments.empty())
+      add(events, "response.function_call_arguments.delta",
+          {{"item_id", item_id_}, {"output_index", items_.size()}, {"delta", part.arguments}});
+    if (part.is_whole) close_call(events, "completed");
+  }
+
+  void close_call(StreamEvents& events, const char* status) {
+    if (!in_call_) return;
     add(events, "response.function_call_arguments.done",
-        {{"item_id", id}, {"output_index", index}, {"name", call.name}, {"arguments", arguments}});
-    item["arguments"] = arguments;
-    item["status"] = "completed";
-    end_item(events, std::move(item));
+        {{"item_id", item_id_}, {"output_index", items_.size()}, {"name", call_name_}, {"arguments", text_}});
+    end_item(events, call_item(status));
+    in_call_ = false;
+    text_.clear();
   }
 
   void end_item(StreamEvents& events, Json item) {
@@ -154,9 +173,14 @@ class ResponsesAnswer : public Answer {
 
   StreamEvents events_of(const Output& news) {
     StreamEvents events;
+    auto part = news.calls.begin();
+    if (news.continues_call) grow_call(events, *part++);
     grow_text(events, kReasoning, news.reasoning);
     grow_text(events, kMessage, news.content);
-    for (const ToolCall& call : news.calls) add_call(events, call);
+    for (; part != news.calls.end(); ++part) {
+      begin_call(events, *part);
+      grow_call(events, *part);
+    }
     return events;
   }
 
@@ -167,7 +191,9 @@ class ResponsesAnswer : public Answer {
   std::optional<GenerationEnd> end_;
   Json items_ = Json::array();  // that have ended
   const TextKind* open_ = nullptr;
-  std::string item_id_, text_;  // of the open one
+  bool in_call_ = false;             // that is the open one
+  std::string item_id_, text_;       // of the open one; the text of a call are its arguments
+  std::string call_id_, call_name_;  // of an open call
   int64_t sequence_ = 0;
 };
 

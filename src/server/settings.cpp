@@ -27,28 +27,29 @@ void hold_to(const char* field, const std::string& source, const ServedModel::Ma
 }
 
 // response_format, or llama-server's json_schema and grammar.
-void read_grammar(Fields& fields, const ServedModel& model, GenerationRequest& generation) {
+void read_grammar(Fields& fields, const ServedModel& model, Settings& settings) {
   const Json* format = fields.find("response_format");
   const Json* schema = fields.find("json_schema");
   const std::string gbnf = fields.text("grammar", "");
   const std::string type = format && format->is_object() ? format->value("type", "") : format ? "?" : "text";
   if ((type != "text") + (schema != nullptr) + !gbnf.empty() > 1)
     fields.fail("response_format", "give one of response_format, json_schema and grammar");
-  if (schema) return hold_to_schema("json_schema", *schema, fields, model, generation);
+  if (schema) return hold_to_schema("json_schema", *schema, fields, model, settings);
   if (!gbnf.empty())
     return hold_to(
-        "grammar", "gbnf " + gbnf, [&](const TokenTable&) { return read_gbnf(gbnf); }, fields, model, generation);
+        "grammar", "gbnf " + gbnf, [&](const TokenTable&) { return read_gbnf(gbnf); }, fields, model,
+        settings.generation);
   if (type == "text") return;
   const Json none;
   if (type == "json_object") {
     const auto given = format->find("schema");
-    return hold_to_schema("response_format", given == format->end() ? none : *given, fields, model, generation);
+    return hold_to_schema("response_format", given == format->end() ? none : *given, fields, model, settings);
   }
   if (type != "json_schema") return fields.fail("response_format", "its type is text, json_object or json_schema");
   const auto named = format->find("json_schema");
   if (named == format->end() || !named->is_object() || !named->contains("schema"))
     return fields.fail("response_format", "json_schema.schema is missing");
-  hold_to_schema("response_format", (*named)["schema"], fields, model, generation);
+  hold_to_schema("response_format", (*named)["schema"], fields, model, settings);
 }
 
 }  // namespace
@@ -80,18 +81,19 @@ Settings read_settings(Fields& fields, const ServedModel& model, int64_t max_tok
     if (options->is_object() && options->contains("include_usage"))
       settings.stream_usage = (*options)["include_usage"] == true;
   }
-  read_grammar(fields, model, settings.generation);
+  read_grammar(fields, model, settings);
   return settings;
 }
 
 void hold_to_schema(const char* field, const Json& schema, Fields& fields, const ServedModel& model,
-                    GenerationRequest& generation) {
+                    Settings& settings) {
   const std::string text = schema.dump();
   const auto make = [&](const TokenTable&) -> Result<Grammar> {
     if (schema.is_null()) return any_json_object();
     return read_json_schema(text);
   };
-  hold_to(field, "schema " + text, make, fields, model, generation);
+  hold_to(field, "schema " + text, make, fields, model, settings.generation);
+  settings.schema = schema;
 }
 
 std::optional<ApiError> check_prompt(const std::vector<int32_t>& prompt, const ServedModel& model) {

@@ -1,6 +1,7 @@
 // The settings of a generation that the APIs have in common: sampling, lengths, stops, and what the text has to be.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@ namespace smelt {
 struct Settings {
   GenerationRequest generation;  // all but the prompt and its stops
   std::vector<std::string> stops;
+  std::optional<Json> schema;  // of the content, where it is what the grammar of `generation` was made of
   bool stream = false, stream_usage = false;
 };
 
@@ -26,7 +28,7 @@ std::vector<std::string> read_stops(Fields& fields, const char* name);
 
 // A JSON schema (null: any object) as what the text has to be. `field`: where it came from.
 void hold_to_schema(const char* field, const Json& schema, Fields& fields, const ServedModel& model,
-                    GenerationRequest& generation);
+                    Settings& settings);
 
 // Without the "[tag] " in front, which means nothing to clients.
 std::string plain_message(const Error& error);

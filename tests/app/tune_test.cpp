@@ -43,6 +43,8 @@ TEST_CASE("a dry run lists the kernels of both plans and leaves nothing") {
 TEST_CASE("wrong flags of tune are usage errors, and what is not there is named") {
   CHECK(test::smelt({"tune", "--minutes", "0"}).exit_code == 2);
   CHECK(test::smelt({"tune", "--plan", "both-of-them"}).exit_code == 2);
+  CHECK(test::smelt({"tune", "--dry-run", "--json", "tried.json"}).exit_code == 2);
+  CHECK(test::smelt({"tune", "--json", scratch().file("no such folder/tried.json")}).exit_code == 1);
   const Outcome nowhere = test::smelt({"tune", "--minutes", "0.01"}, {.environment = {"SMELT_CACHE=off"}});
   CHECK(nowhere.exit_code == 1);
   CHECK(has(nowhere.err, "SMELT_CACHE: off"));
@@ -60,12 +62,17 @@ TEST_CASE("a search ends with a table, and what it keeps gives one text for any 
   const RunOptions own{.environment = {"SMELT_CACHE=" + cache}};
   const std::vector<std::string> story = {"run", "-p", "Once", "-n", "24", "--temp", "0"};
   const std::string name = first_kernel(test::smelt({"tune", "--dry-run"}, own).out, "decode");
-  const Outcome o = test::smelt({"tune", "--minutes", "0.2", "--kernel", name}, own);
+  const std::string tried = scratch().file("tried.json");
+  const Outcome o = test::smelt({"tune", "--minutes", "0.2", "--kernel", name, "--json", tried}, own);
   REQUIRE_MESSAGE(o.exit_code == 0, o.err);
   CHECK(has(o.out, "us before"));
   CHECK(has(o.out, "compiled and timed, 0 wrong"));
   CHECK(has(o.out, "with them:"));
   CHECK(std::filesystem::exists(cache + "/tuned.txt") == has(o.out, "kept in"));
+  const Outcome shown = test::smelt({"viz", tried, "--print", "search", "--kernel", name}, own);
+  REQUIRE_MESSAGE(shown.exit_code == 0, shown.err);
+  CHECK(has(shown.out, name + ", decode"));
+  CHECK(has(shown.out, " 1.000 of its time"));  // where it began
   std::string text;
   for (const char* threads : {"1", "2", "3"}) {
     std::vector<std::string> again = story;

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "app/process.h"
+#include "app/viz/live.h"
+#include "app/viz/load.h"
 #include "app/viz/page.h"
 #include "app/viz/print.h"
 #include "app/viz/record_kernels.h"
@@ -48,6 +50,12 @@ Json small_recording() {
     "plans": [{"name": "decode", "launches": [[0, 0, 0, 0, 9, 4]]}],
     "timeline": {"workers": 2, "runs": [{"plan": 0, "tokens": 1, "position": 3, "start": 0, "times": [2000],
                                          "workers": [[2000], [1000]]}]},
+    "search": [{"kernel": "add_4", "plan": "decode", "stage": "attention", "what": "sums", "layout": "", "calls": 1,
+                "share": 0.5, "problem": "", "before_us": 4, "after_us": 2, "floor_us": 1, "improved": true,
+                "interrupted": false, "considered": 9, "hopeless": 3, "compiled": 2, "wrong": 1, "judged": 4,
+                "before": "none", "after": "local(o1,4)", "winner": 1,
+                "trials": [[-1, 0, 3, 1, 0, "none"], [0, 1, 2.5, 0.5, 0.5, "local(o1,4)"],
+                           [0, 1, 2, 0, 0, "upcast(o1,4)", "byte 4 differs"]]}],
     "start": [{"name": "loading", "begin": 0, "end": 0.5, "minor_faults": 10, "major_faults": 1}]
   })json");
 }
@@ -121,6 +129,10 @@ TEST_CASE("a recording says of itself what is wrong, and where") {
   CHECK(contains(problem_at("/timeline/runs/0/times/0", -5), "out of range"));
   CHECK(contains(problem_at("/timeline/runs/0/times/0", 1e300), "out of range"));
   CHECK(contains(problem_at("/profile", Json::object()), "profile: is not a profile"));
+  CHECK(contains(problem_at("/search/0/trials/1/0", 1), "search[0].trials[1][0]: 1 is out of range"));
+  CHECK(contains(problem_at("/search/0/winner", 3), "search[0].winner: 3 is out of range"));
+  CHECK(contains(problem_at("/search/0/trials/0/3", -1), "search[0].trials[0][3]: -1 is out of range"));
+  CHECK(contains(problem_at("/search/0/share", nullptr), "search[0].share: is no number"));
   Json lacking = small_recording();
   lacking["segments"][0].erase("places");
   CHECK(problem_with(lacking) == "segments[0]: has no \"places\"");
@@ -150,6 +162,84 @@ TEST_CASE("no text of a recording leaves its place in the page") {
   CHECK_FALSE(contains(page, "http-equiv=\"refresh"));
 }
 
+TEST_CASE("what a tune has tried is a recording, and goes into one beside it") {
+  Json tune = {{"smelt_search", 1}, {"name", "m"}, {"device", "d"}, {"machine", "zen4"}, {"threads", 2}};
+  tune["search"] = small_recording()["search"];
+  Json recording = small_recording();
+  recording.erase("search");
+  const std::string tried = saved("tried.json", tune.dump()), whole = saved("whole.json", recording.dump());
+  const auto alone = load_recordings({tried});
+  REQUIRE_MESSAGE(alone.ok(), alone.error().message);
+  CHECK(alone->at(0)["name"] == "m");
+  CHECK(alone->at(0)["search"].size() == 1);
+  const auto joined = load_recordings({whole, tried});
+  REQUIRE(joined.ok());
+  REQUIRE(joined->size() == 1);
+  CHECK(joined->at(0)["kernels"].size() == 1);
+  CHECK(joined->at(0)["search"] == tune["search"]);
+  CHECK(contains(load_recordings({whole, whole, whole}).error().message, "one is shown, or two are compared"));
+  tune["smelt_search"] = 2;
+  CHECK(contains(load_recordings({saved("new.json", tune.dump())}).error().message, "another version"));
+  CHECK(contains(load_recordings({saved("bad.json", R"({"smelt_search": 1, "search": [{}]})")}).error().message,
+                 "name: is no text"));
+}
+
+TEST_CASE("the page is for this machine, and questions are for the page alone") {
+  const HttpHeaders host = {{"Host", "127.0.0.1:8080"}};
+  const auto with = [&](HttpHeaders more) {
+    more.insert(more.end(), host.begin(), host.end());
+    return more;
+  };
+  const std::string token = new_token();
+  CHECK(token.size() == 32);
+  CHECK(token != new_token());
+  const LivePage without_model{.page = page_with({small_recording()}), .token = {}};
+  CHECK(answer_to({.method = "GET", .path = "/", .headers = host}, without_model).status == 200);
+  CHECK(contains(without_model.page, "connect-src 'none'"));
+  const HttpHeaders json = {{"Content-Type", "application/json"}};
+  CHECK(answer_to({.method = "POST", .path = "/what-if", .headers = with(json)}, without_model).status == 404);
+  CHECK(answer_to({.method = "GET", .path = "/", .headers = {{"Host", "evil.example"}}}, without_model).status == 403);
+  CHECK(answer_to({.method = "GET", .path = "/x", .headers = host}, without_model).status == 404);
+  CHECK(contains(page_with({small_recording()}, token), "connect-src 'self'"));
+  CHECK(contains(page_with({small_recording()}, token), "data-token=\"" + token + "\""));
+}
+
+TEST_CASE("other options of a kernel are refused with a reason, or checked and timed" * doctest::test_suite("long")) {
+  const auto model = ProfiledModel::open({.engine = {.threads = 2}});
+  REQUIRE(model.ok());
+  WhatIf what_if(*model->session, {.threads = 2}, 16);
+  const LivePage live{.page = {}, .token = "secret", .what_if = &what_if};
+  const auto ask = [&](const Json& question, const std::string& token) {
+    return answer_to(
+        {.method = "POST",
+         .path = "/what-if",
+         .headers = {{"Host", "127.0.0.1"}, {"Content-Type", "application/json"}, {"Authorization", "Bearer " + token}},
+         .body = question.dump()},
+        live);
+  };
+  const KernelDescription kernel = model->session->loaded().kernel(0);
+  Json options = Json::array();
+  for (const auto& nest : kernel.opts) options.push_back(to_string(nest));
+  const Json as_it_is = {{"kernel", kernel.name}, {"options", options}};
+  CHECK(ask(as_it_is, "guess").status == 401);
+  const Json same = Json::parse(ask(as_it_is, "secret").body);
+  REQUIRE_MESSAGE(same.contains("after_us"), same.dump());
+  CHECK(same["after_us"].get<double>() > 0);
+  CHECK(same["judged"].get<int>() > 0);
+  CHECK(contains(same["program"].get<std::string>(), "program "));
+  const auto refused = [&](const Json& question) {
+    return Json::parse(ask(question, "secret").body).value("refused", "");
+  };
+  Json other = as_it_is;
+  other["options"][0] = "local(o99,16)";
+  CHECK(contains(refused(other), "o99"));
+  other["options"][0] = "nonsense";
+  CHECK(contains(refused(other), "nonsense"));
+  CHECK(contains(refused({{"kernel", kernel.name}}), "one for each nest"));
+  CHECK(contains(refused({{"kernel", "x"}, {"options", options}}), "no such kernel"));
+  CHECK(contains(refused(Json::array()), "names no kernel"));
+}
+
 TEST_CASE("views as text") {
   CHECK(contains(printed("schedule"), "add gets memory: leaves the segment (model.cpp:12)"));
   CHECK(contains(printed("rewrites"), "nest 0, options: 1 roots, 3 rules fired"));
@@ -157,6 +247,8 @@ TEST_CASE("views as text") {
   CHECK(contains(printed("timeline"), "attention"));
   CHECK(contains(printed("timeline"), "workers wait for each other 25.0 % of the time"));
   CHECK(contains(printed("timeline"), "11 page faults, 1 of them from the disk"));
+  CHECK(contains(printed("search"), "add_4, decode attention\n  4.0 us, then 2.0; 9 lists of options"));
+  CHECK(contains(printed("search"), "0.500 of its time, estimate      2.5 us  local(o1,4)"));
   CHECK(contains(printed("model"), "no times"));
   CHECK(contains(printed("compare"), "give two recordings"));
 }

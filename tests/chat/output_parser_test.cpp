@@ -41,7 +41,7 @@ Output parse(const OutputFormat& format, const std::vector<std::string>& pieces,
 std::string shown(const Output& output) {
   std::string text = output.reasoning + "|" + output.content + "|";
   for (const ToolCall& call : output.calls) {
-    text += (&call == &output.calls[0] ? "" : ";") + call.name + " " + call.arguments.dump() + call.id;
+    text += (&call == &output.calls[0] ? "" : ";") + call.name + " " + call.arguments + call.id;
   }
   return text;
 }
@@ -185,6 +185,55 @@ TEST_CASE("a stream in any pieces gives what the whole text gives") {
       CHECK(shown(parse(example.format, pieces)) == whole);
     }
   }
+}
+
+TEST_CASE("a text among the arguments is given out while it is written") {
+  struct Begun {
+    OutputFormat format;
+    std::string text;
+  };
+  const std::vector<Begun> all = {
+      {kHermes, "<tool_call>{\"name\": \"f\", \"arguments\": {\"s\": \""},
+      {kGlm, "<tool_call>f<arg_key>s</arg_key><arg_value>"},
+      {kCoder, "<tool_call>\n<function=f>\n<parameter=s>\n"},
+      {kLlama, "{\"name\": \"f\", \"parameters\": {\"s\": \""},
+      {kMistral, "[TOOL_CALLS]f[ARGS]{\"s\": \""},
+      {kDeepSeek, "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>f<｜tool▁sep｜>{\"s\": \""},
+      {kDeepSeek, "<｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{\"s\": \""},
+      {kHarmony, "<|channel|>commentary to=functions.f <|constrain|>json<|message|>{\"s\": \""},
+      {kGemma, "<|tool_call>call:f{s:<|\"|>"},
+      {kKimi, "<|tool_calls_section_begin|><|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{\"s\": \""},
+      {kSeed, "<seed:tool_call>\n<function=f>\n<parameter=s>"},
+      {kCommand, "<|START_ACTION|>[{\"tool_call_id\": \"0\", \"tool_name\": \"f\", \"parameters\": {\"s\": \""},
+      {kDsml, "<｜DSML｜function_calls>\n<｜DSML｜invoke name=\"f\">\n<｜DSML｜parameter name=\"s\" string=\"true\">"},
+  };
+  for (const Begun& begun : all) {
+    CAPTURE(begun.text);
+    const auto parser = OutputParser::make(begun.format, {false, tools()});
+    Output so_far = parser->push(begun.text);
+    std::string written = "{\"s\":\"";
+    for (const char* piece : {"a", "bc", "\xC3\xA4", "d"}) {
+      so_far.append(parser->push(piece));
+      written += piece;
+      REQUIRE(so_far.calls.size() == 1);
+      CHECK(so_far.calls[0].name == "f");
+      CHECK(so_far.calls[0].arguments == written);
+    }
+    so_far.append(parser->finish(TextEnd::cut));
+    CHECK(so_far.calls[0].arguments == written);
+    CHECK_FALSE(so_far.calls[0].is_whole);
+    CHECK(so_far.content.empty());
+  }
+}
+
+TEST_CASE("arguments that are cut say what is complete of them") {
+  const auto object = [](const char* text) { return arguments_of({.arguments = text}).dump(); };
+  CHECK(object(R"({"a":1,"b":[2,{"c":"x"},"y)") == R"({"a":1,"b":[2,{"c":"x"}]})");
+  CHECK(object(R"({"a":1,"b":tr)") == R"({"a":1})");
+  CHECK(object(R"({"a":{"b":"}, ]","c")") == R"({"a":{"b":"}, ]"}})");
+  CHECK(object(R"({"a)") == "{}");
+  CHECK(object("{oops}") == "{}");
+  CHECK(object("") == "{}");
 }
 
 TEST_CASE("tags in any order neither crash nor hang, and pieces still do not matter") {

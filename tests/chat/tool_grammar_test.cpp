@@ -35,7 +35,7 @@ const CallFamily& family(std::string_view name) {
 
 // Arguments as the tools above want them.
 bool fits(const ToolCall& call) {
-  const ordered_json& a = call.arguments;
+  const ordered_json a = ordered_json::parse(call.arguments);
   if (call.name == "now") return a.empty();
   if (call.name == "weather") {
     for (const auto& [name, value] : a.items()) {
@@ -65,7 +65,76 @@ bool has_text(const CallFamily& of, const ToolRules& rules, std::string text) {
   return constraint.accept(std::string_view(text)) && constraint.can_end();
 }
 
+// The schema of a value, as deep as it happens.
+ordered_json random_schema(std::mt19937& random, int depth = 0) {
+  switch (random() % (depth < 2 ? 8 : 6)) {
+    case 0:
+    case 1: return {{"type", "string"}};
+    case 2: return {{"type", "integer"}, {"minimum", -99}, {"maximum", 99}};
+    case 3: return {{"type", "boolean"}};
+    case 4: return {{"type", {"string", "null"}}};
+    case 5: return {{"type", "string"}, {"enum", {"a b", "<c>", "d\"e"}}};
+    case 6: return {{"type", "array"}, {"items", random_schema(random, depth + 1)}, {"maxItems", 2}};
+    default: break;
+  }
+  ordered_json object = {{"type", "object"}, {"properties", ordered_json::object()}, {"additionalProperties", false}};
+  for (size_t i = 0, count = random() % 4; i < count; ++i) {
+    const std::string name = "p" + std::to_string(i);
+    object["properties"][name] = random_schema(random, depth + 1);
+    if (random() % 2) object["required"].push_back(name);
+  }
+  return object;
+}
+
+// What a client adds up of the parts of an answer.
+std::vector<ToolCall> added_up(const CallFamily& of, const std::string& text, const ordered_json& list) {
+  const auto parser = OutputParser::make(of.format, {false, list});
+  std::vector<ToolCall> calls;
+  const auto take = [&](const Output& news) {
+    for (const ToolCall& part : news.calls) {
+      const bool is_more = news.continues_call && &part == &news.calls.front();
+      if (!is_more) calls.push_back({.name = part.name, .id = part.id});
+      calls.back().arguments += part.arguments;
+      calls.back().is_whole = part.is_whole;
+    }
+  };
+  for (char byte : text) take(parser->push({&byte, 1}));
+  take(parser->finish());
+  return calls;
+}
+
 }  // namespace
+
+TEST_CASE("arguments that come in pieces add up to those of the whole answer, for tools of any schema") {
+  std::mt19937 random(17);
+  int calls = 0;
+  for (int round = 0; round < 12; ++round) {
+    ordered_json parameters = {{"type", "object"}, {"properties", ordered_json::object()}};
+    for (size_t i = 0; i < 1 + random() % 4; ++i) {
+      const std::string name = "argument" + std::to_string(i);
+      parameters["properties"][name] = random_schema(random);
+      parameters["required"].push_back(name);
+    }
+    const ordered_json list = ordered_json::array({{{"name", "f"}, {"parameters", parameters}}});
+    for (const CallFamily& one : call_families()) {
+      const auto answer = random_calls(one, list, random);
+      REQUIRE_MESSAGE(answer.ok(), (answer ? "" : answer.error().message));
+      if (answer->text.empty()) continue;
+      CAPTURE(one.name);
+      CAPTURE(answer->text);
+      CHECK(added_up(one, answer->text, list) == answer->output.calls);
+      for (const ToolCall& call : answer->output.calls) {
+        CAPTURE(call.arguments);
+        CHECK(call.is_whole);
+        const auto arguments = ordered_json::parse(call.arguments, nullptr, false);
+        REQUIRE(arguments.is_object());
+        for (const auto& name : parameters["required"]) CHECK(arguments.contains(name));
+        ++calls;
+      }
+    }
+  }
+  CHECK(calls > 100);
+}
 
 TEST_CASE("calls that are drawn from a grammar are read, in every family's format") {
   std::mt19937 random(3);
@@ -82,7 +151,7 @@ TEST_CASE("calls that are drawn from a grammar are read, in every family's forma
       CHECK(answer->output.content == "");
       CHECK(!answer->output.calls.empty());
       for (const ToolCall& call : answer->output.calls) {
-        CAPTURE(call.arguments.dump());
+        CAPTURE(call.arguments);
         CHECK(fits(call));
         called.insert(call.name);
       }
@@ -107,6 +176,36 @@ TEST_CASE("where the model may choose, it writes anything, and calls cannot be m
         CHECK(answer->output.content.find(mark) == std::string::npos);
     }
     CHECK(calls > 0);
+  }
+}
+
+TEST_CASE("beside a schema for the content, an answer is calls or such a content") {
+  const ordered_json schema = ordered_json::parse(
+      R"({"type": "object", "properties": {"name": {"type": "string"}, "parameters": {"type": "object"}},
+          "required": ["name", "parameters"]})");
+  std::mt19937 random(6);
+  for (const CallFamily& one : call_families()) {
+    CAPTURE(one.name);
+    int with_calls = 0, with_content = 0;
+    for (int round = 0; round < 60; ++round) {
+      const auto answer = random_calls(one, tools(), random, {.content = schema});
+      REQUIRE_MESSAGE(answer.ok(), (answer ? "" : answer.error().message));
+      if (answer->text.empty()) continue;
+      CAPTURE(answer->text);
+      for (const ToolCall& call : answer->output.calls) CHECK(fits(call));
+      if (!answer->output.calls.empty()) {
+        CHECK(answer->output.content.empty());
+        ++with_calls;
+        continue;
+      }
+      const auto content = ordered_json::parse(answer->output.content, nullptr, false);
+      REQUIRE(content.is_object());
+      CHECK(content["name"].is_string());
+      CHECK(content["parameters"].is_object());
+      ++with_content;
+    }
+    CHECK(with_calls > 0);
+    CHECK(with_content > 0);
   }
 }
 

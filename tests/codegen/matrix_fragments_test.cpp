@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <map>
 
 #include "graph/matrix_shape.h"
 #include "support/judge.h"
@@ -97,6 +98,23 @@ TEST_CASE("so many words are written out as one short product takes, or several 
     for (const Instruction* x : found) CHECK(matrix_shape(x->arg.list).k == (words % 8 ? 16 : 32));
     CHECK(problem_with(k, {opts}, kWarps) == "");
   }
+}
+
+TEST_CASE("threads take words of a matrix that lie side by side, and tokens share them") {
+  const Dim tokens = Dim(variable("tokens32", 1, 4) * 32);
+  const JudgedKernel k = kernel_of(sink({output(9, grouped_product(tokens, 256, 3, 8, 8))}), {{"tokens32", 2}});
+  const std::vector<Opt> opts = choose_opts(prepared(k.tree, 0, kWarps), kWarps, false);
+  const auto is_lane = [](const Opt& o) { return o == local("o1.1", 8); };
+  CHECK(std::any_of(opts.begin(), opts.end(), is_lane));
+  const Program p = program_of(k, {opts}, kWarps);
+  const auto products = all_of_kind(p, Inst::MatrixDot);
+  // Two tokens of a thread times two blocks of rows, and each word of a row in two products.
+  std::map<int, int> uses;
+  for (const Instruction* x : products)
+    for (size_t i = 0; i < 4; ++i) ++uses[x->src[i]];
+  REQUIRE(!uses.empty());
+  for (const auto& [word, times] : uses) CHECK(times == 2);
+  CHECK(problem_with(k, {opts}, kWarps) == "");
 }
 
 TEST_CASE("what is no product of fragments has a reason") {

@@ -2,8 +2,10 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <set>
 
 #include "codegen/block_threads.h"
+#include "support/byte_rows.h"
 #include "support/judge.h"
 #include "support/small_graphs.h"
 
@@ -143,6 +145,21 @@ TEST_CASE("threads that a nest does not want are left out, and wait in front of 
   CHECK(loops == 1);
   CHECK(inside > 0);
   CHECK(of_all > 1);
+}
+
+TEST_CASE("each nest of a tile is left to the warps that it wants") {
+  const Dim tokens = Dim(variable("tokens8", 1, 8) * 8);
+  const Tensor x = rms_norm(input(0, {tokens, 128}), input(1, {128}));
+  const JudgedKernel kernel = kernel_of(rows_to_bytes(reshape(x, {tokens, 4, 32}), false), {{"tokens8", 2}});
+  REQUIRE(kernel.tree->src.size() >= 4);
+  const Program p = program_of(kernel, {}, kBlocks);
+  std::set<int64_t> threads;
+  for (const Instruction& i : p.code)
+    if (i.kind == Inst::Loop && i.arg.i > 0) threads.insert(i.arg.i);
+  CHECK(p.threads > kWarp);
+  REQUIRE(!threads.empty());
+  CHECK(*threads.rbegin() < p.threads);
+  CHECK(problem_with(kernel, {}, kBlocks) == "");
 }
 
 TEST_CASE("a sum inside of another one has partial sums as well, if lanes are threads") {

@@ -20,12 +20,12 @@ const std::string kModel = std::string(SMELT_SOURCE_DIR) + "/models/tiny-glm-Q4_
 TEST_CASE("the decode plan of the small model becomes PTX and launches of a graph, with every buffer on the device") {
   const GgufFile file = GgufFile::open(kModel).take();
   const auto model = read_model(file).take();
-  const EngineLayout layout = EngineLayout::make(512, 64);
+  const EngineLayout layout = EngineLayout::make(512, 64, 1, 0, 0, 32);
   FakeCuda fake;
   fake.block_shared_bytes = 227 << 10;  // of an H100
   const CudaDriver driver = fake.driver();
   const auto device = CudaDevice::open(driver, {.use_cache = false}).take();
-  Compiler compiler(*device, PassSymbols::names());
+  Compiler compiler(*device, PassSymbols::names(layout.token_tile));
   const ModelPasses passes(file, *model, layout,
                            {.cache_type = DType::U8, .quantise = true, .interleave = 32, .reads_file = false},
                            compiler);

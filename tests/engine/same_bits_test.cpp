@@ -28,9 +28,11 @@ struct Arithmetic {
 };
 constexpr Arithmetic kArithmetics[] = {{"q8", true, DType::U8}, {"f32", false, DType::F32}};
 
-std::unique_ptr<Session> open(const Arithmetic& a, int threads = 1, int64_t chunk = 512) {
+std::unique_ptr<Session> open(const Arithmetic& a, int threads = 1, int64_t chunk = 512,
+                              const std::string& device = "cpu") {
   auto session = Session::open(tiny_model(),
-                               {.threads = threads,
+                               {.device = device,
+                                .threads = threads,
                                 .context = 1024,
                                 .cache_type = a.cache,
                                 .quantise_activations = a.quantise,
@@ -102,6 +104,15 @@ TEST_CASE("logits do not depend on the length of chunks and the number of thread
     for (int64_t chunk : test::some<int64_t>({40, 8, 128}))
       CHECK(same_bits(expected, logits_of(*open(a, 1, chunk), {577})));
     for (int threads : test::some<int>({2, 3, 4})) CHECK(same_bits(expected, logits_of(*open(a, threads), {577})));
+  }
+}
+
+TEST_CASE("logits do not depend on how many tokens fill up a prompt") {
+  for (const Arithmetic& a : kArithmetics) {
+    CAPTURE(a.name);
+    const Logits expected = logits_of(*open(a), {64, 1, 39});
+    for (const char* device : {"cpu,token_tile=32", "cpu,token_tile=64"})
+      CHECK(same_bits(expected, logits_of(*open(a, 1, 128, device), {64, 1, 39})));
   }
 }
 

@@ -251,11 +251,25 @@ TEST_CASE("an outcome comes back from a child whole, and a child that dies is an
                 .floor_us = 1,
                 .counts = {7, 3, 2, 1},
                 .wrong = {"local(o1,2): buffer 1, byte 4"},
-                .judged_elements = 12};
+                .judged_elements = 12,
+                .trials = {{.options = "local(o1,16) | none", .estimate_us = 4, .ratio = 1, .problem = {}},
+                           {.options = "none | none",
+                            .parent = 0,
+                            .generation = 1,
+                            .estimate_us = 3.25,
+                            .ratio = 0.5,
+                            .last_ratio = 0.75,
+                            .problem = "buffer 1, byte 4"}},
+                .winner = 1};
   const auto back = in_child([&]() -> Result<TuneOutcome> { return o; });
   REQUIRE_MESSAGE(back.ok(), back.error().message);
   CHECK(format_outcome(*back) == format_outcome(o));
   CHECK(back->after == o.after);
+  CHECK(back->trials.at(1).options == "none | none");
+  CHECK(back->trials.at(1).parent == 0);
+  CHECK(back->trials.at(1).ratio == 0.5);
+  CHECK(back->trials.at(1).problem == "buffer 1, byte 4");
+  CHECK(back->winner == 1);
   CHECK(back->program == o.program);
   CHECK(back->kernel == o.kernel);
   const auto refused = in_child([]() -> Result<TuneOutcome> { return Error{"[tune] no"}; });

@@ -1,11 +1,11 @@
 // Clicks through every view of `smelt viz` in a browser without a screen, and keeps pictures of them.
-//   node viz.mjs PAGE FOLDER_FOR_PICTURES [COMPARISON HOSTILE]
-// PAGE is an address or a file that --out wrote; HOSTILE a page whose recording has markup for names.
+//   node viz.mjs PAGE FOLDER_FOR_PICTURES [COMPARISON HOSTILE SERVED]
+// PAGE is a file that --out wrote; HOSTILE a page whose recording has markup for names, SERVED an address with a model.
 import assert from "node:assert/strict";
 import { pathToFileURL } from "node:url";
 import { chromium } from "playwright-core";
 
-const [page_, pictures, comparison, hostile] = process.argv.slice(2);
+const [page_, pictures, comparison, hostile, served] = process.argv.slice(2);
 const address = (where) => (where.startsWith("http") ? where : pathToFileURL(where).href);
 const browser = await chromium.launch({
   executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
@@ -18,7 +18,7 @@ async function open(where, options) {
   page.on("console", (message) => assert.notEqual(message.type(), "error", message.text()));
   page.on("dialog", () => assert.fail("a script ran"));
   page.on("request", (request) =>
-    assert.ok(request.url().startsWith("data:") || request.url() === address(where), request.url()),
+    assert.ok(request.url().startsWith("data:") || request.url().startsWith(address(where)), request.url()),
   );
   await page.goto(address(where));
   await page.locator("#tabs button").first().waitFor();
@@ -94,7 +94,19 @@ async function clickThrough(where, colorScheme) {
     await page.keyboard.press("ArrowRight");
     await picture("timeline");
   }
-  await tab(page, 6, "compare");
+  await tab(page, 6, "search");
+  if (await page.locator(".scatter").count()) {
+    const dots = await page.locator(".scatter circle").count();
+    assert.ok(dots >= 2);
+    await page.keyboard.press("ArrowDown");
+    await page.locator("[aria-label=trials]").focus();
+    await page.keyboard.press("Home");
+    await page.locator(".scatter circle.picked").waitFor();
+    await picture("search");
+    await page.goBack();
+  }
+  await tab(page, 7, "compare");
+  await page.keyboard.press("Backspace");
   await page.keyboard.press("Backspace");
   await page.waitForFunction(() => document.querySelector("[data-view=timeline][aria-selected=true]"));
   const before = await page.evaluate(() => document.documentElement.dataset.theme);
@@ -110,10 +122,25 @@ for (const colorScheme of ["light", "dark"]) await clickThrough(page_, colorSche
 
 if (comparison) {
   const page = await open(comparison);
-  await tab(page, 6, "compare");
+  await tab(page, 7, "compare");
   await page.locator(".list .row.picked").waitFor();
   await page.keyboard.press("ArrowDown");
   await page.screenshot({ path: `${pictures}/viz-compare.png` });
+}
+// Questions of the page while it is served.
+if (served) {
+  const page = await open(served);
+  await tab(page, 4, "kernel");
+  await page.getByRole("button", { name: "What if" }).click();
+  const options = page.locator(".what-if input").first();
+  await options.press("Enter");
+  await page.locator(".what-if li", { hasText: "right:" }).waitFor();
+  await options.fill("local(o99,16)");
+  await options.press("Enter");
+  await page.locator(".what-if li .bad").waitFor();
+  await page.getByRole("button", { name: "its texts" }).click();
+  await page.getByRole("button", { name: "back to the texts" }).click();
+  await page.screenshot({ path: `${pictures}/viz-whatif.png` });
 }
 if (hostile) {
   const page = await open(hostile);

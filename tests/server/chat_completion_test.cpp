@@ -123,6 +123,39 @@ TEST_CASE("thoughts and calls of tools come apart from content") {
   }
 }
 
+TEST_CASE("arguments of calls come as they are written, and calls one after another") {
+  const Json tools = Json::array({{{"type", "function"}, {"function", {{"name", "add"}}}}});
+  Served s;
+  const auto reply = s.chat({{"tools", tools}, {"stream", true}});
+  const auto arguments = [&](int64_t index) {
+    std::string all;
+    for (const Json& chunk : reply->chunks())
+      for (const Json& part : chunk["choices"][0]["delta"].value("tool_calls", Json::array()))
+        if (part["index"] == index) all += part["function"]["arguments"].get<std::string>();
+    return all;
+  };
+  s.backend.write("<tool_call>{\"name\": \"add\", \"arguments\": {\"a\": \"one t");
+  CHECK(arguments(0) == "{\"a\":\"one t");
+  s.backend.write("wo\"}}</tool_call><tool_call>{\"name\": \"add\", \"arguments\": {\"b\": [1");
+  CHECK(arguments(0) == "{\"a\":\"one two\"}");
+  CHECK(arguments(1) == "{\"b\":[1");
+  s.backend.write("]}}</tool_call>");
+  s.backend.end(Finish::Stop);
+  CHECK(arguments(1) == "{\"b\":[1]}");
+  CHECK(reply->chunks().back()["choices"][0]["finish_reason"] == "tool_calls");
+}
+
+TEST_CASE("an answer that is cut within a call says so") {
+  const Json tools = Json::array({{{"type", "function"}, {"function", {{"name", "add"}}}}});
+  Served s;
+  const auto reply = s.chat({{"tools", tools}});
+  s.backend.write("<tool_call>{\"name\": \"add\", \"arguments\": {\"a\": 1, \"b");
+  s.backend.end(Finish::Length);
+  const Json choice = reply->json()["choices"][0];
+  CHECK(choice["finish_reason"] == "length");
+  CHECK(choice["message"]["tool_calls"][0]["function"]["arguments"] == "{\"a\":1,\"b");
+}
+
 TEST_CASE("tool_choice none keeps the tools from the model") {
   Served s;
   const Json tools = Json::array({{{"type", "function"}, {"function", {{"name", "add"}}}}});
@@ -163,6 +196,29 @@ TEST_CASE("tools are held to a grammar of the model's calls, which tool_choice m
   CHECK_FALSE(may_begin(grammar_for({{"tools", tools}, {"parallel_tool_calls", false}}), call + "\n" + call));
 }
 
+TEST_CASE("with a schema beside tools an answer is calls or what the schema says") {
+  const Json tools = Json::array({{{"type", "function"}, {"function", {{"name", "add"}}}}});
+  const Json schema = {{"type", "object"}, {"properties", {{"n", {{"type", "integer"}}}}}, {"required", {"n"}}};
+  const Json format = {{"type", "json_schema"}, {"json_schema", {{"name", "x"}, {"schema", schema}}}};
+  const std::string call = "<tool_call>\n{\"name\": \"add\", \"arguments\": {}}\n</tool_call>";
+  for (bool thinks : {false, true}) {
+    Served s;
+    s.chat({{"tools", tools}, {"response_format", format}, {"chat_template_kwargs", {{"enable_thinking", thinks}}}});
+    REQUIRE(s.backend.jobs.size() == 1);
+    const GenerationRequest& request = s.backend.jobs[0].request;
+    CHECK(request.grammar_after.empty());
+    const auto has = [&](const std::string& text) {
+      Constraint constraint(request.grammar);
+      return constraint.accept(std::string_view((thinks ? "why</think>" : "") + text)) && constraint.can_end();
+    };
+    CHECK(has("{\"n\": 7}"));
+    CHECK(has(call));
+    CHECK_FALSE(has("{\"n\": \"7\"}"));
+    CHECK_FALSE(has("Hello"));
+    CHECK_FALSE(has("{\"n\": 7}" + call));
+  }
+}
+
 TEST_CASE("a tool_choice that makes no sense is refused by name") {
   const Json tools = Json::array({{{"type", "function"}, {"function", {{"name", "add"}}}}});
   for (const auto& [name, more] : std::vector<std::pair<std::string, Json>>{
@@ -171,7 +227,7 @@ TEST_CASE("a tool_choice that makes no sense is refused by name") {
            {"tool_choice", {{"tool_choice", 1}}},
            {"tool_choice", {{"tool_choice", "required"}, {"tools", Json::array()}}},
            {"parallel_tool_calls", {{"parallel_tool_calls", "no"}}},
-           {"tools", {{"response_format", {{"type", "json_object"}}}}}}) {
+           {"tools", {{"grammar", "root ::= \"a\""}}}}) {
     CAPTURE(more.dump());
     Served s;
     Json body = {{"tools", tools}};

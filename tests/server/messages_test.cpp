@@ -104,6 +104,28 @@ TEST_CASE("why a message ended has Anthropic's words") {
   CHECK(called["content"][0]["id"].get<std::string>().starts_with("toolu_"));
 }
 
+TEST_CASE("a message that is cut within a call keeps what is complete of its input") {
+  for (bool stream : {false, true}) {
+    Served s;
+    const auto reply = s.post("/v1/messages", question({{"tools", kTools}, {"stream", stream}}));
+    s.backend.write("<tool_call>{\"name\": \"add\", \"arguments\": {\"a\": 1, \"b\": \"tw");
+    s.backend.written = 20;
+    s.backend.end(Finish::Length);
+    if (!stream) {
+      CHECK(reply->json()["stop_reason"] == "max_tokens");
+      CHECK(reply->json()["content"][0]["input"] == Json{{"a", 1}});
+      continue;
+    }
+    std::string input, told;
+    for (const StreamEvent& event : reply->events()) {
+      told += event.name + " ";
+      if (event.name == "content_block_delta") input += event.data["delta"]["partial_json"].get<std::string>();
+    }
+    CHECK(input == "{\"a\":1,\"b\":\"tw");
+    CHECK(told.ends_with("content_block_delta content_block_stop message_delta message_stop "));
+  }
+}
+
 TEST_CASE("blocks of a conversation become messages that templates know") {
   Served s;
   const Json messages = Json::parse(R"([

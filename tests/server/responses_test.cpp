@@ -79,6 +79,19 @@ TEST_CASE("a stream of a response adds up to the response") {
   CHECK(last.data["response"]["output"] == items);
 }
 
+TEST_CASE("a response that is cut within a call has an item that is incomplete") {
+  Served s;
+  const auto reply = s.post("/v1/responses", {{"input", "Hi"}, {"stream", true}, {"tools", kTools}});
+  s.backend.write("<tool_call>{\"name\": \"add\", \"arguments\": {\"a\": 1");
+  s.backend.end(Finish::Length);
+  const StreamEvent last = reply->events().back();
+  CHECK(last.name == "response.incomplete");
+  const Json item = last.data["response"]["output"].at(0);
+  CHECK(item["status"] == "incomplete");
+  CHECK(item["arguments"] == "{\"a\":1");
+  CHECK(item["name"] == "add");
+}
+
 TEST_CASE("items of a conversation become messages that templates know") {
   Served s;
   const Json input = Json::parse(R"([

@@ -8,7 +8,8 @@
 
 namespace smelt {
 
-// One recording, or two to be compared. REQUIRES: check_recording() has nothing against them.
-std::string page_with(const std::vector<nlohmann::ordered_json>& recordings);
+// One recording, or two to be compared. `token`: what the page may ask its server with (live.h); empty: it asks
+// nothing. REQUIRES: check_recording() has nothing against them.
+std::string page_with(const std::vector<nlohmann::ordered_json>& recordings, const std::string& token = {});
 
 }  // namespace smelt

@@ -81,6 +81,15 @@ class Printer {
     return found(out);
   }
 
+  // Each kernel that was searched: what was gained, then how the best lists of options compare with the heuristic's.
+  Result<std::string> search() const {
+    if (!r_.contains("search")) return missing("search");
+    std::string out;
+    for (const Json& s : r_["search"])
+      if (text(s["kernel"]).find(options_.kernel) != std::string::npos) out += search_lines(s);
+    return found(out);
+  }
+
   static Result<Profile> profile_in(const Json& recording) {
     if (!recording.contains("profile")) return Error{"[viz] --print: this recording has no times"};
     return profile_of(recording["profile"]);
@@ -135,6 +144,25 @@ class Printer {
     return out;
   }
 
+  std::string search_lines(const Json& s) const {
+    const std::string layout = text(s["layout"]), problem = text(s["problem"]);
+    std::string out = text(s["kernel"]) + ", " + text(s["plan"]) + " " + text(s["stage"]) +
+                      (layout.empty() ? "" : ", weights as " + layout) + "\n";
+    if (!problem.empty()) return out + "  not tuned: " + problem + "\n";
+    out += text_of("  %.1f us, then %.1f; %.0f lists of options, %.0f compiled, %.0f wrong\n",
+                   s["before_us"].get<double>(), s["after_us"].get<double>(), s["considered"].get<double>(),
+                   s["compiled"].get<double>(), s["wrong"].get<double>());
+    std::vector<const Json*> timed;
+    for (const Json& trial : s["trials"])
+      if (trial[3].get<double>() > 0) timed.push_back(&trial);
+    std::stable_sort(timed.begin(), timed.end(), [](const Json* a, const Json* b) { return (*a)[3] < (*b)[3]; });
+    for (size_t i = 0; i < timed.size() && (!options_.top || i < options_.top); ++i)
+      out += text_of("  %6.3f of its time, estimate %8.1f us  ", (*timed[i])[3].get<double>(),
+                     (*timed[i])[2].get<double>()) +
+             text((*timed[i])[5]) + "\n";
+    return out;
+  }
+
   // Of each stage of a plan, over its runs: what it took.
   std::string stage_times(size_t plan) const {
     const Json& launches = r_["plans"][plan]["launches"];
@@ -179,6 +207,7 @@ Result<std::string> print_view(const std::vector<Json>& recordings, const PrintO
   if (options.view == "rewrites") return printer.rewrites();
   if (options.view == "schedule") return printer.schedule();
   if (options.view == "kernel") return printer.kernel();
+  if (options.view == "search") return printer.search();
   return printer.timeline();
 }
 

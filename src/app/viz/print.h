@@ -10,7 +10,7 @@
 namespace smelt {
 
 struct PrintOptions {
-  std::string view;    // "model", "rewrites", "schedule", "kernel", "timeline" or "compare"
+  std::string view;    // "model", "rewrites", "schedule", "kernel", "timeline", "search" or "compare"
   std::string kernel;  // only those with this in their names
   size_t top = 20;     // rows of a table; 0: all
 };

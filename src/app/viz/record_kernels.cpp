@@ -59,7 +59,10 @@ std::string fault_of(Ref root, Phase phase) {
 }
 
 CodegenRequest request_of(const KernelDescription& kernel) {
-  return {.tree = kernel.tree, .name = kernel.name, .machine = kernel.machine, .symbols = PassSymbols::names()};
+  return {.tree = kernel.tree,
+          .name = kernel.name,
+          .machine = kernel.machine,
+          .symbols = PassSymbols::names(kernel.machine.token_tile)};
 }
 
 Json opts_json(const KernelOpts& opts) {

@@ -133,11 +133,12 @@ Json StartLog::json() const {
   return out;
 }
 
-Result<Json> record_model(const ProfiledFlags& flags) {
+Result<Json> record_model(const ProfiledFlags& flags, ProfiledModel& model) {
   if (!flags.machine.empty()) return record_estimate(flags);
   SMELT_TRY(rates, measure_device(flags.engine.device, flags.engine.threads));
   StartLog start;
-  SMELT_TRY(model, ProfiledModel::open(flags, start.watch()));
+  SMELT_TRY(opened, ProfiledModel::open(flags, start.watch()));
+  model = std::move(opened);
   start.finish();
   ProfileRun run(flags, model, rates.threads);
   const Status done = run.run();

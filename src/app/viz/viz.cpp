@@ -7,12 +7,13 @@
 
 #include "app/checks.h"
 #include "app/command.h"
+#include "app/viz/live.h"
+#include "app/viz/load.h"
 #include "app/viz/page.h"
 #include "app/viz/print.h"
 #include "app/viz/recording.h"
-#include "app/viz/validate.h"
 #include "base/output_file.h"
-#include "server/access.h"
+#include "runtime/devices.h"
 #include "server/http_server.h"
 
 extern char** environ;
@@ -30,6 +31,7 @@ constexpr const char* kExplanation =
     "  smelt viz -m model.gguf --out a.html   one file to look at anywhere, without a server\n"
     "  smelt viz --json before.json           save a recording; smelt viz before.json opens it again\n"
     "  smelt viz before.json after.json       two of them side by side\n"
+    "  smelt viz tried.json                   what smelt tune --json tried.json has tried\n"
     "  smelt viz --machine h100 --synthetic glm-4.7-flash:q4_0   what another machine would get, estimated\n"
     "  smelt viz --print kernel --kernel sum_256   a view as text\n"
     "\ndocs/visualiser.md tells what each view shows.\n";
@@ -43,25 +45,6 @@ struct VizFlags {
   bool no_browser = false;
 };
 
-const HttpHeaders& headers_of_page() {
-  static const HttpHeaders headers = {{"Content-Security-Policy", "frame-ancestors 'none'"},
-                                      {"X-Content-Type-Options", "nosniff"},
-                                      {"Referrer-Policy", "no-referrer"},
-                                      {"Cross-Origin-Opener-Policy", "same-origin"},
-                                      {"Cache-Control", "no-store"}};
-  return headers;
-}
-
-HttpResponse answer_to(const HttpRequest& request, const std::string& page) {
-  const auto plain = [](int status, const std::string& text) {
-    return HttpResponse{.status = status, .type = "text/plain; charset=utf-8", .body = text + "\n"};
-  };
-  if (const auto problem = why_refused({}, request, true)) return plain(problem->status, problem->message);
-  if (request.path != "/") return plain(404, "there is no such path; the page is at /");
-  if (request.method != "GET") return plain(405, "the page is only read");
-  return {.type = "text/html; charset=utf-8", .body = page, .headers = headers_of_page()};
-}
-
 // The user's browser, where there is one that opens by itself.
 void open_browser(const std::string& url) {
   posix_spawn_file_actions_t actions;
@@ -74,10 +57,10 @@ void open_browser(const std::string& url) {
   ::posix_spawn_file_actions_destroy(&actions);
 }
 
-Result<int> serve_page(const VizFlags& flags, const std::string& page) {
+Result<int> serve_page(const VizFlags& flags, const LivePage& live) {
   SMELT_TRY(server,
             HttpServer::listen("127.0.0.1", flags.port, [&](HttpRequest request, std::shared_ptr<HttpReply> reply) {
-              reply->send(answer_to(request, page));
+              reply->send(answer_to(request, live));
             }));
   const std::string url = "http://127.0.0.1:" + std::to_string(server->port()) + "/";
   server->drain_on_signals([] {});
@@ -86,18 +69,32 @@ Result<int> serve_page(const VizFlags& flags, const std::string& page) {
   return server->run() ? 0 : kExitInterrupted;
 }
 
-Result<std::vector<Json>> recordings_of(const VizFlags& flags) {
-  std::vector<Json> out;
-  if (flags.files.size() > 2)
-    return Error{"[viz] " + std::to_string(flags.files.size()) + " recordings: one is shown, or two are compared"};
-  for (const std::string& path : flags.files) {
-    SMELT_TRY(recording, load_recording(path));
-    out.push_back(std::move(recording));
+struct Shown {
+  std::vector<Json> recordings;
+  ProfiledModel model;  // of the recording, if it was made just now and ran
+};
+
+Result<Shown> shown_by(const VizFlags& flags) {
+  Shown out;
+  if (!flags.files.empty()) {
+    SMELT_TRY(recordings, load_recordings(flags.files));
+    out.recordings = std::move(recordings);
+    return out;
   }
-  if (!out.empty()) return out;
-  SMELT_TRY(recording, record_model(flags.model));
-  out.push_back(std::move(recording));
+  SMELT_TRY(recording, record_model(flags.model, out.model));
+  out.recordings.push_back(std::move(recording));
   return out;
+}
+
+Result<int> serve(const VizFlags& flags, const Shown& shown) {
+  LivePage live;
+  std::optional<WhatIf> what_if;
+  if (shown.model.session && is_processor(flags.model.engine.device)) {
+    live.token = new_token();
+    live.what_if = &what_if.emplace(*shown.model.session, flags.model.engine, flags.model.prompt_tokens);
+  }
+  live.page = page_with(shown.recordings, live.token);
+  return serve_page(flags, live);
 }
 
 Result<std::optional<OutputFile>> place_for(const std::string& path) {
@@ -109,7 +106,8 @@ Result<std::optional<OutputFile>> place_for(const std::string& path) {
 Result<int> viz(const VizFlags& flags) {
   SMELT_TRY(out, place_for(flags.out));
   SMELT_TRY(json, place_for(flags.json));
-  SMELT_TRY(recordings, recordings_of(flags));
+  SMELT_TRY(shown, shown_by(flags));
+  const std::vector<Json>& recordings = shown.recordings;
   if (json) SMELT_CHECK(json->write(recordings[0].dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"));
   if (out) SMELT_CHECK(out->write(page_with(recordings)));
   if (!flags.print.view.empty()) {
@@ -117,7 +115,7 @@ Result<int> viz(const VizFlags& flags) {
     std::fputs(text.c_str(), stdout);
     return 0;
   }
-  return out || json ? Result<int>(0) : serve_page(flags, page_with(recordings));
+  return out || json ? Result<int>(0) : serve(flags, shown);
 }
 
 }  // namespace
@@ -128,13 +126,14 @@ Action declare_viz(CLI::App& app) {
   flags->model.repetitions = 2;
   declare_profiled(app, flags->model);
   app.add_option("files", flags->files,
-                 "recordings, or profiles of `smelt profile --json`, to open in place of a model")
+                 "recordings to open in place of a model; also of `smelt profile --json` and `smelt tune --json`")
       ->type_name("FILE.json");
   app.add_option("--out", flags->out, "write the page, with all it shows, into one HTML file")->type_name("FILE.html");
   app.add_option("--json", flags->json, "save the recording; -: to standard output")->type_name("FILE");
-  app.add_option("--print", flags->print.view, "a view as text: model, rewrites, schedule, kernel, timeline or compare")
+  app.add_option("--print", flags->print.view,
+                 "a view as text: model, rewrites, schedule, kernel, timeline, search or compare")
       ->type_name("VIEW")
-      ->check(one_of({"model", "rewrites", "schedule", "kernel", "timeline", "compare"}));
+      ->check(one_of({"model", "rewrites", "schedule", "kernel", "timeline", "search", "compare"}));
   app.add_option("--kernel", flags->print.kernel, "with --print: kernels with this in their names")->type_name("NAME");
   app.add_option("--top", flags->print.top, "with --print: rows of a table; 0: all")->type_name("N");
   app.add_option("--port", flags->port, "the port of the page; 0: a free one")

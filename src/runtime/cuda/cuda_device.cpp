@@ -230,42 +230,27 @@ Status CudaDevice::run(const CapturedPlan& captured, std::span<const int64_t> sy
   return state.context->wait("running a plan");
 }
 
-// What the driver says of the GPU, and where its name is one that we know, what was measured on such a one.
+// What the driver says of the GPU; the rest as of one that we know: the one of its name, or the first.
 Machine machine_of(const CudaProperties& p) {
-  Machine m;
+  Machine m = *known_machine("h100");
   for (const Machine& known : known_machines())
     if (known.isa == Isa::Nvidia && p.title.find(upper_case(known.name)) != std::string::npos) m = known;
   m.name = "sm_" + std::to_string(10 * p.major + p.minor);
   m.title = p.title;
   m.target = ptx_architecture(p.major, p.minor);
-  m.parallelism = Parallelism::Threads;
-  m.isa = Isa::Nvidia;
   m.processors = p.processors;
   m.processor_blocks = p.processor_blocks;
   m.processor_threads = p.processor_threads;
   m.block_threads = p.block_threads;
   m.warp_threads = p.warp_threads;
-  m.vector_bytes = 16;
-  m.registers = 255;
   m.processor_registers = p.processor_registers;
-  m.line_bytes = 128;
   m.l1_bytes = p.processor_shared_bytes;
   m.l2_bytes = p.l2_bytes;
-  m.l3_bytes = 0;
   m.memory_bytes = static_cast<int64_t>(p.memory_bytes);
   m.block_memory_bytes = p.block_shared_bytes;
   m.processor_memory_bytes = p.processor_shared_bytes;
-  m.stack_bytes = 0;
-  m.byte_dot = ByteDot::Dp4a;
-  m.byte_dot_bytes = 4;
-  m.shuffle_bytes = 0;
   m.tasks = p.processors;
-  m.local_operations = 4 << 10;  // blocks are many, and each would take its time from the others of a processor
-  m.row_bytes = 16 << 10;
-  m.small_kernel_operations = 1 << 20;
-  m.small_kernel_local_operations = 64 << 10;  // there blocks are few, and one launch less is what counts
-  m.tile_bytes = 8 << 10;                      // so that a multiprocessor holds several tiles
-  m.chunk_tasks = 10;  // each reads the cache again, from L2; below that most processors idle at a short context
+  if (p.major < 8) m.matrix_units.clear();  // its unit has other shapes
   return m;
 }
 

@@ -42,7 +42,7 @@ nlohmann::json called(const std::string& schema, std::mt19937& random) {
     if (answer->text.empty()) continue;  // none within the length
     if (!answer->output.content.empty() || answer->output.calls.empty())
       texts.push_back(family.name + ": cannot be read: " + answer->text);
-    for (const ToolCall& call : answer->output.calls) texts.push_back(call.arguments.dump());
+    for (const ToolCall& call : answer->output.calls) texts.push_back(call.arguments);
   }
   return {{"texts", texts}};
 }

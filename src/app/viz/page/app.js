@@ -6,9 +6,10 @@ import { rewritesView } from "./rewrites.js";
 import { scheduleView } from "./schedule.js";
 import { kernelView } from "./kernel.js";
 import { timelineView } from "./timeline.js";
+import { searchView } from "./search.js";
 import { compareView } from "./compare.js";
 
-const views = [modelView, rewritesView, scheduleView, kernelView, timelineView, compareView];
+const views = [modelView, rewritesView, scheduleView, kernelView, timelineView, searchView, compareView];
 const byId = (id) => document.getElementById(id);
 let recordings = [],
   current = null;

@@ -1,6 +1,7 @@
 // Kernel: what it computes, its options and why others were refused, and its texts side by side.
 import { CodeText, hotLines, programLinks, sourceLinks } from "./code.js";
 import { VirtualList, bytesText, el, empty, percentText, rooflineText, table, timeText } from "./dom.js";
+import { whatIf } from "./whatif.js";
 
 let forms = ["program", "source"];
 let filter = "";
@@ -114,11 +115,12 @@ function aboutOptions(recording, kernel) {
   return el("div", { class: "scroll" }, parts);
 }
 
-function panesOf(recording, kernel) {
+// `shown`: the texts to show, of the kernel as it is or with other options; `onShow`: given others.
+function panesOf(recording, kernel, shown, onShow) {
   const lines = {
-    program: kernel.program.split("\n"),
-    source: kernel.source.split("\n"),
-    assembly: kernel.assembly.split("\n"),
+    program: shown.program.split("\n"),
+    source: shown.source.split("\n"),
+    assembly: shown.assembly.split("\n"),
     formulas: recording.formulas(kernel.tree),
   };
   const made = [];
@@ -131,16 +133,18 @@ function panesOf(recording, kernel) {
   const make = {
     formulas: () => text("formulas", []),
     options: () => aboutOptions(recording, kernel),
+    whatif: () => whatIf(kernel, onShow),
     program: () => text("program", programLinks(lines.program), hotLines(lines.program)),
     source: () =>
-      kernel.source
+      shown.source
         ? text("source", sourceLinks(lines.source))
         : empty("No renderer writes source for this machine yet."),
-    assembly: () => (kernel.assembly ? text("assembly", []) : empty("There is no assembly.")),
+    assembly: () => (shown.assembly ? text("assembly", []) : empty("There is no assembly.")),
   };
   const titles = {
     formulas: "Formulas",
     options: "Options",
+    whatif: "What if",
     program: "Loop program, innermost loops marked",
     source: "LLVM IR",
     assembly: kernel.assembly_language === "PTX" ? "PTX" : "Assembly",
@@ -184,8 +188,8 @@ export const kernelView = {
           ".",
         ),
       );
-    const kernel = recording.kernels[row.number],
-      { make, titles } = panesOf(recording, kernel);
+    const kernel = recording.kernels[row.number];
+    let shown = kernel;
     const buffers = argumentsOf(recording, row.number);
     if (buffers.length)
       head.append(
@@ -202,7 +206,14 @@ export const kernelView = {
       );
     const panes = el("div", { class: "panes" }),
       toggles = el("div", { class: "toggles", role: "group", "aria-label": "forms" });
+    const others = el("button", { onclick: () => show(kernel) }, "back to the texts as they are");
+    const show = (texts) => {
+      shown = texts;
+      draw();
+    };
     const draw = () => {
+      const { make, titles } = panesOf(recording, kernel, shown, show);
+      others.hidden = shown === kernel;
       panes.replaceChildren(
         ...Object.keys(make)
           .filter((form) => forms.includes(form))
@@ -231,9 +242,13 @@ export const kernelView = {
         "div",
         { class: "bar" },
         toggles,
+        others,
         el("span", { class: "grow" }),
         el("span", { class: "note" }, "click a line to see where it went"),
         el("button", { onclick: () => go("rewrites", `k${row.number}`) }, "its rewrites"),
+        recording.search?.some((s) => s.kernel === row.name)
+          ? el("button", { onclick: () => go("search", row.name) }, "its search")
+          : null,
       ),
       panes,
     );
