@@ -448,7 +448,7 @@ TEST_CASE("drafts are measured beside the same texts without them") {
 
 TEST_CASE("predictions have a row for each machine and test, and what others reached there below them") {
   const Outcome out = test::smelt({"bench", "--predict", "--machine", "m3-max", "--machine", "h200", "--synthetic",
-                                       "glm-4.7-flash:q4_0", "-p", "0", "-n", "64"});
+                                   "glm-4.7-flash:q4_0", "-p", "0", "-n", "64"});
   REQUIRE(out.exit_code == 0);
   const std::vector<std::string> lines = lines_of(out.out);
   REQUIRE(lines.size() > 4);

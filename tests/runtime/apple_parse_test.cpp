@@ -1,4 +1,4 @@
-// What talks to Apple's frameworks (runtime/metal/apple/) is read here by clang, with declarations of our own in place
+// What is for Apple's systems alone (the folders apple/) is read here by clang, with declarations of our own in place
 // of Apple's (apple_headers/): so that no name, type or count of arguments is wrong by a typo.
 #include <doctest/doctest.h>
 
@@ -14,6 +14,7 @@ using namespace smelt;
 namespace {
 
 const std::string kSource = SMELT_SOURCE_DIR "/src/runtime/metal/apple/apple_gpu.mm";
+const std::string kPlain = SMELT_SOURCE_DIR "/src/base/apple/build_id.cpp";
 
 std::string contents(const std::string& path) {
   std::ostringstream text;
@@ -46,7 +47,10 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 
 }  // namespace
 
-TEST_CASE("the Objective-C++ for Macs is read without a word") { CHECK(parse(contents(kSource)) == ""); }
+TEST_CASE("what is for Macs alone is read without a word") {
+  CHECK(parse(contents(kSource)) == "");
+  CHECK(parse(contents(kPlain)) == "");
+}
 
 TEST_CASE("a typo in it is found: in a message, in a constant, in the type of an argument") {
   const std::string text = contents(kSource);
