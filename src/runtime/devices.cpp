@@ -95,6 +95,10 @@ Result<std::shared_ptr<Device>> shared_device(const DeviceOptions& wanted) {
 
 FoundDevices find_devices() {
   FoundDevices found{.names = {"cpu"}, .note = {}};
+  if (open_metal_gpu()) {  // a system of Apple, which has no other
+    found.names.emplace_back(kMetal);
+    return found;
+  }
   const auto driver = cuda_driver();
   const Result<int> count = driver ? cuda_device_count(**driver) : Result<int>(driver.error());
   if (!count)
