@@ -8,6 +8,7 @@
 #include "app/bench_drafts.h"
 #include "app/bench_grammar.h"
 #include "app/bench_parallel.h"
+#include "app/bench_predict.h"
 #include "app/bench_report.h"
 #include "app/bench_rooflines.h"
 #include "app/bench_session.h"
@@ -44,6 +45,8 @@ constexpr const char* kExplanation =
     "                                               what each part of a block takes\n"
     "  smelt bench -m a.gguf --parallel 1,8,32      sequences that generate side by side\n"
     "  smelt bench -m a.gguf --mtp 3 --text b.txt   what drafts gain, by their length\n"
+    "  smelt bench --predict --machine m3-max --synthetic glm-4.7-flash:q4_0\n"
+    "                                               how fast it should be on a machine that is not here\n"
     "\ndocs/benchmarking.md explains every figure.\n";
 
 int usage(const std::string& message) {
@@ -210,6 +213,7 @@ Result<int> run_bench(const BenchFlags& flags) {
   auto contests = contests_of(flags);
   if (!contests) return usage(contests.error().message);
   SMELT_CHECK(check_files(*contests));
+  if (flags.predict) return run_predictions(flags);
   if (flags.grammar) return run_grammar_bench(flags);
   if (flags.block) return run_block_bench(flags, *contests);
   if (!flags.parallel.empty()) return run_parallel_bench(flags);
@@ -241,6 +245,14 @@ Action declare_bench(CLI::App& app) {
       ->check(not_empty());
   app.add_flag("--grammar", flags->grammar,
                "time what a grammar adds to a token with the vocabulary of the model, in place of whole tests");
+  CLI::Option* predict = app.add_flag("--predict", flags->predict,
+                                      "estimate for the machines of --machine in place of measuring; nothing runs");
+  app.add_option("--machine", flags->machines,
+                 "with --predict: a machine by name (`smelt machines`); several: the flag several times; without it, "
+                 "this one")
+      ->type_name("NAME")
+      ->allow_extra_args(false)
+      ->needs(predict);
   app.add_option("-o,--output", flags->output, "form of the result: md, csv, json, jsonl")
       ->type_name("FORM")
       ->check(one_of({"md", "csv", "json", "jsonl"}));

@@ -34,9 +34,11 @@ struct BenchFlags {
   std::string device = "cpu";
   bool no_repack = false;
   bool no_kernel_cache = false;
-  bool compile = false;  // times compiling, cold and warm
-  bool block = false;    // times the parts of a block in place of whole tests
-  bool grammar = false;  // times masks of grammars in place of models
+  bool compile = false;               // times compiling, cold and warm
+  bool block = false;                 // times the parts of a block in place of whole tests
+  bool grammar = false;               // times masks of grammars in place of models
+  bool predict = false;               // estimates in place of measurements
+  std::vector<std::string> machines;  // that these are for; none: this one
   bool no_warmup = false;
   std::string versus;   // flags of a second configuration, as one text
   bool reload = false;  // with versus: one side in memory at a time

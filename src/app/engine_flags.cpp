@@ -81,15 +81,16 @@ void declare_model_flag(CLI::App& app, std::string& model) {
       ->type_name("NAME");
 }
 
-void declare_device_flag(CLI::App& app, std::string& device) {
-  app.add_option(
-         "--device", device,
-         "what to compute on: cpu, cuda (the first GPU) or cuda:N, see `smelt devices`; metal-shim: the kernels of a "
-         "GPU of Apple, each access checked, slowly")
+CLI::Option* declare_device_flag(CLI::App& app, std::string& device) {
+  return app
+      .add_option(
+          "--device", device,
+          "what to compute on: cpu, cuda (the first GPU) or cuda:N, metal (the GPU of a Mac), see `smelt devices`; "
+          "metal-shim: the kernels of a GPU of Apple, each access checked, slowly")
       ->type_name("NAME")
       ->check([](const std::string& name) {
         return is_device_name(name) ? std::string()
-                                    : "there is no device " + name + "; use cpu, cuda, cuda:N or metal-shim";
+                                    : "there is no device " + name + "; use cpu, cuda, cuda:N, metal or metal-shim";
       });
 }
 

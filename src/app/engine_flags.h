@@ -13,7 +13,8 @@
 
 namespace CLI {
 class App;
-}
+class Option;
+}  // namespace CLI
 
 namespace smelt {
 
@@ -32,7 +33,7 @@ struct EngineFlags {
 
 void declare_model_flag(CLI::App& app, std::string& model);
 // --device, of the commands that can run elsewhere than on the processor.
-void declare_device_flag(CLI::App& app, std::string& device);
+CLI::Option* declare_device_flag(CLI::App& app, std::string& device);
 void declare_engine_flags(CLI::App& app, EngineFlags& flags);
 
 // The file of `-m`, or the embedded model where `path` is empty.

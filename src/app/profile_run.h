@@ -79,10 +79,10 @@ class Listed {
   std::string name() const;
   const Machine& machine() const { return device_->machine(); }
   const ModelPlans& listing() const { return *listing_; }
+  const GgufFile& file() const { return synthetic_ ? synthetic_->file() : *file_; }
 
  private:
   Status open_file(const ProfiledFlags& flags);
-  const GgufFile& file() const { return synthetic_ ? synthetic_->file() : *file_; }
 
   std::unique_ptr<GgufFile> file_;
   std::unique_ptr<SyntheticModel> synthetic_;

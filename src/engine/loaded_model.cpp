@@ -106,6 +106,7 @@ Status LoadedModel::load(const PackPlan& packing) {
                                   .note = [&](const std::string& sentence) { note(sentence); },
                                   .cancel = hooks_->cancel}));
   packed_ = std::move(loaded.packed);
+  admitted_ = std::move(loaded.admitted);
   stats_.load_seconds = loaded.seconds;
   return {};
 }

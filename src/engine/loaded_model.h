@@ -151,6 +151,7 @@ class LoadedModel : public KernelSet {
   CompileStats compiled_before_;  // by the device, for whoever shares it
   std::unique_ptr<ModelPlans> plans_;
   PackedWeights packed_;
+  std::vector<AdmittedMemory> admitted_;
   EngineMemory memory_;
   std::optional<InputSums> sums_;
   DeviceMemory wide_arena_;

@@ -168,12 +168,21 @@ class Inputs {
     for (Ref n : toposort(expr)) {
       if (n->op == Op::TopKLane)
         by[n] = constant(greatest(RangeView(ReduceView(topk_of(n)).ranges[0]).size) - 1, n->dtype);
+      if (n->op == Op::Cast && is_int(n->dtype) && n->src[0]->dtype == DType::Bool) by[n] = constant(1, n->dtype);
+      if (n->op == Op::ReduceSum && is_int(n->dtype)) by[n] = constant(greatest_sum(n), n->dtype);
       if (n->op == Op::Load)
         by[n] = is_float(n->dtype)
                     ? constant_f(0, n->dtype)
                     : constant(LoadView(n).buffer->op == Op::Local ? greatest_local(n) : greatest_index_, n->dtype);
     }
     return substitute(expr, by)->max;
+  }
+
+  // As of a rank, or of an index that is chosen by one.
+  int64_t greatest_sum(Ref sum) {
+    double most = static_cast<double>(std::max<int64_t>(0, greatest(ReduceView(sum).values[0])));
+    for (Ref r : ReduceView(sum).ranges) most *= static_cast<double>(std::max<int64_t>(1, greatest(RangeView(r).size)));
+    return static_cast<int64_t>(std::min(most, static_cast<double>(INT32_MAX)));
   }
 
   int64_t greatest_local(Ref load) {
@@ -224,6 +233,36 @@ std::vector<std::span<const std::byte>> without_spare(const std::vector<std::vec
 
 // --- running
 
+// The buffers of a kernel in the memory of a device.
+class PlacedBuffers {
+ public:
+  static Result<PlacedBuffers> place(Device& device, const std::vector<std::vector<std::byte>>& buffers) {
+    PlacedBuffers placed;
+    for (const auto& bytes : buffers) {
+      SMELT_TRY(memory, DeviceMemory::allocate(device, bytes.size(), "a kernel's buffers"));
+      SMELT_CHECK(device.upload(memory.data(), bytes));
+      placed.pointers_.push_back(memory.data());
+      placed.memory_.push_back(std::move(memory));
+    }
+    return placed;
+  }
+
+  const void* const* pointers() const { return pointers_.data(); }
+
+  Result<std::vector<std::vector<std::byte>>> read(Device& device) const {
+    std::vector<std::vector<std::byte>> buffers;
+    for (const DeviceMemory& memory : memory_) {
+      buffers.emplace_back(memory.size());
+      SMELT_CHECK(device.read_back(buffers.back(), memory.data()));
+    }
+    return buffers;
+  }
+
+ private:
+  std::vector<DeviceMemory> memory_;
+  std::vector<const void*> pointers_;
+};
+
 // Seconds of one run: the best of as many as fit a fifth of a second.
 Result<double> best_seconds(Device& device, const CapturedPlan& plan, std::span<const int64_t> symbols) {
   double best = 1e9, total = 0;
@@ -258,8 +297,8 @@ std::string forms_of(const Dump& dump, const Program& program, const KernelBuild
 
 }  // namespace
 
-Result<ReplayReport> replay_kernel(const std::string& path) {
-  SMELT_TRY(device, open_device({.threads = 1, .use_cache = false}));
+Result<ReplayReport> replay_kernel(const std::string& path, const std::string& device_name) {
+  SMELT_TRY(device, open_device({.name = device_name, .threads = 1, .use_cache = false}));
   SMELT_TRY(dump, read_dump(path, device->machine()));
   Inputs inputs(dump.tree);
   if (inputs.total_bytes() >= kGreatestMemory) return bad(path, "its buffers would take more than 16 GiB");
@@ -271,12 +310,12 @@ Result<ReplayReport> replay_kernel(const std::string& path) {
   const CodegenResult code = generate(builder.request(dump.tree, dump.name, dump.opts));
   SMELT_TRY(kernel, builder.build(code.program));
 
-  std::vector<std::vector<std::byte>> before = inputs.random(1), after = before;
-  std::vector<const void*> pointers;
-  for (auto& b : after) pointers.push_back(b.data());
-  const Launch launch{.kernel = kernel, .buffers = pointers.data()};
+  const std::vector<std::vector<std::byte>> before = inputs.random(1);
+  SMELT_TRY(placed, PlacedBuffers::place(*device, before));
+  const Launch launch{.kernel = kernel, .buffers = placed.pointers()};
   SMELT_TRY(plan, device->capture({&launch, 1}));
   SMELT_CHECK(device->run(*plan, symbols));
+  SMELT_TRY(after, placed.read(*device));
   int64_t elements = kTermsJudged;
   for (Ref nest : dump.tree->src)
     for (Ref store : nest->src)
@@ -295,7 +334,8 @@ Result<ReplayReport> replay_kernel(const std::string& path) {
   report.text = name_and_options(dump, code);
   for (const auto& [name, value] : inputs.variables())
     report.text += "symbol   " + name + " = " + std::to_string(value) + "\n";
-  report.text += line("time     %.2f us on one thread, %.2f MB of buffers, %.2f GB/s\n", seconds * 1e6, bytes * 1e-6,
+  const char* where = is_processor(device_name) ? "on one thread" : "there";
+  report.text += line("time     %.2f us %s, %.2f MB of buffers, %.2f GB/s\n", seconds * 1e6, where, bytes * 1e-6,
                       bytes / seconds * 1e-9);
   report.text += line("judged   %zu elements, largest difference %.2g: %s\n", expected.size(), worst.worst,
                       report.agrees ? "agrees" : "differs");

@@ -28,8 +28,9 @@ struct DumpedKernel {
 // kernel, or if the options do not suit the machine.
 Result<DumpedKernel> read_dumped_kernel(const std::string& path, const Machine& machine);
 
-// An Error if the file cannot be read or is not a dumped kernel.
-Result<ReplayReport> replay_kernel(const std::string& path);
+// On a device by name (runtime/devices.h). An Error if the file cannot be read or is not a dumped kernel, or if the
+// device fails.
+Result<ReplayReport> replay_kernel(const std::string& path, const std::string& device = "cpu");
 
 // The kernel in all its forms on a machine by name (runtime/machines.h), where nothing is run. An Error as above, or if
 // the options beside it do not suit that machine.

@@ -51,6 +51,20 @@ void keep(const WeightLoading& loading, const PackCache& cache, const PackedWeig
                     : kept.error().message + "; nothing is kept");
 }
 
+// Of the file what is not packed, and what was kept of an earlier start.
+Result<std::vector<AdmittedMemory>> admit_mapped(const WeightLoading& loading, const PackedWeights* kept) {
+  std::vector<AdmittedMemory> admitted;
+  if (!loading.device.host_sees_memory()) return admitted;
+  std::vector<std::span<const std::byte>> mapped;
+  for (const GgufFile::Shard& shard : loading.file.shards()) mapped.push_back(shard.bytes);
+  if (kept) mapped.push_back(kept->bytes());
+  for (const auto& bytes : mapped) {
+    SMELT_TRY(memory, AdmittedMemory::admit(loading.device, bytes));
+    admitted.push_back(std::move(memory));
+  }
+  return admitted;
+}
+
 }  // namespace
 
 Result<LoadedWeights> load_weights(const WeightLoading& loading) {
@@ -71,7 +85,8 @@ Result<LoadedWeights> load_weights(const WeightLoading& loading) {
   const double seconds = seconds_since(start);
   if (cache && !is_mapped) keep(loading, *cache, *packed);
   if (options.cancelled()) return Error{"[session] interrupted"};
-  return LoadedWeights{std::move(*packed), seconds};
+  SMELT_TRY(admitted, admit_mapped(loading, is_mapped ? &*packed : nullptr));
+  return LoadedWeights{std::move(*packed), std::move(admitted), seconds};
 }
 
 }  // namespace smelt

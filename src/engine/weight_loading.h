@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "engine/load_options.h"
 #include "engine/packed_weights.h"
@@ -24,7 +25,8 @@ struct WeightLoading {
 
 struct LoadedWeights {
   PackedWeights packed;
-  double seconds = 0;  // without the time for keeping them on disk
+  std::vector<AdmittedMemory> admitted;  // what kernels read where it is mapped
+  double seconds = 0;                    // without the time for keeping them on disk
 };
 
 // An Error if the system has not the memory, or when cancelled.

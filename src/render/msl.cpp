@@ -125,21 +125,26 @@ class KernelRenderer {
   // --- the text around the instructions
 
   std::string signature() const {
-    std::string text = "kernel void " + program_.name + "(\n";
-    for (int64_t i = 0; i < program_.buffers; ++i) {
-      const BufferUse& use = buffers_[static_cast<size_t>(i)];
-      text += "    device " + std::string(use.is_written ? "" : "const ") + "uchar* " + use.name(i) + " [[buffer(" +
-              number(i) + ")]],  //" + description(use) + "\n";
-    }
-    text += "    constant long* symbols [[buffer(" + number(program_.buffers) + ")]],\n";
+    std::string text = "struct " + program_.name + "_buffers {\n";
+    for (int64_t i = 0; i < program_.buffers; ++i)
+      text += "  " + declaration(i) + ";  //" + description(buffers_[static_cast<size_t>(i)]) + "\n";
+    text += "};\n\nkernel void " + program_.name + "(\n    constant " + program_.name +
+            "_buffers& buffers [[buffer(0)]],\n    constant long* symbols [[buffer(1)]],\n";
     if (program_.scratch_bytes > 0)
       text += "    threadgroup uchar* scratch [[threadgroup(0)]],  // " + number(program_.scratch_bytes) + " bytes\n";
     text +=
         "    uint thread_index [[thread_position_in_threadgroup]],\n"
         "    uint part_index [[threadgroup_position_in_grid]],\n"
         "    uint part_count [[threadgroups_per_grid]]) {\n";
+    for (int64_t i = 0; i < program_.buffers; ++i)
+      text += "  " + declaration(i) + " = buffers." + buffers_[static_cast<size_t>(i)].name(i) + ";\n";
     if (uses_threads_) text += "  const int thread = int(thread_index);  // of " + number(program_.threads) + "\n";
     return text;
+  }
+
+  std::string declaration(int64_t buffer) const {
+    const BufferUse& use = buffers_[static_cast<size_t>(buffer)];
+    return "device " + std::string(use.is_written ? "" : "const ") + "uchar* " + use.name(buffer);
   }
 
   static std::string description(const BufferUse& use) {
@@ -440,8 +445,6 @@ class KernelRenderer {
 std::string render_msl(const Program& program) {
   const std::string problem = problem_of(program);
   ENSURE(problem.empty(), "[render] " + program.name + ": " + problem);
-  ENSURE(program.buffers <= kMostMslBuffers,
-         "[render] " + program.name + ": Metal takes no more than " + std::to_string(kMostMslBuffers) + " buffers");
   return KernelRenderer(program).render();
 }
 

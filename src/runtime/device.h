@@ -90,6 +90,10 @@ class Device {
   virtual uint64_t available_memory() const = 0;
   virtual Status upload(void* to, std::span<const std::byte> from) = 0;
   virtual Status read_back(std::span<std::byte> to, const void* from) = 0;
+  // Memory of the process that kernels read where it lies, such as a mapped file: before a plan that does is captured.
+  // REQUIRES: host_sees_memory(); it does not change, and stays until withdraw(), which each admit() wants. Thread-safe.
+  virtual Status admit(std::span<const std::byte>) { return {}; }
+  virtual void withdraw(std::span<const std::byte>) {}
 
   // --- kernels
 
@@ -154,6 +158,30 @@ class DeviceMemory {
   Device* device_ = nullptr;
   void* data_ = nullptr;
   size_t size_ = 0;
+};
+
+// Memory of the process that kernels of a device may read, for as long as this lives.
+class AdmittedMemory {
+ public:
+  static Result<AdmittedMemory> admit(Device& device, std::span<const std::byte> bytes) {
+    SMELT_CHECK(device.admit(bytes));
+    return AdmittedMemory(device, bytes);
+  }
+  ~AdmittedMemory() {
+    if (device_) device_->withdraw(bytes_);
+  }
+  AdmittedMemory(AdmittedMemory&& other) noexcept
+      : device_(std::exchange(other.device_, nullptr)), bytes_(other.bytes_) {}
+  AdmittedMemory& operator=(AdmittedMemory&& other) noexcept {
+    std::swap(device_, other.device_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+
+ private:
+  AdmittedMemory(Device& device, std::span<const std::byte> bytes) : device_(&device), bytes_(bytes) {}
+  Device* device_;
+  std::span<const std::byte> bytes_;
 };
 
 }  // namespace smelt

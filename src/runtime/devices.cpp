@@ -7,7 +7,9 @@
 #include "base/machine_changes.h"
 #include "runtime/cpu/cpu_device.h"
 #include "runtime/cuda/cuda_device.h"
-#include "runtime/metal_shim/metal_shim_device.h"
+#include "runtime/metal/metal_device.h"
+#include "runtime/metal/open.h"
+#include "runtime/metal_shim/shim_gpu.h"
 #include "runtime/target.h"
 
 namespace smelt {
@@ -40,11 +42,17 @@ Result<std::unique_ptr<Device>> open_cuda(int ordinal, const DeviceOptions& opti
   return std::unique_ptr<Device>(std::move(cuda));
 }
 
-constexpr std::string_view kMetalShim = "metal-shim";
+constexpr std::string_view kMetal = "metal", kMetalShim = "metal-shim";
+constexpr int64_t kPlayedParts = 3;  // of a launch, where it has the choice: some, so that sharing out is looked at
 
-Result<std::unique_ptr<Device>> open_metal_shim(const DeviceOptions& options, const std::string& changes) {
-  SMELT_TRY(shim, MetalShimDevice::open({.cache_dir = {}, .use_cache = options.use_cache, .changes = changes}));
-  return std::unique_ptr<Device>(std::move(shim));
+Result<std::unique_ptr<Device>> open_metal(const std::string& name, const DeviceOptions& options,
+                                           const std::string& changes) {
+  SMELT_TRY(gpu, name == kMetal ? open_metal_gpu() : open_shim_gpu());
+  SMELT_TRY(metal, MetalDevice::open(std::move(gpu), {.name = name,
+                                                      .use_cache = options.use_cache,
+                                                      .changes = changes,
+                                                      .most_parts = name == kMetal ? kMostParts : kPlayedParts}));
+  return std::unique_ptr<Device>(std::move(metal));
 }
 
 struct Shared {
@@ -56,7 +64,7 @@ struct Shared {
 
 bool is_device_name(const std::string& given) {
   const auto [name, changes] = split_changes(given);
-  return name == "cpu" || name == kMetalShim || ordinal_of(name).has_value();
+  return name == "cpu" || name == kMetal || name == kMetalShim || ordinal_of(name).has_value();
 }
 
 bool is_processor(const std::string& name) { return split_changes(name).name == "cpu"; }
@@ -65,8 +73,8 @@ Result<std::unique_ptr<Device>> open_device(const DeviceOptions& options) {
   const auto [name, changes] = split_changes(options.name);
   if (is_processor(name)) return open_cpu(options, changes);
   if (const auto ordinal = ordinal_of(name)) return open_cuda(*ordinal, options, changes);
-  if (name == kMetalShim) return open_metal_shim(options, changes);
-  return Error{"[device] " + name + ": no device is called that; use cpu, cuda, cuda:N or metal-shim"};
+  if (name == kMetal || name == kMetalShim) return open_metal(name, options, changes);
+  return Error{"[device] " + name + ": no device is called that; use cpu, cuda, cuda:N, metal or metal-shim"};
 }
 
 Result<std::shared_ptr<Device>> shared_device(const DeviceOptions& wanted) {
@@ -87,6 +95,10 @@ Result<std::shared_ptr<Device>> shared_device(const DeviceOptions& wanted) {
 
 FoundDevices find_devices() {
   FoundDevices found{.names = {"cpu"}, .note = {}};
+  if (open_metal_gpu()) {  // a system of Apple, which has no other
+    found.names.emplace_back(kMetal);
+    return found;
+  }
   const auto driver = cuda_driver();
   const Result<int> count = driver ? cuda_device_count(**driver) : Result<int>(driver.error());
   if (!count)

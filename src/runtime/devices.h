@@ -11,7 +11,7 @@
 namespace smelt {
 
 struct DeviceOptions {
-  // "cpu", "cuda" (the first GPU), "cuda:N", "metal-shim" (runtime/metal_shim/); behind a comma what differs of its
+  // "cpu", "cuda" (the first GPU), "cuda:N", "metal", "metal-shim" (runtime/metal_shim/); behind a comma what differs of its
   // machine (base/machine_changes.h).
   std::string name = "cpu";
   int threads = 0;                  // of a CPU; 0: one for each core that this process may use

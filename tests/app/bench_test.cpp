@@ -445,3 +445,37 @@ TEST_CASE("drafts are measured beside the same texts without them") {
   CHECK(synthetic.exit_code != 0);
   CHECK(synthetic.err.find("drafts need a model that writes texts") != std::string::npos);
 }
+
+TEST_CASE("predictions have a row for each machine and test, and what others reached there below them") {
+  const Outcome out = test::smelt({"bench", "--predict", "--machine", "m3-max", "--machine", "h200", "--synthetic",
+                                   "glm-4.7-flash:q4_0", "-p", "0", "-n", "64"});
+  REQUIRE(out.exit_code == 0);
+  const std::vector<std::string> lines = lines_of(out.out);
+  REQUIRE(lines.size() > 4);
+  CHECK(contains(lines[2], "| m3-max "));
+  CHECK(contains(lines[3], "| h200 "));
+  CHECK(contains(out.out, "m3-max, glm-4.7-flash:q4_0, tg: 35 tok/s, llama.cpp"));
+  CHECK(contains(out.out, "m3-max, glm-4.7-flash:q4_0, tg: 80 to 100 tok/s, wished for"));
+}
+
+TEST_CASE("a prediction as data adds up: tokens, seconds, bytes and what memory could give") {
+  const Outcome out = test::smelt({"bench", "--predict", "--machine", "m1", "-p", "64", "-n", "16", "-o", "json"});
+  REQUIRE(out.exit_code == 0);
+  const auto rows = nlohmann::json::parse(out.out);
+  REQUIRE(rows.size() == 2);
+  for (const auto& row : rows) {
+    const double seconds = row["seconds"], bytes = row["bytes"], tokens = row["tokens"];
+    CHECK(row["tokens_per_second"].get<double>() == doctest::Approx(tokens / seconds));
+    CHECK(row["share_of_roofline"].get<double>() == doctest::Approx(bytes / seconds / 68e9));
+  }
+  CHECK(rows[0]["test"] == "pp64");
+  CHECK(rows[0]["tokens"] == 64);
+  CHECK(rows[1]["tokens"] == 1);
+}
+
+TEST_CASE("what cannot be predicted is said, and a machine without --predict is refused") {
+  const Outcome both = test::smelt({"bench", "--predict", "-p", "0", "-n", "0", "--pg", "8,8"});
+  CHECK(contains(both.err, "only prompts at an empty context are predicted"));
+  const Outcome machine = test::smelt({"bench", "--machine", "m1"});
+  CHECK(machine.exit_code == 2);
+}

@@ -13,6 +13,7 @@
 #include "runtime/cuda/memory_reader.h"
 #include "runtime/cuda/plan.h"
 #include "runtime/cuda/staging.h"
+#include "runtime/launch_blocks.h"
 #include "runtime/llvm/compile.h"
 #include "runtime/llvm/ptx.h"
 #include "runtime/packed_kernel.h"
@@ -28,15 +29,6 @@ constexpr const char* kTriple = "nvptx64-nvidia-cuda";
 std::string upper_case(std::string text) {
   for (char& c : text) c = static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
   return text;
-}
-
-// Blocks of a launch, of `most` that the GPU holds. Those that keep something on chip make it anew each: so no more of
-// them than change how many tasks the busiest one has.
-int64_t blocks_for(const LaunchShape& shape, int64_t most) {
-  const int64_t tasks = std::max<int64_t>(shape.tasks, 1), blocks = std::min(tasks, most);
-  if (shape.shared_bytes == 0) return blocks;
-  const int64_t rounds = (tasks + blocks - 1) / blocks;
-  return (tasks + rounds - 1) / rounds;
 }
 
 }  // namespace

@@ -116,9 +116,9 @@ std::string text_of(std::span<const Source> kernels) {
 }
 
 std::string call_of(const Source& kernel, size_t number) {
-  std::string text = "    case " + std::to_string(number) + ": return " + space_of(number) + "::" + kernel.entry + "(";
-  for (int b = 0; b < kernel.shape.buffers; ++b) text += "(uchar*)buffers[" + std::to_string(b) + "], ";
-  text += "symbols, ";
+  const std::string name = space_of(number) + "::" + kernel.entry;
+  std::string text =
+      "    case " + std::to_string(number) + ": return " + name + "(*(const " + name + "_buffers*)buffers, symbols, ";
   if (kernel.shape.shared_bytes > 0) text += "scratch, ";
   return text + "thread, part, parts);\n";
 }

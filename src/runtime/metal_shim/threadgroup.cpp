@@ -225,6 +225,8 @@ Status run_checked(const ShimLaunch& launch, std::vector<MemoryRegion> regions, 
   regions.push_back({"the memory of the threadgroup", scratch, static_cast<size_t>(shape.shared_bytes)});
   regions.push_back(
       {"the launch values", reinterpret_cast<const std::byte*>(launch.symbols.data()), launch.symbols.size_bytes()});
+  regions.push_back({"the addresses of the buffers", reinterpret_cast<const std::byte*>(launch.buffers.data()),
+                     launch.buffers.size_bytes()});
   checks.set_regions(std::move(regions));
   Threadgroup threadgroup(launch, checks, scratch);
   for (uint32_t part = 0; part < launch.parts; ++part)

@@ -1,14 +1,21 @@
 #include <metal_stdlib>
 using namespace metal;
 
+struct half_rows_buffers {
+  device uchar* out0;  // float: at most 131072 bytes
+  device const uchar* in1;  // half: at most 8388608 bytes
+  device const uchar* in2;  // float: at most 512 bytes
+};
+
 kernel void half_rows(
-    device uchar* out0 [[buffer(0)]],  // float: at most 131072 bytes
-    device const uchar* in1 [[buffer(1)]],  // half: at most 8388608 bytes
-    device const uchar* in2 [[buffer(2)]],  // float: at most 512 bytes
-    constant long* symbols [[buffer(3)]],
+    constant half_rows_buffers& buffers [[buffer(0)]],
+    constant long* symbols [[buffer(1)]],
     uint thread_index [[thread_position_in_threadgroup]],
     uint part_index [[threadgroup_position_in_grid]],
     uint part_count [[threadgroups_per_grid]]) {
+  device uchar* out0 = buffers.out0;
+  device const uchar* in1 = buffers.in1;
+  device const uchar* in2 = buffers.in2;
   const int thread = int(thread_index);  // of 64
   const long v6 = long(thread) & 31L;
   const long v11 = long(part_index) * 2L + (long(thread) >> 5);

@@ -1,0 +1,202 @@
+#include "runtime/metal/metal_device.h"
+
+#include <algorithm>
+#include <mutex>
+#include <thread>
+
+#include "base/ensure.h"
+#include "base/machine_changes.h"
+#include "base/parallel.h"
+#include "runtime/launch_blocks.h"
+#include "runtime/metal/memory_reader.h"
+#include "runtime/metal/plan.h"
+#include "runtime/packed_kernel.h"
+
+namespace smelt {
+namespace {
+
+// Part of every cache key: raise it when make_entry() makes something else of the same input.
+constexpr const char* kVersion = "smelt-metal-1";
+
+constexpr const char* kNewest = "m4-max";  // what a GPU that is younger than this program is taken for
+constexpr size_t kMostSymbols = 32;
+
+// "Apple M3 Max" of "Apple M3 Max, GPU of 40 cores".
+std::string chip_of(const std::string& title) { return title.substr(0, title.find(',')); }
+
+std::string label_of(const KernelKey& key) { return "metal." + key.hex(); }
+
+// What the cache keeps of a kernel is a text, as Metal makes pipelines of no less, and what the GPU kept beside it.
+std::string with_text(std::string_view text, std::string_view kept) {
+  return std::to_string(text.size()) + ' ' + std::string(text) + std::string(kept);
+}
+
+int compiling_threads() { return static_cast<int>(std::max(1u, std::thread::hardware_concurrency())); }
+
+struct TextAndKept {
+  std::string_view text, kept;
+};
+TextAndKept split(std::string_view code) {
+  const size_t space = code.find(' '), size = std::stoul(std::string(code.substr(0, space)));
+  return {code.substr(space + 1, size), code.substr(space + 1 + size)};
+}
+
+}  // namespace
+
+struct MetalDevice::State {
+  std::string name;
+  std::unique_ptr<MetalGpu> gpu;
+  Machine machine;
+  int64_t most_parts = kMostParts;
+  MetalBuffers buffers;
+  MetalMemory symbols;
+  std::vector<MetalPipeline> pipelines;
+
+  std::mutex running;  // of the launch values, and of plans
+
+  explicit State(std::unique_ptr<MetalGpu> opened) : gpu(std::move(opened)), buffers(*gpu) {}
+  ~State() {
+    for (MetalPipeline pipeline : pipelines) gpu->release(pipeline);
+    if (symbols.buffer) gpu->release(symbols.buffer);
+  }
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+
+  // Threadgroups that the GPU holds at once.
+  int64_t resident(const LaunchShape& shape) const {
+    int64_t each = std::min(machine.processor_blocks, machine.processor_threads / std::max(shape.threads, 1));
+    if (shape.shared_bytes > 0) each = std::min(each, machine.processor_memory_bytes / shape.shared_bytes);
+    return std::clamp<int64_t>(std::max<int64_t>(each, 1) * machine.processors, 1, most_parts);
+  }
+
+  Status check(const std::string& kernel, const LaunchShape& shape) const {
+    const int64_t most = gpu->properties().threadgroup_bytes;
+    if (shape.shared_bytes <= most) return {};
+    return Error{"[metal] " + gpu->properties().title + ": kernel " + kernel + " needs " +
+                 std::to_string(shape.shared_bytes) + " bytes of threadgroup memory, the GPU has " +
+                 std::to_string(most)};
+  }
+};
+
+MetalDevice::MetalDevice() = default;
+MetalDevice::~MetalDevice() = default;
+
+Result<std::unique_ptr<MetalDevice>> MetalDevice::open(std::unique_ptr<MetalGpu> gpu, const MetalOptions& options) {
+  std::unique_ptr<MetalDevice> device(new MetalDevice);
+  device->state_ = std::make_unique<State>(std::move(gpu));
+  State& state = *device->state_;
+  const MetalProperties& p = state.gpu->properties();
+  state.name = options.name;
+  state.most_parts = options.most_parts;
+  state.machine = machine_of(p);
+  SMELT_CHECK(change(state.machine, options.changes));
+  SMELT_TRY(symbols, state.gpu->allocate(kMostSymbols * sizeof(int64_t), "launch values"));
+  state.symbols = symbols;
+  device->set_up({.triple = "metal",
+                  .cpu = p.title,
+                  .features = {},
+                  .compiler = p.compiler,
+                  .pipeline = {},
+                  .version = kVersion,
+                  .threads = compiling_threads(),
+                  .cache_dir = options.cache_dir,
+                  .use_cache = options.use_cache});
+  return device;
+}
+
+std::string MetalDevice::name() const { return state_->name; }
+std::string MetalDevice::title() const { return state_->gpu->properties().title; }
+const Machine& MetalDevice::machine() const { return state_->machine; }
+int MetalDevice::workers() const { return static_cast<int>(state_->machine.processors); }
+uint64_t MetalDevice::available_memory() const { return state_->gpu->available_memory(); }
+size_t MetalDevice::code_bytes() const { return state_->gpu->code_bytes(); }
+
+Result<void*> MetalDevice::allocate(size_t bytes, std::string_view what) {
+  return state_->buffers.allocate(bytes, what);
+}
+void MetalDevice::release(void* memory, size_t) { state_->buffers.release(memory); }
+Status MetalDevice::admit(std::span<const std::byte> memory) { return state_->buffers.admit(memory); }
+void MetalDevice::withdraw(std::span<const std::byte> memory) { state_->buffers.withdraw(memory); }
+
+Status MetalDevice::upload(void* to, std::span<const std::byte> from) {
+  std::copy(from.begin(), from.end(), static_cast<std::byte*>(to));
+  return {};
+}
+
+Status MetalDevice::read_back(std::span<std::byte> to, const void* from) {
+  std::copy_n(static_cast<const std::byte*>(from), to.size(), to.begin());
+  return {};
+}
+
+Result<std::string> MetalDevice::make_entry(const Source& source, const KernelKey& key) const {
+  SMELT_CHECK(state_->check(source.entry, source.shape));
+  const std::string label = label_of(key);
+  SMELT_TRY(kept,
+            state_->gpu->compile({.text = source.text, .entry = source.entry, .label = label, .shape = source.shape}));
+  return pack({source.shape, with_text(source.text, kept)});
+}
+
+// Metal reads texts anew at each start, so that is done side by side.
+Status MetalDevice::link(std::span<const Pending> batch) {
+  std::vector<LaunchShape> shapes(batch.size());
+  std::vector<std::optional<Result<MetalPipeline>>> loaded(batch.size());
+  for_each_in_parallel(batch.size(), compiling_threads(), [&](size_t i, int) {
+    const PackedKernel packed = unpack(batch[i].entry);
+    const auto [text, kept] = split(packed.code);
+    const std::string label = label_of(batch[i].key);
+    shapes[i] = packed.shape;
+    loaded[i] =
+        state_->gpu->load({.text = text, .entry = batch[i].source->entry, .label = label, .shape = packed.shape}, kept);
+  });
+  Status done;
+  for (size_t i = 0; i < batch.size(); ++i) {
+    if (!*loaded[i]) {
+      done = loaded[i]->error();
+      continue;
+    }
+    const MetalPipeline pipeline = **loaded[i];
+    state_->pipelines.push_back(pipeline);
+    const auto blocks = static_cast<uint32_t>(blocks_for(shapes[i], state_->resident(shapes[i])));
+    keep(batch[i], std::make_unique<MetalExecutable>(pipeline, shapes[i], batch[i].source->entry, blocks));
+  }
+  return done;
+}
+
+Result<const Executable*> MetalDevice::memory_reader() {
+  const Source source = metal_memory_reader(workers());
+  SMELT_TRY(kernels, compile({&source, 1}));
+  return kernels[0];
+}
+
+Result<std::unique_ptr<CapturedPlan>> MetalDevice::capture(std::span<const Launch> launches) {
+  SMELT_TRY(plan, MetalPlan::capture(*state_->gpu, state_->buffers, state_->symbols, launches));
+  return std::unique_ptr<CapturedPlan>(std::move(plan));
+}
+
+Status MetalDevice::run(const CapturedPlan& captured, std::span<const int64_t> symbols, const RunOptions& options) {
+  ENSURE(symbols.size() <= kMostSymbols, "more launch values than there is room for");
+  const auto& plan = static_cast<const MetalPlan&>(captured);
+  std::lock_guard lock(state_->running);
+  if (options.cancel && options.cancel->load(std::memory_order_relaxed)) return Error{"[run] interrupted"};
+  const auto bytes = std::as_bytes(symbols);
+  std::copy(bytes.begin(), bytes.end(), state_->symbols.host);
+  return options.times_ns.empty() ? plan.run() : plan.run_timed(options.times_ns);
+}
+
+// The one of machines.def whose title begins so, up to a comma.
+Machine machine_of(const MetalProperties& p) {
+  Machine m = *known_machine(kNewest);
+  for (const Machine& known : known_machines())
+    if (known.isa == Isa::Apple && chip_of(known.title) == chip_of(p.title)) m = known;
+  m.title = p.title;
+  if (p.cores > 0) {  // of most GPUs there are several, with more cores and fewer
+    m.processors = p.cores;
+    m.tasks = 4 * p.cores;
+    m.processor_bandwidth = m.bandwidth / p.cores;
+  }
+  m.memory_bytes = static_cast<int64_t>(p.memory_bytes);
+  m.block_memory_bytes = std::min(m.block_memory_bytes, p.threadgroup_bytes);
+  return m;
+}
+
+}  // namespace smelt
