@@ -162,8 +162,7 @@ Status EngineMemory::copy_page(int32_t from, int32_t to) {
 
 Status EngineMemory::clear_page(int32_t page) {
   return for_each(caches_, [&](const Part& part) -> Status {
-    page_on_host_.assign(static_cast<size_t>(part.bytes), std::byte{0});
-    return device_->upload(part.begin + page * part.bytes, page_on_host_);
+    return device_->clear(part.begin + page * part.bytes, static_cast<size_t>(part.bytes));
   });
 }
 

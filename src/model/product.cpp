@@ -28,6 +28,7 @@ Activations quantise_activations(Tensor x, const ActivationLayout& layout) {
   const Tensor scale = place_rows(greatest * (1.0 / 127), layout);
   const Tensor inverse = where(less(scalar(0), scale), scalar(1) / maximum(scale, scalar(1e-30)), scalar(0));
   const Tensor q = cast(floor(blocks * per_group(inverse) + 0.5), DType::I8);
+  if (layout.rows == 1) return {x, with_last_axes(place(q), 2, {k}), scale, layout};
   return {x, place_bytes(with_last_axes(q, 2, {k}), layout), scale, layout};
 }
 

@@ -89,6 +89,8 @@ class Device {
   virtual bool host_sees_memory() const = 0;  // then addresses are those of this process
   virtual uint64_t available_memory() const = 0;
   virtual Status upload(void* to, std::span<const std::byte> from) = 0;
+  // Zeros, before anything that is asked for later. A GPU need not have written them yet.
+  virtual Status clear(void* to, size_t bytes) = 0;
   virtual Status read_back(std::span<std::byte> to, const void* from) = 0;
   // Memory of the process that kernels read where it lies, such as a mapped file: before a plan that does is captured.
   // REQUIRES: host_sees_memory(); it does not change, and stays until withdraw(), which each admit() wants. Thread-safe.

@@ -69,7 +69,7 @@ TEST_CASE("a search ends with a table, and what it keeps gives one text for any 
   CHECK(has(o.out, "compiled and timed, 0 wrong"));
   CHECK(has(o.out, "with them:"));
   CHECK(std::filesystem::exists(cache + "/tuned.txt") == has(o.out, "kept in"));
-  const Outcome shown = test::smelt({"viz", tried, "--print", "search", "--kernel", name}, own);
+  const Outcome shown = test::smelt({"viz", tried, "--print", "search", "--kernel", name, "--top", "10000"}, own);
   REQUIRE_MESSAGE(shown.exit_code == 0, shown.err);
   CHECK(has(shown.out, name + ", decode"));
   CHECK(has(shown.out, " 1.000 of its time"));  // where it began

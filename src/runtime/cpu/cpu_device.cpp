@@ -104,6 +104,11 @@ Status CpuDevice::upload(void* to, std::span<const std::byte> from) {
   return {};
 }
 
+Status CpuDevice::clear(void* to, size_t bytes) {
+  std::fill_n(static_cast<std::byte*>(to), bytes, std::byte{0});
+  return {};
+}
+
 Status CpuDevice::read_back(std::span<std::byte> to, const void* from) {
   std::copy_n(static_cast<const std::byte*>(from), to.size(), to.begin());
   return {};

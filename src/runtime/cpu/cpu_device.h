@@ -50,6 +50,7 @@ class CpuDevice : public CompilingDevice {
   bool host_sees_memory() const override { return true; }
   uint64_t available_memory() const override;
   Status upload(void* to, std::span<const std::byte> from) override;
+  Status clear(void* to, size_t bytes) override;
   Status read_back(std::span<std::byte> to, const void* from) override;
 
   std::string assembly(const Source& source) const override;

@@ -178,6 +178,14 @@ Status CudaDevice::upload(void* to, std::span<const std::byte> from) {
   return state_->staging->copy_in(reinterpret_cast<CuAddress>(to), from);
 }
 
+Status CudaDevice::clear(void* to, size_t bytes) {
+  State& state = *state_;
+  std::lock_guard lock(state.running);
+  SMELT_CHECK(state.context->enter());
+  const auto memory = reinterpret_cast<CuAddress>(to);
+  return state.check(state.driver().fill(memory, 0, bytes, state.context->stream()), "clearing memory");
+}
+
 Status CudaDevice::read_back(std::span<std::byte> to, const void* from) {
   std::lock_guard lock(state_->running);
   SMELT_CHECK(state_->context->enter());

@@ -35,6 +35,7 @@ class MetalDevice : public CompilingDevice {
   void withdraw(std::span<const std::byte> memory) override;
   uint64_t available_memory() const override;
   Status upload(void* to, std::span<const std::byte> from) override;
+  Status clear(void* to, size_t bytes) override;
   Status read_back(std::span<std::byte> to, const void* from) override;
 
   std::string assembly(const Source&) const override { return {}; }  // Metal shows none

@@ -13,6 +13,7 @@ Error NullDevice::nothing_runs() const {
 
 Result<void*> NullDevice::allocate(size_t, std::string_view) { return nothing_runs(); }
 Status NullDevice::upload(void*, std::span<const std::byte>) { return nothing_runs(); }
+Status NullDevice::clear(void*, size_t) { return nothing_runs(); }
 Status NullDevice::read_back(std::span<std::byte>, const void*) { return nothing_runs(); }
 Result<const Executable*> NullDevice::memory_reader() { return nothing_runs(); }
 Result<std::unique_ptr<CapturedPlan>> NullDevice::capture(std::span<const Launch>) { return nothing_runs(); }

@@ -25,6 +25,7 @@ class NullDevice : public Device {
   bool host_sees_memory() const override { return !machine_.has_threads(); }
   uint64_t available_memory() const override { return static_cast<uint64_t>(machine_.memory_bytes); }
   Status upload(void* to, std::span<const std::byte> from) override;
+  Status clear(void* to, size_t bytes) override;
   Status read_back(std::span<std::byte> to, const void* from) override;
 
   Result<std::vector<const Executable*>> compile(std::span<const Source> sources, const ProgressFn& progress = {},
