@@ -23,7 +23,8 @@ const kHeight = 150,
 // Columns in the order of the launches: each layer, and what is in none; in them stages with their launches.
 function columnsOf(recording, plan) {
   const columns = [];
-  recording.plans[plan].launches.forEach(([kernel, segment, , layer, stage], i) => {
+  recording.plans[plan].launches.forEach(([kernel, segment, , layer, stageNumber], i) => {
+    const stage = recording.text(stageNumber);
     const key = layer < 0 ? `${segment}` : `layer ${layer}`;
     let column = columns[columns.length - 1];
     if (!column || column.key !== key) columns.push((column = { key, layer, segment, seconds: 0, stages: [] }));
@@ -45,7 +46,7 @@ function columnsOf(recording, plan) {
 }
 
 // Below the blocks, where there is room.
-const kWidthOfName = 0.02;
+const kWidthOfName = 0.012;
 function namesOf(columns, total) {
   return el(
     "div",
