@@ -346,7 +346,8 @@ Result<ReplayReport> replay_kernel(const std::string& path, const std::string& d
 Result<DumpedKernel> read_dumped_kernel(const std::string& path, const Machine& machine) {
   SMELT_TRY(dump, read_dump(path, machine));
   DumpedKernel out{.name = dump.name, .tree = dump.tree, .opts = std::move(dump.opts), .symbols = {}};
-  for (const auto& [name, value] : Inputs(dump.tree).variables()) out.symbols.push_back(name);
+  const Inputs inputs(dump.tree);
+  for (const auto& [name, value] : inputs.variables()) out.symbols.push_back(name);
   return out;
 }
 
