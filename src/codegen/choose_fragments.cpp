@@ -29,8 +29,8 @@ bool take_part(OptChoice& c, OptKind kind, Ref& axis, int64_t n) {
 
 // Outputs where the unit leaves them, if `rows` and `lane` (which may be the same) are axes of a matrix that `tokens`
 // multiply with: 8 rows are in threads and as many in copies, tokens in 4 threads with 2 neighbours each. Leaves in
-// `tokens` and `rows` what others may take.
-bool try_fragments(OptChoice& c, const MatrixUnit& unit, Ref& tokens, Ref& rows, Ref lane) {
+// `rows` what others may take.
+bool try_fragments(OptChoice& c, const MatrixUnit& unit, Ref tokens, Ref& rows, Ref lane) {
   const bool are_same = rows == lane;
   if (!take_part(c, OptKind::Upcast, tokens, 2) || !take_part(c, OptKind::Local, tokens, kFragmentPlaces)) return false;
   if (!take_part(c, OptKind::Local, lane, kFragmentGroups)) return false;
@@ -99,8 +99,8 @@ bool choose_fragments(OptChoice& c) {
     for (Ref lane : lanes)
       for (Ref rows : axes) {
         if (!are_tokens(c, tokens) || tokens == lane || tokens == rows) continue;
-        Ref some_tokens = tokens, rows_left = rows;
-        if (try_fragments(c, *unit, some_tokens, rows_left, lane)) {
+        Ref rows_left = rows;
+        if (try_fragments(c, *unit, tokens, rows_left, lane)) {
           share_out_rest(c, rows_left);
           return true;
         }
