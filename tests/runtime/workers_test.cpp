@@ -3,7 +3,9 @@
 #include <doctest/doctest.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/resource.h>
 
+#include <chrono>
 #include <cmath>
 #include <thread>
 #include <vector>
@@ -53,6 +55,26 @@ void cancel_at(const void* const* buffers, const int64_t* symbols, int64_t part,
   if (part != 0) return;
   if (++*static_cast<std::atomic<int64_t>*>(const_cast<void*>(buffers[0])) == symbols[0])
     static_cast<std::atomic<bool>*>(const_cast<void*>(buffers[1]))->store(true);
+}
+
+// Worker 1 takes 60 us; the others are done at once.
+void uneven(const void* const*, const int64_t*, int64_t part, int64_t) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(60);
+  while (part == 1 && std::chrono::steady_clock::now() < end) continue;
+}
+
+void pin_caller(int cpu) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(cpu, &set);
+  REQUIRE(::sched_setaffinity(0, sizeof set, &set) == 0);
+}
+
+// How often this thread has left its core so far.
+int64_t switches() {
+  rusage usage{};
+  REQUIRE(::getrusage(RUSAGE_THREAD, &usage) == 0);
+  return usage.ru_nvcsw + usage.ru_nivcsw;
 }
 
 double cpu_seconds() { return smelt::test::seconds_on(CLOCK_PROCESS_CPUTIME_ID); }
@@ -228,6 +250,28 @@ TEST_CASE("an idle pool sleeps, and wakes up for the next run") {
   CHECK(rests);
   CHECK(workers.run(launches, nullptr));
   CHECK(calls == 4);
+}
+
+TEST_CASE("a worker that waits for a slower one does not leave its core to others at each launch") {
+  const std::vector<int> cpus = core_cpus();
+  if (cpus.size() < 2) return;  // who waits has to give way there
+  std::atomic<bool> is_over{false};
+  int64_t left = 0;
+  std::thread caller([&] {
+    Workers workers(2);
+    pin_caller(cpus[0]);
+    std::thread other([&] {  // on the core of the caller
+      while (!is_over.load(std::memory_order_relaxed)) continue;
+    });
+    const std::vector<CpuLaunch> launches(400, CpuLaunch{uneven, nullptr});
+    const int64_t before = switches();
+    CHECK(workers.run(launches, nullptr));
+    left = switches() - before;
+    is_over = true;
+    other.join();
+  });
+  caller.join();
+  CHECK(left < 100);  // 24 ms of work: a few turns, and some more where others use the machine
 }
 
 TEST_CASE("a run leaves the affinity of its caller as it was") {

@@ -17,13 +17,17 @@ namespace smelt {
 namespace {
 
 // How often a waiting thread looks before it does something slower: give way within a run (after
-// about 20 us), sleep between runs (after about 1 ms: longer than the host's work between two
+// about 0.8 ms), sleep between runs (after about 1 ms: longer than the host's work between two
 // tokens).
+//
+// Who gives way on a machine that others use is away for 3 ms, and then it is the one that is waited
+// for: patience of 20 us made each barrier take that long, and the tiny model a twentieth of its
+// speed. So it takes more than launches are uneven, yet less than a turn of somebody else.
 struct Patience {
   int looks_before_yield;
   int looks_before_sleep;
 };
-constexpr Patience kAlone = {500, 50000};
+constexpr Patience kAlone = {20000, 50000};
 // More workers than cores: whoever waits holds up whoever works.
 constexpr Patience kCrowded = {20, 0};
 
