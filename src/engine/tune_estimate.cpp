@@ -76,11 +76,13 @@ class Walk {
       case Inst::Value: break;
     }
     if (i.op == Op::Const) return 0;
+    const bool is_plain_dot = i.op == Op::Dot4 && request_.machine.byte_dot == ByteDot::Plain;
+    if (is_plain_dot) return kPlainDot * vectors_of(i.dtype, i.lanes);
     if (i.lanes == 1 && is_int(i.dtype)) return kScalarInteger;
     // A conversion works on the wider of the two types.
     double vectors = vectors_of(i.dtype, i.lanes);
     for (int s : i.src) vectors = std::max(vectors, vectors_of(code(s).dtype, code(s).lanes));
-    return i.op == Op::Dot4 && request_.machine.byte_dot == ByteDot::Plain ? kPlainDot * vectors : vectors;
+    return vectors;
   }
 
   // A row is loaded back where a unit has left it; else it is there.
