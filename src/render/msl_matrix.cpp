@@ -48,7 +48,7 @@ std::string words_of_block(const MatrixShape& shape, int64_t block) {
 // Half of a block's bytes: bytes `first` and the next of each word of a row are neighbours along k.
 std::string products_of_half(const MatrixShape& shape, int64_t block, int64_t first) {
   const std::string shift = number(8 * first), next = number(8 * first + 8), r = number(block);
-  const std::string b = "columns" + r + (first ? "b" : "a"), of_row = " >> (" + shift + " + 8 * (row & 1))";
+  const std::string b = "columns" + r + (first ? "b" : "a"), of_row = first ? " >> (" + shift + " + own)" : " >> own";
   std::string text = "  const simdgroup_half8x8 " + b + " =\n      two_elements(" +
                      byte_of("left" + r + of_row, !shape.a_is_signed) + ", " +
                      byte_of("right" + r + of_row, !shape.a_is_signed) + ");\n";
@@ -63,14 +63,14 @@ std::string products_of_half(const MatrixShape& shape, int64_t block, int64_t fi
 
 // From where the unit leaves them to where fragments have them.
 std::string given_back(const MatrixShape& shape) {
-  std::string text = "  const ushort holder = lane / 16 * 16 + lane / 2 % 2 * 8 + lane / 4 % 4 * 2 + lane % 2;\n";
-  std::string all;
-  for (int64_t i = 0; i < shape.sums(); ++i)
-    all += std::string(i ? ", " : "") + "int(simd_shuffle(sums" + number(i / 2) + ".thread_elements()[" +
-           number(i % 2) + "], holder))";
-  const std::string type = msl_sums_type(shape), wrapping = "u" + type;
-  return text + "  return " + type + "(as_type<" + wrapping + ">(c) + as_type<" + wrapping + ">(" + type + "(" + all +
-         ")));\n";
+  std::string text = "  const ushort holder = lane / 16 * 16 + lane / 2 % 2 * 8 + lane / 4 % 4 * 2 + lane % 2;\n", all;
+  for (int64_t i = 0; i < shape.sums(); ++i) {
+    const std::string element = "sums" + number(i / 2) + ".thread_elements()[" + number(i % 2) + "]";
+    text += moved("float", "sum" + number(i), element, "holder");
+    all += (i ? ", int(sum" : "int(sum") + number(i) + ")";
+  }
+  const std::string type = msl_sums_type(shape), wrapping = "as_type<u" + type + ">(";
+  return text + "  return as_type<" + type + ">(" + wrapping + "c) + " + wrapping + type + "(" + all + ")));\n";
 }
 
 std::string function_text(const MatrixShape& shape, const std::string& name) {
@@ -78,7 +78,7 @@ std::string function_text(const MatrixShape& shape, const std::string& name) {
   std::string text = "// c + a b: " + number(shape.m) + " rows of " + number(shape.k) + " bytes times 8 columns.\n" +
                      "static inline " + type + " " + name + "(" + parameters(shape) + type + " c, int thread) {\n";
   text += "  const ushort lane = thread % 32, row = lane / 16 * 4 + lane / 2 % 4;\n";
-  text += "  const ushort column = lane / 8 % 2 * 4 + lane % 2 * 2;\n";
+  text += "  const ushort column = lane / 8 % 2 * 4 + lane % 2 * 2, own = 8 * (row & 1);\n";
   for (int64_t m = 0; m < shape.row_blocks(); ++m)
     text += "  simdgroup_float8x8 sums" + number(m) + " = make_filled_simdgroup_matrix<float, 8, 8>(0);\n";
   for (int64_t block = 0; block < shape.word_blocks(); ++block) {

@@ -15,7 +15,8 @@ std::vector<int> cpus_of_thread() {
   CPU_ZERO(&set);
   std::vector<int> cpus;
   if (::sched_getaffinity(0, sizeof set, &set) != 0) return cpus;
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+  const auto count = static_cast<size_t>(CPU_COUNT(&set));
+  for (int cpu = 0; cpus.size() < count; ++cpu)
     if (CPU_ISSET(cpu, &set)) cpus.push_back(cpu);
   return cpus;
 }
