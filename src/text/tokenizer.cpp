@@ -28,9 +28,20 @@ void cut_at_tokens(const SpecialTokens& tokens, std::string_view text, const OnT
   on_text(text.substr(pos));
 }
 
+// What the table of characters makes of a text. User-defined tokens stay as they are.
+std::string mapped(const Vocabulary& vocabulary, std::string_view text) {
+  std::string out;
+  cut_at_tokens(
+      vocabulary.symbols, text, [&](std::string_view part) { out += vocabulary.charsmap.applied_to(part); },
+      [&](int32_t id) { out += vocabulary.pieces[id]; });
+  return out;
+}
+
 // A text between special tokens.
 void append_text(const Vocabulary& vocabulary, BpeEncoder& encoder, std::string_view text, std::vector<int32_t>& out) {
   if (!vocabulary.spaces) return append_words(vocabulary, encoder, text, out);
+  if (vocabulary.unigram)
+    return vocabulary.unigram->encode(with_spaces_set(mapped(vocabulary, text), *vocabulary.spaces), out);
   const std::string spaced = with_spaces_set(text, *vocabulary.spaces);
   cut_at_tokens(
       vocabulary.symbols, spaced, [&](std::string_view part) { append_words(vocabulary, encoder, part, out); },

@@ -1,4 +1,5 @@
-// Tokenizer: text to token ids and back, by byte-level BPE ("gpt2") or by SentencePiece's BPE ("llama").
+// Tokenizer: text to token ids and back, by byte-level BPE ("gpt2"), by SentencePiece's BPE ("llama") or by its unigram
+// model ("t5").
 //
 // encode runs in three steps, each in its own file:
 //   special_tokens.h   "<|user|>Hi 'you'"  ->  [<|user|>] "Hi 'you'"
@@ -31,19 +32,21 @@ enum class TokenType : uint8_t { normal = 1, unknown, control, user_defined, unu
 
 // What a file says about its vocabulary, not yet checked. Tests and fuzzers fill it by hand.
 struct TokenizerData {
-  std::string model = "gpt2";   // tokenizer.ggml.model: "gpt2" or "llama"
+  std::string model = "gpt2";   // tokenizer.ggml.model: "gpt2", "llama" or "t5"
   std::string pre = "default";  // tokenizer.ggml.pre
   // gpt2: in the byte-level alphabet ("Ġthe"), but control and user-defined ones as plain text.
   // llama: with U+2581 for spaces ("▁the"), and "<0x0A>" for those that are a byte.
   std::vector<std::string> tokens;
   std::vector<int64_t> types;       // TokenType of each token; empty: all normal
   std::vector<std::string> merges;  // gpt2: "left right", lowest rank first
-  std::vector<double> scores;       // llama: of each token; of two merges, that to the higher score comes first
+  std::vector<double> scores;       // llama: of each token; of two merges, that to the higher score comes first.
+                                    // t5: logarithms of probabilities, of which a text gets the greatest sum
   std::optional<int64_t> bos, eos, eot, eom, unknown, padding;
   std::vector<int64_t> more_eos;         // tokenizer.ggml.eos_token_ids of some files
   std::optional<bool> add_bos, add_eos;  // absent: as usual for the pre-tokenizer
-  // llama only: a space before a text, unless false; blanks at the ends dropped, others made one.
+  // llama and t5: a space before a text, unless false; blanks at the ends dropped, others made one (t5: unless false).
   std::optional<bool> add_space_prefix, remove_extra_whitespaces;
+  std::string charsmap;  // t5: see charsmap.h; may be empty
 };
 
 class Tokenizer {

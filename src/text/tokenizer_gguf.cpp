@@ -28,7 +28,9 @@ Status read_sentencepiece(const GgufFile& file, TokenizerData& data) {
   SMELT_TRY(scores, file.floats(key("scores")));
   SMELT_TRY(prefix, read_optional_flag(file, "add_space_prefix"));
   SMELT_TRY(squeeze, read_optional_flag(file, "remove_extra_whitespaces"));
+  SMELT_TRY(charsmap, read_optional_integers(file, "precompiled_charsmap"));
   data.scores = std::move(scores);
+  data.charsmap.assign(charsmap.begin(), charsmap.end());
   data.add_space_prefix = prefix;
   data.remove_extra_whitespaces = squeeze;
   return {};
@@ -67,7 +69,7 @@ Result<Tokenizer> Tokenizer::from_gguf(const GgufFile& file) {
   data.model = model;
   data.pre = pre;
   // What other kinds of tokenizers lack is not what the user should hear: that they are of another kind is.
-  const bool is_sentencepiece = data.model == "llama";
+  const bool is_sentencepiece = data.model == "llama" || data.model == "t5";
   if (data.model != "gpt2" && !is_sentencepiece) return from_data(std::move(data));
   SMELT_TRY(tokens, read_texts(file, "tokens"));
   SMELT_TRY(types, read_optional_integers(file, "token_type"));

@@ -213,9 +213,22 @@ void set_sentencepiece_defaults(TokenizerData& data) {
   const auto usual = [&](std::optional<int64_t>& id, int64_t value) {
     if (!id && value < static_cast<int64_t>(data.tokens.size())) id = value;
   };
-  usual(data.unknown, 0);
-  usual(data.bos, 1);
-  usual(data.eos, 2);
+  const bool is_unigram = data.model == "t5";
+  usual(data.unknown, is_unigram ? 2 : 0);
+  if (!is_unigram) usual(data.bos, 1);
+  usual(data.eos, is_unigram ? 1 : 2);
+  if (is_unigram && !data.add_eos) data.add_eos = data.eos.has_value();
+}
+
+// The table of characters, and the scores in place of merges.
+Status fill_unigram(Vocabulary& vocabulary, const TokenizerData& data, std::optional<int32_t> unknown) {
+  auto charsmap = Charsmap::parse(data.charsmap);
+  if (!charsmap)
+    return bad("precompiled_charsmap", "its " + std::to_string(data.charsmap.size()) +
+                                           " bytes are no table of characters; convert the model again");
+  vocabulary.charsmap = std::move(*charsmap);
+  vocabulary.unigram.emplace(vocabulary.pieces, vocabulary.types, data.scores, unknown.value_or(-1));
+  return {};
 }
 
 Status check_scores(const TokenizerData& data) {
@@ -232,7 +245,9 @@ Status check_scores(const TokenizerData& data) {
 Status fill_sentencepiece(Vocabulary& vocabulary, TokenizerData& data) {
   SMELT_CHECK(check_scores(data));
   set_sentencepiece_defaults(data);
-  vocabulary.spaces = SpaceRules{data.add_space_prefix.value_or(true), data.remove_extra_whitespaces.value_or(false)};
+  const bool is_unigram = data.model == "t5";
+  vocabulary.spaces =
+      SpaceRules{data.add_space_prefix.value_or(true), data.remove_extra_whitespaces.value_or(is_unigram)};
   for (size_t i = 0; i < data.tokens.size(); ++i) {
     auto bytes = sentencepiece_bytes(data.tokens[i], vocabulary.types[i]);
     if (!bytes)
@@ -245,6 +260,7 @@ Status fill_sentencepiece(Vocabulary& vocabulary, TokenizerData& data) {
   }
   SMELT_CHECK(index_pieces(vocabulary));
   SMELT_TRY(unknown, check_id("unknown_token_id", data.unknown, vocabulary.pieces.size()));
+  if (is_unigram) return fill_unigram(vocabulary, data, unknown);
   vocabulary.bpe = make_sentencepiece_model(vocabulary.pieces, vocabulary.types, data.scores, unknown);
   return {};
 }
@@ -258,10 +274,12 @@ std::optional<int32_t> Vocabulary::find(std::string_view piece) const {
 
 Result<std::unique_ptr<const Vocabulary>> make_vocabulary(TokenizerData data) {
   auto vocabulary = std::make_unique<Vocabulary>();
-  const bool is_sentencepiece = data.model == "llama";
+  const bool is_sentencepiece = data.model == "llama" || data.model == "t5";
   if (data.model != "gpt2" && !is_sentencepiece)
-    return bad("model", quoted(data.model) +
-                            " is not supported; smelt reads byte-level BPE, \"gpt2\", and SentencePiece's, \"llama\"");
+    return bad("model",
+               quoted(data.model) +
+                   " is not supported; smelt reads byte-level BPE, \"gpt2\", and SentencePiece's two, \"llama\" and "
+                   "\"t5\"");
   vocabulary->pre = is_sentencepiece ? &no_pretokenizer() : find_pretokenizer(data.pre);
   if (!vocabulary->pre) return bad("pre", quoted(data.pre) + " is not supported; smelt knows " + pretokenizer_names());
   vocabulary->pre_name = data.pre;

@@ -8,11 +8,13 @@
 #include <vector>
 
 #include "text/bpe.h"
+#include "text/charsmap.h"
 #include "text/pretokenize.h"
 #include "text/sentencepiece.h"
 #include "text/special_tokens.h"
 #include "text/text_table.h"
 #include "text/tokenizer.h"
+#include "text/unigram.h"
 
 namespace smelt {
 
@@ -26,7 +28,9 @@ struct Vocabulary {
   // Of byte-level BPE, `special` are control and user-defined tokens, `letters` those of them that are ordinary text.
   // Of SentencePiece, `special` are control tokens; user-defined ones are `symbols`, a part of every text.
   SpecialTokens special, letters, symbols;
-  std::optional<SpaceRules> spaces;  // of SentencePiece
+  std::optional<SpaceRules> spaces;     // of SentencePiece
+  Charsmap charsmap;                    // before spaces are set
+  std::optional<UnigramModel> unigram;  // in place of `bpe`
   BpeModel bpe;
   size_t window = 0;  // of BpeEncoder
   std::optional<int32_t> bos, eos;

@@ -50,7 +50,7 @@ TokenizerData data_from(uint8_t choices, std::string_view text) {
   auto all = all_pretokenizers();
   data.pre = all[choices % all.size()].names[0];
   const bool sentencepiece = choices & 32;
-  if (sentencepiece) data.model = "llama";
+  if (sentencepiece) data.model = choices & 64 ? "t5" : "llama";
   add_bytes(data, sentencepiece);
   for (std::string_view line = take_line(text); !line.empty(); line = take_line(text)) {
     char last = line.back();
@@ -62,6 +62,7 @@ TokenizerData data_from(uint8_t choices, std::string_view text) {
     data.remove_extra_whitespaces = choices & 2;
     data.scores.assign(256, 0);
     while (data.scores.size() < data.tokens.size()) data.scores.push_back(score_of(take_line(text)));
+    data.charsmap = text;
     return data;
   }
   while (!text.empty()) data.merges.emplace_back(take_line(text));

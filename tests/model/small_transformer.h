@@ -19,11 +19,10 @@ inline constexpr double kEpsilon = 1e-5, kBase = 500, kLocalBase = 100;
 inline constexpr double kEmbeddingScale = 3, kAttentionScale = 0.2, kResidualScale = 0.7, kLogitScale = 2.5;
 inline constexpr double kTemperature = 0.3;
 inline constexpr size_t kTemperatureSpan = 3;
-inline constexpr size_t kWindow = 3;  // of the first layer, where the architecture has windows
+inline constexpr size_t kWindow = 3;  // where the architecture has windows
 inline constexpr int kExperts = 6, kUsed = 2;
 inline constexpr int kNetKeys = 2, kNetValues = 4, kNetWidth = 8,
-                     kTaps = 4;  // of the first layer, where that is a delta net
-inline constexpr int kMixed = (2 * kNetKeys + kNetValues) * kNetWidth;
+                     kTaps = 4;  // of delta nets
 
 using Vector = std::vector<double>;
 
@@ -52,26 +51,38 @@ struct Traits {
   bool has_windows() const { return is_gemma() || is_gpt_oss() || is_phi() || has_local_layers; }
 };
 
+// What models of one architecture differ in.
+struct Sizes {
+  int hidden = kHidden, layers = kLayers, heads = kHeads, kv_heads = kKvHeads, width = kWidth, inner = kInner;
+  int vocabulary = kVocabulary;
+  double epsilon = kEpsilon, base = kBase, local_base = kLocalBase;
+  size_t window = kWindow;
+  int period = 2;  // of so many layers the last one sees all positions, or is no delta net
+  int experts = kExperts, used = kUsed;
+  int net_keys = kNetKeys, net_values = kNetValues, net_width = kNetWidth, taps = kTaps;
+
+  int mixed() const { return (2 * net_keys + net_values) * net_width; }
+};
+
 class SmallTransformer {
  public:
-  explicit SmallTransformer(const Traits& traits) : traits_(traits) {
+  explicit SmallTransformer(const Traits& traits, const Sizes& sizes = {}) : traits_(traits), s_(sizes) {
     const std::string& a = traits.architecture;
-    writer.string("general.architecture", a).u32(a + ".block_count", kLayers).u32(a + ".context_length", 512);
-    writer.u32(a + ".embedding_length", kHidden).u32(a + ".feed_forward_length", kInner);
-    writer.u32(a + ".attention.head_count", kHeads).u32(a + ".attention.head_count_kv", kKvHeads);
-    writer.u32(a + ".attention.key_length", kWidth).u32(a + ".attention.value_length", kWidth);
+    writer.string("general.architecture", a).u32(a + ".block_count", s_.layers).u32(a + ".context_length", 512);
+    writer.u32(a + ".embedding_length", s_.hidden).u32(a + ".feed_forward_length", s_.inner);
+    writer.u32(a + ".attention.head_count", s_.heads).u32(a + ".attention.head_count_kv", s_.kv_heads);
+    writer.u32(a + ".attention.key_length", s_.width).u32(a + ".attention.value_length", s_.width);
     writer.u32(a + ".rope.dimension_count", traits.rotated);
-    if (traits.has_windows()) writer.u32(a + ".attention.sliding_window", kWindow);
+    if (traits.has_windows()) writer.u32(a + ".attention.sliding_window", s_.window);
     if (traits.has_delta_net()) {
-      writer.u32(a + ".full_attention_interval", 2).u32(a + ".ssm.conv_kernel", kTaps);
-      writer.u32(a + ".ssm.group_count", kNetKeys).u32(a + ".ssm.time_step_rank", kNetValues);
-      writer.u32(a + ".ssm.state_size", kNetWidth).u32(a + ".ssm.inner_size", kNetValues * kNetWidth);
+      writer.u32(a + ".full_attention_interval", s_.period).u32(a + ".ssm.conv_kernel", s_.taps);
+      writer.u32(a + ".ssm.group_count", s_.net_keys).u32(a + ".ssm.time_step_rank", s_.net_values);
+      writer.u32(a + ".ssm.state_size", s_.net_width).u32(a + ".ssm.inner_size", s_.net_values * s_.net_width);
     }
     if (traits.is_gemma()) {
-      writer.u32(a + ".attention.sliding_window_pattern", kLayers);
-      writer.f32(a + ".rope.freq_base_swa", float(kLocalBase));
+      writer.f32(a + ".rope.freq_base_swa", float(s_.local_base));
     }
-    if (traits.has_local_layers) writer.u32(a + ".attention.sliding_window_pattern", kLayers);
+    if (traits.has_windows() && !traits.is_phi()) writer.u32(a + ".attention.sliding_window_pattern", s_.period);
     if (traits.is_granite()) {
       writer.f32(a + ".embedding_scale", kEmbeddingScale).f32(a + ".attention.scale", kAttentionScale);
       writer.f32(a + ".residual_scale", kResidualScale).f32(a + ".logit_scale", kLogitScale);
@@ -81,65 +92,65 @@ class SmallTransformer {
       writer.f32(a + ".attention.temperature_scale", kTemperature);
       writer.u32(a + ".rope.scaling.original_context_length", kTemperatureSpan);
     }
-    if (traits.has_experts) writer.u32(a + ".expert_count", kExperts).u32(a + ".expert_used_count", kUsed);
-    if (traits.is_gpt_oss()) writer.u32(a + ".expert_feed_forward_length", kInner);
-    if (a == "glm4moe") writer.u32(a + ".leading_dense_block_count", kLayers);
-    writer.f32(a + ".attention.layer_norm_rms_epsilon", float(kEpsilon)).f32(a + ".rope.freq_base", float(kBase));
-    add("token_embd.weight", kVocabulary, kHidden, 1);
+    if (traits.has_experts) writer.u32(a + ".expert_count", s_.experts).u32(a + ".expert_used_count", s_.used);
+    if (traits.is_gpt_oss()) writer.u32(a + ".expert_feed_forward_length", s_.inner);
+    if (a == "glm4moe") writer.u32(a + ".leading_dense_block_count", s_.layers);
+    writer.f32(a + ".attention.layer_norm_rms_epsilon", float(s_.epsilon)).f32(a + ".rope.freq_base", float(s_.base));
+    add("token_embd.weight", s_.vocabulary, s_.hidden, 1);
     if (traits.is_phi()) writer.f32(a + ".rope.scaling.attn_factor", float(traits.magnitude()));
-    if (traits.has_divisors) add_vector(traits.divisors(), kWidth / 2, 3, 0.5);
-    if (traits.has_divisors && traits.is_phi()) add_vector("rope_factors_long.weight", kWidth / 2, 30, 0.5);
-    for (int layer = 0; layer < kLayers; ++layer) {
+    if (traits.has_divisors) add_vector(traits.divisors(), s_.width / 2, 3, 0.5);
+    if (traits.has_divisors && traits.is_phi()) add_vector("rope_factors_long.weight", s_.width / 2, 30, 0.5);
+    for (int layer = 0; layer < s_.layers; ++layer) {
       const std::string b = "blk." + std::to_string(layer) + ".";
-      if (!traits.is_olmo()) add_vector(b + "attn_norm.weight", kHidden, 1, 0.2);
+      if (!traits.is_olmo()) add_vector(b + "attn_norm.weight", s_.hidden, 1, 0.2);
       if (is_delta_net(layer)) {
         add_delta_net(b);
       } else {
-        add(b + "attn_q.weight", kHeads * kWidth * (traits.has_delta_net() ? 2 : 1), kHidden, 2);
-        add(b + "attn_k.weight", kKvHeads * kWidth, kHidden, 2);
-        add(b + "attn_v.weight", kKvHeads * kWidth, kHidden, 1);
-        add(b + "attn_output.weight", kHidden, kHeads * kWidth, 1);
+        add(b + "attn_q.weight", s_.heads * s_.width * (traits.has_delta_net() ? 2 : 1), s_.hidden, 2);
+        add(b + "attn_k.weight", s_.kv_heads * s_.width, s_.hidden, 2);
+        add(b + "attn_v.weight", s_.kv_heads * s_.width, s_.hidden, 1);
+        add(b + "attn_output.weight", s_.hidden, s_.heads * s_.width, 1);
       }
       if (traits.has_norms && !is_delta_net(layer)) {
-        add_vector(b + "attn_q_norm.weight", kWidth * (traits.is_olmo() ? kHeads : 1), 1, 0.3);
-        add_vector(b + "attn_k_norm.weight", kWidth * (traits.is_olmo() ? kKvHeads : 1), 1, 0.3);
+        add_vector(b + "attn_q_norm.weight", s_.width * (traits.is_olmo() ? s_.heads : 1), 1, 0.3);
+        add_vector(b + "attn_k_norm.weight", s_.width * (traits.is_olmo() ? s_.kv_heads : 1), 1, 0.3);
       }
       if (traits.has_bias) {
-        add_vector(b + "attn_q.bias", kHeads * kWidth, 0, 0.5);
-        add_vector(b + "attn_k.bias", kKvHeads * kWidth, 0, 0.5);
-        add_vector(b + "attn_v.bias", kKvHeads * kWidth, 0, 0.5);
+        add_vector(b + "attn_q.bias", s_.heads * s_.width, 0, 0.5);
+        add_vector(b + "attn_k.bias", s_.kv_heads * s_.width, 0, 0.5);
+        add_vector(b + "attn_v.bias", s_.kv_heads * s_.width, 0, 0.5);
       }
       if (traits.is_gpt_oss()) {
-        add_vector(b + "attn_output.bias", kHidden, 0, 0.5);
-        add_vector(b + "attn_sinks.weight", kHeads, 1, 1);
+        add_vector(b + "attn_output.bias", s_.hidden, 0, 0.5);
+        add_vector(b + "attn_sinks.weight", s_.heads, 1, 1);
       }
-      if (!traits.is_olmo()) add_vector(b + traits.network_norm + ".weight", kHidden, 1, 0.2);
+      if (!traits.is_olmo()) add_vector(b + traits.network_norm + ".weight", s_.hidden, 1, 0.2);
       if (traits.has_post_norms()) {
-        add_vector(b + "post_attention_norm.weight", kHidden, 1, 0.2);
-        add_vector(b + "post_ffw_norm.weight", kHidden, 1, 0.2);
+        add_vector(b + "post_attention_norm.weight", s_.hidden, 1, 0.2);
+        add_vector(b + "post_ffw_norm.weight", s_.hidden, 1, 0.2);
       }
       if (traits.has_experts) {
         add_experts(b);
         continue;
       }
-      add(b + "ffn_gate.weight", kInner, kHidden, 1);
-      add(b + "ffn_up.weight", kInner, kHidden, 1);
-      add(b + "ffn_down.weight", kHidden, kInner, 1);
+      add(b + "ffn_gate.weight", s_.inner, s_.hidden, 1);
+      add(b + "ffn_up.weight", s_.inner, s_.hidden, 1);
+      add(b + "ffn_down.weight", s_.hidden, s_.inner, 1);
       if (traits.is_phi()) join(b + "attn_qkv.weight", {b + "attn_q.weight", b + "attn_k.weight", b + "attn_v.weight"});
       if (traits.has_one_gate_and_up()) join(b + "ffn_up.weight", {b + "ffn_gate.weight", b + "ffn_up.weight"});
     }
-    add_vector("output_norm.weight", kHidden, 1, 0.2);
-    add("output.weight", kVocabulary, kHidden, 2);
+    add_vector("output_norm.weight", s_.hidden, 1, 0.2);
+    add("output.weight", s_.vocabulary, s_.hidden, 2);
   }
 
   // Logits after every one of `ids`.
   std::vector<Vector> logits(const std::vector<int>& ids) const {
     std::vector<Vector> x, out;
     for (int id : ids) {
-      x.push_back(row("token_embd.weight", id, kHidden));
+      x.push_back(row("token_embd.weight", id, s_.hidden));
       for (double& v : x.back()) v *= embedding_scale();
     }
-    for (int layer = 0; layer < kLayers; ++layer) {
+    for (int layer = 0; layer < s_.layers; ++layer) {
       const std::string b = "blk." + std::to_string(layer) + ".";
       const std::vector<Vector> attended = is_delta_net(layer) ? delta_net(b, x) : attention(layer, x);
       for (size_t t = 0; t < x.size(); ++t) {
@@ -157,7 +168,7 @@ class SmallTransformer {
   }
 
   // What the first matrices are multiplied with for a token.
-  Vector first_input(int id) const { return before(row("token_embd.weight", id, kHidden), "blk.0.attn_norm.weight"); }
+  Vector first_input(int id) const { return before(row("token_embd.weight", id, s_.hidden), "blk.0.attn_norm.weight"); }
 
   GgufWriter writer;
 
@@ -182,26 +193,26 @@ class SmallTransformer {
   Vector network(const std::string& b, const Vector& in) const {
     Vector gate = times(b + "ffn_gate", in);
     const Vector up = times(b + "ffn_up", in);
-    for (int i = 0; i < kInner; ++i) gate[i] = activation(gate[i]) * up[i];
+    for (int i = 0; i < s_.inner; ++i) gate[i] = activation(gate[i]) * up[i];
     return times(b + "ffn_down", gate);
   }
   // The softmax of the logits of the best experts.
   Vector routed(const std::string& b, const Vector& in) const {
     const Vector logits = times(b + "ffn_gate_inp", in);
-    std::vector<int> order(kExperts);
+    std::vector<int> order(s_.experts);
     std::iota(order.begin(), order.end(), 0);
     std::sort(order.begin(), order.end(), [&](int i, int k) { return logits[i] > logits[k]; });
     double total = 0;
-    for (int i = 0; i < kUsed; ++i) total += std::exp(logits[order[i]]);
-    Vector out(kHidden);
-    for (int i = 0; i < kUsed; ++i) {
+    for (int i = 0; i < s_.used; ++i) total += std::exp(logits[order[i]]);
+    Vector out(s_.hidden);
+    for (int i = 0; i < s_.used; ++i) {
       const int e = order[i];
       Vector inner = of_expert(b + "ffn_gate", e, in);
       const Vector up = of_expert(b + "ffn_up", e, in);
-      for (int k = 0; k < kInner; ++k)
+      for (int k = 0; k < s_.inner; ++k)
         inner[k] = traits_.is_gpt_oss() ? clamped(inner[k], up[k]) : activation(inner[k]) * up[k];
       const Vector down = of_expert(b + "ffn_down", e, inner);
-      for (int k = 0; k < kHidden; ++k) out[k] += std::exp(logits[e]) / total * down[k];
+      for (int k = 0; k < s_.hidden; ++k) out[k] += std::exp(logits[e]) / total * down[k];
     }
     return out;
   }
@@ -212,7 +223,7 @@ class SmallTransformer {
   Vector of_expert(const std::string& name, int expert, const Vector& x) const {
     const Vector& w = values_.at(name + "_exps.weight");
     const auto bias = values_.find(name + "_exps.bias");
-    Vector y(w.size() / kExperts / x.size());
+    Vector y(w.size() / s_.experts / x.size());
     for (size_t i = 0; i < y.size(); ++i) {
       const size_t row = expert * y.size() + i;
       for (size_t k = 0; k < x.size(); ++k) y[i] += w[row * x.size() + k] * x[k];
@@ -224,11 +235,11 @@ class SmallTransformer {
     double squares = 0;
     for (double v : x) squares += v * v;
     const Vector& w = values_.at(name);
-    for (size_t i = 0; i < x.size(); ++i) x[i] *= w[i] / std::sqrt(squares / double(x.size()) + kEpsilon);
+    for (size_t i = 0; i < x.size(); ++i) x[i] *= w[i] / std::sqrt(squares / double(x.size()) + s_.epsilon);
     return x;
   }
   double embedding_scale() const {
-    return traits_.is_gemma() ? std::sqrt(double(kHidden)) : traits_.is_granite() ? kEmbeddingScale : 1;
+    return traits_.is_gemma() ? std::sqrt(double(s_.hidden)) : traits_.is_granite() ? kEmbeddingScale : 1;
   }
   Vector before(const Vector& x, const std::string& name) const { return traits_.is_olmo() ? x : norm(x, name); }
   Vector after(const Vector& part, const std::string& name) const {
@@ -241,7 +252,8 @@ class SmallTransformer {
     if (!traits_.is_gemma()) return x / (1 + std::exp(-x));
     return x / 2 * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
   }
-  bool is_local(int layer) const { return traits_.has_windows() && (layer == 0 || traits_.is_phi()); }
+  bool is_between(int layer) const { return (layer + 1) % s_.period != 0; }
+  bool is_local(int layer) const { return traits_.has_windows() && (is_between(layer) || traits_.is_phi()); }
   void rotate(double* x, size_t position, double base) const {
     if (!traits_.rotates) return;
     for (int i = 0; i < traits_.rotated / 2; ++i) {
@@ -256,32 +268,32 @@ class SmallTransformer {
   }
   // The head's norm, then its rotation.
   void place(Vector& x, int head, const std::string& norm_name, size_t position, double base) const {
-    double* at = &x[head * kWidth];
+    double* at = &x[head * s_.width];
     if (traits_.has_norms && !traits_.is_olmo()) {
-      const Vector normed = norm(Vector(at, at + kWidth), norm_name);
+      const Vector normed = norm(Vector(at, at + s_.width), norm_name);
       std::copy(normed.begin(), normed.end(), at);
     }
     rotate(at, position, base);
   }
-  bool is_delta_net(int layer) const { return traits_.has_delta_net() && layer == 0; }
+  bool is_delta_net(int layer) const { return traits_.has_delta_net() && is_between(layer); }
 
   static double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
   // The convolution of the last rows and its activation.
   Vector convolved(const std::string& b, const std::vector<Vector>& mixed) const {
     const Vector& taps = values_.at(b + "ssm_conv1d.weight");
-    Vector out(kMixed);
-    for (int c = 0; c < kMixed; ++c) {
-      for (int tap = 0; tap < kTaps; ++tap)
-        if (const int at = int(mixed.size()) - kTaps + tap; at >= 0) out[c] += taps[c * kTaps + tap] * mixed[at][c];
+    Vector out(s_.mixed());
+    for (int c = 0; c < s_.mixed(); ++c) {
+      for (int tap = 0; tap < s_.taps; ++tap)
+        if (const int at = int(mixed.size()) - s_.taps + tap; at >= 0) out[c] += taps[c * s_.taps + tap] * mixed[at][c];
       out[c] *= sigmoid(out[c]);
     }
     return out;
   }
 
   // A head of length 1.
-  static Vector unit(const Vector& all, int head) {
-    Vector x(all.begin() + head * kNetWidth, all.begin() + (head + 1) * kNetWidth);
+  Vector unit(const Vector& all, int head) const {
+    Vector x(all.begin() + head * s_.net_width, all.begin() + (head + 1) * s_.net_width);
     double squares = 1e-6;
     for (double v : x) squares += v * v;
     for (double& v : x) v /= std::sqrt(squares);
@@ -291,18 +303,18 @@ class SmallTransformer {
   // One head takes one token: its matrix becomes another one, and gives a row.
   Vector next_row(std::vector<Vector>& matrix, const Vector& q, const Vector& k, const double* v, double decay,
                   double beta) const {
-    Vector out(kNetWidth);
-    for (int c = 0; c < kNetWidth; ++c) {
+    Vector out(s_.net_width);
+    for (int c = 0; c < s_.net_width; ++c) {
       double known = 0;
-      for (int r = 0; r < kNetWidth; ++r) known += (matrix[r][c] *= decay) * k[r];
-      for (int r = 0; r < kNetWidth; ++r) matrix[r][c] += k[r] * beta * (v[c] - known);
-      for (int r = 0; r < kNetWidth; ++r) out[c] += matrix[r][c] * q[r] / std::sqrt(double(kNetWidth));
+      for (int r = 0; r < s_.net_width; ++r) known += (matrix[r][c] *= decay) * k[r];
+      for (int r = 0; r < s_.net_width; ++r) matrix[r][c] += k[r] * beta * (v[c] - known);
+      for (int r = 0; r < s_.net_width; ++r) out[c] += matrix[r][c] * q[r] / std::sqrt(double(s_.net_width));
     }
     return out;
   }
 
   std::vector<Vector> delta_net(const std::string& b, const std::vector<Vector>& x) const {
-    std::vector<std::vector<Vector>> matrices(kNetValues, std::vector<Vector>(kNetWidth, Vector(kNetWidth)));
+    std::vector<std::vector<Vector>> matrices(s_.net_values, std::vector<Vector>(s_.net_width, Vector(s_.net_width)));
     std::vector<Vector> mixed, out;
     for (const Vector& token : x) {
       const Vector in = norm(token, b + "attn_norm.weight");
@@ -310,11 +322,12 @@ class SmallTransformer {
       const Vector all = convolved(b, mixed), gate = times(b + "attn_gate", in);
       const Vector rate = times(b + "ssm_alpha", in), beta = times(b + "ssm_beta", in);
       Vector heads;
-      for (int head = 0; head < kNetValues; ++head) {
+      for (int head = 0; head < s_.net_values; ++head) {
         const double dt = std::log1p(std::exp(rate[head] + values_.at(b + "ssm_dt.bias")[head]));
         const double decay = std::exp(values_.at(b + "ssm_a")[head] * dt);
-        const Vector row = next_row(matrices[head], unit(all, head % kNetKeys), unit(all, kNetKeys + head % kNetKeys),
-                                    &all[(2 * kNetKeys + head) * kNetWidth], decay, sigmoid(beta[head]));
+        const Vector row =
+            next_row(matrices[head], unit(all, head % s_.net_keys), unit(all, s_.net_keys + head % s_.net_keys),
+                     &all[(2 * s_.net_keys + head) * s_.net_width], decay, sigmoid(beta[head]));
         for (double v : norm(row, b + "ssm_norm.weight")) heads.push_back(v);
       }
       for (size_t i = 0; i < heads.size(); ++i) heads[i] *= gate[i] * sigmoid(gate[i]);
@@ -327,21 +340,21 @@ class SmallTransformer {
   Vector take_gates(Vector& queries) const {
     Vector gates, plain;
     for (size_t i = 0; i < queries.size(); ++i)
-      (traits_.has_delta_net() && i / kWidth % 2 ? gates : plain).push_back(queries[i]);
+      (traits_.has_delta_net() && i / s_.width % 2 ? gates : plain).push_back(queries[i]);
     queries = plain;
     return gates;
   }
 
   double score_scale(size_t position) const {
     if (traits_.is_granite()) return kAttentionScale;
-    const double usual = 1 / std::sqrt(double(kWidth));
+    const double usual = 1 / std::sqrt(double(s_.width));
     if (!traits_.is_ministral()) return usual;
     return usual * (1 + kTemperature * std::log(1 + std::floor(double(position / kTemperatureSpan))));
   }
 
   std::vector<Vector> attention(int layer, const std::vector<Vector>& x) const {
     const std::string b = "blk." + std::to_string(layer) + ".";
-    const double base = is_local(layer) && traits_.is_gemma() ? kLocalBase : kBase;
+    const double base = is_local(layer) && traits_.is_gemma() ? s_.local_base : s_.base;
     std::vector<Vector> queries, keys, values, out;
     for (size_t t = 0; t < x.size(); ++t) {
       const Vector in = before(x[t], b + "attn_norm.weight");
@@ -353,21 +366,21 @@ class SmallTransformer {
         queries[t] = norm(queries[t], b + "attn_q_norm.weight");
         keys[t] = norm(keys[t], b + "attn_k_norm.weight");
       }
-      for (int head = 0; head < kHeads; ++head) place(queries[t], head, b + "attn_q_norm.weight", t, base);
-      for (int head = 0; head < kKvHeads; ++head) place(keys[t], head, b + "attn_k_norm.weight", t, base);
-      Vector heads(kHeads * kWidth);
-      for (int head = 0; head < kHeads; ++head) {
-        const int shared = head / (kHeads / kKvHeads) * kWidth;
+      for (int head = 0; head < s_.heads; ++head) place(queries[t], head, b + "attn_q_norm.weight", t, base);
+      for (int head = 0; head < s_.kv_heads; ++head) place(keys[t], head, b + "attn_k_norm.weight", t, base);
+      Vector heads(s_.heads * s_.width);
+      for (int head = 0; head < s_.heads; ++head) {
+        const int shared = head / (s_.heads / s_.kv_heads) * s_.width;
         Vector weight(t + 1);
         double total = 0;
-        const size_t first = is_local(layer) && t >= kWindow ? t - kWindow + 1 : 0;
+        const size_t first = is_local(layer) && t >= s_.window ? t - s_.window + 1 : 0;
         for (size_t s = first; s <= t; ++s) {
-          for (int i = 0; i < kWidth; ++i) weight[s] += queries[t][head * kWidth + i] * keys[s][shared + i];
+          for (int i = 0; i < s_.width; ++i) weight[s] += queries[t][head * s_.width + i] * keys[s][shared + i];
           total += weight[s] = std::exp(weight[s] * score_scale(t));
         }
         if (traits_.is_gpt_oss()) total += std::exp(values_.at(b + "attn_sinks.weight")[head]);
         for (size_t s = first; s <= t; ++s)
-          for (int i = 0; i < kWidth; ++i) heads[head * kWidth + i] += weight[s] / total * values[s][shared + i];
+          for (int i = 0; i < s_.width; ++i) heads[head * s_.width + i] += weight[s] / total * values[s][shared + i];
       }
       for (size_t i = 0; i < gates.size(); ++i) heads[i] *= sigmoid(gates[i]);
       out.push_back(times(b + "attn_output", heads));
@@ -376,27 +389,27 @@ class SmallTransformer {
   }
 
   void add_delta_net(const std::string& b) {
-    add(b + "attn_qkv.weight", kMixed, kHidden, 2);
-    add(b + "attn_gate.weight", kNetValues * kNetWidth, kHidden, 1);
-    add(b + "ssm_conv1d.weight", kMixed, kTaps, 1);
-    add_vector(b + "ssm_dt.bias", kNetValues, -3, 3);
-    add_vector(b + "ssm_a", kNetValues, -1, 0.3);
-    add(b + "ssm_beta.weight", kNetValues, kHidden, 1);
-    add(b + "ssm_alpha.weight", kNetValues, kHidden, 1);
-    add_vector(b + "ssm_norm.weight", kNetWidth, 1, 0.2);
-    add(b + "ssm_out.weight", kHidden, kNetValues * kNetWidth, 1);
+    add(b + "attn_qkv.weight", s_.mixed(), s_.hidden, 2);
+    add(b + "attn_gate.weight", s_.net_values * s_.net_width, s_.hidden, 1);
+    add(b + "ssm_conv1d.weight", s_.mixed(), s_.taps, 1);
+    add_vector(b + "ssm_dt.bias", s_.net_values, -3, 3);
+    add_vector(b + "ssm_a", s_.net_values, -1, 0.3);
+    add(b + "ssm_beta.weight", s_.net_values, s_.hidden, 1);
+    add(b + "ssm_alpha.weight", s_.net_values, s_.hidden, 1);
+    add_vector(b + "ssm_norm.weight", s_.net_width, 1, 0.2);
+    add(b + "ssm_out.weight", s_.hidden, s_.net_values * s_.net_width, 1);
   }
   void add_experts(const std::string& b) {
-    add(b + "ffn_gate_inp.weight", kExperts, kHidden, 2);
-    if (traits_.is_gpt_oss()) add_vector(b + "ffn_gate_inp.bias", kExperts, 0, 1);
+    add(b + "ffn_gate_inp.weight", s_.experts, s_.hidden, 2);
+    if (traits_.is_gpt_oss()) add_vector(b + "ffn_gate_inp.bias", s_.experts, 0, 1);
     const auto add_stack = [&](const std::string& name, uint64_t rows, uint64_t k, double gain) {
-      put(b + name + ".weight", {k, rows, kExperts}, 0, gain / std::sqrt(double(k)));
-      if (traits_.is_gpt_oss()) put(b + name + ".bias", {rows, kExperts}, 0, 0.5);
+      put(b + name + ".weight", {k, rows, uint64_t(s_.experts)}, 0, gain / std::sqrt(double(k)));
+      if (traits_.is_gpt_oss()) put(b + name + ".bias", {rows, uint64_t(s_.experts)}, 0, 0.5);
     };
     const double wide = traits_.is_gpt_oss() ? 5 : 1;  // some of gpt-oss' values meet the clamps
-    add_stack("ffn_gate_exps", kInner, kHidden, wide);
-    add_stack("ffn_up_exps", kInner, kHidden, wide);
-    add_stack("ffn_down_exps", kHidden, kInner, 1 / wide);
+    add_stack("ffn_gate_exps", s_.inner, s_.hidden, wide);
+    add_stack("ffn_up_exps", s_.inner, s_.hidden, wide);
+    add_stack("ffn_down_exps", s_.hidden, s_.inner, 1 / wide);
   }
   void add(const std::string& name, uint64_t rows, uint64_t k, double gain) {
     put(name, {k, rows}, 0, gain / std::sqrt(double(k)));
@@ -433,6 +446,7 @@ class SmallTransformer {
   }
 
   Traits traits_;
+  Sizes s_;
   std::mt19937 random_{11};
   std::map<std::string, Vector> values_;
 };

@@ -135,7 +135,7 @@ TEST_CASE("errors of a vocabulary are one line that names key and value") {
   CHECK(error_after([](auto&) {}) == "");
   CHECK(error_after([](auto& d) { d.model = "bert"; }) ==
         "[tokenizer] tokenizer.ggml.model: \"bert\" is not supported; smelt reads byte-level BPE, "
-        "\"gpt2\", and SentencePiece's, \"llama\"");
+        "\"gpt2\", and SentencePiece's two, \"llama\" and \"t5\"");
   CHECK(error_after([](auto& d) { d.pre = "viking\n"; })
             .starts_with("[tokenizer] tokenizer.ggml.pre: \"viking\\n\" is not supported; smelt "
                          "knows glm4, "));

@@ -32,8 +32,15 @@ STRANGE = "🦙😀\u200d\u0301\u00a0\u3000\u2581\t\n\r\x7f\u2028ﬁ½Ⅷ𝒳ق�
 MARKS = ".,;:!?'\"()[]{}<>/\\|-_=+*&^%$#@~`0123456789"
 USER_DEFINED = ["<b>", "</b>", "<table>", "\n", "\n\n", "\n\n\n", "▁▁", "▁▁▁▁", "ß?"]
 
-# name: options of the trainer; what GGUF files say of them
+# name: options of the trainer; what GGUF files say of them. BPE, if they name no other model
 VOCABULARIES = {
+    "unigram as T5": dict(model_type="unigram", add_dummy_prefix=True, remove_extra_whitespaces=True,
+                          byte_fallback=False, normalization_rule_name="nmt_nfkc"),
+    "unigram with bytes": dict(model_type="unigram", add_dummy_prefix=True, remove_extra_whitespaces=False,
+                               byte_fallback=True),
+    "unigram with user-defined tokens": dict(model_type="unigram", add_dummy_prefix=False, byte_fallback=True,
+                                             remove_extra_whitespaces=False, user_defined_symbols=USER_DEFINED,
+                                             normalization_rule_name="nfkc_cf"),
     "as Llama 2": dict(add_dummy_prefix=True, remove_extra_whitespaces=False, byte_fallback=True),
     "as Gemma": dict(add_dummy_prefix=False, remove_extra_whitespaces=False, byte_fallback=True,
                      user_defined_symbols=USER_DEFINED),
@@ -59,14 +66,40 @@ def random_text(rng):
 
 
 def train(options, seed):
-    """A vocabulary of 700 tokens. NFKC and the like are left out: GGUF files of this kind have no table for them."""
+    """A vocabulary of 700 tokens. BPE has no NFKC and the like: GGUF files of its kind have no table for them."""
     rng = random.Random(seed)
     model = io.BytesIO()
+    kind = dict(model_type="bpe", normalization_rule_name="identity") | options
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(sentence(rng) for _ in range(3000)), model_writer=model, model_type="bpe",
-        vocab_size=700, character_coverage=0.999, normalization_rule_name="identity", max_sentencepiece_length=24,
-        allow_whitespace_only_pieces=True, minloglevel=2, **options)
+        sentence_iterator=iter(sentence(rng) for _ in range(3000)), model_writer=model, vocab_size=700,
+        character_coverage=0.999, max_sentencepiece_length=24, allow_whitespace_only_pieces=True, minloglevel=2, **kind)
     return sentencepiece.SentencePieceProcessor(model_proto=model.getvalue())
+
+
+def varint(data, at):
+    value = shift = 0
+    while True:
+        value |= (data[at] & 127) << shift
+        shift, at = shift + 7, at + 1
+        if data[at - 1] < 128:
+            return value, at
+
+
+def field(data, wanted):
+    """The bytes of a field of a message, as protocol buffers have it; the last one counts."""
+    at, found = 0, b""
+    while at < len(data):
+        tag, at = varint(data, at)
+        if tag & 7 == 0:
+            _, at = varint(data, at)
+            continue
+        size = {1: 8, 5: 4}.get(tag & 7)
+        if size is None:
+            size, at = varint(data, at)
+        if tag >> 3 == wanted:
+            found = data[at : at + size]
+        at += size
+    return found
 
 
 def gguf_text(text):
@@ -85,15 +118,20 @@ def write_gguf(path, processor, options):
                 else 6 if processor.is_byte(i) else 4 if processor.id_to_piece(i) in USER_DEFINED else 1)
 
     flag = lambda value: struct.pack("<IB", 7, value)
+    is_unigram = options.get("model_type") == "unigram"
     entries = {
         "general.architecture": struct.pack("<I", 8) + gguf_text("llama"),
-        "tokenizer.ggml.model": struct.pack("<I", 8) + gguf_text("llama"),
+        "tokenizer.ggml.model": struct.pack("<I", 8) + gguf_text("t5" if is_unigram else "llama"),
         "tokenizer.ggml.tokens": gguf_list(8, [processor.id_to_piece(i) for i in ids], gguf_text),
         "tokenizer.ggml.scores": gguf_list(6, [processor.get_score(i) for i in ids], lambda v: struct.pack("<f", v)),
         "tokenizer.ggml.token_type": gguf_list(5, [type_of(i) for i in ids], lambda v: struct.pack("<i", v)),
         "tokenizer.ggml.add_space_prefix": flag(options["add_dummy_prefix"]),
         "tokenizer.ggml.remove_extra_whitespaces": flag(options["remove_extra_whitespaces"]),
     }
+    if is_unigram:
+        charsmap = field(field(processor.serialized_model_proto(), 3), 2)  # normalizer_spec.precompiled_charsmap
+        entries["tokenizer.ggml.precompiled_charsmap"] = struct.pack("<IIQ", 9, 0, len(charsmap)) + charsmap
+        entries["tokenizer.ggml.unknown_token_id"] = struct.pack("<II", 4, processor.unk_id())
     with open(path, "wb") as out:
         out.write(b"GGUF" + struct.pack("<IQQ", 3, 0, len(entries)))
         for key, value in entries.items():
@@ -102,7 +140,7 @@ def write_gguf(path, processor, options):
 
 def same_text(ours, theirs, options):
     """The library writes the unknown token as it likes; where it drops blanks, also those written as U+2581."""
-    if not options["byte_fallback"]:
+    if not options["byte_fallback"] or "normalization_rule_name" in options:
         return True
     return ours.lstrip(" ") == theirs.lstrip(" ") if options["remove_extra_whitespaces"] else ours == theirs
 
