@@ -23,12 +23,16 @@ bool moves_in_word(Ref reduce, Ref range) {
 
 // Work saved by computing neighbours along an axis together: what does not depend on it is shared. Unpacking weights
 // is worth it; reading the same floats again is not, as they come from the first-level cache, while several rows of
-// a matrix streamed side by side confuse the prefetchers (measured: 2-3 times slower from memory).
+// a matrix streamed side by side confuse the prefetchers (measured: 2-3 times slower from memory). Blocks of threads
+// read the matrix for each of many tokens from the second level, all at once.
 int shared_work(const OptChoice& c, Ref axis) {
   int work = 0;
+  const Refs axes = c.output_axes();
+  const bool has_many_tokens = std::any_of(axes.begin(), axes.end(), [](Ref r) { return !const_int(r->src[0]); });
+  const int64_t most_bytes = c.machine.has_threads() && has_many_tokens && !c.is_part_of_tile() ? 4 : 2;
   for (Ref reduce : reductions_of(c.stores))
     for (Ref n : toposort(reduce))
-      if (n->op == Op::Load && size_of(n->dtype) < 4)
+      if (n->op == Op::Load && size_of(n->dtype) <= most_bytes)
         work += varies_in_lanes(LoadView(n).offset) && !depends_on(LoadView(n).offset, axis);
   return work;
 }

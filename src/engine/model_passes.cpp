@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/ensure.h"
 #include "graph/line.h"
 #include "model/mtp.h"
 
@@ -162,14 +163,14 @@ bool ModelPasses::is_looked_up(int64_t stage, const SlotBinding& slot) const {
   return stage == 0 || (stage == mtp_stage() && slot.share_of_read < 1);
 }
 
-std::map<std::string, WeightLayout> ModelPasses::packed_layouts(const std::vector<const Pass*>& passes) const {
-  std::map<std::string, WeightLayout> layouts;
+WantedLayouts ModelPasses::packed_layouts(const std::vector<const Pass*>& passes) const {
+  WantedLayouts layouts;
   if (options_.interleave == 1 && options_.reads_file) return layouts;
   for (const Pass* pass : passes)
     for (size_t i = 0; i < pass->segments.size(); ++i)
       for (const SlotBinding& slot : pass->segments[i].slots)
         if (slot.kind == Bound::Weight && (!is_looked_up(pass->stage(i), slot) || !options_.reads_file))
-          layouts[weight_name(*pass, i, slot)] = slot.layout;
+          layouts.insert({weight_name(*pass, i, slot), slot.layout});
   return layouts;
 }
 
@@ -209,6 +210,7 @@ Plan ModelPasses::plan(const Pass& pass, const PackedWeights& weights, const Eng
       if (slot.kind != Bound::Weight) return memory.resolve(slot, layer, stage % 2 == 0);
       const std::string name = weight_name(pass, i, slot);
       const std::byte* packed = weights.find(name, slot.layout);
+      ENSURE(packed || options_.reads_file, "the device has not got " + name);
       return packed ? packed : file_.find(name)->data;
     };
     out.append(compiler_, pass.compiled[i], pass.segments[i].slots, resolve, arena);

@@ -66,7 +66,7 @@ class ModelPasses {
   // The layout of every weight that is to be packed, by its name in the file: of all that kernels go through, as in
   // large pages of our own a weight in the order of the file is read half as fast again as in the small ones of its
   // mapping. Of the embedding only some rows are looked up. Where kernels cannot read the file: of all weights.
-  std::map<std::string, WeightLayout> packed_layouts(const std::vector<const Pass*>& passes) const;
+  WantedLayouts packed_layouts(const std::vector<const Pass*>& passes) const;
   int64_t arena_bytes(const std::vector<const Pass*>& passes) const;
 
   // The slots of a pass that take sums of inputs, by their names in the model.

@@ -12,7 +12,7 @@ int64_t padded(int64_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; }
 
 }  // namespace
 
-PackPlan PackPlan::make(const GgufFile& file, const std::map<std::string, WeightLayout>& layouts) {
+PackPlan PackPlan::make(const GgufFile& file, const WantedLayouts& layouts) {
   PackPlan plan;
   for (const GgufFile::Shard& shard : file.shards())
     if (shard.is_mapped) plan.mappings.push_back(shard.bytes);

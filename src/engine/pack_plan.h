@@ -2,15 +2,20 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
+#include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "gguf/gguf.h"
 #include "model/dequant.h"
 
 namespace smelt {
+
+// Tensors, by their names in the file, and the layouts they are wanted in: a device that does not see the file wants a
+// matrix of embeddings row by row as well as packed, where the head has the same.
+using WantedLayouts = std::set<std::pair<std::string, WeightLayout>>;
 
 struct PackedTensor {
   const GgufTensor* tensor;
@@ -24,8 +29,7 @@ struct PackPlan {
   int64_t bytes = 0;
   std::vector<std::span<const std::byte>> mappings;  // of the files that are mapped
 
-  // `layouts`: for each tensor (by its name in the file) the layout it is wanted in.
-  static PackPlan make(const GgufFile& file, const std::map<std::string, WeightLayout>& layouts);
+  static PackPlan make(const GgufFile& file, const WantedLayouts& layouts);
 };
 
 // Whole groups of rows of one tensor: what a thread packs at a time.

@@ -105,12 +105,12 @@ PackedWeights PackedWeights::mapped(const PackPlan& plan, PackCache::Mapped pack
 
 void PackedWeights::place(const PackPlan& plan) {
   for (const PackedTensor& t : plan.tensors)
-    places_[std::string(t.tensor->name)] = {t.layout, bytes_.data() + t.offset};
+    places_[{std::string(t.tensor->name), t.layout}] = bytes_.data() + t.offset;
 }
 
 const std::byte* PackedWeights::find(const std::string& name, WeightLayout layout) const {
-  const auto it = places_.find(name);
-  return it == places_.end() || it->second.layout != layout ? nullptr : it->second.data;
+  const auto it = places_.find({name, layout});
+  return it == places_.end() ? nullptr : it->second;
 }
 
 }  // namespace smelt

@@ -35,11 +35,7 @@ class PackedWeights {
   DeviceMemory memory_;
   MappedFile file_;
   std::span<const std::byte> bytes_;  // in one of the two
-  struct Place {
-    WeightLayout layout;
-    const std::byte* data;
-  };
-  std::map<std::string, Place> places_;
+  std::map<std::pair<std::string, WeightLayout>, const std::byte*> places_;
 };
 
 }  // namespace smelt

@@ -43,6 +43,8 @@ Tensor place_rows(Tensor x, const ActivationLayout& layout, int64_t word, Line l
   return reshape(permute(placed, order_with(rank, before_word, rows)), shape);
 }
 
+bool has_whole_groups(Tensor q) { return q.size(-1) % kGroup == 0; }
+
 Tensor place_bytes(Tensor q, const ActivationLayout& layout, Line line) {
   if (layout.rows == 1) return place(q, line);
   return turn_groups(place_rows(turn_groups(q, kHalves, kThreads), layout, kGroup, line), kThreads, kHalves);

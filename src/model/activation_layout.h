@@ -16,6 +16,9 @@ struct ActivationLayout {
 // x [...], placed. A word is so many elements of the last axis, of which there are whole words.
 Tensor place_rows(Tensor x, const ActivationLayout& layout, int64_t word = 1, Line line = Line::current());
 
+// Whether place_bytes() takes rows of this length.
+bool has_whole_groups(Tensor q);
+
 // The same for bytes q i8 [..., k] that products multiply. A word is a group of 32, in which the two words of 4 bytes
 // that a thread holds of a row, 16 bytes apart, become neighbours.
 Tensor place_bytes(Tensor q, const ActivationLayout& layout, Line line = Line::current());

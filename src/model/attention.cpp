@@ -55,11 +55,12 @@ Tensor causal(Tensor score, const Positions& at, int64_t window) {
   return where(unseen, scalar(std::numeric_limits<float>::lowest()), score);
 }
 
-Tensor scores_of_bytes(Tensor x, Tensor q, Tensor scale) {
+Tensor scores_of_bytes(Block& b, Tensor x, Tensor q, Tensor scale) {
   const auto i32 = [](Tensor v) { return cast(v, DType::I32); };
   const int last = x.rank() - 1;
-  const ByteRows in = to_bytes(x);
-  const Tensor zeros = sum(i32(in.q), -1) * kKeyZero;
+  const ActivationLayout layout = b.layout();
+  const ByteRows in = to_bytes(x, layout);
+  const Tensor total = sum(i32(in.q), -1) * kKeyZero, zeros = layout.rows > 1 ? place_rows(total, layout) : total;
   const Tensor products = sum(i32(unsqueeze(in.q, last)) * i32(q), -1);
   return cast(products - unsqueeze(zeros, last), DType::F32) * unsqueeze(in.scale, last) * scale;
 }

@@ -35,6 +35,6 @@ Tensor causal(Tensor score, const Positions& at, int64_t window = 0);
 // Scores of x [T, heads..., n] over rows of bytes q - 128 times scale, as byte_cache.h keeps them; q [..., S, n] and
 // scale [..., S] broadcast. Bytes are multiplied with bytes: each row of x becomes 8-bit integers, too. -> [T,
 // heads..., S]
-Tensor scores_of_bytes(Tensor x, Tensor q, Tensor scale);
+Tensor scores_of_bytes(Block& b, Tensor x, Tensor q, Tensor scale);
 
 }  // namespace smelt

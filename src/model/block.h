@@ -114,11 +114,16 @@ struct Block {
   Slots& slots;
   const Weights& weights;
 
+  // How numbers of tokens lie that products read; tokens are along `axis`.
+  ActivationLayout layout(int axis = 0) const {
+    return {.rows = shape.many_tokens ? shape.tokens_side_by_side : 1, .axis = axis};
+  }
+
   // What products multiply weights with, under the policy of the plan.
   // `axis`: along which tokens are.
   Activations activations(Tensor x, int axis = 0) const {
     if (!shape.quantise) return {x, {}, {}};
-    return quantise_activations(x, {.rows = shape.many_tokens ? shape.tokens_side_by_side : 1, .axis = axis});
+    return quantise_activations(x, layout(axis));
   }
 
   // Products of few tokens are bound by memory: matrices that read the same activations share a kernel. Those of many

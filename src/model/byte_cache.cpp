@@ -25,11 +25,12 @@ Tensor scatter(Tensor buffer, Tensor index, Tensor values) {
 
 }  // namespace
 
-ByteRows to_bytes(Tensor x) {
-  const Tensor scale = place(max(maximum(x, -x), -1) * (1.0 / 127));
+ByteRows to_bytes(Tensor x, const ActivationLayout& layout) {
+  const Tensor scale = place_rows(max(maximum(x, -x), -1) * (1.0 / 127), layout);
   const Tensor inverse = where(less(scalar(0), scale), scalar(1) / maximum(scale, scalar(1e-30)), scalar(0));
   const Tensor steps = floor(x * unsqueeze(inverse, inverse.rank()) + 0.5);
-  return {place(cast(steps, DType::I8)), scale};
+  const Tensor q = cast(steps, DType::I8);
+  return {has_whole_groups(q) ? place_bytes(q, layout) : place(q), scale};
 }
 
 Tensor key_buffer(int slot, int64_t rows, int64_t width, std::string name) {

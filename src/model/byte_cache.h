@@ -11,6 +11,7 @@
 #pragma once
 
 #include "graph/tensor.h"
+#include "model/activation_layout.h"
 
 namespace smelt {
 
@@ -24,8 +25,9 @@ struct ByteRows {
   Tensor scale;  // f32 [...]
 };
 
-// The nearest bytes, scale and all computed once. A row of zeros has scale 0.
-ByteRows to_bytes(Tensor x);
+// The nearest bytes, scale and all computed once. A row of zeros has scale 0. Both lie as `layout` says;
+// bytes only if a row is whole groups of them.
+ByteRows to_bytes(Tensor x, const ActivationLayout& layout = {});
 
 // Rows x [T, n] into columns `column` .. of the rows `row` (i64 [T]) of a buffer of `width` columns; the buffer
 // afterwards. REQUIRES: n, column and width are multiples of 4. Buffers are made by the first two.

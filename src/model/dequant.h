@@ -40,7 +40,7 @@ enum class FieldOrder { Use, File };
 struct WeightLayout {
   int interleave = 1;  // n; 1: as in the file
   FieldOrder order = FieldOrder::Use;
-  bool operator==(const WeightLayout&) const = default;
+  auto operator<=>(const WeightLayout&) const = default;
 
   bool is_packed() const { return interleave > 1; }  // else the file is read in place
 };

@@ -138,9 +138,9 @@ Context append_bytes(Block& b, const GqaParameters& m, Tensor key, Tensor value,
 }
 
 // q [T, KV, G, n] -> [T, KV, G, S]
-Tensor scores_of(Tensor q, const Heads& keys) {
+Tensor scores_of(Block& b, Tensor q, const Heads& keys) {
   if (keys.x.ref()) return sum(unsqueeze(q, 3) * unsqueeze(keys.x, 2), -1);
-  return scores_of_bytes(q, unsqueeze(keys.q, 2), unsqueeze(keys.scale, 2));
+  return scores_of_bytes(b, q, unsqueeze(keys.q, 2), unsqueeze(keys.scale, 2));
 }
 
 // The mean of the values, weighted by exp(score). score [T, KV, G, S] -> [T, KV, G, n]
@@ -265,7 +265,7 @@ Attended grouped_query_attention(Block& b, const GqaParameters& m, Tensor normed
   const bool bytes = b.shape.cache_type == DType::U8;
   const Context context = bytes ? append_bytes(b, m, key, value, at) : append_floats(b, m, key, value, at);
   const Tensor grouped = reshape(q, {b.shape.tokens, m.kv_heads, m.heads_per_key(), m.key_width});
-  const Tensor score = causal(scores_of(grouped, context.keys) * m.softmax_scale, at, m.window);
+  const Tensor score = causal(scores_of(b, grouped, context.keys) * m.softmax_scale, at, m.window);
   Tensor average = average_of(score, context.values);
   if (m.has_sinks) average = with_sinks(average, score, sinks_of(b, m));
   Tensor row = reshape(average, {b.shape.tokens, m.heads * m.value_width});

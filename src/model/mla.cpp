@@ -124,9 +124,9 @@ Context read_cache(Block& b, const MlaParameters& m, const Cache& cache, const P
 }
 
 // x [T, H, n] over rows of the cache: [T, H, S].
-Tensor scores_of(Tensor x, const Rows& y) {
+Tensor scores_of(Block& b, Tensor x, const Rows& y) {
   if (!y.q.ref()) return sum(unsqueeze(x, 2) * unsqueeze(y.x, 1), -1);
-  return scores_of_bytes(x, unsqueeze(y.q, 1), unsqueeze(y.scale, 1));
+  return scores_of_bytes(b, x, unsqueeze(y.q, 1), unsqueeze(y.scale, 1));
 }
 
 // The mean of the latents, weighted by exp(score). score [T, H, S] -> [T, H, L]
@@ -141,8 +141,8 @@ Tensor average_of_latents(Tensor score, const Context& context) {
 // -> [T, H, v_head]
 Tensor absorbed_attention(Block& b, const MlaParameters& m, Tensor q_nope, Tensor q_rope, const Context& context,
                           const Positions& at) {
-  const Tensor q_latent = times_keys(b, m, q_nope) * latent_scale(b);                         // [T, H, L]
-  const Tensor score = scores_of(q_latent, context.latent) + scores_of(q_rope, context.key);  // [T, H, S]
+  const Tensor q_latent = times_keys(b, m, q_nope) * latent_scale(b);                               // [T, H, L]
+  const Tensor score = scores_of(b, q_latent, context.latent) + scores_of(b, q_rope, context.key);  // [T, H, S]
   const Tensor masked = causal(score * m.softmax_scale, at);
   return times_values(b, m, average_of_latents(masked, context) * latent_scale(b));
 }

@@ -26,11 +26,11 @@ namespace {
 constexpr const char* kModel = SMELT_SOURCE_DIR "/models/tiny-glm-Q4_K_M.gguf";
 const LoadOptions kTwoThreads = {.threads = 2};
 
-std::map<std::string, WeightLayout> layouts(const GgufFile& file, int interleave) {
-  std::map<std::string, WeightLayout> all;
+WantedLayouts layouts(const GgufFile& file, int interleave) {
+  WantedLayouts all;
   for (const GgufTensor& t : file.tensors()) {
     const bool fits = can_interleave(t.type, static_cast<int64_t>(t.rows()), interleave);
-    all[std::string(t.name)] = {.interleave = fits ? interleave : 1};
+    all.insert({std::string(t.name), {.interleave = fits ? interleave : 1}});
   }
   return all;
 }

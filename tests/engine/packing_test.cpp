@@ -19,12 +19,12 @@ namespace {
 
 constexpr const char* kModel = SMELT_SOURCE_DIR "/models/tiny-glm-Q4_K_M.gguf";
 
-// All weights: interleaved by 8 where that can be, the others as they are.
-std::map<std::string, WeightLayout> layouts(const GgufFile& file) {
-  std::map<std::string, WeightLayout> all;
+// All weights: interleaved by 8 where that can be, the others as they are; the embeddings both ways.
+WantedLayouts layouts(const GgufFile& file) {
+  WantedLayouts all = {{"token_embd.weight", {.interleave = 1}}};
   for (const GgufTensor& t : file.tensors()) {
     const bool fits = can_interleave(t.type, static_cast<int64_t>(t.rows()), 8);
-    all[std::string(t.name)] = {.interleave = fits ? 8 : 1};
+    all.insert({std::string(t.name), {.interleave = fits ? 8 : 1}});
   }
   return all;
 }
@@ -43,6 +43,8 @@ void check_packed(const GgufFile& file, int threads) {
   for (int interleave : {1, 8})
     CHECK(std::any_of(plan.tensors.begin(), plan.tensors.end(),
                       [&](const PackedTensor& t) { return t.layout.interleave == interleave; }));
+  const auto is_embedding = [](const PackedTensor& t) { return t.tensor->name == "token_embd.weight"; };
+  CHECK(std::count_if(plan.tensors.begin(), plan.tensors.end(), is_embedding) == 2);
   double last = 0;
   const auto device = open_device({.threads = 1, .use_cache = false}).take();
   const auto packed =
