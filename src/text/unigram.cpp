@@ -9,7 +9,7 @@ namespace smelt {
 namespace {
 
 constexpr float kUnknownCost = 10;
-constexpr size_t kPart = size_t{1} << 28;  // bytes; places in a text have 32 bits
+constexpr size_t kPart = size_t{1} << 24;  // bytes; each takes 12 more while it is encoded
 
 // In the library's texts a space has three bytes.
 size_t library_length(std::string_view piece) {
