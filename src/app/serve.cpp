@@ -138,7 +138,8 @@ Result<int> serve(const ServeFlags& flags) {
   model.use_sampling(sampling, has_seed ? std::optional(sampling.seed) : std::nullopt);
   BackendOptions backend_options = flags.backend;
   backend_options.bandwidth = bandwidth_of(flags.engine);
-  auto backend = std::make_unique<EngineBackend>(*opened.engine, *opened.tokenizer, backend_options);
+  auto backend = std::make_unique<EngineBackend>(*opened.engine, *opened.tokenizer, backend_options,
+                                                 std::move(opened.speculation));
   const RouterOptions options{.api_keys = std::move(keys),
                               .host = flags.host,
                               .build = "smelt " SMELT_VERSION,
@@ -165,6 +166,7 @@ Action declare_serve(CLI::App& app) {
   const auto flags = std::make_shared<ServeFlags>();
   declare_engine_flags(app, flags->engine);
   declare_device_flag(app, flags->engine.device);
+  declare_draft_flags(app, flags->engine.draft);
   app.add_option("--host", flags->host, "the address to listen at; 0.0.0.0: all of this machine")->type_name("ADDRESS");
   app.add_option("--port", flags->port, "the port to listen at; 0: a free one")
       ->type_name("N")
