@@ -10,6 +10,7 @@
 #include "app/engine_flags.h"
 #include "app/sampling_flags.h"
 #include "base/file.h"
+#include "base/thread_name.h"
 #include "runtime/bandwidth.h"
 #include "runtime/devices.h"
 #include "server/engine_backend.h"
@@ -42,7 +43,10 @@ struct ServeFlags {
 class RunningServer {
  public:
   explicit RunningServer(std::unique_ptr<HttpServer> server)
-      : server_(std::move(server)), thread_([this] { all_answered_ = server_->run(); }) {}
+      : server_(std::move(server)), thread_([this] {
+          name_thread("smelt-http");
+          all_answered_ = server_->run();
+        }) {}
   ~RunningServer() {
     server_->stop();
     if (thread_.joinable()) thread_.join();

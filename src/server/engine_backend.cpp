@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/thread_name.h"
 #include "engine/verification.h"
 #include "server/generation.h"
 #include "server/prompt_shares.h"
@@ -28,6 +29,10 @@ int64_t generated_alone(std::span<const StepItem> items) {
     tokens += static_cast<int64_t>(item.tokens.size());
   }
   return tokens;
+}
+
+double share_in_use(const PagePool& pool) {
+  return 1 - static_cast<double>(pool.available()) / static_cast<double>(pool.pages());
 }
 
 int64_t pages_for(int64_t tokens) { return (tokens + kPageSize - 1) / kPageSize; }
@@ -162,6 +167,7 @@ std::vector<BackendSlot> EngineBackend::slots() const {
 // --- on the thread that steps
 
 void EngineBackend::work() {
+  name_thread("smelt-steps");
   Status status;
   while (status && wait_for_work()) {
     drop_cancelled();
@@ -178,7 +184,7 @@ void EngineBackend::work() {
 
 bool EngineBackend::wait_for_work() {
   std::unique_lock lock(mutex_);
-  cache_use_ = 1 - static_cast<double>(engine_.pool().available()) / static_cast<double>(engine_.pool().pages());
+  cache_use_ = share_in_use(engine_.pool());
   changed_.wait(lock, [&] { return is_over_ || !running_.empty() || !waiting_.empty(); });
   return !is_over_;
 }
@@ -391,6 +397,7 @@ void EngineBackend::give_way() {
 void EngineBackend::retire(const JobPointer& job) {
   if (job->sequence != kNoSequence) engine_.stop(std::exchange(job->sequence, kNoSequence));
   std::lock_guard lock(mutex_);
+  cache_use_ = share_in_use(engine_.pool());
   std::erase(running_, job);
 }
 
