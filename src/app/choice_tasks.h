@@ -20,8 +20,8 @@ struct ChoiceTask {
 enum class ChoiceForm {
   HellaSwag,       // six lines a task: the text, the number of the right ending from 0 on, four endings
   Winogrande,      // a line a task: number,sentence with a _,answer,answer,1 or 2
-  MultipleChoice,  // u32 tasks, u32 where each begins, for each: a question; answers with labels, 1 or 0, and again such
-                   // of which several are right, which is not used. Texts have a u32 length in front.
+  MultipleChoice,  // u32 tasks, u32 where each begins, for each: a question; answers with labels, 1 or 0, and again
+                   // such of which several are right, which is not used. Texts have a u32 length in front.
 };
 
 Result<std::vector<ChoiceTask>> read_choice_tasks(const std::string& path, ChoiceForm form);

@@ -122,6 +122,11 @@ void declare_engine_flags(CLI::App& app, EngineFlags& flags) {
       ->check(one_of({"q8", "f32"}));
 }
 
+void declare_engine_and_device_flags(CLI::App& app, EngineFlags& flags) {
+  declare_engine_flags(app, flags);
+  declare_device_flag(app, flags.device);
+}
+
 Result<GgufFile> open_model(const std::string& path) {
   if (!path.empty()) {
     SMELT_TRY(file, model_path(path));

@@ -35,6 +35,7 @@ void declare_model_flag(CLI::App& app, std::string& model);
 // --device, of the commands that can run elsewhere than on the processor.
 CLI::Option* declare_device_flag(CLI::App& app, std::string& device);
 void declare_engine_flags(CLI::App& app, EngineFlags& flags);
+void declare_engine_and_device_flags(CLI::App& app, EngineFlags& flags);
 
 // The file of `-m`, or the embedded model where `path` is empty.
 Result<GgufFile> open_model(const std::string& path);

@@ -93,8 +93,7 @@ Action declare_logits(CLI::App& app) {
   add_number_list(app, "--ids", flags->ids, 0, INT32_MAX, "N,N,...", "token ids, separated by commas")->required();
   app.add_flag("--all", flags->all, "the rows of all positions, not of the last alone");
   app.add_option("-o,--output", flags->output, "file to write; -: standard output")->type_name("FILE")->required();
-  declare_engine_flags(app, flags->engine);
-  declare_device_flag(app, flags->engine.device);
+  declare_engine_and_device_flags(app, flags->engine);
   app.footer(kExamples);
   return [flags] { return run(*flags); };
 }

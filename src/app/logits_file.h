@@ -3,7 +3,7 @@
 //
 //   "_logits_"  i32 chunk, vocabulary, chunks  i32 tokens[chunks * chunk]
 //   for each chunk, the positions chunk / 2 .. chunk - 2:
-//     f32 scale, least  u16 steps[vocabulary, made even]      log p = least + scale * step; least: 16 below the greatest
+//     f32 scale, least  u16 steps[vocabulary, made even]     log p = least + scale * step; least: 16 below the greatest
 #pragma once
 
 #include <cstdint>

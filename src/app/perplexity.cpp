@@ -255,8 +255,7 @@ Action declare_perplexity(CLI::App& app) {
   app.add_option("--tasks", flags->tasks, "of these questions only the first N; 0: all")
       ->type_name("N")
       ->check(whole_number(0, 1 << 30));
-  declare_engine_flags(app, flags->engine);
-  declare_device_flag(app, flags->engine.device);
+  declare_engine_and_device_flags(app, flags->engine);
   app.footer(kExplanation);
   return [flags] { return run(*flags); };
 }

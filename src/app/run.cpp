@@ -203,8 +203,7 @@ Action declare_run(CLI::App& app) {
   app.add_option("-n,--predict", flags->generate.max_tokens, "tokens to write; -1: until the text ends")
       ->type_name("N")
       ->check(whole_number(-1, int64_t{1} << 30));
-  declare_engine_flags(app, flags->engine);
-  declare_device_flag(app, flags->engine.device);
+  declare_engine_and_device_flags(app, flags->engine);
   declare_sampling_flags(app, flags->sampling, "0.8, 40, 0.95, 0.05");
   app.add_flag("--ignore-eos", flags->generate.ignore_stop, "never choose a token that ends the text");
   declare_grammar_flags(app, flags->grammar);

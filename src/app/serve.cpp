@@ -168,8 +168,7 @@ Result<int> serve(const ServeFlags& flags) {
 
 Action declare_serve(CLI::App& app) {
   const auto flags = std::make_shared<ServeFlags>();
-  declare_engine_flags(app, flags->engine);
-  declare_device_flag(app, flags->engine.device);
+  declare_engine_and_device_flags(app, flags->engine);
   declare_draft_flags(app, flags->engine.draft);
   app.add_option("--host", flags->host, "the address to listen at; 0.0.0.0: all of this machine")->type_name("ADDRESS");
   app.add_option("--port", flags->port, "the port to listen at; 0: a free one")

@@ -12,9 +12,10 @@
 #include "app/synthetic_file.h"
 #include "base/parallel.h"
 #include "base/progress.h"
+#include "base/system_calls.h"
 #include "model/dequant.h"
 #include "runtime/available_memory.h"
-#include "runtime/target.h"
+#include "runtime/cores.h"
 
 namespace smelt {
 namespace {
@@ -100,7 +101,7 @@ Error no_memory(const SyntheticSpec& spec, uint64_t bytes) {
 // Memory without a name in any folder, which many places can map.
 class SharedMemory {
  public:
-  explicit SharedMemory(uint64_t bytes) : bytes_(bytes), file_(::memfd_create("weights", MFD_CLOEXEC)) {
+  explicit SharedMemory(uint64_t bytes) : bytes_(bytes), file_(open_memory_file()) {
     if (file_ < 0 || ::ftruncate(file_, static_cast<off_t>(bytes)) != 0) return;
     void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file_, 0);
     if (memory != MAP_FAILED) data_ = static_cast<std::byte*>(memory);

@@ -1,21 +1,23 @@
-// Advice to the system about mapped memory, with names for the kinds that headers of older systems lack.
+// Advice to the system about mapped memory, of which systems know different kinds.
 #pragma once
 
-#include <sys/mman.h>
-
 #include <cstddef>
+#include <cstdint>
 #include <span>
-
-#ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22
-#endif
-#ifndef MADV_PAGEOUT
-#define MADV_PAGEOUT 21
-#endif
 
 namespace smelt {
 
-// Advice (MADV_...) about the whole pages around some bytes. False if the system refuses: then nothing has changed.
-bool advise(std::span<const std::byte> bytes, int advice);
+enum class Advice : uint8_t {
+  Normal,
+  Sequential,    // will be read once, from the front
+  DontNeed,      // what a file still has may go
+  PopulateRead,  // have it all, now
+  PageOut,       // write it out, or let it go, now
+  HugePages,
+};
+
+// Advice about the whole pages around some bytes. False if the system refuses or knows no such thing: then nothing has
+// changed.
+bool advise(std::span<const std::byte> bytes, Advice advice);
 
 }  // namespace smelt

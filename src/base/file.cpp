@@ -54,17 +54,6 @@ Descriptor open_to_read(const std::string& path) {
   return Descriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
 }
 
-int advice_flag(MappedFile::Advice advice) {
-  switch (advice) {
-    case MappedFile::Advice::normal: return MADV_NORMAL;
-    case MappedFile::Advice::sequential: return MADV_SEQUENTIAL;
-    case MappedFile::Advice::random: return MADV_RANDOM;
-    case MappedFile::Advice::will_need: return MADV_WILLNEED;
-    case MappedFile::Advice::dont_need: return MADV_DONTNEED;
-  }
-  return MADV_NORMAL;
-}
-
 }  // namespace
 
 Result<MappedFile> MappedFile::open(const std::string& path) { return map(open_to_read(path).release(), path); }
@@ -102,14 +91,6 @@ MappedFile::~MappedFile() {
   if (!data_) return;
   forget_mapping(data_);
   ::munmap(const_cast<std::byte*>(data_), size_);
-}
-
-void MappedFile::advise(Advice advice, uint64_t offset, uint64_t size) const {
-  if (!data_ || offset >= size_) return;
-  const uint64_t page = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
-  const uint64_t end = offset + std::min(size, size_ - offset);
-  const uint64_t start = offset / page * page;
-  ::madvise(const_cast<std::byte*>(data_) + start, end - start, advice_flag(advice));
 }
 
 Result<std::string> read_file(const std::string& path, uint64_t limit) {

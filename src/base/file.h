@@ -29,11 +29,6 @@ class MappedFile {
   std::span<const std::byte> bytes() const { return {data_, size_}; }
   uint64_t size() const { return size_; }
 
-  // How the bytes will be used; a hint to the kernel that never fails. Bounds are clipped to the
-  // file.
-  enum class Advice { normal, sequential, random, will_need, dont_need };
-  void advise(Advice advice, uint64_t offset = 0, uint64_t size = UINT64_MAX) const;
-
  private:
   static Result<MappedFile> map(int fd, const std::string& path);
   MappedFile(const std::byte* data, uint64_t size) : data_(data), size_(size) {}

@@ -25,8 +25,9 @@ constexpr MatrixUnit kAmxBf16{.m = 16,
 constexpr MatrixUnit kMmaI8{.m = 16, .n = 8, .k = 32, .a = DType::I8, .b = DType::I8, .accumulator = DType::I32};
 constexpr MatrixUnit kMmaBf16{.m = 16, .n = 8, .k = 16, .a = DType::BF16, .b = DType::BF16, .accumulator = DType::F32};
 constexpr MatrixUnit kMmaF16{.m = 16, .n = 8, .k = 16, .a = DType::F16, .b = DType::F16, .accumulator = DType::F32};
-constexpr MatrixUnit kSimdgroupF16{.m = 8, .n = 8, .k = 8, .a = DType::F16, .b = DType::F16, .accumulator = DType::F32};
-constexpr MatrixUnit kSimdgroupF32{.m = 8, .n = 8, .k = 8, .a = DType::F32, .b = DType::F32, .accumulator = DType::F32};
+// Eight products of 8 x 8 x 8 halves, which are 128 operations on vectors, and what brings bytes there and sums back.
+constexpr MatrixUnit kSimdgroupI8{
+    .m = 16, .n = 8, .k = 32, .a = DType::I8, .b = DType::I8, .accumulator = DType::I32, .start_cycles = 40};
 
 ByteDot dot_of(const CpuTarget& target, bool is_x86) {
   if (target.avx512_vnni || target.avx_vnni) return ByteDot::Vnni;

@@ -43,7 +43,7 @@ struct MatrixUnit {
   DType accumulator = DType::Void;
   bool keeps_accumulator = true;  // sums stay in the unit, or in registers, over steps of k
   bool loads_operands = false;    // matrices come from memory and go there; else they lie in registers
-  double start_cycles = 0;        // before the first row of a product is done; then a row takes a cycle
+  double start_cycles = 0;        // until a row of a product is done, then one for each; in registers: all of it
   bool operator==(const MatrixUnit&) const = default;
 };
 

@@ -1,5 +1,5 @@
-// ArgumentText: the arguments of a call that a model writes as a JSON object, given out as they come, without the spaces
-// between their parts.
+// ArgumentText: the arguments of a call that a model writes as a JSON object, given out as they come, without the
+// spaces between their parts.
 #pragma once
 
 #include <string_view>

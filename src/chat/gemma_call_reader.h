@@ -1,4 +1,4 @@
-// Gemma's calls: call:f{k:<|"|>text<|"|>,n:1,l:[true,{...}]}, keys with or without quotes. They become JSON as they come.
+// Gemma's calls: call:f{k:<|"|>text<|"|>,n:1,l:[true,{...}]}, keys with or without quotes. Made JSON as they come.
 #pragma once
 
 #include "chat/call_reader.h"

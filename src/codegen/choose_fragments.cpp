@@ -1,6 +1,7 @@
 // Products of many tokens with a matrix of bytes, by the unit that the threads of a warp have together
 // (matrix_fragments.h).
 #include <algorithm>
+#include <numeric>
 
 #include "codegen/matrix_rows.h"
 #include "codegen/opt_choice.h"
@@ -12,6 +13,7 @@ namespace smelt {
 namespace {
 
 constexpr int64_t kMostWarps = 8;      // of a block, with fragments of their own
+constexpr int64_t kMostCopies = 4;     // of an axis of a tile
 constexpr int64_t kStepsTogether = 4;  // products of fragments that are written out
 
 // What is left of an axis when an option has taken its inner part; null if that was all.
@@ -61,6 +63,8 @@ Ref tokens_left(const OptChoice& c) {
   return Ref();
 }
 
+bool is_of_known_length(Ref axis) { return kind_of(axis) == RangeKind::Loop && const_int(axis->src[0]); }
+
 // Further tokens share the words of the rows; or rows those of the tokens, where warps have enough left.
 void share_out_rest(OptChoice& c, Ref rows) {
   Ref tokens = tokens_left(c);
@@ -72,9 +76,12 @@ void share_out_rest(OptChoice& c, Ref rows) {
       if (known_divisor(axis->src[0]) % n == 0 && take_part(c, OptKind::Local, axis, n)) return void(warps /= n);
   };
   share_out(rows);
-  if (c.is_part_of_tile())
-    for (Ref axis : c.output_axes())
-      if (kind_of(axis) == RangeKind::Loop && is_const(axis->src[0])) share_out(axis);
+  if (!c.is_part_of_tile()) return;
+  for (Ref axis : c.output_axes())
+    if (is_of_known_length(axis)) share_out(axis);
+  // What is left goes side by side, so that more loads are under way.
+  for (Ref axis : c.output_axes())
+    if (is_of_known_length(axis)) take_part(c, OptKind::Upcast, axis, std::gcd(*const_int(axis->src[0]), kMostCopies));
 }
 
 // Tokens of a prompt: an axis of unknown length, places of tiles that are as many as there happen to be, or those of a

@@ -31,6 +31,13 @@ int64_t least_iterations(const OptChoice& c, Ref axis) {
 
 void choose_order(OptChoice& c) {
   for (const Opt& opt : choose_loop_order(c.stores, c.machine.cache_bytes)) c.try_opt(opt);
+  if (!c.machine.has_threads()) return;
+  // Blocks take tasks in turn. Those that have nothing to do, at the end of a ragged axis, then come last for all.
+  for (Ref axis : c.output_axes())
+    if (kind_of(axis) == RangeKind::Loop && is_ragged(c.stores, axis)) {
+      c.try_opt({OptKind::Front, c.id_of(axis)});
+      break;
+    }
 }
 
 void choose_tasks(OptChoice& c) {

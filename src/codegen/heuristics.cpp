@@ -18,7 +18,7 @@ LaneRules lane_rules(const Machine& machine) {
 namespace {
 
 // Times the bytes of other loops: what a warp multiplies by a unit has few words for what is computed of them.
-constexpr int64_t kFlightOfProducts = 4;
+constexpr int64_t kFlightOfProducts = 8;
 
 // Threads share out what is side by side; each computes some neighbours, whose loads do not wait for each other.
 std::vector<Opt> choose_opts_of_block(const Refs& stores, const Machine& machine, bool is_local,

@@ -5,6 +5,7 @@
 #include "codegen/matrix_rows.h"
 #include "codegen/opt_choice.h"
 #include "codegen/passes.h"
+#include "codegen/word_sums.h"
 #include "graph/matrix_shape.h"
 #include "graph/rules_algebra.h"
 
@@ -66,8 +67,8 @@ std::string find_words(SumParts& m, int64_t most) {
 }
 
 SumParts match(Ref sum, const MatrixUnit& unit) {
-  const Ref dot = sum->op == Op::ReduceSum ? ReduceView(sum).values[0] : Ref();
-  if (!dot || dot->op != Op::Dot4 || !is_const(dot->src[0], 0)) return failed("there are no sums of products of words");
+  const Ref dot = words_of_sum(sum);
+  if (!dot) return failed(kNoWordSums);
   SumParts m{.a = dot->src[2], .b = dot->src[1]};
   if (m.a->op != Op::Load || m.b->op != Op::Load) return failed("its words are not plainly in memory");
   m.shape.a_is_signed = !has_range(offset_of(m.a), RangeKind::Lane);
@@ -82,10 +83,7 @@ SumParts match(Ref sum, const MatrixUnit& unit) {
   m.shape.m = RangeView(m.row).count(), m.shape.n = RangeView(m.lane).count();
   m.shape.a_stride = *step;
   if (m.shape.m > unit.m) return failed("a matrix has at most " + std::to_string(unit.m) + " rows");
-  for (Ref r : ReduceView(sum).ranges) {
-    if (kind_of(r) == RangeKind::Lane) return failed("its terms are in lanes");
-    (kind_of(r) == RangeKind::Unroll ? m.words : m.loops).push_back(r);
-  }
+  if (!split_ranges(sum, m.words, m.loops)) return failed("its terms are in lanes");
   m.problem = find_words(m, kMostMatrixSteps * words_at_once(unit));
   return m;
 }
@@ -112,15 +110,12 @@ Ref matrix_row_of(Ref sum, const MatrixUnit& unit) {
 
 std::vector<MatrixShape> matrix_products(const Refs& stores, const MatrixUnit& unit, std::string* why_none) {
   std::vector<MatrixShape> shapes;
-  std::string reason = "there are no sums of products of words";
-  for (Ref s : pack_dots(hoist_factors(stores)))
-    for (Ref n : toposort(s)) {
-      if (n->op != Op::ReduceSum) continue;
-      SumParts m = match(n, unit);
-      if (m.problem.empty()) shapes.push_back(m.shape);
-      if (!m.problem.empty() && ReduceView(n).values[0]->op == Op::Dot4) reason = m.problem;
-    }
-  if (why_none) *why_none = shapes.empty() ? reason : "";
+  const std::string reason = why_no_word_sum(stores, [&](Ref sum) {
+    const SumParts m = match(sum, unit);
+    if (m.problem.empty()) shapes.push_back(m.shape);
+    return m.problem;
+  });
+  if (why_none) *why_none = reason;
   return shapes;
 }
 

@@ -5,6 +5,7 @@
 #include "codegen/opt.h"
 #include "codegen/passes.h"
 #include "codegen/program.h"
+#include "codegen/word_sums.h"
 #include "graph/matrix_shape.h"
 #include "graph/range_kind.h"
 #include "graph/rules_algebra.h"
@@ -74,8 +75,8 @@ int64_t depth_for(const MatrixUnit& unit, int64_t words) {
 }
 
 Parts match(Ref sum, const MatrixUnit& unit) {
-  const Ref dot = sum->op == Op::ReduceSum ? ReduceView(sum).values[0] : Ref();
-  if (!dot || dot->op != Op::Dot4 || !is_const(dot->src[0], 0)) return failed("there are no sums of products of words");
+  const Ref dot = words_of_sum(sum);
+  if (!dot) return failed(kNoWordSums);
   if (has_reduction(dot)) return failed("its words are sums");
   Parts p{.shape = {.m = unit.m, .n = unit.n, .k = unit.k, .in_fragments = true}, .a = dot->src[2], .b = dot->src[1]};
   const auto is_row = [&](Ref r) { return kind_of(r) == RangeKind::MatrixRow && is_size(r, p.shape.row_blocks()); };
@@ -100,12 +101,9 @@ Parts match(Ref sum, const MatrixUnit& unit) {
     if (kind_of(r) == RangeKind::Unroll && is_size(r, 2) && !contains(of_a, r) && !contains(own, r)) pairs.push_back(r);
   p.columns = nearest(p.b, pairs);
   if (!p.columns) return failed("a thread does not have two neighbouring columns");
+  if (!split_ranges(sum, p.words, p.loops)) return failed("its terms are in threads");
   int64_t words = 1;
-  for (Ref r : own) {
-    if (kind_of(r) == RangeKind::Lane) return failed("its terms are in threads");
-    if (kind_of(r) == RangeKind::Unroll) words *= RangeView(r).count();
-    (kind_of(r) == RangeKind::Unroll ? p.words : p.loops).push_back(r);
-  }
+  for (Ref r : p.words) words *= RangeView(r).count();
   p.shape.k = depth_for(unit, words);
   if (p.shape.k == 0)
     return failed(std::to_string(words) + " words are written out, a row of the unit has " +
@@ -199,15 +197,7 @@ Ref with_sums_in_unit(Ref n) {
 
 std::string why_no_fragments(const Refs& stores, const MatrixUnit& unit) {
   if (unit.m == 0) return "a thread has no unit for matrices of bytes";
-  std::string reason = "there are no sums of products of words";
-  for (Ref s : pack_dots(hoist_factors(stores)))
-    for (Ref n : toposort(s)) {
-      if (n->op != Op::ReduceSum) continue;
-      const std::string problem = match(n, unit).problem;
-      if (problem.empty()) return "";
-      if (ReduceView(n).values[0]->op == Op::Dot4) reason = problem;
-    }
-  return reason;
+  return why_no_word_sum(stores, [&](Ref sum) { return match(sum, unit).problem; });
 }
 
 Refs fragment_dots(const Refs& stores, const MatrixUnit& unit) {

@@ -1,6 +1,5 @@
 #include "codegen/place_barriers.h"
 
-#include <algorithm>
 #include <set>
 
 #include "codegen/instruction_views.h"
@@ -18,23 +17,25 @@ bool meet(const Regions& a, const Regions& b) {
 
 // On-chip memory that threads have touched since they last waited.
 struct Touched {
-  Regions read, written, written_before;  // by this nest; by nests before it
+  Regions read, read_own;           // own: elements that the same thread of the nest writes, so that no other one does
+  Regions written, written_before;  // by this nest; by nests before it
   bool operator==(const Touched&) const = default;
-  bool is_none() const { return read.empty() && written.empty() && written_before.empty(); }
+  bool is_none() const { return read.empty() && read_own.empty() && written.empty() && written_before.empty(); }
 
   void begin_nest() {
-    written_before.insert(written.begin(), written.end());
-    written.clear();
+    read.merge(read_own), written_before.merge(written);
+    read_own.clear(), written.clear();
   }
   void add(const Touched& other) {
     read.insert(other.read.begin(), other.read.end());
+    read_own.insert(other.read_own.begin(), other.read_own.end());
     written.insert(other.written.begin(), other.written.end());
     written_before.insert(other.written_before.begin(), other.written_before.end());
   }
   // Whether what comes next must wait.
   bool collides(const Touched& next) const {
-    return meet(next.read, written) || meet(next.read, written_before) || meet(next.written, read) ||
-           meet(next.written, written_before);
+    return meet(next.read, written) || meet(next.read, written_before) || meet(next.read_own, written_before) ||
+           meet(next.written, read) || meet(next.written, written_before);
   }
 };
 
@@ -67,18 +68,34 @@ class Placement {
   }
 
  private:
-  Touched touched_by(const Instruction& x) const {
+  Touched touched_by(size_t at) const {
     Touched t;
+    const Instruction& x = program_.code[at];
     if (x.kind != Inst::Load && x.kind != Inst::Store) return t;
     const Instruction& pointer = program_.code[static_cast<size_t>(AccessView(x).pointer)];
-    if (pointer.kind == Inst::Scratch) (x.kind == Inst::Load ? t.read : t.written).insert(pointer.arg.i);
+    if (pointer.kind != Inst::Scratch) return t;
+    (x.kind == Inst::Store ? t.written : is_written_back(at) ? t.read_own : t.read).insert(pointer.arg.i);
     return t;
+  }
+
+  // Whether each thread that runs the load also stores to what it loads, later in this nest and round of its loop.
+  bool is_written_back(size_t load) const {
+    const AccessView from(program_.code[load]);
+    for (size_t i = load + 1; i < program_.code.size(); ++i) {
+      const Instruction& x = program_.code[i];
+      if (x.kind == Inst::Barrier || x.kind == Inst::EndLoop) return false;
+      if (x.kind == Inst::Loop) i = ends_[i];
+      if (x.kind != Inst::Store) continue;
+      const StoreInstView to(x);
+      if (to.pointer == from.pointer && to.offset == from.offset && to.predicate < 0) return true;
+    }
+    return false;
   }
 
   // All that a loop touches before it waits by itself.
   Touched touched_first(size_t begin, size_t end) const {
     Touched all;
-    for (size_t i = begin; i < end && !waits_[i]; ++i) all.add(touched_by(program_.code[i]));
+    for (size_t i = begin; i < end && !waits_[i]; ++i) all.add(touched_by(i));
     return all;
   }
 
@@ -95,7 +112,7 @@ class Placement {
         i = walk_loop(i, state);
         continue;
       }
-      const Touched mine = touched_by(x);
+      const Touched mine = touched_by(i);
       wait_if(i, mine, state);
       state.add(mine);
     }
@@ -104,9 +121,9 @@ class Placement {
   bool is_loop_of_some(size_t at) const { return program_.code[at].kind == Inst::Loop && program_.code[at].arg.i > 0; }
 
   bool touches_any(size_t begin, size_t end) const {
-    return std::any_of(program_.code.begin() + static_cast<std::ptrdiff_t>(begin),
-                       program_.code.begin() + static_cast<std::ptrdiff_t>(end),
-                       [&](const Instruction& x) { return !touched_by(x).is_none(); });
+    for (size_t i = begin; i < end; ++i)
+      if (!touched_by(i).is_none()) return true;
+    return false;
   }
 
   bool is_in_loop(size_t at) const {

@@ -3,7 +3,7 @@
 // A barrier stands before an instruction that reads on-chip memory which threads have written since the last one, or
 // writes what they have read; if that is so when a loop begins, before the loop. Memory is told apart by where it
 // begins (the Scratch that a pointer is), and two writes meet only in different nests: inside of one, each element is
-// written once.
+// written once. So a thread that updates its own elements waits for nobody.
 #pragma once
 
 #include "codegen/program.h"

@@ -25,8 +25,8 @@ struct EngineOptions {
   int64_t prefill_chunk = 512;  // tokens appended by one run of the prefill plan
   // Copy quantised weights into the layout that kernels read fastest; else read the file in place.
   bool repack = true;
-  // Prompts also leave what each matrix was multiplied with, see LoadedModel::input_sums(). They come in whole groups of
-  // kGroupSize tokens.
+  // Prompts also leave what each matrix was multiplied with, see LoadedModel::input_sums(). They come in whole groups
+  // of kGroupSize tokens.
   bool sums_inputs = false;
   bool use_tuned = true;            // what `smelt tune` has found (engine/tuned_options.h)
   LayoutChoice layouts = {};        // of weights that are repacked; these go over tuned ones

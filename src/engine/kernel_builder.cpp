@@ -39,15 +39,15 @@ Program KernelBuilder::program(Ref tree, const std::string& name, const KernelOp
   return generate(request(tree, name, opts)).program;
 }
 
-Source KernelBuilder::source(const Program& program) const {
-  if (machine().has_threads())
-    return {.text = machine().isa == Isa::Apple ? render_msl(program) : render_nvptx(program),
+Source source_of(const Program& program, const Machine& machine) {
+  if (machine.has_threads())
+    return {.text = machine.isa == Isa::Apple ? render_msl(program) : render_nvptx(program),
             .entry = program.name,
             .shape = {.buffers = program.buffers,
                       .threads = program.threads,
                       .tasks = program.tasks,
                       .shared_bytes = program.scratch_bytes}};
-  return {.text = render_llvm(program, machine()), .entry = program.name};
+  return {.text = render_llvm(program, machine), .entry = program.name};
 }
 
 Result<std::vector<const Executable*>> KernelBuilder::build(std::span<const Program> programs,

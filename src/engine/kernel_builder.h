@@ -15,6 +15,9 @@
 
 namespace smelt {
 
+// The program as text for devices of this machine.
+Source source_of(const Program& program, const Machine& machine);
+
 class KernelBuilder {
  public:
   // `symbols`: names of the launch values, in the order in which they are given to the device. REQUIRES: the device
@@ -28,8 +31,7 @@ class KernelBuilder {
   // What generate() is asked for such a kernel; without options the heuristic chooses.
   CodegenRequest request(Ref tree, std::string name, KernelOpts opts = {}) const;
   Program program(Ref tree, const std::string& name, const KernelOpts& opts) const;
-  // The program as text for the device.
-  Source source(const Program& program) const;
+  Source source(const Program& program) const { return source_of(program, machine()); }
 
   // Compiles programs in one batch. Thread-safe. `leave`: what a failed ENSURE in a program, by number, leaves behind
   // (base/ensure_dump.h).

@@ -72,8 +72,8 @@ class ModelPasses {
   // The slots of a pass that take sums of inputs, by their names in the model.
   std::vector<InputSums::Place> input_sums(const Pass& pass) const;
 
-  // REQUIRES: the compiler has finished; weights, memory, arena and sums outlive the plan; there are sums where the pass
-  // has slots for them.
+  // REQUIRES: the compiler has finished; weights, memory, arena and sums outlive the plan; there are sums where the
+  // pass has slots for them.
   Plan plan(const Pass& pass, const PackedWeights& weights, const EngineMemory& memory, void* arena,
             const InputSums* sums = nullptr) const;
 

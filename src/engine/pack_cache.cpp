@@ -20,6 +20,7 @@
 #include "base/new_file.h"
 #include "base/parallel.h"
 #include "base/progress.h"
+#include "base/system_calls.h"
 #include "engine/model_identity.h"
 #include "model/packed_block.h"
 
@@ -55,8 +56,9 @@ std::string absolute(const std::string& path) {
 std::optional<std::string> state_of(const std::string& path) {
   struct stat info;
   if (::stat(path.c_str(), &info) != 0) return std::nullopt;
-  return path + "|" + std::to_string(info.st_size) + "|" + std::to_string(info.st_mtim.tv_sec) + "." +
-         std::to_string(info.st_mtim.tv_nsec);
+  const timespec modified = modified_at(info);
+  return path + "|" + std::to_string(info.st_size) + "|" + std::to_string(modified.tv_sec) + "." +
+         std::to_string(modified.tv_nsec);
 }
 
 // Where the bytes of a field lie: everything that interleave_rows() asks for.
@@ -129,13 +131,13 @@ std::string front_bytes(const std::string& identity, std::span<const uint64_t> t
 
 // Brings every piece into memory; false if one has not its checksum.
 bool is_intact(std::span<const std::byte> weights, std::span<const uint64_t> table, const LoadOptions& options) {
-  advise(weights, MADV_HUGEPAGE);
+  advise(weights, Advice::HugePages);
   std::atomic<bool> intact = true;
   std::atomic<uint64_t> done = 0;
   for_each_in_parallel(table.size(), options.threads, [&](size_t i, int worker) {
     if (options.cancelled() || !intact) return;
     const uint64_t at = i * kPiece, size = std::min(kPiece, weights.size() - at);
-    advise(weights.subspan(at, size), MADV_POPULATE_READ);
+    advise(weights.subspan(at, size), Advice::PopulateRead);
     if (XXH3_64bits(weights.data() + at, size) != table[i]) intact = false;
     done += size;
     if (worker == 0) options.report(static_cast<int64_t>(done), static_cast<int64_t>(weights.size()));
@@ -292,10 +294,7 @@ Status PackCache::store(std::span<const std::byte> weights, const LoadOptions& o
   SMELT_CHECK(check_space(folder_, path_, offset + weights.size()));
   std::vector<uint64_t> table(pieces);
   SMELT_TRY(file, NewFile::create(path_));
-  int error = 0;
-  // Space is taken before the work. Not every file system can.
-  if (::fallocate(file.fd(), 0, 0, static_cast<off_t>(offset + weights.size())) != 0)
-    error = errno == EOPNOTSUPP || errno == ENOSYS ? 0 : errno;
+  int error = take_room(file.fd(), offset + weights.size());  // before the work
   if (error == 0) error = write_pieces(file, offset, weights, table, options);
   if (options.cancelled()) return Error{"[pack cache] interrupted"};
   const std::string front = front_bytes(identity_, table, offset, weights.size());

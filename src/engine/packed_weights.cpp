@@ -23,13 +23,13 @@ constexpr int64_t kPieceBytes = 4 << 20;
 // The file's mapping will be read once, front to back, while this lives.
 class ReadOnce {
  public:
-  explicit ReadOnce(const PackPlan& plan) : plan_(plan) { advise_all(MADV_SEQUENTIAL); }
-  ~ReadOnce() { advise_all(MADV_NORMAL); }
+  explicit ReadOnce(const PackPlan& plan) : plan_(plan) { advise_all(Advice::Sequential); }
+  ~ReadOnce() { advise_all(Advice::Normal); }
   ReadOnce(const ReadOnce&) = delete;
   ReadOnce& operator=(const ReadOnce&) = delete;
 
  private:
-  void advise_all(int advice) {
+  void advise_all(Advice advice) {
     for (const auto& mapping : plan_.mappings) advise(mapping, advice);
   }
   const PackPlan& plan_;
@@ -46,13 +46,13 @@ void pack_piece(const PackPiece& piece, bool keep_cached, std::byte* to) {
   const GgufType type = piece.of->tensor->type;
   const int64_t blocks = piece.row_bytes() / static_cast<int64_t>(info_of(type).bytes);
   const std::span<const std::byte> from = {piece.from(), static_cast<size_t>(piece.bytes())};
-  if (piece.of->is_mapped) advise(from, MADV_POPULATE_READ);
+  if (piece.of->is_mapped) advise(from, Advice::PopulateRead);
   if (piece.of->layout.is_packed())
     interleave_rows(type, piece.of->layout, piece.rows, blocks, from.data(), to);
   else
     std::copy(from.begin(), from.end(), to);
-  if (piece.of->is_mapped && !keep_cached) advise(from, MADV_PAGEOUT);
-  if (piece.of->is_mapped) advise(from, MADV_DONTNEED);
+  if (piece.of->is_mapped && !keep_cached) advise(from, Advice::PageOut);
+  if (piece.of->is_mapped) advise(from, Advice::DontNeed);
 }
 
 // Where the host does not see the memory of the device, pieces are made beside it and sent there.

@@ -19,7 +19,7 @@ void prefault(const GgufFile& file, const LoadOptions& options) {
     if (!shard.is_mapped) continue;
     for (uint64_t at = 0; at < shard.bytes.size() && !options.cancelled(); at += kPiece) {
       const uint64_t size = std::min(kPiece, shard.bytes.size() - at);
-      if (!advise(shard.bytes.subspan(at, size), MADV_POPULATE_READ)) return;
+      if (!advise(shard.bytes.subspan(at, size), Advice::PopulateRead)) return;
       options.report(static_cast<int64_t>(done += size), static_cast<int64_t>(file.file_bytes()));
     }
   }

@@ -1,6 +1,5 @@
 #include "engine/tune_child.h"
 
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 #include <map>
 #include <optional>
 
+#include "base/system_calls.h"
 #include "engine/tuned_options.h"
 
 namespace smelt {
@@ -160,7 +160,7 @@ Result<std::string> text_from_child(const std::function<Result<std::string>()>& 
   }
   if (child == 0) {
     // A search that nobody waits for would go on for minutes.
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    end_with_parent();
     if (::getppid() != parent) ::_exit(1);
     ::close(ends[0]);
     const Result<std::string> found = work();

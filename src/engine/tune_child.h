@@ -13,8 +13,8 @@
 
 namespace smelt {
 
-// Runs `work` in a child, waits for it, and gives the text that it came to. An Error if it gave one, or if the child did
-// not live to tell. The same holds as for in_child().
+// Runs `work` in a child, waits for it, and gives the text that it came to. An Error if it gave one, or if the child
+// did not live to tell. The same holds as for in_child().
 Result<std::string> text_from_child(const std::function<Result<std::string>()>& work);
 
 // Runs `search` in a child and waits for it. An Error if the search gave one, or if the child did not live to tell.

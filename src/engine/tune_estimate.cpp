@@ -14,6 +14,7 @@ namespace {
 constexpr double kRound = 1;            // of a loop: count and jump
 constexpr double kSpill = 2;            // store and load again
 constexpr double kScalarInteger = 0.3;  // addresses, which run beside the vectors
+constexpr double kPlainDot = 12;        // bytes of both words, and four multiply-adds
 
 // Adds up a program's instructions, each as often as the loops around it turn.
 class Walk {
@@ -75,6 +76,8 @@ class Walk {
       case Inst::Value: break;
     }
     if (i.op == Op::Const) return 0;
+    const bool is_plain_dot = i.op == Op::Dot4 && request_.machine.byte_dot == ByteDot::Plain;
+    if (is_plain_dot) return kPlainDot * vectors_of(i.dtype, i.lanes);
     if (i.lanes == 1 && is_int(i.dtype)) return kScalarInteger;
     // A conversion works on the wider of the two types.
     double vectors = vectors_of(i.dtype, i.lanes);
@@ -90,8 +93,8 @@ class Walk {
 
   double work_of_matrices(const Instruction& i) const {
     const MatrixShape shape = matrix_shape(i.arg.list);
-    if (shape.in_fragments) return 1;
     const MatrixUnit* unit = unit_for(request_.machine, shape.elements);
+    if (shape.in_fragments) return std::max(1.0, unit ? request_.machine.vectors_per_cycle * unit->start_cycles : 0.0);
     const double cycles =
         unit ? tile_cycles(shape, *unit) : dot_cycles(shape, request_.machine) * vectors_of(DType::I32, i.lanes);
     return request_.machine.vectors_per_cycle * cycles;

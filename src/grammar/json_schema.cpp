@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "grammar/json_lists.h"
 #include "grammar/json_text.h"
 #include "grammar/numbers.h"
 #include "grammar/schema_merge.h"
@@ -303,42 +304,10 @@ class Reader {
       item = shared(read);
     }
     if (!rest && !first.empty() && most < 0) most = std::max(least, static_cast<int>(first.size()));
-    return list_of(first, item, least, most);
-  }
-
-  // State n: n items are written.
-  Expr list_of(const std::vector<Expr>& first, Expr item, int least, int most) {
-    const int counted = std::max({least, most, static_cast<int>(first.size())});
-    const bool goes_on = most < 0;
-    if (counted > kMostPositions / 2 || (most >= 0 && most < least)) return Grammar::kNothing;
-    Grammar::Graph graph{.states = counted + 1, .edges = {}, .ends = {}};
-    const auto add = [&](int from, int to) {
-      const Expr what = from < static_cast<int>(first.size()) ? first[static_cast<size_t>(from)] : item;
-      graph.edges.push_back({from, from == 0 ? what : grammar_.sequence({text_.comma(), what}), to});
-    };
-    for (int n = 0; n < counted && (goes_on || n < most); ++n) add(n, n + 1);
-    if (goes_on && counted > 0) add(counted, counted);
-    if (goes_on && counted == 0) {
-      graph.states = 2;
-      add(0, 1);
-      add(1, 1);
-      graph.ends = {0, 1};
-    }
-    for (int n = least; n <= counted && (goes_on || n <= most); ++n)
-      if (!contains(graph.ends, n)) graph.ends.push_back(n);
-    return text_.list('[', grammar_.graph(std::move(graph)), ']');
-  }
-
-  static bool contains(const std::vector<int>& list, int x) {
-    return std::find(list.begin(), list.end(), x) != list.end();
+    return list_of(text_, first, item, least, most);
   }
 
   // --- objects
-
-  struct Property {
-    Expr entry;
-    bool is_required;
-  };
 
   Result<Expr> object(const Json& schema, const std::string& place, int depth) {
     SMELT_TRY(properties, properties_of(schema, place, depth));
@@ -350,11 +319,11 @@ class Reader {
     // Other keys may repeat each other, so they count as one.
     if (others != Grammar::kNothing && least > required + 1)
       return error(place, "'minProperties' beside properties of free names is supported up to those required and one");
-    return entries(properties, others, least, most);
+    return object_of(text_, properties, others, least, most);
   }
 
-  Result<std::vector<Property>> properties_of(const Json& schema, const std::string& place, int depth) {
-    std::vector<Property> properties;
+  Result<std::vector<JsonProperty>> properties_of(const Json& schema, const std::string& place, int depth) {
+    std::vector<JsonProperty> properties;
     std::set<std::string> required;
     if (schema.contains("required")) {
       if (!schema["required"].is_array()) return error(place, "'required' is a list of names");
@@ -406,32 +375,6 @@ class Reader {
     if (!language) return error(place, language.error().message);
     SMELT_TRY(value, this->schema(patterns.begin().value(), place + "/patternProperties", depth + 1));
     return text_.entry(text_.text(*language), shared(value));
-  }
-
-  // State (i, n): the first i properties are decided, n entries are written, counted as far as it matters.
-  Expr entries(const std::vector<Property>& properties, Expr others, int least, int most) {
-    const int size = static_cast<int>(properties.size());
-    const bool is_bounded = most >= 0 && (others != Grammar::kNothing || most < size);
-    const int counted = std::max({1, std::min(least, size + 1), is_bounded ? most : 1});
-    const auto state = [&](int i, int n) { return i * (counted + 1) + n; };
-    Grammar::Graph graph{.states = (size + 1) * (counted + 1), .edges = {}, .ends = {}};
-    const auto add = [&](int i, int n, Expr entry, int to_i) {
-      if (n == counted && is_bounded) return;  // the last that may be
-      const Expr label = n == 0 ? entry : grammar_.sequence({text_.comma(), entry});
-      graph.edges.push_back({state(i, n), label, state(to_i, std::min(n + 1, counted))});
-    };
-    for (int i = 0; i < size; ++i) {
-      const Property& p = properties[static_cast<size_t>(i)];
-      for (int n = 0; n <= counted; ++n) {
-        add(i, n, p.entry, i + 1);
-        if (!p.is_required) graph.edges.push_back({state(i, n), Grammar::kEmpty, state(i + 1, n)});
-      }
-    }
-    for (int n = 0; n <= counted; ++n) {
-      if (others != Grammar::kNothing) add(size, n, others, size);
-      if (n >= least && (most < 0 || n <= most)) graph.ends.push_back(state(size, n));
-    }
-    return text_.list('{', grammar_.graph(std::move(graph)), '}');
   }
 
   Grammar& grammar_;

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/options.h"
+#include "base/system_calls.h"
 #include "hub/address_kind.h"
 #include "hub/curl_library.h"
 
@@ -172,7 +173,7 @@ class Exchange {
       route.refused = true;
       return CURL_SOCKET_BAD;
     }
-    return ::socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+    return open_socket(address->family, address->socktype, address->protocol);
   }
 
   struct FreeList {

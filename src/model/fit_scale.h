@@ -10,8 +10,8 @@ namespace smelt {
 float fit_to_levels(std::span<const float> x, std::span<const float> weight, std::span<const int> levels,
                     std::span<uint8_t> q);
 
-// x[i] is about scale * q[i] - minimum, with q[i] of 0 .. greatest and a scale not below zero; nor is the minimum, unless
-// any offset will do.
+// x[i] is about scale * q[i] - minimum, with q[i] of 0 .. greatest and a scale not below zero; nor is the minimum,
+// unless any offset will do.
 enum class LineOffset { AtMostZero, Any };
 struct LineFit {
   float scale = 0, minimum = 0;

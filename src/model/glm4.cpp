@@ -1,5 +1,5 @@
-// Architecture glm4 (GLM-4-0414, GLM-Z1): pairs of a part of each head rotate; gate and up are one matrix; what attention
-// and network give is normalised before it is added.
+// Architecture glm4 (GLM-4-0414, GLM-Z1): pairs of a part of each head rotate; gate and up are one matrix; what
+// attention and network give is normalised before it is added.
 #include "model/architectures.h"
 #include "model/transformer.h"
 

@@ -39,7 +39,7 @@ RopeParameters read_rope(Keys& keys, int64_t width, int64_t context);
 void write_rope(KeyWriter& out, const RopeParameters& rope);
 // rope.dimension_count, which has to be even. 0 as `fallback`: the key is required.
 int64_t read_rope_width(Keys& keys, int64_t fallback = 0);
-// The divisors of `pairs` frequencies that a converter has left in a tensor; empty where the file has none of that name.
+// The divisors of `pairs` frequencies that a converter has left in a tensor; empty where the file has none of it.
 Result<std::vector<double>> read_divisors(const GgufFile& file, const std::string& name, int64_t pairs);
 
 // A row for each position, which a plan looks up: `value(position, column)`, in double.
@@ -57,8 +57,8 @@ struct PositionTable {
   std::vector<float> rows(int64_t positions, int64_t context = 0) const;
 };
 
-// "cos" and "sin", with a suffix where a model has several: what rotate() looks up, for heads of `head_width` values (0:
-// all of them are rotated). Pairs beyond the rotated ones have angle 0.
+// "cos" and "sin", with a suffix where a model has several: what rotate() looks up, for heads of `head_width` values
+// (0: all of them are rotated). Pairs beyond the rotated ones have angle 0.
 std::vector<PositionTable> rope_tables(const RopeParameters& rope, int64_t head_width = 0,
                                        const std::string& suffix = "");
 

@@ -59,7 +59,7 @@ class Transformer final : public Model {
 
 // For readers of architectures.
 
-// What an architecture reads besides what all have; it may also change that. What it finds wrong in keys, it leaves there.
+// What an architecture reads besides what all have; it may also change that. Wrong keys it leaves there.
 using ReadMore = std::function<Status(Keys& keys, TransformerParameters& p)>;
 // The model of `traits`, whose common numbers, attention and further numbers are read, if the file has its tensors.
 Result<std::shared_ptr<const Model>> read_transformer(const GgufFile& file, const std::string& name,
@@ -68,8 +68,8 @@ Result<std::shared_ptr<const Model>> read_transformer(const GgufFile& file, cons
 
 // All layers have one network.
 void read_dense_network(Keys& keys, TransformerParameters& p);
-// The same, or, where the file counts experts, those of Mixtral in all layers: files may give their width as that of the
-// one network.
+// The same, or, where the file counts experts, those of Mixtral in all layers: files may give their width as that of
+// the one network.
 void read_network_or_experts(Keys& keys, TransformerParameters& p);
 
 }  // namespace smelt

@@ -11,6 +11,7 @@
 #include "codegen/known_multiples.h"
 #include "codegen/program_verify.h"
 #include "render/addresses.h"
+#include "render/msl_matrix.h"
 #include "render/msl_ops.h"
 #include "render/simd_reductions.h"
 #include "render/wide_loads.h"
@@ -234,8 +235,8 @@ class KernelRenderer {
       case Inst::Store: return store(position, x);
       case Inst::Shuffle: return shuffle(position, x);
       case Inst::Barrier: return line("threadgroup_barrier(mem_flags::mem_threadgroup);");
-      case Inst::MatrixDot:
-      case Inst::MatrixItem: ENSURE(false, "[render] Metal: products of matrices are not rendered");
+      case Inst::MatrixDot: return matrix_dot(position, x);
+      case Inst::MatrixItem: return give(position, {value(only_operand(x)).text + "." + "xyzw"[x.arg.i]});
     }
   }
 
@@ -368,6 +369,20 @@ class KernelRenderer {
     take_sources(position);
     const std::string function = reduction.op == Op::ReduceMax ? "simd_max(" : "simd_sum(";
     define(position, {function + value(reduction.value).text + ")"});
+  }
+
+  void matrix_dot(int position, const Instruction& x) {
+    const MatrixShape shape = matrix_shape(x.arg.list);
+    const std::string function = msl_matrix_product(shape, preamble_), type = msl_sums_type(shape);
+    const auto words = static_cast<size_t>(shape.a_words() + shape.b_words());
+    std::string text, sums;
+    for (size_t i = 0; i < x.src.size(); ++i)
+      (i < words ? text : sums) += value(x.src[i]).text + (i < words || i + 1 < x.src.size() ? ", " : "");
+    uses_threads_ = true;
+    take_sources(position);
+    line("const " + type + " " + name_of_value(position) + " = " + function + "(" + text + type + "(" +
+         (sums.empty() ? "0" : sums) + "), thread);");
+    values_[static_cast<size_t>(position)] = {name_of_value(position)};
   }
 
   // --- loops. One that only the first threads run is run by all where they wait in it, as all must come to a barrier:

@@ -124,6 +124,12 @@ std::string MslPreamble::function(const std::string& name) {
   return name;
 }
 
+void MslPreamble::add(const std::string& name, const std::string& text) {
+  for (const auto& [known, its_text] : added_)
+    if (known == name) return;
+  added_.emplace_back(name, text);
+}
+
 std::string MslPreamble::table(std::span<const int64_t> entries, DType dtype) {
   std::string text = "[" + std::to_string(entries.size()) + "] = {";
   for (size_t i = 0; i < entries.size(); ++i)
@@ -142,6 +148,7 @@ std::string MslPreamble::text() const {
   for (const std::string& table : tables_) text += table;
   for (const MslFunction& f : kFunctions)
     if (functions_.contains(f.name)) text += f.text;
+  for (const auto& [name, its_text] : added_) text += its_text;
   return text.empty() ? "" : text + "\n";
 }
 

@@ -6,6 +6,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/dtype.h"
@@ -40,6 +41,8 @@ class MslPreamble {
  public:
   // The name of a function of msl_text.cpp, which is now part of the text.
   std::string function(const std::string& name);
+  // A function of this name and text, behind those that were added before it.
+  void add(const std::string& name, const std::string& text);
   // The name of a table of elements of a type.
   std::string table(std::span<const int64_t> entries, DType dtype);
 
@@ -47,7 +50,8 @@ class MslPreamble {
 
  private:
   std::set<std::string> functions_;
-  std::vector<std::string> tables_;  // what follows their names
+  std::vector<std::string> tables_;                         // what follows their names
+  std::vector<std::pair<std::string, std::string>> added_;  // functions by name
 };
 
 }  // namespace smelt

@@ -93,7 +93,8 @@ class Device {
   virtual Status clear(void* to, size_t bytes) = 0;
   virtual Status read_back(std::span<std::byte> to, const void* from) = 0;
   // Memory of the process that kernels read where it lies, such as a mapped file: before a plan that does is captured.
-  // REQUIRES: host_sees_memory(); it does not change, and stays until withdraw(), which each admit() wants. Thread-safe.
+  // REQUIRES: host_sees_memory(); it does not change, and stays until withdraw(), which each admit() wants.
+  // Thread-safe.
   virtual Status admit(std::span<const std::byte>) { return {}; }
   virtual void withdraw(std::span<const std::byte>) {}
 

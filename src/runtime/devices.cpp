@@ -28,18 +28,16 @@ std::optional<int> ordinal_of(const std::string& name) {
 }
 
 Result<std::unique_ptr<Device>> open_cpu(const DeviceOptions& options, const std::string& changes) {
-  SMELT_TRY(cpu, CpuDevice::open({.threads = options.threads,
-                                  .use_cache = options.use_cache,
-                                  .codegen = {},
-                                  .target = options.target,
-                                  .changes = changes}));
-  return std::unique_ptr<Device>(std::move(cpu));
+  return open_cpu_device({.threads = options.threads,
+                          .use_cache = options.use_cache,
+                          .codegen = {},
+                          .target = options.target,
+                          .changes = changes});
 }
 
 Result<std::unique_ptr<Device>> open_cuda(int ordinal, const DeviceOptions& options, const std::string& changes) {
   SMELT_TRY(driver, cuda_driver());
-  SMELT_TRY(cuda, CudaDevice::open(*driver, {.ordinal = ordinal, .use_cache = options.use_cache, .changes = changes}));
-  return std::unique_ptr<Device>(std::move(cuda));
+  return open_cuda_device(*driver, {.ordinal = ordinal, .use_cache = options.use_cache, .changes = changes});
 }
 
 constexpr std::string_view kMetal = "metal", kMetalShim = "metal-shim";
@@ -48,11 +46,10 @@ constexpr int64_t kPlayedParts = 3;  // of a launch, where it has the choice: so
 Result<std::unique_ptr<Device>> open_metal(const std::string& name, const DeviceOptions& options,
                                            const std::string& changes) {
   SMELT_TRY(gpu, name == kMetal ? open_metal_gpu() : open_shim_gpu());
-  SMELT_TRY(metal, MetalDevice::open(std::move(gpu), {.name = name,
-                                                      .use_cache = options.use_cache,
-                                                      .changes = changes,
-                                                      .most_parts = name == kMetal ? kMostParts : kPlayedParts}));
-  return std::unique_ptr<Device>(std::move(metal));
+  return open_metal_device(std::move(gpu), {.name = name,
+                                            .use_cache = options.use_cache,
+                                            .changes = changes,
+                                            .most_parts = name == kMetal ? kMostParts : kPlayedParts});
 }
 
 struct Shared {

@@ -11,8 +11,8 @@
 namespace smelt {
 
 struct DeviceOptions {
-  // "cpu", "cuda" (the first GPU), "cuda:N", "metal", "metal-shim" (runtime/metal_shim/); behind a comma what differs of its
-  // machine (base/machine_changes.h).
+  // "cpu", "cuda" (the first GPU), "cuda:N", "metal", "metal-shim" (runtime/metal_shim/); behind a comma what differs
+  // of its machine (base/machine_changes.h).
   std::string name = "cpu";
   int threads = 0;                  // of a CPU; 0: one for each core that this process may use
   bool use_cache = true;            // look for compiled kernels on disk, and leave them there

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/advice.h"
 #include "base/ensure.h"
 
 namespace smelt {
@@ -34,7 +35,7 @@ std::byte* map_huge(size_t bytes) {
   size_t front = up_to(reinterpret_cast<uintptr_t>(memory), kHugePage) - reinterpret_cast<uintptr_t>(memory);
   if (front > 0) ::munmap(memory, front);
   if (front < kHugePage) ::munmap(memory + front + bytes, kHugePage - front);
-  ::madvise(memory + front, bytes, MADV_HUGEPAGE);  // advice: no matter if refused
+  advise({memory + front, bytes}, Advice::HugePages);  // no matter if refused
   return memory + front;
 }
 

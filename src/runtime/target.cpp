@@ -1,6 +1,5 @@
 #include "runtime/target.h"
 
-#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -11,6 +10,7 @@
 #include <string>
 
 #include "base/ensure.h"
+#include "runtime/cores.h"
 #include "runtime/llvm/compile.h"
 
 namespace smelt {
@@ -38,7 +38,7 @@ void fill_from_features(CpuTarget& target, const std::set<std::string>& features
 // Linux grants the AMX tile registers on request only (they enlarge every signal frame), and may
 // refuse.
 bool request_amx() {
-#if defined(__x86_64__)
+#if defined(__x86_64__) && defined(__linux__)
   constexpr long kRequestPermission = 0x1023,
                  kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
   return ::syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
@@ -102,7 +102,7 @@ void fill_caches(CpuTarget& target) {
 }
 
 CpuTarget find_host() {
-  LlvmHost host = llvm_host();
+  LlvmHost host = with_elf(llvm_host());
   CpuTarget target{.triple = host.triple, .cpu = host.cpu, .features = host.features};
   auto features = llvm_features(target.triple, target.cpu, target.features);
   if (!features) {  // a CPU that is younger than LLVM: its features are known, its name is not
@@ -137,21 +137,6 @@ constexpr Named kNamed[] = {
 };
 
 }  // namespace
-
-std::vector<int> core_cpus() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  std::vector<int> cpus;
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) return cpus;
-  std::set<std::string> seen;  // of two hardware threads of a core the first counts
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
-    if (!CPU_ISSET(cpu, &set)) continue;
-    std::string siblings =
-        read_word("/sys/devices/system/cpu/cpu" + std::to_string(cpu) + "/topology/thread_siblings_list");
-    if (siblings.empty() || seen.insert(siblings).second) cpus.push_back(cpu);
-  }
-  return cpus;
-}
 
 const CpuTarget& host_target() {
   static const CpuTarget target = find_host();

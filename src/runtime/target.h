@@ -13,10 +13,6 @@ namespace smelt {
 // What this machine has and its operating system has enabled. Found out once per process.
 const CpuTarget& host_target();
 
-// The cores that this process may run on: for each the number of one of its CPUs (hardware
-// threads).
-std::vector<int> core_cpus();
-
 // The threads that a wish for `threads` stands for: 0 is one for each core.
 int thread_count(int threads);
 

@@ -1,5 +1,5 @@
-// The tokenizer of a Hugging Face model, tokenizer.json, as the keys that a GGUF file has for it: BPE over bytes, with a
-// pre-tokenizer that smelt knows.
+// The tokenizer of a Hugging Face model, tokenizer.json, as the keys that a GGUF file has for it: BPE over bytes, with
+// a pre-tokenizer that smelt knows.
 #pragma once
 
 #include <cstdint>

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "base/ensure.h"
 #include "schedule/passes.h"
 
@@ -29,6 +31,13 @@ bool is_inside_tile(const ScheduleState& state, Ref tensor) {
   return place != state.places.end() && place->second == Where::InTile;
 }
 
+// Threads side by side that take elements of neighbouring parts meet in one bank of the memory of a block where a part
+// fills all banks a whole number of times: so parts are a vector further apart.
+int64_t padding_of(int64_t part_bytes, const Machine& machine) {
+  const int64_t banks = machine.warp_threads * 4;
+  return machine.has_threads() && part_bytes % banks == 0 ? machine.vector_bytes : 0;
+}
+
 // The part of the tensor that a task of its tile makes.
 void place_inside_tile(ScheduleState& state, const Item& item) {
   const Ref n = item.node;
@@ -36,8 +45,10 @@ void place_inside_tile(ScheduleState& state, const Item& item) {
   std::vector<int64_t> extents = extents_in_tile(tile.shape, n, contains(tile.sums, n));
   int64_t bytes = size_of(n->dtype);
   for (int64_t e : extents) bytes *= e;
-  const Ref local = state.buffers[n.get()] = state.new_local(n->dtype, bytes);
-  state.lowering.place(n, local, std::move(extents));
+  const auto parts = std::find_if(extents.begin(), extents.end(), [](int64_t e) { return e > 1; });
+  const int64_t count = parts == extents.end() ? 1 : *parts, padding = padding_of(bytes / count, state.machine);
+  const Ref local = state.buffers[n.get()] = state.new_local(n->dtype, bytes + (count - 1) * padding);
+  state.lowering.place(n, local, std::move(extents), padding);
 }
 
 }  // namespace

@@ -29,9 +29,10 @@ class RowFollower {
   }
 
  private:
-  Ref loop_of(const Item& item) const {
-    return loop_over_rows(item.store, state_.machine.row_bytes, state_.machine.has_threads() ? kLeastRows : 0);
+  Ref loop_of(Ref store) const {
+    return loop_over_rows(store, state_.machine.row_bytes, state_.machine.has_threads() ? kLeastRows : 0);
   }
+  Ref loop_of(const Item& item) const { return loop_of(item.store); }
 
   // The loop over rows of an item that others follow or may follow.
   Ref rows_of(const Item& item) const {
@@ -43,7 +44,7 @@ class RowFollower {
   // Puts the item behind the one that makes its rows, if there is one: all that it waits for is that item, or of its
   // tile, and it reads only its own row of them.
   void follow_source(Item& item) {
-    if (!item.store || !loop_of(item) || item.on_chip || item.tile >= 0) return;
+    if (!item.store || item.on_chip || item.tile >= 0 || !(loop_of(item) || may_split(item))) return;
     Item* source = nullptr;
     for (int i : item.needs) {
       Item& need = state_.item(i);
@@ -51,16 +52,38 @@ class RowFollower {
       if (need.on_chip || (source && !is_same_tile(*source, need))) return;
       source = &need;
     }
-    const Ref loop = source && source->store ? rows_of(*source) : Ref();
-    if (!loop) return;
+    if (!source || !source->store) return;
+    const Ref whole = source->store;
+    if (!rows_of(*source) && may_split(*source)) source->store = in_fitting_rows(whole, state_.machine.row_bytes);
+    if (!follow(item, *source)) source->store = whole;
+  }
+
+  // A loop over tokens that lie side by side may become one over parts of them.
+  bool may_split(const Item& item) const {
+    if (!state_.machine.has_threads() || item.tile >= 0 || !item.store) return false;
+    const StoreView store(item.store);
+    return !store.ranges.empty() && !const_int(RangeView(store.ranges.front()).size) &&
+           !multiplies_with_matrix(item.store);
+  }
+
+  // False: nothing is changed.
+  bool follow(Item& item, Item& source) {
+    const Ref loop = rows_of(source);
+    if (!loop) return false;
     const Ref store = in_rows_of(item.store, loop), rows = StoreView(store).ranges.front();
+    if (!loop_of(store)) return false;
     for (int i : item.needs) {
       const Item& need = state_.item(i);
-      const bool is_before = &need == source || is_same_tile(*source, need);
-      if (is_before && !passes_rows(need, store, rows)) return;
+      const bool is_before = &need == &source || is_same_tile(source, need);
+      if (is_before && !passes_rows(need, store, rows)) return false;
+      // What is gathered for 8 tokens side by side goes by itself: of each there are many blocks.
+      if (is_before && store != item.store && takes_index_from(store, buffer_of(need))) return false;
     }
     item.store = store;
-    follow(item, *source);
+    if (source.tile < 0) add_to_tile(source, tiles_++);
+    add_to_tile(item, source.tile);
+    item.level = source.level;
+    return true;
   }
 
   bool passes_rows(const Item& from, Ref to, Ref rows) const {
@@ -75,12 +98,6 @@ class RowFollower {
     const auto buffer = state_.buffers.find(item.node.get());
     const bool is_in_memory = buffer != state_.buffers.end() && buffer->second->op != Op::Local;
     return is_in_memory ? buffer->second : Ref();
-  }
-
-  void follow(Item& item, Item& source) {
-    if (source.tile < 0) add_to_tile(source, tiles_++);
-    add_to_tile(item, source.tile);
-    item.level = source.level;
   }
 
   void add_to_tile(Item& item, int tile) {

@@ -97,12 +97,15 @@ Ref Lowering::offset_in(const Place& place, Ref tensor, const Refs& index) const
   if (place.extents.empty()) return byte_offset(tensor->shape, index, tensor->dtype);
   Shape shape;
   Refs inner;
+  Ref padded;  // index of the first axis that counts
   for (size_t k = 0; k < index.size(); ++k) {
     const int64_t n = place.extents[k];
     shape.push_back(constant(n));
     inner.push_back(is_const(tensor->shape[k], n) ? index[k] : simplify(index[k] % n));
+    if (!padded && n > 1) padded = inner.back();
   }
-  return byte_offset(shape, inner, tensor->dtype);
+  const Ref offset = byte_offset(shape, inner, tensor->dtype);
+  return place.padding > 0 && padded ? simplify(offset + padded * place.padding) : offset;
 }
 
 Ref Lowering::compute(Ref t, const Refs& index) {

@@ -21,13 +21,14 @@ struct Place {
   Ref buffer;
   // Of a part: its size along each axis; index i along an axis is at i % extent. Empty: all of the tensor.
   std::vector<int64_t> extents;
+  int64_t padding = 0;  // bytes between the parts that the first axis of more than one element counts
 };
 
 class Lowering {
  public:
   // From now on `tensor` is read from `buffer`. REQUIRES: called before any at() that reaches it.
-  void place(Ref tensor, Ref buffer, std::vector<int64_t> extents = {}) {
-    places_[tensor.get()] = {buffer, std::move(extents)};
+  void place(Ref tensor, Ref buffer, std::vector<int64_t> extents = {}, int64_t padding = 0) {
+    places_[tensor.get()] = {buffer, std::move(extents), padding};
   }
   bool is_placed(Ref tensor) const { return places_.contains(tensor.get()); }
 

@@ -45,6 +45,16 @@ bool is_in_row(Ref offset, Ref rows, int64_t row, int64_t size) {
   return rest->min >= 0 && rest->max <= row - size;
 }
 
+// How many of `rows` the first loops of a store share out: all, or as many as each iteration of a first loop of symbolic
+// size has. Nothing where the first loop is one over these rows, or they do not go into each other.
+std::optional<int64_t> rows_to_share(Ref first, Ref rows) {
+  if (first == rows) return std::nullopt;
+  if (const auto count = const_int(rows)) return count;
+  if (const_int(first)) return std::nullopt;
+  const int64_t each = rows->max / std::max<int64_t>(first->max, 1);
+  return simplify(first * each) == rows ? std::optional(each) : std::nullopt;
+}
+
 Ref first_row(Ref offset, Ref rows) { return simplify(substitute(offset, {{rows, constant(0)}})); }
 
 }  // namespace
@@ -62,18 +72,22 @@ Ref loop_over_rows(Ref node, int64_t most_bytes, int64_t least_rows) {
     const int64_t most = count && is_of_row(n, rows) ? kRowsOfMatrix * most_bytes : most_bytes;
     if (bytes_read(n, rows) > static_cast<double>(most)) return Ref();
   }
+  return multiplies_with_matrix(node) ? Ref() : rows;
+}
+
+bool multiplies_with_matrix(Ref node) {
+  const StoreView store(node);
   const Refs nodes = toposort(store.value);
-  if (std::any_of(nodes.begin(), nodes.end(), [&](Ref n) { return is_reduce(n->op) && reads_matrix(n, rows); }))
-    return Ref();
-  return rows;
+  return std::any_of(nodes.begin(), nodes.end(),
+                     [&](Ref n) { return is_reduce(n->op) && reads_matrix(n, store.ranges.front()); });
 }
 
 Ref in_rows_of(Ref node, Ref rows) {
   const StoreView store(node);
-  const auto count = const_int(RangeView(rows).size);
-  if (!count || is_const(RangeView(store.ranges.front()).size, *count)) return node;
+  const auto count = rows_to_share(RangeView(store.ranges.front()).size, RangeView(rows).size);
+  if (!count) return node;
   int64_t all = 1;
-  size_t leading = 0;
+  size_t leading = const_int(RangeView(rows).size) ? 0 : 1;
   while (leading < store.ranges.size() && all % *count != 0) {
     const auto size = const_int(RangeView(store.ranges[leading]).size);
     if (!size) return node;
@@ -81,19 +95,33 @@ Ref in_rows_of(Ref node, Ref rows) {
   }
   if (leading == 0 || all % *count != 0) return node;
   const int64_t number = RangeView(store.ranges[leading - 1]).number;
-  const Ref outer = make_range(RangeView(rows).number, constant(*count), RangeKind::Loop),
+  const Ref outer = make_range(RangeView(rows).number, RangeView(rows).size, RangeKind::Loop),
             inner = make_range(inner_part(number), constant(all / *count), RangeKind::Loop);
   Refs ranges{outer};
   if (all != *count) ranges.push_back(inner);
   Ref left = all == *count ? outer : simplify(outer * (all / *count) + inner);
   Replacements by;
   for (size_t k = leading; k-- > 0; left = simplify(left / *const_int(RangeView(store.ranges[k]).size))) {
-    const Ref size = RangeView(store.ranges[k]).size;
-    by[store.ranges[k]] = k == 0 ? left : simplify(left % *const_int(size));
+    by[store.ranges[k]] = k == 0 ? left : simplify(left % *const_int(RangeView(store.ranges[k]).size));
+    if (k == 0) break;
   }
   ranges.insert(ranges.end(), store.ranges.begin() + static_cast<std::ptrdiff_t>(leading), store.ranges.end());
   return make_store(store.buffer, simplify(substitute(store.offset, by)), simplify(substitute(store.value, by)),
                     ranges);
+}
+
+Ref in_fitting_rows(Ref node, int64_t most_bytes) {
+  const StoreView store(node);
+  int64_t rows = 1;  // of each iteration of the first loop
+  for (size_t k = 1; k < store.ranges.size(); ++k) {
+    const auto size = const_int(RangeView(store.ranges[k]).size);
+    if (!size) break;
+    rows *= *size;
+    const RangeView first(store.ranges.front());
+    const Ref split = in_rows_of(node, make_range(first.number, simplify(first.size * rows), RangeKind::Loop));
+    if (loop_over_rows(split, most_bytes)) return split;
+  }
+  return node;
 }
 
 Ref tile_of_rows(Ref rows) { return with_kind(rows, RangeKind::Tile); }
@@ -118,6 +146,16 @@ bool reads_own_row(Ref store, Ref buffer, Ref rows, int64_t bytes) {
   return std::all_of(nodes.begin(), nodes.end(), [&](Ref n) {
     if (n->op != Op::Load || LoadView(n).buffer != buffer) return true;
     return is_in_row(LoadView(n).offset, rows, bytes, size_of(n->dtype));
+  });
+}
+
+bool takes_index_from(Ref store, Ref buffer) {
+  const auto is_of_buffer = [&](Ref n) { return n->op == Op::Load && LoadView(n).buffer == buffer; };
+  const Refs nodes = toposort(store);
+  return std::any_of(nodes.begin(), nodes.end(), [&](Ref n) {
+    if (n->op != Op::Load) return false;
+    const Refs below = toposort(LoadView(n).offset);
+    return std::any_of(below.begin(), below.end(), is_of_buffer);
   });
 }
 

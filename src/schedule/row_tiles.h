@@ -21,9 +21,17 @@ namespace smelt {
 // of an axis of known size must be `least_rows`; 0: they do not count as rows.
 Ref loop_over_rows(Ref store, int64_t most_bytes, int64_t least_rows = 0);
 
+// Whether it has a sum that multiplies each iteration of the first loop with one matrix. REQUIRES: it has loops.
+bool multiplies_with_matrix(Ref store);
+
 // The same store with an outer loop over as many rows as `rows` counts, where its leading loops together have a
-// multiple of these; else the store as it is.
+// multiple of these; else the store as it is. A leading loop of symbolic size goes with those behind it: where tokens
+// lie 8 side by side, a row may be a block of the numbers of 8 tokens.
 Ref in_rows_of(Ref store, Ref rows);
+
+// The same store with an outer loop over rows (loop_over_rows) of its first loop together with as few of those behind
+// it as make rows that take no more than `most_bytes`; the store as it is where there are none.
+Ref in_fitting_rows(Ref store, int64_t most_bytes);
 
 // The loop over rows as the loop that nests of a tile share.
 Ref tile_of_rows(Ref rows);
@@ -34,6 +42,9 @@ std::optional<int64_t> bytes_of_row(Ref store, Ref rows, int64_t most_bytes);
 
 // Whether an iteration reads nothing of the buffer but its own row of `bytes`.
 bool reads_own_row(Ref store, Ref buffer, Ref rows, int64_t bytes);
+
+// Whether what it reads of the buffer says where it reads others.
+bool takes_index_from(Ref store, Ref buffer);
 
 // The same store to, or reading from, an on-chip buffer that has one row in place of all.
 Ref store_on_chip(Ref store, Ref local, Ref rows);

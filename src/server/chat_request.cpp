@@ -7,8 +7,8 @@ namespace {
 
 constexpr size_t kMostTools = 256;
 
-// Calls cannot come out malformed, and come where they are asked for; where none comes, the content is held to `schema`,
-// if there is one. Without a known format of calls the text is as it is without tools.
+// Calls cannot come out malformed, and come where they are asked for; where none comes, the content is held to
+// `schema`, if there is one. Without a known format of calls the text is as it is without tools.
 std::optional<ApiError> hold_to_tools(const ToolChoice& choice, const Json& tools, const std::optional<Json>& schema,
                                       bool in_thoughts, const ServedModel& model, GenerationRequest& generation) {
   using Kind = ToolChoice::Kind;

@@ -2,8 +2,6 @@
 // includes this.
 #pragma once
 
-#include <poll.h>
-
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
@@ -23,6 +21,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/system_calls.h"
 #include "server/http_head.h"
 #include "server/http_server.h"
 
@@ -259,8 +258,7 @@ class Connection final : public HttpReply,
 
   void look_whether_gone(uint64_t number) {
     if (number_ != number || !answering_ || is_over_) return;
-    pollfd socket{lowest().socket().native_handle(), POLLRDHUP, 0};
-    if (::poll(&socket, 1, 0) > 0) return drop();
+    if (has_hung_up(lowest().socket().native_handle())) return drop();
     watch_timer_.expires_after(kWatchTime);
     watch_timer_.async_wait([self = self(), number](error_code error) {
       if (!error) self->look_whether_gone(number);

@@ -82,13 +82,19 @@ std::string printed(const char* view) {
   return text ? *text : text.error().message;
 }
 
+Ref wrongly_typed(Ref f32) {
+  return make(Op::Neg, DType::F32, {make(Op::Cast, DType::I32, {f32}, {}, f32->shape)}, {}, f32->shape);
+}
+
 // One kernel, as a plan of one launch.
 class OneKernel : public KernelSet {
  public:
-  OneKernel() {
+  // is_wrong: the segment, not the kernel, has a node of another type than its source.
+  explicit OneKernel(bool is_wrong = false) {
     const Tensor x = param(0, DType::F32, {1, 64}, "x"), w = param(1, DType::F32, {32, 64}, "w");
     root_ = sink({output(2, linear(x, w))});
     tree_ = make_schedule(root_).kernels[0].tree;
+    if (is_wrong) root_ = sink({output(2, Tensor(wrongly_typed(linear(x, w).ref())))});
     const CodegenResult made = generate({.tree = tree_, .name = "one"});
     opts_ = made.opts;
   }
@@ -327,8 +333,21 @@ TEST_CASE("a recorded kernel has all its passes, and the options that were tried
   CHECK(applied == kernel["options"][0].get<std::string>());
   REQUIRE(segments.size() == 1);
   CHECK(segments[0]["passes"].size() == 4);
+  for (const Json& pass : segments[0]["passes"]) CHECK_FALSE(pass.contains("fault"));
   CHECK(segments[0]["items"].size() >= 1);
   CHECK(segments[0]["places"].size() >= 1);
+}
+
+TEST_CASE("what breaks the rules of a segment is said at its pass, with the node") {
+  Tables tables;
+  Json plans = Json::array();
+  const Json segment = record_segments(OneKernel(/*is_wrong=*/true), tables, plans)[0];
+  const Json strings = tables.strings.json(), nodes = std::move(tables.nodes).json();
+  const Json& model = segment["passes"][0];
+  CHECK(model["name"] == "model");
+  REQUIRE(model.contains("fault"));
+  CHECK(contains(model["fault"].get<std::string>(), "[verify] tensor: neg f32"));
+  CHECK(strings[nodes[model["fault_node"].get<size_t>()][0].get<size_t>()] == "neg");
 }
 
 TEST_CASE("what is no recording is an error in one line") {

@@ -54,17 +54,6 @@ TEST_CASE("a mapping keeps its bytes when it moves, and when its file is replace
   CHECK(map.size() == 0);
 }
 
-TEST_CASE("advice may name bytes outside the file") {
-  TempFolder folder;
-  REQUIRE(publish_file(folder / "a", "text").ok());
-  auto map = MappedFile::open(folder / "a");
-  REQUIRE(map.ok());
-  map->advise(MappedFile::Advice::will_need);
-  map->advise(MappedFile::Advice::random, 2, UINT64_MAX);
-  map->advise(MappedFile::Advice::normal, 100, 5);
-  CHECK(text_of(*map) == "text");
-}
-
 TEST_CASE("what cannot be read is named") {
   TempFolder folder;
   CHECK(MappedFile::open(folder / "absent").error().message == "[file] " + (folder / "absent") +

@@ -9,8 +9,10 @@
 #include "engine/session.h"
 #include "engine/speculation.h"
 #include "support/effort.h"
+#include "support/model_files.h"
 
 using namespace smelt;
+using namespace smelt::test;
 
 namespace {
 
@@ -22,11 +24,6 @@ struct Tested {
   bool quantise;
   DType cache;
 };
-constexpr char kGlm[] = SMELT_SOURCE_DIR "/models/tiny-glm-Q4_K_M.gguf";
-constexpr char kMtp[] = SMELT_SOURCE_DIR "/../shared/models/tiny-glm/tiny-glm-mtp-Q4_0.gguf";
-constexpr char kLlama[] = SMELT_SOURCE_DIR "/../shared/models/zoo/llama/llama-Q4_K_M.gguf";
-constexpr char kGemma[] = SMELT_SOURCE_DIR "/../shared/models/zoo/gemma3/gemma3-Q4_K_M.gguf";  // has windows
-constexpr char kQwenMoe[] = SMELT_SOURCE_DIR "/../shared/models/zoo/qwen3moe/qwen3moe-Q4_K_M.gguf";
 constexpr Tested kModels[] = {{kGlm, true, DType::U8},    {kGlm, false, DType::F32},   {kMtp, true, DType::F16},
                               {kLlama, true, DType::U8},  {kLlama, false, DType::F32}, {kGemma, true, DType::U8},
                               {kQwenMoe, true, DType::U8}};

@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "base/machine.h"
+#include "engine/kernel_builder.h"
 #include "model/layout_choice.h"
 #include "model/product.h"
-#include "render/nvptx.h"
 #include "runtime/llvm/ptx.h"
 #include "support/block_formats.h"
 #include "support/judge.h"
@@ -69,13 +69,7 @@ TEST_CASE("products with codebooks and digits of base 3 become PTX") {
     CAPTURE(name_of(type));
     const JudgedKernel k = product_kernel(type, {32}, 32);
     const Program program = generate({.tree = k.tree, .name = "product", .machine = h100}).program;
-    const Source source{.text = render_nvptx(program),
-                        .entry = program.name,
-                        .shape = {.buffers = program.buffers,
-                                  .threads = program.threads,
-                                  .tasks = program.tasks,
-                                  .shared_bytes = program.scratch_bytes}};
-    CHECK(compile_ptx(source, "sm_90").find(".entry product") != std::string::npos);
+    CHECK(compile_ptx(source_of(program, h100), "sm_90").find(".entry product") != std::string::npos);
   }
 }
 

@@ -24,7 +24,7 @@ TEST_CASE("the decode plan of the small model becomes PTX and launches of a grap
   FakeCuda fake;
   fake.block_shared_bytes = 227 << 10;  // of an H100
   const CudaDriver driver = fake.driver();
-  const auto device = CudaDevice::open(driver, {.use_cache = false}).take();
+  const auto device = open_cuda_device(driver, {.use_cache = false}).take();
   Compiler compiler(*device, PassSymbols::names(layout.token_tile));
   const ModelPasses passes(file, *model, layout,
                            {.cache_type = DType::U8, .quantise = true, .interleave = 32, .reads_file = false},

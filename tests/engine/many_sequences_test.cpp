@@ -10,8 +10,10 @@
 
 #include "engine/session.h"
 #include "support/effort.h"
+#include "support/model_files.h"
 
 using namespace smelt;
+using namespace smelt::test;
 
 namespace {
 
@@ -24,12 +26,6 @@ struct Tested {
   bool quantise;
   DType cache;
 };
-constexpr char kGlm[] = SMELT_SOURCE_DIR "/models/tiny-glm-Q4_K_M.gguf";
-constexpr char kLlama[] = SMELT_SOURCE_DIR "/../shared/models/zoo/llama/llama-Q4_K_M.gguf";
-constexpr char kGemma[] = SMELT_SOURCE_DIR "/../shared/models/zoo/gemma3/gemma3-Q4_K_M.gguf";  // has windows
-constexpr char kQwenMoe[] = SMELT_SOURCE_DIR "/../shared/models/zoo/qwen3moe/qwen3moe-Q4_K_M.gguf";
-constexpr char kGptOss[] = SMELT_SOURCE_DIR "/../shared/models/zoo/gpt-oss/gpt-oss-MXFP4.gguf";       // has sinks
-constexpr char kQwen35[] = SMELT_SOURCE_DIR "/../shared/models/zoo/qwen35moe/qwen35moe-Q4_K_M.gguf";  // has states
 constexpr Tested kModels[] = {
     {kGlm, "q8", true, DType::U8},      {kGlm, "f32", false, DType::F32}, {kLlama, "q8", true, DType::U8},
     {kLlama, "f32", false, DType::F32}, {kGemma, "q8", true, DType::U8},  {kQwenMoe, "q8", true, DType::U8},

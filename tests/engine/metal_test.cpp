@@ -2,11 +2,14 @@
 #include <doctest/doctest.h>
 
 #include "base/machine.h"
+#include "graph/matrix_shape.h"
+#include "render/msl.h"
 #include "support/effort.h"
 #include "support/full_size_glm.h"
 #include "support/graph_kernels.h"
 #include "support/model_kernels.h"
 #include "support/msl_kernels.h"
+#include "support/program_builder.h"
 
 using namespace smelt;
 using namespace smelt::testing;
@@ -56,6 +59,55 @@ TEST_CASE("random graphs as kernels for Metal agree with the interpreter, every 
       CHECK_MESSAGE(problem_of_case(c, kernels) == "", to_text(c.graph), c.compiled.opts);
     }
   }
+}
+
+namespace {
+
+constexpr int kWarps = 2;
+
+// Two SIMD groups, each with a product of its own, of words in the first buffer, added to sums where `adds`; the sums
+// go into the second.
+Program product_of_fragments(const MatrixShape& shape, bool adds) {
+  const int64_t words = shape.a_words() + shape.b_words(), loads = words + (adds ? shape.sums() : 0);
+  test::ProgramBuilder p("product", 2, 0, kWarps * kWarp);
+  const auto place = [&](int64_t of_thread, int64_t i) {
+    return p.add2(p.mul(p.thread_index(), p.integer(4 * of_thread)), p.integer(4 * i));
+  };
+  std::vector<int> operands;
+  for (int64_t i = 0; i < loads; ++i)
+    operands.push_back(p.load(i < words ? DType::U32 : DType::I32, 1, p.buffer(0), place(loads, i)));
+  const int dot = p.add({.kind = Inst::MatrixDot, .dtype = DType::I32, .src = operands, .arg = {.list = shape.list()}});
+  for (int64_t i = 0; i < shape.sums(); ++i)
+    p.store(p.buffer(1), place(shape.sums(), i),
+            p.add({.kind = Inst::MatrixItem, .dtype = DType::I32, .src = {dot}, .arg = {.i = i}}));
+  return p.program();
+}
+
+}  // namespace
+
+TEST_CASE("products of bytes by matrices of SIMD groups are exact, whatever the bytes are") {
+  std::mt19937_64 rng(21);
+  for (int64_t m : {8, 16})
+    for (int64_t k : {16, 32})
+      for (bool a_is_signed : {true, false})
+        for (bool adds : {true, false}) {
+          const MatrixShape shape{.m = m, .n = 8, .k = k, .in_fragments = true, .a_is_signed = a_is_signed};
+          const Program program = product_of_fragments(shape, adds);
+          REQUIRE(problem_of(program) == "");
+          CAPTURE(render_msl(program));
+          std::vector<uint32_t> words(static_cast<size_t>(kWarps * kWarp * (6 + 4))), sums(kWarps * kWarp * 4);
+          for (uint32_t& w : words)
+            w = rng() % 8 ? static_cast<uint32_t>(rng()) : rng() % 2 ? 0x80808080u : 0xffffffffu;
+          std::vector<uint32_t> expected = sums;
+          const ByteSpan wanted[] = {std::as_writable_bytes(std::span(words)),
+                                     std::as_writable_bytes(std::span(expected))};
+          REQUIRE(evaluate(program, wanted, {}, 0, 1).ok());
+          const ByteSpan got[] = {wanted[0], std::as_writable_bytes(std::span(sums))};
+          const Source source = test::msl_source(program);
+          CHECK(parse_msl(test::shim_compiler(), {&source, 1}) == "");
+          CHECK(MslKernels({&source, 1}).run(0, got, {}, 1) == "");
+          CHECK(sums == expected);
+        }
 }
 
 namespace {
@@ -145,6 +197,7 @@ namespace {
 void check_text(const GgufFile& file, const char* name) {
   const Machine machine = *known_machine(name);
   std::vector<Source> sources;
+  int by_the_unit = 0;
   for (bool quantise : {true, false})
     for (Ref tree : test::kernel_trees(file, machine, static_cast<int>(machine.warp_threads), quantise)) {
       const std::string entry = kernel_name(tree) + (quantise ? "_q" : "_f");
@@ -153,8 +206,10 @@ void check_text(const GgufFile& file, const char* name) {
       CHECK(program.threads <= machine.block_threads);
       CHECK(program.scratch_bytes <= 32 << 10);
       sources.push_back(test::msl_source(program));
+      by_the_unit += says(sources.back().text, "simdgroup_multiply_accumulate");
     }
   CHECK(sources.size() > 40);
+  CHECK(by_the_unit > 5);
   CHECK(parse_msl(test::shim_compiler(), sources) == "");
 }
 

@@ -29,7 +29,7 @@ struct Compiled {
 
 // A process that compiles two kernels, as far as the cache is concerned.
 Compiled compile(const std::string& cache, TunedOptions tuned = {}) {
-  const auto device = CpuDevice::open({.threads = 1, .cache_dir = cache}).take();
+  const auto device = open_cpu_device({.threads = 1, .cache_dir = cache}).take();
   Compiler compiler(*device, {});
   compiler.use_tuned(std::move(tuned));
   for (int64_t rows : {16, 48}) compiler.add_segment(matvec(rows));
@@ -49,7 +49,7 @@ Compiled compile(const std::string& cache, TunedOptions tuned = {}) {
     const void* buffers[] = {x.data(), w.data(), y.data()};
     std::vector<const void*> in_order;
     for (Ref b : compiler.segment(k).schedule.kernels[0].buffers) in_order.push_back(buffers[b->arg.i]);
-    CpuDevice::entry_of(compiler.kernel(k).executable)(in_order.data(), nullptr, 0, 1);
+    cpu_entry_of(compiler.kernel(k).executable)(in_order.data(), nullptr, 0, 1);
     out.results.insert(out.results.end(), y.begin(), y.end());
   }
   return out;

@@ -2,8 +2,8 @@
 #include <doctest/doctest.h>
 
 #include "base/machine.h"
+#include "engine/kernel_builder.h"
 #include "render/llvm.h"
-#include "render/nvptx.h"
 #include "runtime/llvm/compile.h"
 #include "runtime/llvm/ptx.h"
 #include "runtime/target.h"
@@ -32,12 +32,7 @@ void check_ptx(const GgufFile& file, const Machine& machine, const std::vector<s
       const Program program =
           generate({.tree = tree, .name = kernel_name(tree), .machine = machine, .symbols = {"tokens8", "chunks"}})
               .program;
-      const Source source{.text = render_nvptx(program),
-                          .entry = program.name,
-                          .shape = {.buffers = program.buffers,
-                                    .threads = program.threads,
-                                    .tasks = program.tasks,
-                                    .shared_bytes = program.scratch_bytes}};
+      const Source source = source_of(program, machine);
       CHECK(program.threads <= machine.block_threads);
       CHECK(program.scratch_bytes <= machine.block_memory_bytes);
       for (const std::string& architecture : architectures)

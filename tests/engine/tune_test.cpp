@@ -158,7 +158,7 @@ TEST_CASE("the estimate knows that vectors, and enough tasks, are better") {
 }
 
 TEST_CASE("the judge takes the same kernel in other forms, and no other kernel") {
-  const auto device = CpuDevice::open({.threads = 2, .use_cache = false}).take();
+  const auto device = open_cpu_device({.threads = 2, .use_cache = false}).take();
   Site s(matvec());
   const Executable* base = compiled(*device, s.site, {});
   auto judge = TuneJudge::make(s.site, base, *device);
@@ -179,7 +179,7 @@ TEST_CASE("the judge takes the same kernel in other forms, and no other kernel")
 }
 
 TEST_CASE("cold samples: as many as rounds for each kernel, none after a cancellation") {
-  const auto device = CpuDevice::open({.threads = 2, .use_cache = false}).take();
+  const auto device = open_cpu_device({.threads = 2, .use_cache = false}).take();
   Site s(matvec());
   s.site.bytes_between = 1e12;  // a large model: everything else is driven out
   auto bench = ColdBench::make(s.site, 1000, *device);
@@ -196,7 +196,7 @@ TEST_CASE("cold samples: as many as rounds for each kernel, none after a cancell
 }
 
 TEST_CASE("kernels that a model launches with weights enough to fill the caches need no other memory") {
-  const auto device = CpuDevice::open({.threads = 1, .use_cache = false}).take();
+  const auto device = open_cpu_device({.threads = 1, .use_cache = false}).take();
   Site s(matvec());
   s.site.bytes_between = 1e12;
   const auto bench = ColdBench::make(s.site, 1e12, *device);
@@ -411,7 +411,7 @@ TEST_CASE("tuned options are used, but only where they still stand") {
 }
 
 TEST_CASE("the compiler takes tuned options instead of the heuristic's") {
-  const auto device = CpuDevice::open({.threads = 1, .use_cache = false}).take();
+  const auto device = open_cpu_device({.threads = 1, .use_cache = false}).take();
   const Ref root = matvec(), tree = make_schedule(root).kernels[0].tree;
   const TunedEntry entry = entry_for(tree, {{upcast("o1", 2), task("o1.0")}});
   Compiler plain(*device, {}), tuned(*device, {});

@@ -39,17 +39,6 @@ SmallModel model_of(const GgufWriter& writer) {
 
 SmallModel random_model(const Variant& variant) { return model_of(RandomModel(variant).writer()); }
 
-// Root mean square of the difference, relative to that of `wanted`.
-double relative_error(std::span<const double> got, std::span<const double> wanted) {
-  REQUIRE(got.size() == wanted.size());
-  double error = 0, size = 0;
-  for (size_t i = 0; i < got.size(); ++i) {
-    error += (got[i] - wanted[i]) * (got[i] - wanted[i]);
-    size += wanted[i] * wanted[i];
-  }
-  return std::sqrt(error / size);
-}
-
 // Buffers between segments, the cache and the rope tables are f32; all else is double on both
 // sides.
 constexpr double kClose = 2e-6;

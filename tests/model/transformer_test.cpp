@@ -11,16 +11,6 @@ using namespace smelt::test;
 
 namespace {
 
-double relative_error(const Vector& got, const Vector& wanted) {
-  REQUIRE(got.size() == wanted.size());
-  double error = 0, size = 0;
-  for (size_t i = 0; i < got.size(); ++i) {
-    error += (got[i] - wanted[i]) * (got[i] - wanted[i]);
-    size += wanted[i] * wanted[i];
-  }
-  return std::sqrt(error / size);
-}
-
 const std::vector<int> kIds = {5, 17, 30, 3, 3, 39, 21};
 const std::vector<int32_t> kPages = {3, 1, 4, 2, 0};
 

@@ -1,5 +1,5 @@
-// Recordings made of another one, for viz.mjs: with markup for texts, with 1,000 kernels, with a cycle, with a million
-// nodes, and cut off.
+// Recordings made of another one, for viz.mjs: with markup for texts, with 1,000 kernels, with faults, with a cycle, with
+// a million nodes, and cut off.
 //   node recordings.mjs RECORDING FOLDER
 import { readFileSync, writeFileSync } from "node:fs";
 
@@ -52,6 +52,14 @@ for (const run of many.timeline.runs.filter((r) => r.plan === 0))
     for (const worker of run.workers ?? []) worker.push(900);
   }
 save("many", many);
+
+const faults = copy();
+for (const { passes } of [faults.segments[0], faults.kernels[0]]) {
+  const root = faults.nodes[passes[0].roots[0]];
+  passes[0].fault = "[verify] a source is of another type";
+  passes[0].fault_node = root[2][0];
+}
+save("faults", faults);
 
 const cycle = copy(),
   last = cycle.nodes.length - 1;

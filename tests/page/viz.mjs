@@ -1,12 +1,17 @@
 // Clicks through every view of `smelt viz` in a browser without a screen, and keeps pictures of them.
-//   node viz.mjs PAGE FOLDER_FOR_PICTURES [COMPARISON HOSTILE SERVED MANY]
-// PAGE is a file that --out wrote; HOSTILE a page whose recording has markup for names, SERVED an address with a model,
-// MANY a page of 1,000 kernels.
+//   node viz.mjs FOLDER_FOR_PICTURES KIND=PAGE...
+// A page is a file that --out wrote, or an address. Kinds: `views` has all of them; `compare` two recordings; `served`
+// has a model; `many` 1,000 kernels; `hostile` markup for names; `faults` passes whose graphs break the rules; `trace`
+// nothing but tracks, `dump` nothing but kernels.
 import assert from "node:assert/strict";
 import { pathToFileURL } from "node:url";
 import { chromium } from "playwright-core";
 
-const [page_, pictures, comparison, hostile, served, many] = process.argv.slice(2);
+const [pictures, ...pages] = process.argv.slice(2);
+const { views, compare, hostile, served, many, faults, trace, dump } = Object.fromEntries(
+  pages.map((page) => [page.slice(0, page.indexOf("=")), page.slice(page.indexOf("=") + 1)]),
+);
+const kSchemes = ["light", "dark"];
 const address = (where) => (where.startsWith("http") ? where : pathToFileURL(where).href);
 const browser = await chromium.launch({
   executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
@@ -33,9 +38,12 @@ const tab = async (page, number, id) => {
   await isFine(page);
 };
 
+const pictureOf = (page, colorScheme) => (name) =>
+  page.screenshot({ path: `${pictures}/viz-${name}-${colorScheme}.png` });
+
 async function clickThrough(where, colorScheme) {
   const page = await open(where, { colorScheme });
-  const picture = (name) => page.screenshot({ path: `${pictures}/viz-${name}-${colorScheme}.png` });
+  const picture = pictureOf(page, colorScheme);
 
   // a block, its graph, a fold opened, a search in it
   assert.ok((await page.locator(".blocks rect").count()) >= 4);
@@ -94,6 +102,9 @@ async function clickThrough(where, colorScheme) {
     await page.keyboard.press("+");
     await page.keyboard.press("ArrowRight");
     await picture("timeline");
+    await page.selectOption("select", "start");
+    await page.locator("td", { hasText: "compiling" }).waitFor();
+    await picture("start");
   }
   await tab(page, 6, "search");
   if (await page.locator(".scatter").count()) {
@@ -119,18 +130,19 @@ async function clickThrough(where, colorScheme) {
   await page.close();
 }
 
-for (const colorScheme of ["light", "dark"]) await clickThrough(page_, colorScheme);
-
-if (comparison) {
-  const page = await open(comparison);
+// Two recordings: the largest change is shown first.
+async function clickThroughCompare(where, colorScheme) {
+  const page = await open(where, { colorScheme });
   await tab(page, 7, "compare");
   await page.locator(".list .row.picked").waitFor();
   await page.keyboard.press("ArrowDown");
-  await page.screenshot({ path: `${pictures}/viz-compare.png` });
+  await pictureOf(page, colorScheme)("compare");
+  await page.close();
 }
+
 // Questions of the page while it is served.
-if (served) {
-  const page = await open(served);
+async function askServed(where, colorScheme) {
+  const page = await open(where, { colorScheme });
   await tab(page, 4, "kernel");
   await page.getByRole("button", { name: "What if" }).click();
   const options = page.locator(".what-if input").first();
@@ -141,7 +153,59 @@ if (served) {
   await page.locator(".what-if li .bad").waitFor();
   await page.getByRole("button", { name: "its texts" }).click();
   await page.getByRole("button", { name: "back to the texts" }).click();
-  await page.screenshot({ path: `${pictures}/viz-whatif.png` });
+  await pictureOf(page, colorScheme)("whatif");
+  await page.close();
+}
+
+// Events of a trace as flames, of which one is looked at closely.
+async function clickThroughTrace(where, colorScheme) {
+  const page = await open(where, { colorScheme });
+  await tab(page, 5, "timeline");
+  await page.locator(".timeline canvas").waitFor();
+  await pictureOf(page, colorScheme)("trace");
+  for (let i = 0; i < 4; ++i) await page.keyboard.press("+");
+  await pictureOf(page, colorScheme)("trace-near");
+  for (const [number, id] of [[1, "model"], [2, "rewrites"], [3, "schedule"], [4, "kernel"], [6, "search"]]) // prettier-ignore
+    await tab(page, number, id);
+  await page.close();
+}
+
+// Kernels without a model: their texts and their passes.
+async function clickThroughDump(where, colorScheme) {
+  const page = await open(where, { colorScheme });
+  await tab(page, 4, "kernel");
+  await page.locator("[aria-label=program] .row", { hasText: "= mul" }).first().waitFor();
+  await pictureOf(page, colorScheme)("dump");
+  await tab(page, 2, "rewrites");
+  await page.locator(".code .row").first().waitFor();
+  for (const [number, id] of [[1, "model"], [3, "schedule"], [5, "timeline"], [6, "search"]]) // prettier-ignore
+    await tab(page, number, id);
+  await page.close();
+}
+
+// What breaks the rules of its phase is said at its pass, of a segment and of a kernel, and leads to the node.
+async function findFaults(where, colorScheme) {
+  const page = await open(where, { colorScheme });
+  for (const subject of ["s0", "k0"]) {
+    await tab(page, 2, "rewrites");
+    await page.selectOption("select", subject);
+    await page.locator(".fault", { hasText: "Verification: " }).waitFor();
+    await page.locator(".list .bad").first().waitFor();
+    await page.locator(".row.at-fault").waitFor();
+    await page.locator(".fault button").click();
+    await page.locator(".row.at-fault.linked").waitFor();
+    await pictureOf(page, colorScheme)(`fault-${subject[0]}`);
+  }
+  await page.close();
+}
+
+for (const colorScheme of kSchemes) {
+  if (views) await clickThrough(views, colorScheme);
+  if (compare) await clickThroughCompare(compare, colorScheme);
+  if (served) await askServed(served, colorScheme);
+  if (trace) await clickThroughTrace(trace, colorScheme);
+  if (dump) await clickThroughDump(dump, colorScheme);
+  if (faults) await findFaults(faults, colorScheme);
 }
 // Of 1,000 kernels only those in sight are elements.
 if (many) {

@@ -2,8 +2,11 @@
 #include <doctest/doctest.h>
 
 #include "graph/matrix_shape.h"
+#include "render/msl.h"
 #include "render/nvptx.h"
 #include "runtime/llvm/ptx.h"
+#include "support/golden.h"
+#include "support/last_words.h"
 #include "support/program_builder.h"
 
 using namespace smelt;
@@ -61,4 +64,12 @@ TEST_CASE("products of halves have sums of floats") {
                                                               ? "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32"
                                                               : "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32"));
     }
+}
+
+TEST_CASE("a product of bytes is products of matrices of halves on GPUs of Apple, those of halves are refused") {
+  const MatrixShape shape{.m = 16, .n = 8, .k = 16, .in_fragments = true, .a_is_signed = false};
+  CHECK_GOLDEN(render_msl(product(shape, true)), "render/product_of_bytes.metal");
+  const std::string words = test::last_words(
+      [] { render_msl(product({.m = 16, .n = 8, .k = 16, .elements = DType::F16, .in_fragments = true}, false)); });
+  CHECK(contains(words, "only products of bytes are rendered"));
 }

@@ -14,7 +14,9 @@ using namespace smelt;
 namespace {
 
 const std::string kSource = SMELT_SOURCE_DIR "/src/runtime/metal/apple/apple_gpu.mm";
-const std::string kPlain = SMELT_SOURCE_DIR "/src/base/apple/build_id.cpp";
+const char* const kPlain[] = {SMELT_SOURCE_DIR "/src/base/apple/build_id.cpp",
+                              SMELT_SOURCE_DIR "/src/runtime/apple/available_memory.cpp",
+                              SMELT_SOURCE_DIR "/src/runtime/apple/cores.cpp"};
 
 std::string contents(const std::string& path) {
   std::ostringstream text;
@@ -49,7 +51,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 
 TEST_CASE("what is for Macs alone is read without a word") {
   CHECK(parse(contents(kSource)) == "");
-  CHECK(parse(contents(kPlain)) == "");
+  for (const char* plain : kPlain) CHECK(parse(contents(plain)) == "");
 }
 
 TEST_CASE("a typo in it is found: in a message, in a constant, in the type of an argument") {

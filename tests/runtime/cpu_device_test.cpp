@@ -13,8 +13,8 @@ using namespace smelt::test;
 
 namespace {
 
-std::unique_ptr<CpuDevice> open_device(const TemporaryFolder& folder, int threads = 2) {
-  auto device = CpuDevice::open({.threads = threads, .cache_dir = folder.path()});
+std::unique_ptr<Device> open_device(const TemporaryFolder& folder, int threads = 2) {
+  auto device = open_cpu_device({.threads = threads, .cache_dir = folder.path()});
   REQUIRE(device);
   return device.take();
 }
@@ -105,7 +105,7 @@ TEST_CASE("other passes and another code generation level are other kernels in t
   std::vector<Source> one = {scale_kernel()};
   for (CodegenOptions codegen : {CodegenOptions{}, CodegenOptions{.passes = "function(sroa)"},
                                  CodegenOptions{.level = 3}, CodegenOptions{.passes = ""}}) {
-    auto device = CpuDevice::open({.threads = 1, .cache_dir = folder.path(), .codegen = codegen});
+    auto device = open_cpu_device({.threads = 1, .cache_dir = folder.path(), .codegen = codegen});
     REQUIRE(device);
     CHECK(run(**device, compile(**device, one)[0], 5.0f) == 16.0f);
     CHECK((*device)->stats().compiled == 1);
@@ -116,14 +116,14 @@ TEST_CASE("other passes and another code generation level are other kernels in t
 TEST_CASE("without a cache nothing is written, and a bad folder is told and survived") {
   TemporaryFolder folder;
   std::vector<Source> one = {scale_kernel()};
-  auto off = CpuDevice::open({.threads = 1, .cache_dir = folder.path(), .use_cache = false});
+  auto off = open_cpu_device({.threads = 1, .cache_dir = folder.path(), .use_cache = false});
   REQUIRE(off);
   CHECK(run(**off, compile(**off, one)[0], 5.0f) == 16.0f);
   CHECK(folder.names().empty());
   CHECK((*off)->cache_problem().empty());
 
   write_contents(folder.path() + "/file", "");
-  auto bad = CpuDevice::open({.threads = 1, .cache_dir = folder.path() + "/file"});
+  auto bad = open_cpu_device({.threads = 1, .cache_dir = folder.path() + "/file"});
   REQUIRE(bad);
   CHECK((*bad)->cache_problem().starts_with("[cache] " + folder.path() + "/file: "));
   CHECK(run(**bad, compile(**bad, one)[0], 5.0f) == 16.0f);
@@ -133,7 +133,7 @@ TEST_CASE("two processes that start at once in an empty cache both get right ker
   TemporaryFolder folder;
   auto sources = many_kernels(8);
   auto work = [&] {
-    auto device = CpuDevice::open({.threads = 2, .cache_dir = folder.path()});
+    auto device = open_cpu_device({.threads = 2, .cache_dir = folder.path()});
     if (!device) return 100;
     auto entries = compile(**device, sources);
     int wrong = 0;

@@ -28,15 +28,15 @@ declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
           .shape = {.buffers = 1, .threads = 64, .tasks = 5, .shared_bytes = 0}};
 }
 
-std::unique_ptr<CudaDevice> open(const CudaDriver& driver, const CudaOptions& options = {.use_cache = false}) {
-  auto device = CudaDevice::open(driver, options);
+std::unique_ptr<Device> open(const CudaDriver& driver, const CudaOptions& options = {.use_cache = false}) {
+  auto device = open_cuda_device(driver, options);
   REQUIRE_MESSAGE(device.ok(), device.error().message);
   return device.take();
 }
 
 // A short life of a device: all that it does, in the order in which an engine asks for it.
 Status live(const CudaDriver& driver) {
-  SMELT_TRY(device, CudaDevice::open(driver, {.use_cache = false}));
+  SMELT_TRY(device, open_cuda_device(driver, {.use_cache = false}));
   SMELT_TRY(memory, DeviceMemory::allocate(*device, 256, "the hidden state"));
   std::vector<std::byte> bytes(256, std::byte{1});
   SMELT_CHECK(device->upload(memory.data(), bytes));
@@ -191,13 +191,13 @@ TEST_CASE("too little memory is refused by name, with the numbers") {
 TEST_CASE("a GPU that is not there, or too old, is an error that says what to do") {
   FakeCuda fake;
   const CudaDriver driver = fake.driver();
-  const auto no_such = CudaDevice::open(driver, {.ordinal = 3, .use_cache = false});
+  const auto no_such = open_cuda_device(driver, {.ordinal = 3, .use_cache = false});
   REQUIRE_FALSE(no_such.ok());
   CHECK(no_such.error().message == "[cuda] cuda:3: this machine has 1 GPU, cuda:0");
   fake.devices = 0;
-  CHECK(CudaDevice::open(driver, {}).error().message.ends_with("use --device cpu"));
+  CHECK(open_cuda_device(driver, {}).error().message.ends_with("use --device cpu"));
   fake.devices = 1, fake.major = 6, fake.minor = 1;
-  const auto old = CudaDevice::open(driver, {});
+  const auto old = open_cuda_device(driver, {});
   REQUIRE_FALSE(old.ok());
   CHECK(old.error().message.find("compute capability 6.1 is too old") != std::string::npos);
   const auto none = load_cuda_driver("/nowhere/libcuda.so.1");

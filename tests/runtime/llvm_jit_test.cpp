@@ -9,6 +9,7 @@
 #include "runtime/llvm/compile.h"
 #include "runtime/llvm/jit.h"
 #include "runtime/target.h"
+#include "support/last_words.h"
 
 using namespace smelt;
 using namespace smelt::test;
@@ -51,26 +52,6 @@ const Mapping* mapping_of(const std::vector<Mapping>& all, const void* address) 
   for (const Mapping& mapping : all)
     if (uintptr_t at = reinterpret_cast<uintptr_t>(address); at >= mapping.begin && at < mapping.end) return &mapping;
   return nullptr;
-}
-
-// Runs f in a child whose stderr comes back; f is expected to stop the process by ENSURE.
-template <class F>
-std::string last_words(F f) {
-  int ends[2];
-  REQUIRE(::pipe(ends) == 0);
-  pid_t child = start_process([&] {
-    ::dup2(ends[1], 2);
-    ::signal(SIGABRT, SIG_DFL);
-    f();
-    return 0;
-  });
-  ::close(ends[1]);
-  std::string text;
-  char piece[4096];
-  for (ssize_t got; (got = ::read(ends[0], piece, sizeof piece)) > 0;) text.append(piece, got);
-  ::close(ends[0]);
-  CHECK(end_of(child) != 0);
-  return text;
 }
 
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }

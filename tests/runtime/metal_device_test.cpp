@@ -1,4 +1,4 @@
-// The device for GPUs of Apple, but for the GPU: what is encoded, which memory it names, what it waits for, what is kept.
+// The device for GPUs of Apple, but for the GPU: what is encoded, which memory it names, what waits, what is kept.
 #include "runtime/metal/metal_device.h"
 
 #include <doctest/doctest.h>
@@ -19,9 +19,9 @@ Source kernel(const std::string& name = "scale", int buffers = 2) {
   return {.text = "kernel void " + name, .entry = name, .shape = {.buffers = buffers, .threads = 64, .tasks = 500}};
 }
 
-std::unique_ptr<MetalDevice> open(FakeMetalLog& log, const MetalOptions& options = {.use_cache = false},
-                                  const MetalProperties& properties = FakeMetal::usual()) {
-  auto device = MetalDevice::open(std::make_unique<FakeMetal>(log, properties), options);
+std::unique_ptr<Device> open(FakeMetalLog& log, const MetalOptions& options = {.use_cache = false},
+                             const MetalProperties& properties = FakeMetal::usual()) {
+  auto device = open_metal_device(std::make_unique<FakeMetal>(log, properties), options);
   REQUIRE_MESSAGE(device.ok(), device.error().message);
   return device.take();
 }
@@ -30,7 +30,7 @@ uint64_t gpu_address(const void* host) { return reinterpret_cast<uint64_t>(host)
 
 // A short life of a device: all that it does, in the order in which an engine asks for it.
 Status live(FakeMetalLog& log, std::span<const std::byte> file) {
-  SMELT_TRY(device, MetalDevice::open(std::make_unique<FakeMetal>(log), {.use_cache = false}));
+  SMELT_TRY(device, open_metal_device(std::make_unique<FakeMetal>(log), {.use_cache = false}));
   SMELT_TRY(memory, DeviceMemory::allocate(*device, 256, "the hidden state"));
   SMELT_TRY(admitted, AdmittedMemory::admit(*device, file));
   const Source source = kernel();

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "runtime/cores.h"
 #include "runtime/llvm/compile.h"
 
 using namespace smelt;
@@ -19,6 +20,24 @@ TEST_CASE("the host has a vector width and registers that belong together") {
   CHECK(host.l1_bytes >= 16 << 10);
   CHECK(host.l2_bytes >= host.l1_bytes);
   CHECK(llvm_features(host.triple, host.cpu, host.features).has_value());
+}
+
+TEST_CASE("kernels for a Mac are ELF objects that leave its system's register alone") {
+  const LlvmHost mac = with_elf({.triple = "arm64-apple-darwin24.1.0", .cpu = "apple-m3", .features = ""});
+  CHECK(mac.triple == "aarch64-unknown-linux-gnu");
+  const auto features = llvm_features(mac.triple, mac.cpu, mac.features);
+  REQUIRE(features.has_value());
+  CHECK(features->contains("dotprod"));
+  CHECK(features->contains("reserve-x18"));
+  const Source source{.text = "define void @f(ptr %a, ptr %b, i64 %c, i64 %d) {\n  ret void\n}\n", .entry = "f"};
+  const CpuTarget target{.triple = mac.triple, .cpu = mac.cpu, .features = mac.features};
+  CHECK(compile_object(source, "f", target, {}).substr(0, 4) ==
+        "\x7f"
+        "ELF");
+  CHECK(with_elf({.triple = "x86_64-apple-darwin24.1.0", .cpu = "", .features = "+avx2"}).features == "+avx2");
+  const LlvmHost here = llvm_host();
+  CHECK(with_elf(here).triple == here.triple);
+  CHECK(with_elf(here).features == here.features);
 }
 
 TEST_CASE("what a feature list takes away is not there") {

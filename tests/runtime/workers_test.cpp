@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "base/machine.h"
-#include "runtime/target.h"
+#include "runtime/cores.h"
 #include "support/cpu_time.h"
 
 using namespace smelt;

@@ -127,12 +127,12 @@ TEST_CASE("a chunk has as many tasks as the machine asks for, where its rows can
   CHECK(tasks(100) == 16);
 }
 
-TEST_CASE("tokens of a prompt come into a tile first where they are columns of a unit") {
+TEST_CASE("tokens of a prompt come into a tile first, as many as a unit has columns; then heads") {
   const Ref chunks = variable("chunks", 1, 8);
   const TileTensors scores = scores_of({many_tokens(), 20, Dim(chunks), 256}, 2);
   const TileShape on_gpu = shape_of_tile(scores, *known_machine("h100"));
-  CHECK(on_gpu.extents == std::vector<int64_t>{8, 1, 1});
-  CHECK(on_gpu.step == 64);
+  CHECK(on_gpu.extents == std::vector<int64_t>{8, 2, 1});
+  CHECK(on_gpu.step == 128);
   CHECK(shape_of_tile(scores, {.tile_bytes = 8 << 10}).extents == std::vector<int64_t>{1, 5, 1});
 }
 

@@ -16,10 +16,12 @@ inline Refs kernel_trees(const GgufFile& file, const Machine& machine, int inter
                          .context = 1088,
                          .cache_rows = 1088,
                          .page_entries = 17,
+                         .expert_places = machine.expert_places,
+                         .tokens_side_by_side = machine.tokens_side_by_side(),
                          .interleave = interleave,
                          .quantise = quantise};
   ModelShape prefill = shape;
-  prefill.tokens = variable("tokens8", 1, 4) * 8;
+  prefill.tokens = variable("tokens8", 1, 4) * machine.token_tile;
   prefill.many_tokens = true;
   Refs trees;
   for (const ModelShape& s : {shape, prefill})

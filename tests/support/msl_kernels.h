@@ -11,8 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "base/machine.h"
 #include "codegen/program_eval.h"
-#include "render/msl.h"
+#include "engine/kernel_builder.h"
 #include "runtime/llvm/jit.h"
 #include "runtime/memory.h"
 #include "runtime/metal_shim/compile.h"
@@ -26,12 +27,8 @@ inline const ShimCompiler& shim_compiler() {
 }
 
 inline Source msl_source(const Program& program) {
-  return {.text = render_msl(program),
-          .entry = program.name,
-          .shape = {.buffers = program.buffers,
-                    .threads = program.threads,
-                    .tasks = program.tasks,
-                    .shared_bytes = program.scratch_bytes}};
+  static const Machine apple = *known_machine("m3-max");
+  return source_of(program, apple);
 }
 
 class MslKernels {

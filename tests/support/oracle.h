@@ -1,5 +1,5 @@
-// A model's oracle: what another implementation of it gives, in doubles (tests/data/README.md), and how far ours is from
-// that.
+// A model's oracle: what another implementation of it gives, in doubles (tests/data/README.md), and how far ours is
+// from that.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -67,7 +67,7 @@ inline int32_t argmax(std::span<const float> x) {
   return static_cast<int32_t>(std::max_element(x.begin(), x.end()) - x.begin());
 }
 
-// Greedy tokens after a prompt, at most so many, and up to the first place where the oracle itself was nearly undecided.
+// Greedy tokens after a prompt, at most so many, and up to the first place where the oracle was nearly undecided.
 inline void check_greedy(Session& session, const Json& prompt, std::span<const float> logits, size_t most = SIZE_MAX) {
   std::vector<float> current(logits.begin(), logits.end());
   const size_t count = std::min(most, prompt["greedy"].size());

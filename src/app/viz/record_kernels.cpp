@@ -9,7 +9,6 @@
 #include "graph/rewrite.h"
 #include "graph/tensor.h"
 #include "graph/text.h"
-#include "graph/verify.h"
 #include "graph/views.h"
 
 namespace smelt {
@@ -52,14 +51,6 @@ class RuleLog {
   int64_t fired_ = 0;
   RewriteWatch watch_;
 };
-
-// What breaks the rules of its phase: the sentence, and the node that it is about.
-void put_fault(Ref root, Phase phase, Tables& tables, Json& pass) {
-  const auto fault = fault_in(root, phase);
-  if (!fault) return;
-  pass["fault"] = fault->message;
-  pass["fault_node"] = tables.nodes.number(fault->node);
-}
 
 CodegenRequest request_of(const KernelDescription& kernel) {
   return {.tree = kernel.tree,
@@ -145,6 +136,7 @@ class SegmentRecord {
     Refs trees;
     for (const Kernel& k : schedule.kernels) trees.push_back(k.tree);
     add_pass("kernels", sink(trees));
+    for (Ref tree : trees) put_fault(tree, Phase::Kernel, tables_, passes_.back());
     Json temps = Json::array();
     for (size_t i = 0; i < schedule.temps.size(); ++i) temps.push_back(temp_json(schedule, static_cast<int64_t>(i)));
     Json levels = Json::array();
@@ -159,7 +151,11 @@ class SegmentRecord {
  private:
   ScheduleObserver observer() {
     return {.begin = [this] { passes_ = places_ = items_ = Json::array(); },
-            .pass = [this](const char* pass, Ref graph) { add_pass(pass, graph); },
+            .pass =
+                [this](const char* pass, Ref graph) {
+                  add_pass(pass, graph);
+                  put_fault(graph, Phase::Tensor, tables_, passes_.back());
+                },
             .place =
                 [this](const PlaceDecision& d) {
                   places_.push_back({tables_.nodes.number(d.tensor), tables_.strings.number(name_of(d.where)),
@@ -198,6 +194,13 @@ class SegmentRecord {
 
 }  // namespace
 
+void put_fault(Ref root, Phase phase, Tables& tables, Json& pass) {
+  const auto fault = fault_in(root, phase);
+  if (!fault || pass.contains("fault")) return;
+  pass["fault"] = fault->message;
+  pass["fault_node"] = tables.nodes.number(fault->node);
+}
+
 std::string name_of(PlanKind plan) {
   return plan == PlanKind::Decode ? "decode" : plan == PlanKind::Prefill ? "prefill" : "head";
 }
@@ -206,7 +209,8 @@ Json record_texts(const KernelListing& listing, const Machine& machine) {
   Json out = {{"program", print(listing.program)},
               {"source", listing.source.text},
               {"assembly", listing.assembly.text},
-              {"assembly_language", machine.has_threads() ? "PTX" : "assembly"}};
+              {"source_language", machine.isa == Isa::Apple ? "MSL" : "LLVM IR"},
+              {"assembly_language", machine.isa == Isa::Nvidia ? "PTX" : "assembly"}};
   if (!listing.assembly.lines.empty()) out["assembly_lines"] = listing.assembly.lines;
   return out;
 }

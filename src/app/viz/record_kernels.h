@@ -7,6 +7,7 @@
 
 #include "app/viz/tables.h"
 #include "engine/profile.h"
+#include "graph/verify.h"
 
 namespace smelt {
 
@@ -23,6 +24,9 @@ Json record_texts(const KernelListing& listing, const Machine& machine);
 
 // The segments of all plans, equal ones once; fills in `plans`: their launches.
 Json record_segments(const KernelSet& kernels, Tables& tables, Json& plans);
+
+// What breaks the rules of its phase, the first of it: `fault`, the sentence, and `fault_node`, which it is about.
+void put_fault(Ref root, Phase phase, Tables& tables, Json& pass);
 
 std::string name_of(PlanKind plan);  // "decode", "prefill", "head"
 

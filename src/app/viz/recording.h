@@ -32,7 +32,7 @@ class StartLog {
   std::vector<Stage> stages_;
 };
 
-// Runs what the flags say, or only looks at it (--machine), and records it. `model` is then the one that ran, if one did.
+// Runs what the flags say, or only looks at it (--machine), and records it. `model` is then the one that ran, if any.
 Result<nlohmann::ordered_json> record_model(const ProfiledFlags& flags, ProfiledModel& model);
 
 }  // namespace smelt

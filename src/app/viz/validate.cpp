@@ -94,6 +94,7 @@ class Checker {
 
   void check_kernel(const CheckedValue& k) const {
     for (const char* key : {"name", "program", "source", "assembly", "assembly_language"}) k[key].text();
+    if (k.has("source_language")) k["source_language"].text();
     node(k["tree"]);
     k["options"].each(kMostItems, [](const CheckedValue& v) { v.text(); });
     if (k.has("heuristic")) k["heuristic"].each(kMostItems, [](const CheckedValue& v) { v.text(); });

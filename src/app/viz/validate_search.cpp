@@ -6,8 +6,8 @@ namespace {
 constexpr size_t kMostSearches = 20'000;
 constexpr int64_t kMostGenerations = 1'000'000;
 
-// parent, generation, estimate, ratio, last ratio, options, perhaps a problem. Parents come before their trials, so that
-// paths end.
+// parent, generation, estimate, ratio, last ratio, options, perhaps a problem. Parents come before their trials, so
+// that paths end.
 void check_trial(const CheckedValue& trial, size_t number) {
   const size_t fields = trial.list(6, 7);
   trial[size_t{0}].whole(-1, static_cast<int64_t>(number) - 1);

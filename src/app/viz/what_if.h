@@ -16,8 +16,8 @@ class WhatIf {
   // `prompt_tokens`: read before a token is decoded, or as the prompt. REQUIRES: the session lives as long.
   WhatIf(Session& session, const EngineFlags& flags, int64_t prompt_tokens);
 
-  // `question`: {"kernel": NAME, "options": [of each nest, as the recording has them]}. The answer has either "refused",
-  // a sentence, or before_us, after_us, judged, bytes and the kernel's texts. Never fails.
+  // `question`: {"kernel": NAME, "options": [of each nest, as the recording has them]}. The answer has either
+  // "refused", a sentence, or before_us, after_us, judged, bytes and the kernel's texts. Never fails.
   nlohmann::ordered_json answer(const std::string& question);
 
  private:

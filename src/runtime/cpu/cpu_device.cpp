@@ -9,6 +9,8 @@
 #include "base/machine_changes.h"
 #include "runtime/available_memory.h"
 #include "runtime/cpu/read_bandwidth.h"
+#include "runtime/cpu/workers.h"
+#include "runtime/host_memory_device.h"
 #include "runtime/llvm/jit.h"
 #include "runtime/machines.h"
 #include "runtime/memory.h"
@@ -28,9 +30,7 @@ struct CpuPlan : CapturedPlan {
   std::vector<CpuLaunch> launches;
 };
 
-}  // namespace
-
-struct CpuDevice::State {
+struct State {
   CodegenOptions codegen;
   CpuTarget target;
   Machine machine;
@@ -43,116 +43,110 @@ struct CpuDevice::State {
   const CpuExecutable reader{memory_reading_kernel()};
 };
 
-CpuDevice::CpuDevice() : state_(std::make_unique<State>()) {}
-CpuDevice::~CpuDevice() = default;
+class CpuDevice : public HostMemoryDevice {
+ public:
+  static Result<std::unique_ptr<Device>> open(const CpuOptions& options) {
+    auto device = std::make_unique<CpuDevice>();
+    State& state = device->state_;
+    state.codegen = options.codegen;
+    state.target = options.target.value_or(host_target());
+    state.machine = options.target ? machine_of(state.target) : host_machine();
+    SMELT_CHECK(change(state.machine, options.changes));
+    SMELT_TRY(jit, Jit::create());
+    state.jit = std::move(jit);
+    const int threads = options.threads > 0 ? options.threads : state.target.cores;
+    state.workers = std::make_unique<Workers>(threads);
+    if (state.workers->count() < threads)
+      return Error{"[device] cpu: the system gives " + std::to_string(state.workers->count()) + " of " +
+                   std::to_string(threads) + " threads; use fewer (-t), or raise its limits (ulimit -u, ulimit -v)"};
 
-Result<std::unique_ptr<CpuDevice>> CpuDevice::open(const CpuOptions& options) {
-  std::unique_ptr<CpuDevice> device(new CpuDevice);
-  State& state = *device->state_;
-  state.codegen = options.codegen;
-  state.target = options.target.value_or(host_target());
-  state.machine = options.target ? machine_of(state.target) : host_machine();
-  SMELT_CHECK(change(state.machine, options.changes));
-  SMELT_TRY(jit, Jit::create());
-  state.jit = std::move(jit);
-  const int threads = options.threads > 0 ? options.threads : state.target.cores;
-  state.workers = std::make_unique<Workers>(threads);
-  if (state.workers->count() < threads)
-    return Error{"[device] cpu: the system gives " + std::to_string(state.workers->count()) + " of " +
-                 std::to_string(threads) + " threads; use fewer (-t), or raise its limits (ulimit -u, ulimit -v)"};
-
-  device->set_up({.triple = state.target.triple,
-                  .cpu = state.target.cpu,
-                  .features = state.target.features,
-                  .compiler = "llvm " + llvm_version(),
-                  .pipeline = options.codegen.passes + " O" + std::to_string(options.codegen.level),
-                  .version = kVersion,
-                  .keyed_by_shape = false,
-                  .threads = threads,
-                  .cache_dir = options.cache_dir,
-                  .use_cache = options.use_cache});
-  return device;
-}
-
-KernelEntry CpuDevice::entry_of(const Executable* kernel) {
-  return kernel ? static_cast<const CpuExecutable*>(kernel)->entry : nullptr;
-}
-
-const Machine& CpuDevice::machine() const { return state_->machine; }
-std::string CpuDevice::title() const { return state_->target.cpu; }
-int CpuDevice::workers() const { return state_->workers->count(); }
-std::string CpuDevice::shortcoming() const { return missing_instructions(state_->target); }
-Result<const Executable*> CpuDevice::memory_reader() { return &state_->reader; }
-uint64_t CpuDevice::available_memory() const { return smelt::available_memory(); }
-
-Result<void*> CpuDevice::allocate(size_t bytes, std::string_view what) {
-  Result<Buffer> buffer = Buffer::allocate(std::max<size_t>(bytes, 1));
-  if (!buffer) return Error{buffer.error().message + " (for " + std::string(what) + ")"};
-  void* data = buffer->data();
-  std::lock_guard lock(state_->allocating);
-  state_->memory[data] = buffer.take();
-  return data;
-}
-
-void CpuDevice::release(void* memory, size_t) {
-  std::lock_guard lock(state_->allocating);
-  ENSURE(state_->memory.erase(memory) == 1, "memory that this device has not handed out");
-}
-
-Status CpuDevice::upload(void* to, std::span<const std::byte> from) {
-  std::copy(from.begin(), from.end(), static_cast<std::byte*>(to));
-  return {};
-}
-
-Status CpuDevice::clear(void* to, size_t bytes) {
-  std::fill_n(static_cast<std::byte*>(to), bytes, std::byte{0});
-  return {};
-}
-
-Status CpuDevice::read_back(std::span<std::byte> to, const void* from) {
-  std::copy_n(static_cast<const std::byte*>(from), to.size(), to.begin());
-  return {};
-}
-
-Result<std::unique_ptr<CapturedPlan>> CpuDevice::capture(std::span<const Launch> launches) {
-  auto plan = std::make_unique<CpuPlan>();
-  for (const Launch& l : launches) plan->launches.push_back({entry_of(l.kernel), l.buffers, l.shares, l.parts});
-  return std::unique_ptr<CapturedPlan>(std::move(plan));
-}
-
-Status CpuDevice::run(const CapturedPlan& plan, std::span<const int64_t> symbols, const RunOptions& options) {
-  std::lock_guard lock(state_->running);
-  const auto& launches = static_cast<const CpuPlan&>(plan).launches;
-  if (!state_->workers->run(launches, symbols.data(), options)) return Error{"[run] interrupted"};
-  return {};
-}
-
-Result<std::string> CpuDevice::make_entry(const Source& source, const KernelKey& key) const {
-  return compile_object(source, symbol_of(source, key), state_->target, state_->codegen);
-}
-
-Status CpuDevice::link(std::span<const Pending> batch) {
-  std::vector<std::string> symbols;
-  std::vector<Object> objects;
-  for (const Pending& kernel : batch) symbols.push_back(symbol_of(*kernel.source, kernel.key));
-  for (size_t i = 0; i < batch.size(); ++i) objects.push_back({batch[i].entry, symbols[i]});
-  const std::vector<KernelEntry> entries = state_->jit->link(objects);
-  for (size_t i = 0; i < batch.size(); ++i) {
-    if (!entries[i])
-      return Error{"[jit] kernel " + symbols[i] + ": cannot be linked; free memory, or raise its limit (ulimit -v)"};
-    keep(batch[i], std::make_unique<CpuExecutable>(entries[i]));
+    device->set_up({.triple = state.target.triple,
+                    .cpu = state.target.cpu,
+                    .features = state.target.features,
+                    .compiler = "llvm " + llvm_version(),
+                    .pipeline = options.codegen.passes + " O" + std::to_string(options.codegen.level),
+                    .version = kVersion,
+                    .keyed_by_shape = false,
+                    .threads = threads,
+                    .cache_dir = options.cache_dir,
+                    .use_cache = options.use_cache});
+    return std::unique_ptr<Device>(std::move(device));
   }
-  return {};
-}
 
-size_t CpuDevice::code_bytes() const { return state_->jit->code_bytes() + state_->jit->data_bytes(); }
+  std::string name() const override { return "cpu"; }
+  const Machine& machine() const override { return state_.machine; }
+  std::string title() const override { return state_.target.cpu; }
+  int workers() const override { return state_.workers->count(); }
+  int timed_workers() const override { return workers(); }
+  std::string shortcoming() const override { return missing_instructions(state_.target); }
+  Result<const Executable*> memory_reader() override { return &state_.reader; }
+  uint64_t available_memory() const override { return smelt::available_memory(); }
 
-Assembly CpuDevice::linked_assembly(const Source& source) const {
-  return smelt::linked_assembly(source, state_->target, state_->codegen);
-}
+  Result<void*> allocate(size_t bytes, std::string_view what) override {
+    Result<Buffer> buffer = Buffer::allocate(std::max<size_t>(bytes, 1));
+    if (!buffer) return Error{buffer.error().message + " (for " + std::string(what) + ")"};
+    void* data = buffer->data();
+    std::lock_guard lock(state_.allocating);
+    state_.memory[data] = buffer.take();
+    return data;
+  }
 
-std::string CpuDevice::assembly(const Source& source) const {
-  return smelt::assembly(source, state_->target, state_->codegen);
+  void release(void* memory, size_t) override {
+    std::lock_guard lock(state_.allocating);
+    ENSURE(state_.memory.erase(memory) == 1, "memory that this device has not handed out");
+  }
+
+  Result<std::unique_ptr<CapturedPlan>> capture(std::span<const Launch> launches) override {
+    auto plan = std::make_unique<CpuPlan>();
+    for (const Launch& l : launches) plan->launches.push_back({cpu_entry_of(l.kernel), l.buffers, l.shares, l.parts});
+    return std::unique_ptr<CapturedPlan>(std::move(plan));
+  }
+
+  Status run(const CapturedPlan& plan, std::span<const int64_t> symbols, const RunOptions& options) override {
+    std::lock_guard lock(state_.running);
+    const auto& launches = static_cast<const CpuPlan&>(plan).launches;
+    if (!state_.workers->run(launches, symbols.data(), options)) return Error{"[run] interrupted"};
+    return {};
+  }
+
+  Result<std::string> make_entry(const Source& source, const KernelKey& key) const override {
+    return compile_object(source, symbol_of(source, key), state_.target, state_.codegen);
+  }
+
+  Status link(std::span<const Pending> batch) override {
+    std::vector<std::string> symbols;
+    std::vector<Object> objects;
+    for (const Pending& kernel : batch) symbols.push_back(symbol_of(*kernel.source, kernel.key));
+    for (size_t i = 0; i < batch.size(); ++i) objects.push_back({batch[i].entry, symbols[i]});
+    const std::vector<KernelEntry> entries = state_.jit->link(objects);
+    for (size_t i = 0; i < batch.size(); ++i) {
+      if (!entries[i])
+        return Error{"[jit] kernel " + symbols[i] + ": cannot be linked; free memory, or raise its limit (ulimit -v)"};
+      keep(batch[i], std::make_unique<CpuExecutable>(entries[i]));
+    }
+    return {};
+  }
+
+  size_t code_bytes() const override { return state_.jit->code_bytes() + state_.jit->data_bytes(); }
+
+  Assembly linked_assembly(const Source& source) const override {
+    return smelt::linked_assembly(source, state_.target, state_.codegen);
+  }
+
+  std::string assembly(const Source& source) const override {
+    return smelt::assembly(source, state_.target, state_.codegen);
+  }
+
+ private:
+  State state_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Device>> open_cpu_device(const CpuOptions& options) { return CpuDevice::open(options); }
+
+KernelEntry cpu_entry_of(const Executable* kernel) {
+  return kernel ? static_cast<const CpuExecutable*>(kernel)->entry : nullptr;
 }
 
 }  // namespace smelt

@@ -93,19 +93,19 @@ class Arithmetic {
   double rate(Workers& workers) const;
 
  private:
-  std::unique_ptr<CpuDevice> device_;  // owns the loop's code
+  std::unique_ptr<Device> device_;  // owns the loop's code
   KernelEntry entry_ = nullptr;
   double operations_ = 0;  // of one worker in one pass
 };
 
 Result<Arithmetic> Arithmetic::make() {
   Arithmetic made;
-  SMELT_TRY(device, CpuDevice::open({.threads = 1, .use_cache = false}));
+  SMELT_TRY(device, open_cpu_device({.threads = 1, .use_cache = false}));
   made.device_ = std::move(device);
   const int lanes = host_machine().lanes();
   const Source source{.text = multiply_add_text(lanes, host_machine().fma), .entry = "multiply_add"};
   SMELT_TRY(kernels, made.device_->compile({&source, 1}));
-  made.entry_ = CpuDevice::entry_of(kernels[0]);
+  made.entry_ = cpu_entry_of(kernels[0]);
   made.operations_ = 2.0 * kChains * lanes * kRounds;
   return made;
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/ensure.h"
+#include "runtime/cores.h"
 #include "runtime/target.h"
 
 namespace smelt {
@@ -83,36 +84,6 @@ class Barrier {
 
   const int count_, rounds_, looks_before_yield_;
   std::vector<Flag> flags_;
-};
-
-// All wishes: unpinned works as well.
-void pin_to(pthread_t thread, int cpu) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(cpu, &set);
-  ::pthread_setaffinity_np(thread, sizeof set, &set);
-}
-
-// Pins the calling thread while it lives. Not for longer, because threads inherit this: what the
-// program starts between two runs (compilation, a server) is not to end up on one core. Without it
-// the caller, on a busy machine, is found again and again on the core of a pinned worker, and a
-// barrier costs 30 us.
-class PinnedHere {
- public:
-  explicit PinnedHere(int cpu) {
-    if (cpu < 0 || ::sched_getaffinity(0, sizeof before_, &before_) != 0) return;
-    pin_to(::pthread_self(), cpu);
-    pinned_ = true;
-  }
-  ~PinnedHere() {
-    if (pinned_) ::sched_setaffinity(0, sizeof before_, &before_);
-  }
-  PinnedHere(const PinnedHere&) = delete;
-  PinnedHere& operator=(const PinnedHere&) = delete;
-
- private:
-  cpu_set_t before_;
-  bool pinned_ = false;
 };
 
 // A thread with a stack of known size: that of std::thread is what the system or its limits say.

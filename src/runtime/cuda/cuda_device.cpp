@@ -9,6 +9,7 @@
 #include "base/ensure.h"
 #include "base/machine_changes.h"
 #include "base/progress.h"
+#include "runtime/compiling_device.h"
 #include "runtime/cuda/assemble.h"
 #include "runtime/cuda/memory_reader.h"
 #include "runtime/cuda/plan.h"
@@ -31,9 +32,7 @@ std::string upper_case(std::string text) {
   return text;
 }
 
-}  // namespace
-
-struct CudaDevice::State {
+struct State {
   std::unique_ptr<CudaContext> context;
   std::unique_ptr<CudaStaging> staging;
   Machine machine;
@@ -106,137 +105,147 @@ struct CudaDevice::State {
   }
 };
 
-CudaDevice::CudaDevice() : state_(std::make_unique<State>()) {}
-CudaDevice::~CudaDevice() = default;
-
-Result<std::unique_ptr<CudaDevice>> CudaDevice::open(const CudaDriver& driver, const CudaOptions& options) {
-  std::unique_ptr<CudaDevice> device(new CudaDevice);
-  State& state = *device->state_;
-  SMELT_TRY(context, CudaContext::open(driver, options.ordinal));
-  state.context = std::move(context);
-  const CudaProperties& p = state.context->properties();
-  state.architecture = ptx_architecture(p.major, p.minor);
-  if (state.architecture.empty())
-    return Error{"[cuda] " + p.name() + " (" + p.title + "): compute capability " + std::to_string(p.major) + "." +
-                 std::to_string(p.minor) + " is too old, kernels need 7.5; use --device cpu"};
-  int version = 0;
-  SMELT_CHECK(driver.check(driver.version(&version), "asking for the driver's version"));
-  state.machine = machine_of(p);
-  SMELT_CHECK(change(state.machine, options.changes));
-  SMELT_TRY(staging, CudaStaging::make(*state.context));
-  state.staging = std::move(staging);
-  SMELT_CHECK(state.prepare_symbols());
-  device->set_up({.triple = kTriple,
-                  .cpu = state.architecture,
-                  .features = p.title,  // PTX of one architecture may be made for a newer one
-                  .compiler = "llvm " + llvm_version() + ", driver " + std::to_string(version),
-                  .pipeline = ptx_pipeline(),
-                  .version = kVersion,
-                  .threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency())),
-                  .cache_dir = options.cache_dir,
-                  .use_cache = options.use_cache});
-  return device;
-}
-
-std::string CudaDevice::name() const { return state_->context->properties().name(); }
-std::string CudaDevice::title() const { return state_->context->properties().title; }
-const Machine& CudaDevice::machine() const { return state_->machine; }
-int CudaDevice::workers() const { return state_->context->properties().processors; }
-
-uint64_t CudaDevice::available_memory() const {
-  size_t free = 0, total = 0;
-  const State& state = *state_;
-  if (!state.context->enter() || state.driver().memory_info(&free, &total) != 0) return 0;
-  return free;
-}
-
-Result<void*> CudaDevice::allocate(size_t bytes, std::string_view what) {
-  State& state = *state_;
-  const std::string doing = "allocating " + bytes_text(bytes) + " for " + std::string(what);
-  SMELT_CHECK(state.context->enter());
-  CuAddress memory = 0;
-  const CuResult result = state.driver().allocate(&memory, std::max<size_t>(bytes, 1));
-  if (result == Cu::kOutOfMemory)
-    return Error{"[cuda] " + name() + ": " + doing + ": there is not so much: " + bytes_text(available_memory()) +
-                 " of " + bytes_text(state.context->properties().memory_bytes) +
-                 " are free; use a smaller context (-c) or another device"};
-  SMELT_CHECK(state.check(result, doing));
-  const Status cleared = state.clear(memory, bytes, doing);
-  if (cleared) return reinterpret_cast<void*>(memory);
-  state.driver().release(memory);
-  return cleared.error();
-}
-
-void CudaDevice::release(void* memory, size_t) {
-  if (!state_->context->enter()) return;
-  state_->driver().release(reinterpret_cast<CuAddress>(memory));
-}
-
-Status CudaDevice::upload(void* to, std::span<const std::byte> from) {
-  std::lock_guard lock(state_->running);
-  SMELT_CHECK(state_->context->enter());
-  return state_->staging->copy_in(reinterpret_cast<CuAddress>(to), from);
-}
-
-Status CudaDevice::clear(void* to, size_t bytes) {
-  State& state = *state_;
-  std::lock_guard lock(state.running);
-  SMELT_CHECK(state.context->enter());
-  const auto memory = reinterpret_cast<CuAddress>(to);
-  return state.check(state.driver().fill(memory, 0, bytes, state.context->stream()), "clearing memory");
-}
-
-Status CudaDevice::read_back(std::span<std::byte> to, const void* from) {
-  std::lock_guard lock(state_->running);
-  SMELT_CHECK(state_->context->enter());
-  return state_->staging->copy_out(to, reinterpret_cast<CuAddress>(from));
-}
-
-Result<std::string> CudaDevice::make_entry(const Source& source, const KernelKey&) const {
-  SMELT_CHECK(state_->context->enter());
-  SMELT_TRY(cubin, assemble(*state_->context, source.entry, compile_ptx(source, state_->architecture)));
-  return pack({source.shape, cubin});
-}
-
-Status CudaDevice::link(std::span<const Pending> batch) {
-  SMELT_CHECK(state_->context->enter());
-  for (const Pending& kernel : batch) {
-    SMELT_TRY(made, state_->load(kernel.source->entry, unpack(kernel.entry)));
-    keep(kernel, std::make_unique<CudaExecutable>(made));
+class CudaDevice : public CompilingDevice {
+ public:
+  static Result<std::unique_ptr<Device>> open(const CudaDriver& driver, const CudaOptions& options) {
+    auto device = std::make_unique<CudaDevice>();
+    State& state = device->state_;
+    SMELT_TRY(context, CudaContext::open(driver, options.ordinal));
+    state.context = std::move(context);
+    const CudaProperties& p = state.context->properties();
+    state.architecture = ptx_architecture(p.major, p.minor);
+    if (state.architecture.empty())
+      return Error{"[cuda] " + p.name() + " (" + p.title + "): compute capability " + std::to_string(p.major) + "." +
+                   std::to_string(p.minor) + " is too old, kernels need 7.5; use --device cpu"};
+    int version = 0;
+    SMELT_CHECK(driver.check(driver.version(&version), "asking for the driver's version"));
+    state.machine = machine_of(p);
+    SMELT_CHECK(change(state.machine, options.changes));
+    SMELT_TRY(staging, CudaStaging::make(*state.context));
+    state.staging = std::move(staging);
+    SMELT_CHECK(state.prepare_symbols());
+    device->set_up({.triple = kTriple,
+                    .cpu = state.architecture,
+                    .features = p.title,  // PTX of one architecture may be made for a newer one
+                    .compiler = "llvm " + llvm_version() + ", driver " + std::to_string(version),
+                    .pipeline = ptx_pipeline(),
+                    .version = kVersion,
+                    .threads = static_cast<int>(std::max(1u, std::thread::hardware_concurrency())),
+                    .cache_dir = options.cache_dir,
+                    .use_cache = options.use_cache});
+    return std::unique_ptr<Device>(std::move(device));
   }
-  return {};
-}
 
-size_t CudaDevice::code_bytes() const { return state_->code_bytes; }
+  bool host_sees_memory() const override { return false; }
+  std::string name() const override { return state_.context->properties().name(); }
+  std::string title() const override { return state_.context->properties().title; }
+  const Machine& machine() const override { return state_.machine; }
+  int workers() const override { return state_.context->properties().processors; }
 
-Assembly CudaDevice::linked_assembly(const Source& source) const { return linked_ptx(source, state_->architecture); }
-std::string CudaDevice::assembly(const Source& source) const { return compile_ptx(source, state_->architecture); }
+  uint64_t available_memory() const override {
+    size_t free = 0, total = 0;
+    const State& state = state_;
+    if (!state.context->enter() || state.driver().memory_info(&free, &total) != 0) return 0;
+    return free;
+  }
 
-Result<const Executable*> CudaDevice::memory_reader() {
-  const Source source = cuda_memory_reader(state_->context->properties().processors);
-  SMELT_TRY(kernels, compile({&source, 1}));
-  return kernels[0];
-}
+  Result<void*> allocate(size_t bytes, std::string_view what) override {
+    State& state = state_;
+    const std::string doing = "allocating " + bytes_text(bytes) + " for " + std::string(what);
+    SMELT_CHECK(state.context->enter());
+    CuAddress memory = 0;
+    const CuResult result = state.driver().allocate(&memory, std::max<size_t>(bytes, 1));
+    if (result == Cu::kOutOfMemory)
+      return Error{"[cuda] " + name() + ": " + doing + ": there is not so much: " + bytes_text(available_memory()) +
+                   " of " + bytes_text(state.context->properties().memory_bytes) +
+                   " are free; use a smaller context (-c) or another device"};
+    SMELT_CHECK(state.check(result, doing));
+    const Status cleared = state.clear(memory, bytes, doing);
+    if (cleared) return reinterpret_cast<void*>(memory);
+    state.driver().release(memory);
+    return cleared.error();
+  }
 
-Result<std::unique_ptr<CapturedPlan>> CudaDevice::capture(std::span<const Launch> launches) {
-  State& state = *state_;
-  std::lock_guard lock(state.running);
-  SMELT_CHECK(state.context->enter());
-  SMELT_TRY(plan, CudaPlan::capture(*state.context, state.symbols, launches));
-  return std::unique_ptr<CapturedPlan>(std::move(plan));
-}
+  void release(void* memory, size_t) override {
+    if (!state_.context->enter()) return;
+    state_.driver().release(reinterpret_cast<CuAddress>(memory));
+  }
 
-Status CudaDevice::run(const CapturedPlan& captured, std::span<const int64_t> symbols, const RunOptions& options) {
-  State& state = *state_;
-  ENSURE(symbols.size() <= CudaSymbols::kMost, "more launch values than there is room for");
-  const auto& plan = static_cast<const CudaPlan&>(captured);
-  std::lock_guard lock(state.running);
-  if (options.cancel && options.cancel->load(std::memory_order_relaxed)) return Error{"[run] interrupted"};
-  SMELT_CHECK(state.context->enter());
-  std::copy(symbols.begin(), symbols.end(), state.symbols.pinned);
-  if (!options.times_ns.empty()) return plan.run_timed(options.times_ns);
-  SMELT_CHECK(plan.start());
-  return state.context->wait("running a plan");
+  Status upload(void* to, std::span<const std::byte> from) override {
+    std::lock_guard lock(state_.running);
+    SMELT_CHECK(state_.context->enter());
+    return state_.staging->copy_in(reinterpret_cast<CuAddress>(to), from);
+  }
+
+  Status clear(void* to, size_t bytes) override {
+    State& state = state_;
+    std::lock_guard lock(state.running);
+    SMELT_CHECK(state.context->enter());
+    const auto memory = reinterpret_cast<CuAddress>(to);
+    return state.check(state.driver().fill(memory, 0, bytes, state.context->stream()), "clearing memory");
+  }
+
+  Status read_back(std::span<std::byte> to, const void* from) override {
+    std::lock_guard lock(state_.running);
+    SMELT_CHECK(state_.context->enter());
+    return state_.staging->copy_out(to, reinterpret_cast<CuAddress>(from));
+  }
+
+  Result<std::string> make_entry(const Source& source, const KernelKey&) const override {
+    SMELT_CHECK(state_.context->enter());
+    SMELT_TRY(cubin, assemble(*state_.context, source.entry, compile_ptx(source, state_.architecture)));
+    return pack({source.shape, cubin});
+  }
+
+  Status link(std::span<const Pending> batch) override {
+    SMELT_CHECK(state_.context->enter());
+    for (const Pending& kernel : batch) {
+      SMELT_TRY(made, state_.load(kernel.source->entry, unpack(kernel.entry)));
+      keep(kernel, std::make_unique<CudaExecutable>(made));
+    }
+    return {};
+  }
+
+  size_t code_bytes() const override { return state_.code_bytes; }
+
+  Assembly linked_assembly(const Source& source) const override { return linked_ptx(source, state_.architecture); }
+  std::string assembly(const Source& source) const override { return compile_ptx(source, state_.architecture); }
+
+  Result<const Executable*> memory_reader() override {
+    const Source source = cuda_memory_reader(state_.context->properties().processors);
+    SMELT_TRY(kernels, compile({&source, 1}));
+    return kernels[0];
+  }
+
+  Result<std::unique_ptr<CapturedPlan>> capture(std::span<const Launch> launches) override {
+    State& state = state_;
+    std::lock_guard lock(state.running);
+    SMELT_CHECK(state.context->enter());
+    SMELT_TRY(plan, CudaPlan::capture(*state.context, state.symbols, launches));
+    return std::unique_ptr<CapturedPlan>(std::move(plan));
+  }
+
+  Status run(const CapturedPlan& captured, std::span<const int64_t> symbols, const RunOptions& options) override {
+    State& state = state_;
+    ENSURE(symbols.size() <= CudaSymbols::kMost, "more launch values than there is room for");
+    const auto& plan = static_cast<const CudaPlan&>(captured);
+    std::lock_guard lock(state.running);
+    if (options.cancel && options.cancel->load(std::memory_order_relaxed)) return Error{"[run] interrupted"};
+    SMELT_CHECK(state.context->enter());
+    std::copy(symbols.begin(), symbols.end(), state.symbols.pinned);
+    if (!options.times_ns.empty()) return plan.run_timed(options.times_ns);
+    SMELT_CHECK(plan.start());
+    return state.context->wait("running a plan");
+  }
+
+ private:
+  State state_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Device>> open_cuda_device(const CudaDriver& driver, const CudaOptions& options) {
+  return CudaDevice::open(driver, options);
 }
 
 // What the driver says of the GPU; the rest as of one that we know: the one of its name, or the first.

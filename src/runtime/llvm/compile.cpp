@@ -107,6 +107,14 @@ LlvmHost llvm_host() {
   return host;
 }
 
+LlvmHost with_elf(LlvmHost host) {
+  const llvm::Triple triple(host.triple);
+  if (triple.isOSBinFormatELF()) return host;
+  host.triple = triple.isAArch64() ? "aarch64-unknown-linux-gnu" : "x86_64-unknown-linux-gnu";
+  if (triple.isAArch64()) host.features += std::string(host.features.empty() ? "" : ",") + "+reserve-x18";
+  return host;
+}
+
 std::optional<std::set<std::string>> llvm_features(const std::string& triple, const std::string& cpu,
                                                    const std::string& features) {
   initialize_llvm();

@@ -44,6 +44,9 @@ struct LlvmHost {
   std::string features;  // "+avx2,-avx512f,...": only what the operating system has enabled
 };
 LlvmHost llvm_host();
+// Kernels are ELF objects on every system, as they are linked here (jit.h). Where objects of the system have another
+// format: the same processor under a system of ELF, without the register that Apple's systems keep to themselves.
+LlvmHost with_elf(LlvmHost host);
 
 // Every feature that this CPU with these changes has, by LLVM's names; nullopt if LLVM has no such
 // CPU.

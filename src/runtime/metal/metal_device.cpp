@@ -7,6 +7,7 @@
 #include "base/ensure.h"
 #include "base/machine_changes.h"
 #include "base/parallel.h"
+#include "runtime/host_memory_device.h"
 #include "runtime/launch_blocks.h"
 #include "runtime/metal/memory_reader.h"
 #include "runtime/metal/plan.h"
@@ -41,9 +42,7 @@ TextAndKept split(std::string_view code) {
   return {code.substr(space + 1, size), code.substr(space + 1 + size)};
 }
 
-}  // namespace
-
-struct MetalDevice::State {
+struct State {
   std::string name;
   std::unique_ptr<MetalGpu> gpu;
   Machine machine;
@@ -78,114 +77,109 @@ struct MetalDevice::State {
   }
 };
 
-MetalDevice::MetalDevice() = default;
-MetalDevice::~MetalDevice() = default;
+class MetalDevice : public HostMemoryDevice {
+ public:
+  explicit MetalDevice(std::unique_ptr<MetalGpu> gpu) : state_(std::move(gpu)) {}
 
-Result<std::unique_ptr<MetalDevice>> MetalDevice::open(std::unique_ptr<MetalGpu> gpu, const MetalOptions& options) {
-  std::unique_ptr<MetalDevice> device(new MetalDevice);
-  device->state_ = std::make_unique<State>(std::move(gpu));
-  State& state = *device->state_;
-  const MetalProperties& p = state.gpu->properties();
-  state.name = options.name;
-  state.most_parts = options.most_parts;
-  state.machine = machine_of(p);
-  SMELT_CHECK(change(state.machine, options.changes));
-  SMELT_TRY(symbols, state.gpu->allocate(kMostSymbols * sizeof(int64_t), "launch values"));
-  state.symbols = symbols;
-  device->set_up({.triple = "metal",
-                  .cpu = p.title,
-                  .features = {},
-                  .compiler = p.compiler,
-                  .pipeline = {},
-                  .version = kVersion,
-                  .threads = compiling_threads(),
-                  .cache_dir = options.cache_dir,
-                  .use_cache = options.use_cache});
-  return device;
-}
-
-std::string MetalDevice::name() const { return state_->name; }
-std::string MetalDevice::title() const { return state_->gpu->properties().title; }
-const Machine& MetalDevice::machine() const { return state_->machine; }
-int MetalDevice::workers() const { return static_cast<int>(state_->machine.processors); }
-uint64_t MetalDevice::available_memory() const { return state_->gpu->available_memory(); }
-size_t MetalDevice::code_bytes() const { return state_->gpu->code_bytes(); }
-
-Result<void*> MetalDevice::allocate(size_t bytes, std::string_view what) {
-  return state_->buffers.allocate(bytes, what);
-}
-void MetalDevice::release(void* memory, size_t) { state_->buffers.release(memory); }
-Status MetalDevice::admit(std::span<const std::byte> memory) { return state_->buffers.admit(memory); }
-void MetalDevice::withdraw(std::span<const std::byte> memory) { state_->buffers.withdraw(memory); }
-
-Status MetalDevice::upload(void* to, std::span<const std::byte> from) {
-  std::copy(from.begin(), from.end(), static_cast<std::byte*>(to));
-  return {};
-}
-
-Status MetalDevice::clear(void* to, size_t bytes) {
-  std::fill_n(static_cast<std::byte*>(to), bytes, std::byte{0});
-  return {};
-}
-
-Status MetalDevice::read_back(std::span<std::byte> to, const void* from) {
-  std::copy_n(static_cast<const std::byte*>(from), to.size(), to.begin());
-  return {};
-}
-
-Result<std::string> MetalDevice::make_entry(const Source& source, const KernelKey& key) const {
-  SMELT_CHECK(state_->check(source.entry, source.shape));
-  const std::string label = label_of(key);
-  SMELT_TRY(kept,
-            state_->gpu->compile({.text = source.text, .entry = source.entry, .label = label, .shape = source.shape}));
-  return pack({source.shape, with_text(source.text, kept)});
-}
-
-// Metal reads texts anew at each start, so that is done side by side.
-Status MetalDevice::link(std::span<const Pending> batch) {
-  std::vector<LaunchShape> shapes(batch.size());
-  std::vector<std::optional<Result<MetalPipeline>>> loaded(batch.size());
-  for_each_in_parallel(batch.size(), compiling_threads(), [&](size_t i, int) {
-    const PackedKernel packed = unpack(batch[i].entry);
-    const auto [text, kept] = split(packed.code);
-    const std::string label = label_of(batch[i].key);
-    shapes[i] = packed.shape;
-    loaded[i] =
-        state_->gpu->load({.text = text, .entry = batch[i].source->entry, .label = label, .shape = packed.shape}, kept);
-  });
-  Status done;
-  for (size_t i = 0; i < batch.size(); ++i) {
-    if (!*loaded[i]) {
-      done = loaded[i]->error();
-      continue;
-    }
-    const MetalPipeline pipeline = **loaded[i];
-    state_->pipelines.push_back(pipeline);
-    const auto blocks = static_cast<uint32_t>(blocks_for(shapes[i], state_->resident(shapes[i])));
-    keep(batch[i], std::make_unique<MetalExecutable>(pipeline, shapes[i], batch[i].source->entry, blocks));
+  static Result<std::unique_ptr<Device>> open(std::unique_ptr<MetalGpu> gpu, const MetalOptions& options) {
+    auto device = std::make_unique<MetalDevice>(std::move(gpu));
+    State& state = device->state_;
+    const MetalProperties& p = state.gpu->properties();
+    state.name = options.name;
+    state.most_parts = options.most_parts;
+    state.machine = machine_of(p);
+    SMELT_CHECK(change(state.machine, options.changes));
+    SMELT_TRY(symbols, state.gpu->allocate(kMostSymbols * sizeof(int64_t), "launch values"));
+    state.symbols = symbols;
+    device->set_up({.triple = "metal",
+                    .cpu = p.title,
+                    .features = {},
+                    .compiler = p.compiler,
+                    .pipeline = {},
+                    .version = kVersion,
+                    .threads = compiling_threads(),
+                    .cache_dir = options.cache_dir,
+                    .use_cache = options.use_cache});
+    return std::unique_ptr<Device>(std::move(device));
   }
-  return done;
-}
 
-Result<const Executable*> MetalDevice::memory_reader() {
-  const Source source = metal_memory_reader(workers());
-  SMELT_TRY(kernels, compile({&source, 1}));
-  return kernels[0];
-}
+  std::string name() const override { return state_.name; }
+  std::string title() const override { return state_.gpu->properties().title; }
+  const Machine& machine() const override { return state_.machine; }
+  int workers() const override { return static_cast<int>(state_.machine.processors); }
+  uint64_t available_memory() const override { return state_.gpu->available_memory(); }
+  size_t code_bytes() const override { return state_.gpu->code_bytes(); }
 
-Result<std::unique_ptr<CapturedPlan>> MetalDevice::capture(std::span<const Launch> launches) {
-  SMELT_TRY(plan, MetalPlan::capture(*state_->gpu, state_->buffers, state_->symbols, launches));
-  return std::unique_ptr<CapturedPlan>(std::move(plan));
-}
+  Result<void*> allocate(size_t bytes, std::string_view what) override { return state_.buffers.allocate(bytes, what); }
+  void release(void* memory, size_t) override { state_.buffers.release(memory); }
+  Status admit(std::span<const std::byte> memory) override { return state_.buffers.admit(memory); }
+  void withdraw(std::span<const std::byte> memory) override { state_.buffers.withdraw(memory); }
 
-Status MetalDevice::run(const CapturedPlan& captured, std::span<const int64_t> symbols, const RunOptions& options) {
-  ENSURE(symbols.size() <= kMostSymbols, "more launch values than there is room for");
-  const auto& plan = static_cast<const MetalPlan&>(captured);
-  std::lock_guard lock(state_->running);
-  if (options.cancel && options.cancel->load(std::memory_order_relaxed)) return Error{"[run] interrupted"};
-  const auto bytes = std::as_bytes(symbols);
-  std::copy(bytes.begin(), bytes.end(), state_->symbols.host);
-  return options.times_ns.empty() ? plan.run() : plan.run_timed(options.times_ns);
+  Result<std::string> make_entry(const Source& source, const KernelKey& key) const override {
+    SMELT_CHECK(state_.check(source.entry, source.shape));
+    const std::string label = label_of(key);
+    SMELT_TRY(kept,
+              state_.gpu->compile({.text = source.text, .entry = source.entry, .label = label, .shape = source.shape}));
+    return pack({source.shape, with_text(source.text, kept)});
+  }
+
+  // Metal reads texts anew at each start, so that is done side by side.
+  Status link(std::span<const Pending> batch) override {
+    std::vector<LaunchShape> shapes(batch.size());
+    std::vector<std::optional<Result<MetalPipeline>>> loaded(batch.size());
+    for_each_in_parallel(batch.size(), compiling_threads(), [&](size_t i, int) {
+      const PackedKernel packed = unpack(batch[i].entry);
+      const auto [text, kept] = split(packed.code);
+      const std::string label = label_of(batch[i].key);
+      shapes[i] = packed.shape;
+      loaded[i] = state_.gpu->load(
+          {.text = text, .entry = batch[i].source->entry, .label = label, .shape = packed.shape}, kept);
+    });
+    Status done;
+    for (size_t i = 0; i < batch.size(); ++i) {
+      if (!*loaded[i]) {
+        done = loaded[i]->error();
+        continue;
+      }
+      const MetalPipeline pipeline = **loaded[i];
+      state_.pipelines.push_back(pipeline);
+      const auto blocks = static_cast<uint32_t>(blocks_for(shapes[i], state_.resident(shapes[i])));
+      keep(batch[i], std::make_unique<MetalExecutable>(pipeline, shapes[i], batch[i].source->entry, blocks));
+    }
+    return done;
+  }
+
+  std::string assembly(const Source&) const override { return {}; }  // Metal shows none
+
+  Result<const Executable*> memory_reader() override {
+    const Source source = metal_memory_reader(workers());
+    SMELT_TRY(kernels, compile({&source, 1}));
+    return kernels[0];
+  }
+
+  Result<std::unique_ptr<CapturedPlan>> capture(std::span<const Launch> launches) override {
+    SMELT_TRY(plan, MetalPlan::capture(*state_.gpu, state_.buffers, state_.symbols, launches));
+    return std::unique_ptr<CapturedPlan>(std::move(plan));
+  }
+
+  Status run(const CapturedPlan& captured, std::span<const int64_t> symbols, const RunOptions& options) override {
+    ENSURE(symbols.size() <= kMostSymbols, "more launch values than there is room for");
+    const auto& plan = static_cast<const MetalPlan&>(captured);
+    std::lock_guard lock(state_.running);
+    if (options.cancel && options.cancel->load(std::memory_order_relaxed)) return Error{"[run] interrupted"};
+    const auto bytes = std::as_bytes(symbols);
+    std::copy(bytes.begin(), bytes.end(), state_.symbols.host);
+    return options.times_ns.empty() ? plan.run() : plan.run_timed(options.times_ns);
+  }
+
+ private:
+  State state_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Device>> open_metal_device(std::unique_ptr<MetalGpu> gpu, const MetalOptions& options) {
+  return MetalDevice::open(std::move(gpu), options);
 }
 
 // The one of machines.def whose title begins so, up to a comma.

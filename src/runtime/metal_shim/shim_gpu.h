@@ -1,6 +1,6 @@
-// A GPU of Apple, played by this processor: kernels are those that Metal would get, clang compiles them (compile.h), and
-// all that their threads do is checked (threadgroup.h), within the memory that the plan says they touch. For finding
-// out whether kernels are right: a thread at a time, it is slow.
+// A GPU of Apple, played by this processor: kernels are those that Metal would get, clang compiles them (compile.h),
+// and all that their threads do is checked (threadgroup.h), within the memory that the plan says they touch. For
+// finding out whether kernels are right: a thread at a time, it is slow.
 #pragma once
 
 #include <memory>

@@ -7,6 +7,7 @@ import * as store from '/store.js';
 
 const $ = (id) => document.getElementById(id);
 const kNumbers = ['temperature', 'top_k', 'top_p', 'min_p', 'max_tokens', 'seed'];
+const kTexts = ['system', 'tools', 'schema', 'key', 'theme'];
 
 let current = null;    // the conversation that is seen
 let answering = null;  // {conversation, message, stop}
@@ -55,8 +56,8 @@ function show(conversation) {
 // --- messages
 
 function thoughts(message, isOpen) {
-  const node = make('details', 'thoughts', make('summary', '', message.content || !answering ? 'Thoughts' : 'Thinking ...'),
-                    make('div', '', message.reasoning));
+  const title = message.content || !answering ? 'Thoughts' : 'Thinking ...';
+  const node = make('details', 'thoughts', make('summary', '', title), make('div', '', message.reasoning));
   node.open = isOpen;
   return node;
 }
@@ -116,8 +117,8 @@ function messageNode(message, index) {
       one.disabled = choices.seen + step < 0 || choices.seen + step >= choices.count;
       return one;
     };
-    tools.append(turn(-1, '\u2039', 'The branch before'), make('span', 'place', `${choices.seen + 1} of ${choices.count}`),
-                 turn(1, '\u203a', 'The next branch'));
+    const place = make('span', 'place', `${choices.seen + 1} of ${choices.count}`);
+    tools.append(turn(-1, '\u2039', 'The branch before'), place, turn(1, '\u203a', 'The next branch'));
   }
   if (message.role === 'tool') {
     body.append(make('div', 'call', make('strong', '', `${message.name} gave`), make('pre', '', message.content)));
@@ -190,7 +191,8 @@ function sent({role, content, reasoning, calls, tool_call_id, name}) {
   const message = {role, content};
   if (role === 'tool') return {...message, tool_call_id, name};
   if (calls) {
-    message.tool_calls = calls.map((c) => ({id: c.id, type: 'function', function: {name: c.name, arguments: c.arguments}}));
+    const asSent = (c) => ({id: c.id, type: 'function', function: {name: c.name, arguments: c.arguments}});
+    message.tool_calls = calls.map(asSent);
     if (reasoning) message.reasoning_content = reasoning;
   }
   return message;
@@ -203,7 +205,8 @@ function requestOf(conversation) {
   const body = {messages, stream: true, stream_options: {include_usage: true}};
   for (const name of kNumbers) if (typeof s[name] === 'number') body[name] = s[name];
   if (s.tools) body.tools = JSON.parse(s.tools);
-  if (s.schema) body.response_format = {type: 'json_schema', json_schema: {name: 'answer', schema: JSON.parse(s.schema)}};
+  if (s.schema)
+    body.response_format = {type: 'json_schema', json_schema: {name: 'answer', schema: JSON.parse(s.schema)}};
   return body;
 }
 
@@ -268,8 +271,10 @@ async function answer(conversation) {
   };
   try {
     if (body) {
-      const response = await fetch('/v1/chat/completions', {method: 'POST', headers: headers(), body, signal: stop.signal});
-      if (!response.ok) throw new Error((await response.json().catch(() => null))?.error?.message ?? response.statusText);
+      const request = {method: 'POST', headers: headers(), body, signal: stop.signal};
+      const response = await fetch('/v1/chat/completions', request);
+      if (!response.ok)
+        throw new Error((await response.json().catch(() => null))?.error?.message ?? response.statusText);
       for await (const event of events(response)) {
         take(message, event);
         if (message.content || message.reasoning || message.calls) first ||= performance.now();
@@ -306,12 +311,12 @@ function send() {
 // --- settings
 
 function showSettings() {
-  for (const name of [...kNumbers, 'system', 'tools', 'schema', 'key', 'theme']) $(name).value = store.settings[name] ?? '';
+  for (const name of [...kNumbers, ...kTexts]) $(name).value = store.settings[name] ?? '';
   $('settings').showModal();
 }
 
 function takeSettings() {
-  for (const name of ['system', 'tools', 'schema', 'key', 'theme']) store.settings[name] = $(name).value.trim() || undefined;
+  for (const name of kTexts) store.settings[name] = $(name).value.trim() || undefined;
   for (const name of kNumbers)
     store.settings[name] = $(name).value === '' || !$(name).validity.valid ? undefined : $(name).valueAsNumber;
   store.saveSettings();

@@ -4,14 +4,15 @@
 const kWords = {
   c: 'alignas auto bool break case catch char class co_await co_return co_yield concept const consteval constexpr ' +
       'continue default delete do double else enum explicit extern false float for friend goto if inline int long ' +
-      'mutable namespace new noexcept nullptr operator private protected public register requires return short signed ' +
-      'sizeof static struct switch template this throw true try typedef typename union unsigned using virtual void ' +
-      'volatile while NULL async await function let var of in instanceof typeof undefined null export import from ' +
-      'extends implements interface package final abstract super boolean byte string type func go defer chan map range ' +
-      'select fn impl match mut pub ref self Self trait where crate mod use dyn loop move unsafe as yield',
-  python: 'and as assert async await break case class continue def del elif else except False finally for from global ' +
-      'if import in is lambda match None nonlocal not or pass raise return self True try while with yield',
-  shell: 'case do done elif else esac export fi for function if in local return set then unset until while echo cd sudo',
+      'mutable namespace new noexcept nullptr operator private protected public register requires return short ' +
+      'signed sizeof static struct switch template this throw true try typedef typename union unsigned using virtual ' +
+      'void volatile while NULL async await function let var of in instanceof typeof undefined null export import ' +
+      'from extends implements interface package final abstract super boolean byte string type func go defer chan ' +
+      'map range select fn impl match mut pub ref self Self trait where crate mod use dyn loop move unsafe as yield',
+  python: 'and as assert async await break case class continue def del elif else except False finally for from ' +
+      'global if import in is lambda match None nonlocal not or pass raise return self True try while with yield',
+  shell: 'case do done elif else esac export fi for function if in local return set then unset until while echo ' +
+      'cd sudo',
   sql: 'select from where insert into update delete create table drop alter join left right inner outer on as and or ' +
       'not null is in like group by order having limit offset union all distinct values set primary key references',
 };
@@ -30,7 +31,12 @@ const kComments = {
   shell: String.raw`(?<![^\s;])#[^\n]*`,
   sql: String.raw`--[^\n]*|\/\*[^]*?(?:\*\/|$)`,
 };
-const kLong = {c: '`(?:\\\\.|[^`\\\\])*`|', python: String.raw`"""[^]*?(?:"""|$)|'''[^]*?(?:'''|$)|`, shell: '', sql: ''};
+const kLong = {
+  c: '`(?:\\\\.|[^`\\\\])*`|',
+  python: String.raw`"""[^]*?(?:"""|$)|'''[^]*?(?:'''|$)|`,
+  shell: '',
+  sql: '',
+};
 
 function patternOf(family) {
   const words = kWords[family].split(' ').join('|');

@@ -43,7 +43,8 @@ function figures(now, before) {
 
 function curve(rates) {
   const most = Math.max(...rates, 1);
-  const points = rates.map((rate, i) => `${(100 * (kShown - rates.length + i)) / (kShown - 1)},${30 - (28 * rate) / most}`);
+  const across = (i) => (100 * (kShown - rates.length + i)) / (kShown - 1);
+  const points = rates.map((rate, i) => `${across(i)},${30 - (28 * rate) / most}`);
   $('live-curve').setAttribute('points', points.join(' '));
 }
 

@@ -84,7 +84,8 @@ const kFence = /^\s*(`{3,}|~{3,})\s*([\w+#.-]*)/;
 const kRule = /^\s*([-*_])(\s*\1){2,}\s*$/;
 const isTableRule = (line) => line !== undefined && line.includes('|') && /^[\s|:-]+$/.test(line) && line.includes('-');
 const kFormula = /^\s*(\$\$|\\\[)/;
-const startsBlock = (line) => /^(#{1,6}\s|\s*>)/.test(line) || kFormula.test(line) || kFence.test(line) || kItem.test(line) || kRule.test(line);
+const kBlockStarts = [/^(#{1,6}\s|\s*>)/, kFormula, kFence, kItem, kRule];
+const startsBlock = (line) => kBlockStarts.some((start) => start.test(line));
 
 function cells(line) {
   return line.trim().replace(/^\||\|$/g, '').split(/(?<!\\)\|/).map((cell) => cell.trim().replace(/\\\|/g, '|'));

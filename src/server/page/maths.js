@@ -17,7 +17,8 @@ const kSigns = {
 };
 const kBoards = {R: 'ℝ', N: 'ℕ', Z: 'ℤ', Q: 'ℚ', C: 'ℂ', P: 'ℙ', E: '𝔼'};
 const kFunctions = new Set('sin cos tan cot log ln exp lim max min sup inf det dim gcd arg mod Pr'.split(' '));
-const kStyles = new Set('text textbf textit mathrm mathbf mathit mathsf mathcal operatorname boxed bar vec hat tilde'.split(' '));
+const kStyles = new Set(
+    'text textbf textit mathrm mathbf mathit mathsf mathcal operatorname boxed bar vec hat tilde'.split(' '));
 const kNothing = new Set('left right big Big bigl bigr Bigl Bigr displaystyle limits nolimits'.split(' '));
 
 function element(name, children) {

@@ -1,5 +1,6 @@
-// What this browser keeps: conversations and settings. A conversation is {id, title, changed, messages}, and forks where
-// it has branches (branches.js); a message has role and content, and of the model also reasoning, calls, figures, error.
+// What this browser keeps: conversations and settings. A conversation is {id, title, changed, messages}, and forks
+// where it has branches (branches.js); a message has role and content, and of the model also reasoning, calls,
+// figures, error.
 
 const kConversations = 'smelt.conversations', kSettings = 'smelt.settings';
 

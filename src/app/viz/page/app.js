@@ -118,7 +118,13 @@ function begin() {
   byId("name").textContent = recordings.map((r) => r.name).join(" → ");
   const workers = `${recording.threads} ${recording.threads === 1 ? "worker" : "workers"}`;
   const device = recording.device || recording.machine;
-  byId("device").textContent = `${device}${recording.estimated ? ", estimated" : ""}, ${workers}`;
+  byId("device").textContent = [
+    device,
+    recording.estimated && recording.profile && "estimated",
+    recording.plans.length && workers,
+  ]
+    .filter(Boolean)
+    .join(", ");
   byId("figures").textContent = (recording.profile?.plans ?? [])
     .map((plan) => {
       const seconds = plan.kernels.reduce((sum, k) => sum + k.seconds, 0);

@@ -103,7 +103,7 @@ export const compareView = {
         el("p", { class: "note" }, p.what),
         el(
           "table",
-          {},
+          { class: "sides" },
           el("tr", {}, el("th"), el("th", {}, "before"), el("th", {}, "after")),
           fact("time of a run", (k) => timeText(k.seconds)),
           fact("calls", (k) => k.calls.toFixed(1)),
@@ -111,7 +111,7 @@ export const compareView = {
           fact("options", (k) => k.options),
           fact("line", (k) => k.lines ?? ""),
         ),
-        p.now ? el("p", {}, el("button", { onclick: () => go("kernel", p.name) }, "the kernel")) : null,
+        ...(p.now ? [el("p", {}, el("button", { onclick: () => go("kernel", p.name) }, "the kernel"))] : []),
       );
     };
     root.append(

@@ -16,6 +16,7 @@ export function kernelList(recording, picked, onPick) {
     "aria-label": "search kernels",
     value: filter,
   });
+  const never = recording.profile ? "not launched in these runs" : "";
   const list = new VirtualList({
     rowHeight: 40,
     label: "kernels",
@@ -24,7 +25,7 @@ export function kernelList(recording, picked, onPick) {
       const k = rows[i],
         fill = el("i");
       fill.style.width = `${Math.min(100, k.share * 100)}%`;
-      const what = k.uses[0]?.stage ? `${k.uses[0].stage}: ${k.uses[0].what}` : "not launched in these runs";
+      const what = k.uses[0]?.stage ? `${k.uses[0].stage}: ${k.uses[0].what}` : never;
       const texts = el(
         "span",
         { class: "main" },
@@ -68,7 +69,7 @@ function uses(recording, row) {
       ["each", "num"],
       ["share", "num"],
       ["roofline", "num"],
-      ["estimate", "num"],
+      ...(recording.estimate ? [["estimate", "num"]] : []),
       ["lines"],
     ],
     row.uses.map((u) => {
@@ -82,7 +83,7 @@ function uses(recording, row) {
           timeText(u.seconds / u.calls),
           percentText(u.share),
           share === null ? "" : rooflineText(share),
-          e?.calls ? timeText(e.seconds / e.calls) : "",
+          ...(recording.estimate ? [e?.calls ? timeText(e.seconds / e.calls) : ""] : []),
           u.lines,
         ],
       };
@@ -147,7 +148,7 @@ function panesOf(recording, kernel, shown, onShow) {
     options: "Options",
     whatif: "What if",
     program: "Loop program, innermost loops marked",
-    source: "LLVM IR",
+    source: kernel.source_language ?? "LLVM IR",
     assembly: kernel.assembly_language === "PTX" ? "PTX" : "Assembly",
   };
   return { make, titles };

@@ -110,7 +110,7 @@ export const rewritesView = {
             { class: `main${p.fault ? " bad" : ""}` },
             subject.key[0] === "k" ? `${p.nest} · ${p.name}` : p.name,
           ),
-          el("small", { class: "num" }, p.fired ? `${countText(p.fired)} rules` : ""),
+          el("small", { class: "num" }, p.fired ? `${countText(p.fired)} ${p.fired === 1 ? "rule" : "rules"}` : ""),
         );
       },
     });
@@ -162,7 +162,9 @@ export const rewritesView = {
     const kept = pass.rules.length,
       told = pass.fired
         ? `${pass.fired === 1 ? "a rule fired" : `${countText(pass.fired)} firings of rules`}; ${kept} different below`
-        : "no rule fired: the pass itself changes the graph";
+        : before
+          ? "no rule fired: the pass itself changes the graph"
+          : "no rule fired before this form";
     const left = el("div", { class: "column" }, passes.root, el("div", { class: "bar note" }, told), rules.root);
     passes.root.style.flex = "0 1 40%";
     root.append(

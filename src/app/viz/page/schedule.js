@@ -41,6 +41,8 @@ function arena(segment) {
 }
 
 function kernelTable(recording, s, go) {
+  const times = [[recording.estimated ? "estimated" : "measured", "num"]];
+  if (recording.estimate) times.push(["estimated", "num"]);
   const segment = recording.segments[s],
     plan = Math.max(
       0,
@@ -52,8 +54,7 @@ function kernelTable(recording, s, go) {
       ["kernel", "mono"],
       ["tensors that it makes"],
       ["bytes", "num"],
-      ["measured", "num"],
-      ["estimated", "num"],
+      ...times,
     ],
     segment.kernels.map((number, k) => {
       const at = recording.plans[plan].launches.findIndex((launch) => launch[1] === s && launch[2] === k);
@@ -72,7 +73,7 @@ function kernelTable(recording, s, go) {
           profile?.calls ? bytesText((profile.bytes_read + profile.bytes_written) / profile.calls) : "",
           at >= 0 && recording.plans[plan].seconds[at] ? timeText(recording.plans[plan].seconds[at]) : "",
           estimate?.calls ? timeText(estimate.seconds / estimate.calls) : "",
-        ],
+        ].slice(0, 4 + times.length),
       };
     }),
   );

@@ -91,7 +91,8 @@ class Scatter {
       line = (x1, y1, x2, y2, kind) => this.drawing.append(svg("line", { x1, y1, x2, y2, class: kind }));
     for (const us of ticks(this.x.low, this.x.high)) {
       line(this.x(us), height - bottom, this.x(us), kPlot.top, "grid");
-      text({ x: this.x(us), y: height - 20, "text-anchor": "middle" }, microseconds(us));
+      const isLast = this.x(us) > width - right - 24; // whose text has no room on the right
+      text({ x: this.x(us), y: height - 20, "text-anchor": isLast ? "end" : "middle" }, microseconds(us));
     }
     for (const us of ticks(this.y.low, this.y.high)) {
       line(left, this.y(us), width - right, this.y(us), "grid");

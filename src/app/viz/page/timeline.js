@@ -64,7 +64,8 @@ function launchText(recording, bar) {
 
 // Events that lie in others below these, as flames: a row for each depth. `tracks`: name, and events [name, category,
 // begin, nanoseconds, detail] in the order of their beginnings, as texts.
-const kMostDepth = 40;
+const kMostDepth = 40,
+  kRounding = 10; // nanoseconds by which one that follows another may begin before its end
 function flamesOf(tracks) {
   const rows = [],
     names = [];
@@ -73,7 +74,7 @@ function flamesOf(tracks) {
     const open = [],
       first = rows.length;
     for (const [label, stage, begin, time, detail] of track.events) {
-      while (open.length && open[open.length - 1] <= begin) open.pop();
+      while (open.length && open[open.length - 1] <= begin + kRounding) open.pop();
       const depth = Math.min(open.length, kMostDepth);
       if (!rows[first + depth]) {
         rows.push([]);
@@ -196,7 +197,7 @@ class Canvas {
       c.moveTo(x, 16);
       c.lineTo(x, height);
       c.stroke();
-      c.fillText(timeText(Math.max(0, t - this.data.begin) * 1e-9), x + 3, 12);
+      c.fillText(t > this.data.begin ? timeText((t - this.data.begin) * 1e-9) : "0", x + 3, 12);
     }
   }
 
