@@ -16,11 +16,15 @@ constexpr int64_t kMostDrafts = 63;
 constexpr int64_t kUsualLookup = 7;  // costs nothing but the step that verifies it
 constexpr int64_t kUsualModel = 3;
 
-std::unique_ptr<Drafter> drafter_of(const DraftFlags& flags, Session& session, DraftModel model) {
+std::unique_ptr<Drafter> drafter_of(const DraftFlags& flags, Engine& engine, SequenceId sequence, DraftModel model) {
   const DraftChoice choice(flags.least_probability, flags.draw);
-  if (flags.mtp) return std::make_unique<MtpDrafter>(session, choice);
+  if (flags.mtp) return std::make_unique<MtpDrafter>(engine, sequence, choice);
   if (flags.lookup) return std::make_unique<LookupDrafter>();
   return std::make_unique<ModelDrafter>(std::move(model.file), std::move(model.session), choice);
+}
+
+DraftOptions draft_options(const DraftFlags& flags) {
+  return {.most = most_drafts(flags), .least = flags.least.value_or(0), .adaptive = !flags.always};
 }
 
 }  // namespace
@@ -84,9 +88,24 @@ Status check_same_tokens(const Tokenizer& drafts, const Tokenizer& verifies, con
 
 std::unique_ptr<Speculation> make_speculation(const DraftFlags& flags, Session& session, DraftModel model) {
   if (!flags.wanted()) return nullptr;
-  return std::make_unique<Speculation>(
-      drafter_of(flags, session, std::move(model)),
-      DraftOptions{.most = most_drafts(flags), .least = flags.least.value_or(0), .adaptive = !flags.always});
+  return std::make_unique<Speculation>(drafter_of(flags, session.engine(), session.sequence(), std::move(model)),
+                                       draft_options(flags));
+}
+
+Result<std::unique_ptr<BatchSpeculation>> make_speculation(const DraftFlags& flags, Engine& engine, DraftModel model) {
+  if (!flags.wanted()) return std::unique_ptr<BatchSpeculation>();
+  std::vector<std::unique_ptr<Drafter>> drafters;
+  for (SequenceId sequence = 0; sequence < engine.most_sequences(); ++sequence) {
+    DraftModel one{model.file, nullptr};
+    if (sequence + 1 == engine.most_sequences()) {
+      one.session = std::move(model.session);
+    } else if (model.session) {
+      SMELT_TRY(another, model.session->another());
+      one.session = std::move(another);
+    }
+    drafters.push_back(drafter_of(flags, engine, sequence, std::move(one)));
+  }
+  return std::make_unique<BatchSpeculation>(std::move(drafters), draft_options(flags), engine.loaded().layout().batch);
 }
 
 }  // namespace smelt

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "engine/batch_speculation.h"
 #include "engine/session.h"
 #include "engine/speculation.h"
 #include "text/tokenizer.h"
@@ -35,7 +36,7 @@ int64_t most_drafts(const DraftFlags& flags);  // of a step; 0: nothing is draft
 
 // The one that drafts, beside the one that verifies.
 struct DraftModel {
-  std::unique_ptr<GgufFile> file;
+  std::shared_ptr<GgufFile> file;
   std::unique_ptr<Session> session;
 };
 
@@ -45,5 +46,9 @@ Status check_same_tokens(const Tokenizer& drafts, const Tokenizer& verifies, con
 // Nothing where nothing is to be drafted. `model`: there if flags.model is. REQUIRES: `session` outlives it, and was
 // opened for most_drafts().
 std::unique_ptr<Speculation> make_speculation(const DraftFlags& flags, Session& session, DraftModel model);
+
+// The same for all sequences of an engine. `model`: its session has an engine for as many of them. REQUIRES: drafts are
+// not drawn, as lengths follow the clock, and drawn ones would let texts follow it.
+Result<std::unique_ptr<BatchSpeculation>> make_speculation(const DraftFlags& flags, Engine& engine, DraftModel model);
 
 }  // namespace smelt

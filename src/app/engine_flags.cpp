@@ -52,15 +52,17 @@ Status open_file(const EngineFlags& flags, Opened& opened) {
 }
 
 // With a context as long as that of the model that verifies.
-Result<DraftModel> open_draft_model(const EngineFlags& flags, const OpenedModel& opened, Opening& opening) {
+Result<DraftModel> open_draft_model(const EngineFlags& flags, const Tokenizer& tokenizer, const Engine& engine,
+                                    Opening& opening) {
   DraftModel out;
   if (flags.draft.model.empty()) return out;
   SMELT_TRY(file, open_model(flags.draft.model));
-  out.file = std::make_unique<GgufFile>(std::move(file));
-  SMELT_TRY(tokenizer, Tokenizer::from_gguf(*out.file));
-  SMELT_CHECK(check_same_tokens(tokenizer, *opened.tokenizer, flags.draft.model));
+  out.file = std::make_shared<GgufFile>(std::move(file));
+  SMELT_TRY(drafts, Tokenizer::from_gguf(*out.file));
+  SMELT_CHECK(check_same_tokens(drafts, tokenizer, flags.draft.model));
   EngineOptions options = session_options(flags);
-  options.context = opened.session->context();
+  options.context = engine.context();
+  options.sequences = engine.most_sequences();
   options.drafts = 0;
   SMELT_TRY(session, Session::open(*out.file, options, opening.hooks()));
   out.session = std::move(session);
@@ -168,7 +170,7 @@ Result<OpenedModel> open_engine(const EngineFlags& flags, const OpenWatch& watch
         SMELT_CHECK(open_file(flags, opened));
         SMELT_TRY(session, Session::open(*opened.file, session_options(flags), opening.hooks()));
         opened.session = std::move(session);
-        SMELT_TRY(drafts, open_draft_model(flags, opened, opening));
+        SMELT_TRY(drafts, open_draft_model(flags, *opened.tokenizer, opened.session->engine(), opening));
         opened.speculation = make_speculation(flags.draft, *opened.session, std::move(drafts));
         return opened;
       },
@@ -177,6 +179,9 @@ Result<OpenedModel> open_engine(const EngineFlags& flags, const OpenWatch& watch
 
 Result<OpenedSequences> open_engine(const EngineFlags& flags, int64_t sequences, int64_t cache_tokens) {
   note_crowded_cores(flags.threads);
+  SMELT_CHECK(check_draft_flags(flags.draft));
+  if (flags.draft.draw)
+    return Error{"[draft] --draft-draw: answers of a server are those without drafts; leave it out"};
   return until_interrupted([&](Opening& opening) -> Result<OpenedSequences> {
     OpenedSequences opened;
     SMELT_CHECK(open_file(flags, opened));
@@ -185,6 +190,9 @@ Result<OpenedSequences> open_engine(const EngineFlags& flags, int64_t sequences,
     options.cache_tokens = cache_tokens;
     SMELT_TRY(engine, Engine::open(*opened.file, options, opening.hooks()));
     opened.engine = std::move(engine);
+    SMELT_TRY(drafts, open_draft_model(flags, *opened.tokenizer, *opened.engine, opening));
+    SMELT_TRY(speculation, make_speculation(flags.draft, *opened.engine, std::move(drafts)));
+    opened.speculation = std::move(speculation);
     return opened;
   });
 }

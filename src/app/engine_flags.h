@@ -63,6 +63,7 @@ struct OpenedSequences {
   std::unique_ptr<GgufFile> file;
   std::unique_ptr<Tokenizer> tokenizer;
   std::unique_ptr<Engine> engine;
+  std::unique_ptr<BatchSpeculation> speculation;  // nothing where nothing is to be drafted
 };
 
 // The same for several sequences at a time, see EngineOptions.

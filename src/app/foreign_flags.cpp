@@ -56,10 +56,6 @@ Result<std::vector<std::string>> in_our_spelling(const std::vector<std::string>&
       continue;
     }
     const Foreign* foreign = is_flag(word) && !has(spelling) ? find(spelling) : nullptr;
-    const Foreign* same = foreign && foreign->kind == Kind::Same && !has(std::string(foreign->text))
-                              ? find(foreign->text)
-                              : nullptr;  // which is not here under its own name either
-    if (same && same->kind == Kind::Answer) return Error{spelling + ": " + std::string(same->text)};
     if (!foreign) {
       out.push_back(word);
     } else if (foreign->kind == Kind::Answer) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "app/stopwatch.h"
+#include "engine/verification.h"
 
 namespace smelt {
 namespace {
@@ -80,24 +81,20 @@ Result<Verified> verify(Session& session, Writer& writer, int32_t token, std::sp
   const int64_t before = session.position();
   std::vector<int32_t> tokens{token};
   for (const DraftToken& draft : drafts) tokens.push_back(draft.id);
-  Verified out;
+  int32_t last = 0;
   Status judged;
-  bool is_right = true;
-  const auto judge = [&](int64_t index, std::span<const float> logits) {
-    if (!judged || !is_right || writer.ended()) return;
-    const auto i = static_cast<size_t>(index);
-    const DraftToken* draft = i < drafts.size() ? &drafts[i] : nullptr;
-    const auto next = writer.next(logits, draft);
+  Verification verification(drafts);
+  const auto judge = [&](int64_t, std::span<const float> logits) {
+    if (!verification.is_open()) return;
+    const auto next = writer.next(logits, verification.draft());
     if (!next) judged = next.error();
-    if (!next || writer.ended()) return;
-    out.next = **next;
-    is_right = draft && draft->id == out.next;
-    out.accepted += is_right;
+    if (!next || writer.ended()) return verification.end();
+    verification.take(last = **next);
   };
   SMELT_CHECK(session.extend_all(tokens, judge, &cancel));
-  session.rewind(before + 1 + out.accepted);
+  session.rewind(before + verification.kept());
   SMELT_CHECK(judged);
-  return out;
+  return Verified{.next = last, .accepted = verification.accepted()};
 }
 
 // All tokens of the context and one more, for drafts.

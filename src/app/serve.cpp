@@ -10,6 +10,7 @@
 #include "app/engine_flags.h"
 #include "app/sampling_flags.h"
 #include "base/file.h"
+#include "base/thread_name.h"
 #include "runtime/bandwidth.h"
 #include "runtime/devices.h"
 #include "server/engine_backend.h"
@@ -42,7 +43,10 @@ struct ServeFlags {
 class RunningServer {
  public:
   explicit RunningServer(std::unique_ptr<HttpServer> server)
-      : server_(std::move(server)), thread_([this] { all_answered_ = server_->run(); }) {}
+      : server_(std::move(server)), thread_([this] {
+          name_thread("smelt-http");
+          all_answered_ = server_->run();
+        }) {}
   ~RunningServer() {
     server_->stop();
     if (thread_.joinable()) thread_.join();
@@ -138,7 +142,8 @@ Result<int> serve(const ServeFlags& flags) {
   model.use_sampling(sampling, has_seed ? std::optional(sampling.seed) : std::nullopt);
   BackendOptions backend_options = flags.backend;
   backend_options.bandwidth = bandwidth_of(flags.engine);
-  auto backend = std::make_unique<EngineBackend>(*opened.engine, *opened.tokenizer, backend_options);
+  auto backend = std::make_unique<EngineBackend>(*opened.engine, *opened.tokenizer, backend_options,
+                                                 std::move(opened.speculation));
   const RouterOptions options{.api_keys = std::move(keys),
                               .host = flags.host,
                               .build = "smelt " SMELT_VERSION,
@@ -164,6 +169,7 @@ Result<int> serve(const ServeFlags& flags) {
 Action declare_serve(CLI::App& app) {
   const auto flags = std::make_shared<ServeFlags>();
   declare_engine_and_device_flags(app, flags->engine);
+  declare_draft_flags(app, flags->engine.draft);
   app.add_option("--host", flags->host, "the address to listen at; 0.0.0.0: all of this machine")->type_name("ADDRESS");
   app.add_option("--port", flags->port, "the port to listen at; 0: a free one")
       ->type_name("N")

@@ -12,7 +12,7 @@ namespace smelt {
 
 class ModelDrafter : public Drafter {
  public:
-  ModelDrafter(std::unique_ptr<GgufFile> file, std::unique_ptr<Session> session, DraftChoice choice)
+  ModelDrafter(std::shared_ptr<GgufFile> file, std::unique_ptr<Session> session, DraftChoice choice)
       : file_(std::move(file)), session_(std::move(session)), choice_(std::move(choice)) {}
 
   void sample_like(const SamplerOptions& options) override { choice_.sample_like(options); }
@@ -23,7 +23,7 @@ class ModelDrafter : public Drafter {
   Result<std::span<const float>> read(std::span<const int32_t> text);
   bool can_read(std::span<const int32_t> tokens) const;
 
-  std::unique_ptr<GgufFile> file_;
+  std::shared_ptr<GgufFile> file_;  // several may draft with one model
   std::unique_ptr<Session> session_;
   DraftChoice choice_;
   std::vector<int32_t> tokens_;  // in its context

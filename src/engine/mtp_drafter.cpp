@@ -10,7 +10,7 @@ Result<std::vector<DraftToken>> MtpDrafter::draft(std::span<const int32_t> text,
     out.push_back(std::move(*chosen));
     return out.back().id;
   };
-  SMELT_TRY(tokens, session_.draft(text.back(), most, choose));
+  SMELT_TRY(tokens, engine_.draft(sequence_, text.back(), most, choose));
   (void)tokens;
   return out;
 }

@@ -4,20 +4,23 @@
 #include <utility>
 
 #include "engine/draft_choice.h"
-#include "engine/session.h"
+#include "engine/engine.h"
 
 namespace smelt {
 
 class MtpDrafter : public Drafter {
  public:
-  // REQUIRES: `session` outlives it, was opened with `mtp`, and is the one that verifies.
-  MtpDrafter(Session& session, DraftChoice choice) : session_(session), choice_(std::move(choice)) {}
+  // For a sequence of the engine that verifies. REQUIRES: `engine` outlives it, and was opened with `mtp`; the sequence
+  // is there when a draft of tokens is asked for.
+  MtpDrafter(Engine& engine, SequenceId sequence, DraftChoice choice)
+      : engine_(engine), sequence_(sequence), choice_(std::move(choice)) {}
 
   void sample_like(const SamplerOptions& options) override { choice_.sample_like(options); }
   Result<std::vector<DraftToken>> draft(std::span<const int32_t> text, int64_t most) override;
 
  private:
-  Session& session_;
+  Engine& engine_;
+  SequenceId sequence_;
   DraftChoice choice_;
 };
 

@@ -70,11 +70,12 @@ void Sampler::apply_dry() {
     if (p.token >= 0 && static_cast<size_t>(p.token) < candidates_.size()) candidates_[p.token].logit -= p.penalty;
 }
 
+bool Sampler::is_banned(int32_t token) const {
+  return std::binary_search(options_.banned.begin(), options_.banned.end(), token);
+}
+
 void Sampler::drop_banned() {
-  const auto is_banned = [&](const Candidate& c) {
-    return std::binary_search(options_.banned.begin(), options_.banned.end(), c.token);
-  };
-  candidates_.erase(std::remove_if(candidates_.begin(), candidates_.end(), is_banned), candidates_.end());
+  std::erase_if(candidates_, [&](const Candidate& c) { return is_banned(c.token); });
 }
 
 void Sampler::keep_allowed(std::span<const uint64_t> allowed) {
@@ -109,8 +110,10 @@ Result<int32_t> Sampler::sample_with_draft(std::span<const float> logits, int32_
 Result<std::optional<int32_t>> Sampler::narrow(std::span<const float> logits, std::span<const uint64_t> allowed) {
   SMELT_CHECK(check_finite(logits));
   const bool greedy = options_.temperature <= 0 && options_.temperature_range <= 0;
-  if (greedy && !changes_logits() && options_.banned.empty() && allowed.empty())
-    return std::optional<int32_t>(most_likely(logits));
+  if (greedy && !changes_logits() && allowed.empty()) {
+    const int32_t token = most_likely(logits);
+    if (!is_banned(token)) return std::optional<int32_t>(token);
+  }
 
   candidates_.resize(logits.size());
   for (size_t i = 0; i < logits.size(); ++i) candidates_[i] = {static_cast<int32_t>(i), logits[i]};

@@ -72,6 +72,7 @@ class Sampler {
   void apply_bias();
   void apply_penalties();
   void apply_dry();
+  bool is_banned(int32_t token) const;
   void drop_banned();
   void keep_allowed(std::span<const uint64_t> allowed);
   Result<std::optional<int32_t>> narrow(std::span<const float> logits, std::span<const uint64_t> allowed);

@@ -12,6 +12,11 @@ Result<std::unique_ptr<Session>> Session::open(const GgufFile& file, const Engin
   return std::unique_ptr<Session>(new Session(std::move(engine), started.id));
 }
 
+Result<std::unique_ptr<Session>> Session::another() const {
+  SMELT_TRY(started, engine_->start());
+  return std::unique_ptr<Session>(new Session(engine_, started.id));
+}
+
 Result<std::span<const float>> Session::append(std::span<const int32_t> tokens, const std::atomic<bool>* cancel) {
   return step({.tokens = tokens, .cancel = cancel});
 }
@@ -46,7 +51,7 @@ Result<std::span<const float>> Session::step(StepItem item, const LogitsSink& si
   };
   SMELT_TRY(outcomes, engine_->step({&item, 1}, keep));
   if (outcomes[0] == StepOutcome::Cancelled) return Error{"[session] interrupted"};
-  ENSURE(outcomes[0] == StepOutcome::Done, "the cache has room for the context of its only sequence");
+  ENSURE(outcomes[0] == StepOutcome::Done, "the cache has room for the context of each session");
   return last;
 }
 

@@ -1,5 +1,5 @@
 // Session: one sequence of tokens over one model, with an engine of its own: a batch of one. Opening it compiles (or
-// finds in the cache) the plans; appending tokens runs them.
+// finds in the cache) the plans; appending tokens runs them. Several sessions may take turns on one engine.
 #pragma once
 
 #include <atomic>
@@ -21,6 +21,10 @@ class Session {
   // REQUIRES: `file` outlives the session.
   static Result<std::unique_ptr<Session>> open(const GgufFile& file, const EngineOptions& options,
                                                const OpenHooks& hooks);
+  // Another one on the same engine, without tokens. An Error if EngineOptions::sequences are all there. REQUIRES: one
+  // thread at a time uses all of them; there is room for the contexts of all.
+  Result<std::unique_ptr<Session>> another() const;
+  ~Session() { engine_->stop(sequence_); }
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
@@ -60,15 +64,18 @@ class Session {
 
   const EngineStats& stats() const { return engine_->loaded().stats(); }
 
+  // What this is a sequence of, and which one.
+  Engine& engine() { return *engine_; }
+  SequenceId sequence() const { return sequence_; }
   // The model under it: its plans and what they cost.
   LoadedModel& loaded() { return engine_->loaded(); }
   const LoadedModel& loaded() const { return engine_->loaded(); }
 
  private:
-  Session(std::unique_ptr<Engine> engine, SequenceId sequence) : engine_(std::move(engine)), sequence_(sequence) {}
+  Session(std::shared_ptr<Engine> engine, SequenceId sequence) : engine_(std::move(engine)), sequence_(sequence) {}
   Result<std::span<const float>> step(StepItem item, const LogitsSink& sink = {});
 
-  std::unique_ptr<Engine> engine_;
+  std::shared_ptr<Engine> engine_;
   SequenceId sequence_;
 };
 

@@ -20,7 +20,8 @@ struct Stamp {
 // One event of a stream. Some APIs name them.
 struct StreamEvent {
   std::string name = {};
-  Json data;
+  Json data = {};
+  std::string text = {};  // of the data, where it was made as text (chunk_text.h)
 };
 using StreamEvents = std::vector<StreamEvent>;
 

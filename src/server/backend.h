@@ -34,8 +34,9 @@ struct GenerationEnd {
   Finish reason = Finish::Stop;
   std::string error = {};  // why it failed
   int64_t prompt_tokens = 0;
-  int64_t cached_tokens = 0;  // of the prompt: computed for an earlier request
-  int64_t tokens = 0;         // given out
+  int64_t cached_tokens = 0;          // of the prompt: computed for an earlier request
+  int64_t tokens = 0;                 // given out
+  int64_t drafted = 0, accepted = 0;  // drafts, and those of them that were right
   double prompt_seconds = 0, decode_seconds = 0;
 };
 
@@ -56,6 +57,8 @@ struct BackendLoad {
 struct BackendCounts {
   uint64_t steps = 0, preemptions = 0;
   uint64_t prompt_tokens = 0, cached_tokens = 0, tokens = 0;
+  uint64_t drafts = 0, drafted = 0,
+           accepted = 0;  // times that a text had drafts, their tokens, and those that were right
   double prompt_seconds = 0, decode_seconds = 0;  // of those that have ended
   // Of steps that only generated: what they took, and the bytes of weights that they had to read.
   double generating_seconds = 0, generating_bytes = 0;

@@ -2,6 +2,7 @@
 
 #include "server/chat_output.h"
 #include "server/chat_request.h"
+#include "server/chunk_text.h"
 #include "server/logprobs_json.h"
 
 namespace smelt {
@@ -13,6 +14,7 @@ struct Choice {
   GenerationEnd end = {};
   // Given out; of text that can be; of text that a stop string may cut away.
   Json logprobs = Json::array(), ready = Json::array(), held = Json::array();
+  std::optional<ChunkText> thought = {}, content = {};  // chunks of them
 
   void release() {
     for (Json& one : held) ready.push_back(std::move(one));
@@ -122,6 +124,11 @@ class ChatAnswer : public Answer {
   StreamEvents events_of(size_t number, const Output& news) {
     StreamEvents events;
     const auto add = [&](Json delta) { events.push_back({.data = chunk(number, std::move(delta))}); };
+    const auto add_text = [&](std::optional<ChunkText>& known, const char* name, const std::string& text) {
+      if (with_logprobs_) return add({{name, text}});
+      if (!known) known.emplace(chunk(number, {{name, ChunkText::kMark}}));
+      events.push_back({.text = known->with(text)});
+    };
     size_t call = choices_[number].output.calls() - news.calls.size();
     const auto grow = [&](const ToolCall& part) {
       const Json rest = {{"index", call}, {"function", {{"arguments", part.arguments}}}};
@@ -130,8 +137,9 @@ class ChatAnswer : public Answer {
     };
     auto part = news.calls.begin();
     if (news.continues_call) grow(*part++);
-    if (!news.reasoning.empty()) add({{"reasoning_content", news.reasoning}});
-    if (!news.content.empty()) add({{"content", news.content}});
+    Choice& choice = choices_[number];
+    if (!news.reasoning.empty()) add_text(choice.thought, "reasoning_content", news.reasoning);
+    if (!news.content.empty()) add_text(choice.content, "content", news.content);
     for (; part != news.calls.end(); ++part) {
       Json begin = {{"index", call}};
       begin.update(call_json(number, call));

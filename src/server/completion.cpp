@@ -1,5 +1,6 @@
 #include "server/completion.h"
 
+#include "server/chunk_text.h"
 #include "server/logprobs_json.h"
 #include "server/settings.h"
 #include "server/stop_text.h"
@@ -17,6 +18,7 @@ struct Text {
   GenerationEnd end = {};
   // Given out; of text that can be; of text that a stop string may cut away.
   std::vector<Logprobs> logprobs = {}, ready = {}, held = {};
+  std::optional<ChunkText> chunk = {};  // of those that have a text and no logprobs
 
   void release() {
     ready.insert(ready.end(), held.begin(), held.end());
@@ -44,7 +46,10 @@ class TextAnswer : public Answer {
     for (int32_t token : news.tokens) more += text.stop.push(text.decoder.push(token));
     if (!text.stop.holds_back()) text.release();
     if (more.empty()) return {};
-    return {{.data = chunk(number, more)}};
+    if (with_logprobs_) return {{.data = chunk(number, more)}};
+    if (!text.chunk) text.chunk.emplace(chunk_json(number, ChunkText::kMark, nullptr, nullptr));
+    text.text += more;
+    return {{.text = text.chunk->with(more)}};
   }
 
   StreamEvents finish(size_t number, const GenerationEnd& end) override {
@@ -94,12 +99,17 @@ class TextAnswer : public Answer {
     return with_logprobs_ ? legacy_json_of(logprobs, model_.tokenizer(), offset) : Json();
   }
 
+  Json chunk_json(size_t number, const std::string& more, Json logprobs, Json finish_reason) const {
+    Json json = object();
+    json["choices"] = Json::array({choice(number, more, std::move(logprobs), std::move(finish_reason))});
+    return json;
+  }
+
   // More of a text, with the logprobs of what has become clear since the chunk before.
   Json chunk(size_t number, const std::string& more, Json finish_reason = nullptr) {
     Text& text = texts_[number];
     const std::vector<Logprobs> now = std::exchange(text.ready, {});
-    Json json = object();
-    json["choices"] = Json::array({choice(number, more, logprobs_json(now, text.text.size()), finish_reason)});
+    Json json = chunk_json(number, more, logprobs_json(now, text.text.size()), std::move(finish_reason));
     text.text += more;
     text.logprobs.insert(text.logprobs.end(), now.begin(), now.end());
     return json;

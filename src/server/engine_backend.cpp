@@ -4,6 +4,8 @@
 #include <chrono>
 #include <utility>
 
+#include "base/thread_name.h"
+#include "engine/verification.h"
 #include "server/generation.h"
 #include "server/prompt_shares.h"
 
@@ -27,6 +29,10 @@ int64_t generated_alone(std::span<const StepItem> items) {
     tokens += static_cast<int64_t>(item.tokens.size());
   }
   return tokens;
+}
+
+double share_in_use(const PagePool& pool) {
+  return 1 - static_cast<double>(pool.available()) / static_cast<double>(pool.pages());
 }
 
 int64_t pages_for(int64_t tokens) { return (tokens + kPageSize - 1) / kPageSize; }
@@ -53,6 +59,15 @@ struct EngineBackend::Job {
     for (auto token = tokens.begin(); token != tokens.end() && token <= generated; ++token) ids.push_back(token->id);
     return ids;
   }
+  // What a token that was chosen says of its draft.
+  void judge(const Generation::Next& next) {
+    const int64_t before = verification->accepted();
+    if (next.finish)
+      verification->end();
+    else
+      verification->take(*next.token);
+    end.accepted += verification->accepted() - before;
+  }
   GenerationEvent last_event(Finish reason, const std::string& error = {}) {
     end.reason = reason;
     end.error = error;
@@ -67,15 +82,22 @@ struct EngineBackend::Job {
   std::vector<CachedToken> tokens;  // that its sequence has, or is to have
   bool has_started = false;         // it has had a sequence
   SequenceId sequence = kNoSequence;
-  std::vector<int32_t> part;  // what the step under way computes
-  bool is_over = false;       // its last event is out
+  // What the step under way computes: tokens from `begin` on, and drafts behind them.
+  int64_t begin = 0;
+  std::vector<int32_t> part;
+  std::vector<DraftToken> drafts;
+  std::optional<Verification> verification;
+  bool is_over = false;  // its last event is out
   GenerationEnd end;
   Clock::time_point submitted = Clock::now(), admitted = {}, first_token = {}, last_token = {};
   std::atomic<int64_t> in_context = 0, given_out = 0;  // for those who look from outside
 };
 
-EngineBackend::EngineBackend(Engine& engine, const Tokenizer& tokenizer, const BackendOptions& options)
-    : engine_(engine), tokenizer_(tokenizer), options_(options), worker_([this] { work(); }) {}
+EngineBackend::EngineBackend(Engine& engine, const Tokenizer& tokenizer, const BackendOptions& options,
+                             std::unique_ptr<BatchSpeculation> speculation)
+    : engine_(engine), tokenizer_(tokenizer), options_(options), speculation_(std::move(speculation)), worker_([this] {
+        work();
+      }) {}
 
 EngineBackend::~EngineBackend() {
   {
@@ -145,6 +167,7 @@ std::vector<BackendSlot> EngineBackend::slots() const {
 // --- on the thread that steps
 
 void EngineBackend::work() {
+  name_thread("smelt-steps");
   Status status;
   while (status && wait_for_work()) {
     drop_cancelled();
@@ -161,7 +184,7 @@ void EngineBackend::work() {
 
 bool EngineBackend::wait_for_work() {
   std::unique_lock lock(mutex_);
-  cache_use_ = 1 - static_cast<double>(engine_.pool().available()) / static_cast<double>(engine_.pool().pages());
+  cache_use_ = share_in_use(engine_.pool());
   changed_.wait(lock, [&] { return is_over_ || !running_.empty() || !waiting_.empty(); });
   return !is_over_;
 }
@@ -220,22 +243,26 @@ Status EngineBackend::start(Job& job) {
 
 Status EngineBackend::step() {
   Step step;
+  const auto begin = Clock::now();
   add_items(step);
   if (step.items.empty()) return {};
-  const auto begin = Clock::now();
+  if (speculation_) SMELT_CHECK(add_drafts(step));
   SMELT_TRY(outcomes, engine_.step(step.items, [&](size_t item, int64_t, std::span<const float> logits) {
     take(*step.owners[item], logits);
   }));
-  {
-    std::lock_guard lock(mutex_);
-    ++counts_.steps;
-    if (const int64_t tokens = generated_alone(step.items); tokens > 0) {
-      counts_.generating_seconds += seconds_between(begin, Clock::now());
-      counts_.generating_bytes += engine_.loaded().bytes_read(tokens);
-    }
-  }
   take_outcomes(step, outcomes);
+  count(step, seconds_between(begin, Clock::now()));
   return {};
+}
+
+void EngineBackend::count(const Step& step, double seconds) {
+  if (step.asked) speculation_->record(std::ssize(step.items), *step.asked, step.tokens, seconds);
+  std::lock_guard lock(mutex_);
+  ++counts_.steps;
+  if (const int64_t tokens = generated_alone(step.items); tokens > 0) {
+    counts_.generating_seconds += seconds;
+    counts_.generating_bytes += engine_.loaded().bytes_read(tokens);
+  }
 }
 
 void EngineBackend::add_items(Step& step) const {
@@ -255,10 +282,42 @@ void EngineBackend::add_items(Step& step) const {
     if (shares[reader] > 0) add_item(readers[reader], shares[reader], step);
 }
 
+// Beside prompts there are none: such a step is long already.
+Status EngineBackend::add_drafts(Step& step) {
+  for (const StepItem& item : step.items)
+    if (!item.is_generated || item.tokens.size() != 1) return {};
+  step.asked = speculation_->next(std::ssize(step.items));
+  if (!has_room_for_drafts(step, *step.asked)) step.asked.reset();
+  for (size_t i = 0; step.asked && i < step.items.size(); ++i) {
+    Job& job = *step.owners[i];
+    const int64_t room = std::min(job.generation.room(), engine_.context() - job.begin) - 1;
+    std::vector<int32_t> text;
+    for (const CachedToken& token : job.tokens) text.push_back(token.id);
+    SMELT_TRY(drafts, speculation_->draft(job.sequence, text, std::min(room, *step.asked)));
+    job.drafts = std::move(drafts);
+    job.end.drafted += std::ssize(job.drafts);
+    for (const DraftToken& draft : job.drafts) job.part.push_back(draft.id);
+    step.items[i].tokens = job.part;
+    step.items[i].logits = WantedLogits::All;
+    job.verification.emplace(job.drafts);
+  }
+  return {};
+}
+
+// Nobody gives way for what may be wrong.
+bool EngineBackend::has_room_for_drafts(const Step& step, int64_t drafts) const {
+  int64_t left = engine_.pool().available();
+  for (const JobPointer& job : step.owners) left -= pages_for(job->begin + 1 + drafts) - pages_for(job->begin);
+  return left >= 0;
+}
+
 // The next `tokens` of those that the sequence has not yet, all of one kind.
 void EngineBackend::add_item(const JobPointer& job, int64_t tokens, Step& step) const {
-  const auto first = job->tokens.begin() + engine_.position(job->sequence), end = first + tokens;
+  job->begin = engine_.position(job->sequence);
+  const auto first = job->tokens.begin() + job->begin, end = first + tokens;
   job->part.clear();
+  job->drafts.clear();
+  job->verification.emplace(job->drafts);
   for (auto token = first; token != end; ++token) job->part.push_back(token->id);
   step.items.push_back({.sequence = job->sequence,
                         .tokens = job->part,
@@ -269,7 +328,9 @@ void EngineBackend::add_item(const JobPointer& job, int64_t tokens, Step& step) 
 }
 
 void EngineBackend::take(Job& job, std::span<const float> logits) {
+  if (!job.verification->is_open()) return;
   Generation::Next next = job.generation.next(logits);
+  job.judge(next);
   const auto now = Clock::now();
   GenerationEvent event;
   std::unique_lock lock(mutex_);
@@ -300,16 +361,27 @@ void EngineBackend::take(Job& job, std::span<const float> logits) {
   job.sink(std::move(event));
 }
 
-void EngineBackend::take_outcomes(const Step& step, std::span<const StepOutcome> outcomes) {
+void EngineBackend::take_outcomes(Step& step, std::span<const StepOutcome> outcomes) {
   bool is_full = false;
   for (size_t i = 0; i < outcomes.size(); ++i) {
     const JobPointer& job = step.owners[i];
+    if (outcomes[i] == StepOutcome::Done) step.tokens += job->verification->kept();
+    if (!job->drafts.empty()) take_back(*job);
     job->in_context = engine_.position(job->sequence);
     is_full |= outcomes[i] == StepOutcome::NoRoom;
     if (job->is_over) retire(job);
   }
   drop_cancelled();
   if (is_full) give_way();
+}
+
+// The sequence is then the one that steps without drafts would have left.
+void EngineBackend::take_back(Job& job) {
+  engine_.rewind(job.sequence, std::min(engine_.position(job.sequence), job.begin + job.verification->kept()));
+  std::lock_guard lock(mutex_);
+  ++counts_.drafts;
+  counts_.drafted += job.drafts.size();
+  counts_.accepted += static_cast<uint64_t>(job.verification->accepted());
 }
 
 // The last to come waits again, so that the first one always goes on.
@@ -325,6 +397,7 @@ void EngineBackend::give_way() {
 void EngineBackend::retire(const JobPointer& job) {
   if (job->sequence != kNoSequence) engine_.stop(std::exchange(job->sequence, kNoSequence));
   std::lock_guard lock(mutex_);
+  cache_use_ = share_in_use(engine_.pool());
   std::erase(running_, job);
 }
 

@@ -4,6 +4,9 @@
 //
 // Where the cache is full, the request that came last gives its pages back and waits again. What it has computed is
 // computed once more, in the same two ways (CachedToken), so that its text stays the same.
+//
+// Where somebody drafts (batch_speculation.h), a step that only generates verifies drafts of its texts, too, if there is
+// room for all of them. Texts stay the same.
 #pragma once
 
 #include <condition_variable>
@@ -12,6 +15,7 @@
 #include <mutex>
 #include <thread>
 
+#include "engine/batch_speculation.h"
 #include "engine/engine.h"
 #include "server/backend.h"
 #include "text/tokenizer.h"
@@ -30,7 +34,8 @@ struct BackendOptions {
 class EngineBackend : public Backend {
  public:
   // REQUIRES: `engine` and `tokenizer` outlive this, and nobody else uses the engine meanwhile.
-  EngineBackend(Engine& engine, const Tokenizer& tokenizer, const BackendOptions& options = {});
+  EngineBackend(Engine& engine, const Tokenizer& tokenizer, const BackendOptions& options = {},
+                std::unique_ptr<BatchSpeculation> speculation = nullptr);
   ~EngineBackend() override;  // what runs or waits is cancelled
 
   Result<Id> submit(GenerationRequest request, Sink sink) override;
@@ -45,6 +50,8 @@ class EngineBackend : public Backend {
   struct Step {
     std::vector<StepItem> items;
     std::vector<JobPointer> owners;  // of the items
+    std::optional<int64_t> asked;    // drafts for each text; empty: nobody was asked for any
+    int64_t tokens = 0;              // that it has given
   };
 
   // --- on the thread that steps
@@ -58,8 +65,12 @@ class EngineBackend : public Backend {
   Status step();
   void add_item(const JobPointer& job, int64_t tokens, Step& step) const;
   void add_items(Step& step) const;
+  Status add_drafts(Step& step);
+  bool has_room_for_drafts(const Step& step, int64_t drafts) const;
+  void count(const Step& step, double seconds);
   void take(Job& job, std::span<const float> logits);
-  void take_outcomes(const Step& step, std::span<const StepOutcome> outcomes);
+  void take_outcomes(Step& step, std::span<const StepOutcome> outcomes);
+  void take_back(Job& job);
   void give_way();
   void retire(const JobPointer& job);
   void end_all(Finish reason, const std::string& error);
@@ -67,6 +78,7 @@ class EngineBackend : public Backend {
   Engine& engine_;
   const Tokenizer& tokenizer_;
   const BackendOptions options_;
+  const std::unique_ptr<BatchSpeculation> speculation_;  // nothing: nobody drafts
 
   mutable std::mutex mutex_;  // of what follows; running_ and its jobs are changed by the thread that steps alone
   std::condition_variable changed_;

@@ -100,8 +100,8 @@ void Exchange::send(const StreamEvents& events) {
   if (!stream_ || is_over_ || events.empty()) return;
   std::string text;
   for (const StreamEvent& event : events) {
-    if (!event.name.empty()) text += "event: " + event.name + "\n";
-    text += "data: " + dump(event.data) + "\n\n";
+    if (!event.name.empty()) text.append("event: ").append(event.name).append("\n");
+    text.append("data: ").append(event.text.empty() ? dump(event.data) : event.text).append("\n\n");
   }
   reply_->write(text);
 }

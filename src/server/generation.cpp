@@ -14,6 +14,8 @@ Generation::Generation(GenerationRequest request, const Tokenizer& tokenizer, in
   for (int32_t token : request_.prompt) sampler_.accept(token);
 }
 
+int64_t Generation::room() const { return request_.max_tokens < 0 ? INT64_MAX : request_.max_tokens - tokens_; }
+
 Generation::Next Generation::next(std::span<const float> logits) {
   if (request_.max_tokens == 0) return {.finish = Finish::Length};
   if (is_complete()) return {.finish = Finish::Stop};

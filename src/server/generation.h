@@ -20,6 +20,7 @@ class Generation {
 
   const GenerationRequest& request() const { return request_; }
   int64_t tokens() const { return tokens_; }  // given out
+  int64_t room() const;                       // tokens that may still come
 
   struct Next {
     std::optional<int32_t> token = {};      // to give out

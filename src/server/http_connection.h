@@ -19,6 +19,7 @@
 #include <optional>
 #include <unordered_set>
 #include <utility>
+#include <vector>
 
 #include "base/system_calls.h"
 #include "server/http_head.h"
@@ -43,6 +44,8 @@ class OpenConnection {
   virtual ~OpenConnection() = default;
   // Between two requests: over. In an answer: over behind it.
   virtual void drain() = 0;
+  // Sends what was written.
+  virtual void flush() = 0;
 };
 
 // What the connections of a server have in common.
@@ -51,7 +54,17 @@ struct HttpShared {
   HttpLimits limits;
   std::unordered_set<OpenConnection*> connections;
   bool is_draining = false;
-  asio::io_context io{1};  // the last: what it still holds are connections, which remove themselves
+  asio::io_context io{1};  // behind those: what it still holds are connections, which remove themselves
+  std::vector<std::shared_ptr<OpenConnection>> unsent;  // those that flush_soon() is to flush
+
+  // Behind what the server has to do already: tokens that have come meanwhile go out together.
+  void flush_soon(std::shared_ptr<OpenConnection> connection) {
+    unsent.push_back(std::move(connection));
+    if (unsent.size() > 1) return;
+    asio::post(io, [this] {
+      for (const auto& one : std::exchange(unsent, {})) one->flush();
+    });
+  }
 
   void remove(OpenConnection* connection) {
     connections.erase(connection);
@@ -91,6 +104,12 @@ class Connection final : public HttpReply,
   void drain() override {
     keep_alive_ = false;
     if (!answering_) close();
+  }
+
+  void flush() override {
+    writes_soon_ = false;
+    write_now();
+    pump();
   }
 
   void send(HttpResponse response) override {
@@ -260,14 +279,8 @@ class Connection final : public HttpReply,
     });
   }
 
-  // Behind what the server has to do already: tokens that have come meanwhile go out together.
   void write_soon() {
-    if (std::exchange(writes_soon_, true)) return;
-    asio::post(shared_.io, [self = self()] {
-      self->writes_soon_ = false;
-      self->write_now();
-      self->pump();
-    });
+    if (!std::exchange(writes_soon_, true)) shared_.flush_soon(self());
   }
 
   // A few tokens are a few bytes, which the system takes at once unless the client does not read: then no timer is set

@@ -5,6 +5,8 @@
 #include <boost/asio/ssl/context.hpp>
 #include <boost/beast/http/status.hpp>
 #include <csignal>
+#include <mutex>
+#include <vector>
 
 #include "server/http_connection.h"
 
@@ -73,7 +75,15 @@ class HttpServer::State {
     return shared_.connections.empty();
   }
 
-  void post(std::function<void()> work) { asio::post(shared_.io, std::move(work)); }
+  // What comes before the thread of run() has looked goes with what came first, so that it is woken once.
+  void post(std::function<void()> work) {
+    {
+      std::lock_guard lock(posted_mutex_);
+      posted_.push_back(std::move(work));
+      if (posted_.size() > 1) return;
+    }
+    asio::post(shared_.io, [this] { run_posted(); });
+  }
 
   void drain() {
     if (std::exchange(shared_.is_draining, true)) return;
@@ -103,6 +113,15 @@ class HttpServer::State {
   }
 
  private:
+  void run_posted() {
+    std::vector<std::function<void()>> posted;
+    {
+      std::lock_guard lock(posted_mutex_);
+      posted.swap(posted_);
+    }
+    for (const auto& work : posted) work();
+  }
+
   void accept() {
     acceptor_.async_accept([this](error_code error, tcp::socket socket) {
       if (!acceptor_.is_open()) return;
@@ -129,6 +148,8 @@ class HttpServer::State {
   tcp::acceptor acceptor_;
   asio::steady_timer drain_timer_;
   std::optional<asio::signal_set> signals_;
+  std::mutex posted_mutex_;
+  std::vector<std::function<void()>> posted_;  // for the thread of run(); may hold connections
 };
 
 HttpServer::HttpServer(std::unique_ptr<State> state) : state_(std::move(state)) {}

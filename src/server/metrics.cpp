@@ -67,6 +67,9 @@ std::string metrics_text(const BackendLoad& load, const BackendCounts& counts, c
   page.histogram("vllm:inter_token_latency_seconds", "Between two tokens of an answer.", counts.between_tokens);
   page.histogram("vllm:request_queue_time_seconds", "From a request to the begin of its work.", counts.queued);
   page.histogram("vllm:e2e_request_latency_seconds", "From a request to the end of its answer.", counts.whole);
+  page.counter("vllm:spec_decode_num_drafts_total", "Times that tokens were drafted for a text.", counts.drafts);
+  page.counter("vllm:spec_decode_num_draft_tokens_total", "Tokens that were drafted.", counts.drafted);
+  page.counter("vllm:spec_decode_num_accepted_tokens_total", "Drafted tokens that were right.", counts.accepted);
   page.counter("smelt:http_requests_total", "Requests of any kind.", ended.requests);
   page.counter("smelt:requests_refused_total", "Requests for text that were answered with an error.", ended.refused);
   page.counter("smelt:requests_failed_total", "Answers that an error ended.", ended.failed);

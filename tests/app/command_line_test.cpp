@@ -64,8 +64,6 @@ TEST_CASE("what is misspelt is named, in the order it was typed, with the neares
 
 TEST_CASE("flags of other programs work, or the answer says what to do") {
   check_refused({"run", "-ngl", "99", "-p", "Once"}, 2, "-ngl: ");
-  check_refused({"serve", "-md", "draft.gguf"}, 2, "-md: only `smelt run`");
-  check_refused({"serve", "--mtp", "2"}, 2, "--mtp: only `smelt run`");
   check_refused({"serve", "--metrics", "--port", "70000"}, 2, "--port: ");
   check_refused({"run", "-cnv"}, 2, "`smelt chat`");
   const Arguments ours = {"run", "-p", "Once", "--predict", "3", "--seed", "7", "--cache-type", "q8", "-t", "1"};

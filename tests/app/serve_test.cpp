@@ -29,6 +29,21 @@ TEST_CASE("an address that others reach wants a key") {
   CHECK(smelt::test::smelt({"serve", "--api-key", ""}).exit_code == 2);
 }
 
+TEST_CASE("drafts are as those of run, but for drawn ones") {
+  const Outcome two = smelt::test::smelt({"serve", "--lookup", "--mtp", "2"});
+  CHECK(two.exit_code == 1);
+  CHECK(contains(two.err, "only one of them can draft"));
+  const Outcome headless = smelt::test::smelt({"serve", "--port", "0", "--mtp", "2"});
+  CHECK(headless.exit_code == 1);
+  CHECK(contains(headless.err, "multi-token prediction"));
+  const Outcome none = smelt::test::smelt({"serve", "--port", "0", "-md", "/no/model.gguf"});
+  CHECK(none.exit_code == 1);
+  CHECK(contains(none.err, "/no/model.gguf"));
+  const Outcome drawn = smelt::test::smelt({"serve", "--port", "0", "-md", "/no/model.gguf", "--draft-draw"});
+  CHECK(drawn.exit_code == 1);
+  CHECK(contains(drawn.err, "--draft-draw: answers of a server"));
+}
+
 TEST_CASE("TLS wants a key and a certificate that can be read") {
   const Outcome half = smelt::test::smelt({"serve", "--ssl-key-file", "key.pem"});
   CHECK(half.exit_code == 1);

@@ -225,8 +225,9 @@ TEST_CASE("drafts of the model's own head change no text") {
     for (bool adaptive : {false, true}) {
       const GenerateOptions options{.max_tokens = 120, .ignore_stop = true};
       const Written plain = write(mtp, sampling, options, prompt);
-      Speculation drafts(std::make_unique<MtpDrafter>(*mtp.session, DraftChoice(0, false)),
-                         {.most = 3, .adaptive = adaptive});
+      Speculation drafts(
+          std::make_unique<MtpDrafter>(mtp.session->engine(), mtp.session->sequence(), DraftChoice(0, false)),
+          {.most = 3, .adaptive = adaptive});
       CHECK(write(mtp, sampling, options, prompt, &drafts) == plain);
       if (adaptive) continue;
       const auto& first = drafts.counts().places[0];

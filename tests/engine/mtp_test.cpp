@@ -143,7 +143,8 @@ TEST_CASE("guesses go on as far as they are wanted, likely and inside the contex
   Tokens text(505, 4);
   REQUIRE(session->append(text).ok());
   text.push_back(5);
-  MtpDrafter drafter(*session, {0, false}), sure(*session, {1, false});
+  MtpDrafter drafter(session->engine(), session->sequence(), {0, false});
+  MtpDrafter sure(session->engine(), session->sequence(), {1, false});
   CHECK(drafter.draft(text, 3)->size() == 3);
   CHECK(session->position() == 505);
   REQUIRE(session->extend(5).ok());

@@ -11,6 +11,9 @@
 #include <random>
 #include <thread>
 
+#include "engine/lookup_drafter.h"
+#include "engine/model_drafter.h"
+#include "engine/mtp_drafter.h"
 #include "engine/session.h"
 #include "grammar/gbnf.h"
 #include "server/tiny_model.h"
@@ -116,6 +119,39 @@ class RandomRequests {
   std::shared_ptr<const TokenMasks> masks_;
 };
 
+// Guesses from what the requests get alone, right with some probability, else a random token: every length of what is
+// accepted occurs.
+class Forecast : public Drafter {
+ public:
+  Forecast(std::shared_ptr<const std::vector<Tokens>> texts, unsigned seed) : texts_(std::move(texts)), rng_(seed) {}
+  Result<std::vector<DraftToken>> draft(std::span<const int32_t> text, int64_t most) override {
+    std::vector<DraftToken> out;
+    const auto begins_so = [&](const Tokens& whole) {
+      return whole.size() > text.size() && std::equal(text.begin(), text.end(), whole.begin());
+    };
+    const auto at = std::find_if(texts_->begin(), texts_->end(), begins_so);
+    for (size_t i = text.size(); at != texts_->end() && i < at->size() && std::ssize(out) < most; ++i)
+      out.push_back({rng_() % 4 ? (*at)[i] : static_cast<int32_t>(rng_() % 4096)});
+    return out;
+  }
+
+ private:
+  std::shared_ptr<const std::vector<Tokens>> texts_;
+  std::mt19937 rng_;
+};
+
+std::unique_ptr<BatchSpeculation> speculation(const Engine& engine, const DraftOptions& options,
+                                              const std::function<std::unique_ptr<Drafter>(SequenceId)>& make) {
+  std::vector<std::unique_ptr<Drafter>> drafters;
+  for (SequenceId id = 0; id < engine.most_sequences(); ++id) drafters.push_back(make(id));
+  return std::make_unique<BatchSpeculation>(std::move(drafters), options, engine.loaded().layout().batch);
+}
+
+Tokens joined(Tokens text, const Tokens& more) {
+  text.insert(text.end(), more.begin(), more.end());
+  return text;
+}
+
 // Lets a request go on token by token: who holds back a token holds back the thread that steps.
 class Pace {
  public:
@@ -211,6 +247,109 @@ TEST_CASE("every answer is the one that its request gets alone, whatever runs be
     CHECK(engine->free_sequences() == engine->most_sequences());
     CHECK(engine->pool().available() == engine->pool().pages());
   }
+}
+
+TEST_CASE("drafts change no answer, whatever runs beside them, is cancelled or gives way") {
+  for (int64_t cache_tokens : {0, 512}) {
+    CAPTURE(cache_tokens);
+    EngineOptions options = options_of(4, cache_tokens);
+    options.drafts = 15;  // three for each of four
+    const auto engine = open(options);
+    for (int seed = 0; seed < test::repetitions(5); ++seed) {
+      CAPTURE(seed);
+      RandomRequests random(static_cast<unsigned>(seed));
+      std::vector<GenerationRequest> requests;
+      std::vector<Ended> right;
+      const auto texts = std::make_shared<std::vector<Tokens>>();
+      for (int i = 0; i < 24; ++i) {
+        requests.push_back(random.next());
+        right.push_back(alone(requests.back()));
+        texts->push_back(joined(requests.back().prompt, right.back().tokens));
+      }
+      EngineBackend backend(
+          *engine, tiny_tokenizer(), {.prompt_tokens = 48, .prompt_tokens_beside = 16, .cold_prefix = true},
+          speculation(*engine, {.most = 5, .adaptive = seed % 2 == 1},
+                      [&](SequenceId id) { return std::make_unique<Forecast>(texts, static_cast<unsigned>(id)); }));
+      std::vector<std::future<Ended>> answers;
+      std::vector<Backend::Id> ids;
+      for (const GenerationRequest& request : requests) {
+        Client client;
+        answers.push_back(client.ask(backend, request));
+        ids.push_back(client.last_id);
+        if (random.below(4) == 0) backend.cancel(ids[static_cast<size_t>(random.below(std::ssize(ids)))]);
+      }
+      for (size_t i = 0; i < requests.size(); ++i) {
+        const Ended got = answers[i].get();
+        REQUIRE(got.tokens.size() <= right[i].tokens.size());
+        CHECK(std::equal(got.tokens.begin(), got.tokens.end(), right[i].tokens.begin()));
+        if (got.end.reason == Finish::Cancelled) continue;
+        CHECK(got.tokens.size() == right[i].tokens.size());
+        CHECK(got.end.reason == right[i].end.reason);
+        CHECK(got.end.accepted <= got.end.drafted);
+      }
+      wait_until_idle(backend);
+      CHECK(backend.counts().accepted > 0);
+      CHECK(backend.counts().accepted < backend.counts().drafted);
+      CHECK(backend.load().cache_use == 0);
+    }
+    CHECK(engine->pool().available() == engine->pool().pages());
+  }
+}
+
+TEST_CASE("what drafts leave in the cache is what steps without them leave") {
+  EngineOptions options = options_of(2);
+  options.drafts = 3;
+  const auto engine = open(options);
+  const GenerationRequest request = greedy("Once upon a time there was a fox", 90);
+  const Ended right = alone(request);
+  const auto texts = std::make_shared<std::vector<Tokens>>();
+  texts->push_back(joined(request.prompt, right.tokens));
+  const auto forecast = [&](SequenceId id) { return std::make_unique<Forecast>(texts, static_cast<unsigned>(id)); };
+  EngineBackend backend(*engine, tiny_tokenizer(), {}, speculation(*engine, {.most = 3, .adaptive = false}, forecast));
+  const Ended first = Client().ask(backend, request).get();
+  CHECK(first.tokens == right.tokens);
+  CHECK(first.end.accepted > 20);
+  wait_until_idle(backend);
+  const Tokens next = joined(joined(request.prompt, first.tokens), tiny_tokenizer().encode(" What happened then?"));
+  const Ended second = Client().ask(backend, greedy(next, 30)).get();
+  CHECK(second.end.cached_tokens == std::ssize(request.prompt) + 89);  // the last token was given out and not read
+
+  const auto plain_engine = open(options_of(2));
+  EngineBackend plain(*plain_engine, tiny_tokenizer());
+  Client().ask(plain, request).get();
+  wait_until_idle(plain);
+  const Ended again = Client().ask(plain, greedy(next, 30)).get();
+  CHECK(second.end.cached_tokens == again.end.cached_tokens);
+  CHECK(second.tokens == again.tokens);
+}
+
+TEST_CASE("who drafts for `smelt run` drafts for many requests") {
+  std::vector<GenerationRequest> requests;
+  for (const char* text : {"Once upon a time", "The little dragon", "A cat and a dog. A cat and a", "One day"})
+    requests.push_back(greedy(text, 60));
+  requests[1].sampler = {.seed = 7};
+  EngineOptions options = options_of(4);
+  options.drafts = 7;
+  const auto engine = open(options);
+  const auto check = [&](const std::function<std::unique_ptr<Drafter>(SequenceId)>& make) {
+    EngineBackend backend(*engine, tiny_tokenizer(), {}, speculation(*engine, {.most = 7, .adaptive = false}, make));
+    std::vector<std::future<Ended>> answers;
+    for (const GenerationRequest& request : requests) answers.push_back(Client().ask(backend, request));
+    for (size_t i = 0; i < requests.size(); ++i) CHECK(answers[i].get().tokens == alone(requests[i]).tokens);
+    CHECK(backend.counts().drafts > 0);
+    return backend.counts();
+  };
+  check([](SequenceId) { return std::make_unique<LookupDrafter>(); });
+
+  const auto session = Session::open(tiny_file(), options_of(5), {});  // it keeps one itself
+  REQUIRE_MESSAGE(session.ok(), session.error().message);
+  const auto model = std::make_shared<GgufFile>(GgufFile::open(SMELT_SOURCE_DIR "/models/tiny-glm-Q4_K_M.gguf").take());
+  const auto counts = check([&](SequenceId) {
+    auto one = (*session)->another();
+    REQUIRE_MESSAGE(one.ok(), one.error().message);
+    return std::make_unique<ModelDrafter>(model, one.take(), DraftChoice(0, false));
+  });
+  CHECK(counts.accepted * 2 > counts.drafted);  // it is the same model
 }
 
 TEST_CASE("where the cache is full, the last one to come waits and goes on with the same text") {
