@@ -101,10 +101,12 @@ Ref in_rows_of(Ref node, Ref rows) {
   if (all != *count) ranges.push_back(inner);
   Ref left = all == *count ? outer : simplify(outer * (all / *count) + inner);
   Replacements by;
-  for (size_t k = leading; k-- > 0; left = simplify(left / *const_int(RangeView(store.ranges[k]).size))) {
-    by[store.ranges[k]] = k == 0 ? left : simplify(left % *const_int(RangeView(store.ranges[k]).size));
-    if (k == 0) break;
+  for (size_t k = leading - 1; k > 0; --k) {
+    const int64_t size = *const_int(RangeView(store.ranges[k]).size);
+    by[store.ranges[k]] = simplify(left % size);
+    left = simplify(left / size);
   }
+  by[store.ranges[0]] = left;
   ranges.insert(ranges.end(), store.ranges.begin() + static_cast<std::ptrdiff_t>(leading), store.ranges.end());
   return make_store(store.buffer, simplify(substitute(store.offset, by)), simplify(substitute(store.value, by)),
                     ranges);

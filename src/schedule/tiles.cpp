@@ -13,7 +13,6 @@ namespace smelt {
 namespace {
 
 constexpr int64_t kLimitStepOfThreads = 128;
-constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
 
 int64_t greatest_divisor(int64_t n, int64_t most) {
   for (int64_t d = std::min(n, most); d > 1; --d)
@@ -191,7 +190,7 @@ TileShape shape_of_tile(const TileTensors& tile, const Machine& machine) {
   const Ref scores = tile.inner.front();
   int64_t bytes = size_of(scores->dtype);
   for (size_t k = shape.extents.size(); k < scores->shape.size(); ++k) bytes *= *const_int(scores->shape[k]);
-  const auto take = [&](size_t k, int64_t most) {
+  const auto take = [&](size_t k, int64_t most = std::numeric_limits<int64_t>::max()) {
     const int64_t fit = std::max<int64_t>(machine.tile_bytes / bytes, 1);
     shape.extents[k] = greatest_divisor(known_divisor(scores->shape[k]), std::min(fit, most));
     bytes *= shape.extents[k];
@@ -199,7 +198,7 @@ TileShape shape_of_tile(const TileTensors& tile, const Machine& machine) {
   const MatrixUnit* unit = machine.has_threads() ? unit_for_bytes(machine) : nullptr;
   const bool has_columns = unit && !const_int(scores->shape[0]);
   if (has_columns) take(0, unit->n);
-  for (size_t k = shape.extents.size() - 1; k-- > (has_columns ? 1 : 0);) take(k, kMax);
+  for (size_t k = shape.extents.size() - 1; k-- > (has_columns ? 1 : 0);) take(k);
   leave_tasks(shape, scores, machine);
   // Threads compute positions side by side: few long rounds are better than many short ones.
   if (machine.has_threads() && tile.chunk % kLimitStepOfThreads == 0) shape.step = kLimitStepOfThreads;
