@@ -1,5 +1,5 @@
-// BatchSpeculation: drafts for the steps of an engine that generate tokens of several sequences, as many of them as pay.
-// What speculation.h is for one sequence; drafters and their verification are the same.
+// BatchSpeculation: drafts for the steps of an engine that generate tokens of several sequences, as many of them as
+// pay. What speculation.h is for one sequence; drafters and their verification are the same.
 #pragma once
 
 #include <memory>

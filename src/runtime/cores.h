@@ -14,9 +14,9 @@ std::vector<int> core_cpus();
 // A wish: unpinned works as well. Apple's systems grant none.
 void pin_to(pthread_t thread, int cpu);
 
-// Pins the calling thread while it lives; not if `cpu` is below zero. Not for longer, because threads inherit this: what
-// the program starts between two runs (compilation, a server) is not to end up on one core. Without it the caller, on a
-// busy machine, is found again and again on the core of a pinned worker, and a barrier costs 30 us.
+// Pins the calling thread while it lives; not if `cpu` is below zero. Not for longer, because threads inherit this:
+// what the program starts between two runs (compilation, a server) is not to end up on one core. Without it the caller,
+// on a busy machine, is found again and again on the core of a pinned worker, and a barrier costs 30 us.
 class PinnedHere {
  public:
   explicit PinnedHere(int cpu);

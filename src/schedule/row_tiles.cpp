@@ -45,8 +45,8 @@ bool is_in_row(Ref offset, Ref rows, int64_t row, int64_t size) {
   return rest->min >= 0 && rest->max <= row - size;
 }
 
-// How many of `rows` the first loops of a store share out: all, or as many as each iteration of a first loop of symbolic
-// size has. Nothing where the first loop is one over these rows, or they do not go into each other.
+// How many of `rows` the first loops of a store share out: all, or as many as each iteration of a first loop of
+// symbolic size has. Nothing where the first loop is one over these rows, or they do not go into each other.
 std::optional<int64_t> rows_to_share(Ref first, Ref rows) {
   if (first == rows) return std::nullopt;
   if (const auto count = const_int(rows)) return count;

@@ -5,8 +5,8 @@
 // Where the cache is full, the request that came last gives its pages back and waits again. What it has computed is
 // computed once more, in the same two ways (CachedToken), so that its text stays the same.
 //
-// Where somebody drafts (batch_speculation.h), a step that only generates verifies drafts of its texts, too, if there is
-// room for all of them. Texts stay the same.
+// Where somebody drafts (batch_speculation.h), a step that only generates verifies drafts of its texts, too, if there
+// is room for all of them. Texts stay the same.
 #pragma once
 
 #include <condition_variable>

@@ -4,8 +4,8 @@
 //   scores: " a" -1, "b" -2, "ab" -4, "c" -3, " " -3
 //   " abc"  " a" "b" "c" -6, " " "ab" "c" -10: the first one
 //
-// A character that no token has costs 10 more than the worst token. Sums are kept as floats, as the library keeps them: where
-// two ways cost nearly the same, its rounding decides.
+// A character that no token has costs 10 more than the worst token. Sums are kept as floats, as the library keeps
+// them: where two ways cost nearly the same, its rounding decides.
 #pragma once
 
 #include <array>
