@@ -119,9 +119,9 @@ Tensor mixed_of_joint(const DeltaNetParameters& net, Tensor product) {
     return c / double(width) * double(2 * (n + values)) + c % width + double(first);
   };
   const auto before = [&](int64_t end) { return less(column, i64(end)); };
-  const Tensor index = where(before(keys), in_head(in_keys, n, 0),
-                             where(before(2 * keys), in_head(in_keys, n, n),
-                                   in_head(maximum(in_values, i64(0)), values, 2 * n)));
+  const Tensor index =
+      where(before(keys), in_head(in_keys, n, 0),
+            where(before(2 * keys), in_head(in_keys, n, n), in_head(maximum(in_values, i64(0)), values, 2 * n)));
   return permute(gather(permute(place(product), {1, 0}), index), {1, 0});
 }
 

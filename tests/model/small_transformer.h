@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "model/quantise.h"
+#include "model/reference_dequant.h"
 #include "support/gguf_writer.h"
 
 namespace smelt::test {
@@ -69,6 +71,8 @@ struct Sizes {
   int experts = kExperts, used = kUsed;
   int net_keys = kNetKeys, net_values = kNetValues, net_width = kNetWidth, taps = kTaps;
 
+  GgufType type = GgufType::F32;  // of matrices whose rows are whole blocks; or Q8_0
+
   int mixed() const { return (2 * net_keys + net_values) * net_width; }
   int values_per_key() const { return net_values / net_keys; }
 };
@@ -102,8 +106,7 @@ class SmallTransformer {
       writer.u32(a + ".rope.scaling.original_context_length", kTemperatureSpan);
     }
     if (traits.has_experts) writer.u32(a + ".expert_count", s_.experts).u32(a + ".expert_used_count", s_.used);
-    if (traits.has_experts && traits.has_own_expert_width())
-      writer.u32(a + ".expert_feed_forward_length", s_.inner);
+    if (traits.has_experts && traits.has_own_expert_width()) writer.u32(a + ".expert_feed_forward_length", s_.inner);
     if (traits.is_glm_moe()) writer.u32(a + ".leading_dense_block_count", traits.has_experts ? 1 : s_.layers);
     if (traits.is_glm_moe() && traits.has_experts)
       writer.u32(a + ".expert_shared_count", 1).f32(a + ".expert_weights_scale", float(kRoutedScale));
@@ -355,9 +358,8 @@ class SmallTransformer {
       for (int head = 0; head < s_.net_values; ++head) {
         const double dt = std::log1p(std::exp(rate[head] + values_.at(b + "ssm_dt.bias")[head]));
         const double decay = std::exp(values_.at(b + "ssm_a")[head] * dt);
-        const Vector row =
-            next_row(matrices[head], unit(all, key_of(head)), unit(all, s_.net_keys + key_of(head)),
-                     &all[(2 * s_.net_keys + head) * s_.net_width], decay, sigmoid(beta[head]));
+        const Vector row = next_row(matrices[head], unit(all, key_of(head)), unit(all, s_.net_keys + key_of(head)),
+                                    &all[(2 * s_.net_keys + head) * s_.net_width], decay, sigmoid(beta[head]));
         for (double v : norm(row, b + "ssm_norm.weight")) heads.push_back(v);
       }
       for (size_t i = 0; i < heads.size(); ++i) heads[i] *= gate[i] * sigmoid(gate[i]);
@@ -444,14 +446,16 @@ class SmallTransformer {
     int first, count;  // of key head 0; those of the next one follow
   };
   void join_by_key(const std::string& name, const std::vector<RowsOfKey>& parts) {
-    const size_t row = size_t(s_.hidden) * sizeof(float);
+    const GgufWriter::Tensor& first = tensor(parts[0].name);
+    const size_t row = first.data.size() / first.dims[1];
+    const auto type = static_cast<GgufType>(first.type);
     std::string data;
     for (int key = 0; key < s_.net_keys; ++key)
       for (const RowsOfKey& part : parts)
         data += tensor(part.name).data.substr((part.first + key * part.count) * row, part.count * row);
     for (const RowsOfKey& part : parts) writer.remove_tensor(part.name);
     const uint64_t rows = data.size() / row;
-    writer.tensor(name, {uint64_t(s_.hidden), rows}, GgufType::F32, std::move(data));
+    writer.tensor(name, {uint64_t(s_.hidden), rows}, type, std::move(data));
   }
   const GgufWriter::Tensor& tensor(const std::string& name) const {
     return *std::find_if(writer.tensors.begin(), writer.tensors.end(),
@@ -481,14 +485,16 @@ class SmallTransformer {
   // Matrices of equal rows in the file become one.
   void join(const std::string& name, const std::vector<std::string>& parts) {
     std::string data;
-    uint64_t k = 0;
+    uint64_t k = 0, rows = 0;
+    GgufType type = GgufType::F32;
     for (const std::string& part : parts) {
-      data += tensor(part).data;
-      k = tensor(part).dims[0];
+      const GgufWriter::Tensor& t = tensor(part);
+      data += t.data;
+      k = t.dims[0], rows += t.dims[1];
+      type = static_cast<GgufType>(t.type);
       writer.remove_tensor(part);
     }
-    const uint64_t rows = data.size() / sizeof(float) / k;
-    writer.tensor(name, {k, rows}, GgufType::F32, std::move(data));
+    writer.tensor(name, {k, rows}, type, std::move(data));
   }
   void add_vector(const std::string& name, uint64_t n, double mean, double deviation) {
     put(name, {n}, mean, deviation);
@@ -497,14 +503,24 @@ class SmallTransformer {
     std::normal_distribution<double> normal(mean, deviation);
     uint64_t count = 1;
     for (uint64_t d : dims) count *= d;
-    std::string data;
-    Vector& values = values_[name];
-    for (uint64_t i = 0; i < count; ++i) {
-      const float value = float(normal(random_));
-      values.push_back(value);
-      data += GgufWriter::le(value);
+    std::vector<float> floats;
+    for (uint64_t i = 0; i < count; ++i) floats.push_back(float(normal(random_)));
+    const bool is_quantised = dims.size() > 1 && s_.type == GgufType::Q8_0 && dims[0] % 32 == 0;
+    std::string data = is_quantised ? rounded_to_bytes(floats)
+                                    : std::string(reinterpret_cast<const char*>(floats.data()), count * sizeof(float));
+    values_[name] = Vector(floats.begin(), floats.end());
+    writer.tensor(name, std::move(dims), is_quantised ? GgufType::Q8_0 : GgufType::F32, std::move(data));
+  }
+  // The blocks of Q8_0; the values become what these stand for.
+  static std::string rounded_to_bytes(std::vector<float>& values) {
+    const GgufTypeInfo& info = info_of(GgufType::Q8_0);
+    std::string data(values.size() / info.elements * info.bytes, '\0');
+    quantise(GgufType::Q8_0, values, std::as_writable_bytes(std::span(data)));
+    for (size_t i = 0; i < values.size(); ++i) {
+      const auto* block = reinterpret_cast<const uint8_t*>(data.data()) + i / info.elements * info.bytes;
+      values[i] = ReferenceBlock(block).value(GgufType::Q8_0, static_cast<int>(i % info.elements));
     }
-    writer.tensor(name, std::move(dims), GgufType::F32, std::move(data));
+    return data;
   }
 
   Traits traits_;
