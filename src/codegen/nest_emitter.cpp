@@ -42,6 +42,21 @@ Code NestEmitter::run() {
   return std::move(scopes_[0].code);
 }
 
+Code NestEmitter::run_for(std::span<const TaskShare> readers) {
+  Code nest = run();
+  scopes_.assign(1, {});
+  values_.clear();
+  Value wanted;
+  for (const TaskShare& reader : readers) {
+    const Value has_task = alu(Op::Lt, DType::Bool, {first_task(reader.before, part(), parts()), value(reader.count)});
+    wanted = wanted.id < 0 ? has_task : alu(Op::Or, DType::Bool, {wanted, has_task});
+  }
+  open_scope(integer(0).id, alu(Op::Cast, DType::I64, {wanted}).id, constant(1));
+  scopes_.back().code = std::move(nest);
+  close_scope();
+  return std::move(scopes_[0].code);
+}
+
 // Threads of the block that other nests want, and that would only repeat here what the first ones do.
 int64_t NestEmitter::idle_threads() const {
   int threads = 1;
@@ -166,17 +181,17 @@ Value NestEmitter::open_loop_over_share(Value total, Ref count) {
   return {scopes_.back().loop, top(), 1};
 }
 
-Value NestEmitter::first_task(Value part, Value parts) {
-  if (const_int(tasks_before_) == 0) return part;
+Value NestEmitter::first_task(Ref before, Value part, Value parts) {
+  if (const_int(before) == 0) return part;
   const auto i64 = [&](Op op, Value x, Value y) { return alu(op, DType::I64, {x, y}); };
-  const Value shift = i64(Op::Mod, value(tasks_before_), parts);
+  const Value shift = i64(Op::Mod, value(before), parts);
   return i64(Op::Mod, i64(Op::Add, part, i64(Op::Sub, parts, shift)), parts);
 }
 
 // Blocks take task by task in turn, and begin behind those that have the last tasks of the nests before.
 Value NestEmitter::open_loop_of_block(Value total, Ref count, Value part, Value parts) {
   const auto i64 = [&](Op op, Value x, Value y) { return alu(op, DType::I64, {x, y}); };
-  const Value turn = first_task(part, parts);
+  const Value turn = first_task(tasks_before_, part, parts);
   const Value rest = i64(Op::Add, i64(Op::Sub, total, turn), i64(Op::Sub, parts, integer(1)));
   const Value rounds = i64(Op::Div, rest, parts);
   open_scope(integer(0).id, rounds.id, count);
