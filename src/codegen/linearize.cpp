@@ -54,6 +54,22 @@ class TaskCount {
   int64_t most_ = 1;
 };
 
+// Where launches overlap: what is done before the launch before has ended.
+Code code_before_others_end(std::span<const ExpandedNest> nests, const Machine& machine, Program& program,
+                            ScratchMap& scratch, int& next_id) {
+  Code code;
+  if (!machine.overlaps_launches || program.threads == 1) return code;
+  TaskCount tasks(true);
+  while (!nests.empty()) {
+    const auto tile = nests.first(size_of_tile(nests));
+    nests = nests.subspan(tile.size());
+    Code part = NestEmitter(tile, machine, tasks.before(tile[0]), program, scratch, next_id).ask_early();
+    code.insert(code.end(), std::make_move_iterator(part.begin()), std::make_move_iterator(part.end()));
+  }
+  code.push_back({{.kind = Inst::Await}, next_id++});
+  return code;
+}
+
 }  // namespace
 
 Program linearize(std::span<const ExpandedNest> nests, const Machine& machine, std::string name,
@@ -62,8 +78,8 @@ Program linearize(std::span<const ExpandedNest> nests, const Machine& machine, s
   for (const ExpandedNest& nest : nests) program.threads = std::max(program.threads, threads_of(nest.stores));
   ScratchMap scratch;
   TaskCount tasks(program.threads > 1);
-  Code code;
   int next_id = 0;
+  Code code = code_before_others_end(nests, machine, program, scratch, next_id);
   while (!nests.empty()) {
     const auto tile = nests.first(size_of_tile(nests));
     nests = nests.subspan(tile.size());

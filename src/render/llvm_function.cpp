@@ -56,6 +56,8 @@ void FunctionRenderer::instruction(int position, const Instruction& x) {
     case Inst::Scratch:
     case Inst::Load:
     case Inst::Prefetch:
+    case Inst::Fetch:
+    case Inst::Await:
     case Inst::Store:
     case Inst::Shuffle:
     case Inst::Barrier:

@@ -207,3 +207,28 @@ TEST_CASE("partial sums are grouped by powers of two, or all of them") {
   CHECK(why_not(partials, group(last, 12), rules) == "");
   CHECK(why_not(partials, group(last, 6), rules) == "group: 6 partial sums are neither a power of two nor all of them");
 }
+
+TEST_CASE("where launches overlap, a block asks for the weights of its first task and then waits") {
+  Machine overlaps = kBlocks;
+  overlaps.overlaps_launches = 1;
+  // A task has 8 rows of 256 floats of the matrix; the four rows of the other side are too few to ask for.
+  const JudgedKernel kernel = kernel_of(sink({output(2, linear(input(0, {4, 256}), input(1, {64, 256})))}));
+  const std::vector<Opt> opts = {local("o1", 8), group("r1.1", 8), front("o1.0"), task("o1.0")};
+  const Program program = program_of(kernel, {opts}, overlaps);
+  REQUIRE(count(program, Inst::Fetch) == 1);
+  REQUIRE(count(program, Inst::Await) == 1);
+  const auto fetch = std::find_if(program.code.begin(), program.code.end(),
+                                  [](const Instruction& x) { return x.kind == Inst::Fetch; });
+  CHECK(fetch->arg.i == 8 * 256 * 4);
+  CHECK(problem_with(kernel, {opts}, overlaps) == "");  // in bounds for every block, also for those without a task
+  CHECK(count(program_of(kernel, {opts}, kBlocks), Inst::Await) == 0);
+}
+
+TEST_CASE("nothing is read or stored before the wait for the launch before") {
+  Machine overlaps = kBlocks;
+  overlaps.overlaps_launches = 1;
+  Program program = program_of(kernel_of(matmul()), {{local("o1", 16)}}, overlaps);
+  REQUIRE(problem_of(program) == "");
+  program.code.push_back({.kind = Inst::Await});
+  CHECK(problem_of(program).find("something has been done before it") != std::string::npos);
+}
