@@ -74,6 +74,7 @@ std::optional<ApiError> prepare_chat(ChatRequest request, const ServedModel& mod
   if (request.tool_choice.kind == ToolChoice::Kind::None) request.chat.tools = Json::array();
   std::optional<jinja::Text> prompt;
   if (auto problem = render(request.chat, model, prompt)) return problem;
+  if (auto problem = check_text(prompt->bytes(), model)) return problem;
   const bool in_thoughts = ends_in_thoughts(model.format(), prompt->bytes());
   GenerationRequest& generation = prepared.generation;
   generation = std::move(request.settings.generation);

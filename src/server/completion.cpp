@@ -140,7 +140,9 @@ using Prompts = std::vector<std::vector<int32_t>>;
 // A text, a list of token ids, or a list of such.
 std::optional<ApiError> read_prompts(const Json& prompt, const ServedModel& model, Prompts& prompts) {
   if (prompt.is_string()) {
-    prompts.push_back(model.tokenizer().encode(prompt.get_ref<const std::string&>()));
+    const auto& text = prompt.get_ref<const std::string&>();
+    if (auto problem = check_text(text, model)) return problem;
+    prompts.push_back(model.tokenizer().encode(text));
     return std::nullopt;
   }
   const bool is_list = prompt.is_array() && !prompt.empty();

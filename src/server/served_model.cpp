@@ -1,6 +1,7 @@
 #include "server/served_model.h"
 
 #include <algorithm>
+#include <cstdint>
 
 #include "chat/recommended_sampling.h"
 
@@ -20,6 +21,14 @@ Result<SamplerOptions> usual_sampling(const GgufFile& file) {
   return options;
 }
 
+// No token stands for more bytes than the longest one has. SentencePiece may leave out some of a text.
+size_t longest_text(const Tokenizer& tokenizer, int64_t context) {
+  if (!tokenizer.is_byte_level()) return SIZE_MAX;
+  size_t longest = 0;
+  for (int32_t id = 0; id < tokenizer.size(); ++id) longest = std::max(longest, tokenizer.piece(id).size());
+  return longest * static_cast<size_t>(context);
+}
+
 }  // namespace
 
 Result<ServedModel> ServedModel::make(const GgufFile& file, const Tokenizer& tokenizer, std::string name,
@@ -31,6 +40,7 @@ Result<ServedModel> ServedModel::make(const GgufFile& file, const Tokenizer& tok
   SMELT_TRY(sampling, usual_sampling(file));
   model.name_ = std::move(name);
   model.context_ = context;
+  model.longest_text_ = smelt::longest_text(tokenizer, context);
   model.format_ = detect_format(model.template_.source());
   model.stops_ = model.template_.stop_tokens();
   model.sampling_ = sampling;

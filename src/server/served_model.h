@@ -24,6 +24,8 @@ class ServedModel {
 
   const std::string& name() const { return name_; }
   int64_t context() const { return context_; }
+  // Bytes of a text; a longer one has more tokens than the context, whatever it says.
+  size_t longest_text() const { return longest_text_; }
   const Tokenizer& tokenizer() const { return *tokenizer_; }
   const ChatTemplate& chat_template() const { return template_; }
   const OutputFormat& format() const { return format_; }
@@ -47,6 +49,7 @@ class ServedModel {
 
   std::string name_;
   int64_t context_ = 0;
+  size_t longest_text_ = 0;
   const Tokenizer* tokenizer_;
   ChatTemplate template_;
   OutputFormat format_;

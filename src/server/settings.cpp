@@ -52,6 +52,14 @@ void read_grammar(Fields& fields, const ServedModel& model, Settings& settings) 
   hold_to_schema("response_format", (*named)["schema"], fields, model, settings);
 }
 
+ApiError too_long(const std::string& tokens, const ServedModel& model) {
+  return {.message = "the prompt has " + tokens + " tokens, and the context of this server has " +
+                     std::to_string(model.context()) +
+                     "; make the prompt shorter, or start the server with a larger -c",
+          .param = "prompt",
+          .code = "context_length_exceeded"};
+}
+
 }  // namespace
 
 std::string plain_message(const Error& error) {
@@ -96,14 +104,15 @@ void hold_to_schema(const char* field, const Json& schema, Fields& fields, const
   settings.schema = schema;
 }
 
+std::optional<ApiError> check_text(std::string_view text, const ServedModel& model) {
+  if (text.size() <= model.longest_text()) return std::nullopt;
+  return too_long("more than " + std::to_string(model.context()), model);
+}
+
 std::optional<ApiError> check_prompt(const std::vector<int32_t>& prompt, const ServedModel& model) {
   if (prompt.empty()) return ApiError{.message = "the prompt is empty; write something", .param = "prompt"};
   if (static_cast<int64_t>(prompt.size()) < model.context()) return std::nullopt;
-  return ApiError{.message = "the prompt has " + std::to_string(prompt.size()) +
-                             " tokens, and the context of this server has " + std::to_string(model.context()) +
-                             "; make the prompt shorter, or start the server with a larger -c",
-                  .param = "prompt",
-                  .code = "context_length_exceeded"};
+  return too_long(std::to_string(prompt.size()), model);
 }
 
 }  // namespace smelt

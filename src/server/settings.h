@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "server/answer.h"
@@ -32,6 +33,10 @@ void hold_to_schema(const char* field, const Json& schema, Fields& fields, const
 
 // Without the "[tag] " in front, which means nothing to clients.
 std::string plain_message(const Error& error);
+
+// An ApiError where a text is so long that it need not be made into tokens to know that it has too many. That would hold
+// up all clients: it is done on the thread that talks to them.
+std::optional<ApiError> check_text(std::string_view text, const ServedModel& model);
 
 // An ApiError where a prompt is empty or leaves no room in the context.
 std::optional<ApiError> check_prompt(const std::vector<int32_t>& prompt, const ServedModel& model);

@@ -313,6 +313,19 @@ TEST_CASE("a prompt that does not fit the context is refused before anything is 
   CHECK(s.backend.jobs.empty());
 }
 
+TEST_CASE("a prompt that is certainly too long is not even made into tokens") {
+  Served s;
+  const std::string fits(served_model().longest_text() - 100, 'a'), too_long(served_model().longest_text() + 1, 'a');
+  const auto message = [&](const std::string& text) {
+    const Json json = s.chat({{"messages", Json::array({{{"role", "user"}, {"content", text}}})}})->json();
+    CHECK(json["error"]["code"] == "context_length_exceeded");
+    return json["error"]["message"].get<std::string>();
+  };
+  CHECK(message(fits).find("has more than") == std::string::npos);
+  CHECK(message(too_long).starts_with("the prompt has more than 256 tokens, and the context of this server has 256"));
+  CHECK(s.backend.jobs.empty());
+}
+
 TEST_CASE("what fails after its start says so, in the stream or as a whole") {
   for (bool stream : {false, true}) {
     Served s;
