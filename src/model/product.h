@@ -10,14 +10,21 @@ namespace smelt {
 //   x[k] = scale[k / n] * q[k] + e, |e| <= scale / 2 = max |x| of the block / 254
 // Blocks have n = 128 elements, or 64 or 32 where rows are no whole blocks of more. Longer ones leave fewer scales to
 // multiply with: one for four groups of Q4_0.
-int64_t activation_block(int64_t k);  // 0: rows of k elements have no whole blocks
+//
+// Where products are made by a matrix unit, whose sums are dear to take out of it, blocks are wider (`wide`), and the
+// groups of weights become as wide: bytes with one scale for a block, made once for all rows that they multiply. With a
+// scale s = max |w| of the block / 127, and weights of the format that are scale * (q - zero) - minimum, a byte is off by
+//   |e| <= s (1/2 + (max |q - zero| + 1) / 512)
+int64_t activation_block(int64_t k, int64_t most = 128);  // 0: rows of k elements have no whole blocks
 struct Activations {
   Tensor x;                      // f32 [..., k]
   Tensor q;                      // i8 [..., k]; none: products are made of floats
   Tensor scale;                  // f32 [..., k / n]
   ActivationLayout layout = {};  // of integers, scales and what products make of them
+  int64_t wide = 0;              // elements of a block of activations and of weights; 0: weights keep their groups
 };
-Activations quantise_activations(Tensor x, const ActivationLayout& layout = {});  // x alone where k is not whole blocks
+// x alone where k is not whole blocks. wide: elements of a block where weights get blocks, too; 0: they keep groups.
+Activations quantise_activations(Tensor x, const ActivationLayout& layout = {}, int64_t wide = 0);
 // The rows of x [n, k] named by `rows`, as by gather(). The integers are brought together once, as products read them
 // again for every row of weights.
 Activations rows_of(const Activations& x, Tensor rows);
