@@ -108,7 +108,7 @@ Machine machine_of(const CpuTarget& target) {
   if (is_x86 && target.amx_int8 && !target.amx_refused) {
     m.matrix_units.insert(m.matrix_units.begin(), kAmxI8);
     m.prompt_block = kAmxPromptBlock;
-    m.token_tile = m.expert_places = kAmxI8.m;
+    m.token_tile = kAmxI8.m;
   }
   return m;
 }

@@ -145,7 +145,12 @@ class PanelMaker {
     return room;
   }
 
-  Panel panel() const { return {.bytes_of_row = bytes_of_row(), .jumps = !indices_.empty()}; }
+  Panel panel() const {
+    Panel panel{.bytes_of_row = bytes_of_row(), .jumps = !indices_.empty()};
+    for (Ref r : output_ranges(stores_))
+      if (r != axis_ && !contains(row_ranges_, r)) panel.shared_by *= const_int(RangeView(r).size).value_or(1);
+    return panel;
+  }
 
   NestWithPanel run(int64_t first_local) const {
     NestWithPanel out;

@@ -29,9 +29,8 @@ Activations quantise_activations(Tensor x, const ActivationLayout& layout, int64
   const Tensor scale = place_rows(greatest * (1.0 / 127), layout);
   const Tensor inverse = where(less(scalar(0), scale), scalar(1) / maximum(scale, scalar(1e-30)), scalar(0));
   const Tensor q = cast(floor(blocks * per_group(inverse) + 0.5), DType::I8);
-  const int64_t block = wide ? n : 0;
-  if (layout.rows == 1) return {x, with_last_axes(place(q), 2, {k}), scale, layout, block};
-  return {x, place_bytes(with_last_axes(q, 2, {k}), layout), scale, layout, block};
+  const Tensor row = with_last_axes(layout.rows == 1 ? place(q) : q, 2, {k});
+  return {x, layout.rows == 1 ? row : place_bytes(row, layout), scale, layout, wide != 0};
 }
 
 Activations rows_of(const Activations& x, Tensor rows) {
@@ -154,10 +153,10 @@ Tensor product(const Activations& x, Tensor raw, GgufType type, WeightLayout lay
   Grouped w = groups_of(raw, type, layout);
   if (is_plain(type)) return sum(unsqueeze(x.x, x.x.rank() - 1) * with_last_axes(w.q, 2, {w.q.size(-1)}), -1);
   const int64_t k = w.q.size(-3) * w.q.size(-2) * w.q.size(-1);
-  const int64_t together = x.wide ? x.wide : activation_block(k);
+  const int64_t together = x.q.ref() ? k / x.scale.size(-1) : 0;
   const bool integer = x.q.ref() && together % w.q.size(-1) == 0;
   if (integer) w = with_unsigned(w);
-  if (integer && x.wide) w = in_wide_groups(w, x.wide);
+  if (integer && x.wide) w = in_wide_groups(w, together);
   const int64_t blocks = w.q.size(-3), groups = w.q.size(-2), elements = w.q.size(-1);
   const GroupSums g = in_groups(x, integer, blocks, groups, elements);
   Tensor dot = sum(cast(w.q, integer ? DType::I32 : DType::F32) * g.in, -1);  // [..., rows, blocks, groups]

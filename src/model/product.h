@@ -21,9 +21,9 @@ struct Activations {
   Tensor q;                      // i8 [..., k]; none: products are made of floats
   Tensor scale;                  // f32 [..., k / n]
   ActivationLayout layout = {};  // of integers, scales and what products make of them
-  int64_t wide = 0;              // elements of a block of activations and of weights; 0: weights keep their groups
+  bool wide = false;             // weights become bytes in blocks as wide as these; else they keep their groups
 };
-// x alone where k is not whole blocks. wide: elements of a block where weights get blocks, too; 0: they keep groups.
+// x alone where k is not whole blocks. wide: most elements of a wide block; 0: none are.
 Activations quantise_activations(Tensor x, const ActivationLayout& layout = {}, int64_t wide = 0);
 // The rows of x [n, k] named by `rows`, as by gather(). The integers are brought together once, as products read them
 // again for every row of weights.
