@@ -101,8 +101,7 @@ TEST_CASE("a prompt through tiles has the logits of the same products as sums of
   const Machine machine = machine_of(test::amx_target());
   REQUIRE(machine.prompt_block > 0);
   const std::string blocks = "cpu,prompt_block=" + std::to_string(machine.prompt_block) +
-                             ",token_tile=" + std::to_string(machine.token_tile) +
-                             ",expert_places=" + std::to_string(machine.expert_places);
+                             ",token_tile=" + std::to_string(machine.token_tile);
   const std::vector<float> words = logits_on(host_without_amx(), ids, blocks),
                            other_blocks = logits_on(host_without_amx(), ids);
   const test::AmxEmulator emulator;
@@ -119,5 +118,10 @@ TEST_CASE("a prompt through tiles has the logits of the same products as sums of
   }
   MESSAGE("logits up to " << greatest << ", greatest difference from narrow blocks " << worst);
   CHECK(worst < 5e-2 * greatest);
+  // Tiles of experts that fill the unit.
+  const std::vector<int32_t> few = prompt_of(16);
+  const std::vector<float> words_of_experts = logits_on(host_without_amx(), few, blocks + ",expert_places=16"),
+                           tiles_of_experts = logits_on(test::amx_target(), few, "cpu,expert_places=16");
+  CHECK(tiles_of_experts == words_of_experts);
 }
 #endif
