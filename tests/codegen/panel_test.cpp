@@ -79,7 +79,8 @@ KernelOpts with_opts(const JudgedKernel& kernel, const std::vector<Opt>& opts) {
 
 TEST_CASE("kernels with panels agree with the interpreter, with more options and without") {
   std::mt19937_64 rng(3);
-  for (Ref root : {byte_groups(), scaled_bytes(), float_product(), expert_tiles(), experts_of_places(), experts_of_tokens()}) {
+  for (Ref root :
+       {byte_groups(), scaled_bytes(), float_product(), expert_tiles(), experts_of_places(), experts_of_tokens()}) {
     const bool has_tokens = root != expert_tiles();
     const JudgedKernel kernel = kernel_of(root, has_tokens ? Variables{{"tokens8", 3}} : Variables{});
     for (int64_t rows : {16, 32}) {

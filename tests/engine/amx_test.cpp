@@ -100,8 +100,8 @@ TEST_CASE("a prompt through tiles has the logits of the same products as sums of
   // The same blocks, without tiles; and the blocks of a machine that never had any.
   const Machine machine = machine_of(test::amx_target());
   REQUIRE(machine.prompt_block > 0);
-  const std::string blocks = "cpu,prompt_block=" + std::to_string(machine.prompt_block) +
-                             ",token_tile=" + std::to_string(machine.token_tile);
+  const std::string blocks =
+      "cpu,prompt_block=" + std::to_string(machine.prompt_block) + ",token_tile=" + std::to_string(machine.token_tile);
   const std::vector<float> words = logits_on(host_without_amx(), ids, blocks),
                            other_blocks = logits_on(host_without_amx(), ids);
   const test::AmxEmulator emulator;
