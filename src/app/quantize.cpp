@@ -36,10 +36,12 @@ struct QuantizeFlags {
 
 constexpr const char* kExplanation =
     "TYPE is a mix, which gives some matrices a better type, or one type: F32 F16 BF16 Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q2_K\n"
-    "Q3_K_S Q3_K_M Q3_K_L Q4_K_S Q4_K_M Q5_K_S Q5_K_M Q6_K IQ4_NL IQ4_XS MXFP4.\n"
+    "Q3_K_S Q3_K_M Q3_K_L Q4_K_S Q4_K_M Q5_K_S Q5_K_M Q6_K IQ1_S IQ1_M IQ2_XXS IQ2_XS IQ2_S IQ3_XXS IQ3_S IQ4_NL\n"
+    "IQ4_XS MXFP4 NVFP4, and TQ1_0 TQ2_0 for weights that are ternary already.\n"
     "IN has F32, F16, BF16 or Q8_0 weights. Norms, biases and routers stay as they are. Matrices whose rows are not\n"
     "whole blocks of a type take the nearest type that fits.\n"
     "With --imatrix the weights that matter most for a text are kept more exactly: `smelt imatrix` makes that file.\n"
+    "IQ1 and IQ2 lose too much without one.\n"
     "\nExamples:\n"
     "  smelt quantize model-F16.gguf model-Q4_K_M.gguf Q4_K_M\n"
     "  smelt quantize model-F16.gguf model.gguf Q4_K_M --tensor-type ffn_down=Q6_K --dry-run\n";

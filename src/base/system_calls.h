@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <ctime>
 
@@ -25,6 +27,12 @@ int open_memory_file();
 int take_room(int file, uint64_t bytes);
 
 timespec modified_at(const struct stat& file);
+
+// Sleeps while `word` is `seen`: until somebody who has changed it calls wake_all(), or for `most`. It may return
+// earlier, so who calls it looks again. Unlike std::atomic::wait() it does not call sched_yield() first.
+constexpr auto kForever = std::chrono::nanoseconds::max();
+void sleep_while(const std::atomic<uint32_t>& word, uint32_t seen, std::chrono::nanoseconds most = kForever);
+void wake_all(std::atomic<uint32_t>& word);
 
 // For a child of fork(): its process ends when the one that has started it does, at once or within a second.
 void end_with_parent();

@@ -42,6 +42,21 @@ Code NestEmitter::run() {
   return std::move(scopes_[0].code);
 }
 
+Code NestEmitter::run_for(std::span<const TaskShare> readers) {
+  Code nest = run();
+  scopes_.assign(1, {});
+  values_.clear();
+  Value wanted;
+  for (const TaskShare& reader : readers) {
+    const Value has_task = alu(Op::Lt, DType::Bool, {first_task(reader.before, part(), parts()), value(reader.count)});
+    wanted = wanted.id < 0 ? has_task : alu(Op::Or, DType::Bool, {wanted, has_task});
+  }
+  open_scope(integer(0).id, alu(Op::Cast, DType::I64, {wanted}).id, constant(1));
+  scopes_.back().code = std::move(nest);
+  close_scope();
+  return std::move(scopes_[0].code);
+}
+
 // Threads of the block that other nests want, and that would only repeat here what the first ones do.
 int64_t NestEmitter::idle_threads() const {
   int threads = 1;
@@ -129,25 +144,36 @@ size_t NestEmitter::open_task_loops() {
   const Refs tasks = task_ranges(nests_[0].stores);
   Ref count = constant(1);
   for (Ref r : tasks) count = count * RangeView(r).size;
-  Value total = integer(1);
-  for (Ref r : tasks) total = alu(Op::Mul, DType::I64, {total, value(RangeView(r).size)});
+  const Value total = total_of(tasks);
   const Refs sweeps = all_of_kind(StoreView(nests_[0].stores[0]).ranges, RangeKind::Sweep);
   for (Ref r : sweeps) open_loop(r);
-  Value rest = open_loop_over_share(total, count);
-  for (size_t i = tasks.size(); i-- > 0;) {
-    const Value size = value(RangeView(tasks[i]).size);
-    values_[tasks[i].get()] = i == 0 ? rest : alu(Op::Mod, DType::I64, {rest, size});
-    if (i > 0) rest = alu(Op::Div, DType::I64, {rest, size});
-  }
+  know_tasks(tasks, open_loop_over_share(total, count));
   scopes_.back().ranges = tasks;
   return sweeps.size() + 1;
 }
 
+Value NestEmitter::total_of(const Refs& tasks) {
+  Value total = integer(1);
+  for (Ref r : tasks) total = alu(Op::Mul, DType::I64, {total, value(RangeView(r).size)});
+  return total;
+}
+
+// The ranges whose iterations together make the task of this number.
+void NestEmitter::know_tasks(const Refs& tasks, Value number) {
+  for (size_t i = tasks.size(); i-- > 0;) {
+    const Value size = value(RangeView(tasks[i]).size);
+    values_[tasks[i].get()] = i == 0 ? number : alu(Op::Mod, DType::I64, {number, size});
+    if (i > 0) number = alu(Op::Div, DType::I64, {number, size});
+  }
+}
+
+Value NestEmitter::part() { return {add(0, {.kind = Inst::Part, .dtype = DType::I64, .arg = {.i = 0}}), 0, 1}; }
+Value NestEmitter::parts() { return {add(0, {.kind = Inst::Part, .dtype = DType::I64, .arg = {.i = 1}}), 0, 1}; }
+
 // Over the tasks of a worker, in each sweep the same ones: `total` of them, a value of the node `count`. A thread takes
 // an equal, contiguous share.
 Value NestEmitter::open_loop_over_share(Value total, Ref count) {
-  const Value part{add(0, {.kind = Inst::Part, .dtype = DType::I64, .arg = {.i = 0}}), 0, 1};
-  const Value parts{add(0, {.kind = Inst::Part, .dtype = DType::I64, .arg = {.i = 1}}), 0, 1};
+  const Value part = this->part(), parts = this->parts();
   if (is_block()) return open_loop_of_block(total, count, part, parts);
   const auto share = [&](Value p) { return alu(Op::Div, DType::I64, {alu(Op::Mul, DType::I64, {total, p}), parts}); };
   const Value begin = share(part), end = share(alu(Op::Add, DType::I64, {part, integer(1)}));
@@ -155,11 +181,17 @@ Value NestEmitter::open_loop_over_share(Value total, Ref count) {
   return {scopes_.back().loop, top(), 1};
 }
 
+Value NestEmitter::first_task(Ref before, Value part, Value parts) {
+  if (const_int(before) == 0) return part;
+  const auto i64 = [&](Op op, Value x, Value y) { return alu(op, DType::I64, {x, y}); };
+  const Value shift = i64(Op::Mod, value(before), parts);
+  return i64(Op::Mod, i64(Op::Add, part, i64(Op::Sub, parts, shift)), parts);
+}
+
 // Blocks take task by task in turn, and begin behind those that have the last tasks of the nests before.
 Value NestEmitter::open_loop_of_block(Value total, Ref count, Value part, Value parts) {
   const auto i64 = [&](Op op, Value x, Value y) { return alu(op, DType::I64, {x, y}); };
-  const Value shift = i64(Op::Mod, value(tasks_before_), parts);
-  const Value turn = i64(Op::Mod, i64(Op::Add, part, i64(Op::Sub, parts, shift)), parts);
+  const Value turn = first_task(tasks_before_, part, parts);
   const Value rest = i64(Op::Add, i64(Op::Sub, total, turn), i64(Op::Sub, parts, integer(1)));
   const Value rounds = i64(Op::Div, rest, parts);
   open_scope(integer(0).id, rounds.id, count);

@@ -1,7 +1,7 @@
 // The instructions of one nest, or of the nests of a tile: where each value is computed and which loops are open.
 //
-// nest_emitter.cpp: scopes, task loops and stores; emit_values.cpp: what is computed; emit_reductions.cpp: loops of
-// sums; emit_threads.cpp: lanes that are threads of a block.
+// nest_emitter.cpp: scopes, task loops and stores; ask_early.cpp: what is asked for before all else; emit_values.cpp:
+// what is computed; emit_reductions.cpp: loops of sums; emit_threads.cpp: lanes that are threads of a block.
 #pragma once
 
 #include <map>
@@ -36,6 +36,11 @@ struct ScratchMap {
   std::map<std::pair<int64_t, int>, int64_t> exchanges;
 };
 
+// Tasks of a nest, and those of the nests before it, whose blocks come first: values of the launch.
+struct TaskShare {
+  Ref before, count;
+};
+
 class NestEmitter {
  public:
   // `nests` are one, or those of a tile. Into `program` go its symbols and scratch memory. `tasks_before`: what nests
@@ -50,6 +55,11 @@ class NestEmitter {
         next_id_(next_id) {}
 
   Code run();
+  // The same, but run only by blocks that have tasks of one of these.
+  Code run_for(std::span<const TaskShare> readers);
+  // Asks for what the first task of the nest will read of large buffers, as far as that is known without reading
+  // anything: a part of the program before Inst::Await. Instead of run().
+  Code ask_early();
 
  private:
   // An open loop. Its Loop instruction is written when it closes: until then invariants still go in front of it.
@@ -88,6 +98,11 @@ class NestEmitter {
   size_t open_task_loops();
   Value open_loop_over_share(Value total, Ref count);
   Value open_loop_of_block(Value total, Ref count, Value part, Value parts);
+  Value part();
+  Value parts();
+  Value total_of(const Refs& tasks);
+  Value first_task(Ref before, Value part, Value parts);
+  void know_tasks(const Refs& tasks, Value number);
   std::vector<Refs> groups_by_loops(const Refs& stores) const;
   void emit_stores(const Refs& group);
   void ask_ahead();

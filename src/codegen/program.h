@@ -33,6 +33,11 @@ enum class Inst : uint8_t {
   // src {pointer, byte offset}: a hint that the line arg.i bytes ahead is read soon; it may lie outside of the buffer,
   // the offset itself only if arg.i is 0
   Prefetch,
+  // src {pointer, byte offset}: a hint that the arg.i bytes from there on are read soon, for the cache that all share.
+  // Offset and bytes are multiples of kFetchUnit, and all of them lie in the buffer
+  Fetch,
+  // Where launches overlap: what the launches before have stored is seen behind it. Only indices and Fetch stand before
+  Await,
   // src {pointer, byte offset, value}; a scalar offset with a vector value stores neighbouring elements. In a block a
   // fourth operand, a bool, says which threads store
   Store,
@@ -55,6 +60,7 @@ enum class Inst : uint8_t {
   AccSet,   // src {acc, value}
 };
 
+constexpr int64_t kFetchUnit = 16;
 constexpr int kWarp = 32;  // threads that run in step and can read each other's values
 
 struct Instruction {
@@ -75,6 +81,9 @@ struct Program {
   int64_t tasks = 1;                 // that workers share out, at most
   std::vector<Instruction> code;
 };
+
+// Whether launches of it wait for those before by themselves.
+bool awaits(const Program& program);
 
 // One instruction a line, loops indented; for DEBUG and golden tests.
 std::string print(const Program& program);

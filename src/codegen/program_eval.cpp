@@ -231,6 +231,20 @@ class Evaluator {
     return "";
   }
 
+  std::string fetch(const Instruction& x) {
+    const Memory memory = memory_of(x);
+    for (size_t i = 0; i < threads(); ++i) {
+      const Lane& offset = lane_of(value_at(AccessView(x).offset), i);
+      if (!offset.defined) return "the offset is undefined";
+      const int64_t at = offset.value.i;
+      if (at % kFetchUnit) return "byte " + std::to_string(at) + " is no multiple of " + std::to_string(kFetchUnit);
+      if (at < 0 || at + x.arg.i > static_cast<int64_t>(memory.bytes.size()))
+        return "bytes " + std::to_string(at) + " to " + std::to_string(at + x.arg.i) + " are fetched of a buffer of " +
+               std::to_string(memory.bytes.size());
+    }
+    return "";
+  }
+
   std::string store(const Instruction& x) {
     const StoreInstView view(x);
     Memory memory = memory_of(x);
@@ -407,7 +421,9 @@ class Evaluator {
       case Inst::Buffer:
       case Inst::Scratch: return "";
       case Inst::Load: return load(x);
-      case Inst::Prefetch: return "";
+      case Inst::Prefetch:
+      case Inst::Await: return "";
+      case Inst::Fetch: return fetch(x);
       case Inst::Store: return store(x);
       case Inst::LaneReduce: return lane_reduce(x);
       case Inst::Shuffle: return shuffle(x);

@@ -21,6 +21,8 @@ std::string_view word_of(Inst kind) {
     case Inst::Scratch: return "scratch";
     case Inst::Load: return "load";
     case Inst::Prefetch: return "prefetch";
+    case Inst::Fetch: return "fetch";
+    case Inst::Await: return "await";
     case Inst::Store: return "store";
     case Inst::LaneReduce: return "lanes";
     case Inst::Shuffle: return "shuffle";
@@ -83,6 +85,7 @@ std::string argument_text(const Program& program, const Instruction& x) {
     case Inst::Barrier: return x.arg.i ? "threads " + std::to_string(x.arg.i) : "";
     case Inst::Load: return x.arg.i ? "stream" : "";
     case Inst::Prefetch: return x.arg.i ? "ahead " + std::to_string(x.arg.i) : "";
+    case Inst::Fetch: return std::to_string(x.arg.i) + " bytes";
     case Inst::Value:
       if (x.op == Op::Lut || x.op == Op::Lut4) return list_text(x.arg.list);
       if (x.op != Op::Const) return "";
@@ -92,8 +95,8 @@ std::string argument_text(const Program& program, const Instruction& x) {
 }
 
 bool has_result(Inst kind) {
-  return kind != Inst::Store && kind != Inst::Prefetch && kind != Inst::Barrier && kind != Inst::EndLoop &&
-         kind != Inst::AccSet;
+  return kind != Inst::Store && kind != Inst::Prefetch && kind != Inst::Fetch && kind != Inst::Await &&
+         kind != Inst::Barrier && kind != Inst::EndLoop && kind != Inst::AccSet;
 }
 
 std::string type_text(const Instruction& x) {
@@ -112,6 +115,11 @@ std::string print_instruction(const Program& program, int position) {
   for (int src : x.src) text += " " + value_name(src);
   std::string argument = argument_text(program, x);
   return argument.empty() ? text : text + " " + argument;
+}
+
+bool awaits(const Program& program) {
+  return std::any_of(program.code.begin(), program.code.end(),
+                     [](const Instruction& x) { return x.kind == Inst::Await; });
 }
 
 std::string print(const Program& program) {

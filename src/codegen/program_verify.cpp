@@ -10,8 +10,8 @@ namespace smelt {
 namespace {
 
 bool has_value(Inst kind) {
-  return kind != Inst::Store && kind != Inst::Prefetch && kind != Inst::Barrier && kind != Inst::EndLoop &&
-         kind != Inst::AccSet;
+  return kind != Inst::Store && kind != Inst::Prefetch && kind != Inst::Fetch && kind != Inst::Await &&
+         kind != Inst::Barrier && kind != Inst::EndLoop && kind != Inst::AccSet;
 }
 bool is_pointer(Inst kind) { return kind == Inst::Buffer || kind == Inst::Scratch; }
 
@@ -96,6 +96,7 @@ class Verifier {
       case Inst::LaneIndex:
       case Inst::ThreadIndex:
       case Inst::Buffer:
+      case Inst::Await:
       case Inst::Barrier:
       case Inst::Scratch: return 0;
       case Inst::LaneReduce:
@@ -106,6 +107,7 @@ class Verifier {
       case Inst::AccGet: return 1;
       case Inst::Load:
       case Inst::Prefetch:
+      case Inst::Fetch:
       case Inst::Loop:
       case Inst::AccSet: return 2;
       case Inst::Store: return 3;
@@ -125,8 +127,10 @@ class Verifier {
   std::string check_kinds(const Instruction& x) const {
     for (size_t i = 0; i < x.src.size(); ++i) {
       Inst kind = code(x.src[i]).kind;
-      bool wants_pointer = ((x.kind == Inst::Load || x.kind == Inst::Prefetch || x.kind == Inst::Store) && i == 0) ||
-                           (x.kind == Inst::MatrixDot && i % 2 == 0 && !is_in_fragments(x));
+      bool wants_pointer =
+          ((x.kind == Inst::Load || x.kind == Inst::Prefetch || x.kind == Inst::Fetch || x.kind == Inst::Store) &&
+           i == 0) ||
+          (x.kind == Inst::MatrixDot && i % 2 == 0 && !is_in_fragments(x));
       bool wants_acc = (x.kind == Inst::AccGet || x.kind == Inst::AccSet) && i == 0;
       if (is_pointer(kind) != wants_pointer) return wants_pointer ? "no pointer" : "a pointer is not a value";
       if ((kind == Inst::Acc) != wants_acc) return wants_acc ? "no accumulator" : "an accumulator is read by get";
@@ -147,6 +151,8 @@ class Verifier {
       case Inst::Scratch: return within(x.arg.i, program_.scratch_bytes, "scratch bytes");
       case Inst::Load: return check_offset(x);
       case Inst::Prefetch: return dtype(x, 1) == DType::I64 && lanes(x, 1) == 1 ? "" : "one i64 offset is wanted";
+      case Inst::Fetch: return check_fetch(x);
+      case Inst::Await: return check_await();
       case Inst::Store: return check_store(x);
       case Inst::LaneReduce: return check_lane_reduce(x);
       case Inst::Shuffle: return check_shuffle(x);
@@ -181,6 +187,19 @@ class Verifier {
   std::string check_offset(const Instruction& x) const {
     if (x.dtype == DType::Void) return "no dtype";
     return is_int(dtype(x, 1)) ? fits(x, x, 1) : operand(x, 1) + " is not an integer";
+  }
+  std::string check_fetch(const Instruction& x) const {
+    if (code(x.src[0]).kind != Inst::Buffer) return "only what lies in memory is fetched";
+    return x.arg.i > 0 && x.arg.i % kFetchUnit == 0 ? "" : "a multiple of " + std::to_string(kFetchUnit) + " is wanted";
+  }
+  // Nothing was read, stored or passed on yet, which others might still be at.
+  std::string check_await() const {
+    for (size_t i = 0; i < scope_.size(); ++i) {
+      const Inst kind = program_.code[i].kind;
+      if (!has_value(kind) ? kind != Inst::Fetch : kind == Inst::Load || kind == Inst::Loop)
+        return "something has been done before it";
+    }
+    return in_block();
   }
   std::string check_store(const Instruction& x) const {
     if (x.src.size() == 4 && dtype(x, 3) != DType::Bool) return operand(x, 3) + " is not a bool";

@@ -46,7 +46,8 @@ Source source_of(const Program& program, const Machine& machine) {
             .shape = {.buffers = program.buffers,
                       .threads = program.threads,
                       .tasks = program.tasks,
-                      .shared_bytes = program.scratch_bytes}};
+                      .shared_bytes = program.scratch_bytes,
+                      .overlaps = awaits(program)}};
   return {.text = render_llvm(program, machine), .entry = program.name};
 }
 

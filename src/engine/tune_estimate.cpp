@@ -61,7 +61,9 @@ class Walk {
       case Inst::EndLoop:
       case Inst::Acc:
       case Inst::AccGet:
-      case Inst::AccSet: return 0;
+      case Inst::AccSet:
+      case Inst::Fetch:
+      case Inst::Await: return 0;
       case Inst::MatrixDot: return work_of_matrices(i);
       case Inst::MatrixItem: return work_of_item(code(only_operand(i)));
       case Inst::Prefetch:

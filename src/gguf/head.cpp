@@ -28,21 +28,26 @@ void NewMetadata::flag(const std::string& key, bool value) {
 void NewMetadata::text(const std::string& key, const std::string& value) { add(key, GgufKind::String, raw(value)); }
 
 void NewMetadata::texts(const std::string& key, const std::vector<std::string>& values) {
-  std::string bytes = raw(static_cast<uint32_t>(GgufKind::String)) + raw<uint64_t>(values.size());
-  for (const std::string& value : values) bytes += raw(value);
-  add(key, GgufKind::Array, bytes);
+  add_list(key, GgufKind::String, values);
 }
-
 void NewMetadata::numbers(const std::string& key, const std::vector<int32_t>& values) {
-  std::string bytes = raw(static_cast<uint32_t>(GgufKind::I32)) + raw<uint64_t>(values.size());
-  for (int32_t value : values) bytes += raw(value);
-  add(key, GgufKind::Array, bytes);
+  add_list(key, GgufKind::I32, values);
+}
+void NewMetadata::reals(const std::string& key, const std::vector<float>& values) {
+  add_list(key, GgufKind::F32, values);
 }
 
 void NewMetadata::copy(const GgufValue& value) {
   const std::string bytes(reinterpret_cast<const char*>(value.bytes.data()), value.bytes.size());
   if (!value.is_array) return add(std::string(value.key), value.kind, bytes);
   add(std::string(value.key), GgufKind::Array, raw(static_cast<uint32_t>(value.kind)) + raw(value.count) + bytes);
+}
+
+template <class T>
+void NewMetadata::add_list(const std::string& key, GgufKind kind, const std::vector<T>& values) {
+  std::string bytes = raw(static_cast<uint32_t>(kind)) + raw<uint64_t>(values.size());
+  for (const T& value : values) bytes += raw(value);
+  add(key, GgufKind::Array, bytes);
 }
 
 void NewMetadata::add(const std::string& key, GgufKind kind, const std::string& value) {

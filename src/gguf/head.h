@@ -17,6 +17,7 @@ class NewMetadata {
   void text(const std::string& key, const std::string& value);
   void texts(const std::string& key, const std::vector<std::string>& values);
   void numbers(const std::string& key, const std::vector<int32_t>& values);
+  void reals(const std::string& key, const std::vector<float>& values);
   void copy(const GgufValue& value);
 
   uint64_t count() const { return count_; }
@@ -24,6 +25,9 @@ class NewMetadata {
 
  private:
   void add(const std::string& key, GgufKind kind, const std::string& value);
+  template <class T>
+  void add_list(const std::string& key, GgufKind kind, const std::vector<T>& values);
+
   std::string bytes_;
   uint64_t count_ = 0;
 };

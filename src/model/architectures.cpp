@@ -21,6 +21,7 @@ const std::vector<Architecture>& architectures() {
       {"qwen35", "Qwen 3.5", read_qwen35},
       {"qwen35moe", "Qwen 3.5 with experts", read_qwen35},
       {"qwen3moe", "Qwen 3 with experts", read_qwen3},
+      {"qwen3next", "Qwen 3 Next", read_qwen3next},
   };
   return list;
 }

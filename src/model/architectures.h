@@ -28,6 +28,7 @@ Result<std::shared_ptr<const Model>> read_olmo2(const GgufFile& file, const std:
 Result<std::shared_ptr<const Model>> read_phi3(const GgufFile& file, const std::string& name);
 Result<std::shared_ptr<const Model>> read_qwen2(const GgufFile& file, const std::string& name);
 Result<std::shared_ptr<const Model>> read_qwen3(const GgufFile& file, const std::string& name);
+Result<std::shared_ptr<const Model>> read_qwen3next(const GgufFile& file, const std::string& name);
 Result<std::shared_ptr<const Model>> read_qwen35(const GgufFile& file, const std::string& name);
 
 }  // namespace smelt

@@ -96,6 +96,59 @@ Tensor softplus(Tensor x) {
   return maximum(x, scalar(0)) + tail;
 }
 
+// What the matrices of a layer make of its tokens.
+struct Projected {
+  Tensor mixed;  // x Wqkv, [T, C]
+  Tensor gate;   // x Wz, [T, H, n]
+  Tensor beta;   // [T, H]
+  Tensor alpha;  // [T, H]
+};
+
+// [T, rows of all key heads] -> [T, count of all key heads]: some rows of each.
+Tensor of_each_key(const DeltaNetParameters& net, Tensor product, int64_t first, int64_t count) {
+  const int64_t rows = product.size(1) / net.key_heads;
+  const Tensor part = slice(reshape(product, {product.dim(0), net.key_heads, rows}), 2, first, count);
+  return reshape(part, {product.dim(0), net.key_heads * count});
+}
+
+// Queries of all heads, then keys, then values, out of rows that have those of a key head together.
+Tensor mixed_of_joint(const DeltaNetParameters& net, Tensor product) {
+  const int64_t n = net.width, values = net.values_per_key() * n, keys = net.key_heads * n;
+  const Tensor column = iota({net.mixed_width()}, 0), in_keys = column % keys, in_values = column - 2.0 * double(keys);
+  const auto in_head = [&](Tensor c, int64_t width, int64_t first) {
+    return c / double(width) * double(2 * (n + values)) + c % width + double(first);
+  };
+  const auto before = [&](int64_t end) { return less(column, i64(end)); };
+  const Tensor index =
+      where(before(keys), in_head(in_keys, n, 0),
+            where(before(2 * keys), in_head(in_keys, n, n), in_head(maximum(in_values, i64(0)), values, 2 * n)));
+  return permute(gather(permute(place(product), {1, 0}), index), {1, 0});
+}
+
+Projected project(Block& b, const DeltaNetParameters& net, const Activations& x) {
+  const auto product = [&](const char* name) { return b.weights.product(x, name); };
+  const auto heads = [&](Tensor rows) { return reshape(rows, {b.shape.tokens, net.value_heads, net.width}); };
+  Projected out;
+  if (net.has_joint_input) {
+    const Tensor all = place(product("ssm_in.weight"));
+    const int64_t values = net.values_per_key() * net.width;
+    out.mixed = mixed_of_joint(net, all);
+    out.gate = heads(of_each_key(net, all, 2 * net.width + values, values));
+  } else {
+    out.mixed = product("attn_qkv.weight");
+    out.gate = heads(b.apart(product("attn_gate.weight")));
+  }
+  if (net.is_grouped) {
+    const Tensor both = place(product("ssm_ba.weight"));
+    out.beta = of_each_key(net, both, 0, net.values_per_key());
+    out.alpha = of_each_key(net, both, net.values_per_key(), net.values_per_key());
+  } else {
+    out.beta = product("ssm_beta.weight");
+    out.alpha = product("ssm_alpha.weight");
+  }
+  return out;
+}
+
 // What tokens do to their states. H value heads.
 struct Steps {
   Tensor q, k, v;      // [T, H, n]
@@ -112,18 +165,19 @@ Tensor unit_length(Tensor x) {
   return x * unsqueeze(scalar(1) / sqrt(squares + kUnitEpsilon), squares.rank());
 }
 
-Steps steps_of(Block& b, const DeltaNetParameters& net, const Activations& x, Tensor mixed, const States& at) {
+Steps steps_of(Block& b, const DeltaNetParameters& net, const Projected& x, Tensor mixed, const States& at) {
   const Dim& tokens = b.shape.tokens;
   const auto heads = [&](int64_t first, int64_t count) {
     return reshape(slice(mixed, 1, first * net.width, count * net.width), {tokens, count, net.width});
   };
   const auto for_values = [&](Tensor heads) {
-    const int64_t times = net.value_heads / net.key_heads;
-    const Tensor all = expand(unsqueeze(heads, 1), {tokens, times, net.key_heads, net.width});
+    const int64_t times = net.values_per_key();
+    const Tensor all = net.is_grouped ? expand(unsqueeze(heads, 2), {tokens, net.key_heads, times, net.width})
+                                      : expand(unsqueeze(heads, 1), {tokens, times, net.key_heads, net.width});
     return place(reshape(all, {tokens, net.value_heads, net.width}));
   };
-  const Tensor rate = softplus(b.weights.product(x, "ssm_alpha.weight") + b.weights("ssm_dt.bias"));
-  Tensor decay = exp(rate * b.weights("ssm_a")), beta = sigmoid(b.weights.product(x, "ssm_beta.weight"));
+  const Tensor rate = softplus(x.alpha + b.weights("ssm_dt.bias"));
+  Tensor decay = exp(rate * b.weights("ssm_a")), beta = sigmoid(x.beta);
   if (at.is_token.ref()) {  // padding leaves a state as it is
     const Tensor is_token = unsqueeze(at.is_token, 1);
     decay = where(is_token, decay, scalar(1));
@@ -171,12 +225,14 @@ Changed change_all(const Steps& steps, Tensor state, bool is_run) {
 
 }  // namespace
 
-DeltaNetParameters read_delta_net(Keys& keys) {
+DeltaNetParameters read_delta_net(Keys& keys, bool is_grouped) {
   constexpr int64_t kMostNetHeads = 1024, kMostNetWidth = 1024;
   DeltaNetParameters net{.key_heads = keys.integer("ssm.group_count", 1, kMostNetHeads),
                          .value_heads = keys.integer("ssm.time_step_rank", 1, kMostNetHeads),
                          .width = keys.integer("ssm.state_size", 4, kMostNetWidth),
-                         .taps = keys.integer("ssm.conv_kernel", 2, 16)};
+                         .taps = keys.integer("ssm.conv_kernel", 2, 16),
+                         .is_grouped = is_grouped};
+  net.has_joint_input = is_grouped && keys.file().find(layer_prefix(0) + "ssm_in.weight");
   const int64_t inner = keys.integer("ssm.inner_size", 1, kMostWidth);
   if (net.width % 4 != 0) keys.refuse("ssm.state_size", std::to_string(net.width) + " is no multiple of 4");
   if (net.value_heads % net.key_heads != 0)
@@ -197,15 +253,26 @@ void write_delta_net(KeyWriter& out, const DeltaNetParameters& net) {
 }
 
 std::vector<TensorShape> delta_net_tensors(const DeltaNetParameters& net, int64_t hidden) {
-  return {{"attn_qkv.weight", {net.mixed_width()}, hidden},
-          {"attn_gate.weight", {net.inner()}, hidden},
-          {"ssm_conv1d.weight", {net.mixed_width()}, net.taps},
-          {"ssm_dt.bias", {}, net.value_heads},
-          {"ssm_a", {}, net.value_heads},
-          {"ssm_beta.weight", {net.value_heads}, hidden},
-          {"ssm_alpha.weight", {net.value_heads}, hidden},
-          {"ssm_norm.weight", {}, net.width},
-          {"ssm_out.weight", {hidden}, net.inner()}};
+  std::vector<TensorShape> list;
+  const auto add_matrix = [&](const char* name, int64_t rows) { list.push_back({name, {rows}, hidden}); };
+  if (net.has_joint_input) {
+    add_matrix("ssm_in.weight", net.mixed_width() + net.inner());
+  } else {
+    add_matrix("attn_qkv.weight", net.mixed_width());
+    add_matrix("attn_gate.weight", net.inner());
+  }
+  list.push_back({"ssm_conv1d.weight", {net.mixed_width()}, net.taps});
+  list.push_back({"ssm_dt.bias", {}, net.value_heads});
+  list.push_back({"ssm_a", {}, net.value_heads});
+  if (net.is_grouped) {
+    add_matrix("ssm_ba.weight", 2 * net.value_heads);
+  } else {
+    add_matrix("ssm_beta.weight", net.value_heads);
+    add_matrix("ssm_alpha.weight", net.value_heads);
+  }
+  list.push_back({"ssm_norm.weight", {}, net.width});
+  list.push_back({"ssm_out.weight", {hidden}, net.inner()});
+  return list;
 }
 
 std::vector<StatePart> delta_net_states(const DeltaNetParameters& net) {
@@ -215,17 +282,16 @@ std::vector<StatePart> delta_net_states(const DeltaNetParameters& net) {
 Attended delta_net(Block& b, const DeltaNetParameters& net, Tensor normed) {
   const Activations x = b.activations(normed);
   const States at = states(b);
-  const History history(b, net, at, b.weights.product(x, "attn_qkv.weight"));
-  const Steps steps = steps_of(b, net, x, place(convolution(b, history)), at);
+  const Projected in = project(b, net, x);
+  const History history(b, net, at, in.mixed);
+  const Steps steps = steps_of(b, net, in, place(convolution(b, history)), at);
   const int64_t elements = net.inner() * net.width;
   const Tensor part = state_part(b, kMatrices, elements);
   const Dim count = at.in.dim(0);
   const Tensor before = reshape(gather(part, at.in), {count, net.value_heads, net.width, net.width});
   const Changed changed = change_all(steps, before, bool(at.is_token.ref()));
   const Tensor matrices = write_rows(part, at.out, 0, reshape(changed.state, {count, elements}));
-  const Tensor gate =
-      reshape(b.apart(b.weights.product(x, "attn_gate.weight")), {b.shape.tokens, net.value_heads, net.width});
-  const Tensor inner = rms_norm(changed.out, b.weights("ssm_norm.weight"), b.model.epsilon) * silu(gate);
+  const Tensor inner = rms_norm(changed.out, b.weights("ssm_norm.weight"), b.model.epsilon) * silu(in.gate);
   const Tensor out = b.weights.product(b.activations(reshape(inner, {b.shape.tokens, net.inner()})), "ssm_out.weight");
   return {out, {matrices.ref(), history.written().ref()}};
 }

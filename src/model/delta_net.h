@@ -6,8 +6,9 @@
 //   S = decay S + k (beta (v - decay S' k))'                          decay = exp(a softplus(x Wa + b)), beta = sigmoid
 //   out = (rms norm(S' q) * silu(x Wz)) Wo
 //
-// Value head j goes with key head j % key_heads. A sequence has two states in a layer: S of all heads, and the rows of
-// x Wqkv that the convolution of its next token reads.
+// Value head j goes with key head j % key_heads, or, where value heads are grouped, with the key head of its group. A
+// sequence has two states in a layer: S of all heads, and the rows of x Wqkv that the convolution of its next token
+// reads.
 #pragma once
 
 #include "model/attention.h"
@@ -19,12 +20,19 @@ struct DeltaNetParameters {
   int64_t value_heads = 0;  // a multiple of key_heads
   int64_t width = 0;        // of the heads of keys and of values
   int64_t taps = 0;         // rows that the convolution reads, the token's own included
+  // Value heads of one key head are neighbours. Then their rows of beta and alpha are one matrix, ssm_ba: of each key
+  // head first those of beta.
+  bool is_grouped = false;
+  // In older files so are Wqkv and Wz, ssm_in: of each key head its query, its key, its values and their rows of z.
+  bool has_joint_input = false;
 
   int64_t mixed_width() const { return (2 * key_heads + value_heads) * width; }
   int64_t inner() const { return value_heads * width; }
+  int64_t values_per_key() const { return value_heads / key_heads; }
 };
 
-DeltaNetParameters read_delta_net(Keys& keys);
+// Layer 0 is one.
+DeltaNetParameters read_delta_net(Keys& keys, bool is_grouped);
 void write_delta_net(KeyWriter& out, const DeltaNetParameters& net);
 
 std::vector<TensorShape> delta_net_tensors(const DeltaNetParameters& net, int64_t hidden);

@@ -9,8 +9,10 @@
 
 #include "base/ensure.h"
 #include "graph/scalar_math.h"
+#include "model/block_writer.h"
 #include "model/dequant.h"
 #include "model/fit_scale.h"
+#include "model/quantise_codebooks.h"
 
 namespace smelt {
 namespace {
@@ -28,47 +30,6 @@ std::span<const int> integers() {
     return all;
   }();
   return list;
-}
-
-uint16_t half_bits(float x) { return static_cast<uint16_t>(to_bits({.f = x}, DType::F16)); }
-float as_half(float x) { return static_cast<float>(from_bits(half_bits(x), DType::F16).f); }
-
-// A block under construction, its fields by name.
-class Block {
- public:
-  Block(GgufType type, std::byte* at) : type_(type), at_(at) { std::memset(at, 0, info_of(type).bytes); }
-  uint8_t* operator[](std::string_view name) const { return reinterpret_cast<uint8_t*>(at_ + offset_of(name)); }
-  // Returns the number that was stored.
-  float half(std::string_view name, float x) const {
-    const uint16_t bits = half_bits(x);
-    std::memcpy(at_ + offset_of(name), &bits, sizeof bits);
-    return as_half(x);
-  }
-
- private:
-  int offset_of(std::string_view name) const {
-    for (const BlockField& field : block_fields(type_))
-      if (field.name == name) return field.offset;
-    ENSURE(false, "no such field in " + std::string(name_of(type_)));
-  }
-  GgufType type_;
-  std::byte* at_;
-};
-
-// --- how integers lie in the bytes of a block (the other way round: model/block_groups.cpp)
-
-// Fields of `bits` bits: byte b of a run of n has those of elements b, n + b, 2 n + b ...
-void put_fields(std::span<const uint8_t> q, int bits, int shift, size_t n, uint8_t* to) {
-  const size_t each = 8 / static_cast<size_t>(bits), mask = (size_t{1} << bits) - 1;
-  for (size_t i = 0; i < q.size(); ++i) {
-    const size_t run = i / (each * n), inside = i % (each * n);
-    to[run * n + inside % n] |=
-        static_cast<uint8_t>((q[i] >> shift & mask) << (inside / n * static_cast<size_t>(bits)));
-  }
-}
-
-void put_bits(std::span<const uint8_t> q, int shift, uint8_t* to) {
-  for (size_t i = 0; i < q.size(); ++i) to[i / 8] |= static_cast<uint8_t>((q[i] >> shift & 1) << (i % 8));
 }
 
 // Eight scales and eight minima of six bits.
@@ -90,7 +51,7 @@ float greatest_of(Values x) {
 }
 
 // 0 .. most for x = d * (q - zero), with a zero in the middle: the greatest value becomes 0.
-std::vector<uint8_t> signed_block(Values x, int most, const Block& b) {
+std::vector<uint8_t> signed_by_greatest(Values x, int most, const BlockWriter& b) {
   const auto zero = static_cast<float>((most + 1) / 2);
   const float d = greatest_of(x) / -zero, inverse = d != 0 ? 1.0f / d : 0.0f;
   b.half("d", d);
@@ -103,7 +64,7 @@ std::vector<uint8_t> signed_block(Values x, int most, const Block& b) {
 }
 
 // 0 .. most for x = d * q + m, from the least value to the greatest.
-std::vector<uint8_t> line_block(Values x, int most, const Block& b) {
+std::vector<uint8_t> line_by_ends(Values x, int most, const BlockWriter& b) {
   const auto [least, greatest] = std::minmax_element(x.begin(), x.end());
   const float m = *least, d = (*greatest - m) / static_cast<float>(most), inverse = d != 0 ? 1.0f / d : 0.0f;
   b.half("d", d);
@@ -143,7 +104,7 @@ std::vector<float> weights_of(const Weighted& in) {
 }
 
 // One scale for all: the levels' indices, with the scale as it is stored.
-std::vector<uint8_t> fitted_block(const Weighted& in, std::span<const int> levels, const Block& b) {
+std::vector<uint8_t> fitted_block(const Weighted& in, std::span<const int> levels, const BlockWriter& b) {
   std::vector<uint8_t> q(in.x.size());
   const float d = b.half("d", fit_to_levels(in.x, weights_of(in), levels, q));
   for (size_t i = 0; i < q.size(); ++i) q[i] = nearest_level(d != 0 ? in.x[i] / d : 0, levels);
@@ -151,7 +112,7 @@ std::vector<uint8_t> fitted_block(const Weighted& in, std::span<const int> level
 }
 
 // One scale and one offset of either sign.
-std::vector<uint8_t> fitted_line(const Weighted& in, int most, const Block& b) {
+std::vector<uint8_t> fitted_line(const Weighted& in, int most, const BlockWriter& b) {
   std::vector<uint8_t> q(in.x.size());
   const LineFit line = fit_line(in.x, weights_of(in), most, LineOffset::Any, q);
   const float d = b.half("d", line.scale), m = b.half("m", -line.minimum);
@@ -172,7 +133,7 @@ struct ScaledGroups {
   std::vector<uint8_t> scales;  // indices into scale_levels
 };
 ScaledGroups fit_groups(const Weighted& in, size_t groups, std::span<const int> levels,
-                        std::span<const int> scale_levels, const Block& b) {
+                        std::span<const int> scale_levels, const BlockWriter& b) {
   const Values x = in.x;
   const std::vector<float> weights = weights_of(in);
   const size_t n = x.size() / groups;
@@ -196,7 +157,7 @@ ScaledGroups fit_groups(const Weighted& in, size_t groups, std::span<const int> 
 struct LineGroups : ScaledGroups {
   std::vector<uint8_t> minima;
 };
-LineGroups fit_lines(const Weighted& in, size_t groups, int most, std::span<const int> steps, const Block& b) {
+LineGroups fit_lines(const Weighted& in, size_t groups, int most, std::span<const int> steps, const BlockWriter& b) {
   const Values x = in.x;
   const std::vector<float> weights = weights_of(in);
   const size_t n = x.size() / groups;
@@ -223,26 +184,26 @@ LineGroups fit_lines(const Weighted& in, size_t groups, int most, std::span<cons
 
 namespace block {
 
-std::vector<uint8_t> signed_block(const Weighted& in, int most, std::span<const int> levels, const Block& b) {
-  return in.importance.empty() ? signed_block(in.x, most, b) : fitted_block(in, levels, b);
+std::vector<uint8_t> signed_block(const Weighted& in, int most, std::span<const int> levels, const BlockWriter& b) {
+  return in.importance.empty() ? signed_by_greatest(in.x, most, b) : fitted_block(in, levels, b);
 }
-std::vector<uint8_t> line_block(const Weighted& in, int most, const Block& b) {
-  return in.importance.empty() ? line_block(in.x, most, b) : fitted_line(in, most, b);
+std::vector<uint8_t> line_block(const Weighted& in, int most, const BlockWriter& b) {
+  return in.importance.empty() ? line_by_ends(in.x, most, b) : fitted_line(in, most, b);
 }
 
-void Q4_0(const Weighted& in, const Block& b) {
+void Q4_0(const Weighted& in, const BlockWriter& b) {
   put_fields(signed_block(in, 15, integers<-8, 7>(), b), 4, 0, 16, b["qs"]);
 }
-void Q4_1(const Weighted& in, const Block& b) { put_fields(line_block(in, 15, b), 4, 0, 16, b["qs"]); }
+void Q4_1(const Weighted& in, const BlockWriter& b) { put_fields(line_block(in, 15, b), 4, 0, 16, b["qs"]); }
 
-void put_five_bits(std::span<const uint8_t> q, const Block& b) {
+void put_five_bits(std::span<const uint8_t> q, const BlockWriter& b) {
   put_fields(q, 4, 0, 16, b["qs"]);
   put_bits(q, 4, b["qh"]);
 }
-void Q5_0(const Weighted& in, const Block& b) { put_five_bits(signed_block(in, 31, integers<-16, 15>(), b), b); }
-void Q5_1(const Weighted& in, const Block& b) { put_five_bits(line_block(in, 31, b), b); }
+void Q5_0(const Weighted& in, const BlockWriter& b) { put_five_bits(signed_block(in, 31, integers<-16, 15>(), b), b); }
+void Q5_1(const Weighted& in, const BlockWriter& b) { put_five_bits(line_block(in, 31, b), b); }
 
-void Q8_0(const Weighted& in, const Block& b) {
+void Q8_0(const Weighted& in, const BlockWriter& b) {
   const Values x = in.x;
   const float d = std::fabs(greatest_of(x)) / 127, inverse = d != 0 ? 1.0f / d : 0.0f;
   b.half("d", d);
@@ -250,13 +211,13 @@ void Q8_0(const Weighted& in, const Block& b) {
     b["qs"][i] = static_cast<uint8_t>(static_cast<int8_t>(std::round(x[i] * inverse)));
 }
 
-void Q2_K(const Weighted& in, const Block& b) {
+void Q2_K(const Weighted& in, const BlockWriter& b) {
   const LineGroups g = fit_lines(in, 16, 3, integers<0, 15>(), b);
   for (size_t i = 0; i < 16; ++i) b["scales"][i] = static_cast<uint8_t>(g.scales[i] | g.minima[i] << 4);
   put_fields(g.q, 2, 0, 32, b["qs"]);
 }
 
-void Q3_K(const Weighted& in, const Block& b) {
+void Q3_K(const Weighted& in, const BlockWriter& b) {
   const ScaledGroups g = fit_groups(in, 16, integers<-4, 3>(), integers<-32, 31>(), b);
   put_fields(g.scales, 4, 0, 8, b["scales"]);
   put_fields(g.scales, 2, 4, 4, b["scales"] + 8);
@@ -264,29 +225,31 @@ void Q3_K(const Weighted& in, const Block& b) {
   put_fields(g.q, 1, 2, 32, b["hmask"]);
 }
 
-void Q4_K(const Weighted& in, const Block& b) {
+void Q4_K(const Weighted& in, const BlockWriter& b) {
   const LineGroups g = fit_lines(in, 8, 15, integers<0, 63>(), b);
   put_six_bit(g.scales, g.minima, b["scales"]);
   put_fields(g.q, 4, 0, 32, b["qs"]);
 }
 
-void Q5_K(const Weighted& in, const Block& b) {
+void Q5_K(const Weighted& in, const BlockWriter& b) {
   const LineGroups g = fit_lines(in, 8, 31, integers<0, 63>(), b);
   put_six_bit(g.scales, g.minima, b["scales"]);
   put_fields(g.q, 4, 0, 32, b["qs"]);
   put_fields(g.q, 1, 4, 32, b["qh"]);
 }
 
-void Q6_K(const Weighted& in, const Block& b) {
+void Q6_K(const Weighted& in, const BlockWriter& b) {
   const ScaledGroups g = fit_groups(in, 16, integers<-32, 31>(), integers<-128, 127>(), b);
   put_fields(g.q, 4, 0, 64, b["ql"]);
   put_fields(g.q, 2, 4, 32, b["qh"]);
   for (size_t i = 0; i < 16; ++i) b["scales"][i] = static_cast<uint8_t>(g.scales[i] - 128);
 }
 
-void IQ4_NL(const Weighted& in, const Block& b) { put_fields(fitted_block(in, kIq4Levels, b), 4, 0, 16, b["qs"]); }
+void IQ4_NL(const Weighted& in, const BlockWriter& b) {
+  put_fields(fitted_block(in, kIq4Levels, b), 4, 0, 16, b["qs"]);
+}
 
-void IQ4_XS(const Weighted& in, const Block& b) {
+void IQ4_XS(const Weighted& in, const BlockWriter& b) {
   const ScaledGroups g = fit_groups(in, 8, kIq4Levels, integers<-32, 31>(), b);
   for (size_t i = 0; i < 8; ++i) {
     b["scales_l"][i / 2] |= static_cast<uint8_t>((g.scales[i] & 15) << (4 * (i % 2)));
@@ -295,24 +258,115 @@ void IQ4_XS(const Weighted& in, const Block& b) {
   put_fields(g.q, 4, 0, 16, b["qs"]);
 }
 
+// Codebooks: the search weighs as all others do.
+#define CODEBOOK_BLOCK(name) \
+  void name(const Weighted& in, const BlockWriter& b) { put_codebook_block(GgufType::name, in.x, weights_of(in), b); }
+CODEBOOK_BLOCK(IQ1_S)
+CODEBOOK_BLOCK(IQ1_M)
+CODEBOOK_BLOCK(IQ2_XXS)
+CODEBOOK_BLOCK(IQ2_XS)
+CODEBOOK_BLOCK(IQ2_S)
+CODEBOOK_BLOCK(IQ3_XXS)
+CODEBOOK_BLOCK(IQ3_S)
+#undef CODEBOOK_BLOCK
+
+// -1, 0 or 1 times the greatest value, plus 1: for weights that are nothing else.
+std::vector<uint8_t> ternary(Values x, const BlockWriter& b) {
+  const float d = std::fabs(greatest_of(x)), inverse = d != 0 ? 1 / d : 0;
+  b.half("d", d);
+  std::vector<uint8_t> q;
+  for (float v : x) q.push_back(static_cast<uint8_t>(std::lround(v * inverse) + 1));
+  return q;
+}
+
+void TQ2_0(const Weighted& in, const BlockWriter& b) { put_fields(ternary(in.x, b), 2, 0, 32, b["qs"]); }
+
+// Elements i, n + i, 2 n + i ... as digits of base 3, the first one highest, of a fraction in 256ths that is rounded up.
+void put_trits(std::span<const uint8_t> q, size_t n, uint8_t* to) {
+  constexpr int kDigits = 5, kAll = 243;
+  for (size_t i = 0; i < n; ++i) {
+    int number = 0;
+    for (size_t digit = 0; digit < kDigits; ++digit) {
+      const size_t at = digit * n + i;
+      number = number * 3 + (at < q.size() ? q[at] : 0);
+    }
+    to[i] = static_cast<uint8_t>((number * 256 + kAll - 1) / kAll);
+  }
+}
+
+void TQ1_0(const Weighted& in, const BlockWriter& b) {
+  const std::vector<uint8_t> q = ternary(in.x, b);
+  put_trits(std::span(q).first(160), 32, b["qs"]);
+  put_trits(std::span(q).subspan(160, 80), 16, b["qs"] + 32);
+  put_trits(std::span(q).last(16), 4, b["qh"]);
+}
+
+// --- floats of four bits, whose scales are floats, too
+
+constexpr std::array<int, 8> kFp4Doubled = {0, 1, 2, 3, 4, 6, 8, 12};
+
+// Of x / scale, with the sign above.
+uint8_t fp4_of(float x, float scale) {
+  const uint8_t level = scale != 0 ? nearest_level(2 * std::fabs(x) / scale, kFp4Doubled) : 0;
+  return x < 0 && level != 0 ? level | 8 : level;
+}
+
+// The scale of 16 values: four bits of exponent, three of fraction.
+float small_float(uint8_t bits) {
+  const int exponent = bits >> 3, fraction = bits & 7;
+  return exponent == 0 ? std::ldexp(static_cast<float>(fraction), -9)
+                       : std::ldexp(static_cast<float>(8 + fraction), exponent - 10);
+}
+
+// Around the one that makes the greatest value the highest level, that with the least error.
+uint8_t best_small_float(Values x, Values weight) {
+  constexpr uint8_t kMost = 126;  // 127 is no number
+  constexpr int kAround = 4;
+  const float wanted = std::fabs(greatest_of(x)) / 6;
+  int usual = 0;
+  while (usual < kMost && small_float(static_cast<uint8_t>(usual)) < wanted) ++usual;
+  uint8_t best = 0;
+  float least = INFINITY;
+  for (int e = std::max(0, usual - kAround); e <= std::min<int>(kMost, usual + kAround); ++e) {
+    const float scale = small_float(static_cast<uint8_t>(e));
+    float error = 0;
+    for (size_t i = 0; i < x.size(); ++i) {
+      const uint8_t q = fp4_of(x[i], scale);
+      const float rest = std::fabs(x[i]) - scale * static_cast<float>(kFp4Doubled[q & 7]) / 2;
+      error += weight[i] * rest * rest;
+    }
+    if (error < least) least = error, best = static_cast<uint8_t>(e);
+  }
+  return best;
+}
+
+void NVFP4(const Weighted& in, const BlockWriter& b) {
+  constexpr size_t kGroup = 16;
+  const std::vector<float> weights = weights_of(in);
+  for (size_t g = 0; g < in.x.size() / kGroup; ++g) {
+    const Values x = in.x.subspan(g * kGroup, kGroup);
+    const uint8_t e = best_small_float(x, Values(weights).subspan(g * kGroup, kGroup));
+    std::vector<uint8_t> q;
+    for (float v : x) q.push_back(fp4_of(v, small_float(e)));
+    b["e"][g] = e;
+    put_fields(q, 4, 0, kGroup / 2, b["qs"] + g * kGroup / 2);
+  }
+}
+
 // The greatest value lies between 4 and 8 of its power of two, of which 6 is the highest level.
-void MXFP4(const Weighted& in, const Block& b) {
+void MXFP4(const Weighted& in, const BlockWriter& b) {
   const Values x = in.x;
-  static constexpr std::array<int, 8> kDoubled = {0, 1, 2, 3, 4, 6, 8, 12};
   const float greatest = std::fabs(greatest_of(x));
   const int exponent = greatest > 0 ? std::clamp(std::ilogb(greatest) - 2, -127, 127) : -127;
   b["e"][0] = static_cast<uint8_t>(exponent + 127);
   std::vector<uint8_t> q;
-  for (float v : x) {
-    const uint8_t level = nearest_level(std::ldexp(std::fabs(v), 1 - exponent), kDoubled);
-    q.push_back(v < 0 && level != 0 ? level | 8 : level);
-  }
+  for (float v : x) q.push_back(fp4_of(std::ldexp(v, -exponent), 1));
   put_fields(q, 4, 0, 16, b["qs"]);
 }
 
 }  // namespace block
 
-using Encoder = void (*)(const Weighted&, const Block&);
+using Encoder = void (*)(const Weighted&, const BlockWriter&);
 Encoder encoder_of(GgufType type) {
   switch (type) {
 #define ENCODER(name) \
@@ -330,6 +384,16 @@ Encoder encoder_of(GgufType type) {
     ENCODER(IQ4_NL)
     ENCODER(IQ4_XS)
     ENCODER(MXFP4)
+    ENCODER(NVFP4)
+    ENCODER(TQ1_0)
+    ENCODER(TQ2_0)
+    ENCODER(IQ1_S)
+    ENCODER(IQ1_M)
+    ENCODER(IQ2_XXS)
+    ENCODER(IQ2_XS)
+    ENCODER(IQ2_S)
+    ENCODER(IQ3_XXS)
+    ENCODER(IQ3_S)
 #undef ENCODER
     default: return nullptr;
   }
@@ -363,7 +427,7 @@ void quantise(GgufType type, std::span<const float> x, std::span<std::byte> to, 
     std::byte* at = to.data() + i * bytes;
     if (const Encoder encode = encoder_of(type)) {
       const Values known = importance.empty() ? importance : importance.subspan(i * elements, elements);
-      encode({x.subspan(i * elements, elements), known}, Block(type, at));
+      encode({x.subspan(i * elements, elements), known}, BlockWriter(type, at));
     } else {
       const uint64_t bits = to_bits({.f = x[i]}, dtype_of(type));
       std::memcpy(at, &bits, bytes);

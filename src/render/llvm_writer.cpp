@@ -89,6 +89,7 @@ IrValue LlvmWriter::emit(DType dtype, int lanes, const std::string& expression) 
 
 void LlvmWriter::line(const std::string& text) { body_ += "  " + text + "\n"; }
 void LlvmWriter::label(const std::string& name) { body_ += name + ":\n"; }
+void LlvmWriter::text(const std::string& lines) { body_ += lines; }
 void LlvmWriter::entry_line(const std::string& text) { entry_ += "  " + text + "\n"; }
 void LlvmWriter::declare(const std::string& declaration) { declarations_.insert(declaration); }
 

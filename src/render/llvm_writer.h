@@ -43,6 +43,7 @@ class LlvmWriter {
   IrValue emit(DType dtype, int lanes, const std::string& expression);
   void line(const std::string& text);  // any other line of the body
   void label(const std::string& name);
+  void text(const std::string& lines);  // as they are
 
   // Places outside of the body.
   void entry_line(const std::string& text);      // at the start of the function

@@ -231,6 +231,8 @@ class KernelRenderer {
       case Inst::Buffer: values_[at] = {buffers_[static_cast<size_t>(x.arg.i)].name(x.arg.i)}; return;
       case Inst::Scratch: values_[at] = {"scratch" + (x.arg.i ? " + " + number(x.arg.i) : "")}; return;
       case Inst::Load: return load(position, x);
+      case Inst::Fetch:
+      case Inst::Await: ENSURE(false, "launches on this GPU do not overlap"); return;
       case Inst::Prefetch: return;  // other threads compute while these wait
       case Inst::Store: return store(position, x);
       case Inst::Shuffle: return shuffle(position, x);

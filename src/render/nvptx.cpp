@@ -1,5 +1,6 @@
 #include "render/nvptx.h"
 
+#include "base/block_clock.h"
 #include "base/ensure.h"
 #include "codegen/instruction_views.h"
 #include "codegen/known_multiples.h"
@@ -30,12 +31,14 @@ class BlockRenderer : public FunctionRenderer {
       : FunctionRenderer(program, machine_of_threads()), multiples_(known_multiples(program)) {}
 
   std::string render() {
+    if (!awaits(program_)) begin_clock();
     render_body();
+    for (const char* name : {"tid.x", "ctaid.x"}) special_function(name);  // of the clocks
     std::string text = preamble();
     if (program_.scratch_bytes > 0)
       text += "@scratch = external addrspace(3) global [0 x i8], align " + number(kBufferAlign) + "\n";
     text += "define ptx_kernel void @" + program_.name + "(" + parameters() + ") #0 {\n";
-    text += out_.entry() + "  br label %body\nbody:\n" + out_.body() + "  ret void\n}\n";
+    text += out_.entry() + "  br label %begin\nbegin:\n" + out_.body() + kBlockClockEnd + "}\n";
     text += "attributes #0 = { mustprogress nounwind convergent }\n";
     return text + metadata_.text();
   }
@@ -50,6 +53,8 @@ class BlockRenderer : public FunctionRenderer {
       case Inst::Scratch: return {.text = scratch(x.arg.i)};
       case Inst::Load: return load(x);
       case Inst::Prefetch: return {};  // other threads compute while these wait
+      case Inst::Fetch: fetch(position, x); return {};
+      case Inst::Await: await(); return {};
       case Inst::Store: store(position, x); return {};
       case Inst::Shuffle: return shuffle(x);
       case Inst::Barrier: barrier(x.arg.i); return {};
@@ -67,7 +72,7 @@ class BlockRenderer : public FunctionRenderer {
     for (int i = 0; i < program_.buffers; ++i)
       text += "ptr addrspace(1) noalias " + std::string(is_stored(i) ? "" : "readonly ") + "align " +
               number(kBufferAlign) + " %buffer." + number(i) + ", ";
-    return text + "ptr addrspace(1) noalias readonly align 8 %symbols";
+    return text + "ptr addrspace(1) noalias readonly align 8 %symbols, " + kBlockClockParameter;
   }
 
   IrValue symbol(int64_t index) {
@@ -75,10 +80,14 @@ class BlockRenderer : public FunctionRenderer {
     return out_.emit(DType::I64, 1, "load i64, ptr addrspace(1) " + at + ", align 8, !invariant.load !0");
   }
 
-  IrValue special(const Instruction& x, const std::string& name) {
+  std::string special_function(const std::string& name) {
     const std::string function = "@llvm.nvvm.read.ptx.sreg." + name;
     out_.declare("declare i32 " + function + "()");
-    IrValue result = out_.emit(DType::I32, 1, "call i32 " + function + "()");
+    return function;
+  }
+
+  IrValue special(const Instruction& x, const std::string& name) {
+    IrValue result = out_.emit(DType::I32, 1, "call i32 " + special_function(name) + "()");
     if (x.dtype == DType::I64) result = out_.emit(DType::I64, 1, "zext i32 " + result.text + " to i64");
     result.non_negative = true;
     return result;
@@ -131,6 +140,32 @@ class BlockRenderer : public FunctionRenderer {
       out_.label(name + ".end");
     }
   }
+
+  // One thread asks for all of it. A pointer to global memory is its address there.
+  void fetch(int position, const Instruction& x) {
+    const IrValue thread = special({.kind = Inst::ThreadIndex, .dtype = DType::I32}, "tid.x");
+    const std::string name = "fetch." + number(position);
+    const std::string is_first = out_.emit("icmp eq i32 " + thread.text + ", 0");
+    out_.line("br i1 " + is_first + ", label %" + name + ", label %" + name + ".end");
+    out_.label(name);
+    const std::string at = out_.emit("ptrtoint " + address(x) + " to i64");
+    out_.line("call void asm sideeffect \"cp.async.bulk.prefetch.L2.global [$0], $1;\", \"l,r\"(i64 " + at + ", i32 " +
+              number(x.arg.i) + ")");
+    out_.line("br label %" + name + ".end");
+    out_.label(name + ".end");
+  }
+
+  // --- other launches
+
+  // The next launch may begin when all blocks of this one are past this point: earlier, its waiting blocks and those of
+  // the launches behind it would be in the way of the blocks of this one, and of each other.
+  void await() {
+    for (const char* what : {"wait", "launch_dependents"})
+      out_.line("call void asm sideeffect \"griddepcontrol." + std::string(what) + ";\", \"~{memory}\"()");
+    begin_clock();
+  }
+
+  void begin_clock() { out_.text(std::string(kBlockClockBegin) + "body:\n"); }
 
   // --- other threads
 

@@ -8,7 +8,7 @@ namespace smelt {
 
 std::string text_of(const LaunchShape& s) {
   return std::to_string(s.buffers) + ' ' + std::to_string(s.threads) + ' ' + std::to_string(s.tasks) + ' ' +
-         std::to_string(s.shared_bytes);
+         std::to_string(s.shared_bytes) + (s.overlaps ? " 1" : " 0");
 }
 
 // With a zero between them.
@@ -18,12 +18,14 @@ PackedKernel unpack(std::string_view entry) {
   PackedKernel out;
   const size_t end = entry.find('\0');
   long long tasks = 0, shared_bytes = 0;
+  int overlaps = 0;
   const std::string shape(entry.substr(0, end));
-  const int read =
-      std::sscanf(shape.c_str(), "%d %d %lld %lld", &out.shape.buffers, &out.shape.threads, &tasks, &shared_bytes);
-  ENSURE(end != std::string_view::npos && read == 4, "a kernel in the cache that this program has not put there");
+  const int read = std::sscanf(shape.c_str(), "%d %d %lld %lld %d", &out.shape.buffers, &out.shape.threads, &tasks,
+                               &shared_bytes, &overlaps);
+  ENSURE(end != std::string_view::npos && read == 5, "a kernel in the cache that this program has not put there");
   out.shape.tasks = tasks;
   out.shape.shared_bytes = shared_bytes;
+  out.shape.overlaps = overlaps != 0;
   out.code = entry.substr(end + 1);
   return out;
 }

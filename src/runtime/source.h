@@ -14,15 +14,17 @@ struct LaunchShape {
   int threads = 1;           // of a block
   int64_t tasks = 1;         // the most that a launch has; more blocks than these would idle
   int64_t shared_bytes = 0;  // on-chip memory of a block
+  bool overlaps = false;     // it waits for the launch before by itself, and may begin while that one ends
 };
 
 // A rendered kernel: LLVM IR as text (no triple, no data layout: the compiler puts in the target's) that defines one
 // function `entry`. Of a CPU that is a KernelEntry (runtime/cpu/kernel_entry.h), which may call memset, memcpy and
 // memmove, and those only because LLVM invents calls to them. Of a GPU it is
 //
-//   define ptx_kernel void @entry(ptr addrspace(1) %b0, .., ptr addrspace(1) %symbols)
+//   define ptx_kernel void @entry(ptr addrspace(1) %b0, .., ptr addrspace(1) %symbols, ptr addrspace(1) %clocks)
 //
-// over blocks of shape.threads threads and any number of blocks, which share the outermost range as workers do.
+// over blocks of shape.threads threads and any number of blocks, which share the outermost range as workers do
+// (%clocks: base/block_clock.h).
 struct Source {
   std::string text;
   std::string entry;

@@ -7,14 +7,15 @@
 
 #include "base/result.h"
 #include "gguf/head.h"
+#include "safetensors/family.h"
 
 namespace smelt {
 
+// What of the numbers decides where rows of tensors go.
 struct HubConfig {
-  std::string architecture;  // as GGUF files name it
+  const HubFamily* family = nullptr;
   int64_t heads = 0, kv_heads = 0;
-  // Files of llama have the two values of a pair that rotates side by side; hub folders a half of a head apart.
-  bool swaps_pairs = false;
+  int64_t nope = 0, v_head = 0;      // of latent attention: widths of a head's query without position, and of its value
   std::vector<float> divisors = {};  // of the frequencies of Llama 3; empty: none
 };
 

@@ -1,15 +1,15 @@
 #include "safetensors/folder.h"
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/file.h"
 #include "gguf/model_parts.h"
-#include "graph/scalar_math.h"
 #include "safetensors/config.h"
 #include "safetensors/tensor_names.h"
+#include "safetensors/tensor_rows.h"
 #include "safetensors/tensor_table.h"
 #include "safetensors/tokenizer_json.h"
 
@@ -20,6 +20,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 constexpr uint64_t kMostJsonBytes = 256 << 20;
+constexpr uint32_t kMostPieces = 1 << 14;
 
 Result<Json> read_json(const fs::path& path) {
   SMELT_TRY(text, read_file(path.string(), kMostJsonBytes));
@@ -54,30 +55,6 @@ std::vector<std::string> tensor_files(const fs::path& folder) {
   return paths;
 }
 
-// Rows of each head: row i of the first half, row i of the second, and so on, in place of one half behind the other.
-std::string with_pairs(const StoredTensor& t, int64_t heads) {
-  const uint64_t rows = t.dims.size() > 1 ? t.dims[1] : t.dims[0], row_bytes = t.data.size() / rows,
-                 width = rows / static_cast<uint64_t>(heads);
-  std::string out(t.data.size(), '\0');
-  for (uint64_t row = 0; row < rows; ++row) {
-    const uint64_t head = row / width, inside = row % width, half = inside * 2 / width, pair = inside % (width / 2);
-    std::memcpy(out.data() + (head * width + pair * 2 + half) * row_bytes, t.data.data() + row * row_bytes, row_bytes);
-  }
-  return out;
-}
-
-// Vectors are floats of 32 bits in GGUF files.
-std::string as_f32(const StoredTensor& t) {
-  std::string out;
-  for (size_t at = 0; at < t.data.size(); at += info_of(t.type).bytes) {
-    uint16_t bits;
-    std::memcpy(&bits, t.data.data() + at, sizeof bits);
-    const auto value = static_cast<float>(from_bits(bits, t.type == GgufType::BF16 ? DType::BF16 : DType::F16).f);
-    out.append(reinterpret_cast<const char*>(&value), sizeof value);
-  }
-  return out;
-}
-
 class FolderReader {
  public:
   explicit FolderReader(const std::string& path) : folder_(path), parts_{.path = path} {}
@@ -100,42 +77,87 @@ class FolderReader {
       SMELT_TRY(table, read_tensor_table(parts_.files.back().map.bytes(), path));
       for (StoredTensor& tensor : table) SMELT_CHECK(add(std::move(tensor)));
     }
+    SMELT_CHECK(add_joined());
     if (parts_.tensors.empty()) return safetensors_error(folder_.string(), "there is no .safetensors file in it");
     return {};
   }
 
   Status add(StoredTensor t) {
-    if (t.name.ends_with("rotary_emb.inv_freq")) return {};  // of older files: it follows from config.json
-    const auto name = gguf_name(t.name);
+    if (is_left_out(t.name)) return {};
+    const auto name = gguf_name(t.name, *model_.family);
     if (!name) return safetensors_error(t.name, "this tensor is not known; convert the model to a GGUF file");
-    const bool is_query = name->find(".attn_q.") != std::string::npos,
-               is_key = name->find(".attn_k.") != std::string::npos;
-    if (model_.swaps_pairs && (is_query || is_key)) {
+    if (!name->piece) return add_whole(name->name, t);
+    std::vector<StoredTensor>& pieces = pieces_[name->name];
+    if (*name->piece >= kMostPieces) return safetensors_error(t.name, "there are too many experts");
+    pieces.resize(std::max<size_t>(pieces.size(), *name->piece + 1));
+    pieces[*name->piece] = std::move(t);
+    return {};
+  }
+
+  Status add_whole(const std::string& name, const StoredTensor& t) {
+    const bool is_bytes = t.type == GgufType::I8, is_query = name.find(".attn_q.") != std::string::npos,
+               is_key = name.find(".attn_k.") != std::string::npos;
+    if (is_bytes) return safetensors_error(t.name, "dtype U8 is not supported for it; F32, F16 and BF16 are");
+    if (model_.family->swaps_pairs && (is_query || is_key)) {
       const int64_t heads = is_query ? model_.heads : model_.kv_heads;
       const uint64_t rows = t.dims.back();
       if (rows % static_cast<uint64_t>(2 * heads) != 0)
         return safetensors_error(t.name, std::to_string(rows) + " rows are no whole pairs of " + std::to_string(heads) +
                                              " heads (config.json)");
-      add_own(*name, t.dims, t.type, with_pairs(t, heads));
-      return {};
+      add_own({name, t.dims, t.type, with_pairs(t, heads)});
+    } else if (model_.v_head && name.find(".attn_kv_b.") != std::string::npos) {
+      SMELT_TRY(parts, keys_and_values(name, t, model_.heads, model_.nope, model_.v_head));
+      for (MadeTensor& part : parts) add_own(std::move(part));
+    } else {
+      return add_as_it_is(name, t);
     }
-    if (t.dims.size() == 1 && t.type != GgufType::F32) {
-      add_own(*name, t.dims, GgufType::F32, as_f32(t));
-      return {};
-    }
-    parts_.tensors.push_back({*name, t.dims, t.type, t.data, parts_.files.size() - 1});
     return {};
   }
 
-  void add_own(const std::string& name, std::vector<uint64_t> dims, GgufType type, std::string bytes) {
-    parts_.tensors.push_back({.name = name, .dims = std::move(dims), .type = type, .own = std::move(bytes)});
+  // Vectors, and what experts have of them, are floats of 32 bits in GGUF files.
+  Status add_as_it_is(const std::string& name, const StoredTensor& t) {
+    const bool is_norm = name.ends_with("norm.weight"), is_vector = t.dims.size() == 1 || name.ends_with(".bias");
+    const float offset = is_norm && model_.family->adds_one ? 1 : 0;
+    if (name.ends_with("ffn_gate_up_exps.bias")) return add_gate_and_up({name, t.dims, GgufType::F32, as_f32(t, 0)});
+    if (is_vector && (t.type != GgufType::F32 || offset != 0))
+      add_own({name, t.dims, GgufType::F32, as_f32(t, offset)});
+    else
+      parts_.tensors.push_back({name, t.dims, t.type, t.data, parts_.files.size() - 1});
+    return {};
+  }
+
+  // What several tensors of the folder become.
+  Status add_joined() {
+    for (const auto& [name, pieces] : pieces_) {
+      const bool is_packed = pieces[kBlocksPiece].type == GgufType::I8;
+      SMELT_TRY(joined, is_packed ? mxfp4_blocks(name, pieces[kBlocksPiece], pieces.back()) : stacked(name, pieces));
+      if (name.ends_with("ffn_gate_up_exps.weight")) {
+        SMELT_CHECK(add_gate_and_up(joined));
+      } else {
+        add_own(std::move(joined));
+      }
+    }
+    return {};
+  }
+
+  Status add_gate_and_up(const MadeTensor& both) {
+    SMELT_TRY(parts, gate_and_up(both));
+    for (MadeTensor& part : parts) add_own(std::move(part));
+    return {};
+  }
+
+  void add_own(MadeTensor t) {
+    parts_.tensors.push_back(
+        {.name = std::move(t.name), .dims = std::move(t.dims), .type = t.type, .own = std::move(t.bytes)});
   }
 
   void add_divisors() {
     if (model_.divisors.empty()) return;
     const auto* bytes = reinterpret_cast<const char*>(model_.divisors.data());
-    add_own("rope_freqs.weight", {model_.divisors.size()}, GgufType::F32,
-            {bytes, model_.divisors.size() * sizeof(float)});
+    add_own({"rope_freqs.weight",
+             {model_.divisors.size()},
+             GgufType::F32,
+             {bytes, model_.divisors.size() * sizeof(float)}});
   }
 
   Status add_tokenizer() {
@@ -151,6 +173,7 @@ class FolderReader {
   fs::path folder_;
   ModelParts parts_;
   HubConfig model_;
+  std::map<std::string, std::vector<StoredTensor>> pieces_;  // of tensors that several of the folder become
 };
 
 }  // namespace

@@ -20,6 +20,7 @@ std::optional<GgufType> type_of(const std::string& dtype) {
   if (dtype == "F32") return GgufType::F32;
   if (dtype == "F16") return GgufType::F16;
   if (dtype == "BF16") return GgufType::BF16;
+  if (dtype == "U8") return GgufType::I8;  // packed values and their scales
   return std::nullopt;
 }
 

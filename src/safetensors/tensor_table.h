@@ -16,8 +16,8 @@ namespace smelt {
 
 struct StoredTensor {
   std::string name;
-  GgufType type = GgufType::F32;
-  std::vector<uint64_t> dims;  // fastest first, as in GGUF files
+  GgufType type = GgufType::F32;  // I8: bytes
+  std::vector<uint64_t> dims;     // fastest first, as in GGUF files
   std::span<const std::byte> data;
 };
 

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "base/printable.h"
+#include "safetensors/json_parts.h"
+#include "safetensors/pre_tokenizer_json.h"
 #include "safetensors/tensor_table.h"
 
 namespace smelt {
@@ -15,66 +17,15 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr uint32_t kNormal = 1, kControl = 3, kUserDefined = 4, kUnused = 5;  // tokenizer.ggml.token_type
+constexpr uint32_t kNormal = 1, kUnknown = 2, kControl = 3, kUserDefined = 4, kUnused = 5,
+                   kByte = 6;  // tokenizer.ggml.token_type
 
 Error tokenizer_error(const std::string& what) { return safetensors_error("tokenizer.json", what); }
-
-const Json& at_or_null(const Json& json, const char* key) {
-  static const Json null;
-  return json.is_object() && json.contains(key) ? json.at(key) : null;
-}
-
-std::string text_of(const Json& json) { return json.is_string() ? json.get<std::string>() : std::string(); }
-
-// --- the pre-tokenizer
-
-// What the parts of a pre-tokenizer say of where words end.
-struct Split {
-  std::string regex;            // of the first part that has one
-  bool has_digits = false;      // a part that takes digits one by one
-  bool is_byte_level = false;   // bytes become letters
-  bool has_gpt2_words = false;  // and words are cut as GPT-2's
-};
-
-constexpr int kDeepest = 8;  // parts within parts
-
-void look_at(const Json& part, Split& split, int depth = 0) {
-  if (depth > kDeepest) return;
-  const std::string type = text_of(at_or_null(part, "type"));
-  for (const Json& inner : at_or_null(part, "pretokenizers")) look_at(inner, split, depth + 1);
-  if (type == "Digits") split.has_digits = at_or_null(part, "individual_digits") == true;
-  if (type == "Split" && split.regex.empty()) split.regex = text_of(at_or_null(at_or_null(part, "pattern"), "Regex"));
-  if (type == "ByteLevel") {
-    split.is_byte_level = true;
-    split.has_gpt2_words = at_or_null(part, "use_regex") != false;
-  }
-}
-
-// The words of Llama 3 and of Qwen 2, which differ in how many digits stay together.
-std::string gpt4_regex(const std::string& digits) {
-  return R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N})" + digits +
-         R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-}
-
-// As GGUF files name it.
-Result<std::string> pre_tokenizer(const Json& tokenizer) {
-  Split split;
-  look_at(at_or_null(tokenizer, "pre_tokenizer"), split);
-  const bool whole_words = at_or_null(at_or_null(tokenizer, "model"), "ignore_merges") == true;
-  if (split.is_byte_level && split.regex == gpt4_regex("{1,3}")) return std::string(whole_words ? "llama-bpe" : "dbrx");
-  if (split.is_byte_level && split.regex == gpt4_regex("")) return std::string("qwen2");
-  if (split.is_byte_level && split.regex.empty() && split.has_gpt2_words)
-    return std::string(split.has_digits ? "smollm" : "gpt-2");
-  return tokenizer_error("its pre-tokenizer is not known" +
-                         (split.regex.empty() ? std::string() : ": " + printable(split.regex.substr(0, 80))) +
-                         "; those of GPT-2, Llama 3, Qwen 2 and SmolLM are. Convert the model to a GGUF file");
-}
-
-// --- tokens
 
 struct Tokens {
   std::vector<std::string> texts;
   std::vector<int32_t> types;
+  std::map<std::string, uint32_t> ids;      // of the vocabulary
   std::map<std::string, uint32_t> special;  // added ones
 
   bool put(const Json& id, const std::string& text, uint32_t type) {
@@ -95,8 +46,10 @@ Result<Tokens> read_tokens(const Json& tokenizer, uint64_t count) {
     return tokenizer_error("the id of " + printable(text.substr(0, 40)) + " is none of the " + std::to_string(count) +
                            " rows of the embedding");
   };
-  for (const auto& [text, id] : vocabulary.items())
+  for (const auto& [text, id] : vocabulary.items()) {
     if (!tokens.put(id, text, kNormal)) return outside(text);
+    tokens.ids[text] = id.get<uint32_t>();
+  }
   for (const Json& added : at_or_null(tokenizer, "added_tokens")) {
     const std::string text = text_of(at_or_null(added, "content"));
     const Json& id = at_or_null(added, "id");
@@ -107,13 +60,19 @@ Result<Tokens> read_tokens(const Json& tokenizer, uint64_t count) {
 }
 
 // "a b", or ["a", "b"] in newer files.
-Result<std::vector<std::string>> read_merges(const Json& tokenizer) {
-  std::vector<std::string> merges;
+using Merge = std::pair<std::string, std::string>;
+Result<std::vector<Merge>> read_merges(const Json& tokenizer) {
+  std::vector<Merge> merges;
   for (const Json& merge : at_or_null(at_or_null(tokenizer, "model"), "merges")) {
     const bool is_pair = merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string();
-    if (!is_pair && !merge.is_string()) return tokenizer_error("merge " + std::to_string(merges.size()) + " is none");
-    merges.push_back(is_pair ? merge[0].get<std::string>() + " " + merge[1].get<std::string>()
-                             : merge.get<std::string>());
+    const std::string text = text_of(merge);
+    const size_t space = text.find(' ', 1);  // a token may be one
+    if (!is_pair && space == std::string::npos)
+      return tokenizer_error("merge " + std::to_string(merges.size()) + " is none");
+    if (is_pair)
+      merges.emplace_back(merge[0].get<std::string>(), merge[1].get<std::string>());
+    else
+      merges.emplace_back(text.substr(0, space), text.substr(space + 1));
   }
   return merges;
 }
@@ -128,7 +87,7 @@ std::optional<uint32_t> special_token(const Json& config, const char* name, cons
 // Whether a text is somewhere in it, as a value.
 bool mentions(const Json& json, const std::string& text, int depth = 0) {
   if (json.is_string()) return json.get_ref<const std::string&>() == text;
-  return json.is_structured() && depth <= kDeepest &&
+  return json.is_structured() && depth <= kDeepestPart &&
          std::any_of(json.begin(), json.end(), [&](const Json& inner) { return mentions(inner, text, depth + 1); });
 }
 
@@ -148,20 +107,78 @@ void write_special(const Json& tokenizer, const Json& config, const Tokens& toke
     out.text("tokenizer.chat_template", chat);
 }
 
-}  // namespace
+// --- BPE over bytes
 
-Status read_tokenizer_json(const Json& tokenizer, const Json& config, uint64_t count, NewMetadata& out) {
-  const Json& model = at_or_null(tokenizer, "model");
-  if (text_of(at_or_null(model, "type")) != "BPE" || at_or_null(model, "byte_fallback") == true)
-    return tokenizer_error("its model is no BPE over bytes; convert the model to a GGUF file");
-  SMELT_TRY(pre, pre_tokenizer(tokenizer));
-  SMELT_TRY(tokens, read_tokens(tokenizer, count));
+Status write_byte_level(const Json& tokenizer, const Tokens& tokens, NewMetadata& out) {
+  SMELT_TRY(pre, pre_tokenizer_name(tokenizer));
   SMELT_TRY(merges, read_merges(tokenizer));
+  std::vector<std::string> texts;
+  for (const Merge& merge : merges) texts.push_back(merge.first + " " + merge.second);
   out.text("tokenizer.ggml.model", "gpt2");
   out.text("tokenizer.ggml.pre", pre);
   out.texts("tokenizer.ggml.tokens", tokens.texts);
   out.numbers("tokenizer.ggml.token_type", tokens.types);
-  out.texts("tokenizer.ggml.merges", merges);
+  out.texts("tokenizer.ggml.merges", texts);
+  return {};
+}
+
+// --- BPE over characters, which SentencePiece has made
+
+constexpr const char* kSpace = "\xE2\x96\x81";  // U+2581
+
+// Whether a text gets a space put before it. Parts of a normalizer, or of a pre-tokenizer, say so.
+bool puts_space_before(const Json& part, int depth = 0) {
+  if (depth > kDeepestPart) return false;
+  for (const char* list : {"normalizers", "pretokenizers"})
+    for (const Json& inner : at_or_null(part, list))
+      if (puts_space_before(inner, depth + 1)) return true;
+  const std::string type = text_of(at_or_null(part, "type"));
+  if (type == "Prepend") return text_of(at_or_null(part, "prepend")) == kSpace;
+  if (type != "Metaspace") return false;
+  const Json& scheme = at_or_null(part, "prepend_scheme");
+  return scheme.is_string() ? scheme != "never" : at_or_null(part, "add_prefix_space") != false;
+}
+
+// Of two neighbours those merge first whose token has the highest score: that of its first merge.
+Result<std::vector<float>> scores_of(const Json& tokenizer, const Tokens& tokens) {
+  SMELT_TRY(merges, read_merges(tokenizer));
+  std::vector<float> scores(tokens.texts.size(), -static_cast<float>(merges.size()));
+  for (size_t i = merges.size(); i-- > 0;)
+    if (const auto token = tokens.ids.find(merges[i].first + merges[i].second); token != tokens.ids.end())
+      scores[token->second] = -static_cast<float>(i);
+  return scores;
+}
+
+bool is_byte(const std::string& text) { return text.size() == 6 && text.starts_with("<0x") && text.ends_with('>'); }
+
+Status write_sentencepiece(const Json& tokenizer, Tokens tokens, NewMetadata& out) {
+  SMELT_TRY(scores, scores_of(tokenizer, tokens));
+  const std::string unknown = text_of(at_or_null(at_or_null(tokenizer, "model"), "unk_token"));
+  for (size_t i = 0; i < tokens.texts.size(); ++i)
+    if (is_byte(tokens.texts[i])) tokens.types[i] = kByte;
+  if (const auto id = tokens.ids.find(unknown); id != tokens.ids.end()) {
+    tokens.types[id->second] = kUnknown;
+    out.number("tokenizer.ggml.unknown_token_id", id->second);
+  }
+  out.text("tokenizer.ggml.model", "llama");
+  out.texts("tokenizer.ggml.tokens", tokens.texts);
+  out.numbers("tokenizer.ggml.token_type", tokens.types);
+  out.reals("tokenizer.ggml.scores", scores);
+  out.flag("tokenizer.ggml.add_space_prefix", puts_space_before(at_or_null(tokenizer, "normalizer")) ||
+                                                  puts_space_before(at_or_null(tokenizer, "pre_tokenizer")));
+  out.flag("tokenizer.ggml.remove_extra_whitespaces", false);
+  return {};
+}
+
+}  // namespace
+
+Status read_tokenizer_json(const Json& tokenizer, const Json& config, uint64_t count, NewMetadata& out) {
+  const Json& model = at_or_null(tokenizer, "model");
+  if (text_of(at_or_null(model, "type")) != "BPE")
+    return tokenizer_error("its model is no BPE; convert the model to a GGUF file");
+  SMELT_TRY(tokens, read_tokens(tokenizer, count));
+  const bool is_over_bytes = at_or_null(model, "byte_fallback") != true;
+  SMELT_CHECK(is_over_bytes ? write_byte_level(tokenizer, tokens, out) : write_sentencepiece(tokenizer, tokens, out));
   write_special(tokenizer, config, tokens, out);
   return {};
 }

@@ -1,5 +1,5 @@
 // The tokenizer of a Hugging Face model, tokenizer.json, as the keys that a GGUF file has for it: BPE over bytes, with
-// a pre-tokenizer that smelt knows.
+// a pre-tokenizer that smelt knows, or BPE over characters that falls back to bytes, as SentencePiece makes it.
 #pragma once
 
 #include <cstdint>

@@ -12,7 +12,7 @@
 namespace smelt {
 namespace {
 
-constexpr int64_t kLimitStepOfThreads = 128;
+constexpr int64_t kLimitStepOfThreads = 64, kLimitStepOfUnit = 128;
 
 int64_t greatest_divisor(int64_t n, int64_t most) {
   for (int64_t d = std::min(n, most); d > 1; --d)
@@ -200,8 +200,10 @@ TileShape shape_of_tile(const TileTensors& tile, const Machine& machine) {
   if (has_columns) take(0, unit->n);
   for (size_t k = shape.extents.size() - 1; k-- > (has_columns ? 1 : 0);) take(k);
   leave_tasks(shape, scores, machine);
-  // Threads compute positions side by side: few long rounds are better than many short ones.
-  if (machine.has_threads() && tile.chunk % kLimitStepOfThreads == 0) shape.step = kLimitStepOfThreads;
+  // Threads compute positions side by side: few long rounds are better than many short ones. But a lone token of a
+  // short context has one round, of which it uses a part.
+  const int64_t step = has_columns ? kLimitStepOfUnit : kLimitStepOfThreads;
+  if (machine.has_threads() && tile.chunk % step == 0) shape.step = step;
   return shape;
 }
 

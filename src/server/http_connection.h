@@ -14,7 +14,7 @@
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/read.hpp>
 #include <boost/beast/http/string_body.hpp>
-#include <cstdio>
+#include <charconv>
 #include <memory>
 #include <optional>
 #include <unordered_set>
@@ -56,14 +56,16 @@ struct HttpShared {
   bool is_draining = false;
   asio::io_context io{1};  // behind those: what it still holds are connections, which remove themselves
   std::vector<std::shared_ptr<OpenConnection>> unsent;  // those that flush_soon() is to flush
+  bool flushes_later = false;  // somebody is going to call flush_all() at the end of what is being done
 
   // Behind what the server has to do already: tokens that have come meanwhile go out together.
   void flush_soon(std::shared_ptr<OpenConnection> connection) {
     unsent.push_back(std::move(connection));
-    if (unsent.size() > 1) return;
-    asio::post(io, [this] {
-      for (const auto& one : std::exchange(unsent, {})) one->flush();
-    });
+    if (unsent.size() == 1 && !flushes_later) asio::post(io, [this] { flush_all(); });
+  }
+
+  void flush_all() {
+    for (const auto& one : std::exchange(unsent, {})) one->flush();
   }
 
   void remove(OpenConnection* connection) {
@@ -134,9 +136,9 @@ class Connection final : public HttpReply,
     if (is_over_ || data.empty()) return;
     if (out_.size() + data.size() > shared_.limits.unsent_bytes) return drop();
     if (chunked_) {
-      char size[20];
-      std::snprintf(size, sizeof size, "%zx\r\n", data.size());
-      out_.append(size).append(data).append("\r\n");
+      char size[2 * sizeof(size_t)];
+      const char* const end = std::to_chars(std::begin(size), std::end(size), data.size(), 16).ptr;
+      out_.append(std::string_view(size, end)).append("\r\n").append(data).append("\r\n");
     } else {
       out_ += data;
     }

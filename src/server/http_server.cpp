@@ -119,7 +119,11 @@ class HttpServer::State {
       std::lock_guard lock(posted_mutex_);
       posted.swap(posted_);
     }
+    // What they write is sent at once behind them: a turn of its own would look for events in between.
+    shared_.flushes_later = true;
     for (const auto& work : posted) work();
+    shared_.flushes_later = false;
+    shared_.flush_all();
   }
 
   void accept() {

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <string>
 #include <thread>
@@ -87,6 +88,19 @@ TEST_CASE(SYSTEM ": a file's time of change is that which was set") {
 }
 
 // A child starts a child of its own and is gone: whoever holds the end of the pipe ends, too, although it would sleep.
+TEST_CASE(SYSTEM ": who sleeps at a word is woken by its change, or when its time is over") {
+  std::atomic<uint32_t> word{1};
+  smelt::sleep_while(word, 2);  // it is another one already
+  smelt::sleep_while(word, 1, std::chrono::milliseconds(1));
+  std::thread other([&] {
+    word = 2;
+    smelt::wake_all(word);
+  });
+  while (word == 1) smelt::sleep_while(word, 1);
+  other.join();
+  CHECK(word == 2);
+}
+
 TEST_CASE(SYSTEM ": a child ends with the process that has started it") {
   int ends[2];
   REQUIRE(::pipe(ends) == 0);

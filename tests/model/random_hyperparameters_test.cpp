@@ -5,6 +5,7 @@
 
 #include "graph/verify.h"
 #include "model/random_model.h"
+#include "model/reference_forward.h"
 #include "model/small_models.h"
 #include "model/small_transformer_runs.h"
 
@@ -45,6 +46,26 @@ Sizes random_sizes(Dice& dice) {
   s.net_width = dice.from(1, 3) * 4;
   s.taps = dice.from(2, 6);
   return s;
+}
+
+// Of models with latents. F32, so that widths need not be whole blocks.
+Variant random_variant(Dice& dice) {
+  Variant v{.type = GgufType::F32, .seed = dice.any()};
+  v.layers = dice.from(1, 3);
+  v.dense_layers = dice.from(0, v.layers);
+  v.q_lora = dice.from(0, 2) * dice.from(1, 9) * 4;
+  v.sigmoid = dice.from(0, 1), v.bias = v.sigmoid && dice.from(0, 1), v.normalise = dice.from(0, 1);
+  v.yarn = dice.from(0, 1), v.fused_kv_b = dice.from(0, 1), v.tied = dice.from(0, 1);
+  v.shared_experts = dice.from(0, 2);
+  v.groups = dice.from(1, 3), v.groups_used = dice.from(1, v.groups);
+  v.hidden = dice.from(1, 12) * (dice.from(0, 3) ? 4 : 3);
+  v.heads = dice.from(1, 4);
+  v.latent = dice.from(1, 12) * 4, v.nope = dice.from(1, 8) * 4, v.value = dice.from(1, 8) * 4;
+  v.rope = dice.from(0, 9) ? dice.from(1, 8) * 2 : 3;
+  v.dense = dice.from(1, 50), v.expert = dice.from(1, 50);
+  v.experts = v.groups * dice.from(2, 4);
+  v.used = dice.from(1, int(v.experts) + (dice.from(0, 9) == 0));
+  return v;
 }
 
 bool is_sentence(const std::string& message) {
@@ -102,6 +123,33 @@ TEST_CASE("random hyper-parameters give right logits, or a sentence") {
   }
   CHECK(right > all / 2);
   CHECK(right < all);
+}
+
+TEST_CASE("random hyper-parameters of models with latents give right logits, or a sentence") {
+  Dice dice(1147);
+  for (const char* architecture : {"deepseek2", "glm4moelite"}) {
+    int right = 0;
+    constexpr int kAll = 20;
+    for (int i = 0; i < kAll; ++i) {
+      Variant variant = random_variant(dice);
+      variant.architecture = architecture;
+      const GgufWriter writer = RandomModel(variant).writer();
+      const std::string verdict = verdict_on(writer);
+      CAPTURE(architecture);
+      CAPTURE(verdict);
+      CAPTURE(i);
+      CHECK((verdict.empty() || is_sentence(verdict)));
+      if (!verdict.empty()) continue;
+      const Opened opened(writer);
+      const Deepseek2Parameters parameters = read_deepseek2(*opened.file, architecture).take();
+      const auto wanted = ReferenceForward(*opened.file, parameters).logits(kIds);
+      CHECK(decode_error(writer, wanted, DType::F32) < 1e-5);
+      CHECK(prefill_error(writer, wanted.back()) < 1e-5);
+      ++right;
+    }
+    CHECK(right > kAll / 2);
+    CHECK(right < kAll);
+  }
 }
 
 TEST_CASE("keys with values outside of their limits, or of other kinds, give a sentence or a model") {

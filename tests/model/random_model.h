@@ -19,78 +19,84 @@ struct Variant {
   int groups = 1, groups_used = 1;  // of experts
   GgufType type = GgufType::Q8_0;   // of matrices: Q8_0, F16, BF16 or F32
   unsigned seed = 1;
+  std::string architecture = "deepseek2";  // or glm4moelite: the widths of a head and of the cache's row change places
+  uint64_t hidden = 64, heads = 3, latent = 64, nope = 32, rope = 16, value = 32;
+  uint64_t dense = 96, experts = 6, used = 3, expert = 32;
 };
 
 class RandomModel {
  public:
-  static constexpr int kHidden = 64, kHeads = 3, kLatent = 64, kNope = 32, kRope = 16, kValue = 32, kVocabulary = 96;
-  static constexpr int kDense = 96, kExperts = 6, kUsed = 3, kExpert = 32, kContext = 512;
+  static constexpr int kVocabulary = 96, kContext = 512;
 
   explicit RandomModel(const Variant& v) : v_(v), random_(v.seed) {
     keys();
-    matrix("token_embd.weight", {kHidden, kVocabulary}, 1);
+    matrix("token_embd.weight", {v_.hidden, kVocabulary}, 1);
     for (int layer = 0; layer < v.layers; ++layer) block("blk." + std::to_string(layer) + ".", layer >= v.dense_layers);
-    norm("output_norm.weight", kHidden);
-    if (!v.tied) matrix("output.weight", {kHidden, kVocabulary}, 2);
+    norm("output_norm.weight", v_.hidden);
+    if (!v.tied) matrix("output.weight", {v_.hidden, kVocabulary}, 2);
   }
 
   const GgufWriter& writer() const { return w_; }
 
  private:
   void keys() {
-    const std::string a = "deepseek2.";
-    w_.string("general.architecture", "deepseek2");
-    w_.u32(a + "block_count", v_.layers).u32(a + "context_length", kContext).u32(a + "embedding_length", kHidden);
-    w_.u32(a + "feed_forward_length", kDense).u32(a + "attention.head_count", kHeads);
-    w_.f32(a + "attention.layer_norm_rms_epsilon", 1e-5f).u32(a + "attention.kv_lora_rank", kLatent);
+    const std::string a = v_.architecture + ".";
+    w_.string("general.architecture", v_.architecture);
+    w_.u32(a + "block_count", v_.layers).u32(a + "context_length", kContext).u32(a + "embedding_length", v_.hidden);
+    w_.u32(a + "feed_forward_length", v_.dense).u32(a + "attention.head_count", v_.heads);
+    w_.f32(a + "attention.layer_norm_rms_epsilon", 1e-5f).u32(a + "attention.kv_lora_rank", v_.latent);
     if (v_.q_lora) w_.u32(a + "attention.q_lora_rank", v_.q_lora);
-    w_.u32(a + "attention.key_length_mla", kNope + kRope).u32(a + "attention.value_length_mla", kValue);
-    w_.u32(a + "rope.dimension_count", kRope).f32(a + "rope.freq_base", 10000);
+    const char* const kinds[] = {"attention.key_length", "attention.value_length", "attention.key_length_mla",
+                                 "attention.value_length_mla"};
+    const uint64_t widths[] = {v_.latent + v_.rope, v_.latent, v_.nope + v_.rope, v_.value};
+    const bool swaps = v_.architecture == "glm4moelite";
+    for (int i = swaps ? 0 : 2; i < 4; ++i) w_.u32(a + kinds[i], widths[swaps ? (i + 2) % 4 : i]);
+    w_.u32(a + "rope.dimension_count", v_.rope).f32(a + "rope.freq_base", 10000);
     if (v_.yarn) {
       w_.string(a + "rope.scaling.type", "yarn").f32(a + "rope.scaling.factor", 8);
       w_.u32(a + "rope.scaling.original_context_length", 64).f32(a + "rope.scaling.yarn_log_multiplier", 0.0707f);
     }
-    w_.u32(a + "leading_dense_block_count", v_.dense_layers).u32(a + "expert_count", kExperts);
-    w_.u32(a + "expert_used_count", kUsed).u32(a + "expert_feed_forward_length", kExpert);
+    w_.u32(a + "leading_dense_block_count", v_.dense_layers).u32(a + "expert_count", v_.experts);
+    w_.u32(a + "expert_used_count", v_.used).u32(a + "expert_feed_forward_length", v_.expert);
     w_.u32(a + "expert_shared_count", v_.shared_experts).u32(a + "expert_gating_func", v_.sigmoid ? 2 : 1);
     if (v_.groups > 1) w_.u32(a + "expert_group_count", v_.groups).u32(a + "expert_group_used_count", v_.groups_used);
     w_.boolean(a + "expert_weights_norm", v_.normalise).f32(a + "expert_weights_scale", 1.8f);
   }
 
   void block(const std::string& b, bool is_moe) {
-    const uint64_t queries = kHeads * (kNope + kRope);
-    norm(b + "attn_norm.weight", kHidden);
+    const uint64_t queries = v_.heads * (v_.nope + v_.rope);
+    norm(b + "attn_norm.weight", v_.hidden);
     if (v_.q_lora) {
-      matrix(b + "attn_q_a.weight", {kHidden, uint64_t(v_.q_lora)});
+      matrix(b + "attn_q_a.weight", {v_.hidden, uint64_t(v_.q_lora)});
       norm(b + "attn_q_a_norm.weight", v_.q_lora);
       matrix(b + "attn_q_b.weight", {uint64_t(v_.q_lora), queries}, 1.5);
     } else {
-      matrix(b + "attn_q.weight", {kHidden, queries}, 1.5);
+      matrix(b + "attn_q.weight", {v_.hidden, queries}, 1.5);
     }
-    matrix(b + "attn_kv_a_mqa.weight", {kHidden, kLatent + kRope}, 1.5);
-    norm(b + "attn_kv_a_norm.weight", kLatent);
+    matrix(b + "attn_kv_a_mqa.weight", {v_.hidden, v_.latent + v_.rope}, 1.5);
+    norm(b + "attn_kv_a_norm.weight", v_.latent);
     if (v_.fused_kv_b) {
-      matrix(b + "attn_kv_b.weight", {kLatent, kHeads * (kNope + kValue)});
+      matrix(b + "attn_kv_b.weight", {v_.latent, v_.heads * (v_.nope + v_.value)});
     } else {
-      matrix(b + "attn_k_b.weight", {kNope, kLatent, kHeads});
-      matrix(b + "attn_v_b.weight", {kLatent, kValue, kHeads});
+      matrix(b + "attn_k_b.weight", {v_.nope, v_.latent, v_.heads});
+      matrix(b + "attn_v_b.weight", {v_.latent, v_.value, v_.heads});
     }
-    matrix(b + "attn_output.weight", {kHeads * kValue, kHidden});
-    norm(b + "ffn_norm.weight", kHidden);
-    if (!is_moe) return network(b, ".weight", kDense, 0);
-    plain(b + "ffn_gate_inp.weight", {kHidden, kExperts}, 0, 0.3);
-    if (v_.bias) plain(b + "exp_probs_b.bias", {kExperts}, 0, 0.1);
-    network(b, "_exps.weight", kExpert, kExperts);
-    if (v_.shared_experts) network(b, "_shexp.weight", kExpert * v_.shared_experts, 0);
+    matrix(b + "attn_output.weight", {v_.heads * v_.value, v_.hidden});
+    norm(b + "ffn_norm.weight", v_.hidden);
+    if (!is_moe) return network(b, ".weight", v_.dense, 0);
+    plain(b + "ffn_gate_inp.weight", {v_.hidden, v_.experts}, 0, 0.3);
+    if (v_.bias) plain(b + "exp_probs_b.bias", {v_.experts}, 0, 0.1);
+    network(b, "_exps.weight", v_.expert, v_.experts);
+    if (v_.shared_experts) network(b, "_shexp.weight", v_.expert * v_.shared_experts, 0);
   }
 
   void network(const std::string& b, const std::string& suffix, uint64_t width, uint64_t experts) {
     auto dims = [&](uint64_t in, uint64_t out) {
       return experts ? std::vector<uint64_t>{in, out, experts} : std::vector<uint64_t>{in, out};
     };
-    matrix(b + "ffn_gate" + suffix, dims(kHidden, width));
-    matrix(b + "ffn_up" + suffix, dims(kHidden, width));
-    matrix(b + "ffn_down" + suffix, dims(width, kHidden));
+    matrix(b + "ffn_gate" + suffix, dims(v_.hidden, width));
+    matrix(b + "ffn_up" + suffix, dims(v_.hidden, width));
+    matrix(b + "ffn_down" + suffix, dims(width, v_.hidden));
   }
 
   void norm(const std::string& name, uint64_t n) { plain(name, {n}, 1, 0.1); }

@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "model/quantise.h"
+#include "model/reference_dequant.h"
 #include "support/gguf_writer.h"
 
 namespace smelt::test {
@@ -21,6 +23,7 @@ inline constexpr double kTemperature = 0.3;
 inline constexpr size_t kTemperatureSpan = 3;
 inline constexpr size_t kWindow = 3;  // where the architecture has windows
 inline constexpr int kExperts = 6, kUsed = 2;
+inline constexpr double kRoutedScale = 1.5;  // GLM's
 inline constexpr int kNetKeys = 2, kNetValues = 4, kNetWidth = 8,
                      kTaps = 4;  // of delta nets
 
@@ -35,6 +38,7 @@ struct Traits {
   bool has_experts = false;
   bool has_local_layers = false;  // of OLMo
   bool rotates = true;            // Granite may not
+  bool has_joint_input = false;   // of older files of Qwen 3 Next
 
   bool halves() const { return architecture != "llama" && architecture != "glm4" && !is_granite() && !is_ministral(); }
   bool has_post_norms() const { return is_gemma() || is_olmo() || architecture == "glm4"; }
@@ -47,7 +51,13 @@ struct Traits {
   double magnitude() const { return is_phi() ? 1.25 : 1; }  // of cos and sin
   bool is_gemma() const { return architecture == "gemma3"; }
   bool is_gpt_oss() const { return architecture == "gpt-oss"; }
-  bool has_delta_net() const { return architecture == "qwen35"; }  // and gates in the other layer
+  // And gates in the other layer.
+  bool has_delta_net() const { return architecture.starts_with("qwen35") || is_grouped(); }
+  bool is_grouped() const { return architecture == "qwen3next"; }  // value heads of a key head are neighbours
+  bool is_glm_moe() const { return architecture == "glm4moe"; }
+  bool has_shared_gate() const { return has_delta_net(); }
+  bool has_shared_expert() const { return has_experts && (has_shared_gate() || is_glm_moe()); }
+  bool has_own_expert_width() const { return is_gpt_oss() || is_glm_moe() || architecture.starts_with("qwen"); }
   bool has_windows() const { return is_gemma() || is_gpt_oss() || is_phi() || has_local_layers; }
 };
 
@@ -61,7 +71,10 @@ struct Sizes {
   int experts = kExperts, used = kUsed;
   int net_keys = kNetKeys, net_values = kNetValues, net_width = kNetWidth, taps = kTaps;
 
+  GgufType type = GgufType::F32;  // of matrices whose rows are whole blocks; or Q8_0
+
   int mixed() const { return (2 * net_keys + net_values) * net_width; }
+  int values_per_key() const { return net_values / net_keys; }
 };
 
 class SmallTransformer {
@@ -93,8 +106,10 @@ class SmallTransformer {
       writer.u32(a + ".rope.scaling.original_context_length", kTemperatureSpan);
     }
     if (traits.has_experts) writer.u32(a + ".expert_count", s_.experts).u32(a + ".expert_used_count", s_.used);
-    if (traits.is_gpt_oss()) writer.u32(a + ".expert_feed_forward_length", s_.inner);
-    if (a == "glm4moe") writer.u32(a + ".leading_dense_block_count", s_.layers);
+    if (traits.has_experts && traits.has_own_expert_width()) writer.u32(a + ".expert_feed_forward_length", s_.inner);
+    if (traits.is_glm_moe()) writer.u32(a + ".leading_dense_block_count", traits.has_experts ? 1 : s_.layers);
+    if (traits.is_glm_moe() && traits.has_experts)
+      writer.u32(a + ".expert_shared_count", 1).f32(a + ".expert_weights_scale", float(kRoutedScale));
     writer.f32(a + ".attention.layer_norm_rms_epsilon", float(s_.epsilon)).f32(a + ".rope.freq_base", float(s_.base));
     add("token_embd.weight", s_.vocabulary, s_.hidden, 1);
     if (traits.is_phi()) writer.f32(a + ".rope.scaling.attn_factor", float(traits.magnitude()));
@@ -129,7 +144,7 @@ class SmallTransformer {
         add_vector(b + "post_attention_norm.weight", s_.hidden, 1, 0.2);
         add_vector(b + "post_ffw_norm.weight", s_.hidden, 1, 0.2);
       }
-      if (traits.has_experts) {
+      if (has_experts(layer)) {
         add_experts(b);
         continue;
       }
@@ -156,7 +171,7 @@ class SmallTransformer {
       for (size_t t = 0; t < x.size(); ++t) {
         add_to(x[t], after(attended[t], b + "post_attention_norm.weight"));
         const Vector in = before(x[t], b + traits_.network_norm + ".weight");
-        add_to(x[t], after(traits_.has_experts ? routed(b, in) : network(b, in), b + "post_ffw_norm.weight"));
+        add_to(x[t], after(has_experts(layer) ? routed(b, in) : network(b, in, ""), b + "post_ffw_norm.weight"));
       }
     }
     for (const Vector& v : x) {
@@ -190,21 +205,28 @@ class SmallTransformer {
     }
     return y;
   }
-  Vector network(const std::string& b, const Vector& in) const {
-    Vector gate = times(b + "ffn_gate", in);
-    const Vector up = times(b + "ffn_up", in);
+  bool has_experts(int layer) const { return traits_.has_experts && !(traits_.is_glm_moe() && layer == 0); }
+  Vector network(const std::string& b, const Vector& in, const std::string& suffix) const {
+    Vector gate = times(b + "ffn_gate" + suffix, in);
+    const Vector up = times(b + "ffn_up" + suffix, in);
     for (int i = 0; i < s_.inner; ++i) gate[i] = activation(gate[i]) * up[i];
-    return times(b + "ffn_down", gate);
+    return times(b + "ffn_down" + suffix, gate);
   }
-  // The softmax of the logits of the best experts.
+  // The best experts' share of their scores: exponentials of the logits, or GLM's sigmoids, to which a bias is added for
+  // the choice.
   Vector routed(const std::string& b, const Vector& in) const {
     const Vector logits = times(b + "ffn_gate_inp", in);
+    Vector score = logits;
+    for (double& v : score) v = traits_.is_glm_moe() ? sigmoid(v) : std::exp(v);
+    Vector choice = score;
+    if (traits_.is_glm_moe()) add_to(choice, values_.at(b + "exp_probs_b.bias"));
     std::vector<int> order(s_.experts);
     std::iota(order.begin(), order.end(), 0);
-    std::sort(order.begin(), order.end(), [&](int i, int k) { return logits[i] > logits[k]; });
+    std::sort(order.begin(), order.end(), [&](int i, int k) { return choice[i] > choice[k]; });
     double total = 0;
-    for (int i = 0; i < s_.used; ++i) total += std::exp(logits[order[i]]);
-    Vector out(s_.hidden);
+    for (int i = 0; i < s_.used; ++i) total += score[order[i]];
+    const double scale = traits_.is_glm_moe() ? kRoutedScale : 1;
+    Vector out = shared(b, in);
     for (int i = 0; i < s_.used; ++i) {
       const int e = order[i];
       Vector inner = of_expert(b + "ffn_gate", e, in);
@@ -212,8 +234,16 @@ class SmallTransformer {
       for (int k = 0; k < s_.inner; ++k)
         inner[k] = traits_.is_gpt_oss() ? clamped(inner[k], up[k]) : activation(inner[k]) * up[k];
       const Vector down = of_expert(b + "ffn_down", e, inner);
-      for (int k = 0; k < s_.hidden; ++k) out[k] += std::exp(logits[e]) / total * down[k];
+      for (int k = 0; k < s_.hidden; ++k) out[k] += scale * score[e] / total * down[k];
     }
+    return out;
+  }
+  Vector shared(const std::string& b, const Vector& in) const {
+    if (!traits_.has_shared_expert()) return Vector(s_.hidden);
+    Vector out = network(b, in, "_shexp");
+    if (!traits_.has_shared_gate()) return out;
+    const double gate = sigmoid(times(b + "ffn_gate_inp_shexp", in)[0]);
+    for (double& v : out) v *= gate;
     return out;
   }
   static double clamped(double gate, double up) {
@@ -321,13 +351,15 @@ class SmallTransformer {
       mixed.push_back(times(b + "attn_qkv", in));
       const Vector all = convolved(b, mixed), gate = times(b + "attn_gate", in);
       const Vector rate = times(b + "ssm_alpha", in), beta = times(b + "ssm_beta", in);
+      const auto key_of = [&](int head) {
+        return traits_.is_grouped() ? head / s_.values_per_key() : head % s_.net_keys;
+      };
       Vector heads;
       for (int head = 0; head < s_.net_values; ++head) {
         const double dt = std::log1p(std::exp(rate[head] + values_.at(b + "ssm_dt.bias")[head]));
         const double decay = std::exp(values_.at(b + "ssm_a")[head] * dt);
-        const Vector row =
-            next_row(matrices[head], unit(all, head % s_.net_keys), unit(all, s_.net_keys + head % s_.net_keys),
-                     &all[(2 * s_.net_keys + head) * s_.net_width], decay, sigmoid(beta[head]));
+        const Vector row = next_row(matrices[head], unit(all, key_of(head)), unit(all, s_.net_keys + key_of(head)),
+                                    &all[(2 * s_.net_keys + head) * s_.net_width], decay, sigmoid(beta[head]));
         for (double v : norm(row, b + "ssm_norm.weight")) heads.push_back(v);
       }
       for (size_t i = 0; i < heads.size(); ++i) heads[i] *= gate[i] * sigmoid(gate[i]);
@@ -389,15 +421,45 @@ class SmallTransformer {
   }
 
   void add_delta_net(const std::string& b) {
+    const int n = s_.net_width;
     add(b + "attn_qkv.weight", s_.mixed(), s_.hidden, 2);
-    add(b + "attn_gate.weight", s_.net_values * s_.net_width, s_.hidden, 1);
+    add(b + "attn_gate.weight", s_.net_values * n, s_.hidden, 1);
     add(b + "ssm_conv1d.weight", s_.mixed(), s_.taps, 1);
     add_vector(b + "ssm_dt.bias", s_.net_values, -3, 3);
     add_vector(b + "ssm_a", s_.net_values, -1, 0.3);
     add(b + "ssm_beta.weight", s_.net_values, s_.hidden, 1);
     add(b + "ssm_alpha.weight", s_.net_values, s_.hidden, 1);
-    add_vector(b + "ssm_norm.weight", s_.net_width, 1, 0.2);
-    add(b + "ssm_out.weight", s_.hidden, s_.net_values * s_.net_width, 1);
+    add_vector(b + "ssm_norm.weight", n, 1, 0.2);
+    add(b + "ssm_out.weight", s_.hidden, s_.net_values * n, 1);
+    if (!traits_.is_grouped()) return;
+    // Rows of a key head together: those of beta and alpha, and in older files those of all others.
+    const int each = s_.values_per_key(), keys = s_.net_keys * n;
+    join_by_key(b + "ssm_ba.weight", {{b + "ssm_beta.weight", 0, each}, {b + "ssm_alpha.weight", 0, each}});
+    if (traits_.has_joint_input)
+      join_by_key(b + "ssm_in.weight", {{b + "attn_qkv.weight", 0, n},
+                                        {b + "attn_qkv.weight", keys, n},
+                                        {b + "attn_qkv.weight", 2 * keys, each * n},
+                                        {b + "attn_gate.weight", 0, each * n}});
+  }
+  struct RowsOfKey {
+    std::string name;
+    int first, count;  // of key head 0; those of the next one follow
+  };
+  void join_by_key(const std::string& name, const std::vector<RowsOfKey>& parts) {
+    const GgufWriter::Tensor& first = tensor(parts[0].name);
+    const size_t row = first.data.size() / first.dims[1];
+    const auto type = static_cast<GgufType>(first.type);
+    std::string data;
+    for (int key = 0; key < s_.net_keys; ++key)
+      for (const RowsOfKey& part : parts)
+        data += tensor(part.name).data.substr((part.first + key * part.count) * row, part.count * row);
+    for (const RowsOfKey& part : parts) writer.remove_tensor(part.name);
+    const uint64_t rows = data.size() / row;
+    writer.tensor(name, {uint64_t(s_.hidden), rows}, type, std::move(data));
+  }
+  const GgufWriter::Tensor& tensor(const std::string& name) const {
+    return *std::find_if(writer.tensors.begin(), writer.tensors.end(),
+                         [&](const GgufWriter::Tensor& t) { return t.name == name; });
   }
   void add_experts(const std::string& b) {
     add(b + "ffn_gate_inp.weight", s_.experts, s_.hidden, 2);
@@ -410,6 +472,12 @@ class SmallTransformer {
     add_stack("ffn_gate_exps", s_.inner, s_.hidden, wide);
     add_stack("ffn_up_exps", s_.inner, s_.hidden, wide);
     add_stack("ffn_down_exps", s_.hidden, s_.inner, 1 / wide);
+    if (traits_.is_glm_moe()) add_vector(b + "exp_probs_b.bias", s_.experts, 0, 0.3);
+    if (!traits_.has_shared_expert()) return;
+    add(b + "ffn_gate_shexp.weight", s_.inner, s_.hidden, 1);
+    add(b + "ffn_up_shexp.weight", s_.inner, s_.hidden, 1);
+    add(b + "ffn_down_shexp.weight", s_.hidden, s_.inner, 1);
+    if (traits_.has_shared_gate()) add_vector(b + "ffn_gate_inp_shexp.weight", s_.hidden, 0, 0.3);
   }
   void add(const std::string& name, uint64_t rows, uint64_t k, double gain) {
     put(name, {k, rows}, 0, gain / std::sqrt(double(k)));
@@ -417,16 +485,16 @@ class SmallTransformer {
   // Matrices of equal rows in the file become one.
   void join(const std::string& name, const std::vector<std::string>& parts) {
     std::string data;
-    uint64_t k = 0;
+    uint64_t k = 0, rows = 0;
+    GgufType type = GgufType::F32;
     for (const std::string& part : parts) {
-      const auto found = std::find_if(writer.tensors.begin(), writer.tensors.end(),
-                                      [&](const GgufWriter::Tensor& t) { return t.name == part; });
-      data += found->data;
-      k = found->dims[0];
+      const GgufWriter::Tensor& t = tensor(part);
+      data += t.data;
+      k = t.dims[0], rows += t.dims[1];
+      type = static_cast<GgufType>(t.type);
       writer.remove_tensor(part);
     }
-    const uint64_t rows = data.size() / sizeof(float) / k;
-    writer.tensor(name, {k, rows}, GgufType::F32, std::move(data));
+    writer.tensor(name, {k, rows}, type, std::move(data));
   }
   void add_vector(const std::string& name, uint64_t n, double mean, double deviation) {
     put(name, {n}, mean, deviation);
@@ -435,14 +503,24 @@ class SmallTransformer {
     std::normal_distribution<double> normal(mean, deviation);
     uint64_t count = 1;
     for (uint64_t d : dims) count *= d;
-    std::string data;
-    Vector& values = values_[name];
-    for (uint64_t i = 0; i < count; ++i) {
-      const float value = float(normal(random_));
-      values.push_back(value);
-      data += GgufWriter::le(value);
+    std::vector<float> floats;
+    for (uint64_t i = 0; i < count; ++i) floats.push_back(float(normal(random_)));
+    const bool is_quantised = dims.size() > 1 && s_.type == GgufType::Q8_0 && dims[0] % 32 == 0;
+    std::string data = is_quantised ? rounded_to_bytes(floats)
+                                    : std::string(reinterpret_cast<const char*>(floats.data()), count * sizeof(float));
+    values_[name] = Vector(floats.begin(), floats.end());
+    writer.tensor(name, std::move(dims), is_quantised ? GgufType::Q8_0 : GgufType::F32, std::move(data));
+  }
+  // The blocks of Q8_0; the values become what these stand for.
+  static std::string rounded_to_bytes(std::vector<float>& values) {
+    const GgufTypeInfo& info = info_of(GgufType::Q8_0);
+    std::string data(values.size() / info.elements * info.bytes, '\0');
+    quantise(GgufType::Q8_0, values, std::as_writable_bytes(std::span(data)));
+    for (size_t i = 0; i < values.size(); ++i) {
+      const auto* block = reinterpret_cast<const uint8_t*>(data.data()) + i / info.elements * info.bytes;
+      values[i] = ReferenceBlock(block).value(GgufType::Q8_0, static_cast<int>(i % info.elements));
     }
-    writer.tensor(name, std::move(dims), GgufType::F32, std::move(data));
+    return data;
   }
 
   Traits traits_;
@@ -456,5 +534,11 @@ inline const Traits kGptOss = {
 
 inline const Traits kQwen35 = {
     .architecture = "qwen35", .has_norms = true, .rotated = kWidth / 4, .network_norm = "post_attention_norm"};
+
+inline const Traits kQwen3Next = {.architecture = "qwen3next",
+                                  .has_norms = true,
+                                  .rotated = kWidth / 4,
+                                  .network_norm = "post_attention_norm",
+                                  .has_experts = true};
 
 }  // namespace smelt::test

@@ -34,20 +34,22 @@ inline ModelRunner::Step one_token(int32_t position) {
           .states_out = {2 - position % 2}};
 }
 
-// Greatest relative error over positions, one token at a time.
-inline double decode_error(const SmallTransformer& small, DType cache) {
-  const Opened opened(small.writer);
-  const auto wanted = small.logits(kIds);
+// Greatest relative error over positions, one token at a time. `wanted`: logits after each of kIds.
+inline double decode_error(const GgufWriter& writer, const std::vector<Vector>& wanted, DType cache) {
+  const Opened opened(writer);
   ModelRunner runner(*opened.file, *opened.model, kPages, 5, cache);
   double worst = 0;
   for (int32_t t = 0; t < static_cast<int32_t>(kIds.size()); ++t)
     worst = std::max(worst, relative_error(runner.run(runner.shape(), one_token(t)), wanted[t]));
   return worst;
 }
+inline double decode_error(const SmallTransformer& small, DType cache) {
+  return decode_error(small.writer, small.logits(kIds), cache);
+}
 
-// The first `before` tokens of the text come one at a time, the others as a part of a prompt.
-inline double prefill_error(const SmallTransformer& small, int32_t before = 0) {
-  const Opened opened(small.writer);
+// The first `before` tokens of the text come one at a time, the others as a part of a prompt. `wanted`: the last logits.
+inline double prefill_error(const GgufWriter& writer, const Vector& wanted, int32_t before = 0) {
+  const Opened opened(writer);
   ModelRunner runner(*opened.file, *opened.model, kPages, 5);
   for (int32_t t = 0; t < before; ++t) runner.run(runner.shape(), one_token(t));
   ModelShape shape = runner.shape();
@@ -62,7 +64,10 @@ inline double prefill_error(const SmallTransformer& small, int32_t before = 0) {
     step.tokens.push_back(is_padding ? 0 : kIds[i]);
     step.positions.push_back(is_padding ? static_cast<int32_t>(4 * kPageSize) + i : i);
   }
-  return relative_error(runner.run(shape, step), small.logits(kIds).back());
+  return relative_error(runner.run(shape, step), wanted);
+}
+inline double prefill_error(const SmallTransformer& small, int32_t before = 0) {
+  return prefill_error(small.writer, small.logits(kIds).back(), before);
 }
 
 }  // namespace smelt::test

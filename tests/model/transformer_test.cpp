@@ -20,10 +20,12 @@ TEST_CASE("decode and prefill agree with the direct reference, whatever the arch
 }
 
 TEST_CASE("a delta net goes on from the state that tokens before have left, in a step and in a prompt") {
-  const SmallTransformer small(kQwen35);
-  for (int32_t before : {1, 2, 3, 4, 6}) {
-    CAPTURE(before);
-    CHECK(prefill_error(small, before) < 2e-6);
+  for (const Traits& traits : {kQwen35, kQwen3Next}) {
+    const SmallTransformer small(traits);
+    for (int32_t before : {1, 2, 3, 4, 6}) {
+      CAPTURE(before);
+      CHECK(prefill_error(small, before) < 2e-6);
+    }
   }
 }
 

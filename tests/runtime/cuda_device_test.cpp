@@ -57,7 +57,7 @@ Status live(const CudaDriver& driver) {
 
 TEST_CASE("a plan is captured once and replayed by one call, with launch values in the memory of the device") {
   FakeCuda fake;
-  fake.parameters = 2;
+  fake.parameters = 3;
   const CudaDriver driver = fake.driver();
   {
     const auto device = open(driver);
@@ -85,18 +85,41 @@ TEST_CASE("a plan is captured once and replayed by one call, with launch values 
     CHECK(fake.launches[0].threads == 64);
     CHECK(fake.launches[0].values[0] == reinterpret_cast<CuAddress>(memory.data()));
 
-    // Launch by launch, with times; the values of the host arrive first.
-    int64_t times[3];
+    // With times, which blocks write down; the values of the host arrive first.
+    int64_t times[3], arrivals[4 * 2];
     const int64_t symbols[] = {9};
-    REQUIRE(device->run(*plan, symbols, {.times_ns = times}).ok());
-    CHECK(times[0] == 0);
-    CHECK(times[1] == 500'000);
-    CHECK(times[2] == 1'000'000);
+    REQUIRE(device->timed_workers() == 4);
+    REQUIRE(device->run(*plan, symbols, {.times_ns = times, .arrivals_ns = arrivals}).ok());
+    CHECK(times[1] == times[0] + 500);
+    CHECK(times[2] == times[0] + 1000);
+    for (int processor = 0; processor < 4; ++processor) {
+      CHECK(arrivals[2 * processor] == times[1]);
+      CHECK(arrivals[2 * processor + 1] == (processor < 3 ? times[2] : times[1]));  // three blocks, on three of them
+    }
+    CHECK(fake.launches[0].values[2] == 0);  // else they write nothing
+    CHECK(fake.launches[4].values[2] != 0);
+    CHECK(fake.launches[5].values[2] == fake.launches[4].values[2] + 5 * sizeof(BlockClock));
+    CHECK_FALSE(fake.launches[0].overlaps);
     int64_t seen = 0;
     std::memcpy(&seen, reinterpret_cast<const void*>(fake.launches.back().values[1]), sizeof seen);
     CHECK(seen == 9);
   }
   CHECK(fake.open_objects == 0);
+}
+
+TEST_CASE("a kernel that waits for the launch before by itself may begin while that one ends") {
+  FakeCuda fake;
+  const CudaDriver driver = fake.driver();
+  const auto device = open(driver);
+  Source source = gpu_kernel();
+  source.shape.overlaps = true;
+  const auto kernels = device->compile({&source, 1}).take();
+  const auto memory = DeviceMemory::allocate(*device, 256, "a test").take();
+  const void* buffers[] = {memory.data()};
+  const Launch launch{.kernel = kernels[0], .buffers = buffers};
+  const auto plan = device->capture({&launch, 1}).take();
+  REQUIRE(device->run(*plan, {}).ok());
+  CHECK(fake.launches.at(0).overlaps);
 }
 
 TEST_CASE("a launch has no more blocks than the GPU holds at once") {

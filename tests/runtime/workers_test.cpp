@@ -57,9 +57,9 @@ void cancel_at(const void* const* buffers, const int64_t* symbols, int64_t part,
     static_cast<std::atomic<bool>*>(const_cast<void*>(buffers[1]))->store(true);
 }
 
-// Worker 1 takes 60 us; the others are done at once.
-void uneven(const void* const*, const int64_t*, int64_t part, int64_t) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(60);
+// Worker 1 takes symbols[0] us; the others are done at once.
+void uneven(const void* const*, const int64_t* symbols, int64_t part, int64_t) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(symbols[0]);
   while (part == 1 && std::chrono::steady_clock::now() < end) continue;
 }
 
@@ -264,14 +264,23 @@ TEST_CASE("a worker that waits for a slower one does not leave its core to other
       while (!is_over.load(std::memory_order_relaxed)) continue;
     });
     const std::vector<CpuLaunch> launches(400, CpuLaunch{uneven, nullptr});
-    const int64_t before = switches();
-    CHECK(workers.run(launches, nullptr));
+    const int64_t before = switches(), microseconds[] = {60};
+    CHECK(workers.run(launches, microseconds));
     left = switches() - before;
     is_over = true;
     other.join();
   });
   caller.join();
   CHECK(left < 100);  // 24 ms of work: a few turns, and some more where others use the machine
+}
+
+TEST_CASE("a worker that waits long sleeps and is woken, and does not look all the time") {
+  Workers workers(2);
+  const std::vector<CpuLaunch> launches(20, CpuLaunch{uneven, nullptr});
+  const int64_t microseconds[] = {10'000};
+  const double before = smelt::test::seconds_on(CLOCK_THREAD_CPUTIME_ID);
+  CHECK(workers.run(launches, microseconds));
+  CHECK(smelt::test::seconds_on(CLOCK_THREAD_CPUTIME_ID) - before < 0.1);  // of 0.2 s
 }
 
 TEST_CASE("a run leaves the affinity of its caller as it was") {

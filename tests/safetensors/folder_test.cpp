@@ -116,7 +116,127 @@ TEST_CASE("pre-tokenizers are known by their expressions") {
                        {"pretokenizers", {{{"type", "Digits"}, {"individual_digits", true}}, {{"type", "ByteLevel"}}}}};
   CHECK(contains(pre_of(digits, false), "smollm"));
   CHECK(contains(pre_of(gpt4("{1,4}"), false), "pre-tokenizer is not known"));
+  const auto of_splits = [](const std::vector<std::string>& regexes) {
+    Json parts = Json::array();
+    for (const std::string& regex : regexes) parts.push_back({{"type", "Split"}, {"pattern", {{"Regex", regex}}}});
+    parts.push_back({{"type", "ByteLevel"}, {"use_regex", false}});
+    return Json{{"type", "Sequence"}, {"pretokenizers", parts}};
+  };
+  const std::string ends = R"(|\s*[\r\n]+|\s+(?!\S)|\s+)";
+  CHECK(contains(pre_of(of_splits({R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N})"
+                                   R"(| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*)" +
+                                   ends}),
+                        false),
+                 "qwen35"));
+  CHECK(contains(
+      pre_of(of_splits({R"(\p{N}{1,3})", "[一-龥぀-ゟ゠-ヿ]+",
+                        R"([!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+)"
+                        R"(| ?[\p{P}\p{S}]+[\r\n]*)" +
+                            ends}),
+             false),
+      "deepseek-v3"));
+  const std::string contractions = "(?i:'s|'t|'re|'ve|'m|'ll|'d)?";
+  const auto cased = [&](const std::string& behind, const std::string& digits) {
+    return R"([^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+)" + behind +
+           R"(|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*)" + behind + R"(|\p{N})" +
+           digits + R"(| ?[^\s\p{L}\p{N}]+[\r\n/]*)" + ends;
+  };
+  CHECK(contains(pre_of(of_splits({cased(contractions, "{1,3}")}), false), "gpt-4o"));
+  CHECK(contains(pre_of(of_splits({cased("", "")}), true), "tekken"));
   CHECK(contains(pre_of(nullptr, false), "pre-tokenizer is not known"));
+}
+
+TEST_CASE("a tokenizer with bytes to fall back on is one of SentencePiece, with merges for scores") {
+  Json tokenizer = small_tokenizer();
+  tokenizer["model"] = {{"type", "BPE"},
+                        {"byte_fallback", true},
+                        {"unk_token", "<unk>"},
+                        {"vocab", {{"<unk>", 0}, {"<0x0A>", 1}, {"a", 2}, {"\u2581", 3}, {"\u2581a", 4}, {"aa", 5}}},
+                        {"merges", {"a a", {"\u2581", "a"}}}};
+  tokenizer["normalizer"] = {{"type", "Sequence"}, {"normalizers", {{{"type", "Prepend"}, {"prepend", "\u2581"}}}}};
+  for (const bool has_prefix : {true, false}) {
+    if (!has_prefix) tokenizer["normalizer"] = {{"type", "Replace"}, {"content", "\u2581"}};
+    const TempFolder folder;
+    write_model_folder(folder.path(), SmallTransformer(kLlama).writer, small_config("llama"));
+    write_text(folder.path() + "/tokenizer.json", as_read(tokenizer).dump());
+    const auto file = open_model_files(folder.path());
+    REQUIRE_MESSAGE(file.ok(), file.error().message);
+    CHECK(*file->string("tokenizer.ggml.model") == "llama");
+    CHECK(*file->boolean("tokenizer.ggml.add_space_prefix") == has_prefix);
+    CHECK(*file->u64("tokenizer.ggml.unknown_token_id") == 0);
+    const auto types = *file->integers("tokenizer.ggml.token_type");
+    CHECK(std::vector<int64_t>(types.begin(), types.begin() + 7) == std::vector<int64_t>{2, 6, 1, 1, 1, 1, 5});
+    const auto scores = *file->floats("tokenizer.ggml.scores");
+    CHECK(scores[5] > scores[4]);
+    CHECK(scores[4] > scores[3]);
+  }
+}
+
+TEST_CASE("numbers of models with windows are read in the forms that files have") {
+  Json gemma = small_config("gemma3_text");
+  gemma["sliding_window"] = 7;
+  const auto keys_of = [](const Json& config) {
+    NewMetadata out;
+    const auto model = read_config(as_read(config), out);
+    if (!model) return Json(model.error().message);
+    out.number("tokenizer.none", 0);
+    const NewHead head = new_head(out, {}, 32);
+    const auto file = GgufFile::open_memory(std::as_bytes(std::span(head.bytes)));
+    REQUIRE_MESSAGE(file.ok(), file.error().message);
+    return Json{{"window", file->u64("gemma3.attention.sliding_window").take()},
+                {"period", file->u64("gemma3.attention.sliding_window_pattern").take()},
+                {"base", file->f64("gemma3.rope.freq_base").take()},
+                {"local", file->f64("gemma3.rope.freq_base_swa").take()}};
+  };
+  CHECK(keys_of(gemma) == Json{{"window", 7}, {"period", 6}, {"base", kBase}, {"local", 10000.0}});
+  gemma["layer_types"] = {"sliding_attention", "full_attention", "sliding_attention", "full_attention"};
+  gemma["rope_parameters"] = {{"full_attention", {{"rope_type", "default"}, {"rope_theta", 4000}}},
+                              {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", 300}}}};
+  const Json wanted = {{"window", 7}, {"period", 2}, {"base", 4000.0}, {"local", 300.0}};
+  CHECK(keys_of(gemma) == wanted);
+  // Models that also see: the numbers of the part that writes are an object of their own, and may be left out.
+  Json text = gemma;
+  for (const char* key : {"num_attention_heads", "num_key_value_heads", "head_dim", "rms_norm_eps"}) text.erase(key);
+  CHECK(keys_of({{"model_type", "gemma3"}, {"text_config", text}, {"vision_config", Json::object()}}) == wanted);
+  gemma["layer_types"] = {"sliding_attention", "full_attention", "full_attention"};
+  CHECK(contains(keys_of(gemma).dump(), "layer_types"));
+  gemma["layer_types"] = nullptr;
+  gemma["final_logit_softcapping"] = 30.0;
+  CHECK(contains(keys_of(gemma).dump(), "final_logit_softcapping is not supported"));
+}
+
+TEST_CASE("experts that are missing or differ, and blocks without their scales, are named") {
+  const auto error_of_tensors = [](const char* type, const std::vector<std::pair<std::string, Json>>& tensors) {
+    const TempFolder folder;
+    Json table = Json::object(), config = small_config(type);
+    config.update(as_read({{"num_experts", 3},
+                           {"num_local_experts", 3},
+                           {"num_experts_per_tok", 1},
+                           {"moe_intermediate_size", 4},
+                           {"sliding_window", 4}}));
+    for (const auto& [name, entry] : tensors) table["model.layers.0.mlp.experts." + name] = entry;
+    write_text(folder.path() + "/config.json", config.dump());
+    write_text(folder.path() + "/a.safetensors", safetensors_file(table, std::string(64, '\0')));
+    return error_of(folder.path());
+  };
+  const auto entry = [](const char* dtype, const std::vector<int>& shape, int bytes) {
+    return as_read({{"dtype", dtype}, {"shape", shape}, {"data_offsets", {0, bytes}}});
+  };
+  const Json matrix = entry("F32", {2, 2}, 16);
+  CHECK(contains(error_of_tensors("qwen3_moe", {{"0.up_proj.weight", matrix}, {"2.up_proj.weight", matrix}}),
+                 "ffn_up_exps.weight: expert 1 is missing"));
+  CHECK(contains(
+      error_of_tensors("qwen3_moe", {{"0.up_proj.weight", matrix}, {"1.up_proj.weight", entry("F32", {2, 4}, 32)}}),
+      "experts.1.up_proj.weight: [2, 4] where another expert has [2, 2]"));
+  CHECK(contains(error_of_tensors("qwen3_moe", {{"20000.up_proj.weight", matrix}}), "too many experts"));
+  CHECK(contains(error_of_tensors("qwen3_moe", {{"0.up_proj.weight", entry("U8", {2, 2}, 4)}}), "do not go together"));
+  CHECK(contains(error_of_tensors("gpt_oss", {{"down_proj_blocks", entry("U8", {1, 2, 1, 16}, 32)}}),
+                 "do not go together"));
+  CHECK(contains(error_of_tensors("gpt_oss", {{"gate_up_proj_blocks", entry("U8", {1, 3, 1, 16}, 48)},
+                                              {"gate_up_proj_scales", entry("U8", {1, 3, 1}, 3)}}),
+                 "3 rows of two kinds"));
+  CHECK(
+      contains(error_of_tensors("gpt_oss", {{"gate_up_proj_bias", entry("F32", {1, 3}, 12)}}), "3 rows of two kinds"));
 }
 
 TEST_CASE("frequencies of Llama 3 are divided as its authors do") {
@@ -143,7 +263,7 @@ TEST_CASE("frequencies of Llama 3 are divided as its authors do") {
 }
 
 TEST_CASE("what a folder lacks or what is not supported is said in a sentence") {
-  CHECK(contains(error_with("model_type", "mamba"), "llama, mistral, qwen2, qwen3 are"));
+  CHECK(contains(error_with("model_type", "mamba"), "llama, mistral, qwen2, qwen3, qwen3_moe, "));
   CHECK(contains(error_with("hidden_size", nullptr), "hidden_size is missing"));
   CHECK(contains(error_with("num_hidden_layers", "two"), "num_hidden_layers is \"two\""));
   CHECK(contains(error_with("num_attention_heads", 0), "do not go together"));
@@ -192,6 +312,7 @@ TEST_CASE("tables of tensors that cannot be are refused") {
   const auto of = [&](const Json& entry) { return error(safetensors_file({{"x", entry}}, "12345678")); };
   CHECK(of({{"dtype", "F32"}, {"shape", {2, 1}}, {"data_offsets", {0, 8}}}) == "");
   CHECK(contains(of({{"dtype", "I8"}, {"shape", {8}}, {"data_offsets", {0, 8}}}), "dtype I8"));
+  CHECK(of({{"dtype", "U8"}, {"shape", {8}}, {"data_offsets", {0, 8}}}) == "");
   for (const Json& bad :
        {Json(1), Json{{"dtype", "F32"}}, Json{{"dtype", "F32"}, {"shape", {2}}, {"data_offsets", {0, 4}}},
         Json{{"dtype", "F32"}, {"shape", {3}}, {"data_offsets", {0, 12}}},

@@ -5,12 +5,14 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "base/block_clock.h"
 #include "runtime/cuda/driver.h"
 
 namespace smelt::test {
@@ -21,6 +23,11 @@ struct FakeCuda {
     std::string kernel;
     unsigned blocks = 0, threads = 0, shared_bytes = 0;
     std::vector<CuAddress> values;
+    bool overlaps = false;  // it may begin while the launch before ends
+  };
+  struct Graph {
+    std::vector<std::function<void()>> copies;
+    std::vector<Launched> launches;
   };
 
   int devices = 1;
@@ -41,8 +48,9 @@ struct FakeCuda {
 
   std::map<CuAddress, size_t> blocks;
   std::set<void*> pinned;
-  std::vector<Launched> captured;
+  std::vector<Graph> graphs;  // handles are positions in it, from 1 on; the last one is being captured, if any is
   bool capturing = false;
+  uint64_t clock = 1'000'000;  // of the device, in nanoseconds: a launch takes 500
   std::map<std::string, int> count;
   std::vector<std::string> kernels;  // functions are positions in it
   std::mutex mutex;
@@ -69,6 +77,13 @@ struct FakeCuda {
   }
   int times_called(const std::string& symbol) const {
     return static_cast<int>(std::count(calls.begin(), calls.end(), symbol));
+  }
+
+  // All blocks begin and end together, on four processors in turn.
+  void write_clocks(const Launched& launched) {
+    if (parameters == 0 || launched.values.back() == 0) return;
+    auto* clocks = reinterpret_cast<BlockClock*>(launched.values.back());
+    for (unsigned i = 0; i < launched.blocks; ++i) clocks[i] = {clock, clock + 500, i % 4, 0};
   }
 
   // The calls; those that are not given here do nothing but succeed.
@@ -192,7 +207,11 @@ inline CudaDriver FakeCuda::driver() {
   };
   d.copy_in = [](CuAddress to, const void* from, size_t bytes, CuStream) -> CuResult {
     FAKE("cuMemcpyHtoDAsync_v2");
-    if (!fake.capturing) std::memcpy(reinterpret_cast<void*>(to), from, bytes);
+    const auto copy = [=] { std::memcpy(reinterpret_cast<void*>(to), from, bytes); };
+    if (fake.capturing)
+      fake.graphs.back().copies.push_back(copy);
+    else
+      copy();
     return 0;
   };
   d.copy_out = [](void* to, CuAddress from, size_t bytes, CuStream) -> CuResult {
@@ -267,41 +286,47 @@ inline CudaDriver FakeCuda::driver() {
     --fake.open_objects;
     return 0;
   };
-  d.event_elapsed = [](float* milliseconds, CuEvent, CuEvent) -> CuResult {
-    FAKE("cuEventElapsedTime");
-    *milliseconds = 0.5f * static_cast<float>(fake.times_called("cuEventElapsedTime"));
-    return 0;
-  };
-  d.launch = [](CuFunction function, unsigned grid, unsigned, unsigned, unsigned block, unsigned, unsigned,
-                unsigned shared_bytes, CuStream, void** parameters, void**) -> CuResult {
-    FAKE("cuLaunchKernel");
-    Launched launched{fake.kernels.at(reinterpret_cast<uintptr_t>(function) - 1), grid, block, shared_bytes, {}};
+  d.launch = [](const CuLaunch* l, CuFunction function, void** parameters, void**) -> CuResult {
+    FAKE("cuLaunchKernelEx");
+    FakeCuda::Launched launched{
+        fake.kernels.at(reinterpret_cast<uintptr_t>(function) - 1),
+        l->grid_x,
+        l->block_x,
+        l->shared_bytes,
+        {},
+        l->count == 1 && l->attributes[0].id == CuLaunch::kOverlaps && l->attributes[0].value[0] == 1};
     for (int i = 0; i < fake.parameters; ++i) launched.values.push_back(*static_cast<CuAddress*>(parameters[i]));
-    (fake.capturing ? fake.captured : fake.launches).push_back(launched);
+    (fake.capturing ? fake.graphs.back().launches : fake.launches).push_back(launched);
     return 0;
   };
   d.capture_begin = [](CuStream, int) -> CuResult {
     FAKE("cuStreamBeginCapture_v2");
     fake.capturing = true;
-    fake.captured.clear();
+    fake.graphs.emplace_back();
     return 0;
   };
   d.capture_end = [](CuStream, CuGraph* graph) -> CuResult {
     FAKE("cuStreamEndCapture");
     fake.capturing = false;
-    *graph = handle<CuGraph>(1);
+    *graph = handle<CuGraph>(fake.graphs.size());
     ++fake.open_objects;
     return 0;
   };
-  d.graph_instantiate = [](CuGraphExec* graph, CuGraph, unsigned long long) -> CuResult {
+  d.graph_instantiate = [](CuGraphExec* exec, CuGraph graph, unsigned long long) -> CuResult {
     FAKE("cuGraphInstantiateWithFlags");
-    *graph = handle<CuGraphExec>(1);
+    *exec = handle<CuGraphExec>(reinterpret_cast<uintptr_t>(graph));
     ++fake.open_objects;
     return 0;
   };
-  d.graph_launch = [](CuGraphExec, CuStream) -> CuResult {
+  d.graph_launch = [](CuGraphExec exec, CuStream) -> CuResult {
     FAKE("cuGraphLaunch");
-    fake.launches.insert(fake.launches.end(), fake.captured.begin(), fake.captured.end());
+    const FakeCuda::Graph& graph = fake.graphs.at(reinterpret_cast<uintptr_t>(exec) - 1);
+    for (const auto& copy : graph.copies) copy();
+    for (const FakeCuda::Launched& launched : graph.launches) {
+      fake.launches.push_back(launched);
+      fake.write_clocks(launched);
+      fake.clock += 500;
+    }
     return 0;
   };
   d.graph_exec_destroy = [](CuGraphExec) -> CuResult {

@@ -1,6 +1,7 @@
 // A small transformer as a folder of the Hugging Face hub.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -11,22 +12,48 @@
 
 namespace smelt::test {
 
-inline std::string hub_name(std::string name) {
-  const std::pair<std::string, std::string> parts[] = {{"token_embd.", "model.embed_tokens."},
-                                                       {"output_norm.", "model.norm."},
-                                                       {"output.", "lm_head."},
-                                                       {"attn_norm.", "input_layernorm."},
-                                                       {"attn_q_norm.", "self_attn.q_norm."},
-                                                       {"attn_k_norm.", "self_attn.k_norm."},
-                                                       {"attn_q.", "self_attn.q_proj."},
-                                                       {"attn_k.", "self_attn.k_proj."},
-                                                       {"attn_v.", "self_attn.v_proj."},
-                                                       {"attn_output.", "self_attn.o_proj."},
-                                                       {"ffn_norm.", "post_attention_layernorm."},
-                                                       {"ffn_gate.", "mlp.gate_proj."},
-                                                       {"ffn_up.", "mlp.up_proj."},
-                                                       {"ffn_down.", "mlp.down_proj."},
-                                                       {"blk.", "model.layers."}};
+// What a tensor of a GGUF file is called in a folder; "*" stands for the number of an expert.
+inline std::string hub_name(std::string name, const std::string& architecture) {
+  const bool has_four_norms = architecture == "gemma3";
+  const std::pair<std::string, std::string> parts[] = {
+      {"token_embd.", "model.embed_tokens."},
+      {"output_norm.", "model.norm."},
+      {"output.", "lm_head."},
+      {"attn_norm.", "input_layernorm."},
+      {"attn_q_norm.", "self_attn.q_norm."},
+      {"attn_k_norm.", "self_attn.k_norm."},
+      {"attn_q.", "self_attn.q_proj."},
+      {"attn_k.", "self_attn.k_proj."},
+      {"attn_v.", "self_attn.v_proj."},
+      {"attn_output.", "self_attn.o_proj."},
+      {"attn_sinks.weight", "self_attn.sinks"},
+      {"attn_q_a.", "self_attn.q_a_proj."},
+      {"attn_q_a_norm.", "self_attn.q_a_layernorm."},
+      {"attn_q_b.", "self_attn.q_b_proj."},
+      {"attn_kv_a_mqa.", "self_attn.kv_a_proj_with_mqa."},
+      {"attn_kv_a_norm.", "self_attn.kv_a_layernorm."},
+      {"attn_kv_b.", "self_attn.kv_b_proj."},
+      {"ffn_norm.", has_four_norms ? "pre_feedforward_layernorm." : "post_attention_layernorm."},
+      {"post_attention_norm.", "post_attention_layernorm."},
+      {"post_ffw_norm.", "post_feedforward_layernorm."},
+      {"ffn_gate.", "mlp.gate_proj."},
+      {"ffn_up.", "mlp.up_proj."},
+      {"ffn_down.", "mlp.down_proj."},
+      {"ffn_gate_inp.", architecture == "gpt-oss" ? "mlp.router." : "mlp.gate."},
+      {"exp_probs_b.bias", "mlp.gate.e_score_correction_bias"},
+      {"ffn_gate_exps.", "mlp.experts.*.gate_proj."},
+      {"ffn_up_exps.", "mlp.experts.*.up_proj."},
+      {"ffn_down_exps.", "mlp.experts.*.down_proj."},
+      {"ffn_gate_shexp.", "mlp.shared_experts.gate_proj."},
+      {"ffn_up_shexp.", "mlp.shared_experts.up_proj."},
+      {"ffn_down_shexp.", "mlp.shared_experts.down_proj."},
+      {"nextn.enorm.", "enorm."},
+      {"nextn.hnorm.", "hnorm."},
+      {"nextn.eh_proj.", "eh_proj."},
+      {"nextn.embed_tokens.", "embed_tokens."},
+      {"nextn.shared_head_norm.", "shared_head.norm."},
+      {"nextn.shared_head_head.", "shared_head.head."},
+      {"blk.", "model.layers."}};
   for (const auto& [from, to] : parts)
     if (const size_t at = name.find(from); at == 0 || (at != std::string::npos && name[at - 1] == '.'))
       name.replace(at, from.size(), to);
@@ -34,12 +61,11 @@ inline std::string hub_name(std::string name) {
 }
 
 // Rows whose pairs lie side by side, a half of a head apart.
-inline std::string in_halves(const std::string& rows, int heads) {
-  const size_t count = static_cast<size_t>(heads * kWidth), bytes = rows.size() / count;
+inline std::string in_halves(const std::string& rows, size_t heads, size_t width) {
+  const size_t count = heads * width, bytes = rows.size() / count;
   std::string out(rows.size(), '\0');
   for (size_t row = 0; row < count; ++row) {
-    const size_t head = row / kWidth, inside = row % kWidth,
-                 to = head * kWidth + inside % 2 * (kWidth / 2) + inside / 2;
+    const size_t head = row / width, inside = row % width, to = head * width + inside % 2 * (width / 2) + inside / 2;
     std::memcpy(out.data() + to * bytes, rows.data() + row * bytes, bytes);
   }
   return out;
@@ -87,28 +113,140 @@ inline void write_text(const std::filesystem::path& path, const std::string& tex
   std::ofstream(path, std::ios::binary) << text;
 }
 
-// The model in two files.
+// Tensors in two files.
+class FolderTensors {
+ public:
+  void add(const std::string& name, const std::string& dtype, std::vector<uint64_t> shape, const std::string& bytes) {
+    std::string& all = data_[count_ % 2];
+    const size_t begin = all.size();
+    all += bytes;
+    tables_[count_++ % 2][name] = {
+        {"dtype", dtype}, {"shape", std::move(shape)}, {"data_offsets", {begin, all.size()}}};
+  }
+  void write(const std::filesystem::path& folder) {
+    tables_[0]["__metadata__"] = {{"format", "pt"}};
+    for (int i : {0, 1})
+      write_text(folder / ("model-0000" + std::to_string(i + 1) + "-of-00002.safetensors"),
+                 safetensors_file(tables_[i], data_[i]));
+  }
+
+ private:
+  nlohmann::json tables_[2];
+  std::string data_[2];
+  size_t count_ = 0;
+};
+
+// A GGUF file's tensors, of F32 but for experts of MXFP4, as those of a folder.
+class FolderWriter {
+ public:
+  FolderWriter(const GgufWriter& writer, size_t heads, size_t kv_heads)
+      : writer_(writer), heads_(heads), kv_heads_(kv_heads) {
+    for (const GgufWriter::Entry& entry : writer.entries)
+      if (entry.key == "general.architecture") architecture_ = entry.value.substr(sizeof(uint64_t));
+  }
+
+  void write(const std::filesystem::path& folder) {
+    for (const GgufWriter::Tensor& t : writer_.tensors) add(t);
+    out_.write(folder);
+  }
+
+ private:
+  static bool has(const std::string& name, const char* part) { return name.find(part) != std::string::npos; }
+  static std::vector<uint64_t> shape_of(const GgufWriter::Tensor& t) { return {t.dims.rbegin(), t.dims.rend()}; }
+  const GgufWriter::Tensor& find(const std::string& name) const {
+    return *std::find_if(writer_.tensors.begin(), writer_.tensors.end(), [&](const auto& t) { return t.name == name; });
+  }
+  static std::string with(std::string name, const std::string& from, const std::string& to) {
+    return name.replace(name.find(from), from.size(), to);
+  }
+
+  void add(const GgufWriter::Tensor& t) {
+    const bool is_query = has(t.name, "attn_q."), is_key = has(t.name, "attn_k.");
+    if (has(t.name, "rope_freqs.")) return;  // follows from config.json
+    if (has(t.name, "attn_v_b.")) return;    // beside the other
+    if (has(t.name, "attn_k_b.")) return add_keys_and_values(t, find(with(t.name, "attn_k_b", "attn_v_b")));
+    if (architecture_ == "gpt-oss" && has(t.name, "_exps.")) return add_packed(t);
+    if (has(t.name, "_exps.")) return add_experts(t);
+    std::string bytes = t.data;
+    if (architecture_ == "llama" && (is_query || is_key)) {
+      const size_t heads = is_query ? heads_ : kv_heads_;
+      bytes = in_halves(bytes, heads, t.dims.back() / heads);
+    }
+    if (architecture_ == "gemma3" && t.name.ends_with("norm.weight")) bytes = without_one(bytes);
+    out_.add(hub_name(t.name, architecture_), "F32", shape_of(t), bytes);
+  }
+
+  static std::string without_one(const std::string& floats) {
+    std::string out;
+    for (size_t at = 0; at < floats.size(); at += sizeof(float)) {
+      float value;
+      std::memcpy(&value, floats.data() + at, sizeof value);
+      out += GgufWriter::le(value - 1);
+    }
+    return out;
+  }
+
+  void add_experts(const GgufWriter::Tensor& t) {
+    const std::string name = hub_name(t.name, architecture_);
+    const size_t bytes = t.data.size() / t.dims[2];
+    for (size_t e = 0; e < t.dims[2]; ++e)
+      out_.add(with(name, "*", std::to_string(e)), "F32", {t.dims[1], t.dims[0]}, t.data.substr(e * bytes, bytes));
+  }
+
+  // Of each head the rows of its key, then those of its value. k [heads, lora, nope], v [heads, value, lora]
+  void add_keys_and_values(const GgufWriter::Tensor& k, const GgufWriter::Tensor& v) {
+    const size_t nope = k.dims[0], lora = k.dims[1], heads = k.dims[2], values = v.dims[1], size = sizeof(float);
+    std::string bytes;
+    for (size_t head = 0; head < heads; ++head) {
+      for (size_t row = 0; row < nope; ++row)
+        for (size_t column = 0; column < lora; ++column)
+          bytes += k.data.substr(((head * lora + column) * nope + row) * size, size);
+      bytes += v.data.substr(head * values * lora * size, values * lora * size);
+    }
+    out_.add(hub_name(with(k.name, "attn_k_b", "attn_kv_b"), architecture_), "F32", {heads * (nope + values), lora},
+             bytes);
+  }
+
+  // gpt-oss: rows of gate and up by turns; weights as nibbles of neighbours, apart from their scales.
+  void add_packed(const GgufWriter::Tensor& t) {
+    if (has(t.name, "ffn_up_exps")) return;  // beside the gate
+    const bool is_gate = has(t.name, "ffn_gate_exps"), is_bias = t.name.ends_with("bias");
+    std::string bytes = t.data;
+    std::vector<uint64_t> shape = shape_of(t);
+    if (is_gate) {
+      const std::string& up = find(with(t.name, "ffn_gate_exps", "ffn_up_exps")).data;
+      const size_t row = is_bias ? sizeof(float) : t.data.size() / t.dims[1] / t.dims[2];
+      bytes.clear();
+      for (size_t at = 0; at < up.size(); at += row) bytes += t.data.substr(at, row) + up.substr(at, row);
+      shape[1] *= 2;
+    }
+    const std::string name = t.name.substr(0, t.name.find("ffn_")),
+                      proj = std::string("mlp.experts.") + (is_gate ? "gate_up_proj" : "down_proj");
+    const std::string full = hub_name(name, architecture_) + proj;
+    if (is_bias) return out_.add(full + "_bias", "F32", shape, bytes);
+    constexpr size_t kBlock = 17;
+    std::string scales, blocks;
+    for (size_t at = 0; at < bytes.size(); at += kBlock) {
+      scales += bytes[at];
+      const auto nibble = [&](size_t i) { return bytes[at + 1 + i % 16] >> (i / 16 * 4) & 15; };
+      for (size_t i = 0; i < 32; i += 2) blocks += static_cast<char>(nibble(i) | nibble(i + 1) << 4);
+    }
+    shape[2] /= 32;
+    out_.add(full + "_scales", "U8", shape, scales);
+    shape.push_back(16);
+    out_.add(full + "_blocks", "U8", shape, blocks);
+  }
+
+  const GgufWriter& writer_;
+  size_t heads_, kv_heads_;
+  std::string architecture_;
+  FolderTensors out_;
+};
+
 inline void write_model_folder(const std::filesystem::path& folder, const GgufWriter& writer,
                                const nlohmann::json& config) {
   std::filesystem::create_directories(folder);
-  nlohmann::json tables[2];
-  std::string data[2];
-  for (size_t i = 0; i < writer.tensors.size(); ++i) {
-    const GgufWriter::Tensor& t = writer.tensors[i];
-    const bool swaps = config.at("model_type") == "llama";
-    const bool is_query = t.name.find("attn_q.") != std::string::npos,
-               is_key = t.name.find("attn_k.") != std::string::npos;
-    std::string& all = data[i % 2];
-    const size_t begin = all.size();
-    all += swaps && (is_query || is_key) ? in_halves(t.data, is_query ? kHeads : kKvHeads) : t.data;
-    tables[i % 2][hub_name(t.name)] = {{"dtype", "F32"},
-                                       {"shape", std::vector<uint64_t>(t.dims.rbegin(), t.dims.rend())},
-                                       {"data_offsets", {begin, all.size()}}};
-  }
-  tables[0]["__metadata__"] = {{"format", "pt"}};
-  for (int i : {0, 1})
-    write_text(folder / ("model-0000" + std::to_string(i + 1) + "-of-00002.safetensors"),
-               safetensors_file(tables[i], data[i]));
+  FolderWriter(writer, kHeads, kKvHeads).write(folder);
   write_text(folder / "config.json", config.dump());
   write_text(folder / "tokenizer.json", small_tokenizer().dump());
   write_text(folder / "tokenizer_config.json", R"({"bos_token": {"content": "<s>"}, "eos_token": "<note>"})");

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -45,6 +46,15 @@ int take_room(int file, uint64_t bytes) {
 }
 
 timespec modified_at(const struct stat& file) { return file.st_mtimespec; }
+
+// What sleeps for a limited time at an address is not in all systems that this one is built for: it looks again soon.
+void sleep_while(const std::atomic<uint32_t>& word, uint32_t seen, std::chrono::nanoseconds most) {
+  constexpr std::chrono::nanoseconds kSoon = std::chrono::microseconds(50);
+  if (most == kForever) return word.wait(seen);
+  std::this_thread::sleep_for(std::min(most, kSoon));
+}
+
+void wake_all(std::atomic<uint32_t>& word) { word.notify_all(); }
 
 // Nothing tells a process of that: it looks.
 void end_with_parent() {

@@ -1,7 +1,6 @@
 #include "runtime/cpu/workers.h"
 
 #include <pthread.h>
-#include <sched.h>
 
 #include <bit>
 #include <chrono>
@@ -10,22 +9,24 @@
 #include <vector>
 
 #include "base/ensure.h"
+#include "base/system_calls.h"
 #include "runtime/cores.h"
 #include "runtime/target.h"
 
 namespace smelt {
 namespace {
 
-// How often a waiting thread looks before it does something slower: give way within a run (after
-// about 0.8 ms), sleep between runs (after about 1 ms: longer than the host's work between two
-// tokens).
+// How often a waiting thread looks before it sleeps: within a run (about 0.8 ms), between runs (about 1 ms: longer
+// than the host's work between two tokens).
 //
-// Who gives way on a machine that others use is away for 3 ms, and then it is the one that is waited
-// for: patience of 20 us made each barrier take that long, and the tiny model a twentieth of its
-// speed. So it takes more than launches are uneven, yet less than a turn of somebody else.
+// Who leaves its core on a machine that others use is away for their turn of 3 ms, and then it is the one that is
+// waited for: patience of 20 us made each barrier take that long, and the tiny model a twentieth of its speed. So it
+// takes more than launches are uneven, yet less than a turn of somebody else. Then it sleeps and is woken: who calls
+// sched_yield() instead is counted as if it had had its turn, each time, so that two workers which waited for each
+// other in this way had a hundredth of the time that was theirs.
 struct Patience {
-  int looks_before_yield;
-  int looks_before_sleep;
+  int looks_in_run;
+  int looks_between_runs;
 };
 constexpr Patience kAlone = {20000, 50000};
 // More workers than cores: whoever waits holds up whoever works.
@@ -53,37 +54,53 @@ class Barrier {
   Barrier(int count, Patience patience)
       : count_(count),
         rounds_(std::bit_width(static_cast<unsigned>(count - 1))),
-        looks_before_yield_(patience.looks_before_yield),
+        patience_(patience.looks_in_run),
         flags_(static_cast<size_t>(count) * rounds_) {}
 
   // `epoch` grows by one from barrier to barrier and is the same for all workers.
   void wait(int worker, uint64_t epoch) {
+    const auto now = static_cast<uint32_t>(epoch);
     for (int round = 0; round < rounds_; ++round) {
-      int partner = (worker + (1 << round)) % count_;
-      flag(partner, round).store(epoch, std::memory_order_release);
-      spin_until(flag(worker, round), epoch);
+      std::atomic<uint32_t>& partner = flag((worker + (1 << round)) % count_, round);
+      partner.store(now, std::memory_order_release);
+      if (sleepers_.value.load(std::memory_order_relaxed) > 0) wake_all(partner);
+      wait_until(flag(worker, round), now);
     }
   }
 
  private:
   // Two cache lines each: the hardware fetches lines in pairs.
   struct alignas(128) Flag {
-    std::atomic<uint64_t> value{0};
+    std::atomic<uint32_t> value{0};
   };
 
-  std::atomic<uint64_t>& flag(int worker, int round) { return flags_[worker * rounds_ + round].value; }
+  // A worker is woken by who stores its flag, if that one sees in time that somebody sleeps. It may look before its
+  // store can be seen (to rule that out takes a fence at every barrier, 60 ns): then it is this that ends the sleep.
+  static constexpr std::chrono::milliseconds kLongestSleep{1};
 
-  void spin_until(const std::atomic<uint64_t>& value, uint64_t epoch) const {
-    for (int looks = 0; value.load(std::memory_order_acquire) < epoch; ++looks) {
-      if (looks < looks_before_yield_)
+  std::atomic<uint32_t>& flag(int worker, int round) { return flags_[worker * rounds_ + round].value; }
+
+  // The last bits of an epoch; the two are never far from each other.
+  static bool is_before(uint32_t epoch, uint32_t other) { return static_cast<int32_t>(epoch - other) < 0; }
+
+  void wait_until(const std::atomic<uint32_t>& value, uint32_t epoch) {
+    for (int looks = 0; is_before(value.load(std::memory_order_acquire), epoch); ++looks) {
+      if (looks < patience_)
         pause();
       else
-        ::sched_yield();
+        sleep_until(value, epoch);
     }
   }
 
-  const int count_, rounds_, looks_before_yield_;
+  void sleep_until(const std::atomic<uint32_t>& value, uint32_t epoch) {
+    ++sleepers_.value;
+    if (const uint32_t seen = value; is_before(seen, epoch)) sleep_while(value, seen, kLongestSleep);
+    --sleepers_.value;
+  }
+
+  const int count_, rounds_, patience_;
   std::vector<Flag> flags_;
+  Flag sleepers_;
 };
 
 // A thread with a stack of known size: that of std::thread is what the system or its limits say.
@@ -143,6 +160,7 @@ struct Workers::State {
   std::atomic<uint64_t> stop_epoch{0};  // of the barrier at which all leave the run
 
   alignas(128) std::atomic<uint32_t> generation{0};
+  std::atomic<int> idle{0};  // workers that sleep until the next one
 
   // The next part to be taken, of launches with even and with odd epochs. Worker 0 resets one while the other is in
   // use.
@@ -206,17 +224,19 @@ struct Workers::State {
   }
 
   void wait_for_run(uint32_t seen) {
-    for (int looks = 0; looks < patience.looks_before_sleep; ++looks) {
+    for (int looks = 0; looks < patience.looks_between_runs; ++looks) {
       if (generation.load(std::memory_order_acquire) != seen) return;
       pause();
     }
-    generation.wait(seen, std::memory_order_acquire);
+    ++idle;  // before it looks again: who announces looks for it behind that
+    while (generation == seen) sleep_while(generation, seen);
+    --idle;
   }
 
   // Makes what was written above visible to the workers and wakes those that sleep.
   void announce() {
-    generation.fetch_add(1, std::memory_order_release);
-    generation.notify_all();
+    ++generation;
+    if (idle > 0) wake_all(generation);
   }
 };
 

@@ -23,7 +23,7 @@ namespace smelt {
 namespace {
 
 // Part of every cache key: raise it when make_entry() makes something else of the same input.
-constexpr const char* kVersion = "smelt-cuda-1";
+constexpr const char* kVersion = "smelt-cuda-2";
 
 constexpr const char* kTriple = "nvptx64-nvidia-cuda";
 
@@ -141,6 +141,7 @@ class CudaDevice : public CompilingDevice {
   std::string title() const override { return state_.context->properties().title; }
   const Machine& machine() const override { return state_.machine; }
   int workers() const override { return state_.context->properties().processors; }
+  int timed_workers() const override { return workers(); }
 
   uint64_t available_memory() const override {
     size_t free = 0, total = 0;
@@ -233,7 +234,7 @@ class CudaDevice : public CompilingDevice {
     if (options.cancel && options.cancel->load(std::memory_order_relaxed)) return Error{"[run] interrupted"};
     SMELT_CHECK(state.context->enter());
     std::copy(symbols.begin(), symbols.end(), state.symbols.pinned);
-    if (!options.times_ns.empty()) return plan.run_timed(options.times_ns);
+    if (!options.times_ns.empty()) return plan.run_timed(options.times_ns, options.arrivals_ns);
     SMELT_CHECK(plan.start());
     return state.context->wait("running a plan");
   }
@@ -268,6 +269,7 @@ Machine machine_of(const CudaProperties& p) {
   m.block_memory_bytes = p.block_shared_bytes;
   m.processor_memory_bytes = p.processor_shared_bytes;
   m.tasks = p.processors;
+  m.overlaps_launches = p.major >= 9;
   if (p.major < 8) m.matrix_units.clear();  // its unit has other shapes
   return m;
 }

@@ -22,6 +22,21 @@ using CuGraph = struct CuGraphTag*;
 using CuGraphExec = struct CuGraphExecTag*;
 using CuLink = struct CuLinkTag*;
 
+// How a kernel is launched: the driver's CUlaunchConfig.
+struct CuLaunch {
+  unsigned grid_x = 1, grid_y = 1, grid_z = 1, block_x = 1, block_y = 1, block_z = 1, shared_bytes = 0;
+  CuStream stream = nullptr;
+  // It may begin while the kernel before it ends: programmatic stream serialization.
+  static constexpr int kOverlaps = 6;
+  struct Attribute {
+    int id = 0;
+    int padding = 0;
+    int value[16] = {};
+  };
+  Attribute* attributes = nullptr;
+  unsigned count = 0;
+};
+
 // The constants of the calls, as the driver numbers them.
 struct Cu {
   static constexpr CuResult kOutOfMemory = 2;

@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "base/block_clock.h"
+
 namespace smelt {
 namespace {
 
@@ -28,9 +30,9 @@ Source cuda_memory_reader(int processors) {
             std::to_string(i - 1) + "\n";
   const std::string last = "%sum" + std::to_string(kInFlight - 1);
   // The store that never comes makes the reads happen: the driver's assembler leaves out what nobody uses.
-  return {.text = R"(
-define ptx_kernel void @read_memory(ptr addrspace(1) %begin, ptr addrspace(1) %end, ptr addrspace(1) %symbols) {
-entry:
+  return {.text = std::string(R"(
+define ptx_kernel void @read_memory(ptr addrspace(1) %begin, ptr addrspace(1) %end, ptr addrspace(1) %symbols, )") +
+                  kBlockClockParameter + ") {\nentry:\n" + kBlockClockBegin + R"(body:
   %first = ptrtoint ptr addrspace(1) %begin to i64
   %behind = ptrtoint ptr addrspace(1) %end to i64
   %bytes = sub i64 %behind, %first
@@ -49,10 +51,10 @@ entry:
   %step = mul i64 %stride, )" +
                   std::to_string(kInFlight) + R"(
   %any = icmp sle i64 %start, %last
-  br i1 %any, label %loop, label %done
+  br i1 %any, label %loop, label %finish
 loop:
-  %at = phi i64 [ %start, %entry ], [ %next, %loop ]
-  %before = phi <4 x i32> [ zeroinitializer, %entry ], [ )" +
+  %at = phi i64 [ %start, %body ], [ %next, %loop ]
+  %before = phi <4 x i32> [ zeroinitializer, %body ], [ )" +
                   last + R"(, %loop ]
 )" + loads + sums +
                   R"(  %next = add i64 %at, %step
@@ -63,14 +65,14 @@ take:
                   last + R"(, <i32 1640531527, i32 -1253254570, i32 742938285, i32 1013904223>
   %bits = bitcast <4 x i1> %unlikely to i4
   %all_equal = icmp eq i4 %bits, -1
-  br i1 %all_equal, label %keep, label %done
+  br i1 %all_equal, label %keep, label %finish
 keep:
   store <4 x i32> )" +
                   last + R"(, ptr addrspace(1) %begin, align 16
-  br label %done
-done:
-  ret void
-}
+  br label %finish
+finish:
+)" + kBlockClockEnd +
+                  R"(}
 declare i64 @llvm.umin.i64(i64, i64)
 declare i32 @llvm.nvvm.read.ptx.sreg.tid.x()
 declare i32 @llvm.nvvm.read.ptx.sreg.ntid.x()

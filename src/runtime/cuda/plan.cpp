@@ -1,20 +1,38 @@
 #include "runtime/cuda/plan.h"
 
+#include <algorithm>
 #include <string>
 
+#include "base/block_clock.h"
 #include "base/ensure.h"
 
 namespace smelt {
 namespace {
 
-// Destroyed with this, whatever happens in between.
-struct Events {
-  const CudaDriver& driver;
-  std::vector<CuEvent> events;
-  ~Events() {
-    for (CuEvent event : events) driver.event_destroy(event);
+// What the blocks of one launch have left.
+using LaunchClocks = std::span<const BlockClock>;
+
+int64_t begin_of(LaunchClocks blocks) {
+  uint64_t first = UINT64_MAX;
+  for (const BlockClock& block : blocks) first = std::min(first, block.begin);
+  return static_cast<int64_t>(first);
+}
+
+int64_t end_of(LaunchClocks blocks) {
+  uint64_t last = 0;
+  for (const BlockClock& block : blocks) last = std::max(last, block.end);
+  return static_cast<int64_t>(last);
+}
+
+// When each processor has done its blocks of a launch; one that has none waits from the start.
+std::vector<int64_t> ends_of(LaunchClocks blocks, size_t processors, int64_t start) {
+  std::vector<int64_t> ends(processors, start);
+  for (const BlockClock& block : blocks) {
+    int64_t& end = ends[std::min<size_t>(block.processor, processors - 1)];
+    end = std::max(end, static_cast<int64_t>(block.end));
   }
-};
+  return ends;
+}
 
 }  // namespace
 
@@ -29,13 +47,20 @@ Result<std::unique_ptr<CudaPlan>> CudaPlan::capture(const CudaContext& context, 
     for (int i = 0; i < kernel.shape.buffers; ++i) call.values.push_back(reinterpret_cast<CuAddress>(l.buffers[i]));
     call.values.push_back(symbols.device);
     for (CuAddress& value : call.values) call.parameters.push_back(&value);
+    plan->blocks_ += call.blocks;
   }
-  if (!plan->calls_.empty()) SMELT_CHECK(plan->make_graph());
+  if (plan->calls_.empty()) return plan;
+  SMELT_TRY(graph, plan->make_graph(0));
+  plan->graph_ = graph;
   return plan;
 }
 
 CudaPlan::~CudaPlan() {
-  if (graph_ && context_.enter()) context_.driver().graph_exec_destroy(graph_);
+  const CudaDriver& driver = context_.driver();
+  if (!graph_ || !context_.enter()) return;
+  driver.graph_exec_destroy(graph_);
+  if (timed_graph_) driver.graph_exec_destroy(timed_graph_);
+  if (clocks_) driver.release(clocks_);
 }
 
 Status CudaPlan::add_symbols() const {
@@ -44,26 +69,37 @@ Status CudaPlan::add_symbols() const {
                         "copying launch values");
 }
 
-Status CudaPlan::add(const Call& call) const {
-  return context_.check(context_.driver().launch(
-                            call.kernel->function, call.blocks, 1, 1, static_cast<unsigned>(call.kernel->shape.threads),
-                            1, 1, static_cast<unsigned>(call.kernel->shape.shared_bytes), context_.stream(),
-                            const_cast<void**>(call.parameters.data()), nullptr),
+Status CudaPlan::add(const Call& call, CuAddress clocks) const {
+  std::vector<void*> parameters = call.parameters;
+  parameters.push_back(&clocks);
+  CuLaunch::Attribute overlaps{.id = CuLaunch::kOverlaps, .value = {1}};
+  const CuLaunch launch{.grid_x = call.blocks,
+                        .block_x = static_cast<unsigned>(call.kernel->shape.threads),
+                        .shared_bytes = static_cast<unsigned>(call.kernel->shape.shared_bytes),
+                        .stream = context_.stream(),
+                        .attributes = &overlaps,
+                        .count = call.kernel->shape.overlaps ? 1u : 0u};
+  return context_.check(context_.driver().launch(&launch, call.kernel->function, parameters.data(), nullptr),
                         "launching a kernel of " + std::to_string(call.blocks) + " blocks");
 }
 
 // What is begun between the two calls is not run but becomes part of the graph.
-Status CudaPlan::make_graph() {
+Result<CuGraphExec> CudaPlan::make_graph(CuAddress clocks) const {
   const CudaDriver& driver = context_.driver();
   SMELT_CHECK(context_.check(driver.capture_begin(context_.stream(), Cu::kCaptureThreadLocal), "capturing a plan"));
   Status added = add_symbols();
-  for (size_t i = 0; i < calls_.size() && added; ++i) added = add(calls_[i]);
+  for (size_t i = 0; i < calls_.size() && added; ++i) {
+    added = add(calls_[i], clocks);
+    if (clocks) clocks += calls_[i].blocks * sizeof(BlockClock);
+  }
   CuGraph graph = nullptr;
   const CuResult ended = driver.capture_end(context_.stream(), &graph);  // in any case, or the stream is of no use
   Status made = added ? context_.check(ended, "capturing a plan") : added;
-  if (made) made = context_.check(driver.graph_instantiate(&graph_, graph, 0), "making a graph of a plan");
+  CuGraphExec result = nullptr;
+  if (made) made = context_.check(driver.graph_instantiate(&result, graph, 0), "making a graph of a plan");
   if (graph) driver.graph_destroy(graph);
-  return made;
+  if (!made) return made.error();
+  return result;
 }
 
 Status CudaPlan::start() const {
@@ -71,29 +107,42 @@ Status CudaPlan::start() const {
   return context_.check(context_.driver().graph_launch(graph_, context_.stream()), "starting a plan");
 }
 
-Status CudaPlan::run_timed(std::span<int64_t> times_ns) const {
-  ENSURE(times_ns.size() == calls_.size() + 1, "one time more than launches");
+Status CudaPlan::prepare_clocks() const {
+  if (timed_graph_) return {};
+  if (!clocks_)
+    SMELT_CHECK(context_.check(context_.driver().allocate(&clocks_, blocks_ * sizeof(BlockClock)),
+                               "allocating clocks for " + std::to_string(blocks_) + " blocks"));
+  SMELT_TRY(graph, make_graph(clocks_));
+  timed_graph_ = graph;
+  return {};
+}
+
+Status CudaPlan::read_clocks(std::span<BlockClock> clocks) const {
   const CudaDriver& driver = context_.driver();
-  Events events{driver, {}};
-  const auto record = [&]() -> Status {
-    CuEvent event = nullptr;
-    SMELT_CHECK(context_.check(driver.event_create(&event, 0), "making an event"));
-    events.events.push_back(event);
-    return context_.check(driver.event_record(event, context_.stream()), "recording an event");
-  };
-  SMELT_CHECK(add_symbols());
-  SMELT_CHECK(record());
-  for (const Call& call : calls_) {
-    SMELT_CHECK(add(call));
-    SMELT_CHECK(record());
-  }
-  SMELT_CHECK(context_.wait("running a plan, launch by launch"));
-  times_ns[0] = 0;
-  for (size_t i = 1; i < times_ns.size(); ++i) {
-    float milliseconds = 0;
-    SMELT_CHECK(
-        context_.check(driver.event_elapsed(&milliseconds, events.events[0], events.events[i]), "reading times"));
-    times_ns[i] = static_cast<int64_t>(static_cast<double>(milliseconds) * 1e6);
+  SMELT_CHECK(prepare_clocks());
+  SMELT_CHECK(
+      context_.check(driver.fill(clocks_, 0, clocks.size_bytes(), context_.stream()), "setting clocks to zero"));
+  SMELT_CHECK(context_.check(driver.graph_launch(timed_graph_, context_.stream()), "starting a timed plan"));
+  SMELT_CHECK(context_.check(driver.copy_out(clocks.data(), clocks_, clocks.size_bytes(), context_.stream()),
+                             "reading clocks"));
+  return context_.wait("running a timed plan");
+}
+
+Status CudaPlan::run_timed(std::span<int64_t> times_ns, std::span<int64_t> arrivals_ns) const {
+  const size_t launches = calls_.size(), processors = static_cast<size_t>(context_.properties().processors);
+  ENSURE(times_ns.size() == launches + 1, "one time more than launches");
+  ENSURE(arrivals_ns.empty() || arrivals_ns.size() == processors * launches, "a time for each processor and launch");
+  std::vector<BlockClock> clocks(blocks_);
+  if (launches > 0) SMELT_CHECK(read_clocks(clocks));
+  LaunchClocks rest = clocks;
+  times_ns[0] = launches > 0 ? begin_of(rest.first(calls_[0].blocks)) : 0;
+  for (size_t i = 0; i < launches; ++i) {
+    const LaunchClocks mine = rest.first(calls_[i].blocks);
+    rest = rest.subspan(mine.size());
+    times_ns[i + 1] = std::max(times_ns[i], end_of(mine));
+    if (arrivals_ns.empty()) continue;
+    const std::vector<int64_t> ends = ends_of(mine, processors, times_ns[i]);
+    for (size_t p = 0; p < processors; ++p) arrivals_ns[p * launches + i] = ends[p];
   }
   return {};
 }

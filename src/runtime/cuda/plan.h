@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "base/block_clock.h"
 #include "runtime/cuda/context.h"
 #include "runtime/device.h"
 
@@ -33,26 +34,34 @@ class CudaPlan : public CapturedPlan {
 
   // Begins it; CudaContext::wait() waits for the end.
   Status start() const;
-  // Launch after launch, with the clock of the device before and behind each; returns when all is done.
-  Status run_timed(std::span<int64_t> times_ns) const;
+  // The same, and returns when all is done, with what the clocks of the blocks say: RunOptions of runtime/device.h.
+  // `arrivals_ns` is by multiprocessor.
+  Status run_timed(std::span<int64_t> times_ns, std::span<int64_t> arrivals_ns) const;
 
  private:
   struct Call {
     const CudaExecutable* kernel = nullptr;
     unsigned blocks = 1;
-    std::vector<CuAddress> values;  // of the parameters
+    std::vector<CuAddress> values;  // of the parameters but the last, the clocks
     std::vector<void*> parameters;  // their addresses
   };
 
   CudaPlan(const CudaContext& context, const CudaSymbols& symbols) : context_(context), symbols_(symbols) {}
   Status add_symbols() const;
-  Status add(const Call& call) const;
-  Status make_graph();
+  Status add(const Call& call, CuAddress clocks) const;
+  // `clocks`: of all blocks of all launches, or none.
+  Result<CuGraphExec> make_graph(CuAddress clocks) const;
+  Status prepare_clocks() const;
+  Status read_clocks(std::span<BlockClock> clocks) const;  // of a run
 
   const CudaContext& context_;
   const CudaSymbols symbols_;
   std::vector<Call> calls_;
   CuGraphExec graph_ = nullptr;
+  size_t blocks_ = 0;  // of all launches
+  // From the first run_timed() on: the same launches, whose blocks write down their times.
+  mutable CuGraphExec timed_graph_ = nullptr;
+  mutable CuAddress clocks_ = 0;
 };
 
 }  // namespace smelt

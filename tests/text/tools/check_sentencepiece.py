@@ -4,10 +4,12 @@
 usage: check_sentencepiece.py PATH/TO/encode_texts [TEXTS [SEED]]
 
 Trains small vocabularies that differ in what they do with spaces, bytes and user-defined tokens, writes each as a GGUF
-file, and compares the ids of random texts, and what the ids read as, with what the library gives.
+file, and those that Hugging Face models have also as a folder of such a model, and compares the ids of random texts, and
+what the ids read as, with what the library gives.
 """
 import io
 import json
+import os
 import random
 import struct
 import subprocess
@@ -138,6 +140,42 @@ def write_gguf(path, processor, options):
             out.write(gguf_text(key) + value)
 
 
+def merges_of(processor):
+    """All ways to make a piece of two, those of the highest score first: what tokenizer.json has in place of scores."""
+    ids = {processor.id_to_piece(i): i for i in range(processor.vocab_size())}
+    found = []
+    for piece, i in ids.items():
+        pairs = [(piece[:cut], piece[cut:]) for cut in range(1, len(piece))]
+        pairs = sorted((ids[a], ids[b], a, b) for a, b in pairs if a in ids and b in ids)
+        found += [(-processor.get_score(i), order, a, b) for order, (_, _, a, b) in enumerate(pairs)]
+    return [f"{a} {b}" for _, _, a, b in sorted(found, key=lambda entry: entry[:1])]
+
+
+def write_folder(path, processor, options):
+    """The vocabulary as a Hugging Face model, whose only tensor is an embedding."""
+    tokens = range(processor.vocab_size())
+    special = [i for i in tokens if processor.is_control(i) or processor.is_unknown(i)]
+    added = special + [i for i in tokens if processor.id_to_piece(i) in USER_DEFINED]
+    space = {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}
+    first = [{"type": "Prepend", "prepend": "▁"}] if options["add_dummy_prefix"] else []
+    tokenizer = {
+        "added_tokens": [{"id": i, "content": processor.id_to_piece(i), "special": i in special} for i in added],
+        "normalizer": {"type": "Sequence", "normalizers": first + [space]},
+        "model": {"type": "BPE", "byte_fallback": True, "unk_token": processor.id_to_piece(processor.unk_id()),
+                  "vocab": {processor.id_to_piece(i): i for i in tokens}, "merges": merges_of(processor)},
+    }
+    config = dict(model_type="llama", hidden_size=4, num_hidden_layers=1, num_attention_heads=1, intermediate_size=4,
+                  max_position_embeddings=8, rms_norm_eps=1e-5, head_dim=4)
+    for name, value in (("tokenizer.json", tokenizer), ("config.json", config)):
+        with open(os.path.join(path, name), "w") as out:
+            json.dump(value, out)
+    size = 4 * 4 * len(tokens)
+    table = json.dumps({"model.embed_tokens.weight": {"dtype": "F32", "shape": [len(tokens), 4],
+                                                      "data_offsets": [0, size]}}).encode()
+    with open(os.path.join(path, "model.safetensors"), "wb") as out:
+        out.write(struct.pack("<Q", len(table)) + table + bytes(size))
+
+
 def same_text(ours, theirs, options):
     """The library writes the unknown token as it likes; where it drops blanks, also those written as U+2581."""
     if not options["byte_fallback"] or "normalization_rule_name" in options:
@@ -145,12 +183,9 @@ def same_text(ours, theirs, options):
     return ours.lstrip(" ") == theirs.lstrip(" ") if options["remove_extra_whitespaces"] else ours == theirs
 
 
-def compare(name, options, program, texts, seed):
-    processor = train(options, seed)
-    with tempfile.NamedTemporaryFile(suffix=".gguf") as file:
-        write_gguf(file.name, processor, options)
-        lines = "".join(json.dumps(text) + "\n" for text in texts)
-        answers = subprocess.run([program, file.name], input=lines.encode(), stdout=subprocess.PIPE, check=True).stdout
+def compare(name, processor, options, program, model, texts):
+    lines = "".join(json.dumps(text) + "\n" for text in texts)
+    answers = subprocess.run([program, model], input=lines.encode(), stdout=subprocess.PIPE, check=True).stdout
     wrong = 0
     for text, line in zip(texts, answers.decode().split("\n")[:-1], strict=True):
         answer, ids = json.loads(line), processor.encode(text)
@@ -164,6 +199,22 @@ def compare(name, options, program, texts, seed):
     return wrong
 
 
+def is_of_hugging_face(options):
+    return options["byte_fallback"] and not options["remove_extra_whitespaces"] and "model_type" not in options
+
+
+def compare_all(name, options, program, texts, seed):
+    processor = train(options, seed)
+    with tempfile.TemporaryDirectory() as folder:
+        file = os.path.join(folder, "model.gguf")
+        write_gguf(file, processor, options)
+        wrong = compare(name, processor, options, program, file, texts)
+        if is_of_hugging_face(options):
+            write_folder(folder, processor, options)
+            wrong += compare(name + ", folder", processor, options, program, folder, texts)
+    return wrong
+
+
 def main():
     program = sys.argv[1]
     count = int(sys.argv[2]) if len(sys.argv) > 2 else 1000
@@ -172,7 +223,7 @@ def main():
     wrong = 0
     for name, options in VOCABULARIES.items():
         texts = [random_text(rng) for _ in range(count)] + [" ".join(sentence(rng) for _ in range(500))]
-        wrong += compare(name, options, program, texts, seed)
+        wrong += compare_all(name, options, program, texts, seed)
     print(f"check_sentencepiece: {len(VOCABULARIES)} vocabularies, {count + 1} texts each, seed {seed}: {wrong} differ")
     sys.exit(1 if wrong else 0)
 

@@ -1,4 +1,4 @@
-// encode_texts FILE.gguf: for each line of standard input, a text as JSON, one line with its ids and with their text.
+// encode_texts MODEL, a GGUF file or a folder: for each line of standard input, a text as JSON, one line with its ids and with their text.
 //
 //   "Hello"  ->  {"ids":[15043],"text":"Hello"}
 //
@@ -8,13 +8,13 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "gguf/gguf.h"
+#include "safetensors/folder.h"
 #include "text/tokenizer.h"
 #include "text/utf8.h"
 
 int main(int argc, char** argv) {
-  if (argc != 2) return std::fprintf(stderr, "usage: encode_texts FILE.gguf < TEXTS\n"), 2;
-  auto file = smelt::GgufFile::open(argv[1]);
+  if (argc != 2) return std::fprintf(stderr, "usage: encode_texts MODEL < TEXTS\n"), 2;
+  auto file = smelt::open_model_files(argv[1]);
   if (!file) return std::fprintf(stderr, "%s\n", file.error().message.c_str()), 1;
   auto tokenizer = smelt::Tokenizer::from_gguf(*file);
   if (!tokenizer) return std::fprintf(stderr, "%s\n", tokenizer.error().message.c_str()), 1;

@@ -1,0 +1,106 @@
+// Small models of every architecture through compiled kernels, beside a direct forward pass in doubles: prompts and
+// generated tokens, with exact activations and with those of 8 bits. docs/models.md has the figures that it prints.
+#include "model/small_models.h"
+
+#include <doctest/doctest.h>
+
+#include "engine/session.h"
+#include "model/random_model.h"
+#include "model/reference_forward.h"
+#include "support/effort.h"
+
+using namespace smelt;
+using namespace smelt::test;
+
+namespace {
+
+struct Case {
+  std::string name;
+  std::vector<std::byte> bytes;
+  std::vector<Vector> wanted;  // logits after each token
+};
+
+std::vector<int> ids() {
+  std::vector<int> list;
+  for (int i = 0; i < 45; ++i) list.push_back(i * 29 % 90);
+  return list;
+}
+
+// Rows are whole blocks, and more tokens than a window.
+constexpr Sizes kSizes{.hidden = 64,
+                       .heads = 4,
+                       .kv_heads = 2,
+                       .width = 32,
+                       .inner = 64,
+                       .vocabulary = 96,
+                       .window = 9,
+                       .net_width = 32,
+                       .type = GgufType::Q8_0};
+
+std::vector<Case> cases() {
+  std::vector<Case> list;
+  for (Traits traits : small_models()) {
+    traits.rotated = traits.rotated * kSizes.width / kWidth;
+    const SmallTransformer small(traits, kSizes);
+    list.push_back({traits.architecture, small.writer.bytes(), small.logits(ids())});
+  }
+  for (const char* architecture : {"deepseek2", "glm4moelite"}) {
+    Case latent{architecture, RandomModel({.architecture = architecture}).writer().bytes(), {}};
+    const auto file = GgufFile::open_memory(latent.bytes);
+    const Deepseek2Parameters parameters = read_deepseek2(*file, architecture).take();
+    latent.wanted = ReferenceForward(*file, parameters).logits(ids());
+    list.push_back(std::move(latent));
+  }
+  return list;
+}
+
+double relative_error(std::span<const float> got, const Vector& wanted) {
+  double error = 0, size = 0;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    error += (got[i] - wanted[i]) * (got[i] - wanted[i]);
+    size += wanted[i] * wanted[i];
+  }
+  return std::sqrt(error / size);
+}
+
+// After each token of a prompt, and after each token behind it; in order of size.
+std::vector<double> errors(const Case& model, bool in_bytes) {
+  auto file = GgufFile::open_memory(model.bytes);
+  auto session = Session::open(
+      *file,
+      {.threads = 1, .context = 128, .cache_type = in_bytes ? DType::U8 : DType::F32, .quantise_activations = in_bytes},
+      {});
+  REQUIRE_MESSAGE(session.ok(), session.error().message);
+  const std::vector<int> all = ids();
+  constexpr size_t kPrompt = 41;
+  std::vector<double> list;
+  const std::vector<int32_t> prompt(all.begin(), all.begin() + kPrompt);
+  const Status status = (*session)->append_all(prompt, [&](int64_t i, std::span<const float> row) {
+    list.push_back(relative_error(row, model.wanted[static_cast<size_t>(i)]));
+  });
+  REQUIRE(status.ok());
+  for (size_t i = kPrompt; i < all.size(); ++i) {
+    const auto logits = (*session)->extend(all[i]);
+    REQUIRE(logits.ok());
+    list.push_back(relative_error(*logits, model.wanted[i]));
+  }
+  REQUIRE(list.size() == all.size());
+  std::sort(list.begin(), list.end());
+  return list;
+}
+
+}  // namespace
+
+TEST_CASE("compiled kernels agree with the direct reference for every architecture") {
+  for (const Case& model : some(cases())) {
+    CAPTURE(model.name);
+    // In 8 bits some token gets another expert: of these errors the median counts.
+    const double exact = errors(model, false).back();
+    const std::vector<double> all = errors(model, true);
+    const double in_bytes = all[all.size() / 2];
+    MESSAGE(model.name << ": relative error at most " << exact << ", with 8 bits " << in_bytes << " in the median");
+    CHECK(exact < 1e-5);
+    CHECK(in_bytes > exact);
+    CHECK(in_bytes < 0.1);
+  }
+}
