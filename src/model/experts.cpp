@@ -90,7 +90,7 @@ struct Tiles {
   Tensor place_of;  // i32 [T, K]: the place of each pair, in 0 .. N places - 1
 };
 
-// As many share what weights become in wide blocks, if that is to pay: with 64 tokens an expert of GLM-4.7-Flash has four.
+// As many share what weights become in wide blocks, if that is to pay: with 64 tokens an expert of 64 has four of them.
 constexpr int64_t kPlacesOfWide = 16;
 
 // Of few: an expert has few pairs, and these wait for its weights alone, which the caches keep from one to the next.

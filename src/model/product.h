@@ -12,8 +12,9 @@ namespace smelt {
 // multiply with: one for four groups of Q4_0.
 //
 // Where products are made by a matrix unit, whose sums are dear to take out of it, blocks are wider (`wide`), and the
-// groups of weights become as wide: bytes with one scale for a block, made once for all rows that they multiply. With a
-// scale s = max |w| of the block / 127, and weights of the format that are scale * (q - zero) - minimum, a byte is off by
+// groups of weights become as wide: bytes with one scale for a block, made once for all rows that they multiply. With
+// s = the greatest that the format can hold in the block / 127, where it says scale * (q - zero) - minimum, a byte is
+// off by
 //   |e| <= s (1/2 + (max |q - zero| + 1) / 512)
 int64_t activation_block(int64_t k, int64_t most = 128);  // 0: rows of k elements have no whole blocks
 struct Activations {
