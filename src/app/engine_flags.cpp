@@ -117,7 +117,7 @@ void declare_engine_flags(CLI::App& app, EngineFlags& flags) {
       ->check(one_of({"q8", "f16", "f32"}));
   app.add_option("--activations", flags.activations,
                  "numbers that quantised weights are multiplied with: q8, integers with a scale for "
-                 "each block of up to 256, or f32, slower; with --cache-type f32 exact")
+                 "each block of up to 128, or f32, slower; with --cache-type f32 exact")
       ->type_name("KIND")
       ->check(one_of({"q8", "f32"}));
 }
