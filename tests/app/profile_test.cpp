@@ -274,8 +274,8 @@ TEST_CASE("profile shows decode and prefill of the embedded model, saves them an
   CHECK(kernel.exit_code == 0);
   CHECK(contains(kernel.out, "\n  made by "));
   CHECK(contains(kernel.out, ".cpp:"));
-  for (const char* part :
-       {"--- formulas", "--- tree", "--- options", "--- program", "--- LLVM IR", "--- assembly", "decode, "}) {
+  for (const char* part : {"--- arguments", ": f32 [1, 256]\n", "--- formulas", "--- tree", "--- options",
+                           "--- program", "--- LLVM IR", "--- assembly", "decode, "}) {
     CAPTURE(part);
     CHECK(contains(kernel.out, part));
   }
