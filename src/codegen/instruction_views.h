@@ -29,6 +29,9 @@ struct LoopView {
   int begin, end;
 };
 
+// A loop that runs once or not at all.
+inline bool is_condition(const Instruction& loop) { return loop.arg.list == std::vector<int64_t>{0, 1}; }
+
 struct AccSetView {
   explicit AccSetView(const Instruction& set) : acc(set.src[0]), value(set.src[1]) {}
   int acc, value;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "codegen/block_threads.h"
 #include "codegen/nest_emitter.h"
@@ -27,47 +28,83 @@ Ref count_of(const Refs& tasks) {
   return count;
 }
 
-// What nests have to share out. Steps that go over the same tasks in turn want the same worker for each of them.
-class TaskCount {
- public:
-  explicit TaskCount(bool is_block) : is_block_(is_block) {}
-
-  // The tasks in front of those of the nest.
-  Ref before(const ExpandedNest& nest) {
-    if (nest.is_local) return constant(0);
-    const Refs ranges = task_ranges(nest.stores);
-    if (tile_ranges(nest.stores).empty() || ranges != last_) before_ = all_, all_ = simplify(all_ + count_of(ranges));
-    last_ = ranges;
-    most_ = std::max(most_, limited(count_of(ranges)));
-    return before_;
-  }
-
-  // That workers can share, at most.
-  int64_t most() const { return is_block_ ? limited(all_) : most_; }
-
- private:
-  static int64_t limited(Ref count) { return std::clamp<int64_t>(count->max, 1, kMostTasks); }
-
-  const bool is_block_;
-  Refs last_;
-  Ref before_ = constant(0), all_ = constant(0);
-  int64_t most_ = 1;
+// Nests that run together, and what they have to share out.
+struct Tile {
+  std::span<const ExpandedNest> nests;
+  TaskShare tasks = {constant(0), constant(0)};
+  // Where not all blocks need it: the tasks for which a block runs it. None: all do.
+  std::vector<TaskShare> readers = {};
+  bool is_local() const { return nests[0].is_local; }
 };
 
-// Where launches overlap: what is done before the launch before has ended.
-Code code_before_others_end(std::span<const ExpandedNest> nests, const Machine& machine, Program& program,
-                            ScratchMap& scratch, int& next_id) {
-  Code code;
-  if (!machine.overlaps_launches || program.threads == 1) return code;
-  TaskCount tasks(true);
+// Steps that go over the same tasks in turn want the same worker for each of them.
+std::vector<Tile> tiles_of(std::span<const ExpandedNest> nests) {
+  std::vector<Tile> tiles;
+  Refs last;
+  Ref before = constant(0), all = constant(0);
   while (!nests.empty()) {
-    const auto tile = nests.first(size_of_tile(nests));
-    nests = nests.subspan(tile.size());
-    Code part = NestEmitter(tile, machine, tasks.before(tile[0]), program, scratch, next_id).ask_early();
-    code.insert(code.end(), std::make_move_iterator(part.begin()), std::make_move_iterator(part.end()));
+    Tile& tile = tiles.emplace_back(Tile{nests.first(size_of_tile(nests))});
+    nests = nests.subspan(tile.nests.size());
+    if (tile.is_local()) continue;
+    const Refs& stores = tile.nests[0].stores;
+    const Refs ranges = task_ranges(stores);
+    const Ref count = count_of(ranges);
+    if (tile_ranges(stores).empty() || ranges != last) before = all, all = simplify(all + count);
+    last = ranges;
+    tile.tasks = {before, count};
   }
-  code.push_back({{.kind = Inst::Await}, next_id++});
-  return code;
+  return tiles;
+}
+
+// That workers can share, at most: blocks share those of all nests, other workers those of each.
+int64_t most_tasks(std::span<const Tile> tiles, bool is_block) {
+  int64_t most = 1;
+  for (const Tile& tile : tiles) {
+    const Ref end = is_block ? simplify(tile.tasks.before + tile.tasks.count) : tile.tasks.count;
+    most = std::max(most, std::clamp<int64_t>(end->max, 1, kMostTasks));
+  }
+  return most;
+}
+
+std::set<int64_t> locals_read(const Tile& tile) {
+  std::set<int64_t> numbers;
+  for (const ExpandedNest& nest : tile.nests)
+    for (Ref s : nest.stores)
+      for (Ref n : toposort(s))
+        if (n->op == Op::Load && LoadView(n).buffer->op == Op::Local)
+          numbers.insert(number_of_buffer(LoadView(n).buffer));
+  return numbers;
+}
+
+// What a block makes for itself it needs for some of its tasks only: nests that no other one of the kernel wants are
+// left out by the others.
+void find_readers(std::vector<Tile>& tiles) {
+  std::map<int64_t, std::set<size_t>> readers;  // by Local: tiles with tasks that read it, or what is made of it
+  size_t with_tasks = 0;
+  for (size_t i = tiles.size(); i-- > 0;) {
+    Tile& tile = tiles[i];
+    std::set<size_t> mine = {i};
+    if (tile.is_local()) {
+      mine.clear();
+      for (const ExpandedNest& nest : tile.nests)
+        for (Ref s : nest.stores) mine.merge(std::set(readers[number_of_buffer(StoreView(s).buffer)]));
+      if (mine.size() < with_tasks)
+        for (size_t reader : mine) tile.readers.push_back(tiles[reader].tasks);
+    } else {
+      ++with_tasks;
+    }
+    for (int64_t local : locals_read(tile)) readers[local].insert(mine.begin(), mine.end());
+  }
+  // What is not there must not be read, not even where it is of no use.
+  std::set<int64_t> left_out;
+  for (Tile& tile : tiles) {
+    if (tile.is_local() && !tile.readers.empty())
+      for (const ExpandedNest& nest : tile.nests)
+        for (Ref s : nest.stores) left_out.insert(number_of_buffer(StoreView(s).buffer));
+    const std::set<int64_t> reads = locals_read(tile);
+    if (!tile.is_local() && std::any_of(reads.begin(), reads.end(), [&](int64_t l) { return left_out.contains(l); }))
+      tile.readers = {tile.tasks};
+  }
 }
 
 }  // namespace
@@ -76,17 +113,25 @@ Program linearize(std::span<const ExpandedNest> nests, const Machine& machine, s
                   std::vector<std::string> symbols) {
   Program program{.name = std::move(name), .symbols = std::move(symbols)};
   for (const ExpandedNest& nest : nests) program.threads = std::max(program.threads, threads_of(nest.stores));
+  const bool is_block = program.threads > 1;
+  std::vector<Tile> tiles = tiles_of(nests);
+  if (is_block) find_readers(tiles);
+  program.tasks = most_tasks(tiles, is_block);
   ScratchMap scratch;
-  TaskCount tasks(program.threads > 1);
+  Code code;
   int next_id = 0;
-  Code code = code_before_others_end(nests, machine, program, scratch, next_id);
-  while (!nests.empty()) {
-    const auto tile = nests.first(size_of_tile(nests));
-    nests = nests.subspan(tile.size());
-    Code part = NestEmitter(tile, machine, tasks.before(tile[0]), program, scratch, next_id).run();
+  const auto emitter = [&](const Tile& tile) {
+    return NestEmitter(tile.nests, machine, tile.tasks.before, program, scratch, next_id);
+  };
+  const auto append = [&](Code part) {
     code.insert(code.end(), std::make_move_iterator(part.begin()), std::make_move_iterator(part.end()));
+  };
+  if (is_block && machine.overlaps_launches) {
+    for (const Tile& tile : tiles) append(emitter(tile).ask_early());
+    code.push_back({{.kind = Inst::Await}, next_id++});
   }
-  program.tasks = tasks.most();
+  for (const Tile& tile : tiles)
+    append(tile.readers.empty() ? emitter(tile).run() : emitter(tile).run_for(tile.readers));
   std::vector<int> position(next_id, -1);
   for (size_t i = 0; i < code.size(); ++i) position[code[i].id] = static_cast<int>(i);
   for (Emitted& e : code) {
@@ -95,7 +140,7 @@ Program linearize(std::span<const ExpandedNest> nests, const Machine& machine, s
       program.buffers = std::max(program.buffers, static_cast<int>(e.instruction.arg.i) + 1);
     program.code.push_back(std::move(e.instruction));
   }
-  if (program.threads > 1) place_barriers(program);
+  if (is_block) place_barriers(program);
   return program;
 }
 

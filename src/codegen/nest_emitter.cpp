@@ -42,6 +42,21 @@ Code NestEmitter::run() {
   return std::move(scopes_[0].code);
 }
 
+Code NestEmitter::run_for(std::span<const TaskShare> readers) {
+  Code nest = run();
+  scopes_.assign(1, {});
+  values_.clear();
+  Value wanted;
+  for (const TaskShare& reader : readers) {
+    const Value has_task = alu(Op::Lt, DType::Bool, {first_task(reader.before, part(), parts()), value(reader.count)});
+    wanted = wanted.id < 0 ? has_task : alu(Op::Or, DType::Bool, {wanted, has_task});
+  }
+  open_scope(integer(0).id, alu(Op::Cast, DType::I64, {wanted}).id, constant(1));
+  scopes_.back().code = std::move(nest);
+  close_scope();
+  return std::move(scopes_[0].code);
+}
+
 // Threads of the block that other nests want, and that would only repeat here what the first ones do.
 int64_t NestEmitter::idle_threads() const {
   int threads = 1;
@@ -166,17 +181,17 @@ Value NestEmitter::open_loop_over_share(Value total, Ref count) {
   return {scopes_.back().loop, top(), 1};
 }
 
-Value NestEmitter::first_task(Value part, Value parts) {
-  if (const_int(tasks_before_) == 0) return part;
+Value NestEmitter::first_task(Ref before, Value part, Value parts) {
+  if (const_int(before) == 0) return part;
   const auto i64 = [&](Op op, Value x, Value y) { return alu(op, DType::I64, {x, y}); };
-  const Value shift = i64(Op::Mod, value(tasks_before_), parts);
+  const Value shift = i64(Op::Mod, value(before), parts);
   return i64(Op::Mod, i64(Op::Add, part, i64(Op::Sub, parts, shift)), parts);
 }
 
 // Blocks take task by task in turn, and begin behind those that have the last tasks of the nests before.
 Value NestEmitter::open_loop_of_block(Value total, Ref count, Value part, Value parts) {
   const auto i64 = [&](Op op, Value x, Value y) { return alu(op, DType::I64, {x, y}); };
-  const Value turn = first_task(part, parts);
+  const Value turn = first_task(tasks_before_, part, parts);
   const Value rest = i64(Op::Add, i64(Op::Sub, total, turn), i64(Op::Sub, parts, integer(1)));
   const Value rounds = i64(Op::Div, rest, parts);
   open_scope(integer(0).id, rounds.id, count);
@@ -209,7 +224,20 @@ void NestEmitter::emit_stores(const Refs& group) {
   for (size_t i = 0; i < loops.size(); ++i) close_scope();
 }
 
-// One line, in the innermost loop as it is now.
+namespace {
+
+// In how many tiles all of what is ahead is asked for: a few use the panel of an expert, many that of all tokens.
+constexpr int64_t kTurnsOfSome = 2, kTurnsOfAll = 16;
+
+int64_t wanted_turns(const Ahead& ahead) {
+  const Refs nodes = toposort(ahead.offset);
+  const bool jumps = std::any_of(nodes.begin(), nodes.end(), [](Ref n) { return n->op == Op::Load; });
+  return jumps ? kTurnsOfSome : kTurnsOfAll;
+}
+
+}  // namespace
+
+// A line, or some where rounds are few, in the innermost loop as it is now.
 void NestEmitter::ask_ahead() {
   int64_t rounds = 1;
   Value round = integer(0);
@@ -218,12 +246,17 @@ void NestEmitter::ask_ahead() {
     rounds *= scopes_[depth].rounds;
     round = alu(Op::Add, DType::I64, {alu(Op::Mul, DType::I64, {round, integer(scopes_[depth].rounds)}), index});
   }
-  const int64_t size = machine_.line_bytes;
-  const int64_t lines = (ahead_->bytes + size - 1) / size, turns = (lines + rounds - 1) / rounds;
+  const auto shares = [](int64_t n, int64_t among) { return (n + among - 1) / among; };
+  const int64_t size = machine_.line_bytes, lines = shares(ahead_->bytes, size);
+  const int64_t at_once = shares(lines, rounds * wanted_turns(*ahead_)), turns = shares(lines, rounds * at_once);
   const Value turn = alu(Op::Mod, DType::I64, {value(ahead_->turn), integer(turns)}),
               line = alu(Op::Add, DType::I64, {alu(Op::Mul, DType::I64, {turn, integer(rounds)}), round}),
-              at = alu(Op::Add, DType::I64, {value(ahead_->offset), alu(Op::Mul, DType::I64, {line, integer(size)})});
-  add(top(), {.kind = Inst::Prefetch, .src = {value(ahead_->buffer).id, at.id}});
+              at = alu(Op::Add, DType::I64,
+                       {value(ahead_->offset), alu(Op::Mul, DType::I64, {line, integer(at_once * size)})});
+  for (int64_t i = 0; i < at_once; ++i) {
+    const Value next = i ? alu(Op::Add, DType::I64, {at, integer(i * size)}) : at;
+    add(top(), {.kind = Inst::Prefetch, .src = {value(ahead_->buffer).id, next.id}});
+  }
 }
 
 void NestEmitter::emit_store(Ref store, Value v) {

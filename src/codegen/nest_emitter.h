@@ -36,6 +36,11 @@ struct ScratchMap {
   std::map<std::pair<int64_t, int>, int64_t> exchanges;
 };
 
+// Tasks of a nest, and those of the nests before it, whose blocks come first: values of the launch.
+struct TaskShare {
+  Ref before, count;
+};
+
 class NestEmitter {
  public:
   // `nests` are one, or those of a tile. Into `program` go its symbols and scratch memory. `tasks_before`: what nests
@@ -50,6 +55,8 @@ class NestEmitter {
         next_id_(next_id) {}
 
   Code run();
+  // The same, but run only by blocks that have tasks of one of these.
+  Code run_for(std::span<const TaskShare> readers);
   // Asks for what the first task of the nest will read of large buffers, as far as that is known without reading
   // anything: a part of the program before Inst::Await. Instead of run().
   Code ask_early();
@@ -94,7 +101,7 @@ class NestEmitter {
   Value part();
   Value parts();
   Value total_of(const Refs& tasks);
-  Value first_task(Value part, Value parts);
+  Value first_task(Ref before, Value part, Value parts);
   void know_tasks(const Refs& tasks, Value number);
   std::vector<Refs> groups_by_loops(const Refs& stores) const;
   void emit_stores(const Refs& group);

@@ -148,6 +148,12 @@ class Placement {
   size_t walk_loop(size_t loop, Touched& state) {
     const size_t end = ends_[loop];
     if (is_loop_of_some(loop) && touches_any(loop, end)) return walk_loop_of_some(loop, state);
+    if (is_condition(program_.code[loop])) {
+      const Touched without = state;
+      walk(loop + 1, end, state);
+      state.add(without);
+      return end;
+    }
     wait_if(loop, touched_first(loop + 1, end), state);
     const Touched without = state;
     repeat(loop + 1, end, state);

@@ -115,6 +115,7 @@ ModelShape ModelPasses::prefill_shape() const {
     shape.tokens = variable(names_[0], 1, layout_.prefill_tokens / layout_.token_tile) * layout_.token_tile;
   shape.many_tokens = true;
   shape.expert_places = options_.sums_inputs ? 1 : compiler_.machine().expert_places;
+  shape.prompt_block = compiler_.machine().prompt_block;
   shape.tokens_side_by_side = compiler_.machine().tokens_side_by_side();
   return shape;
 }

@@ -113,6 +113,7 @@ IrValue FunctionRenderer::begin_loop(int position, const Instruction& x) {
     out_.line("br i1 " + any + ", label %" + name + ".enter, label %" + name + ".exit");
   }
   out_.label(name + ".enter");
+  if (is_condition(x)) return ir_int(0, x.dtype);
   out_.line("br label %" + name);
   out_.label(name);
   out_.line("%i" + number(position) + " = phi " + type + " [ " + begin + ", %" + name + ".enter ], [ %i" +
@@ -129,6 +130,10 @@ bool FunctionRenderer::always_runs(const Instruction& x) const {
 void FunctionRenderer::end_loop(int position) {
   std::string name = "loop." + number(position), index = "%i" + number(position);
   const std::string type = ir_type(code(position).dtype, 1);
+  if (is_condition(code(position))) {
+    out_.line("br label %" + name + ".exit");
+    return out_.label(name + ".exit");
+  }
   out_.line("br label %" + name + ".latch");
   out_.label(name + ".latch");
   out_.line(index + ".next = add nsw " + type + " " + index + ", 1");

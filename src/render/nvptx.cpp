@@ -158,7 +158,7 @@ class BlockRenderer : public FunctionRenderer {
   // --- other launches
 
   // The next launch may begin when all blocks of this one are past this point: earlier, its waiting blocks and those of
-  // the launches behind it would be in the way of the blocks of this one.
+  // the launches behind it would be in the way of the blocks of this one, and of each other.
   void await() {
     for (const char* what : {"wait", "launch_dependents"})
       out_.line("call void asm sideeffect \"griddepcontrol." + std::string(what) + ";\", \"~{memory}\"()");

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "codegen/block_threads.h"
+#include "codegen/instruction_views.h"
 #include "support/byte_rows.h"
 #include "support/judge.h"
 #include "support/small_graphs.h"
@@ -231,4 +232,31 @@ TEST_CASE("nothing is read or stored before the wait for the launch before") {
   REQUIRE(problem_of(program) == "");
   program.code.push_back({.kind = Inst::Await});
   CHECK(problem_of(program).find("something has been done before it") != std::string::npos);
+}
+
+TEST_CASE("what only some tasks of a kernel want is made by the blocks that have one of these") {
+  const auto normed_product = [](int x, int64_t k, int64_t rows) {
+    return linear(rms_norm(input(x, {1, k}), input(x + 1, {k})), input(x + 2, {rows, k}));
+  };
+  const JudgedKernel kernel =
+      kernel_of(sink({output(6, normed_product(0, 128, 64)), output(7, normed_product(3, 64, 32))}));
+  REQUIRE(kernel.tree->src.size() == 4);  // two norms, two products
+  const Program program = program_of(kernel, {}, kBlocks);
+  REQUIRE(problem_of(program) == "");
+  const auto conditions = std::count_if(program.code.begin(), program.code.end(),
+                                        [](const Instruction& x) { return x.kind == Inst::Loop && is_condition(x); });
+  CHECK(conditions == 4);  // a product reads nothing either where its norm was not made
+
+  // The numbers are right for any number of blocks, also where many have nothing to do.
+  const auto expected = evaluate_kernel({.tree = kernel.tree, .buffers = views(kernel.buffers)}).take();
+  for (const int64_t blocks : {1, 2, 5, 200}) {
+    std::vector<Bytes> after = kernel.buffers;
+    std::vector<ByteSpan> spans(after.begin(), after.end());
+    for (int64_t block = 0; block < blocks; ++block) {
+      const Status done = evaluate(program, spans, {}, block, blocks);
+      REQUIRE_MESSAGE(done.ok(), done.error().message);
+    }
+    const KernelDifference d = difference(expected, views(after));
+    CHECK_MESSAGE(d.worst <= kAgreement, d.where);
+  }
 }
