@@ -111,13 +111,18 @@ void Plan::know_symbols(const Compiler& compiler, Ref tree) {
   }
 }
 
-Status Plan::run(std::span<const int64_t> symbols, const RunOptions& options) const {
+Result<uint64_t> Plan::start(std::span<const int64_t> symbols, const RunOptions& options) const {
   for (size_t i = 0; i < symbols_.size() && i < symbols.size(); ++i)
     if (symbols[i] < symbols_[i].min || symbols[i] > symbols_[i].max)
       return Error{"[plan] " + symbols_[i].name + ": " + std::to_string(symbols[i]) +
                    " is outside of what its kernels were made for, " + std::to_string(symbols_[i].min) + " to " +
                    std::to_string(symbols_[i].max) + "; give fewer tokens at once, or a longer context when opening"};
-  return device_->run(*captured_, symbols, options);
+  return device_->start(*captured_, symbols, options);
+}
+
+Status Plan::run(std::span<const int64_t> symbols, const RunOptions& options) const {
+  SMELT_TRY(started, start(symbols, options));
+  return device_->wait(started);
 }
 
 Status Plan::capture(Device& device) {

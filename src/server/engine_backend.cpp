@@ -362,6 +362,7 @@ void EngineBackend::take(Job& job, std::span<const float> logits) {
 }
 
 void EngineBackend::take_outcomes(Step& step, std::span<const StepOutcome> outcomes) {
+  const size_t had = running_.size();
   bool is_full = false;
   for (size_t i = 0; i < outcomes.size(); ++i) {
     const JobPointer& job = step.owners[i];
@@ -372,7 +373,7 @@ void EngineBackend::take_outcomes(Step& step, std::span<const StepOutcome> outco
     if (job->is_over) retire(job);
   }
   drop_cancelled();
-  if (is_full) give_way();
+  if (is_full && running_.size() == had) give_way();  // else there is the room of those who have ended
 }
 
 // The sequence is then the one that steps without drafts would have left.

@@ -11,6 +11,7 @@
 #include "engine/tuned_options.h"
 #include "model/model.h"
 #include "render/llvm.h"
+#include "runtime/devices.h"
 #include "runtime/llvm/compile.h"
 #include "support/amx_emulator.h"
 #include "support/amx_target.h"
@@ -40,14 +41,9 @@ CpuTarget host_without_amx() {
 std::vector<float> logits_on(const CpuTarget& target, const std::vector<int32_t>& ids,
                              const std::string& device = "cpu") {
   const GgufFile file = GgufFile::open(kModel).take();
-  auto session = Session::open(file,
-                               {.device = device,
-                                .threads = 1,
-                                .context = 256,
-                                .cache_type = DType::U8,
-                                .target = target,
-                                .use_kernel_cache = false},
-                               {});
+  const std::shared_ptr<Device> opened =
+      open_device({.name = device, .threads = 1, .use_cache = false, .target = target}).take();
+  auto session = Session::open(file, {.opened = opened, .threads = 1, .context = 256, .cache_type = DType::U8}, {});
   REQUIRE_MESSAGE(session.ok(), session.error().message);
   const auto logits = (*session)->append(ids);
   REQUIRE_MESSAGE(logits.ok(), logits.error().message);

@@ -368,6 +368,22 @@ TEST_CASE("where the cache is full, the last one to come waits and goes on with 
   CHECK(backend.counts().preemptions > 0);
 }
 
+TEST_CASE("who finds no room while another one ends goes on in the room of that one") {
+  const auto engine = open(options_of(2, 256));  // four pages of the cache, two for each
+  EngineBackend backend(*engine, tiny_tokenizer());
+  const GenerationRequest longer = greedy(Tokens(120, 300), 30);  // it wants its third page after 8 tokens
+  const Ended right = alone(longer);
+  for (int64_t tokens = 1; tokens <= 24; ++tokens) {  // one of these ends in the step that finds no room
+    CAPTURE(tokens);
+    GenerationRequest shorter = greedy(Tokens(70, 400), tokens);
+    auto first = Client().ask(backend, shorter), second = Client().ask(backend, longer);
+    CHECK(first.get().end.reason == Finish::Length);
+    const Ended got = second.get();
+    CHECK(got.end.error == "");
+    CHECK(got.tokens == right.tokens);
+  }
+}
+
 TEST_CASE("the next turn computes only what is new, and is what a session makes of the same tokens") {
   const auto engine = open(options_of(2));
   EngineBackend backend(*engine, tiny_tokenizer());
