@@ -27,10 +27,10 @@ void check_alike(const std::string& text) {
 }  // namespace
 
 TEST_CASE("floats are read by the C library as std::from_chars() reads them") {
-  for (const char* text : {"0",    "-0",   "1.5",   "-2.25e3", "1e-3",   ".5",    "5.",   "",      "-",     "+1",
-                           " 1",   "\t1",  "0x10",  "-0x1p3",  "1e",     "1e+",   "1e+2", "inf",   "-inf",  "nan",
-                           "x",    "1,5",  "1 2",   "1e999",   "-1e999", "1e-999", "e5",  "--1",   "0x",    "1.5f",
-                           "12\n", "1e-310", "4.9e-324", "infinity", "i", "n", ".", "-.", "00012"})
+  for (const char* text : {"0",    "-0",     "1.5",      "-2.25e3",  "1e-3",   ".5",     "5.",   "",    "-",    "+1",
+                           " 1",   "\t1",    "0x10",     "-0x1p3",   "1e",     "1e+",    "1e+2", "inf", "-inf", "nan",
+                           "x",    "1,5",    "1 2",      "1e999",    "-1e999", "1e-999", "e5",   "--1", "0x",   "1.5f",
+                           "12\n", "1e-310", "4.9e-324", "infinity", "i",      "n",      ".",    "-.",  "00012"})
     check_alike(text);
   std::mt19937_64 rng(3);
   for (int i = 0; i < 5000; ++i) {
