@@ -20,7 +20,6 @@ class ChatScreen {
   void show(const Output& part);
   void end();
   void note(std::string_view text);  // a line beside the conversation
-  bool has_colour() const { return colour_; }
 
  private:
   void write(std::string_view text);

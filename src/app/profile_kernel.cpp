@@ -53,6 +53,19 @@ std::string places(const KernelSet& kernels, int kernel, const KernelCost& cost)
   return out;
 }
 
+// The buffers of the first launch, under the numbers that formulas, program and text know them by.
+std::string arguments(const KernelSet& kernels, int kernel) {
+  for (PlanKind plan : {PlanKind::Decode, PlanKind::Prefill, PlanKind::Head})
+    for (const PlanLaunch& launch : kernels.launches(plan)) {
+      if (launch.kernel != kernel) continue;
+      std::string out;
+      for (size_t i = 0; i < launch.buffers.size(); ++i)
+        out += std::to_string(i) + "  " + launch.buffers[i].name + ": " + launch.buffers[i].shape + "\n";
+      return out;
+    }
+  return {};
+}
+
 std::string section(const std::string& title, const std::string& body) { return "\n--- " + title + "\n" + body; }
 
 std::string formulas(Ref tree) {
@@ -90,7 +103,8 @@ Result<std::string> kernel_text(const KernelSet& kernels, const std::string& nam
       figures, sizeof figures, "at most: reads %s, writes %s, %.3g float and %.3g integer operations, %lld tasks\n",
       bytes_text(static_cast<uint64_t>(cost.read)).c_str(), bytes_text(static_cast<uint64_t>(cost.written)).c_str(),
       cost.float_ops, cost.int_ops, static_cast<long long>(shape.tasks));
-  return kernel.name + "\n" + places(kernels, number, cost) + figures + section("formulas", formulas(kernel.tree)) +
+  return kernel.name + "\n" + places(kernels, number, cost) + figures +
+         section("arguments", arguments(kernels, number)) + section("formulas", formulas(kernel.tree)) +
          section("tree", print(kernel.tree)) + section("options, a line for each nest", options) +
          section("program", print(listing.program)) + text_sections(listing, kernel.machine);
 }

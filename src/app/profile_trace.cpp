@@ -1,16 +1,18 @@
 #include "app/profile_trace.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 namespace smelt {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Rows of the timeline.
-constexpr int kReplays = 1, kLaunches = 2;
+// Rows of the timeline; behind them one for each worker.
+constexpr int kReplays = 1, kLaunches = 2, kFirstWorker = 3;
 
-Json row_name(int row, const char* name) {
+Json row_name(int row, const std::string& name) {
   return {{"name", "thread_name"}, {"ph", "M"}, {"pid", 1}, {"tid", row}, {"args", {{"name", name}}}};
 }
 
@@ -53,6 +55,27 @@ std::vector<LaunchText> texts_of(const ProfileCollector& collector, const Sessio
   return out;
 }
 
+size_t workers_of(const RecordedRun& run) { return run.arrivals_ns.size() / (run.times_ns.size() - 1); }
+
+// What each worker did in a replay: where it ends before the launch does, it waits for the others.
+void add_workers(Json& events, const RecordedRun& run, const std::vector<LaunchText>& texts, int64_t start) {
+  const size_t launches = run.times_ns.size() - 1;
+  for (size_t worker = 0; worker < workers_of(run); ++worker)
+    for (size_t i = 0; i < launches; ++i) {
+      const int64_t begin = run.times_ns[i], end = run.arrivals_ns[worker * launches + i];
+      if (end > begin)
+        events.push_back(event(texts[i].name, texts[i].stage, kFirstWorker + static_cast<int>(worker), begin - start,
+                               end - start, Json::object()));
+    }
+}
+
+void name_workers(Json& events, const ProfileCollector& collector) {
+  size_t most = 0;
+  for (const RecordedRun& run : collector.runs()) most = std::max(most, workers_of(run));
+  for (size_t worker = 0; worker < most; ++worker)
+    events.push_back(row_name(kFirstWorker + static_cast<int>(worker), "worker " + std::to_string(worker)));
+}
+
 }  // namespace
 
 std::string chrome_trace(const ProfileCollector& collector, const Session& session) {
@@ -60,10 +83,13 @@ std::string chrome_trace(const ProfileCollector& collector, const Session& sessi
   std::map<PlanKind, std::vector<LaunchText>> texts;
   for (PlanKind plan : {PlanKind::Decode, PlanKind::Prefill, PlanKind::Head})
     texts[plan] = texts_of(collector, session, plan);
+  name_workers(events, collector);
   const int64_t start = collector.runs().empty() ? 0 : collector.runs().front().times_ns.front();
+  std::set<PlanKind> with_workers;  // the first replay of each plan: a GPU has many
   for (const RecordedRun& run : collector.runs()) {
     events.push_back(event(replay_name(run), "replay", kReplays, run.times_ns.front() - start,
                            run.times_ns.back() - start, {{"tokens", run.tokens}, {"position", run.position}}));
+    if (with_workers.insert(run.plan).second) add_workers(events, run, texts[run.plan], start);
     for (size_t i = 0; i + 1 < run.times_ns.size(); ++i) {
       const LaunchText& text = texts[run.plan][i];
       const int64_t layer = collector.launches(run.plan)[i].layer;

@@ -5,16 +5,17 @@ namespace {
 
 constexpr int kMany = -2;  // readers
 
-std::string name_of(int thread) {
-  return thread == AccessLog::kAll ? "every thread" : thread == kMany ? "others" : "thread " + std::to_string(thread);
+}  // namespace
+
+std::string AccessLog::name_of(int thread) const {
+  return thread == kAll ? "every " + who_ : thread == kMany ? "others" : who_ + " " + std::to_string(thread);
 }
 
-std::string collision(size_t at, int thread, const std::string& does, int other, const std::string& did) {
+std::string AccessLog::collision(size_t at, int thread, const std::string& does, int other,
+                                 const std::string& did) const {
   return name_of(thread) + " " + does + " byte " + std::to_string(at) + ", which " + name_of(other) + " " + did +
          ", with no barrier between";
 }
-
-}  // namespace
 
 std::vector<AccessLog::Byte>& AccessLog::bytes(size_t memory, size_t end) {
   if (memories_.size() <= memory) memories_.resize(memory + 1);

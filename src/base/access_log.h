@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace smelt {
@@ -12,6 +13,9 @@ namespace smelt {
 class AccessLog {
  public:
   static constexpr int kAll = -1;  // every thread
+
+  // `who`: what the numbers are of, for people.
+  explicit AccessLog(std::string who = "thread") : who_(std::move(who)) {}
 
   void barrier() { ++epoch_; }
 
@@ -27,7 +31,10 @@ class AccessLog {
   };
 
   std::vector<Byte>& bytes(size_t memory, size_t end);
+  std::string name_of(int thread) const;
+  std::string collision(size_t at, int thread, const std::string& does, int other, const std::string& did) const;
 
+  std::string who_;
   uint32_t epoch_ = 1;
   std::vector<std::vector<Byte>> memories_;
 };

@@ -14,6 +14,7 @@ constexpr MatrixUnit kAmxI8{.m = 16,
                             .accumulator = DType::I32,
                             .loads_operands = true,
                             .start_cycles = 4};
+constexpr int64_t kAmxPromptBlock = 128;  // 256 is faster, and misses the bar on KL of the small models
 constexpr MatrixUnit kAmxBf16{.m = 16,
                               .n = 16,
                               .k = 32,
@@ -103,8 +104,12 @@ Machine machine_of(const CpuTarget& target) {
   m.shuffle_bytes = is_x86 ? shuffle_bytes_of(target) : 16;
   m.fma = target.fma;
   m.f16_convert = target.f16_convert;
-  if (is_x86 && target.amx_int8 && !target.amx_refused) m.matrix_units.push_back(kAmxI8);
   if (is_x86 && target.amx_bf16 && !target.amx_refused) m.matrix_units.push_back(kAmxBf16);
+  if (is_x86 && target.amx_int8 && !target.amx_refused) {
+    m.matrix_units.insert(m.matrix_units.begin(), kAmxI8);
+    m.prompt_block = kAmxPromptBlock;
+    m.token_tile = kAmxI8.m;
+  }
   return m;
 }
 

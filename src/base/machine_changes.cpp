@@ -1,8 +1,9 @@
 #include "base/machine_changes.h"
 
 #include <algorithm>
-#include <charconv>
 #include <type_traits>
+
+#include "base/from_chars.h"
 
 namespace smelt {
 namespace {
@@ -19,7 +20,7 @@ template <class T>
 bool set(T& field, std::string_view value) {
   if constexpr (std::is_same_v<T, int64_t> || std::is_same_v<T, double>) {
     T number{};
-    const auto [stopped, problem] = std::from_chars(value.data(), value.data() + value.size(), number);
+    const auto [stopped, problem] = from_chars(value.data(), value.data() + value.size(), number);
     if (problem != std::errc() || stopped != value.data() + value.size() || !(number >= 0)) return false;
     field = number;
     return true;

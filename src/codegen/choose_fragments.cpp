@@ -56,24 +56,25 @@ Ref tokens_left(const OptChoice& c) {
       if (is_of_rows(n)) of_rows.push_back(LoadView(n).offset);
   for (Ref r : c.output_axes()) {
     const auto depends = [&](Ref offset) { return depends_on(offset, r); };
-    if (kind_of(r) == RangeKind::Loop && known_divisor(r->src[0]) % 2 == 0 &&
+    if (kind_of(r) == RangeKind::Loop && known_divisor(RangeView(r).size) % 2 == 0 &&
         std::none_of(of_rows.begin(), of_rows.end(), depends))
       return r;
   }
   return Ref();
 }
 
-bool is_of_known_length(Ref axis) { return kind_of(axis) == RangeKind::Loop && const_int(axis->src[0]); }
+bool is_of_known_length(Ref axis) { return kind_of(axis) == RangeKind::Loop && const_int(RangeView(axis).size); }
 
 // Further tokens share the words of the rows; or rows those of the tokens, where warps have enough left.
 void share_out_rest(OptChoice& c, Ref rows) {
   Ref tokens = tokens_left(c);
   if (tokens) take_part(c, OptKind::Upcast, tokens, 2);
-  if (rows && known_divisor(rows->src[0]) % (2 * kMostWarps) == 0) take_part(c, OptKind::Upcast, rows, 2);
+  if (rows && known_divisor(RangeView(rows).size) % (2 * kMostWarps) == 0) take_part(c, OptKind::Upcast, rows, 2);
   int64_t warps = kMostWarps;
   const auto share_out = [&](Ref axis) {
     for (int64_t n = warps; axis && n > 1; n /= 2)
-      if (known_divisor(axis->src[0]) % n == 0 && take_part(c, OptKind::Local, axis, n)) return void(warps /= n);
+      if (known_divisor(RangeView(axis).size) % n == 0 && take_part(c, OptKind::Local, axis, n))
+        return void(warps /= n);
   };
   share_out(rows);
   if (!c.is_part_of_tile()) return;
@@ -81,16 +82,17 @@ void share_out_rest(OptChoice& c, Ref rows) {
     if (is_of_known_length(axis)) share_out(axis);
   // What is left goes side by side, so that more loads are under way.
   for (Ref axis : c.output_axes())
-    if (is_of_known_length(axis)) take_part(c, OptKind::Upcast, axis, std::gcd(*const_int(axis->src[0]), kMostCopies));
+    if (is_of_known_length(axis)) take_part(c, OptKind::Upcast, axis, std::gcd(RangeView(axis).count(), kMostCopies));
 }
 
 // Tokens of a prompt: an axis of unknown length, places of tiles that are as many as there happen to be, or those of a
 // tile that goes over chunks of positions.
 bool are_tokens(const OptChoice& c, Ref axis) {
-  if (kind_of(axis) != RangeKind::Loop || known_divisor(axis->src[0]) % (2 * kFragmentPlaces) != 0) return false;
-  if (c.is_part_of_tile()) return is_const(axis->src[0], 2 * kFragmentPlaces) && chunk_range(c.stores);
+  if (kind_of(axis) != RangeKind::Loop || known_divisor(RangeView(axis).size) % (2 * kFragmentPlaces) != 0)
+    return false;
+  if (c.is_part_of_tile()) return is_const(RangeView(axis).size, 2 * kFragmentPlaces) && chunk_range(c.stores);
   const Refs axes = c.output_axes();
-  return std::any_of(axes.begin(), axes.end(), [](Ref r) { return !is_const(r->src[0]); });
+  return std::any_of(axes.begin(), axes.end(), [](Ref r) { return !is_const(RangeView(r).size); });
 }
 
 }  // namespace

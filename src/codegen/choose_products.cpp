@@ -118,12 +118,14 @@ void unroll_words(OptChoice& c, int64_t words) {
 }
 
 // Weights are unpacked once for all tokens of a prompt. Panels of experts serve some thirty tokens each, which does
-// not pay for making them (measured: 0.75 to 1.1 times the speed with 512 tokens, half of it with 64).
+// not pay for making them (measured: 0.75 to 1.1 times the speed with 512 tokens, half of it with 64), but where tiles
+// fill a matrix unit.
 void choose_panel(OptChoice& c) {
+  const MatrixUnit* unit = unit_for_bytes(c.machine);
   for (Ref axis : c.output_axes()) {
     if (is_const(RangeView(axis).size)) continue;
     const Panel panel = panel_of(c.stores, c.id_of(axis));
-    if (panel.bytes_of_row == 0 || panel.jumps) continue;
+    if (panel.bytes_of_row == 0 || (panel.jumps && (!unit || panel.shared_by < unit->m))) continue;
     for (int64_t rows = c.machine.panel_rows; rows >= kPanelLanes; rows /= 2)
       if (rows * panel.bytes_of_row <= c.machine.panel_bytes && c.try_opt({OptKind::Panel, c.id_of(axis), rows}))
         return;

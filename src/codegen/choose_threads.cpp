@@ -19,7 +19,7 @@ constexpr int64_t kNeighbourBytes = 16;  // that a thread stores side by side
 // A tile of which there are fewer than processors has one of them for itself.
 bool has_processor_for_itself(const OptChoice& c) {
   int64_t tiles = 1;
-  for (Ref r : tile_ranges(c.stores)) tiles *= const_int(r->src[0]).value_or(c.machine.processors);
+  for (Ref r : tile_ranges(c.stores)) tiles *= const_int(RangeView(r).size).value_or(c.machine.processors);
   return tiles < c.machine.processors;
 }
 
@@ -31,7 +31,7 @@ int64_t most_threads(const OptChoice& c, bool is_local) {
 // The greatest power of two up to `most` of which the range's size is a multiple.
 int64_t threads_for(Ref range, int64_t most) {
   int64_t n = 1;
-  while (2 * n <= most && known_divisor(range->src[0]) % (2 * n) == 0) n *= 2;
+  while (2 * n <= most && known_divisor(RangeView(range).size) % (2 * n) == 0) n *= 2;
   return n;
 }
 
@@ -52,7 +52,7 @@ int64_t outputs_left(const OptChoice& c, Ref value = Ref()) {
   int64_t outputs = 1;
   for (Ref r : c.output_axes())
     if (kind_of(r) == RangeKind::Loop && (!value || depends_on(value, r)))
-      outputs *= std::max<int64_t>(r->src[0]->min, 1);
+      outputs *= std::max<int64_t>(RangeView(r).size->min, 1);
   return outputs;
 }
 
@@ -71,8 +71,8 @@ Ref axis_to_group(Ref reduce) {
   std::pair<int, int64_t> most{};
   for (Ref r : own_ranges(reduce)) {
     if (kind_of(r) != (has_order(reduce) ? RangeKind::Partial : RangeKind::Reduce)) continue;
-    const Walk w = walk({reduce->src[0]}, r);
-    const std::pair<int, int64_t> score{std::max(w.neighbours - 2 * w.scattered, 0), known_divisor(r->src[0])};
+    const Walk w = walk({ReduceView(reduce).values.front()}, r);
+    const std::pair<int, int64_t> score{std::max(w.neighbours - 2 * w.scattered, 0), known_divisor(RangeView(r).size)};
     if (!best || score > most) best = r, most = score;
   }
   return best;
@@ -82,14 +82,14 @@ int64_t terms_left(Ref reduce) {
   int64_t terms = 1;
   for (Ref r : own_ranges(reduce))
     if (kind_of(r) == RangeKind::Reduce || kind_of(r) == RangeKind::Partial)
-      terms *= const_int(r->src[0]).value_or(std::max<int64_t>(r->src[0]->max, 1));
+      terms *= const_int(RangeView(r).size).value_or(std::max<int64_t>(RangeView(r).size->max, 1));
   return terms;
 }
 
 // What GROUP may take of a partial sum's range: halves must be left, or nothing. An odd number has no halves: rather
 // than leave all of it to a thread, whose registers it would fill, it may be more than `most`, if there is room.
 int64_t group_for(Ref range, int64_t most, int64_t room) {
-  const int64_t halves = threads_for(range, most), size = const_int(range->src[0]).value_or(0);
+  const int64_t halves = threads_for(range, most), size = const_int(RangeView(range).size).value_or(0);
   if (kind_of(range) != RangeKind::Partial || size == 0) return halves;
   return size <= most || (size % 2 != 0 && most > 1 && size <= room) ? size : halves;
 }
@@ -125,11 +125,11 @@ void choose_neighbours(OptChoice& c) {
   const Ref inner = innermost_loop(c);
   if (!inner) return;
   int64_t bytes = 1;
-  for (Ref s : c.stores) bytes = std::max<int64_t>(bytes, size_of(s->src[2]->dtype));
+  for (Ref s : c.stores) bytes = std::max<int64_t>(bytes, size_of(StoreView(s).value->dtype));
   for (Ref reduce : reductions_of(c.stores))
     if (depends_on(reduce, inner)) return;
   const int64_t n = std::min<int64_t>(kNeighbourBytes / bytes, 4);
-  if (n > 1 && known_divisor(inner->src[0]) % (n * c.machine.warp_threads) == 0)
+  if (n > 1 && known_divisor(RangeView(inner).size) % (n * c.machine.warp_threads) == 0)
     c.try_opt({OptKind::Upcast, c.id_of(inner), n});
 }
 
@@ -154,7 +154,7 @@ void choose_threads(OptChoice& c, bool is_local) {
       int64_t most = most_threads(c, is_local) / stride;
       if (is_shared_out && !repeats_sums(c, axis))
         most = std::min(most, std::max(outputs_left(c) / c.machine.tasks, c.machine.warp_threads / stride));
-      const int64_t n = greatest_divisor(axis->src[0], most);
+      const int64_t n = greatest_divisor(RangeView(axis).size, most);
       return n > 1 && c.try_opt({OptKind::Local, c.id_of(axis), n});
     });
   }

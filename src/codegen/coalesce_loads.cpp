@@ -11,6 +11,7 @@
 #include "codegen/opt.h"
 #include "codegen/packed_bytes.h"
 #include "codegen/passes.h"
+#include "graph/operands.h"
 #include "graph/rules_algebra.h"
 
 namespace smelt {
@@ -94,50 +95,54 @@ class Widen {
   }
 
   Ref both(Ref n) {
-    const Ref x = wide(n->src[0]), y = wide(n->src[1]);
+    const BinaryView bytes(n);
+    const Ref x = wide(bytes.x), y = wide(bytes.y);
     if (!x || !y) return Ref();
     // Masks of masks are one mask.
-    if (n->op == Op::And && x->op == Op::And && is_const(x->src[1]) && is_const(y))
-      return binary(Op::And, x->src[0], constant(x->src[1]->arg.i & y->arg.i, DType::I32));
+    if (n->op == Op::And && x->op == Op::And && is_const(BinaryView(x).y) && is_const(y))
+      return binary(Op::And, BinaryView(x).x, constant(BinaryView(x).y->arg.i & y->arg.i, DType::I32));
     return binary(n->op, x, y);
   }
 
   // A cast that keeps the number.
   Ref narrowed(Ref n) {
-    const Ref x = n->src[0];
+    const Ref x = operand_of(n);
     if (!is_int(x->dtype) || x->min < n->min || x->max > n->max) return Ref();
     return is_byte(x->dtype) ? wide(x) : cast(x, DType::I32);
   }
 
   Ref choice(Ref n) {
-    const Ref x = wide(n->src[1]), y = wide(n->src[2]);
-    return x && y ? where(n->src[0], x, y) : Ref();
+    const WhereView choice(n);
+    const Ref yes = wide(choice.yes), no = wide(choice.no);
+    return yes && no ? where(choice.condition, yes, no) : Ref();
   }
 
   Ref shift_right(Ref n) {
-    const Ref x = wide(n->src[0]);
-    const auto by = const_int(n->src[1]);
+    const auto [byte, places] = BinaryView(n);
+    const Ref x = wide(byte);
+    const auto by = const_int(places);
     if (!x) return Ref();
-    if (!by) return n->dtype == DType::U8 ? binary(Op::Shr, x, cast(n->src[1], DType::I32)) : Ref();
+    if (!by) return n->dtype == DType::U8 ? binary(Op::Shr, x, cast(places, DType::I32)) : Ref();
     if (*by == 0) return x;
-    if (x->op != Op::And || !is_const(x->src[1])) return binary(Op::Shr, x, constant(*by, DType::I32));
+    if (x->op != Op::And || !is_const(BinaryView(x).y)) return binary(Op::Shr, x, constant(*by, DType::I32));
     // and(shr(w, a), m) >> b  ->  and(shr(w, a + b), m >> b)
-    const Ref inner = x->src[0];
-    const bool shifted = inner->op == Op::Shr && is_const(inner->src[1]);
-    const int64_t total = *by + (shifted ? inner->src[1]->arg.i : 0);
-    return binary(Op::And, binary(Op::Shr, shifted ? inner->src[0] : inner, constant(total, DType::I32)),
-                  constant(x->src[1]->arg.i >> *by, DType::I32));
+    const auto [inner, mask] = BinaryView(x);
+    const bool shifted = inner->op == Op::Shr && is_const(BinaryView(inner).y);
+    const int64_t total = *by + (shifted ? BinaryView(inner).y->arg.i : 0);
+    return binary(Op::And, binary(Op::Shr, shifted ? BinaryView(inner).x : inner, constant(total, DType::I32)),
+                  constant(mask->arg.i >> *by, DType::I32));
   }
 
   // A byte drops the bits that leave it.
   Ref shift_left(Ref n) {
-    const Ref x = wide(n->src[0]);
-    const auto by = const_int(n->src[1]);
+    const auto [byte, places] = BinaryView(n);
+    const Ref x = wide(byte);
+    const auto by = const_int(places);
     if (!x || n->dtype != DType::U8) return Ref();
-    if (!by) return binary(Op::And, binary(Op::Shl, x, cast(n->src[1], DType::I32)), constant(255, DType::I32));
+    if (!by) return binary(Op::And, binary(Op::Shl, x, cast(places, DType::I32)), constant(255, DType::I32));
     if (*by == 0) return x;
     const Ref y = binary(Op::Shl, x, constant(*by, DType::I32));
-    const bool fits = n->src[0]->max << *by <= 255;
+    const bool fits = byte->max << *by <= 255;
     return fits ? y : binary(Op::And, y, constant(255, DType::I32));
   }
 
@@ -151,8 +156,8 @@ Refs coalesce_loads(const Refs& stores) {
   Refs out;
   for (Ref s : stores)
     out.push_back(rebuild(s, [&](Ref, Ref n) {
-      if (n->op != Op::Cast || !is_byte(n->src[0]->dtype) || is_byte(n->dtype)) return n;
-      const Ref wide = widen.wide(n->src[0]);
+      if (n->op != Op::Cast || !is_byte(operand_of(n)->dtype) || is_byte(n->dtype)) return n;
+      const Ref wide = widen.wide(operand_of(n));
       return wide && !is_const(wide) ? cast(wide, n->dtype) : n;
     }));
   return out;

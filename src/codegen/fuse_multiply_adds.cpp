@@ -6,6 +6,7 @@
 //   sum(x * y - z * w; k)       ->  sum(fma(-z, w, fma(x, y, [0])); k)
 #include "codegen/passes.h"
 #include "codegen/term_of_sum.h"
+#include "graph/operands.h"
 #include "graph/views.h"
 
 namespace smelt {
@@ -14,15 +15,19 @@ namespace {
 bool is_product(Ref n) { return n->op == Op::Mul; }
 
 // x * y + z for a product x * y.
-Ref multiply_add(Ref product, Ref z) { return make(Op::Fma, z->dtype, {product->src[0], product->src[1], z}); }
+Ref multiply_add(Ref product, Ref z) {
+  const auto [x, y] = BinaryView(product);
+  return make(Op::Fma, z->dtype, {x, y, z});
+}
 
 // -(x * y) + z
 Ref multiply_subtract(Ref product, Ref z) {
-  return make(Op::Fma, z->dtype, {unary(Op::Neg, product->src[0]), product->src[1], z});
+  const auto [x, y] = BinaryView(product);
+  return make(Op::Fma, z->dtype, {unary(Op::Neg, x), y, z});
 }
 
 Ref fuse_addition(Ref n) {
-  const Ref x = n->src[0], y = n->src[1];
+  const auto [x, y] = BinaryView(n);
   if (n->op == Op::Add && is_product(y)) return multiply_add(y, x);
   if (n->op == Op::Add && is_product(x)) return multiply_add(x, y);
   if (n->op == Op::Sub && is_product(y)) return multiply_subtract(y, x);
@@ -32,9 +37,10 @@ Ref fuse_addition(Ref n) {
 
 // A product, or the sum or difference of two, as what is added to a sum; nothing else.
 Ref opened(Ref term) {
-  if (is_product(term)) return open_product(term->src[0], term->src[1], zero_of(term->dtype));
-  if (term->op != Op::Fma || !is_product(term->src[2])) return Ref();
-  return open_product(term->src[0], term->src[1], opened(term->src[2]));
+  if (is_product(term)) return open_product(BinaryView(term).x, BinaryView(term).y, zero_of(term->dtype));
+  if (term->op != Op::Fma || !is_product(FmaView(term).z)) return Ref();
+  const auto [x, y, z] = FmaView(term);
+  return open_product(x, y, opened(z));
 }
 
 bool can_fuse(Ref n) { return n->dtype == DType::F32 || n->dtype == DType::F64; }

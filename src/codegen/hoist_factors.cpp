@@ -3,6 +3,7 @@
 #include "codegen/opt.h"
 #include "codegen/passes.h"
 #include "codegen/sum_order.h"
+#include "graph/operands.h"
 #include "graph/rules_algebra.h"
 
 namespace smelt {
@@ -18,8 +19,8 @@ void collect_factors(Ref product, Refs& out) {
     out.push_back(product);
     return;
   }
-  collect_factors(product->src[0], out);
-  collect_factors(product->src[1], out);
+  collect_factors(BinaryView(product).x, out);
+  collect_factors(BinaryView(product).y, out);
 }
 
 Ref multiply(const Refs& factors) {
@@ -72,8 +73,8 @@ class FactorHoist {
       const Ref f = factors[i];
       if (f->op != Op::Add && f->op != Op::Sub) continue;
       Refs left = factors, right = factors;
-      replace_factor(left, i, f->src[0]);
-      replace_factor(right, i, f->src[1]);
+      replace_factor(left, i, BinaryView(f).x);
+      replace_factor(right, i, BinaryView(f).y);
       if (!has_invariant(left, inner) && !has_invariant(right, inner)) continue;
       return binary(f->op, pull_product(left, inner), pull_product(right, inner));
     }

@@ -224,7 +224,20 @@ void NestEmitter::emit_stores(const Refs& group) {
   for (size_t i = 0; i < loops.size(); ++i) close_scope();
 }
 
-// One line, in the innermost loop as it is now.
+namespace {
+
+// In how many tiles all of what is ahead is asked for: a few use the panel of an expert, many that of all tokens.
+constexpr int64_t kTurnsOfSome = 2, kTurnsOfAll = 16;
+
+int64_t wanted_turns(const Ahead& ahead) {
+  const Refs nodes = toposort(ahead.offset);
+  const bool jumps = std::any_of(nodes.begin(), nodes.end(), [](Ref n) { return n->op == Op::Load; });
+  return jumps ? kTurnsOfSome : kTurnsOfAll;
+}
+
+}  // namespace
+
+// A line, or some where rounds are few, in the innermost loop as it is now.
 void NestEmitter::ask_ahead() {
   int64_t rounds = 1;
   Value round = integer(0);
@@ -233,12 +246,17 @@ void NestEmitter::ask_ahead() {
     rounds *= scopes_[depth].rounds;
     round = alu(Op::Add, DType::I64, {alu(Op::Mul, DType::I64, {round, integer(scopes_[depth].rounds)}), index});
   }
-  const int64_t size = machine_.line_bytes;
-  const int64_t lines = (ahead_->bytes + size - 1) / size, turns = (lines + rounds - 1) / rounds;
+  const auto shares = [](int64_t n, int64_t among) { return (n + among - 1) / among; };
+  const int64_t size = machine_.line_bytes, lines = shares(ahead_->bytes, size);
+  const int64_t at_once = shares(lines, rounds * wanted_turns(*ahead_)), turns = shares(lines, rounds * at_once);
   const Value turn = alu(Op::Mod, DType::I64, {value(ahead_->turn), integer(turns)}),
               line = alu(Op::Add, DType::I64, {alu(Op::Mul, DType::I64, {turn, integer(rounds)}), round}),
-              at = alu(Op::Add, DType::I64, {value(ahead_->offset), alu(Op::Mul, DType::I64, {line, integer(size)})});
-  add(top(), {.kind = Inst::Prefetch, .src = {value(ahead_->buffer).id, at.id}});
+              at = alu(Op::Add, DType::I64,
+                       {value(ahead_->offset), alu(Op::Mul, DType::I64, {line, integer(at_once * size)})});
+  for (int64_t i = 0; i < at_once; ++i) {
+    const Value next = i ? alu(Op::Add, DType::I64, {at, integer(i * size)}) : at;
+    add(top(), {.kind = Inst::Prefetch, .src = {value(ahead_->buffer).id, next.id}});
+  }
 }
 
 void NestEmitter::emit_store(Ref store, Value v) {

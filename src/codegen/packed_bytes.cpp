@@ -106,6 +106,7 @@ class Packer {
   Ref narrowed(Ref n) {
     if (const Ref bits = one_bit_each(n)) return bits;
     if (const Ref fields = fields_of_bytes(n)) return fields;
+    if (const Ref scaled = high_of_sum(n)) return scaled;
     return high_of_product(n);
   }
 
@@ -141,6 +142,25 @@ class Packer {
     if (!x || depends_on(factor, range_) || factor->min < 0 || factor->max > 256) return Ref();
     const Products p = products(x, cast(factor, DType::U32));
     return binary(Op::Or, masked(binary(Op::Shr, p.even, word(8)), kEven), masked(p.odd, kEven << 8));
+  }
+
+  // cast(shr(cast(x, u16) * factor + base, 8), u8), where 16 bits wrap
+  Ref high_of_sum(Ref n) {
+    const Ref high = n->src[0];
+    if (high->dtype != DType::U16 || high->op != Op::Shr || !is_const(high->src[1], 8)) return Ref();
+    const Ref sum = high->src[0];
+    if (sum->op != Op::Add || depends_on(sum->src[1], range_)) return Ref();
+    const Ref product = sum->src[0];
+    if (product->op != Op::Mul || product->src[0]->op != Op::Cast || product->src[0]->src[0]->dtype != DType::U8 ||
+        depends_on(product->src[1], range_))
+      return Ref();
+    const Ref x = pack(product->src[0]->src[0]);
+    if (!x) return Ref();
+    const auto twice = [&](Ref number) { return cast(number, DType::U32) * word(0x00010001); };
+    const Ref factor = twice(product->src[1]), base = twice(sum->src[1]);
+    const auto scaled = [&](Ref bytes) { return make(Op::Mad16, DType::U32, {masked(bytes, kEven), factor, base}); };
+    return binary(Op::Or, masked(binary(Op::Shr, scaled(x), word(8)), kEven),
+                  masked(scaled(binary(Op::Shr, x, word(8))), kEven << 8));
   }
 
   struct Products {

@@ -16,7 +16,15 @@ namespace {
 
 constexpr int64_t kCell = 4;                     // bytes
 constexpr int64_t kPanelIds = int64_t{1} << 62;  // numbers of panels are below this
-constexpr int64_t kTokensAtOnce = 8;             // iterations of the axis inside of a tile, where no other loop is
+constexpr int64_t kTokensAtOnce[] = {16, 8};     // iterations of the axis inside of a tile, where no other loop is
+
+// A wide integer that is never more than a byte holds is one there.
+DType dtype_in_panel(Ref value) {
+  const bool is_small = is_int(value->dtype) && !is_byte(value->dtype) && value->min >= 0 && value->max <= 255;
+  return is_small ? DType::U8 : value->dtype;
+}
+bool is_byte_in_panel(Ref value) { return is_byte(dtype_in_panel(value)); }
+int64_t size_in_panel(Ref value) { return size_of(dtype_in_panel(value)); }
 
 Refs output_ranges(const Refs& stores) { return own_ranges(stores[0]); }
 
@@ -38,8 +46,11 @@ class Search {
 
   // An integer is kept in as few bytes as it has. What is loaded as it is, is not worth a copy.
   void add(Ref n) {
-    while (n->op == Op::Cast && is_int(n->dtype) && is_int(n->src[0]->dtype)) n = n->src[0];
-    const bool is_cell = is_byte(n->dtype) || n->dtype == DType::F32;
+    while (n->op == Op::Cast && is_int(n->dtype) && is_int(n->src[0]->dtype) &&
+           size_of(n->src[0]->dtype) <= size_of(n->dtype))
+      n = n->src[0];
+    const DType kept = dtype_in_panel(n);
+    const bool is_cell = is_byte(kept) || kept == DType::F32;
     if (is_cell && n->op != Op::Load && !contains(values_, n)) values_.push_back(n);
   }
 
@@ -99,7 +110,7 @@ class PanelMaker {
         if (depends_on(LoadView(load).offset, axis_) && !contains(indices_, load)) indices_.push_back(load);
     // The bulk first: its reads bring the lines of memory into a cache, where the rest (scales) is found then.
     std::stable_sort(values_.begin(), values_.end(),
-                     [](Ref a, Ref b) { return is_byte(a->dtype) && !is_byte(b->dtype); });
+                     [](Ref a, Ref b) { return is_byte_in_panel(a) && !is_byte_in_panel(b); });
     std::set<const Node*> seen;
     for (Ref s : stores) add_reduce_loops(StoreView(s).value, seen, reduce_loops_);
     divide();
@@ -111,7 +122,7 @@ class PanelMaker {
     if (loops_.row_count % kPanelLanes != 0 || loops_.row_count != rows_)
       return std::to_string(rows_) + " rows do not make a panel";
     for (Ref v : values_) {
-      if (is_byte(v->dtype) && RangeView(terms_of(v).back()).count() % kCell != 0)
+      if (is_byte_in_panel(v) && RangeView(terms_of(v).back()).count() % kCell != 0)
         return "bytes of a panel do not fill words";
       for (Ref r : terms_of(v))
         if (!is_const(size_of_loop(r))) return "a panel of symbolic size";
@@ -134,7 +145,12 @@ class PanelMaker {
     return room;
   }
 
-  Panel panel() const { return {.bytes_of_row = bytes_of_row(), .jumps = !indices_.empty()}; }
+  Panel panel() const {
+    Panel panel{.bytes_of_row = bytes_of_row(), .jumps = !indices_.empty()};
+    for (Ref r : output_ranges(stores_))
+      if (r != axis_ && !contains(row_ranges_, r)) panel.shared_by *= const_int(RangeView(r).size).value_or(1);
+    return panel;
+  }
 
   NestWithPanel run(int64_t first_local) const {
     NestWithPanel out;
@@ -148,7 +164,7 @@ class PanelMaker {
     Replacements loaded;
     for (Ref v : values_) {
       const Ref local = part_of_panel(v, ++first_local);
-      loaded[v] = make_load(v->dtype, local, substitute(offset_of(v), loops_.by));
+      loaded[v] = cast(make_load(dtype_in_panel(v), local, substitute(offset_of(v), loops_.by)), v->dtype);
       out.panels.push_back(split_ranges({panel_store(v, local, is_wanted)}));
     }
     out.panels.push_back({write_down(id, loops_.tile)});
@@ -164,7 +180,7 @@ class PanelMaker {
   int64_t bytes_of_row() const {
     int64_t bytes = 0;
     for (Ref v : values_) {
-      int64_t each = size_of(v->dtype);
+      int64_t each = size_in_panel(v);
       for (Ref r : terms_of(v)) each *= const_int(size_of_loop(r)).value_or(0);
       bytes += each;
     }
@@ -181,8 +197,7 @@ class PanelMaker {
     for (size_t i = outputs.size(); i-- > 0;) {
       const Ref r = outputs[i];
       if (r == axis_) {
-        const bool is_side_by_side = is_axis_alone() && known_divisor(RangeView(r).size) % kTokensAtOnce == 0;
-        cut(r, is_side_by_side ? kTokensAtOnce : 1, tile_axis, inner[i]);
+        cut(r, is_axis_alone() ? tokens_at_once(r) : 1, tile_axis, inner[i]);
         continue;
       }
       if (!contains(row_ranges_, r)) {
@@ -211,6 +226,12 @@ class PanelMaker {
     if (!indices_.empty()) return false;
     const Refs outputs = output_ranges(stores_);
     return std::none_of(outputs.begin(), outputs.end(), [&](Ref r) { return r != axis_ && !contains(row_ranges_, r); });
+  }
+
+  static int64_t tokens_at_once(Ref axis) {
+    for (int64_t tokens : kTokensAtOnce)
+      if (known_divisor(RangeView(axis).size) % tokens == 0) return tokens;
+    return 1;
   }
 
   void cut(Ref range, int64_t inside, Refs& tile, Refs& inner) {
@@ -251,7 +272,7 @@ class PanelMaker {
   }
 
   int64_t bytes_of(Ref value) const {
-    int64_t bytes = loops_.row_count * size_of(value->dtype);
+    int64_t bytes = loops_.row_count * size_in_panel(value);
     for (Ref r : terms_of(value)) bytes *= *const_int(size_of_loop(r));
     return bytes;
   }
@@ -259,10 +280,10 @@ class PanelMaker {
   // Of a value in its panel: [rows / lanes][terms, by words][lanes][bytes of a word].
   Ref offset_of(Ref value) const {
     const Ref row = flat(loops_.rows), term = flat(terms_of(value));
-    const int64_t each = kCell / size_of(value->dtype);
+    const int64_t each = kCell / size_in_panel(value);
     const int64_t cells = bytes_of(value) / kCell / loops_.row_count;
     const Ref cell = (row / kPanelLanes * cells + term / each) * kPanelLanes + row % kPanelLanes;
-    return simplify(cell * kCell + term % each * size_of(value->dtype));
+    return simplify(cell * kCell + term % each * size_in_panel(value));
   }
 
   Refs parts_of_id() const {
@@ -291,7 +312,7 @@ class PanelMaker {
     const Replacements guarded{{first, loops[0]}};
     loops.insert(loops.begin(), loops_.tile.begin(), loops_.tile.end());
     return make_store(local, substitute(substitute(offset_of(value), by), guarded),
-                      substitute(substitute(value, by), guarded), loops);
+                      substitute(substitute(cast(value, dtype_in_panel(value)), by), guarded), loops);
   }
 
   // The panel after this one: of the next index, or of the next rows.

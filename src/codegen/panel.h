@@ -48,6 +48,7 @@ NestWithPanel with_panel(const Refs& stores, const Opt& opt, int64_t first_local
 struct Panel {
   int64_t bytes_of_row = 0;  // 0: nothing
   bool jumps = false;        // an index loaded along the axis says what the panel is
+  int64_t shared_by = 1;     // results of an iteration that a row of it serves
 };
 Panel panel_of(const Refs& stores, RangeId axis);
 

@@ -271,6 +271,7 @@ class Verifier {
                    : "a table and words u32 are wanted";
       case Op::Where: return check_where(x);
       case Op::Dot4: return check_dot4(x);
+      case Op::Mad16: return check_mad16(x);
       case Op::Fma: return check_fma(x);
       case Op::Lt:
       case Op::Eq: return x.dtype == DType::Bool && dtype(x, 0) == dtype(x, 1) ? "" : "compares like with like to bool";
@@ -283,6 +284,12 @@ class Verifier {
   std::string check_where(const Instruction& x) const {
     bool typed = dtype(x, 0) == DType::Bool && dtype(x, 1) == x.dtype && dtype(x, 2) == x.dtype;
     return typed ? "" : "a bool and two values of the result's dtype are wanted";
+  }
+
+  std::string check_mad16(const Instruction& x) const {
+    bool are_words = x.dtype == DType::U32;
+    for (size_t i = 0; i < 3; ++i) are_words = are_words && dtype(x, i) == DType::U32;
+    return are_words ? "" : "words u32 are wanted";
   }
 
   std::string check_dot4(const Instruction& x) const {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "graph/node.h"
+#include "graph/operands.h"
 
 namespace smelt {
 
@@ -18,24 +19,25 @@ inline bool is_open(Ref term) { return term->op == Op::Fma && term->arg.i == 1; 
 // What must be known before the term is added.
 inline Refs operands_of_term(Ref term) {
   if (!is_open(term)) return {term};
-  Refs operands = is_open(term->src[2]) ? operands_of_term(term->src[2]) : Refs{};
-  operands.push_back(term->src[0]);
-  operands.push_back(term->src[1]);
+  const auto [x, y, rest] = FmaView(term);
+  Refs operands = is_open(rest) ? operands_of_term(rest) : Refs{};
+  operands.push_back(x);
+  operands.push_back(y);
   return operands;
 }
 
 // The term by itself.
 inline Ref closed(Ref term) {
   if (!is_open(term)) return term;
-  const Ref x = term->src[0], y = term->src[1], rest = term->src[2];
+  const auto [x, y, rest] = FmaView(term);
   return is_open(rest) ? make(Op::Fma, term->dtype, {x, y, closed(rest)}) : binary(Op::Mul, x, y);
 }
 
 // The sum with the term added to it.
 inline Ref added_to(Ref sum, Ref term) {
   if (!is_open(term)) return binary(Op::Add, sum, term);
-  const bool is_last = !is_open(term->src[2]);
-  return make(Op::Fma, term->dtype, {term->src[0], term->src[1], is_last ? sum : added_to(sum, term->src[2])});
+  const auto [x, y, rest] = FmaView(term);
+  return make(Op::Fma, term->dtype, {x, y, is_open(rest) ? added_to(sum, rest) : sum});
 }
 
 }  // namespace smelt

@@ -5,6 +5,7 @@
 #include <unordered_set>
 
 #include "egraph/terms.h"
+#include "graph/operands.h"
 #include "graph/rules_algebra.h"
 
 namespace smelt::egraph {
@@ -34,8 +35,8 @@ Cone cone_of(Ref top, Ref weight, const NodeSet& depending) {
   while (!todo.empty()) {
     const Ref n = todo.front();
     todo.pop_front();
-    const bool gathers = n->op == Op::Gather && n->src[0] == weight;
-    if (gathers) cone.chosen = n->src[1];
+    const bool gathers = n->op == Op::Gather && GatherView(n).rows == weight;
+    if (gathers) cone.chosen = GatherView(n).numbers;
     for (Ref s : n->src)
       if (!(gathers && s == cone.chosen) && seen.insert(s.get()).second)
         (depending.contains(s.get()) ? todo : cone.entries).push_back(s);
@@ -57,7 +58,7 @@ Candidates candidates_of(const Cone& cone) {
     todo.pop_front();
     if (n->shape.empty() || !seen.insert(n.get()).second) continue;
     if (n->dtype == DType::F32) found.floats.push_back(n);
-    if (n->op == Op::Gather && n->dtype == DType::I8) found.rows.push_back(n->src[1]);
+    if (n->op == Op::Gather && n->dtype == DType::I8) found.rows.push_back(GatherView(n).numbers);
     todo.insert(todo.end(), n->src.begin(), n->src.end());
   }
   return found;
@@ -185,19 +186,19 @@ class Recogniser {
 
   // sum over the last axis of x[..., 1, k] * w[..., n, k].
   void product_of_tensors(Ref n) {
-    const Ref terms = n->src[0];
+    const Ref terms = operand_of(n);
     const auto axes = static_cast<int64_t>(terms->shape.size());
     if (axes < 2 || n->arg.list != std::vector<int64_t>{axes - 1} || terms->op != Op::Mul || n->dtype != DType::F32)
       return;
-    for (size_t left : {0, 1}) {
-      const Ref x = terms->src[left], w = terms->src[1 - left];
-      if (x->op != Op::Expand || !is_const(x->src[0]->shape[static_cast<size_t>(axes) - 2], 1) ||
+    const auto [first, second] = BinaryView(terms);
+    for (const auto& [x, w] : {std::pair(first, second), std::pair(second, first)}) {
+      if (x->op != Op::Expand || !is_const(operand_of(x)->shape[static_cast<size_t>(axes) - 2], 1) ||
           is_const(x->shape[static_cast<size_t>(axes) - 2], 1))
         continue;
-      Shape narrow = x->src[0]->shape;
+      Shape narrow = operand_of(x)->shape;
       narrow.erase(narrow.end() - 2);
-      const Tensor input = reshape(Tensor(x->src[0]), {narrow.begin(), narrow.end()});
-      const Tensor matrix(w->op == Op::Expand ? w->src[0] : w);
+      const Tensor input = reshape(Tensor(operand_of(x)), {narrow.begin(), narrow.end()});
+      const Tensor matrix(w->op == Op::Expand ? operand_of(w) : w);
       if (!is_const(matrix.dim(-2), 1) && sum(unsqueeze(input, input.rank() - 1) * matrix, -1).ref() == n) {
         found_.emplace(n.get(), Contraction{input, {}, {}, {}, {}, matrix});
         return;

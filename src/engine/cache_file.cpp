@@ -60,7 +60,6 @@ std::string identity_of(const Engine& engine) {
   text += "rows:";
   text += parts_text(loaded.model(), options.cache_type);
   text += "\ndevice: " + loaded.device().title() + "\n";
-  if (options.target) text += "instructions: " + options.target->cpu + " " + options.target->features + "\n";
   return text + "program: " + build_id() + "\n";
 }
 

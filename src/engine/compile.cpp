@@ -53,7 +53,7 @@ int Compiler::add_kernel(Ref tree) {
   const TunedEntry* tuned = tuned_.find(tree);
   Pending pending{
       .kernel = kernel_count(), .source = {}, .question = recipe_question(request, tuned ? format_entry(*tuned) : "")};
-  const std::string wanted = tuned && !tuned->is_built_in ? to_string(tuned->opts) : "";
+  const std::string wanted = tuned ? to_string(tuned->opts) : "";
   kernels_.push_back({.name = request.name, .tree = tree, .opts = {}});
   const auto known = pending.question.empty() ? std::nullopt : builder_.device().recall(pending.question);
   const auto recipe = known ? parse_recipe(*known, tree->src.size()) : std::nullopt;

@@ -104,10 +104,23 @@ Result<std::vector<StepOutcome>> Engine::step(std::span<const StepItem> items, c
   }
   Status status = step_generated(items, outcomes, sink);
   if (status) status = step_prompts(items, outcomes, sink);
+  if (const Status finished = finish_runs(); status) status = finished;
   // Room that an item did not use in the end is for others.
   for (const StepItem& item : items) rewind(item.sequence, position(item.sequence));
   if (!status) return status.error();
   return outcomes;
+}
+
+// Runs of a step follow each other without the host in between, unless it wants to see what one has left. What they
+// were to write counts once they are done.
+Status Engine::finish_runs() {
+  const std::vector<Begun> begun = std::exchange(begun_, {});
+  SMELT_CHECK(loaded_->finish());
+  for (const Begun& b : begun) {
+    pool_.append(run_of(b.sequence), b.tokens);
+    if (b.keeps_state) pool_.keep_state(run_of(b.sequence));
+  }
+  return {};
 }
 
 Result<StepOutcome> Engine::make_room(SequenceId sequence, int64_t tokens) {
@@ -211,10 +224,12 @@ Status Engine::run_batch(std::span<const StepItem> items, std::vector<Row> rows,
   }
   for (const Row& row : rows) {
     hidden_rows_.push_back({items[row.item].sequence, row.position, static_cast<int64_t>(hidden_rows_.size())});
-    const CachedToken token{items[row.item].tokens[static_cast<size_t>(row.index)], true};
-    pool_.append(run_of(items[row.item].sequence), {&token, 1});
+    begun_.push_back({.sequence = items[row.item].sequence,
+                      .tokens = cached(items[row.item].tokens.subspan(static_cast<size_t>(row.index), 1), true)});
   }
-  return report_batch(items, rows, sink);
+  const bool is_seen = std::any_of(rows.begin(), rows.end(), [&](const Row& row) { return wants_logits(items, row); });
+  if (is_seen) return report_batch(items, rows, sink);
+  return has_states() ? finish_runs() : Status();  // the next run reads what this one leaves, by its place
 }
 
 // The inputs of a batch. Rows that fill it up have places of their own in the padding page.
@@ -242,15 +257,18 @@ Status Engine::write_rows(std::span<const StepItem> items, std::span<const Row> 
   return {};
 }
 
+bool Engine::wants_logits(std::span<const StepItem> items, const Row& row) {
+  const StepItem& item = items[row.item];
+  const bool is_last = row.index + 1 == static_cast<int64_t>(item.tokens.size());
+  return item.logits == WantedLogits::All || (item.logits == WantedLogits::Last && is_last);
+}
+
 Status Engine::report_batch(std::span<const StepItem> items, std::span<const Row> rows, const LogitsSink& sink) {
-  SMELT_TRY(logits, loaded_->memory().read_logits(static_cast<int64_t>(rows.size())));
+  SMELT_CHECK(finish_runs());
+  SMELT_TRY(logits, loaded_->read_logits(static_cast<int64_t>(rows.size())));
   const auto width = static_cast<size_t>(vocabulary_size());
-  for (size_t r = 0; r < rows.size(); ++r) {
-    const StepItem& item = items[rows[r].item];
-    const bool is_last = rows[r].index + 1 == static_cast<int64_t>(item.tokens.size());
-    if (item.logits == WantedLogits::All || (item.logits == WantedLogits::Last && is_last))
-      sink(rows[r].item, rows[r].index, logits.subspan(r * width, width));
-  }
+  for (size_t r = 0; r < rows.size(); ++r)
+    if (wants_logits(items, rows[r])) sink(rows[r].item, rows[r].index, logits.subspan(r * width, width));
   return {};
 }
 
@@ -259,7 +277,8 @@ Status Engine::report_batch(std::span<const StepItem> items, std::span<const Row
 // What is left of all prompts, in runs of as many tokens as go into one.
 Status Engine::step_prompts(std::span<const StepItem> items, std::vector<StepOutcome>& outcomes,
                             const LogitsSink& sink) {
-  std::vector<int64_t> done(items.size());
+  std::vector<int64_t> done(items.size()), first;
+  for (const StepItem& item : items) first.push_back(position(item.sequence));
   while (true) {
     std::vector<Part> parts;
     int64_t room = loaded_->layout().prefill_tokens;
@@ -271,9 +290,10 @@ Status Engine::step_prompts(std::span<const StepItem> items, std::vector<StepOut
         continue;
       }
       const int64_t row = loaded_->layout().prefill_tokens - room;
+      const int64_t at = first[i] + done[i];
       int64_t count = std::min(rest, room);
-      if (has_states()) count = std::min(count, kPageSize - position(items[i].sequence) % kPageSize);
-      parts.push_back({.item = i, .index = done[i], .count = count, .row = row});
+      if (has_states()) count = std::min(count, kPageSize - at % kPageSize);
+      parts.push_back({.item = i, .index = done[i], .count = count, .row = row, .position = at});
       done[i] += count;
       room -= (count + kGroupSize - 1) / kGroupSize * kGroupSize;
     }
@@ -285,19 +305,17 @@ Status Engine::step_prompts(std::span<const StepItem> items, std::vector<StepOut
 // At the last whole page of a prompt, which a longer prompt or another one may begin with, and now and then in between.
 bool Engine::keeps_state(const StepItem& item, const Part& part) const {
   const int64_t rest = std::ssize(item.tokens) - part.index - part.count;
-  return rest < kPageSize || position(item.sequence) % kKeptStateEvery == 0;
+  return rest < kPageSize || (part.position + part.count) % kKeptStateEvery == 0;
 }
 
 Status Engine::run_parts(std::span<const StepItem> items, std::span<const Part> parts,
                          std::vector<StepOutcome>& outcomes, const LogitsSink& sink) {
-  LoadedModel::Extent extent{.tokens = parts.back().row + parts.back().count,
-                             .first = position(items[parts.front().item].sequence)};
+  LoadedModel::Extent extent{.tokens = parts.back().row + parts.back().count, .first = parts.front().position};
   // A run goes on for those who were not cancelled.
   const std::atomic<bool>* cancel = items[parts.front().item].cancel;
   for (const Part& part : parts) {
-    const StepItem& item = items[part.item];
-    extent.end = std::max(extent.end, position(item.sequence) + part.count);
-    if (item.cancel != cancel) cancel = nullptr;
+    extent.end = std::max(extent.end, part.position + part.count);
+    if (items[part.item].cancel != cancel) cancel = nullptr;
   }
   SMELT_CHECK(write_parts(items, parts));
   hidden_rows_.clear();
@@ -305,11 +323,13 @@ Status Engine::run_parts(std::span<const StepItem> items, std::span<const Part> 
   if (status) {
     for (const Part& part : parts) {
       const StepItem& item = items[part.item];
-      pool_.append(run_of(item.sequence), cached(item.tokens.subspan(part.index, part.count), false));
-      if (keeps_state(item, part)) pool_.keep_state(run_of(item.sequence));
+      begun_.push_back({.sequence = item.sequence,
+                        .tokens = cached(item.tokens.subspan(part.index, part.count), false),
+                        .keeps_state = keeps_state(item, part)});
     }
     status = report_parts(items, parts, extent, cancel, sink);
     if (status && loaded_->can_draft()) status = draft_parts(items, parts, extent, cancel);
+    if (status && has_states()) status = finish_runs();  // the next run reads what this one leaves, by its place
   }
   if (status) return {};
   if (!cancel || !cancel->load(std::memory_order_relaxed)) return status;
@@ -324,7 +344,7 @@ Status Engine::write_parts(std::span<const StepItem> items, std::span<const Part
   const EngineLayout& layout = loaded_->layout();
   for (const Part& part : parts) {
     const StepItem& item = items[part.item];
-    const int64_t first = position(item.sequence);
+    const int64_t first = part.position;
     SMELT_CHECK(check_table(item.sequence, first, part.count));
     write_table(item.sequence);
     write_states(item.sequence, part.row / kGroupSize);
@@ -363,7 +383,8 @@ Status Engine::report_parts(std::span<const StepItem> items, std::span<const Par
     for (size_t r = 0; r < together; ++r)
       loaded_->memory().rows()[r] = static_cast<int32_t>(some[std::min(r, some.size() - 1)].row);
     SMELT_CHECK(together == 1 ? loaded_->run_head(extent, cancel) : loaded_->run_wide_head(extent, cancel));
-    SMELT_TRY(logits, loaded_->memory().read_logits(static_cast<int64_t>(some.size())));
+    SMELT_CHECK(finish_runs());
+    SMELT_TRY(logits, loaded_->read_logits(static_cast<int64_t>(some.size())));
     for (size_t r = 0; r < some.size(); ++r) sink(some[r].item, some[r].index, logits.subspan(r * width, width));
   }
   return {};

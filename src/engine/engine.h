@@ -136,10 +136,19 @@ class Engine {
   void write_states(SequenceId sequence, int64_t index);
   Status check_table(SequenceId sequence, int64_t first, int64_t count) const;
 
+  // Tokens whose rows a run of this step is to write, and which the sequence has once that is done.
+  struct Begun {
+    SequenceId sequence = 0;
+    std::vector<CachedToken> tokens;
+    bool keeps_state = false;
+  };
+  Status finish_runs();
+
   Status step_generated(std::span<const StepItem> items, std::vector<StepOutcome>& outcomes, const LogitsSink& sink);
   Status run_batch(std::span<const StepItem> items, std::vector<Row> rows, std::vector<StepOutcome>& outcomes,
                    const LogitsSink& sink);
   Status write_rows(std::span<const StepItem> items, std::span<const Row> rows);
+  static bool wants_logits(std::span<const StepItem> items, const Row& row);
   Status report_batch(std::span<const StepItem> items, std::span<const Row> rows, const LogitsSink& sink);
 
   // Neighbouring tokens of a prompt, in a run of several.
@@ -147,6 +156,7 @@ class Engine {
     size_t item = 0;
     int64_t index = 0, count = 0;  // in the item's tokens
     int64_t row = 0;               // of the run: that of the first one, at the begin of a group
+    int64_t position = 0;          // in the sequence, of the first one
   };
   struct Wanted {
     size_t item = 0;
@@ -180,6 +190,7 @@ class Engine {
   std::vector<bool> was_used_;         // pages that have held rows
   std::vector<size_t> table_entries_;  // of each sequence: those that name its pages
   std::vector<HiddenRow> hidden_rows_;
+  std::vector<Begun> begun_;
 };
 
 }  // namespace smelt

@@ -17,7 +17,7 @@ Status Engine::draft_parts(std::span<const StepItem> items, std::span<const Part
       const auto behind = static_cast<size_t>(part.index + i + 1);
       tokens[part.row + i] = behind < item.tokens.size() ? item.tokens[behind] : 0;
     }
-    hidden_rows_.push_back({item.sequence, position(item.sequence) - 1, part.row + part.count - 1});
+    hidden_rows_.push_back({item.sequence, part.position + part.count - 1, part.row + part.count - 1});
   }
   return loaded_->run_draft_prompt(extent, cancel);
 }
@@ -52,7 +52,7 @@ Result<std::span<const float>> Engine::run_draft(SequenceId sequence, std::span<
     memory.tables()[r] = static_cast<int32_t>(is_token ? layout.table(sequence) : layout.padding_table());
   }
   SMELT_CHECK(loaded_->run_draft(batch, extent, cancel));
-  return loaded_->memory().read_logits(1);
+  return loaded_->read_logits(1);
 }
 
 Result<std::vector<int32_t>> Engine::draft(SequenceId sequence, int32_t next, int64_t most, const ChooseDraft& choose,

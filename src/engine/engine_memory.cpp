@@ -111,7 +111,7 @@ void EngineMemory::place(const Model& model, const EngineLayout& l, DType cache_
   }
   pages_ = pieces.take<int32_t>(l.page_entries);
   input_bytes_ = pieces.used();
-  if (!device_->host_sees_memory()) inputs_.resize(static_cast<size_t>(input_bytes_));
+  if (!device_->host_sees_memory() || device_->runs_ahead()) inputs_.resize(static_cast<size_t>(input_bytes_));
   for (const PositionTable& table : model.position_tables())
     position_tables_[table.name] = pieces.take<float>(l.positions * table.width);
   for (float*& h : hidden_) h = pieces.take<float>(l.tokens() * model.numbers().hidden);
@@ -138,10 +138,7 @@ void EngineMemory::place_kept(const Model& model, const EngineLayout& l, DType c
   }
 }
 
-Status EngineMemory::send_inputs() {
-  if (device_->host_sees_memory()) return {};
-  return device_->upload(memory_.data(), inputs_);
-}
+Status EngineMemory::send_inputs() { return inputs_.empty() ? Status() : device_->upload(memory_.data(), inputs_); }
 
 Status EngineMemory::for_each(const Parts& parts, const std::function<Status(const Part& part)>& f) {
   for (const std::vector<Part>& of_layer : parts)
@@ -153,7 +150,7 @@ Status EngineMemory::copy_page(int32_t from, int32_t to) {
   return for_each(caches_, [&](const Part& part) -> Status {
     std::byte *source = part.begin + from * part.bytes, *target = part.begin + to * part.bytes;
     const auto bytes = static_cast<size_t>(part.bytes);
-    if (device_->host_sees_memory()) return device_->upload(target, {source, bytes});
+    if (device_->host_sees_memory() && !device_->runs_ahead()) return device_->upload(target, {source, bytes});
     page_on_host_.resize(bytes);
     SMELT_CHECK(device_->read_back(page_on_host_, source));
     return device_->upload(target, page_on_host_);

@@ -1,7 +1,8 @@
 // The memory of an engine on its device: everything that the plans read and write besides the weights.
 //
 // The host writes inputs (tokens, positions, rows to make logits of, page tables) into memory of its own and sends them
-// before a run; where it sees the memory of the device, that is the same memory.
+// before a run; where it sees the memory of the device, and no run is ever under way meanwhile, that is the same
+// memory.
 //
 // The cache is addressed through page tables, one for each sequence, which lie one behind the other. One page more, at
 // the end of the cache, takes the rows of padding tokens: the last entry of each table names it, and so do all entries
@@ -83,7 +84,7 @@ class EngineMemory {
   int32_t* states_out() { return on_host(states_out_); }
   // What was written there reaches the device.
   Status send_inputs();
-  // The first `rows` rows of logits of the last run, valid until the next one.
+  // The first `rows` rows of logits of the last run, valid until the next one. REQUIRES: it is done.
   Result<std::span<const float>> read_logits(int64_t rows);
 
   // The rows of a page, in all parts of the cache of all layers.
@@ -105,7 +106,7 @@ class EngineMemory {
  private:
   // Where the host writes what lies at an address of the inputs.
   int32_t* on_host(int32_t* input) {
-    if (device_->host_sees_memory()) return input;
+    if (inputs_.empty()) return input;
     return reinterpret_cast<int32_t*>(inputs_.data() + (reinterpret_cast<std::byte*>(input) - memory_.data()));
   }
   // A buffer of pages, or of states.
@@ -125,7 +126,7 @@ class EngineMemory {
 
   Device* device_ = nullptr;
   DeviceMemory memory_;
-  std::vector<std::byte> inputs_;  // of the host
+  std::vector<std::byte> inputs_;  // of the host; empty: they are written where they are read
   std::vector<float> logits_read_;
   int64_t input_bytes_ = 0, vocabulary_ = 0;
   int32_t *tokens_ = nullptr, *positions_ = nullptr, *rows_ = nullptr, *tables_ = nullptr, *pages_ = nullptr,

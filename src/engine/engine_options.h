@@ -2,24 +2,25 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <string>
 
 #include "base/dtype.h"
-#include "base/target.h"
 #include "model/layout_choice.h"
+#include "runtime/device.h"
 
 namespace smelt {
 
 struct EngineOptions {
-  std::string device = "cpu";     // see DeviceOptions of runtime/devices.h
-  int threads = 0;                // 0: all cores
-  int64_t context = 0;            // most tokens of a sequence; 0: what the model was trained for, at most 4096
-  int64_t sequences = 1;          // that there may be at a time
-  int64_t drafts = 0;             // most tokens that a step verifies behind a generated one, see engine/drafter.h
-  bool mtp = false;               // the model's head for multi-token prediction drafts, see Engine::draft()
-  int64_t cache_tokens = 0;       // rows of the cache, for all of them; 0: so that each may fill its context
-  DType cache_type = DType::F32;  // F32, F16, or U8: bytes with scales (ModelShape)
+  std::string device = "cpu";           // see DeviceOptions of runtime/devices.h
+  std::shared_ptr<Device> opened = {};  // a device that the caller has opened, in place of one by name
+  int threads = 0;                      // 0: all cores
+  int64_t context = 0;                  // most tokens of a sequence; 0: what the model was trained for, at most 4096
+  int64_t sequences = 1;                // that there may be at a time
+  int64_t drafts = 0;                   // most tokens that a step verifies behind a generated one, see engine/drafter.h
+  bool mtp = false;                     // the model's head for multi-token prediction drafts, see Engine::draft()
+  int64_t cache_tokens = 0;             // rows of the cache, for all of them; 0: so that each may fill its context
+  DType cache_type = DType::F32;        // F32, F16, or U8: bytes with scales (ModelShape)
   // Products take activations as 8-bit integers with a scale for each 32 (model/dequant.h has the error); else as F32.
   bool quantise_activations = true;
   int64_t prefill_chunk = 512;  // tokens appended by one run of the prefill plan
@@ -28,11 +29,10 @@ struct EngineOptions {
   // Prompts also leave what each matrix was multiplied with, see LoadedModel::input_sums(). They come in whole groups
   // of kGroupSize tokens.
   bool sums_inputs = false;
-  bool use_tuned = true;            // what `smelt tune` has found (engine/tuned_options.h)
-  LayoutChoice layouts = {};        // of weights that are repacked; these go over tuned ones
-  bool pack_cache = false;          // keep these copies on disk, and map what an earlier start has kept
-  std::optional<CpuTarget> target;  // what kernels are made for; this machine must run it. None: this machine
-  bool use_kernel_cache = true;     // look for compiled kernels on disk, and leave them there
+  bool use_tuned = true;         // what `smelt tune` has found (engine/tuned_options.h)
+  LayoutChoice layouts = {};     // of weights that are repacked; these go over tuned ones
+  bool pack_cache = false;       // keep these copies on disk, and map what an earlier start has kept
+  bool use_kernel_cache = true;  // look for compiled kernels on disk, and leave them there
   uint64_t memory = 0;  // bytes that weights, cache and working memory may take; 0: what the system has available
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdio>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/ensure.h"
@@ -76,11 +77,13 @@ Status LoadedModel::prepare(const OpenHooks& hooks) {
 }
 
 Status LoadedModel::open_device() {
-  SMELT_TRY(device, shared_device({.name = options_.device,
-                                   .threads = options_.threads,
-                                   .use_cache = options_.use_kernel_cache,
-                                   .target = options_.target}));
-  device_ = std::move(device);
+  device_ = options_.opened;
+  if (!device_) {
+    SMELT_TRY(
+        device,
+        shared_device({.name = options_.device, .threads = options_.threads, .use_cache = options_.use_kernel_cache}));
+    device_ = std::move(device);
+  }
   compiled_before_ = device_->stats();
   if (const std::string shortcoming = device_->shortcoming(); !shortcoming.empty()) note(shortcoming);
   return {};
@@ -208,7 +211,8 @@ Status LoadedModel::run(std::optional<PlanKind> kind, const Runnable& runnable, 
   const std::span<int64_t> arrivals = times_.arrivals(plan.launches().size());
   const int64_t values[] = {symbols.token_tiles, symbols.chunks};
   SMELT_CHECK(memory_.send_inputs());
-  SMELT_CHECK(plan.run(values, {.cancel = cancel, .times_ns = clocks, .arrivals_ns = arrivals}));
+  SMELT_TRY(begun, plan.start(values, {.cancel = cancel, .times_ns = clocks, .arrivals_ns = arrivals}));
+  last_run_ = begun;
   times_.add(plan.kernels(), clocks, work_of(runnable, symbols, extent));
   if (observer_ && kind)
     observer_({.plan = *kind,
@@ -218,6 +222,13 @@ Status LoadedModel::run(std::optional<PlanKind> kind, const Runnable& runnable, 
                .times_ns = clocks,
                .arrivals_ns = arrivals});
   return {};
+}
+
+Status LoadedModel::finish() { return device_->wait(std::exchange(last_run_, 0)); }
+
+Result<std::span<const float>> LoadedModel::read_logits(int64_t rows) {
+  SMELT_CHECK(finish());
+  return memory_.read_logits(rows);
 }
 
 // For DEBUG=1, of each launch. It is counted anew where attention reads notably further.

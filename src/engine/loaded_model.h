@@ -75,7 +75,8 @@ class LoadedModel : public KernelSet {
   // Of all prompts so far. REQUIRES: EngineOptions::sums_inputs
   const InputSums& input_sums() const { return *sums_; }
 
-  // --- runs. Their inputs are in memory().
+  // --- runs. Their inputs are in memory(), where those of the next run may be written as soon as one is begun: a
+  // device with a queue does them one behind the other, and returns before they are done.
 
   // Positions of the tokens of a run: all are below `end`.
   struct Extent {
@@ -96,6 +97,11 @@ class LoadedModel : public KernelSet {
   Status run_draft(int64_t batch, const Extent& extent, const std::atomic<bool>* cancel);
   Status run_draft_prompt(const Extent& extent, const std::atomic<bool>* cancel);
   bool can_draft() const { return !drafts_.empty(); }
+  // Until all that was begun is done. An Error if the device failed since the last call: then rows of the cache that
+  // these runs were to write are undefined.
+  Status finish();
+  // The same, and the first `rows` rows of logits of the last run, valid until the next one.
+  Result<std::span<const float>> read_logits(int64_t rows);
 
   // --- what the plans are made of, and what they cost
 
@@ -155,6 +161,7 @@ class LoadedModel : public KernelSet {
   EngineMemory memory_;
   std::optional<InputSums> sums_;
   DeviceMemory wide_arena_;
+  uint64_t last_run_ = 0;            // that nobody has waited for; 0: none
   std::vector<Runnable> generated_;  // for batches of 1, 2, 4 ...
   Runnable prompt_, head_, wide_head_;
   std::vector<Runnable> drafts_;  // for batches of 1, 2, 4 ..., if asked for

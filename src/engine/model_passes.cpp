@@ -5,6 +5,7 @@
 
 #include "base/ensure.h"
 #include "graph/line.h"
+#include "graph/text.h"
 #include "model/mtp.h"
 
 namespace smelt {
@@ -51,6 +52,24 @@ int64_t most_bytes(Ref buffer) {
   int64_t bytes = size_of(buffer->dtype);
   for (Ref size : buffer->shape) bytes *= size->max;
   return bytes;
+}
+
+std::string in_brackets(const std::vector<std::string>& sizes) {
+  std::string text = "[";
+  for (const std::string& size : sizes) text += (text.size() > 1 ? ", " : "") + size;
+  return text + "]";
+}
+
+std::string shape_text(Ref buffer) {
+  std::vector<std::string> sizes;
+  for (Ref size : buffer->shape) sizes.push_back(to_infix(size));
+  return std::string(name_of(buffer->dtype)) + " " + in_brackets(sizes);
+}
+
+std::string shape_text(const GgufTensor& tensor) {
+  std::vector<std::string> sizes;
+  for (int i = tensor.rank; i-- > 0;) sizes.push_back(std::to_string(tensor.dims[static_cast<size_t>(i)]));
+  return std::string(name_of(tensor.type)) + " " + in_brackets(sizes);
 }
 
 // Whether kernels of the one can run on the memory of the other.
@@ -115,6 +134,7 @@ ModelShape ModelPasses::prefill_shape() const {
     shape.tokens = variable(names_[0], 1, layout_.prefill_tokens / layout_.token_tile) * layout_.token_tile;
   shape.many_tokens = true;
   shape.expert_places = options_.sums_inputs ? 1 : compiler_.machine().expert_places;
+  shape.prompt_block = compiler_.machine().prompt_block;
   shape.tokens_side_by_side = compiler_.machine().tokens_side_by_side();
   return shape;
 }
@@ -241,9 +261,14 @@ std::vector<PlanLaunch> ModelPasses::launches(const Pass& pass) const {
 LaunchBuffer ModelPasses::describe(Ref buffer, const Pass& pass, size_t segment) const {
   if (buffer->op == Op::Temp) {
     const auto& temps = compiler_.segment(pass.compiled[segment]).schedule.temps;
-    return {.name = "temp " + std::to_string(buffer->arg.i), .bytes = temps[static_cast<size_t>(buffer->arg.i)].bytes};
+    return {.name = "temp " + std::to_string(buffer->arg.i),
+            .bytes = temps[static_cast<size_t>(buffer->arg.i)].bytes,
+            .shape = shape_text(buffer)};
   }
-  return describe(pass.segments[segment].slots[static_cast<size_t>(buffer->arg.i)], most_bytes(buffer), pass, segment);
+  LaunchBuffer slot =
+      describe(pass.segments[segment].slots[static_cast<size_t>(buffer->arg.i)], most_bytes(buffer), pass, segment);
+  if (slot.shape.empty()) slot.shape = shape_text(buffer);
+  return slot;
 }
 
 // `bytes`: that it may need, of what is no weight.
@@ -254,6 +279,7 @@ LaunchBuffer ModelPasses::describe(const SlotBinding& slot, int64_t bytes, const
   return {.name = slot.name,
           .is_weight = true,
           .bytes = static_cast<int64_t>(tensor.bytes),
+          .shape = shape_text(tensor),
           .tensor = name,
           .layout = slot.layout,
           .role = slot.role,

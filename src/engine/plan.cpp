@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "base/ensure.h"
+#include "graph/rules_algebra.h"
 #include "graph/views.h"
 
 namespace smelt {
@@ -11,10 +12,30 @@ namespace {
 
 constexpr int kShares = 8;  // measured: 4 leave half of the idle time that 8 take away
 
+// About as much as handing out a part costs: how many experts have tokens, counted again for each, is nothing.
+constexpr int64_t kLittleWork = 4096, kMuchWork = 1 << 20;
+
+// Terms of all sums of a nest, or values where there is none, with symbolic sizes at their greatest.
+int64_t work_of(Ref nest) {
+  int64_t work = 0;
+  for (Ref n : toposort(nest)) {
+    if (n->op != Op::Store && !is_reduce(n->op)) continue;
+    int64_t terms = 1;
+    Refs ranges = ranges_of(n);
+    for (Ref r : own_ranges(n))
+      if (!contains(ranges, r)) ranges.push_back(r);
+    for (Ref r : ranges) terms = std::min(terms * std::clamp<int64_t>(RangeView(r).most(), 1, kMuchWork), kMuchWork);
+    work += terms;
+  }
+  return work;
+}
+
 // What workers compute for themselves they would compute again for each part.
 int shares_of(const Kernel& kernel) {
-  const Refs& nests = nests_of(kernel);
-  return std::any_of(nests.begin(), nests.end(), is_local_nest) ? 1 : kShares;
+  int64_t repeated = 0;
+  for (Ref nest : nests_of(kernel))
+    if (is_local_nest(nest)) repeated += work_of(nest);
+  return repeated > kLittleWork ? 1 : kShares;
 }
 
 struct Extent {
@@ -90,13 +111,18 @@ void Plan::know_symbols(const Compiler& compiler, Ref tree) {
   }
 }
 
-Status Plan::run(std::span<const int64_t> symbols, const RunOptions& options) const {
+Result<uint64_t> Plan::start(std::span<const int64_t> symbols, const RunOptions& options) const {
   for (size_t i = 0; i < symbols_.size() && i < symbols.size(); ++i)
     if (symbols[i] < symbols_[i].min || symbols[i] > symbols_[i].max)
       return Error{"[plan] " + symbols_[i].name + ": " + std::to_string(symbols[i]) +
                    " is outside of what its kernels were made for, " + std::to_string(symbols_[i].min) + " to " +
                    std::to_string(symbols_[i].max) + "; give fewer tokens at once, or a longer context when opening"};
-  return device_->run(*captured_, symbols, options);
+  return device_->start(*captured_, symbols, options);
+}
+
+Status Plan::run(std::span<const int64_t> symbols, const RunOptions& options) const {
+  SMELT_TRY(started, start(symbols, options));
+  return device_->wait(started);
 }
 
 Status Plan::capture(Device& device) {

@@ -26,7 +26,10 @@ class Plan {
 
   // Makes it ready to run, once all is appended.
   Status capture(Device& device);
-  // An Error if a symbol is outside of the bounds that its kernels were made for. REQUIRES: captured.
+  // Begins a run of it, see Device::start(). An Error if a symbol is outside of the bounds that its kernels were made
+  // for. REQUIRES: captured.
+  Result<uint64_t> start(std::span<const int64_t> symbols, const RunOptions& options = {}) const;
+  // The same, and waits until it is done.
   Status run(std::span<const int64_t> symbols, const RunOptions& options = {}) const;
 
   std::span<const Launch> launches() const { return launches_; }

@@ -23,7 +23,8 @@ enum class PlanKind {
 struct LaunchBuffer {
   std::string name;  // of a weight: its tensor without "blk.N."; else what it is for: "hidden", "cache", "temp 3"
   bool is_weight = false;
-  int64_t bytes = 0;  // of a weight: all of its tensor; else as many as it may need
+  int64_t bytes = 0;       // of a weight: all of its tensor; else as many as it may need
+  std::string shape = {};  // "f32 [tokens8*8, 256]"; of a weight as in the file: "Q4_K [64, 1536, 2048]"
   // Of a weight: its tensor in the file, how it lies, and its role, if that is a choice (model/layout_choice.h).
   std::string tensor = {};
   WeightLayout layout = {};

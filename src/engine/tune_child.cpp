@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 
+#include "base/from_chars.h"
 #include "base/system_calls.h"
 #include "engine/tuned_options.h"
 
@@ -68,7 +69,7 @@ class Fields {
     const auto found = values_.find(name);
     if (found == values_.end()) return false;
     const std::string& text = found->second;
-    const auto [p, error] = std::from_chars(text.data(), text.data() + text.size(), out);
+    const auto [p, error] = from_chars(text.data(), text.data() + text.size(), out);
     return error == std::errc() && p == text.data() + text.size();
   }
 

@@ -13,6 +13,7 @@
 
 #include "base/dirs.h"
 #include "base/file.h"
+#include "base/from_chars.h"
 #include "base/hex.h"
 #include "graph/text.h"
 #include "runtime/llvm/compile.h"
@@ -28,12 +29,6 @@ constexpr uint64_t kLargestFile = 64 << 20;
 constexpr int64_t kAnySize = int64_t{1} << 20;
 constexpr std::string_view kNoOptions = "none", kBetweenNests = " | ", kLayout = "layout=";
 
-constexpr const char* kBuiltIn[] = {
-#define TUNED(line) line,
-#include "engine/tuned_builtin.def"
-#undef TUNED
-    nullptr};
-
 uint64_t hash_of(std::string_view text) { return XXH3_64bits(text.data(), text.size()); }
 
 // Takes words off the front of a line.
@@ -48,11 +43,16 @@ class Words {
     return word;
   }
 
-  template <class T, class... Format>
-  bool number(T& out, Format... format) {
+  bool number(double& out) {
     const std::string_view word = next();
     const char* end = word.data() + word.size();
-    const auto [p, error] = std::from_chars(word.data(), end, out, format...);
+    const auto [p, error] = from_chars(word.data(), end, out);
+    return !word.empty() && error == std::errc() && p == end;
+  }
+  bool hash(uint64_t& out) {
+    const std::string_view word = next();
+    const char* end = word.data() + word.size();
+    const auto [p, error] = std::from_chars(word.data(), end, out, 16);
     return !word.empty() && error == std::errc() && p == end;
   }
 
@@ -166,13 +166,13 @@ std::string format_entry(const TunedEntry& entry) {
 Result<TunedEntry> parse_tuned_entry(std::string_view line) {
   Words words(line);
   uint64_t checksum = 0;
-  if (!words.number(checksum, 16)) return Error{"it does not begin with a checksum"};
+  if (!words.hash(checksum)) return Error{"it does not begin with a checksum"};
   if (checksum != hash_of(words.rest())) return Error{"it does not have its checksum"};
   TunedEntry entry;
-  bool ok = words.number(entry.kernel, 16);
+  bool ok = words.hash(entry.kernel);
   entry.device = words.next();
   entry.compiler = words.next();
-  ok = ok && words.number(entry.program, 16) && words.number(entry.before_us) && words.number(entry.after_us);
+  ok = ok && words.hash(entry.program) && words.number(entry.before_us) && words.number(entry.after_us);
   entry.name = words.next();
   if (!ok) return Error{"it is not of this form"};
   if (words.rest().starts_with(kLayout)) {
@@ -216,14 +216,8 @@ LayoutChoice TunedOptions::layouts() const {
 
 TunedOptions TunedOptions::load(const Machine& machine, TunedComplaint complain) {
   std::vector<TunedEntry> entries;
-  for (const char* const* line = kBuiltIn; *line; ++line)
-    if (Result<TunedEntry> entry = parse_tuned_entry(*line)) {
-      entries.push_back(entry.take());
-      entries.back().is_built_in = true;
-    }
   // A cache folder that cannot be used is complained about by those who need it.
-  if (const Result<std::string> path = tuned_file(); path && !path->empty())
-    for (TunedEntry& entry : read_tuned(*path, complain)) entries.push_back(std::move(entry));
+  if (const Result<std::string> path = tuned_file(); path && !path->empty()) entries = read_tuned(*path, complain);
   return TunedOptions(entries, machine, std::move(complain));
 }
 
@@ -235,7 +229,7 @@ const TunedEntry* TunedOptions::find(Ref tree) const {
 
 void TunedOptions::drop(uint64_t kernel, const std::string& reason) {
   const auto entry = entries_.find(kernel);
-  if (complain_ && !reason.empty() && !entry->second.is_built_in)
+  if (complain_ && !reason.empty())
     complain_("[tuned] " + entry->second.name + ": " + reason + "; the options are not used, run `smelt tune` again");
   entries_.erase(entry);
 }
@@ -252,7 +246,7 @@ std::optional<CodegenResult> TunedOptions::generate(const CodegenRequest& reques
   tuned.opts = entry->opts;
   CodegenResult result = smelt::generate(tuned);
   if (program_hash(result.program) == entry->program) return result;
-  if (!entry->is_built_in) ++outdated_;
+  ++outdated_;
   drop(kernel, "");
   return std::nullopt;
 }

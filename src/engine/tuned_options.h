@@ -39,8 +39,6 @@ struct TunedEntry {
   KernelOpts opts;
   // In place of options; the times are then of all kernels that read such weights.
   std::optional<WeightLayout> layout;
-  // Part of the program, not of its line: when it no longer stands, users can do nothing about it and are not told.
-  bool is_built_in = false;
 };
 
 // Of a kernel's tree, the same in every process. Symbolic sizes count by name: how large they may get does not matter,

@@ -10,6 +10,7 @@
 #include "graph/args.h"
 #include "graph/eval_ops.h"
 #include "graph/eval_view.h"
+#include "graph/operands.h"
 
 namespace smelt {
 namespace {
@@ -189,7 +190,7 @@ class Evaluator {
   }
 
   View reinterpret(Ref node) const {
-    Array source = array_of(node->src[0]);
+    Array source = array_of(operand_of(node));
     std::vector<std::byte> bytes = to_bytes(source);
     std::vector<double> values(static_cast<size_t>(count_of(shape_of(node))));
     for (size_t k = 0; k < values.size(); ++k) values[k] = load_element(bytes, node->dtype, static_cast<int64_t>(k));
@@ -200,11 +201,12 @@ class Evaluator {
 
   View move(Ref node) const {
     if (node->op == Op::Gather) return gather(node);
-    View view = this->view(node->src[0]);
+    const Ref from = operand_of(node);
+    View view = this->view(from);
     std::vector<int64_t> shape = shape_of(node);
     switch (node->op) {
       case Op::Reshape:
-        if (!is_row_major(view)) return view_of(read_all(node->src[0]), std::move(shape));
+        if (!is_row_major(view)) return view_of(read_all(from), std::move(shape));
         view.strides = row_major(shape);
         break;
       case Op::Permute: {
@@ -233,15 +235,16 @@ class Evaluator {
   }
 
   View gather(Ref node) const {
-    std::vector<int64_t> source_shape = shape_of(node->src[0]);
-    std::vector<double> rows = read_all(node->src[1]);
+    const GatherView gathered(node);
+    std::vector<int64_t> source_shape = shape_of(gathered.rows);
+    std::vector<double> rows = read_all(gathered.numbers);
     int64_t row_size = count_of(source_shape) / std::max<int64_t>(source_shape[0], 1);
     std::vector<double> values(rows.size() * static_cast<size_t>(row_size));
     for (size_t k = 0; k < rows.size(); ++k) {
       auto row = static_cast<int64_t>(rows[k]);
       ENSURE(row >= 0 && row < source_shape[0],
              "eval: gather of row " + std::to_string(row) + " of " + std::to_string(source_shape[0]));
-      read(node->src[0], row * row_size, row_size, values.data() + k * static_cast<size_t>(row_size));
+      read(gathered.rows, row * row_size, row_size, values.data() + k * static_cast<size_t>(row_size));
     }
     return view_of(std::move(values), shape_of(node));
   }
@@ -252,7 +255,7 @@ class Evaluator {
   // sources.
   template <class F>
   void for_each_reduced(Ref node, F f) const {
-    std::vector<int64_t> shape = shape_of(node->src[0]);
+    std::vector<int64_t> shape = shape_of(node->src.front());
     std::vector<int64_t> kept = shape;
     for (int64_t axis : reduced_axes(node)) kept[static_cast<size_t>(axis)] = 1;
     Strides strides = row_major(kept);
@@ -263,8 +266,8 @@ class Evaluator {
     std::vector<double> x(kRun), y(kRun);
     for (int64_t at = 0; at < total;) {
       int64_t part = std::min({kRun, walker.left_in_row(), total - at});
-      read(node->src[0], at, part, x.data());
-      if (node->src.size() > 1) read(node->src[1], at, part, y.data());
+      read(node->src.front(), at, part, x.data());
+      if (node->src.size() > 1) read(node->src.back(), at, part, y.data());
       for (int64_t k = 0; k < part; ++k)
         f(static_cast<size_t>(walker.at() + k * walker.step()), x[static_cast<size_t>(k)], y[static_cast<size_t>(k)]);
       walker.advance(part);
@@ -313,7 +316,7 @@ class Evaluator {
   }
 
   std::vector<double> softmax_sum(Ref node, size_t count) const {
-    std::vector<double> highest(count, lowest_of(node->src[0]->dtype)), total(count, 0);
+    std::vector<double> highest(count, lowest_of(SoftmaxView(node).score->dtype)), total(count, 0);
     for_each_reduced(node, [&](size_t at, double score, double) { highest[at] = std::max(highest[at], score); });
     for_each_reduced(
         node, [&](size_t at, double score, double value) { total[at] += std::exp(score - highest[at]) * value; });
@@ -322,10 +325,10 @@ class Evaluator {
 
   // Along the last axis.
   std::vector<double> top_k(Ref node) const {
-    std::vector<int64_t> shape = shape_of(node->src[0]);
+    std::vector<int64_t> shape = shape_of(operand_of(node));
     int64_t length = shape.back(), k = top_count(node);
     ENSURE(k <= length, "eval: top-k of a shorter axis");
-    std::vector<double> values = read_all(node->src[0]), result;
+    std::vector<double> values = read_all(operand_of(node)), result;
     std::vector<int64_t> order(static_cast<size_t>(length));
     for (const double* row = values.data(); row < values.data() + values.size(); row += length) {
       std::iota(order.begin(), order.end(), int64_t{0});
@@ -340,14 +343,15 @@ class Evaluator {
   View effect(Ref node) {
     if (node->op == Op::Write) return write(node);
     ENSURE(node->op == Op::Output, "eval: unknown root");
-    result_.outputs[slot_of(node)] = array_of(node->src[0]);
-    return view(node->src[0]);
+    result_.outputs[slot_of(node)] = array_of(operand_of(node));
+    return view(operand_of(node));
   }
 
   View write(Ref node) {
-    Array buffer = array_of(node->src[0]);
-    std::vector<double> rows = read_all(node->src[1]), values = read_all(node->src[2]);
-    int64_t columns = shape_of(node->src[2]).back();
+    const WriteView written(node);
+    Array buffer = array_of(written.buffer);
+    std::vector<double> rows = read_all(written.numbers), values = read_all(written.rows);
+    int64_t columns = shape_of(written.rows).back();
     for (size_t k = 0; k < rows.size(); ++k) {
       auto row = static_cast<int64_t>(rows[k]);
       ENSURE(row >= 0 && row < buffer.shape[0],
@@ -357,7 +361,7 @@ class Evaluator {
             round_to(values[k * static_cast<size_t>(columns) + static_cast<size_t>(c)], node->dtype);
     }
     Ref param = node;
-    while (param->op == Op::Write) param = param->src[0];
+    while (param->op == Op::Write) param = WriteView(param).buffer;
     result_.written[slot_of(param)] = to_bytes(buffer);
     return view_of(std::move(buffer.values), std::move(buffer.shape));
   }

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "base/ensure.h"
+#include "graph/operands.h"
 #include "graph/range_kind.h"
 #include "graph/scalar_math.h"
 
@@ -111,7 +112,8 @@ bool add_multiplied_out(IndexSum& total, const IndexSum& sum, const IndexTerm& f
 bool add_expression(IndexSum& total, Ref expr, int64_t times);
 
 bool add_product(IndexSum& total, Ref expr, int64_t times) {
-  auto x = index_sum(expr->src[0]), y = index_sum(expr->src[1]);
+  const BinaryView factors(expr);
+  auto x = index_sum(factors.x), y = index_sum(factors.y);
   if (!x || !y) return false;
   auto product = multiply(*x, *y);
   return product && add_sum(total, *product, times);
@@ -125,15 +127,15 @@ bool add_expression(IndexSum& total, Ref expr, int64_t times) {
     if (__builtin_mul_overflow(times, -1, &negative)) return false;
     switch (expr->op) {
       case Op::Add:
-        if (!add_expression(total, expr->src[1], times)) return false;
-        expr = expr->src[0];
+        if (!add_expression(total, BinaryView(expr).y, times)) return false;
+        expr = BinaryView(expr).x;
         continue;
       case Op::Sub:
-        if (!add_expression(total, expr->src[1], negative)) return false;
-        expr = expr->src[0];
+        if (!add_expression(total, BinaryView(expr).y, negative)) return false;
+        expr = BinaryView(expr).x;
         continue;
       case Op::Neg:
-        expr = expr->src[0];
+        expr = operand_of(expr);
         times = negative;
         continue;
       case Op::Mul: return add_product(total, expr, times);
@@ -249,9 +251,9 @@ IndexTerm as_factor(const IndexSum& sum) {
 
 Refs factors_of(Ref product) {
   Refs factors;
-  while (product->op == Op::Mul && !is_const(product->src[1])) {
-    factors.push_back(product->src[1]);
-    product = product->src[0];
+  while (product->op == Op::Mul && !is_const(BinaryView(product).y)) {
+    factors.push_back(BinaryView(product).y);
+    product = BinaryView(product).x;
   }
   factors.push_back(product);
   std::reverse(factors.begin(), factors.end());

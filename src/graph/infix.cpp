@@ -1,5 +1,6 @@
 #include <cstdio>
 
+#include "graph/operands.h"
 #include "graph/text.h"
 
 namespace smelt {
@@ -81,11 +82,11 @@ std::string infix(Ref node, int depth) {
   }
   std::string_view symbol = symbol_of(node->op);
   if (symbol.empty()) return call(node, depth - 1);
-  auto right = const_int(node->src[1]);
+  const auto [x, y] = BinaryView(node);
+  auto right = const_int(y);
   if (node->op == Op::Add && right && *right < 0 && *right != INT64_MIN)
-    return operand(node->src[0], Op::Sub, false, depth - 1) + " - " + std::to_string(-*right);
-  return operand(node->src[0], node->op, false, depth - 1) + std::string(symbol) +
-         operand(node->src[1], node->op, true, depth - 1);
+    return operand(x, Op::Sub, false, depth - 1) + " - " + std::to_string(-*right);
+  return operand(x, node->op, false, depth - 1) + std::string(symbol) + operand(y, node->op, true, depth - 1);
 }
 
 }  // namespace

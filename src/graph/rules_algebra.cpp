@@ -7,6 +7,7 @@
 
 #include "base/ensure.h"
 #include "graph/index_sum.h"
+#include "graph/operands.h"
 #include "graph/rules_index.h"
 #include "graph/scalar_math.h"
 
@@ -33,14 +34,14 @@ Ref only_value(Ref root, const Match&) {
 }
 
 Ref less_by_bounds(Ref root, const Match&) {
-  Ref x = root->src[0], y = root->src[1];
+  const auto [x, y] = BinaryView(root);
   if (!has_bounds(x)) return Ref();
   if (x->max < y->min) return constant(1, DType::Bool);
   return x->min >= y->max ? constant(0, DType::Bool) : Ref();
 }
 
 Ref equal_by_bounds(Ref root, const Match&) {
-  Ref x = root->src[0], y = root->src[1];
+  const auto [x, y] = BinaryView(root);
   if (!has_bounds(x)) return Ref();
   if (x == y) return constant(1, DType::Bool);
   return x->max < y->min || y->max < x->min ? constant(0, DType::Bool) : Ref();
@@ -55,17 +56,17 @@ bool keeps_value(Ref x, DType to) {
 }
 
 Ref cast_of_cast(Ref root, const Match&) {
-  Ref inner = root->src[0];
-  if (inner->op != Op::Cast || !keeps_value(inner->src[0], inner->dtype)) return Ref();
-  return cast(inner->src[0], root->dtype);
+  const Ref inner = operand_of(root);
+  if (inner->op != Op::Cast || !keeps_value(operand_of(inner), inner->dtype)) return Ref();
+  return cast(operand_of(inner), root->dtype);
 }
 
-Ref same_type(Ref root, const Match&) { return root->dtype == root->src[0]->dtype ? root->src[0] : Ref(); }
+Ref same_type(Ref root, const Match&) { return root->dtype == operand_of(root)->dtype ? operand_of(root) : Ref(); }
 
 Ref bitcast_of_bitcast(Ref root, const Match&) {
-  Ref inner = root->src[0];
-  if (inner->op != Op::Bitcast || size_of(inner->src[0]->dtype) != size_of(root->dtype)) return Ref();
-  return bitcast(inner->src[0], root->dtype);
+  const Ref inner = operand_of(root);
+  if (inner->op != Op::Bitcast || size_of(operand_of(inner)->dtype) != size_of(root->dtype)) return Ref();
+  return bitcast(operand_of(inner), root->dtype);
 }
 
 // The bits that a value of 0..max may have set.
@@ -75,8 +76,8 @@ int64_t bits_up_to(int64_t max) {
 }
 
 Ref mask_by_bounds(Ref root, const Match&) {
-  Ref x = root->src[0];
-  auto mask = const_int(root->src[1]);
+  const auto [x, y] = BinaryView(root);
+  auto mask = const_int(y);
   if (!has_bounds(x) || !mask || x->min < 0) return Ref();
   int64_t possible = bits_up_to(x->max);
   if ((possible & ~*mask) == 0) return x;
@@ -84,31 +85,32 @@ Ref mask_by_bounds(Ref root, const Match&) {
 }
 
 Ref modulo_by_bounds(Ref root, const Match&) {
-  Ref x = root->src[0], y = root->src[1];
+  const auto [x, y] = BinaryView(root);
   return has_bounds(x) && x->min >= 0 && x->max < y->min ? x : Ref();
 }
 
 // i64 shifts and masks are index arithmetic: written as products and quotients they meet the rules
 // of sums.
 Ref shift_as_product(Ref root, const Match&) {
-  auto places = const_int(root->src[1]);
+  const auto [x, y] = BinaryView(root);
+  auto places = const_int(y);
   if (!places || *places < 0 || *places > 62) return Ref();
   int64_t power = int64_t{1} << *places;
-  return root->op == Op::Shl ? root->src[0] * power : root->src[0] / power;
+  return root->op == Op::Shl ? x * power : x / power;
 }
 
 Ref mask_as_modulo(Ref root, const Match&) {
-  auto mask = const_int(root->src[1]);
+  const auto [x, y] = BinaryView(root);
+  auto mask = const_int(y);
   if (!mask || *mask <= 0 || *mask == INT64_MAX || (*mask & (*mask + 1)) != 0) return Ref();
-  return root->src[0] % (*mask + 1);
+  return x % (*mask + 1);
 }
 
-Ref condition_itself(Ref root, const Match&) { return root->dtype == DType::Bool ? root->src[0] : Ref(); }
-
-bool is_constant_first(Ref root) { return is_const(root->src[0]) && !is_const(root->src[1]); }
+Ref condition_itself(Ref root, const Match&) { return root->dtype == DType::Bool ? operand_of(root) : Ref(); }
 
 Ref constant_to_the_right(Ref root, const Match&) {
-  return is_constant_first(root) ? with_sources(root, {root->src[1], root->src[0]}) : Ref();
+  const auto [x, y] = BinaryView(root);
+  return is_const(x) && !is_const(y) ? with_sources(root, {y, x}) : Ref();
 }
 
 }  // namespace
@@ -305,8 +307,8 @@ Ref substitute(Ref root, const Replacements& replacements) {
 }
 
 std::optional<int64_t> stride(Ref expr, Ref range) {
-  while (expr->op == Op::Cast && has_bounds(expr->src[0]) && keeps_value(expr->src[0], expr->dtype))
-    expr = expr->src[0];
+  while (expr->op == Op::Cast && has_bounds(operand_of(expr)) && keeps_value(operand_of(expr), expr->dtype))
+    expr = operand_of(expr);
   if (expr->dtype != DType::I64) return depends_on(expr, range) ? std::nullopt : std::optional<int64_t>(0);
   auto sum = index_sum(expr);
   if (!sum) return std::nullopt;
@@ -337,12 +339,13 @@ bool depends_on(Ref expr, Ref node) {
 int64_t known_divisor(Ref size) {
   if (const auto n = const_int(size)) return *n;
   if (size->op == Op::Mul) {
-    __int128 product = static_cast<__int128>(known_divisor(size->src[0])) * known_divisor(size->src[1]);
+    const auto [x, y] = BinaryView(size);
+    __int128 product = static_cast<__int128>(known_divisor(x)) * known_divisor(y);
     return product > (int64_t{1} << 40) ? 1 : static_cast<int64_t>(product);
   }
   // The smaller or greater of two numbers is one of them.
   if (size->op == Op::Add || size->op == Op::Min || size->op == Op::Max)
-    return std::gcd(known_divisor(size->src[0]), known_divisor(size->src[1]));
+    return std::gcd(known_divisor(BinaryView(size).x), known_divisor(BinaryView(size).y));
   return 1;
 }
 

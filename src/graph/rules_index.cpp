@@ -4,8 +4,10 @@
 #include <numeric>
 
 #include "graph/index_sum.h"
+#include "graph/operands.h"
 #include "graph/rules_algebra.h"
 #include "graph/scalar_math.h"
+#include "graph/views.h"
 
 namespace smelt {
 namespace {
@@ -46,13 +48,14 @@ std::optional<IndexSum> greatest_quotient(const IndexSum& x, const IndexSum& div
 std::optional<IndexSum> symbolic_max(Ref factor, int depth) {
   if (depth == 0) return std::nullopt;
   if (factor->op == Op::Div) {
-    auto x = index_sum(factor->src[0]), divisor = index_sum(factor->src[1]);
+    const BinaryView quotient(factor);
+    auto x = index_sum(quotient.x), divisor = index_sum(quotient.y);
     auto most = x ? greatest(*x, depth - 1) : std::nullopt;
     return most && divisor ? greatest_quotient(*most, *divisor) : std::nullopt;
   }
   Ref size;
-  if (factor->op == Op::Range) size = factor->src[0];
-  if (factor->op == Op::Mod) size = factor->src[1];
+  if (factor->op == Op::Range) size = RangeView(factor).size;
+  if (factor->op == Op::Mod) size = BinaryView(factor).y;
   if (!size) return std::nullopt;
   auto sum = index_sum(size);
   if (sum) sum->constant -= 1;
@@ -228,8 +231,14 @@ struct Quotient {
   IndexSum x, y;
 };
 
+// Both sides of a binary op as sums, where they are.
+struct IndexSums {
+  explicit IndexSums(Ref node) : x(index_sum(BinaryView(node).x)), y(index_sum(BinaryView(node).y)) {}
+  std::optional<IndexSum> x, y;
+};
+
 std::optional<Quotient> operands(Ref root) {
-  auto x = index_sum(root->src[0]), y = index_sum(root->src[1]);
+  const auto [x, y] = IndexSums(root);
   if (!x || !y || !may_divide(*y)) return std::nullopt;
   return Quotient{*x, *y};
 }
@@ -237,15 +246,17 @@ std::optional<Quotient> operands(Ref root) {
 // x / y where x is one node: (z / d) / y -> z / (d * y) and (z % (y * d)) / y -> (z / y) % d.
 Ref divide_node(Ref x, const IndexSum& y) {
   if (x->op == Op::Div) {
-    auto d = index_sum(x->src[1]);
+    const BinaryView inner(x);
+    auto d = index_sum(inner.y);
     auto both = d ? multiply(*d, y) : std::nullopt;
-    return both && may_divide(*d) ? x->src[0] / to_node(*both) : Ref();
+    return both && may_divide(*d) ? inner.x / to_node(*both) : Ref();
   }
   if (x->op == Op::Mod) {
-    auto m = index_sum(x->src[1]);
+    const BinaryView inner(x);
+    auto m = index_sum(inner.y);
     auto left = m ? split_by(*m, y) : std::nullopt;
     if (left && is_zero(left->rest) && may_divide(left->quotient))
-      return (x->src[0] / to_node(y)) % to_node(left->quotient);
+      return (inner.x / to_node(y)) % to_node(left->quotient);
   }
   return Ref();
 }
@@ -270,7 +281,7 @@ std::optional<IndexSum> without_inner_modulo(const IndexSum& sum, const IndexSum
   for (const IndexTerm& t : sum.terms) {
     for (const FactorOut& way : factors_out(t)) {
       if (way.factor->op != Op::Mod) continue;
-      auto z = index_sum(way.factor->src[0]), m = index_sum(way.factor->src[1]);
+      const auto [z, m] = IndexSums(way.factor);
       auto period = m ? multiply(way.rest, *m) : std::nullopt;
       auto split = period ? split_by(*period, y) : std::nullopt;
       if (!z || !split || !is_zero(split->rest)) continue;
@@ -316,8 +327,8 @@ std::optional<Partner> partner_of(const IndexSum& sum, const IndexSum& rest, Ref
       if (t == expected->terms[0]) return Partner{t, *plain};
   for (const IndexTerm& t : sum.terms) {
     for (const FactorOut& way : factors_out(t)) {
-      if (way.factor->op != Op::Div || !(way.factor->src[1] == c) || !(way.rest == *scaled)) continue;
-      auto y = index_sum(way.factor->src[0]);
+      if (way.factor->op != Op::Div || !(BinaryView(way.factor).y == c) || !(way.rest == *scaled)) continue;
+      auto y = index_sum(BinaryView(way.factor).x);
       auto difference = y ? add(*y, *plain, -1) : std::nullopt;
       auto split = difference ? split_by(*difference, *divisor) : std::nullopt;
       if (split && is_zero(split->rest)) return Partner{t, *y};
@@ -331,7 +342,8 @@ std::optional<IndexSum> join_quotient_and_rest(const IndexSum& sum) {
   for (const IndexTerm& t : sum.terms) {
     for (const FactorOut& way : factors_out(t)) {
       if (way.factor->op != Op::Mod) continue;
-      auto partner = partner_of(sum, way.rest, way.factor->src[0], way.factor->src[1]);
+      const auto [x, c] = BinaryView(way.factor);
+      auto partner = partner_of(sum, way.rest, x, c);
       if (!partner) continue;
       auto joined = multiply(way.rest, partner->whole);
       auto left = add(sum, IndexSum{.terms = {t}}, -1);
@@ -381,7 +393,7 @@ std::optional<IndexSum> coarser_margin(const IndexSum& margin) {
 }
 
 Ref less(Ref root, const Match&) {
-  auto x = index_sum(root->src[0]), y = index_sum(root->src[1]);
+  const auto [x, y] = IndexSums(root);
   auto margin = x && y ? add(*y, *x, -1) : std::nullopt;
   if (!margin) return Ref();
   if (least(*margin) >= 1) return constant(1, DType::Bool);
@@ -392,7 +404,7 @@ Ref less(Ref root, const Match&) {
 }
 
 Ref equal(Ref root, const Match&) {
-  auto x = index_sum(root->src[0]), y = index_sum(root->src[1]);
+  const auto [x, y] = IndexSums(root);
   auto forth = x && y ? add(*x, *y, -1) : std::nullopt;
   auto back = x && y ? add(*y, *x, -1) : std::nullopt;
   if (!forth || !back) return Ref();
@@ -405,11 +417,11 @@ Ref equal(Ref root, const Match&) {
 
 // The operand that is never less than the other; null if bounds do not tell.
 Ref greater_operand(Ref root) {
-  auto x = index_sum(root->src[0]), y = index_sum(root->src[1]);
+  const auto [x, y] = IndexSums(root);
   auto forth = x && y ? add(*x, *y, -1) : std::nullopt;
   auto back = x && y ? add(*y, *x, -1) : std::nullopt;
-  if (forth && least(*forth) >= 0) return root->src[0];
-  if (back && least(*back) >= 0) return root->src[1];
+  if (forth && least(*forth) >= 0) return BinaryView(root).x;
+  if (back && least(*back) >= 0) return BinaryView(root).y;
   return Ref();
 }
 
@@ -418,7 +430,8 @@ Ref maximum(Ref root, const Match&) { return greater_operand(root); }
 Ref minimum(Ref root, const Match&) {
   Ref greater = greater_operand(root);
   if (!greater) return Ref();
-  return greater == root->src[0] ? root->src[1] : root->src[0];
+  const auto [x, y] = BinaryView(root);
+  return greater == x ? y : x;
 }
 
 }  // namespace

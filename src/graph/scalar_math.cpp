@@ -256,6 +256,14 @@ Scalar fma(DType dtype, std::span<const Scalar> x) {
   return {.f = std::fma(x[0].f, x[1].f, x[2].f)};
 }
 
+Scalar mad16(std::span<const Scalar> x) {
+  const auto half = [&](int shift) {
+    const auto part = [&](int i) { return x[static_cast<size_t>(i)].i >> shift & 0xFFFF; };
+    return ((part(0) * part(1) + part(2)) & 0xFFFF) << shift;
+  };
+  return {.i = half(0) | half(16)};
+}
+
 }  // namespace
 
 std::optional<Scalar> apply_op(const Node& node, std::span<const Scalar> values) {
@@ -264,6 +272,7 @@ std::optional<Scalar> apply_op(const Node& node, std::span<const Scalar> values)
     case OpClass::binary: return apply_binary(node.op, node.src[0]->dtype, values[0], values[1]);
     case OpClass::ternary:
       if (node.op == Op::Fma) return fma(node.dtype, values);
+      if (node.op == Op::Mad16) return mad16(values);
       if (node.op == Op::Dot4) return dot4(values[0].i, values[1].i, values[2].i);
       return values[0].i ? values[1] : values[2];
     default: return std::nullopt;

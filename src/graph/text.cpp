@@ -5,6 +5,7 @@
 #include <charconv>
 #include <unordered_map>
 
+#include "base/from_chars.h"
 #include "graph/scalar_math.h"
 
 namespace smelt {
@@ -190,7 +191,7 @@ class Parser {
 
   double number(std::string_view text) {
     double value = 0;
-    auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    auto [end, error] = from_chars(text.data(), text.data() + text.size(), value);
     if (error != std::errc() || end != text.data() + text.size()) fail("'" + shortened(text) + "' is not a number");
     return value;
   }

@@ -80,6 +80,12 @@ std::string dot4(Ref node) {
                "an i32 and two words u32, and is i32");
 }
 
+std::string mad16(Ref node) {
+  bool are_words = node->dtype == DType::U32;
+  for (Ref s : node->src) are_words &= s->dtype == DType::U32;
+  return wants(are_words, "words u32, and is one");
+}
+
 std::string fma(Ref node) {
   const bool wide = node->dtype == DType::F32 || node->dtype == DType::F64;
   return either(wants(wide, "dtype f32 or f64"),
@@ -96,6 +102,7 @@ std::string choice(Ref node) {
 
 std::string ternary(Ref node) {
   if (node->op == Op::Dot4) return dot4(node);
+  if (node->op == Op::Mad16) return mad16(node);
   return node->op == Op::Fma ? fma(node) : choice(node);
 }
 

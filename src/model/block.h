@@ -123,7 +123,7 @@ struct Block {
   // `axis`: along which tokens are.
   Activations activations(Tensor x, int axis = 0) const {
     if (!shape.quantise) return {x, {}, {}};
-    return quantise_activations(x, layout(axis));
+    return quantise_activations(x, layout(axis), shape.many_tokens ? shape.prompt_block : 0);
   }
 
   // Products of few tokens are bound by memory: matrices that read the same activations share a kernel. Those of many

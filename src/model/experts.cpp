@@ -90,6 +90,9 @@ struct Tiles {
   Tensor place_of;  // i32 [T, K]: the place of each pair, in 0 .. N places - 1
 };
 
+// As many share what weights become in wide blocks, if that is to pay: with 64 tokens an expert of 64 has four of them.
+constexpr int64_t kPlacesOfWide = 16;
+
 // Of few: an expert has few pairs, and these wait for its weights alone, which the caches keep from one to the next.
 constexpr int64_t kPlacesOfFew = 1;
 
@@ -125,7 +128,8 @@ Tensor experts_by_tile(Block& b, const ExpertParameters& m, const Activations& x
   const Tiles tiles = sort_by_expert(b, m, choice.experts, n_places);
   const Tensor expert = unsqueeze(tiles.expert, 1);  // [N, 1]: for all places of a tile
   // [N, places, k] -> [N, places, n] by the matrix of the tile's expert; tiles not used cost nothing.
-  auto product = [&](const Activations& in, const char* name, Line line = Line::current()) {
+  auto product = [&](Activations in, const char* name, Line line = Line::current()) {
+    in.wide = in.wide && n_places >= kPlacesOfWide;
     const Tensor all = expert_product(b, m, in, name, expert, line);
     return tiles.is_used.ref() ? where(unsqueeze(unsqueeze(tiles.is_used, 1), 1), all, scalar(0)) : all;
   };

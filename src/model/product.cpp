@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/bounds.h"
 #include "model/block_groups.h"
 
 namespace smelt {
@@ -14,28 +15,29 @@ Tensor per_group(Tensor x) { return unsqueeze(x, x.rank()); }
 
 }  // namespace
 
-int64_t activation_block(int64_t k) {
-  for (int64_t n : {128, 64, 32})
+int64_t activation_block(int64_t k, int64_t most) {
+  for (int64_t n = most; n >= 32; n /= 2)
     if (k % n == 0) return n;
   return 0;
 }
 
-Activations quantise_activations(Tensor x, const ActivationLayout& layout) {
-  const int64_t k = x.size(-1), n = activation_block(k);
+Activations quantise_activations(Tensor x, const ActivationLayout& layout, int64_t wide) {
+  const int64_t k = x.size(-1), n = wide ? activation_block(k, wide) : activation_block(k);
   if (n == 0) return {x, {}, {}};
   const Tensor blocks = with_last_axes(x, 1, {k / n, n});
   const Tensor greatest = max(maximum(blocks, -blocks), -1);
   const Tensor scale = place_rows(greatest * (1.0 / 127), layout);
   const Tensor inverse = where(less(scalar(0), scale), scalar(1) / maximum(scale, scalar(1e-30)), scalar(0));
   const Tensor q = cast(floor(blocks * per_group(inverse) + 0.5), DType::I8);
-  if (layout.rows == 1) return {x, with_last_axes(place(q), 2, {k}), scale, layout};
-  return {x, place_bytes(with_last_axes(q, 2, {k}), layout), scale, layout};
+  const Tensor row = with_last_axes(layout.rows == 1 ? place(q) : q, 2, {k});
+  return {x, layout.rows == 1 ? row : place_bytes(row, layout), scale, layout, wide != 0};
 }
 
 Activations rows_of(const Activations& x, Tensor rows) {
   if (!x.q.ref()) return {gather(x.x, rows), {}, {}};
   const ActivationLayout layout{.rows = x.layout.rows, .axis = rows.rank() - 1};
-  return {gather(x.x, rows), place_bytes(gather(x.q, rows), layout), place_rows(gather(x.scale, rows), layout), layout};
+  return {gather(x.x, rows), place_bytes(gather(x.q, rows), layout), place_rows(gather(x.scale, rows), layout), layout,
+          x.wide};
 }
 
 namespace {
@@ -89,6 +91,48 @@ Tensor sum_of_steps(Tensor steps, Tensor total, int64_t blocks, int64_t groups, 
   return dot(low) + dot(high) * 128;
 }
 
+// Between which numbers the elements of an integer tensor are.
+Bounds bounds_of_elements(Ref x) {
+  if (class_of(x->op) == OpClass::move) return bounds_of_elements(x->src[0]);
+  if (!is_elementwise(x->op) || x->op == Op::Bitcast || !is_int(x->dtype)) return {x->min, x->max};
+  std::vector<Bounds> src;
+  for (Ref s : x->src) src.push_back(bounds_of_elements(s));
+  return bounds_of(x->op, x->dtype, x->arg, src);
+}
+
+// The greatest of the last axis, written out: what is made of it is no sum over others.
+Tensor greatest_of(Tensor x) {
+  Tensor greatest = slice(x, -1, 0, 1);
+  for (int64_t i = 1; i < x.size(-1); ++i) greatest = maximum(greatest, slice(x, -1, i, 1));
+  return greatest;
+}
+
+// Groups of n elements with a scale for all of them, whose integers are bytes around 128 (Activations::wide). The scale
+// is a 127th of what the greatest value of the block can be; values in 256ths of it are what a product of 16 bits is.
+// Integers of `w` are unsigned. As they are where groups are no shorter than that.
+Grouped in_wide_groups(const Grouped& w, int64_t n) {
+  const int64_t elements = w.q.size(-1), k = elements * w.q.size(-2) * w.q.size(-3), each = n / elements;
+  if (elements >= n) return w;
+  const auto regrouped = [&](Tensor x) { return with_last_axes(x, 2, {k / n, each}); };
+  const Bounds q = bounds_of_elements(w.q.ref());
+  const Tensor scale = regrouped(w.scale), minimum = w.minimum.ref() ? regrouped(w.minimum) : Tensor();
+  const auto magnitude_at = [&](int64_t integer) {
+    const Tensor value = scale * static_cast<double>(integer - w.zero), all = minimum.ref() ? value - minimum : value;
+    return maximum(all, -all);
+  };
+  const Tensor greatest = greatest_of(maximum(magnitude_at(q.min), magnitude_at(q.max)));  // [..., k / n, 1]
+  const Tensor steps =
+      where(less(scalar(0), greatest), scalar(127.0 * 256) / maximum(greatest, scalar(1e-30)), scalar(0));
+  const auto in_steps = [&](Tensor x) { return cast(floor(x * steps + 0.5), DType::I32); };
+  const Tensor factor = in_steps(scale);
+  Tensor base = factor * static_cast<double>(-w.zero) + (128.0 * 256 + 128);
+  if (minimum.ref()) base = base - in_steps(minimum);
+  const auto of_16_bits = [](Tensor x) { return per_group(cast(x, DType::U16)); };
+  const Tensor integers = cast(with_last_axes(w.q, 3, {k / n, each, elements}), DType::U16);
+  const Tensor bytes = cast((integers * of_16_bits(factor) + of_16_bits(base)) >> 8, DType::U8);
+  return {.q = with_last_axes(bytes, 2, {1, n}), .scale = greatest * (1.0 / 127), .zero = 128};
+}
+
 // A number of each block of weights for each of the `n` blocks of activations in it.
 Tensor for_activations(Tensor x, int64_t blocks, int64_t n) {
   std::vector<Dim> wide(x.shape().begin(), x.shape().end());
@@ -108,10 +152,12 @@ Tensor for_activations(Tensor x, int64_t blocks, int64_t n) {
 Tensor product(const Activations& x, Tensor raw, GgufType type, WeightLayout layout) {
   Grouped w = groups_of(raw, type, layout);
   if (is_plain(type)) return sum(unsqueeze(x.x, x.x.rank() - 1) * with_last_axes(w.q, 2, {w.q.size(-1)}), -1);
-  const int64_t blocks = w.q.size(-3), groups = w.q.size(-2), elements = w.q.size(-1);
-  const int64_t together = activation_block(blocks * groups * elements);
-  const bool integer = x.q.ref() && together % elements == 0;
+  const int64_t k = w.q.size(-3) * w.q.size(-2) * w.q.size(-1);
+  const int64_t together = x.q.ref() ? k / x.scale.size(-1) : 0;
+  const bool integer = x.q.ref() && together % w.q.size(-1) == 0;
   if (integer) w = with_unsigned(w);
+  if (integer && x.wide) w = in_wide_groups(w, together);
+  const int64_t blocks = w.q.size(-3), groups = w.q.size(-2), elements = w.q.size(-1);
   const GroupSums g = in_groups(x, integer, blocks, groups, elements);
   Tensor dot = sum(cast(w.q, integer ? DType::I32 : DType::F32) * g.in, -1);  // [..., rows, blocks, groups]
   if (integer && w.steps.ref() && together / elements % kDigits == 0) {

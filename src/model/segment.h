@@ -75,6 +75,9 @@ struct ModelShape {
   // place is computed, and the last tile of an expert is half empty in the mean: for vectors four places cost a half of
   // the unpacking that eight share, which runs beside the dots, and waste half as many.
   int64_t expert_places = 4;
+  // Of a row of weights and of activations, that share a scale in the products of a prompt, see Activations::wide; 0:
+  // groups of weights are those of their format.
+  int64_t prompt_block = 0;
   // Of a prompt, whose numbers lie side by side where products read them, see ActivationLayout.
   int64_t tokens_side_by_side = 1;
   // Rows of quantised matrices in a group, see WeightLayout; 1: the file's bytes, whatever `layouts` say.

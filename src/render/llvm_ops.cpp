@@ -245,6 +245,22 @@ IrValue render_cast(LlvmWriter& out, const IrValue& x, DType dtype, const Machin
   return is_float(x.dtype) ? cast_from_float(out, x, dtype) : cast_from_int(out, x, dtype);
 }
 
+namespace {
+
+// Words as vectors of twice as many numbers of 16 bits.
+IrValue render_mad16(LlvmWriter& out, std::span<const IrValue> x) {
+  const int lanes = x[0].lanes;
+  const std::string halves = "<" + std::to_string(2 * lanes) + " x i16>";
+  const auto as_halves = [&](const IrValue& v) {
+    return out.emit("bitcast " + type_of(v) + " " + v.text + " to " + halves);
+  };
+  const std::string product = out.emit("mul " + halves + " " + as_halves(x[0]) + ", " + as_halves(x[1]));
+  const std::string sum = out.emit("add " + halves + " " + product + ", " + as_halves(x[2]));
+  return out.emit(DType::U32, lanes, "bitcast " + halves + " " + sum + " to " + type_of(x[0]));
+}
+
+}  // namespace
+
 IrValue render_value(LlvmWriter& out, const Instruction& instruction, std::span<const IrValue> operands,
                      const Machine& machine, bool is_exact) {
   if (instruction.op == Op::Const) return render_const(instruction);
@@ -260,6 +276,7 @@ IrValue render_value(LlvmWriter& out, const Instruction& instruction, std::span<
     case Op::Cast: return render_cast(out, x[0], instruction.dtype, machine);
     case Op::Bitcast: return render_bitcast(out, x[0], instruction.dtype);
     case Op::Dot4: return render_dot4(out, x[0], x[1], x[2], instruction.arg.i, machine);
+    case Op::Mad16: return render_mad16(out, x);
     case Op::Lut4: return render_lut4(out, instruction.arg.list, x[0], machine);
     case Op::Lut: return render_lut(out, instruction.arg.list, x[0], instruction.dtype, machine);
     default: return render_arithmetic(out, instruction, std::move(x), machine, is_exact);

@@ -35,7 +35,8 @@ struct Pending {
 struct BufferUse {
   bool is_read = false, is_written = false;
   std::set<std::string> types;
-  int64_t bytes = 0;  // 0: not known
+  int64_t element_bytes = 0;  // of the last one
+  int64_t bytes = 0;          // 0: not known
 
   std::string name(int64_t index) const { return (!is_written ? "in" : !is_read ? "out" : "inout") + number(index); }
 };
@@ -119,6 +120,7 @@ class KernelRenderer {
     BufferUse& use = buffers_[static_cast<size_t>(code(at.pointer).arg.i)];
     (x.kind == Inst::Load ? use.is_read : use.is_written) = true;
     use.types.insert(msl_memory_type(x.dtype));
+    use.element_bytes = size_of(x.dtype);
     const Bounds& bounds = bounds_[static_cast<size_t>(at.offset)];
     use.bytes = std::max(use.bytes, bounds.max > INT64_MAX / 2 ? INT64_MAX : bounds.max + size_of(x.dtype));
   }
@@ -148,11 +150,15 @@ class KernelRenderer {
     return "device " + std::string(use.is_written ? "" : "const ") + "uchar* " + use.name(buffer);
   }
 
+  // "float [at most 256]", or, of a block format, "half, uchar: at most 1152 bytes". Equal kernels of several layers
+  // have one text, so it names no tensor; `smelt profile --kernel` lists those.
   static std::string description(const BufferUse& use) {
     std::string text;
     for (const std::string& type : use.types) text += (text.empty() ? " " : ", ") + type;
     if (text.empty()) return " not used";
-    return use.bytes == 0 || use.bytes > kMostKnownBytes ? text : text + ": at most " + number(use.bytes) + " bytes";
+    if (use.bytes == 0 || use.bytes > kMostKnownBytes) return text;
+    if (use.types.size() > 1) return text + ": at most " + number(use.bytes) + " bytes";
+    return text + " [at most " + number(use.bytes / use.element_bytes) + "]";
   }
 
   void line(const std::string& text) { body_ += std::string(2 * depth_, ' ') + text + "\n"; }

@@ -189,6 +189,10 @@ MslExpr render_msl_value(const Instruction& x, std::span<const MslOperand> opera
       const MslExpr arguments[] = {{preamble.table(x.arg.list, DType::U8)}, operands[0].expr};
       return msl_call(preamble.function("look_up4"), arguments);
     }
+    case Op::Mad16: {
+      const MslExpr arguments[] = {operands[0].expr, operands[1].expr, operands[2].expr};
+      return msl_call(preamble.function("mad16"), arguments);
+    }
     case Op::Dot4: {
       const MslExpr arguments[] = {operands[0].expr, operands[1].expr, operands[2].expr};
       return msl_call(preamble.function("dot4"), arguments);

@@ -36,6 +36,11 @@ constexpr MslFunction kFunctions[] = {
      "  return sum + int(x & 255u) * int(char(y)) + int(x >> 8 & 255u) * int(char(y >> 8)) +\n"
      "         int(x >> 16 & 255u) * int(char(y >> 16)) + int(x >> 24) * int(char(y >> 24));\n"
      "}\n"},
+    {"mad16",
+     "// Two numbers of 16 bits in a word; each wraps by itself.\n"
+     "static inline uint mad16(uint x, uint y, uint z) {\n"
+     "  return as_type<uint>(ushort2(as_type<ushort2>(x) * as_type<ushort2>(y) + as_type<ushort2>(z)));\n"
+     "}\n"},
     {"look_up4",
      "static inline uint look_up4(constant uchar* table, uint x) {\n"
      "  return uint(table[x & 255u]) | uint(table[x >> 8 & 255u]) << 8 | uint(table[x >> 16 & 255u]) << 16 |\n"

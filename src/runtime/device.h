@@ -6,6 +6,10 @@
 //   memory  = DeviceMemory::allocate(*device, bytes, ..)    zeroed
 //   plan    = device->capture(launches);                    once
 //   device->run(*plan, symbols)                             for every token or chunk
+//
+// A device may have a queue: start() returns before a run is done, and wait() when it is, so that the host prepares the
+// next one in the meantime. What the host does through upload(), clear() and read_back() is ordered with the runs as
+// the calls are; where it reads memory of the device itself, it waits first.
 #pragma once
 
 #include <atomic>
@@ -126,9 +130,21 @@ class Device {
 
   // REQUIRES: what the launches point to outlives the plan, and the device does.
   virtual Result<std::unique_ptr<CapturedPlan>> capture(std::span<const Launch> launches) = 0;
-  // Returns when all is done. One run at a time: those of other threads wait. An Error if it was cancelled before that,
-  // or if the device failed. `symbols`: launch values, handed to every kernel.
-  virtual Status run(const CapturedPlan& plan, std::span<const int64_t> symbols, const RunOptions& options = {}) = 0;
+  // Whether start() returns before a run is done. If not, wait() has nothing to wait for.
+  virtual bool runs_ahead() const { return false; }
+  // Begins a run behind all that were begun before, and says which one it is, for wait(). Thread-safe. With
+  // RunOptions::times_ns it returns when the run is done. An Error if it was cancelled before that, or if the device
+  // failed. `symbols`: launch values, handed to every kernel; they are copied.
+  virtual Result<uint64_t> start(const CapturedPlan& plan, std::span<const int64_t> symbols,
+                                 const RunOptions& options = {}) = 0;
+  // Until this run and all before it are done. An Error if the device failed in one of those that nobody knew to be
+  // done before: what they were to write is undefined then. Thread-safe.
+  virtual Status wait(uint64_t) { return {}; }
+  // Both.
+  Status run(const CapturedPlan& plan, std::span<const int64_t> symbols, const RunOptions& options = {}) {
+    SMELT_TRY(started, start(plan, symbols, options));
+    return wait(started);
+  }
 };
 
 // Memory of a device, for as long as this lives.

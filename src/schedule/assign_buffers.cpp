@@ -23,7 +23,7 @@ std::unordered_map<const Node*, Ref> output_slots(Ref root) {
 
 Ref new_temp(ScheduleState& state, Ref tensor) {
   state.temps.push_back({.bytes = greatest_bytes(tensor)});
-  return make(Op::Temp, tensor->dtype, {}, {.i = static_cast<int64_t>(state.temps.size()) - 1});
+  return make(Op::Temp, tensor->dtype, {}, {.i = static_cast<int64_t>(state.temps.size()) - 1}, tensor->shape);
 }
 
 bool is_inside_tile(const ScheduleState& state, Ref tensor) {

@@ -5,6 +5,7 @@
 
 #include "base/ensure.h"
 #include "graph/constants.h"
+#include "graph/operands.h"
 #include "graph/rules_algebra.h"
 
 namespace smelt {
@@ -105,8 +106,8 @@ std::optional<Refs> ends_of_sums(const TileTensors& tile, const TileShape& shape
 }
 
 Ref maximum_below(Ref sum) {
-  Ref n = sum->src[0];
-  while (n->op == Op::Expand || n->op == Op::Place) n = n->src[0];
+  Ref n = sum->src.front();
+  while (n->op == Op::Expand || n->op == Op::Place) n = operand_of(n);
   return n;
 }
 
@@ -114,11 +115,12 @@ namespace {
 
 // A maximum over the chunks: the greatest one so far.
 void add_maximum(Lowering& lowering, Ref sum, int axis, FoldStores& out) {
-  const OutputLoops loops = output_loops(sum->src[0]->shape);
+  const Ref maxima = operand_of(sum);
+  const OutputLoops loops = output_loops(maxima->shape);
   Refs index = loops.index;
   index.erase(index.begin() + axis);
   const LoadView total(lowering.at(sum, index));
-  const Ref more = binary(Op::Max, lowering.at(sum, index), lowering.at(sum->src[0], loops.index));
+  const Ref more = binary(Op::Max, lowering.at(sum, index), lowering.at(maxima, loops.index));
   out.before.push_back(
       make_store(total.buffer, total.offset, constant_f(kLowest, DType::F32), without_axis(loops.ranges, axis)));
   out.chunk.push_back(make_store(total.buffer, total.offset, more, loops.ranges));
@@ -143,7 +145,7 @@ FoldStores fold_stores(Lowering& lowering, const StoreView& maxima, const Refs& 
       continue;
     }
     // At tensor level: the maxima of the chunks, and their parts of the sum.
-    const Ref tops = sum->src[0], parts = sum->src[1];
+    const auto [tops, parts] = SoftmaxView(sum);
     const OutputLoops loops = output_loops(parts->shape);
     Refs index = loops.index;
     index.erase(index.begin() + axis);

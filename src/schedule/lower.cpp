@@ -1,6 +1,7 @@
 #include "schedule/lower.h"
 
 #include "base/ensure.h"
+#include "graph/operands.h"
 #include "graph/rules_algebra.h"
 #include "graph/views.h"
 
@@ -47,7 +48,7 @@ Refs reshape_index(const Shape& from, const Shape& to, const Refs& index) {
 }  // namespace
 
 Ref written_buffer(Ref write) {
-  while (write->op == Op::Write) write = write->src[0];
+  while (write->op == Op::Write) write = WriteView(write).buffer;
   return write;
 }
 
@@ -158,7 +159,7 @@ Ref Lowering::compute(Ref t, const Refs& index) {
 
 // Bytes of a buffer read as another type: the load of the first byte becomes the load of the element.
 Ref Lowering::reinterpret(Ref t, const Refs& index) {
-  const Ref from = t->src[0];
+  const Ref from = operand_of(t);
   const int ratio = size_of(t->dtype) / size_of(from->dtype);
   ENSURE(ratio >= 1, "bitcast to a smaller type of a tensor");
   Refs inner = index;
@@ -171,7 +172,7 @@ Ref Lowering::reinterpret(Ref t, const Refs& index) {
 
 Ref Lowering::reduction(Ref t, const Refs& index) {
   const int64_t axis = reduced_axes(t)[0];
-  const Ref size = t->src[0]->shape[axis];
+  const Ref size = t->src.front()->shape[axis];
   // Numbered by how many reductions lie below. Two reductions of equal height never nest, so they may share a range:
   // sibling sums over one axis become one loop, and common subexpressions meet.
   const Ref range = make_range(reduce_range(height(t)), size, RangeKind::Reduce);
@@ -201,12 +202,12 @@ Ref Lowering::store(Ref tensor, Ref buffer) {
 }
 
 Ref Lowering::store_rows(Ref write) {
-  const Ref rows = write->src[1], values = write->src[2];
+  const auto [buffer, rows, values] = WriteView(write);
   const OutputLoops loops = output_loops(values->shape);
   const Ref row = simplify(cast(at(rows, {loops.index[0]}), DType::I64));
   const Ref column = simplify(loops.index[1] + first_column(write));
   const Ref offset = byte_offset(write->shape, {row, column}, values->dtype);
-  return make_store(written_buffer(write), offset, at(values, loops.index), loops.ranges);
+  return make_store(written_buffer(buffer), offset, at(values, loops.index), loops.ranges);
 }
 
 }  // namespace smelt

@@ -1,6 +1,7 @@
 #include "schedule/mask_limit.h"
 
 #include "graph/constants.h"
+#include "graph/operands.h"
 #include "graph/rules_algebra.h"
 
 namespace smelt {
@@ -13,8 +14,9 @@ bool is_identity(Ref value, Op op) {
 
 std::optional<Mask> mask_of(Ref term, Op op) {
   if (term->op != Op::Where) return std::nullopt;
-  if (is_identity(term->src[2], op)) return Mask{term->src[0], true};
-  if (is_identity(term->src[1], op)) return Mask{term->src[0], false};
+  const WhereView choice(term);
+  if (is_identity(choice.no, op)) return Mask{choice.condition, true};
+  if (is_identity(choice.yes, op)) return Mask{choice.condition, false};
   return std::nullopt;
 }
 
@@ -22,10 +24,9 @@ std::optional<Mask> mask_of(Ref term, Op op) {
 std::optional<Ref> limit_of(const Mask& mask, Ref range) {
   Ref condition = mask.condition;
   bool keeps = mask.keeps;
-  if (condition->op == Op::Not) condition = condition->src[0], keeps = !keeps;
-  if (condition->op != Op::Lt || !is_int(condition->src[0]->dtype)) return std::nullopt;
-  Ref below = condition->src[0],
-      above = condition->src[1];  // keeps: below < above; drops: !(below < above)
+  if (condition->op == Op::Not) condition = operand_of(condition), keeps = !keeps;
+  if (condition->op != Op::Lt || !is_int(BinaryView(condition).x->dtype)) return std::nullopt;
+  auto [below, above] = BinaryView(condition);  // keeps: below < above; drops: !(below < above)
   Ref slack = constant(0);
   if (!keeps) {  // kept where above <= below, that is above < below + 1
     std::swap(below, above);

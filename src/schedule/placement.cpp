@@ -7,6 +7,7 @@
 
 #include "base/ensure.h"
 #include "graph/args.h"
+#include "graph/operands.h"
 #include "graph/tensor.h"
 
 namespace smelt {
@@ -57,7 +58,7 @@ Axes through_reshape(const Shape& from, const Shape& to, const Axes& marked) {
 
 Axes through_move(Ref user, const Axes& marked) {
   switch (user->op) {
-    case Op::Reshape: return through_reshape(user->src[0]->shape, user->shape, marked);
+    case Op::Reshape: return through_reshape(operand_of(user)->shape, user->shape, marked);
     case Op::Permute: {
       Axes out;
       for (size_t k = 0; k < permutation_of(user).size(); ++k)
@@ -78,7 +79,7 @@ Axes without_axis(const Axes& axes, int axis) {
 Axes expanded_axes(Ref expand) {
   Axes out;
   for (size_t k = 0; k < expand->shape.size(); ++k)
-    if (expand->shape[k] != expand->src[0]->shape[k]) out.insert(static_cast<int>(k));
+    if (expand->shape[k] != operand_of(expand)->shape[k]) out.insert(static_cast<int>(k));
   return out;
 }
 
@@ -115,15 +116,15 @@ class Placement {
     for (const Node* p : split.partials) {
       places_[p] = Where::Memory;
       note(Ref(p), "a partial result of a split reduction: one value for each chunk");
-      kernel_of_[p] = without_movement(p->src[0]);
+      kernel_of_[p] = without_movement(p->src.front());
     }
     // The nests of a tile recompute what they have in common.
     for (const TileTensors& tile : split.tiles)
       for (Ref n : tile.results) kernel_of_.erase(n.get());
     for (Ref n : order_)
-      if (n->op == Op::Output && can_be_placed(n->src[0])) {
-        places_[n->src[0].get()] = Where::Memory;
-        note(n->src[0], "leaves the segment");
+      if (n->op == Op::Output && can_be_placed(operand_of(n))) {
+        places_[operand_of(n).get()] = Where::Memory;
+        note(operand_of(n), "leaves the segment");
       }
   }
 
@@ -166,7 +167,7 @@ class Placement {
   }
 
   static const Node* without_movement(Ref n) {
-    while (is_move(n->op)) n = n->src[0];
+    while (is_move(n->op)) n = operand_of(n);
     return n.get();
   }
 
@@ -237,7 +238,7 @@ class Placement {
   bool is_spread_in(Ref n, const Axes& marked, Ref at, Ref user) {
     if (user->op == Op::Output || user->op == Op::Write) return ends_spread(n, marked, at, user);
     if (user->op == Op::Gather) {
-      if (user->src[0] == at) return holds_reduction(n) || !marked.empty();
+      if (GatherView(user).rows == at) return holds_reduction(n) || !marked.empty();
       Axes wider = marked;
       for (size_t k = at->shape.size(); k < user->shape.size(); ++k) wider.insert(static_cast<int>(k));
       return continues(n, wider, user);
@@ -316,7 +317,7 @@ class Placement {
   // place of their own.
   bool holds_reduction(Ref n) {
     if (is_reduce(n->op)) return true;
-    if (n->op == Op::Gather) return !placed(n->src[0]) && holds_reduction(n->src[0]);
+    if (n->op == Op::Gather) return !placed(GatherView(n).rows) && holds_reduction(GatherView(n).rows);
     if (auto it = holds_.find(n.get()); it != holds_.end()) return it->second;
     bool holds = false;
     for (Ref s : n->src)
@@ -351,7 +352,7 @@ class Placement {
     }
     if (is_elementwise(n->op) && n->op != Op::Cast && n->op != Op::Bitcast) ++operations;
     // The indices of a gather are computed once for all columns.
-    if (n->op == Op::Gather) return collect_leaves(n->src[0], elements, seen, bytes, operations);
+    if (n->op == Op::Gather) return collect_leaves(GatherView(n).rows, elements, seen, bytes, operations);
     for (Ref s : n->src) collect_leaves(s, elements, seen, bytes, operations);
   }
 
@@ -362,7 +363,7 @@ class Placement {
     const std::function<void(Ref)> visit = [&](Ref x) {
       if (!seen.insert(x.get()).second) return;
       if (is_elementwise(x->op)) total += constant_count(x->shape);
-      if (is_reduce(x->op)) total += constant_count(x->src[0]->shape);
+      if (is_reduce(x->op)) total += constant_count(x->src.front()->shape);
       for (Ref s : x->src)
         if (!placed(s) && !is_leaf(s)) visit(s);
     };
@@ -394,7 +395,7 @@ class Placement {
     std::unordered_set<const Node*> seen;
     const std::function<bool(Ref)> visit = [&](Ref x) {
       if (!seen.insert(x.get()).second) return false;
-      if (is_reduce(x->op) && has_symbolic_axis(x->src[0]->shape)) return true;
+      if (is_reduce(x->op) && has_symbolic_axis(x->src.front()->shape)) return true;
       return std::any_of(x->src.begin(), x->src.end(), [&](Ref s) { return !placed(s) && visit(s); });
     };
     return visit(n);

@@ -4,6 +4,7 @@
 
 #include "base/ensure.h"
 #include "graph/args.h"
+#include "graph/operands.h"
 #include "graph/tensor.h"
 
 namespace smelt {
@@ -16,9 +17,10 @@ struct Chunks {
 
 std::optional<Chunks> chunks_of(Ref length) {
   if (length->op != Op::Mul) return std::nullopt;
-  const auto chunk = const_int(length->src[1]);
-  if (!chunk || const_int(length->src[0])) return std::nullopt;
-  return Chunks{length->src[0], *chunk};
+  const auto [count, size] = BinaryView(length);
+  const auto chunk = const_int(size);
+  if (!chunk || const_int(count)) return std::nullopt;
+  return Chunks{count, *chunk};
 }
 
 // [.., chunks * n, ..] seen as [.., chunks, n, ..].
@@ -29,21 +31,21 @@ Tensor divide_axis(Tensor x, int axis, const Chunks& c) {
   return reshape(x, dims);
 }
 
-Tensor reduce_like(Ref like, Refs src, int axis) {
-  Shape shape = src[0]->shape;
+Tensor reduce_like(Ref like, Refs values, int axis) {
+  Shape shape = values.front()->shape;
   shape.erase(shape.begin() + axis);
-  return Tensor(make(like->op, like->dtype, std::move(src), {.i = like->arg.i, .list = {axis}}, std::move(shape)));
+  return Tensor(make(like->op, like->dtype, std::move(values), {.i = like->arg.i, .list = {axis}}, std::move(shape)));
 }
 
 // A tensor of ones: what a denominator sums.
 bool is_one(Tensor x) {
   Ref n = x.ref();
-  while (is_move(n->op)) n = n->src[0];
+  while (is_move(n->op)) n = operand_of(n);
   return n->op == Op::Const && n->arg.f == 1;
 }
 
 // The score without the axes along which it was only repeated (size 1 there), so that its maximum is stored once.
-Tensor unexpanded(Tensor x) { return x.ref()->op == Op::Expand ? Tensor(x.ref()->src[0]) : x; }
+Tensor unexpanded(Tensor x) { return x.ref()->op == Op::Expand ? Tensor(operand_of(x.ref())) : x; }
 
 void add_once(Refs& list, Ref x) {
   if (!contains(list, x)) list.push_back(x);
@@ -61,7 +63,7 @@ TileTensors& tile_of(Ref scores, int axis, const Chunks& c, SplitGraph& out) {
 bool is_made_of_sums(Ref score) {
   if (score->op == Op::ReduceSum) return true;
   if (is_reduce(score->op) || score->op == Op::Place || class_of(score->op) == OpClass::leaf) return false;
-  if (score->op == Op::Gather) return is_made_of_sums(score->src[0]);
+  if (score->op == Op::Gather) return is_made_of_sums(GatherView(score).rows);
   return std::any_of(score->src.begin(), score->src.end(), is_made_of_sums);
 }
 
@@ -75,21 +77,23 @@ bool makes_tile_of(Tensor score, int axis, const Chunks& c) {
 }
 
 bool makes_tile(Ref node, int axis, const Chunks& c) {
-  return makes_tile_of(unexpanded(Tensor(node->src[0])), axis, c) && is_known_behind(Tensor(node->src[1]), axis);
+  const auto [score, value] = SoftmaxView(node);
+  return makes_tile_of(unexpanded(Tensor(score)), axis, c) && is_known_behind(Tensor(value), axis);
 }
 
 std::unordered_set<const Node*> scores_of_softmaxes(Ref root) {
   std::unordered_set<const Node*> scores;
   for (Ref n : toposort(root))
-    if (n->op == Op::SoftmaxSum) scores.insert(unexpanded(Tensor(n->src[0])).ref().get());
+    if (n->op == Op::SoftmaxSum) scores.insert(unexpanded(Tensor(SoftmaxView(n).score)).ref().get());
   return scores;
 }
 
 // Chunk by chunk an online softmax, and the maximum of its scores.
 Ref split_online(Ref node, int axis, const Chunks& c, SplitGraph& out) {
-  const Tensor score = divide_axis(Tensor(node->src[0]), axis, c);
-  const Tensor value = divide_axis(Tensor(node->src[1]), axis, c);
-  const Tensor top = max(divide_axis(unexpanded(Tensor(node->src[0])), axis, c), axis + 1);
+  const SoftmaxView softmax(node);
+  const Tensor score = divide_axis(Tensor(softmax.score), axis, c);
+  const Tensor value = divide_axis(Tensor(softmax.value), axis, c);
+  const Tensor top = max(divide_axis(unexpanded(Tensor(softmax.score)), axis, c), axis + 1);
   const Tensor part = reduce_like(node, {score.ref(), value.ref()}, axis + 1);
   out.partials.insert(top.ref().get());
   out.partials.insert(part.ref().get());
@@ -110,9 +114,9 @@ constexpr double kMostSteps = 255;
 //   y = weight * scale,  step = max(y) / 255,  sum = step * sum(round(y / step) * q)
 // The error is at most step / 2 * sum |q|.
 WeightedSum sum_of_bytes(Tensor weight, Ref value, int axis, const Chunks& c) {
-  const Ref floats = value->src[0], scale = value->src[1];
+  const auto [floats, scale] = BinaryView(value);
   ENSURE(floats->op == Op::Cast, "values of bytes are a product of a cast and a scale");
-  const Tensor bytes = divide_axis(Tensor(floats->src[0]), axis, c);
+  const Tensor bytes = divide_axis(Tensor(operand_of(floats)), axis, c);
   const Tensor y = weight * divide_axis(unexpanded(Tensor(scale)), axis, c);
   const Tensor step = max(y, axis + 1) * (1.0 / kMostSteps);
   const Tensor inverse = where(less(scalar(0), step), scalar(1) / maximum(step, scalar(1e-30)), scalar(0));
@@ -123,14 +127,15 @@ WeightedSum sum_of_bytes(Tensor weight, Ref value, int axis, const Chunks& c) {
 }
 
 WeightedSum weighted_sum(Tensor weight, Ref node, int axis, const Chunks& c) {
-  if (node->arg.i == kBytesTimesScale) return sum_of_bytes(weight, node->src[1], axis, c);
-  const Tensor value = divide_axis(Tensor(node->src[1]), axis, c);
+  const Ref values = SoftmaxView(node).value;
+  if (node->arg.i == kBytesTimesScale) return sum_of_bytes(weight, values, axis, c);
+  const Tensor value = divide_axis(Tensor(values), axis, c);
   return {is_one(value) ? sum(weight, axis + 1) : sum(weight * value, axis + 1), {}};
 }
 
 Ref split_softmax(Ref node, int axis, const Chunks& c, SplitGraph& out) {
   if (!makes_tile(node, axis, c)) return split_online(node, axis, c, out);
-  const Tensor score = divide_axis(unexpanded(Tensor(node->src[0])), axis, c);
+  const Tensor score = divide_axis(unexpanded(Tensor(SoftmaxView(node).score)), axis, c);
   const Tensor top = max(score, axis + 1);
   const Tensor weight = exp(score - unsqueeze(top, axis + 1));
   const WeightedSum weighted = weighted_sum(weight, node, axis, c);
@@ -151,7 +156,7 @@ Ref split_softmax(Ref node, int axis, const Chunks& c, SplitGraph& out) {
 
 // The greatest score of a softmax, that of each chunk being what its tile keeps anyway.
 Ref split_maximum(Ref node, int axis, const Chunks& c, SplitGraph& out) {
-  const Tensor score = divide_axis(Tensor(node->src[0]), axis, c);
+  const Tensor score = divide_axis(Tensor(operand_of(node)), axis, c);
   const Tensor top = max(score, axis + 1), kept = place(top);
   TileTensors& tile = tile_of(score.ref(), axis, c, out);
   add_once(tile.inner, top.ref());
@@ -163,7 +168,7 @@ Ref split_maximum(Ref node, int axis, const Chunks& c, SplitGraph& out) {
 }
 
 Ref split_plain(Ref node, int axis, const Chunks& c, SplitGraph& out) {
-  const Tensor part = reduce_like(node, {divide_axis(Tensor(node->src[0]), axis, c).ref()}, axis + 1);
+  const Tensor part = reduce_like(node, {divide_axis(Tensor(operand_of(node)), axis, c).ref()}, axis + 1);
   out.partials.insert(part.ref().get());
   return reduce_like(node, {part.ref()}, axis).ref();
 }
@@ -176,13 +181,13 @@ SplitGraph split_reduce(Ref root) {
   out.root = rebuild(root, [&](Ref original, Ref node) {
     if (!is_reduce(node->op) || node->op == Op::TopK) return node;
     const int axis = static_cast<int>(reduced_axes(node)[0]);
-    const auto c = chunks_of(node->src[0]->shape[axis]);
+    const auto c = chunks_of(node->src.front()->shape[axis]);
     if (!c) return node;
     std::optional<AtLine> at;  // what takes its place comes from the same line
     if (const auto line = line_of(original)) at.emplace(*line);
     if (node->op == Op::SoftmaxSum) return split_softmax(node, axis, *c, out);
-    const bool is_of_tile = node->op == Op::ReduceMax && scores.contains(original->src[0].get()) &&
-                            makes_tile_of(Tensor(node->src[0]), axis, *c);
+    const bool is_of_tile = node->op == Op::ReduceMax && scores.contains(operand_of(original).get()) &&
+                            makes_tile_of(Tensor(operand_of(node)), axis, *c);
     return is_of_tile ? split_maximum(node, axis, *c, out) : split_plain(node, axis, *c, out);
   });
   return out;

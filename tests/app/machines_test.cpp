@@ -113,7 +113,7 @@ TEST_CASE("a kernel is shown in all its forms for a machine that is not here") {
   const Outcome metal =
       smelt::test::smelt({"profile", "--machine", "m3-max", "--kernel", apple->plans[0].kernels[0].name});
   CHECK(metal.exit_code == 0);
-  for (const char* part : {"--- program", "--- Metal Shading Language", "kernel void "})
+  for (const char* part : {"--- arguments\n0  ", "--- program", "--- Metal Shading Language", "kernel void "})
     CHECK(contains(metal.out, part));
   CHECK(!contains(metal.out, "--- assembly"));
 }

@@ -235,7 +235,7 @@ TEST_CASE("profile shows decode and prefill of the embedded model, saves them an
   }
 
   const auto events = nlohmann::json::parse(file_text(trace))["traceEvents"];
-  int launches = 0, replays = 0;
+  int launches = 0, replays = 0, parts = 0;
   double end_of_last = 0;
   for (const auto& e : events) {
     if (e["ph"] != "X") continue;
@@ -246,6 +246,10 @@ TEST_CASE("profile shows decode and prefill of the embedded model, saves them an
       ++replays;
       continue;
     }
+    if (e["tid"] != 2) {  // a worker
+      ++parts;
+      continue;
+    }
     ++launches;
     CHECK(e["ts"].get<double>() >= end_of_last - 0.002);  // one after the other
     end_of_last = e["ts"].get<double>() + e["dur"].get<double>();
@@ -253,6 +257,7 @@ TEST_CASE("profile shows decode and prefill of the embedded model, saves them an
   }
   CHECK(replays == 4 + 2 * 2);  // tokens; prompts and their logits
   CHECK(launches > replays);
+  CHECK(parts > launches / 8);  // of the first replay of each plan
 
   const auto profile = load_profile(saved);
   REQUIRE(profile.ok());
@@ -269,8 +274,8 @@ TEST_CASE("profile shows decode and prefill of the embedded model, saves them an
   CHECK(kernel.exit_code == 0);
   CHECK(contains(kernel.out, "\n  made by "));
   CHECK(contains(kernel.out, ".cpp:"));
-  for (const char* part :
-       {"--- formulas", "--- tree", "--- options", "--- program", "--- LLVM IR", "--- assembly", "decode, "}) {
+  for (const char* part : {"--- arguments", ": f32 [1, 256]\n", "--- formulas", "--- tree", "--- options",
+                           "--- program", "--- LLVM IR", "--- assembly", "decode, "}) {
     CAPTURE(part);
     CHECK(contains(kernel.out, part));
   }

@@ -45,7 +45,11 @@ TEST_CASE("bytes that are computed from words and products are packed") {
   };
   const Tensor twice = bytes * scalar(81, DType::U8);
   const Tensor trits = cast((cast(twice, DType::U16) * 3.0) >> 8, DType::U8);
-  for (Tensor x : {fields(0, 15), fields(4, 15), fields(3, 31), twice, trits}) {
+  // Bytes in other steps: what 16 bits have above the point. Groups of 8 have a factor and a base.
+  const auto of_groups = [](int slot) { return reshape(input(slot, {4}, DType::U16), {4, 1}); };
+  const Tensor integers = cast(reshape(bytes, {4, 8}), DType::U16);
+  const Tensor scaled = reshape(cast((integers * of_groups(2) + of_groups(3)) >> 8, DType::U8), {32});
+  for (Tensor x : {fields(0, 15), fields(4, 15), fields(3, 31), twice, trits, scaled}) {
     const JudgedKernel k = kernel_of(product_of(x), {});
     CHECK(dots_in(program_of(k, {})) > 0);
     CHECK(problem_with(k, {}) == "");

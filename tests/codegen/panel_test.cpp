@@ -28,15 +28,25 @@ Ref byte_groups() {
                                  slice(input(2, {32, 1, 4, 8}, DType::I8), 0, 0, tokens())))});
 }
 
+// Nibbles become bytes in other steps: what 16 bits of factor * q + base have above the point.
+Ref scaled_bytes() {
+  const auto of_groups = [](int slot) { return input(slot, {1, 32, 4, 1}, DType::U16); };
+  const Tensor q = cast(input(0, {1, 32, 4, 8}, DType::U8) & 15, DType::U16);
+  const Tensor bytes = cast((q * of_groups(3) + of_groups(4)) >> 8, DType::U8);
+  const Tensor x = slice(input(2, {32, 1, 4, 8}, DType::I8), 0, 0, tokens());
+  return sink({output(9, sum(cast(sum(cast(bytes, DType::I32) * cast(x, DType::I32), -1), DType::F32), -1))});
+}
+
 Ref float_product() {
   return sink({output(9, linear(slice(input(2, {32, 64}), 0, 0, tokens()), q4_0(input(0, {32, 2, 18}, DType::U8))))});
 }
 
-// Tiles of two places, each with the matrix of its expert; some are not used.
-Ref expert_tiles() {
-  const Tensor expert = input(0, {16}, DType::I32) % 3, raw = input(1, {3, 32, 4, 8}, DType::U8),
-               d = input(2, {3, 32, 4}, DType::U8), x = input(3, {16, 2, 1, 4, 8}, DType::I8);
-  const Tensor used = less(cast(iota({16, 1, 1}, 0), DType::I32), input(4, {1, 1, 1}, DType::I32));
+// Tiles of some places, each with the matrix of its expert; some are not used.
+Ref expert_tiles(int64_t places = 2, Dim tiles = 16) {
+  const auto of_tiles = [&](Tensor x) { return slice(x, 0, 0, tiles); };
+  const Tensor expert = of_tiles(input(0, {32}, DType::I32)) % 3, raw = input(1, {3, 32, 4, 8}, DType::U8),
+               d = input(2, {3, 32, 4}, DType::U8), x = of_tiles(input(3, {32, places, 1, 4, 8}, DType::I8));
+  const Tensor used = less(cast(iota({tiles, 1, 1}, 0), DType::I32), input(4, {1, 1, 1}, DType::I32));
   const Tensor y = grouped(unsqueeze(gather(raw, expert), 1), unsqueeze(gather(d, expert), 1), x);
   return sink({output(9, where(used, y, scalar(0)))});
 }
@@ -69,7 +79,8 @@ KernelOpts with_opts(const JudgedKernel& kernel, const std::vector<Opt>& opts) {
 
 TEST_CASE("kernels with panels agree with the interpreter, with more options and without") {
   std::mt19937_64 rng(3);
-  for (Ref root : {byte_groups(), float_product(), expert_tiles(), experts_of_places(), experts_of_tokens()}) {
+  for (Ref root :
+       {byte_groups(), scaled_bytes(), float_product(), expert_tiles(), experts_of_places(), experts_of_tokens()}) {
     const bool has_tokens = root != expert_tiles();
     const JudgedKernel kernel = kernel_of(root, has_tokens ? Variables{{"tokens8", 3}} : Variables{});
     for (int64_t rows : {16, 32}) {
@@ -97,10 +108,21 @@ TEST_CASE("a panel holds bytes as words of 16 rows, and floats") {
   CHECK(std::any_of(opts.begin(), opts.end(), [](Opt o) { return o.kind == OptKind::Pack; }));
 }
 
-TEST_CASE("the heuristic makes panels of what many tokens share, but not what an index chooses") {
-  const auto chosen = [](Ref root, const Variables& variables) {
-    return has_panel(choose_opts(last_nest(kernel_of(root, variables)), {}, false));
+TEST_CASE("bytes that are made by 16 bits are bytes of a panel") {
+  const JudgedKernel kernel = kernel_of(scaled_bytes(), {{"tokens8", 3}});
+  const NestWithPanel made = with_panel(last_nest(kernel), panel_opt("o0", 32), 0);
+  REQUIRE(made.panels.size() == 2);
+  CHECK(made.panels[0][0]->src[0]->arg.list[0] == 32 * 32);
+}
+
+TEST_CASE("the heuristic makes panels of what many tokens share, but not what an index chooses for a few") {
+  const auto chosen = [](Ref root, const Variables& variables, const Machine& machine = {}) {
+    return has_panel(choose_opts(last_nest(kernel_of(root, variables)), machine, false));
   };
+  const Machine with_unit = *known_machine("sapphire-rapids");
+  CHECK(chosen(expert_tiles(16, tokens()), {{"tokens8", 3}}, with_unit));
+  CHECK_FALSE(chosen(expert_tiles(4, tokens()), {{"tokens8", 3}}, with_unit));
+  CHECK_FALSE(chosen(expert_tiles(16, tokens()), {{"tokens8", 3}}));
   CHECK(chosen(byte_groups(), {{"tokens8", 3}}));
   CHECK(chosen(float_product(), {{"tokens8", 3}}));
   CHECK_FALSE(chosen(expert_tiles(), {}));

@@ -17,6 +17,10 @@ std::vector<Case> byte_cases() {
                                        dots(lanes, greatest, broadcast),
                                        {random_bytes(1, -128, 127), random_bytes(2, 0, static_cast<int>(greatest)),
                                         random_bytes(3, -128, 127), Bytes(4 * kWords)}));
+  for (int lanes : kDotLanes)
+    cases.push_back(
+        evaluated_case(name("mad16,", lanes, 255), mads(lanes),
+                       {random_bytes(5, 0, 255), random_bytes(6, 0, 255), random_bytes(7, 0, 255), Bytes(4 * kWords)}));
   for (const auto& table : byte_tables())
     for (int lanes : kDotLanes) {
       const int last = static_cast<int>(table.size()) - 1;

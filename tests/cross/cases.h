@@ -28,7 +28,7 @@ struct Case {
   int64_t parts = 1;  // workers, one after the other
 };
 
-// Dot4 and Lut4 at every width and range of bytes, and products of matrices.
+// Dot4, Mad16 and Lut4 at every width and range of bytes, and products of matrices.
 std::vector<Case> byte_cases();
 // Every op and cast at every dtype; all halves; exp2, log2; reductions over lanes.
 std::vector<Case> op_cases();

@@ -60,3 +60,29 @@ TEST_CASE("with activations and cache of 8 bits it stays within 1e-3 of the orac
   CHECK(total > 0);
   CHECK(total / static_cast<double>(all.size()) <= 1e-3);
 }
+
+TEST_CASE("runs that follow each other without the host in between leave what runs leave that it waits for") {
+  const Oracle o = small_model();
+  const GgufFile file = GgufFile::open(o.model.string()).take();
+  const auto engine = Engine::open(file, {.device = "metal-shim", .context = 64, .prefill_chunk = 32}, {}).take();
+  const SequenceId id = engine->start().take().id;
+  std::vector<int32_t> prompt(36);  // two runs
+  for (size_t i = 0; i < prompt.size(); ++i) prompt[i] = static_cast<int32_t>(7 * i % 200 + 10);
+  const std::vector<int32_t> generated = {11, 12};
+  std::vector<float> last;
+  const auto keep = [&](size_t, int64_t, std::span<const float> logits) { last.assign(logits.begin(), logits.end()); };
+  const auto step = [&](std::span<const int32_t> tokens, bool is_generated) {
+    const StepItem item{.sequence = id, .tokens = tokens, .is_generated = is_generated};
+    const auto done = engine->step({&item, 1}, keep);
+    REQUIRE_MESSAGE(done.ok(), done.error().message);
+    return last;
+  };
+  const std::vector<float> of_prompt = step(prompt, false), of_generated = step(generated, true);
+  CHECK(engine->position(id) == 38);
+  engine->rewind(id, 0);
+  step(std::span(prompt).first(32), false);
+  CHECK(step(std::span(prompt).subspan(32), false) == of_prompt);
+  for (const int32_t& token : generated) step({&token, 1}, true);
+  CHECK(last == of_generated);
+  CHECK(std::any_of(last.begin(), last.end(), [](float x) { return x != 0; }));
+}

@@ -1,6 +1,8 @@
 // Kernels in the Metal Shading Language, run on this processor with every access checked (runtime/metal_shim/).
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "base/machine.h"
 #include "graph/matrix_shape.h"
 #include "render/msl.h"
@@ -28,6 +30,10 @@ struct Case {
   uint32_t parts = 1;
 };
 
+bool takes_the_unit(const Source& source) {
+  return source.text.find("simdgroup_multiply_accumulate") != std::string::npos;
+}
+
 std::string problem_of_case(const Case& c, const MslKernels& kernels) {
   Memory memory(c.graph, c.compiled.schedule);
   for (size_t k = 0; k < c.compiled.programs.size(); ++k) {
@@ -41,16 +47,23 @@ std::string problem_of_case(const Case& c, const MslKernels& kernels) {
 
 }  // namespace
 
+// Every third graph begins with a product of a prompt, for a GPU that multiplies matrices.
 TEST_CASE("random graphs as kernels for Metal agree with the interpreter, every access checked") {
+  const std::vector<MatrixUnit> units = known_machine("m3-max")->matrix_units;
+  int by_the_unit = 0;
   for (uint64_t seed = kFirstSeed; seed < kFirstSeed + kGraphs;) {
     std::vector<Case> cases;
     std::vector<Source> sources;
     for (; cases.size() < kTogether && seed < kFirstSeed + kGraphs; ++seed) {
       std::mt19937_64 rng(seed);
-      RandomGraph graph = random_graph(seed);
-      Compiled compiled = generate_kernels(graph, some_threads(rng), mixed_choice(rng));
+      const bool of_prompt = seed % 3 == 0;
+      RandomGraph graph = of_prompt ? random_graph_of_prompt(seed) : random_graph(seed);
+      Machine machine = some_threads(rng);
+      if (of_prompt) machine.matrix_units = units;
+      Compiled compiled = generate_kernels(graph, machine, of_prompt ? choose_heuristic : mixed_choice(rng));
       const size_t first = sources.size();
       for (const Program& p : compiled.programs) sources.push_back(test::msl_source(p));
+      by_the_unit += std::any_of(sources.begin() + static_cast<std::ptrdiff_t>(first), sources.end(), takes_the_unit);
       cases.push_back({std::move(graph), std::move(compiled), first, 1 + static_cast<uint32_t>(rng() % 3)});
     }
     const MslKernels kernels(sources);
@@ -59,6 +72,7 @@ TEST_CASE("random graphs as kernels for Metal agree with the interpreter, every 
       CHECK_MESSAGE(problem_of_case(c, kernels) == "", to_text(c.graph), c.compiled.opts);
     }
   }
+  CHECK(by_the_unit >= kGraphs / 5);
 }
 
 namespace {
@@ -113,7 +127,11 @@ TEST_CASE("products of bytes by matrices of SIMD groups are exact, whatever the 
 namespace {
 
 // A kernel of 64 threads with a buffer of 64 words and 256 bytes of threadgroup memory, of which this is the body.
-std::string planted(const std::string& body) {
+struct Planted {
+  LaunchShape shape = {.buffers = 1, .threads = 64, .shared_bytes = 256};
+  uint32_t threadgroups = 1;
+};
+std::string planted(const std::string& body, const Planted& launch = {}) {
   const std::string text =
       "#include <metal_stdlib>\nusing namespace metal;\n"
       "struct planted_buffers { device uchar* b; };\n"
@@ -124,12 +142,12 @@ std::string planted(const std::string& body) {
       "                    uint part_count [[threadgroups_per_grid]]) {\n"
       "  device uchar* b = buffers.b;\n  const int thread = int(thread_index);\n" +
       body + "}\n";
-  const Source source{.text = text, .entry = "planted", .shape = {.buffers = 1, .threads = 64, .shared_bytes = 256}};
+  const Source source{.text = text, .entry = "planted", .shape = launch.shape};
   const MslKernels kernels({&source, 1});
   std::vector<std::byte> words(256);
   const ByteSpan span(words);
   const int64_t symbol = 3;
-  return kernels.run(0, {&span, 1}, {&symbol, 1}, 2);
+  return kernels.run(0, {&span, 1}, {&symbol, 1}, launch.threadgroups);
 }
 
 bool says(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
@@ -149,6 +167,24 @@ TEST_CASE("threads that wait for each other may exchange what they have") {
 TEST_CASE("a missing barrier is a race") {
   CHECK(says(planted(kGive + kTake), "with no barrier between"));
   CHECK(says(planted("  *(device int*)b = thread;\n"), "with no barrier between"));
+}
+
+TEST_CASE("threadgroups that meet at a byte which one of them writes are a race, whatever waits within them") {
+  const Planted two{.threadgroups = 2};
+  CHECK(says(planted(kWait + "  if (thread == 0) *(device int*)b = int(part_index);\n", two),
+             "buffer 0: threadgroup 1 writes byte 0, which threadgroup 0 writes, with no barrier between"));
+  const std::string read = "  if (part_index == 1 && thread == 0) *(device int*)(b + 128) = *(device int*)b;\n";
+  CHECK(says(planted("  if (part_index == 0 && thread == 0) *(device int*)b = 1;\n" + read, two),
+             "threadgroup 1 reads byte 0, which threadgroup 0 writes"));
+  CHECK(planted("  if (thread == 0) *(device int*)(b + part_index * 4) = 1;\n", two) == "");
+  CHECK(planted(kGive, two) == "");  // each has memory of its own
+}
+
+TEST_CASE("a threadgroup of more threads than Metal takes, or with more memory, is refused") {
+  CHECK(says(planted(kGive + kTake, {.shape = {.buffers = 1, .threads = 2048, .shared_bytes = 8192}}),
+             "a threadgroup of 2048 threads, Metal takes 1 to 1024"));
+  CHECK(says(planted(kGive + kTake, {.shape = {.buffers = 1, .threads = 32, .shared_bytes = 40960}}),
+             "a threadgroup with 40960 bytes of memory, Metal gives 32768"));
 }
 
 TEST_CASE("an access behind the end of memory is found, and what is read before a buffer") {
@@ -193,11 +229,17 @@ TEST_CASE("what is no Metal is refused with what the compiler says, and address 
 
 namespace {
 
+size_t count_of(const std::string& text, const std::string& part) {
+  size_t count = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
 // Every kernel of a model as text that clang takes, with address spaces as types of their own.
 void check_text(const GgufFile& file, const char* name) {
   const Machine machine = *known_machine(name);
   std::vector<Source> sources;
-  int by_the_unit = 0;
+  int by_the_unit = 0, wide = 0, several_rows = 0;  // kernels
   for (bool quantise : {true, false})
     for (Ref tree : test::kernel_trees(file, machine, static_cast<int>(machine.warp_threads), quantise)) {
       const std::string entry = kernel_name(tree) + (quantise ? "_q" : "_f");
@@ -206,10 +248,16 @@ void check_text(const GgufFile& file, const char* name) {
       CHECK(program.threads <= machine.block_threads);
       CHECK(program.scratch_bytes <= 32 << 10);
       sources.push_back(test::msl_source(program));
-      by_the_unit += says(sources.back().text, "simdgroup_multiply_accumulate");
+      const std::string& text = sources.back().text;
+      by_the_unit += takes_the_unit(sources.back());
+      wide += says(text, "device const uint4*)") || says(text, "device const float4*)");
+      several_rows += count_of(text, "simd_sum(") > 1;
+      CHECK(!says(text, "double"));
     }
   CHECK(sources.size() > 40);
   CHECK(by_the_unit > 5);
+  CHECK(wide > 20);
+  CHECK(several_rows > 10);
   CHECK(parse_msl(test::shim_compiler(), sources) == "");
 }
 

@@ -191,6 +191,37 @@ TEST_CASE("a product with 8-bit activations is the sum of what its integers and 
   }
 }
 
+// Rows of x with one element that is not zero, which bytes stand for exactly: what a product makes of them are the
+// weights.
+TEST_CASE("bytes in wide blocks are within their bound of the weights that they stand for") {
+  constexpr int64_t k = 512, kBlock = 256;
+  std::vector<float> unit(k * k);
+  for (int64_t i = 0; i < k; ++i) unit[i * k + i] = 127;
+  const Tensor x = param(0, DType::F32, {k, k}, "x");
+  std::mt19937 random(6);
+  for (GgufType type : supported_types()) {
+    if (is_plain(type)) continue;
+    CAPTURE(name_of(type));
+    Bytes raw(k / info_of(type).elements * info_of(type).bytes);
+    for (uint8_t& b : raw) b = static_cast<uint8_t>(random() & 0xB7);  // scales of ordinary size and either sign
+    const EvalInputs inputs{.buffers = {{0, std::as_bytes(std::span(unit))}, {1, std::as_bytes(std::span(raw))}}};
+    const Tensor row = raw_weight(1, type, {1}, k, "w", {});
+    const auto got = eval(product(quantise_activations(x, {}, kBlock), row, type, {}).ref(), inputs).value.values;
+    const auto wanted = eval(dequantize(row, type, {}).ref(), inputs).value.values;
+    REQUIRE(got.size() == wanted.size());
+    for (int64_t block = 0; block < k; block += kBlock) {
+      double greatest = 0, worst = 0;
+      for (int64_t i = block; i < block + kBlock; ++i) {
+        greatest = std::max(greatest, std::abs(wanted[i]));
+        worst = std::max(worst, std::abs(got[i] / 127 - wanted[i]));
+      }
+      CHECK(greatest > 0);
+      // The scale goes by the greatest value that the format can hold there, which is up to 8 times what it holds here.
+      CHECK(worst <= 8 * greatest / 127 * (0.5 + 256.0 / 512));
+    }
+  }
+}
+
 TEST_CASE("the same weight in the same slot is the same graph") {
   CHECK(weight(3, GgufType::Q4_K, {8}, 256, "w") == weight(3, GgufType::Q4_K, {8}, 256, "w"));
 }

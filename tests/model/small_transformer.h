@@ -9,8 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "model/quantise.h"
-#include "model/reference_dequant.h"
+#include "graph/scalar_math.h"
 #include "support/gguf_writer.h"
 
 namespace smelt::test {
@@ -513,12 +512,19 @@ class SmallTransformer {
   }
   // The blocks of Q8_0; the values become what these stand for.
   static std::string rounded_to_bytes(std::vector<float>& values) {
-    const GgufTypeInfo& info = info_of(GgufType::Q8_0);
-    std::string data(values.size() / info.elements * info.bytes, '\0');
-    quantise(GgufType::Q8_0, values, std::as_writable_bytes(std::span(data)));
-    for (size_t i = 0; i < values.size(); ++i) {
-      const auto* block = reinterpret_cast<const uint8_t*>(data.data()) + i / info.elements * info.bytes;
-      values[i] = ReferenceBlock(block).value(GgufType::Q8_0, static_cast<int>(i % info.elements));
+    constexpr size_t kBlock = 32;
+    std::string data;
+    for (size_t at = 0; at < values.size(); at += kBlock) {
+      float greatest = 0;
+      for (size_t i = at; i < at + kBlock; ++i) greatest = std::max(greatest, std::abs(values[i]));
+      const auto bits = static_cast<uint16_t>(to_bits({.f = greatest / 127}, DType::F16));
+      const double scale = from_bits(bits, DType::F16).f;
+      data += GgufWriter::le(bits);
+      for (size_t i = at; i < at + kBlock; ++i) {
+        const auto q = static_cast<int8_t>(std::clamp(std::lround(values[i] / scale), -127L, 127L));
+        data += GgufWriter::le(q);
+        values[i] = static_cast<float>(scale * q);
+      }
     }
     return data;
   }

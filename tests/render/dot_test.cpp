@@ -59,6 +59,17 @@ TEST_CASE("processors with other instructions for sums of bytes use theirs") {
   }
 }
 
+TEST_CASE("the two numbers of 16 bits in a word are multiplied and added apart") {
+  for (int lanes : kDotLanes) {
+    CAPTURE(lanes);
+    const Buffers buffers{random_bytes(5, 0, 255), random_bytes(6, 0, 255), random_bytes(7, 0, 255), Bytes(4 * kWords)};
+    const Program program = mads(lanes);
+    const Buffers expected = evaluated(program, buffers);
+    for (const CpuTarget& target : runnable_targets())
+      CHECK(compiled(program, buffers, {}, 1, target)[3] == expected[3]);
+  }
+}
+
 TEST_CASE("each byte of a word is looked up") {
   for (const auto& table : byte_tables())
     for (int lanes : kDotLanes) {

@@ -77,8 +77,10 @@ TEST_CASE("a plan is captured once and replayed by one call, with launch values 
       const int64_t symbols[] = {value};
       REQUIRE(device->run(*plan, symbols).ok());
     }
-    CHECK(fake.calls == std::vector<std::string>{"cuCtxSetCurrent", "cuGraphLaunch", "cuStreamSynchronize",
-                                                 "cuCtxSetCurrent", "cuGraphLaunch", "cuStreamSynchronize"});
+    const std::vector<std::string> one = {"cuCtxSetCurrent", "cuGraphLaunch", "cuCtxSetCurrent", "cuStreamSynchronize"};
+    std::vector<std::string> two = one;
+    two.insert(two.end(), one.begin(), one.end());
+    CHECK(fake.calls == two);
     REQUIRE(fake.launches.size() == 4);
     CHECK(fake.launches[0].blocks == 5);  // as many as tasks
     CHECK(fake.launches[1].blocks == 3);  // as many as asked for
@@ -105,6 +107,29 @@ TEST_CASE("a plan is captured once and replayed by one call, with launch values 
     CHECK(seen == 9);
   }
   CHECK(fake.open_objects == 0);
+}
+
+TEST_CASE("a run is begun without waiting for it; the next one waits before it changes the launch values") {
+  FakeCuda fake;
+  fake.parameters = 2;
+  const CudaDriver driver = fake.driver();
+  const auto device = open(driver);
+  CHECK(device->runs_ahead());
+  const Source source = gpu_kernel();
+  const auto memory = DeviceMemory::allocate(*device, 256, "a test").take();
+  const void* buffers[] = {memory.data()};
+  const Launch launch{.kernel = device->compile({&source, 1}).take()[0], .buffers = buffers};
+  const auto plan = device->capture({&launch, 1}).take();
+  fake.calls.clear();
+  const int64_t symbol = 1;
+  const uint64_t first = device->start(*plan, {&symbol, 1}).take(), second = device->start(*plan, {&symbol, 1}).take();
+  CHECK(fake.calls == std::vector<std::string>{"cuCtxSetCurrent", "cuGraphLaunch", "cuCtxSetCurrent",
+                                               "cuStreamSynchronize", "cuGraphLaunch"});
+  REQUIRE(device->wait(first).ok());  // which is known to be done
+  CHECK(fake.times_called("cuStreamSynchronize") == 1);
+  REQUIRE(device->wait(second).ok());
+  REQUIRE(device->wait(second).ok());
+  CHECK(fake.times_called("cuStreamSynchronize") == 2);
 }
 
 TEST_CASE("a kernel that waits for the launch before by itself may begin while that one ends") {

@@ -101,6 +101,7 @@ TEST_CASE(
   }
   CHECK(log.encoded.size() == 1);
   CHECK(log.started == std::vector<size_t>{0, 0});
+  CHECK(log.copies == std::vector<size_t>{0, 0});  // a position update is all that happens
   CHECK(log.waits == 2);
   CHECK(unused.size() == 256);
 }

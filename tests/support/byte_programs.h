@@ -34,6 +34,18 @@ inline Program dots(int lanes, int64_t greatest, bool broadcast) {
   return p.program();
 }
 
+// out[i] = mad16(x[i], y[i], z[i]), `lanes` at a time.
+inline Program mads(int lanes) {
+  ProgramBuilder p("mads", 4);
+  const int out = p.buffer(3), loop = p.loop(kWords / lanes), offset = p.mul(loop, p.integer(4 * lanes));
+  std::vector<int> words;
+  for (int i = 0; i < 3; ++i) words.push_back(p.load(DType::U32, lanes, p.buffer(i), offset));
+  p.store(out, offset,
+          p.add({.kind = Inst::Value, .op = Op::Mad16, .dtype = DType::U32, .lanes = lanes, .src = words}));
+  p.end(loop);
+  return p.program();
+}
+
 // out[i] = lut4(x[i], table), `lanes` at a time.
 inline Program look_ups(int lanes, const std::vector<int64_t>& table) {
   ProgramBuilder p("look_ups", 2);

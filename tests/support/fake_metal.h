@@ -1,9 +1,12 @@
 // A GPU of Apple that is not there: keeps its memory in the process, under other addresses than the host has, notes
-// what is asked of it, runs nothing, and fails where a test wants it to.
+// what is asked of it, and fails where a test wants it to. A run does what a test says, as late as it may: when
+// somebody waits for its event. Who reads before that finds what was there before.
 #pragma once
 
 #include <atomic>
 #include <cstring>
+#include <deque>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <string>
@@ -22,6 +25,10 @@ struct FakeMetalLog {
 
   std::vector<Encoded> encoded;
   std::vector<size_t> started;                // positions in `encoded`
+  std::vector<size_t> copies;                 // of each start: how many
+  std::vector<std::string> order;             // "start 1", "wait 1", "run 1": by events, as they happened
+  std::function<void(const Encoded&)> run;    // what the kernels of a plan do
+  uint64_t fails = 0;                         // the event of a run that fails
   std::vector<std::string> compiled, loaded;  // texts, and what was kept of them
   std::vector<std::string> allocated;         // what for
   int waits = 0, adopted = 0;
@@ -110,15 +117,24 @@ class FakeMetal : public MetalGpu {
     delete reinterpret_cast<size_t*>(commands);
     --log_.open_objects;
   }
-  Result<uint64_t> start(MetalCommands commands) override {
+  Result<uint64_t> start(MetalCommands commands, std::span<const MetalCopy> copies) override {
     SMELT_CHECK(log_.enter("start"));
     log_.started.push_back(*reinterpret_cast<size_t*>(commands));
-    return log_.started.size();
+    log_.copies.push_back(copies.size());
+    const uint64_t event = log_.started.size();
+    log_.order.push_back("start " + std::to_string(event));
+    begun_.push_back({event, log_.started.back(), {copies.begin(), copies.end()}});
+    return event;
   }
   Status wait(uint64_t event) override {
     SMELT_CHECK(log_.enter("wait"));
     ++log_.waits;
-    return event == log_.started.size() ? Status() : Error{"[metal] not the last event"};
+    log_.order.push_back("wait " + std::to_string(event));
+    if (event > log_.started.size()) return Error{"[metal] an event that is not to come"};
+    Status first;
+    for (; !begun_.empty() && begun_.front().event <= event; begun_.pop_front())
+      if (const Status done = run(begun_.front()); first) first = done;
+    return first;
   }
   // Each dispatch takes 30 ticks, with 20 between them; a tick is two nanoseconds.
   Result<MetalTimes> run_timed(MetalCommands commands) override {
@@ -144,6 +160,19 @@ class FakeMetal : public MetalGpu {
     std::byte* memory;
     bool is_own;
   };
+  struct Begun {
+    uint64_t event;
+    size_t encoded;
+    std::vector<MetalCopy> copies;
+  };
+  Status run(const Begun& begun) {
+    log_.order.push_back("run " + std::to_string(begun.event));
+    for (const MetalCopy& c : begun.copies)
+      std::memcpy(const_cast<std::byte*>(host_of(c.to)) + c.to_offset, host_of(c.from) + c.from_offset, c.bytes);
+    if (begun.event == log_.fails) return Error{"[metal] the GPU gave up"};
+    if (log_.run) log_.run(log_.encoded[begun.encoded]);
+    return {};
+  }
   MetalMemory buffer(std::byte* memory, bool is_own) {
     ++log_.open_objects;
     return {reinterpret_cast<MetalBuffer>(new Held{memory, is_own}), memory,
@@ -151,6 +180,7 @@ class FakeMetal : public MetalGpu {
   }
 
   FakeMetalLog& log_;
+  std::deque<Begun> begun_;
   const MetalProperties properties_;
 };
 

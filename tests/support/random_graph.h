@@ -32,13 +32,16 @@ class GraphMaker {
     graph_.variables["n"] = 1 + below(4);
   }
 
-  RandomGraph make() {
+  // `of_prompt`: it begins with a product of many tokens with a matrix of bytes, which a machine may have a unit for.
+  RandomGraph make(bool of_prompt = false) {
     values_.push_back({input({any_size(), any_size()}), true});
+    const Tensor of_many = of_prompt ? prompt_product() : values_.back().tensor;
     for (int steps = 4 + static_cast<int>(below(10)); steps > 0; --steps) step();
     Refs roots = writes_;
     // The last one, and perhaps another: most of the graph is below these.
     add_output(roots, values_.back().tensor);
     if (below(3) == 0) add_output(roots, pick().tensor);
+    if (of_prompt) add_output(roots, of_many);
     graph_.root = sink(std::move(roots));
     return std::move(graph_);
   }
@@ -277,6 +280,22 @@ class GraphMaker {
     add(product(activations(unsqueeze(x, 1)), chosen, type, {interleave}) * scale, false);
   }
 
+  Tensor prompt_product() {
+    static constexpr GgufType kTypes[] = {GgufType::Q4_0, GgufType::Q8_0, GgufType::Q4_1, GgufType::Q4_K,
+                                          GgufType::Q6_K};
+    const GgufType type = kTypes[below(std::size(kTypes))];
+    const int64_t k = std::max<int64_t>(info_of(type).elements, 32 * (1 + below(2))), rows = 16 * (1 + below(3));
+    const int interleave = chance(50) && can_interleave(type, rows, 16) ? 16 : 1;
+    const int64_t slot = next_slot_;
+    const Tensor raw = raw_weight(next_slot_++, type, {rows}, k, "w", {interleave});
+    graph_.buffers[slot] = random_bytes(static_cast<size_t>(count(raw) * size_of(raw.dtype())), raw.dtype(), rng_);
+    const Tensor x = input({Dim(n_ * (chance(50) ? 8 : 16)), Dim(k)});
+    make_multiples(graph_.buffers.at(next_slot_ - 1), activation_block(k));
+    const Activations bytes = quantise_activations(x, {.rows = chance(50) ? 8 : 1});
+    add(product(bytes, raw, type, {interleave}) * (0.02 / std::sqrt(static_cast<double>(k))), false);
+    return values_.back().tensor;
+  }
+
   // Multiples of 1/64 whose greatest in a block is 127/64: what 8-bit activations hold exactly, so
   // that rounding to them is the same in every precision.
   void make_multiples(Bytes& floats, int64_t block) {
@@ -369,6 +388,7 @@ class GraphMaker {
 };
 
 inline RandomGraph random_graph(uint64_t seed) { return GraphMaker(seed).make(); }
+inline RandomGraph random_graph_of_prompt(uint64_t seed) { return GraphMaker(seed).make(true); }
 
 // The text of a graph and the values of its variables: what a failure prints.
 inline std::string to_text(const RandomGraph& g) {

@@ -102,11 +102,13 @@ class CpuDevice : public HostMemoryDevice {
     return std::unique_ptr<CapturedPlan>(std::move(plan));
   }
 
-  Status run(const CapturedPlan& plan, std::span<const int64_t> symbols, const RunOptions& options) override {
+  // The calling thread is one of the workers, so a run is done when this returns.
+  Result<uint64_t> start(const CapturedPlan& plan, std::span<const int64_t> symbols,
+                         const RunOptions& options) override {
     std::lock_guard lock(state_.running);
     const auto& launches = static_cast<const CpuPlan&>(plan).launches;
     if (!state_.workers->run(launches, symbols.data(), options)) return Error{"[run] interrupted"};
-    return {};
+    return uint64_t{0};
   }
 
   Result<std::string> make_entry(const Source& source, const KernelKey& key) const override {

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/dirs.h"
 #include "base/file.h"
+#include "base/from_chars.h"
 #include "runtime/available_memory.h"
 #include "runtime/cpu/barrier_time.h"
 #include "runtime/cpu/read_bandwidth.h"
@@ -107,7 +108,7 @@ template <class T>
 bool read_number(std::string_view& text, std::string_view name, T& out) {
   if (!text.starts_with(name)) return false;
   text.remove_prefix(name.size());
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), out);
+  const auto [end, problem] = from_chars(text.data(), text.data() + text.size(), out);
   const auto length = static_cast<size_t>(end - text.data());
   if (problem != std::errc() || length == text.size() || *end != '\n') return false;
   text.remove_prefix(length + 1);

@@ -39,7 +39,8 @@ struct State {
   CudaSymbols symbols;
   std::string architecture;
 
-  std::mutex running;  // of the stream and the staging memory
+  std::mutex running;            // of the stream and the staging memory, and of what follows
+  uint64_t begun = 0, done = 0;  // runs
 
   std::vector<CuModule> modules;
   size_t code_bytes = 0;
@@ -62,6 +63,14 @@ struct State {
     std::lock_guard lock(running);
     SMELT_CHECK(check(driver().fill(memory, 0, bytes, context->stream()), doing));
     return context->wait(doing);
+  }
+
+  // Until a run is done, and those before it. REQUIRES: the context is entered, the lock held.
+  Status finish(uint64_t run) {
+    if (run <= done) return {};
+    SMELT_CHECK(context->wait("running a plan"));
+    done = begun;
+    return {};
   }
 
   Result<CudaExecutable> load(const std::string& name, const PackedKernel& packed) {
@@ -226,17 +235,31 @@ class CudaDevice : public CompilingDevice {
     return std::unique_ptr<CapturedPlan>(std::move(plan));
   }
 
-  Status run(const CapturedPlan& captured, std::span<const int64_t> symbols, const RunOptions& options) override {
+  bool runs_ahead() const override { return true; }
+
+  // Launch values are read from where the host writes them when a run begins on the GPU, so one run at a time is there.
+  Result<uint64_t> start(const CapturedPlan& captured, std::span<const int64_t> symbols,
+                         const RunOptions& options) override {
     State& state = state_;
     ENSURE(symbols.size() <= CudaSymbols::kMost, "more launch values than there is room for");
     const auto& plan = static_cast<const CudaPlan&>(captured);
     std::lock_guard lock(state.running);
     if (options.cancel && options.cancel->load(std::memory_order_relaxed)) return Error{"[run] interrupted"};
     SMELT_CHECK(state.context->enter());
+    SMELT_CHECK(state.finish(state.begun));
     std::copy(symbols.begin(), symbols.end(), state.symbols.pinned);
-    if (!options.times_ns.empty()) return plan.run_timed(options.times_ns, options.arrivals_ns);
-    SMELT_CHECK(plan.start());
-    return state.context->wait("running a plan");
+    if (options.times_ns.empty()) {
+      SMELT_CHECK(plan.start());
+      return ++state.begun;
+    }
+    SMELT_CHECK(plan.run_timed(options.times_ns, options.arrivals_ns));
+    return state.begun;
+  }
+
+  Status wait(uint64_t run) override {
+    std::lock_guard lock(state_.running);
+    SMELT_CHECK(state_.context->enter());
+    return state_.finish(run);
   }
 
  private:

@@ -99,7 +99,7 @@ std::optional<MetalBuffers::Place> MetalBuffers::find(const void* address) const
   const auto& [begin, piece] = *std::prev(behind);
   const auto offset = static_cast<size_t>(at - begin);
   if (offset >= piece.bytes) return std::nullopt;
-  return Place{piece.memory.buffer, piece.memory.gpu + offset};
+  return Place{piece.memory.buffer, offset, piece.memory.gpu + offset};
 }
 
 }  // namespace smelt

@@ -29,6 +29,7 @@ class MetalBuffers {
 
   struct Place {
     MetalBuffer buffer = nullptr;
+    size_t offset = 0;  // in it
     uint64_t gpu = 0;
   };
   // Nothing where the address is none of theirs.

@@ -54,6 +54,15 @@ struct MetalDispatch {
   bool waits = true;  // behind a barrier: until all before it have written what they write
 };
 
+// Bytes that the host has written beside the memory that they are for. Offsets and sizes are multiples of kMetalUnit.
+struct MetalCopy {
+  MetalBuffer from = nullptr;
+  size_t from_offset = 0;
+  MetalBuffer to = nullptr;
+  size_t to_offset = 0, bytes = 0;
+};
+constexpr size_t kMetalUnit = 4;
+
 // When dispatches began and ended, in ticks of the GPU's clock, and twice both clocks at one time each.
 struct MetalTimes {
   struct Span {
@@ -97,9 +106,10 @@ class MetalGpu {
   virtual Result<MetalCommands> encode(std::span<const MetalDispatch> dispatches,
                                        std::span<const MetalBuffer> resident) = 0;
   virtual void release(MetalCommands commands) = 0;
-  // Begins all that was encoded, behind what was begun before. What wait() takes: the number that an event has then.
-  virtual Result<uint64_t> start(MetalCommands commands) = 0;
-  // Until that is done, and all before it.
+  // Begins all that was encoded, behind what was begun before, and returns; the copies come first, in any order. What
+  // wait() takes: the number that an event has when it is done.
+  virtual Result<uint64_t> start(MetalCommands commands, std::span<const MetalCopy> copies) = 0;
+  // Until that is done, and all before it. The first Error of these, each once.
   virtual Status wait(uint64_t event) = 0;
   // Dispatch after dispatch, each in a pass of its own, which is what the GPU's clock is read around.
   virtual Result<MetalTimes> run_timed(MetalCommands commands) = 0;

@@ -11,6 +11,7 @@
 #include "runtime/launch_blocks.h"
 #include "runtime/metal/memory_reader.h"
 #include "runtime/metal/plan.h"
+#include "runtime/metal/queue.h"
 #include "runtime/packed_kernel.h"
 
 namespace smelt {
@@ -50,11 +51,12 @@ struct State {
   MetalBuffers buffers;
   MetalMemory symbols;
   std::vector<MetalPipeline> pipelines;
+  MetalQueue queue;
+  std::mutex beginning;  // of what the queue gets
 
-  std::mutex running;  // of the launch values, and of plans
-
-  explicit State(std::unique_ptr<MetalGpu> opened) : gpu(std::move(opened)), buffers(*gpu) {}
+  explicit State(std::unique_ptr<MetalGpu> opened) : gpu(std::move(opened)), buffers(*gpu), queue(*gpu, buffers) {}
   ~State() {
+    (void)queue.settle();
     for (MetalPipeline pipeline : pipelines) gpu->release(pipeline);
     if (symbols.buffer) gpu->release(symbols.buffer);
   }
@@ -91,6 +93,7 @@ class MetalDevice : public HostMemoryDevice {
     SMELT_CHECK(change(state.machine, options.changes));
     SMELT_TRY(symbols, state.gpu->allocate(kMostSymbols * sizeof(int64_t), "launch values"));
     state.symbols = symbols;
+    SMELT_CHECK(state.queue.prepare());
     device->set_up({.triple = "metal",
                     .cpu = p.title,
                     .features = {},
@@ -111,9 +114,19 @@ class MetalDevice : public HostMemoryDevice {
   size_t code_bytes() const override { return state_.gpu->code_bytes(); }
 
   Result<void*> allocate(size_t bytes, std::string_view what) override { return state_.buffers.allocate(bytes, what); }
-  void release(void* memory, size_t) override { state_.buffers.release(memory); }
+  void release(void* memory, size_t) override {
+    (void)settle();
+    state_.buffers.release(memory);
+  }
+  Status upload(void* to, std::span<const std::byte> from) override {
+    std::lock_guard lock(state_.beginning);
+    return state_.queue.write(static_cast<std::byte*>(to), from);
+  }
   Status admit(std::span<const std::byte> memory) override { return state_.buffers.admit(memory); }
-  void withdraw(std::span<const std::byte> memory) override { state_.buffers.withdraw(memory); }
+  void withdraw(std::span<const std::byte> memory) override {
+    (void)settle();
+    state_.buffers.withdraw(memory);
+  }
 
   Result<std::string> make_entry(const Source& source, const KernelKey& key) const override {
     SMELT_CHECK(state_.check(source.entry, source.shape));
@@ -158,21 +171,35 @@ class MetalDevice : public HostMemoryDevice {
   }
 
   Result<std::unique_ptr<CapturedPlan>> capture(std::span<const Launch> launches) override {
-    SMELT_TRY(plan, MetalPlan::capture(*state_.gpu, state_.buffers, state_.symbols, launches));
+    SMELT_TRY(plan, MetalPlan::capture(*state_.gpu, state_.buffers, state_.queue, state_.symbols, launches));
     return std::unique_ptr<CapturedPlan>(std::move(plan));
   }
 
-  Status run(const CapturedPlan& captured, std::span<const int64_t> symbols, const RunOptions& options) override {
+  bool runs_ahead() const override { return true; }
+
+  Result<uint64_t> start(const CapturedPlan& captured, std::span<const int64_t> symbols,
+                         const RunOptions& options) override {
     ENSURE(symbols.size() <= kMostSymbols, "more launch values than there is room for");
     const auto& plan = static_cast<const MetalPlan&>(captured);
-    std::lock_guard lock(state_.running);
+    State& state = state_;
+    std::lock_guard lock(state.beginning);
     if (options.cancel && options.cancel->load(std::memory_order_relaxed)) return Error{"[run] interrupted"};
-    const auto bytes = std::as_bytes(symbols);
-    std::copy(bytes.begin(), bytes.end(), state_.symbols.host);
-    return options.times_ns.empty() ? plan.run() : plan.run_timed(options.times_ns);
+    SMELT_CHECK(state.queue.write(state.symbols.host, std::as_bytes(symbols),
+                                  MetalBuffers::Place{state.symbols.buffer, 0, state.symbols.gpu}));
+    if (options.times_ns.empty()) return plan.start();
+    SMELT_CHECK(state.queue.settle());
+    SMELT_CHECK(plan.run_timed(options.times_ns));
+    return uint64_t{0};
   }
 
+  Status wait(uint64_t run) override { return state_.queue.wait(run); }
+
  private:
+  Status settle() override {
+    std::lock_guard lock(state_.beginning);
+    return state_.queue.settle();
+  }
+
   State state_;
 };
 

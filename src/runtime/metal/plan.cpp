@@ -47,9 +47,9 @@ Status add(Encoding& encoding, const Launch& l, const MetalBuffers& buffers, con
 
 }  // namespace
 
-Result<std::unique_ptr<MetalPlan>> MetalPlan::capture(MetalGpu& gpu, const MetalBuffers& buffers,
+Result<std::unique_ptr<MetalPlan>> MetalPlan::capture(MetalGpu& gpu, const MetalBuffers& buffers, MetalQueue& queue,
                                                       const MetalMemory& symbols, std::span<const Launch> launches) {
-  std::unique_ptr<MetalPlan> plan(new MetalPlan(gpu));
+  std::unique_ptr<MetalPlan> plan(new MetalPlan(gpu, queue));
   plan->launches_ = launches.size();
   if (launches.empty()) return plan;
   size_t bytes = 0;
@@ -74,17 +74,14 @@ Result<std::unique_ptr<MetalPlan>> MetalPlan::capture(MetalGpu& gpu, const Metal
 }
 
 MetalPlan::~MetalPlan() {
+  (void)queue_.wait(last_run_);
   for (MetalCommands commands : commands_) gpu_.release(commands);
   if (addresses_.buffer) gpu_.release(addresses_.buffer);
 }
 
-Status MetalPlan::run() const {
-  uint64_t last = 0;
-  for (MetalCommands commands : commands_) {
-    SMELT_TRY(event, gpu_.start(commands));
-    last = event;
-  }
-  return commands_.empty() ? Status() : gpu_.wait(last);
+Result<uint64_t> MetalPlan::start() const {
+  SMELT_TRY(run, queue_.start(commands_));
+  return last_run_ = run;
 }
 
 Status MetalPlan::run_timed(std::span<int64_t> times_ns) const {

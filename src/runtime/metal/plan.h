@@ -1,5 +1,6 @@
 // MetalPlan: launches encoded once, which one call replays. All that changes from token to token are the launch values,
-// which lie in memory that host and GPU share; the addresses of the kernels' buffers lie in a table beside the plan.
+// which lie in memory that host and GPU share (queue.h); the addresses of the kernels' buffers lie in a table beside
+// the plan.
 #pragma once
 
 #include <memory>
@@ -7,7 +8,7 @@
 #include <vector>
 
 #include "runtime/device.h"
-#include "runtime/metal/buffers.h"
+#include "runtime/metal/queue.h"
 
 namespace smelt {
 
@@ -22,20 +23,24 @@ struct MetalExecutable : Executable {
 
 class MetalPlan : public CapturedPlan {
  public:
-  // REQUIRES: the GPU and its buffers outlive this. `symbols`: where the launch values lie.
-  static Result<std::unique_ptr<MetalPlan>> capture(MetalGpu& gpu, const MetalBuffers& buffers,
+  // REQUIRES: GPU, buffers and queue outlive this. `symbols`: where the launch values lie.
+  static Result<std::unique_ptr<MetalPlan>> capture(MetalGpu& gpu, const MetalBuffers& buffers, MetalQueue& queue,
                                                     const MetalMemory& symbols, std::span<const Launch> launches);
+  // Waits for runs of it that are under way.
   ~MetalPlan() override;
 
-  // Returns when all is done.
-  Status run() const;
-  // The same, slower: a clock in nanoseconds at the start and behind each launch.
+  // Begins it; what MetalQueue::wait() takes.
+  Result<uint64_t> start() const;
+  // Launch after launch, which is slower: a clock in nanoseconds at the start and behind each. Returns when all is
+  // done.
   Status run_timed(std::span<int64_t> times_ns) const;
 
  private:
-  explicit MetalPlan(MetalGpu& gpu) : gpu_(gpu) {}
+  MetalPlan(MetalGpu& gpu, MetalQueue& queue) : gpu_(gpu), queue_(queue) {}
 
   MetalGpu& gpu_;
+  MetalQueue& queue_;
+  mutable uint64_t last_run_ = 0;
   size_t launches_ = 0;
   MetalMemory addresses_;
   std::vector<MetalCommands> commands_;  // one behind the other

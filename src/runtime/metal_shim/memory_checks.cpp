@@ -15,6 +15,7 @@ void MemoryChecks::set_regions(std::vector<MemoryRegion> regions) {
   regions_ = std::move(regions);
   last_ = 0;
   log_.barrier();
+  groups_.barrier();
   std::stable_sort(regions_.begin(), regions_.end(), [](const MemoryRegion& a, const MemoryRegion& b) {
     return a.begin != b.begin ? a.begin < b.begin : a.bytes > b.bytes;
   });
@@ -38,22 +39,22 @@ const MemoryRegion* MemoryChecks::find(const std::byte* at, size_t bytes, std::s
   return nullptr;
 }
 
-std::string MemoryChecks::read(const void* at, size_t bytes, int thread) {
+std::string MemoryChecks::access(const void* at, size_t bytes, int thread, bool writes) {
   std::string problem;
   const auto* begin = static_cast<const std::byte*>(at);
   const MemoryRegion* region = find(begin, bytes, &problem);
-  if (!region) return "thread " + std::to_string(thread) + " reads " + problem;
-  problem = log_.read(last_, static_cast<size_t>(begin - region->begin), bytes, thread);
+  if (!region) return "thread " + std::to_string(thread) + (writes ? " writes " : " reads ") + problem;
+  const auto offset = static_cast<size_t>(begin - region->begin);
+  const auto note = [&](AccessLog& log, int who) {
+    return writes ? log.write(last_, offset, bytes, who) : log.read(last_, offset, bytes, who);
+  };
+  if (problem = note(log_, thread); !problem.empty()) return region->name + ": " + problem;
+  if (region->of_threadgroup) return "";
+  problem = note(groups_, threadgroup_);
   return problem.empty() ? "" : region->name + ": " + problem;
 }
 
-std::string MemoryChecks::write(const void* at, size_t bytes, int thread) {
-  std::string problem;
-  const auto* begin = static_cast<const std::byte*>(at);
-  const MemoryRegion* region = find(begin, bytes, &problem);
-  if (!region) return "thread " + std::to_string(thread) + " writes " + problem;
-  problem = log_.write(last_, static_cast<size_t>(begin - region->begin), bytes, thread);
-  return problem.empty() ? "" : region->name + ": " + problem;
-}
+std::string MemoryChecks::read(const void* at, size_t bytes, int thread) { return access(at, bytes, thread, false); }
+std::string MemoryChecks::write(const void* at, size_t bytes, int thread) { return access(at, bytes, thread, true); }
 
 }  // namespace smelt

@@ -1,5 +1,6 @@
-// MemoryChecks: what the threads of a threadgroup do to memory, access by access: within its bounds, aligned, and with
-// a barrier between two threads that meet at a byte.
+// MemoryChecks: what the threads of a launch do to memory, access by access: within its bounds, aligned, with a barrier
+// between two threads of a threadgroup that meet at a byte, and not where another threadgroup meets them, as nothing
+// orders those.
 #pragma once
 
 #include <cstddef>
@@ -15,6 +16,7 @@ struct MemoryRegion {
   std::string name;
   const std::byte* begin = nullptr;
   size_t bytes = 0;
+  bool of_threadgroup = false;  // each one has its own
 };
 
 class MemoryChecks {
@@ -27,16 +29,24 @@ class MemoryChecks {
   std::string read(const void* at, size_t bytes, int thread);
   std::string write(const void* at, size_t bytes, int thread);
 
-  // Behind a barrier, or in a new threadgroup: what threads have done before meets nobody.
+  // Behind a barrier: what threads of this threadgroup have done before meets nobody.
   void barrier() { log_.barrier(); }
+  // What follows is done by another threadgroup.
+  void begin_threadgroup(int number) {
+    log_.barrier();
+    threadgroup_ = number;
+  }
 
  private:
   // The region of an access; null if it is not inside of one, with the problem.
   const MemoryRegion* find(const std::byte* at, size_t bytes, std::string* problem);
+  std::string access(const void* at, size_t bytes, int thread, bool writes);
 
   std::vector<MemoryRegion> regions_;  // by address
   size_t last_ = 0;                    // the one that was found last
-  AccessLog log_;
+  AccessLog log_;                      // of the threads of a threadgroup
+  AccessLog groups_{"threadgroup"};
+  int threadgroup_ = 0;
 };
 
 }  // namespace smelt

@@ -3,8 +3,10 @@
 #include <unistd.h>
 
 #include <cstring>
+#include <deque>
 #include <map>
 #include <mutex>
+#include <optional>
 
 #include "base/clock.h"
 #include "base/ensure.h"
@@ -116,15 +118,22 @@ class ShimGpu : public MetalGpu {
 
   void release(MetalCommands commands) override { delete &of(commands); }
 
-  // Nothing runs beside the host here: what is begun is done at once, and wait() says how it went.
-  Result<uint64_t> start(MetalCommands commands) override {
-    result_ = run(of(commands), [] {});
-    return ++events_;
+  // As late as it may be: nothing runs before somebody waits for it. Who reads too early, or writes what a run that was
+  // begun has still to read, gets other results than a GPU would give on a lucky day.
+  Result<uint64_t> start(MetalCommands commands, std::span<const MetalCopy> copies) override {
+    std::lock_guard lock(mutex_);
+    begun_.push_back({++events_, &of(commands), {copies.begin(), copies.end()}});
+    return events_;
   }
 
   Status wait(uint64_t event) override {
-    ENSURE(event == events_, "an event that was waited for, or is not to come");
-    return result_;
+    Status first;
+    while (const auto next = take_begun(event)) {
+      for (const MetalCopy& copy : next->copies) run(copy);
+      const Status done = run(*next->commands, [] {});
+      if (first) first = done;
+    }
+    return first;
   }
 
   Result<MetalTimes> run_timed(MetalCommands commands) override {
@@ -141,6 +150,30 @@ class ShimGpu : public MetalGpu {
   }
 
  private:
+  struct Begun {
+    uint64_t event = 0;
+    const ShimCommands* commands;
+    std::vector<MetalCopy> copies;
+  };
+
+  // The first that was begun, up to an event; nothing behind the last one.
+  std::optional<Begun> take_begun(uint64_t event) {
+    std::lock_guard lock(mutex_);
+    ENSURE(event <= events_, "an event that is not to come");
+    if (begun_.empty() || begun_.front().event > event) return std::nullopt;
+    const Begun next = std::move(begun_.front());
+    begun_.pop_front();
+    return next;
+  }
+
+  static void run(const MetalCopy& copy) {
+    const MemoryRegion &from = of(copy.from).region, &to = of(copy.to).region;
+    ENSURE(copy.from_offset + copy.bytes <= from.bytes && copy.to_offset + copy.bytes <= to.bytes &&
+               copy.from_offset % kMetalUnit == 0 && copy.to_offset % kMetalUnit == 0 && copy.bytes % kMetalUnit == 0,
+           "a copy between buffers that is not within both, or not of whole units");
+    std::memcpy(const_cast<std::byte*>(to.begin) + copy.to_offset, from.begin + copy.from_offset, copy.bytes);
+  }
+
   Result<MetalMemory> give(std::unique_ptr<ShimBuffer> buffer) {
     const auto handle = handle_of<MetalBuffer>(buffer.get());
     auto* host = const_cast<std::byte*>(buffer->region.begin);
@@ -171,10 +204,10 @@ class ShimGpu : public MetalGpu {
   MetalProperties properties_;
   const ShimCompiler compiler_;
   const std::unique_ptr<Jit> jit_;
-  std::mutex mutex_;  // of buffers_
-  std::map<MetalBuffer, std::unique_ptr<ShimBuffer>> buffers_;
   MemoryChecks checks_;
-  Status result_;
+  std::mutex mutex_;  // of what follows
+  std::map<MetalBuffer, std::unique_ptr<ShimBuffer>> buffers_;
+  std::deque<Begun> begun_;
   uint64_t events_ = 0;
 };
 

@@ -15,6 +15,8 @@ namespace {
 
 constexpr uint32_t kSimdThreads = 32;
 constexpr size_t kScratchAlign = 64;
+constexpr int kMostThreads = 1024;  // of a threadgroup
+constexpr int64_t kMostScratch = 32 << 10;
 
 // What a thread does: it runs, or waits for others at a line of the kernel.
 enum class Wait : uint8_t { None, Barrier, Simd };
@@ -85,7 +87,7 @@ class Threadgroup {
 
   void begin(uint32_t part) {
     const auto count = static_cast<size_t>(launch_.kernel->shape.threads);
-    checks_.barrier();
+    checks_.begin_threadgroup(static_cast<int>(part));
     std::fill_n(scratch_, launch_.kernel->shape.shared_bytes, std::byte{0xff});  // nothing is known of it
     threads_.assign(count, {});
     exchanges_.assign((count + kSimdThreads - 1) / kSimdThreads, {});
@@ -217,12 +219,29 @@ std::vector<std::pair<const char*, void*>> shim_calls() {
           call("log2f", static_cast<float (*)(float)>(std::log2))};
 }
 
+namespace {
+
+// What Metal gives a threadgroup, whatever the kernel asks for.
+std::string problem_of(const LaunchShape& shape) {
+  if (shape.threads < 1 || shape.threads > kMostThreads)
+    return "a threadgroup of " + std::to_string(shape.threads) + " threads, Metal takes 1 to " +
+           std::to_string(kMostThreads);
+  if (shape.shared_bytes > kMostScratch)
+    return "a threadgroup with " + std::to_string(shape.shared_bytes) + " bytes of memory, Metal gives " +
+           std::to_string(kMostScratch);
+  return "";
+}
+
+}  // namespace
+
 Status run_checked(const ShimLaunch& launch, std::vector<MemoryRegion> regions, MemoryChecks& checks) {
   const LaunchShape& shape = launch.kernel->shape;
+  const std::string head = "[metal-shim] kernel " + launch.kernel->name + ": ";
+  if (const std::string problem = problem_of(shape); !problem.empty()) return Error{head + problem};
   std::vector<std::byte> memory(static_cast<size_t>(shape.shared_bytes) + kScratchAlign);
   std::byte* scratch = memory.data();
   while (reinterpret_cast<uintptr_t>(scratch) % kScratchAlign != 0) ++scratch;
-  regions.push_back({"the memory of the threadgroup", scratch, static_cast<size_t>(shape.shared_bytes)});
+  regions.push_back({"the memory of the threadgroup", scratch, static_cast<size_t>(shape.shared_bytes), true});
   regions.push_back(
       {"the launch values", reinterpret_cast<const std::byte*>(launch.symbols.data()), launch.symbols.size_bytes()});
   regions.push_back({"the addresses of the buffers", reinterpret_cast<const std::byte*>(launch.buffers.data()),
@@ -230,8 +249,7 @@ Status run_checked(const ShimLaunch& launch, std::vector<MemoryRegion> regions, 
   checks.set_regions(std::move(regions));
   Threadgroup threadgroup(launch, checks, scratch);
   for (uint32_t part = 0; part < launch.parts; ++part)
-    if (const std::string problem = threadgroup.run(part); !problem.empty())
-      return Error{"[metal-shim] kernel " + launch.kernel->name + ": " + problem};
+    if (const std::string problem = threadgroup.run(part); !problem.empty()) return Error{head + problem};
   return {};
 }
 

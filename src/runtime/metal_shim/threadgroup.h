@@ -2,7 +2,8 @@
 // other, the threads of each in turns, and all that they do is checked.
 //
 //   - loads and stores lie within the buffers of the launch and the memory of the threadgroup, and are aligned;
-//   - of two threads that meet at a byte which one of them writes, a barrier is between them;
+//   - of two threads that meet at a byte which one of them writes, a barrier is between them, and two threadgroups do
+//     not;
 //   - all threads of a threadgroup come to the same barriers, all of a SIMD group to the same exchanges.
 #pragma once
 

@@ -17,7 +17,9 @@ Status NullDevice::clear(void*, size_t) { return nothing_runs(); }
 Status NullDevice::read_back(std::span<std::byte>, const void*) { return nothing_runs(); }
 Result<const Executable*> NullDevice::memory_reader() { return nothing_runs(); }
 Result<std::unique_ptr<CapturedPlan>> NullDevice::capture(std::span<const Launch>) { return nothing_runs(); }
-Status NullDevice::run(const CapturedPlan&, std::span<const int64_t>, const RunOptions&) { return nothing_runs(); }
+Result<uint64_t> NullDevice::start(const CapturedPlan&, std::span<const int64_t>, const RunOptions&) {
+  return nothing_runs();
+}
 
 Result<std::vector<const Executable*>> NullDevice::compile(std::span<const Source>, const ProgressFn&,
                                                            const std::atomic<bool>*) {

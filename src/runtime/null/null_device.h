@@ -41,7 +41,8 @@ class NullDevice : public Device {
   Result<const Executable*> memory_reader() override;
 
   Result<std::unique_ptr<CapturedPlan>> capture(std::span<const Launch> launches) override;
-  Status run(const CapturedPlan& plan, std::span<const int64_t> symbols, const RunOptions& options = {}) override;
+  Result<uint64_t> start(const CapturedPlan& plan, std::span<const int64_t> symbols,
+                         const RunOptions& options = {}) override;
 
  private:
   Error nothing_runs() const;

@@ -2,9 +2,9 @@
 using namespace metal;
 
 struct half_rows_buffers {
-  device uchar* out0;  // float: at most 131072 bytes
-  device const uchar* in1;  // half: at most 8388608 bytes
-  device const uchar* in2;  // float: at most 512 bytes
+  device uchar* out0;  // float [at most 32768]
+  device const uchar* in1;  // half [at most 4194304]
+  device const uchar* in2;  // float [at most 128]
 };
 
 kernel void half_rows(

@@ -95,7 +95,7 @@ class ArchiveFile {
 class AppleGpu : public MetalGpu {
  public:
   explicit AppleGpu(id<MTLDevice> device)
-      : device_(device), queue_([device newCommandQueue]), event_([device newEvent]) {
+      : device_(device), queue_([device newCommandQueue]), event_([device newEvent]), copied_([device newFence]) {
     properties_.title = text_of(device.name);
     properties_.compiler = text_of(NSProcessInfo.processInfo.operatingSystemVersionString);
     properties_.cores = gpu_cores();
@@ -220,12 +220,14 @@ class AppleGpu : public MetalGpu {
 
   void release(MetalCommands commands) override { delete &of(commands); }
 
-  Result<uint64_t> start(MetalCommands commands) override {
+  Result<uint64_t> start(MetalCommands commands, std::span<const MetalCopy> copies) override {
     @autoreleasepool {
       const Commands& c = of(commands);
       id<MTLCommandBuffer> buffer = begin_behind_all();
+      encode(copies, buffer);
       id<MTLComputeCommandEncoder> encoder = [buffer computeCommandEncoderWithDispatchType:MTLDispatchTypeConcurrent];
       make_resident(c, buffer, encoder);
+      if (!copies.empty()) [encoder waitForFence:copied_];
       [encoder executeCommandsInBuffer:c.buffer withRange:NSMakeRange(0, c.count)];
       [encoder endEncoding];
       return commit(buffer);
@@ -234,11 +236,13 @@ class AppleGpu : public MetalGpu {
 
   Status wait(uint64_t event) override {
     @autoreleasepool {
+      Status first;
       for (;;) {
         id<MTLCommandBuffer> buffer = take_begun(event);
-        if (!buffer) return {};
+        if (!buffer) return first;
         [buffer waitUntilCompleted];
-        if (buffer.status == MTLCommandBufferStatusError) return error_of("running a plan", buffer.error);
+        const bool failed = buffer.status == MTLCommandBufferStatusError;
+        if (failed && first) first = error_of("running a plan", buffer.error);
       }
     }
   }
@@ -304,6 +308,20 @@ class AppleGpu : public MetalGpu {
     if (d.threadgroup_bytes > 0) [command setThreadgroupMemoryLength:(d.threadgroup_bytes + 15) / 16 * 16 atIndex:0];
     [command concurrentDispatchThreadgroups:MTLSizeMake(d.threadgroups, 1, 1)
                       threadsPerThreadgroup:MTLSizeMake(d.threads, 1, 1)];
+  }
+
+  // In a pass of their own, which the next one waits for.
+  void encode(std::span<const MetalCopy> copies, id<MTLCommandBuffer> buffer) const {
+    if (copies.empty()) return;
+    id<MTLBlitCommandEncoder> encoder = [buffer blitCommandEncoder];
+    for (const MetalCopy& copy : copies)
+      [encoder copyFromBuffer:of(copy.from)
+                 sourceOffset:copy.from_offset
+                     toBuffer:of(copy.to)
+            destinationOffset:copy.to_offset
+                         size:copy.bytes];
+    [encoder updateFence:copied_];
+    [encoder endEncoding];
   }
 
   // --- residency: kernels find their buffers by address, so Metal is told of them
@@ -408,6 +426,7 @@ class AppleGpu : public MetalGpu {
   id<MTLDevice> device_;
   id<MTLCommandQueue> queue_;
   id<MTLEvent> event_;
+  id<MTLFence> copied_;
   MetalProperties properties_;
   std::mutex mutex_;  // of what follows
   uint64_t events_ = 0;

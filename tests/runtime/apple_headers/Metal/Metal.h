@@ -137,7 +137,17 @@ extern NSString* const MTLCommonCounterSetTimestamp;
 - (void)updateFence:(id<MTLFence>)fence;
 - (void)endEncoding;
 @end
+@protocol MTLBlitCommandEncoder
+- (void)copyFromBuffer:(id<MTLBuffer>)source
+          sourceOffset:(NSUInteger)sourceOffset
+              toBuffer:(id<MTLBuffer>)destination
+     destinationOffset:(NSUInteger)destinationOffset
+                  size:(NSUInteger)size;
+- (void)updateFence:(id<MTLFence>)fence;
+- (void)endEncoding;
+@end
 @protocol MTLCommandBuffer
+- (id<MTLBlitCommandEncoder>)blitCommandEncoder;
 - (id<MTLComputeCommandEncoder>)computeCommandEncoderWithDispatchType:(MTLDispatchType)type;
 - (id<MTLComputeCommandEncoder>)computeCommandEncoderWithDescriptor:(MTLComputePassDescriptor*)descriptor;
 - (void)encodeWaitForEvent:(id<MTLEvent>)event value:(uint64_t)value;
