@@ -30,7 +30,8 @@ class BlockWriter {
   std::byte* at_;
 };
 
-// Fields of `bits` bits, those of q shifted to the right: byte b of a run of n has those of elements b, n + b, 2 n + b ...
+// Fields of `bits` bits, those of q shifted to the right: byte b of a run of n has those of elements b, n + b,
+// 2 n + b ...
 void put_fields(std::span<const uint8_t> q, int bits, int shift, size_t n, uint8_t* to);
 void put_bits(std::span<const uint8_t> q, int shift, uint8_t* to);
 

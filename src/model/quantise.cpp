@@ -281,7 +281,8 @@ std::vector<uint8_t> ternary(Values x, const BlockWriter& b) {
 
 void TQ2_0(const Weighted& in, const BlockWriter& b) { put_fields(ternary(in.x, b), 2, 0, 32, b["qs"]); }
 
-// Elements i, n + i, 2 n + i ... as digits of base 3, the first one highest, of a fraction in 256ths that is rounded up.
+// Elements i, n + i, 2 n + i ... as digits of base 3, the first one highest, of a fraction in 256ths that is rounded
+// up.
 void put_trits(std::span<const uint8_t> q, size_t n, uint8_t* to) {
   constexpr int kDigits = 5, kAll = 243;
   for (size_t i = 0; i < n; ++i) {

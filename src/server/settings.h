@@ -34,8 +34,8 @@ void hold_to_schema(const char* field, const Json& schema, Fields& fields, const
 // Without the "[tag] " in front, which means nothing to clients.
 std::string plain_message(const Error& error);
 
-// An ApiError where a text is so long that it need not be made into tokens to know that it has too many. That would hold
-// up all clients: it is done on the thread that talks to them.
+// An ApiError where a text is so long that it need not be made into tokens to know that it has too many. That would
+// hold up all clients: it is done on the thread that talks to them.
 std::optional<ApiError> check_text(std::string_view text, const ServedModel& model);
 
 // An ApiError where a prompt is empty or leaves no room in the context.

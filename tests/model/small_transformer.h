@@ -211,8 +211,8 @@ class SmallTransformer {
     for (int i = 0; i < s_.inner; ++i) gate[i] = activation(gate[i]) * up[i];
     return times(b + "ffn_down" + suffix, gate);
   }
-  // The best experts' share of their scores: exponentials of the logits, or GLM's sigmoids, to which a bias is added for
-  // the choice.
+  // The best experts' share of their scores: exponentials of the logits, or GLM's sigmoids, to which a bias is added
+  // for the choice.
   Vector routed(const std::string& b, const Vector& in) const {
     const Vector logits = times(b + "ffn_gate_inp", in);
     Vector score = logits;

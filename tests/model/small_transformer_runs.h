@@ -47,7 +47,8 @@ inline double decode_error(const SmallTransformer& small, DType cache) {
   return decode_error(small.writer, small.logits(kIds), cache);
 }
 
-// The first `before` tokens of the text come one at a time, the others as a part of a prompt. `wanted`: the last logits.
+// The first `before` tokens of the text come one at a time, the others as a part of a prompt. `wanted`: the last
+// logits.
 inline double prefill_error(const GgufWriter& writer, const Vector& wanted, int32_t before = 0) {
   const Opened opened(writer);
   ModelRunner runner(*opened.file, *opened.model, kPages, 5);

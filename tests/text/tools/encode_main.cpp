@@ -1,4 +1,5 @@
-// encode_texts MODEL, a GGUF file or a folder: for each line of standard input, a text as JSON, one line with its ids and with their text.
+// encode_texts MODEL, a GGUF file or a folder: for each line of standard input, a text as JSON, one line with its ids
+// and with their text.
 //
 //   "Hello"  ->  {"ids":[15043],"text":"Hello"}
 //
