@@ -321,16 +321,15 @@ class PanelMaker {
     for (Ref n : toposort(values_[0]))
       if (n->op == Op::Load && LoadView(n).buffer->op == Op::Param && !contains(indices_, n)) load = n;
     if (!load || (indices_.empty() && loops_.panels.empty())) return std::nullopt;
-    // The offset with all loops inside of a panel at their beginning, or at their end.
-    const auto offset_at = [&](bool at_end) {
-      Replacements terms, rows;
-      for (Ref r : terms_of(values_[0])) terms[r] = constant(at_end ? size_of_loop(r)->max - 1 : 0);
-      for (Ref r : loops_.rows) rows[r] = constant(at_end ? RangeView(r).size->max - 1 : 0);
-      return substitute(substitute(substitute(LoadView(load).offset, terms), loops_.by), rows);
-    };
-    const Ref offset = offset_at(false);
-    const auto bytes = const_int(simplify(offset_at(true) - offset));
-    if (!bytes) return std::nullopt;
+    Replacements terms, rows;
+    for (Ref r : terms_of(values_[0])) terms[r] = constant(0);
+    for (Ref r : loops_.rows) rows[r] = constant(0);
+    const Ref whole = substitute(LoadView(load).offset, loops_.by);
+    const Ref first = substitute(substitute(substitute(LoadView(load).offset, terms), loops_.by), rows);
+    // From the first element to each of the panel: rows may lie in any order, as those turned by a rotation do.
+    const Ref way = simplify(whole - first);
+    for (Ref r : ranges_of(way))
+      if (!contains(loops_.rows, r) && !terms.contains(r)) return std::nullopt;
     // An index behind the last one must not be loaded.
     if (indices_.empty() && !dependence_of(load).indices.empty()) return std::nullopt;
     Replacements next;
@@ -340,8 +339,8 @@ class PanelMaker {
       next[cast(value, DType::I64)] = cast(value, DType::I64) + 1;
     }
     return Ahead{.buffer = LoadView(load).buffer,
-                 .offset = substitute(offset, next),
-                 .bytes = *bytes + size_of(load->dtype),
+                 .offset = substitute(first, next) + constant(way->min),
+                 .bytes = way->max - way->min + size_of(load->dtype),
                  .turn = loops_.tile.back()};
   }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "graph/rules_algebra.h"
 #include "support/judge.h"
 #include "support/small_graphs.h"
 
@@ -37,8 +38,11 @@ Ref scaled_bytes() {
   return sink({output(9, sum(cast(sum(cast(bytes, DType::I32) * cast(x, DType::I32), -1), DType::F32), -1))});
 }
 
-Ref float_product() {
-  return sink({output(9, linear(slice(input(2, {32, 64}), 0, 0, tokens()), q4_0(input(0, {32, 2, 18}, DType::U8))))});
+// `turned`: with each 16 rows of the weight in the other order.
+Ref float_product(bool turned = false) {
+  Tensor w = input(0, {2, 16, 2, 18}, DType::U8);
+  if (turned) w = flip(w, 1);
+  return sink({output(9, linear(slice(input(2, {32, 64}), 0, 0, tokens()), q4_0(reshape(w, {32, 2, 18}))))});
 }
 
 // Tiles of some places, each with the matrix of its expert; some are not used.
@@ -113,6 +117,19 @@ TEST_CASE("bytes that are made by 16 bits are bytes of a panel") {
   const NestWithPanel made = with_panel(last_nest(kernel), panel_opt("o0", 32), 0);
   REQUIRE(made.panels.size() == 2);
   CHECK(made.panels[0][0]->src[0]->arg.list[0] == 32 * 32);
+}
+
+TEST_CASE("the next panel is asked for where it lies, whatever the order of its rows") {
+  const auto next_of = [](Ref root) {
+    const JudgedKernel kernel = kernel_of(root, {{"tokens8", 3}});
+    const std::vector<Opt> opts{panel_opt("o0", 16)};
+    REQUIRE(why_not(last_nest(kernel), opts[0]) == "");
+    CHECK(problem_with(kernel, with_opts(kernel, opts)) == "");
+    const auto next = with_panel(last_nest(kernel), opts[0], 0).next;
+    REQUIRE(next.has_value());
+    return std::pair(simplify(next->offset)->min, next->bytes);
+  };
+  CHECK(next_of(float_product()) == next_of(float_product(true)));
 }
 
 TEST_CASE("the heuristic makes panels of what many tokens share, but not what an index chooses for a few") {
