@@ -535,16 +535,16 @@ class SmallTransformer {
   std::map<std::string, Vector> values_;
 };
 
-inline const Traits kGptOss = {
+inline const Traits kSmallGptOss = {
     .architecture = "gpt-oss", .has_bias = true, .network_norm = "post_attention_norm", .has_experts = true};
 
-inline const Traits kQwen35 = {
+inline const Traits kSmallQwen35 = {
     .architecture = "qwen35", .has_norms = true, .rotated = kWidth / 4, .network_norm = "post_attention_norm"};
 
-inline const Traits kQwen3Next = {.architecture = "qwen3next",
-                                  .has_norms = true,
-                                  .rotated = kWidth / 4,
-                                  .network_norm = "post_attention_norm",
-                                  .has_experts = true};
+inline const Traits kSmallQwen3Next = {.architecture = "qwen3next",
+                                       .has_norms = true,
+                                       .rotated = kWidth / 4,
+                                       .network_norm = "post_attention_norm",
+                                       .has_experts = true};
 
 }  // namespace smelt::test

@@ -40,7 +40,7 @@ void check_refused(const GgufWriter& good, std::initializer_list<BadChange> chan
 }  // namespace
 
 TEST_CASE("qwen35: what does not fit together is refused by name") {
-  const GgufWriter good = SmallTransformer(kQwen35).writer;
+  const GgufWriter good = SmallTransformer(kSmallQwen35).writer;
   check_refused(
       good, {
                 {"qwen35.ssm.group_count", [](GgufWriter& w) { w.u32("qwen35.ssm.group_count", 3); }},
@@ -76,7 +76,7 @@ TEST_CASE("llama: what does not fit together is refused by name") {
 }
 
 TEST_CASE("gpt-oss: each bias and the sinks are missed by name") {
-  const GgufWriter good = SmallTransformer(kGptOss).writer;
+  const GgufWriter good = SmallTransformer(kSmallGptOss).writer;
   CHECK(error_of(good) == "");
   for (const char* name : {"attn_k.bias", "attn_output.bias", "attn_sinks.weight", "ffn_gate_inp.bias",
                            "ffn_gate_exps.bias", "ffn_up_exps.bias", "ffn_down_exps.bias"}) {

@@ -20,7 +20,7 @@ TEST_CASE("decode and prefill agree with the direct reference, whatever the arch
 }
 
 TEST_CASE("a delta net goes on from the state that tokens before have left, in a step and in a prompt") {
-  for (const Traits& traits : {kQwen35, kQwen3Next}) {
+  for (const Traits& traits : {kSmallQwen35, kSmallQwen3Next}) {
     const SmallTransformer small(traits);
     for (int32_t before : {1, 2, 3, 4, 6}) {
       CAPTURE(before);
