@@ -18,7 +18,7 @@ namespace smelt {
 namespace {
 
 constexpr char kMagic[8] = {'s', 'm', 'e', 'l', 't', 'r', 'o', 'w'};
-constexpr uint32_t kFormat = 1;
+constexpr uint32_t kFormat = 2;
 constexpr uint32_t kGenerated = uint32_t{1} << 31;
 
 struct Header {
@@ -26,12 +26,12 @@ struct Header {
   uint32_t format;
   uint32_t identity_bytes;
   uint64_t tokens;
-  uint64_t page_bytes;
-  uint64_t checksum;  // of the fields above, and of all before the pages
+  uint32_t local_pages;
+  uint32_t pieces;
+  uint64_t piece_bytes;  // of all of them
+  uint64_t checksum;     // of the fields above, and of all before the pieces
 };
-static_assert(sizeof(Header) == 40);
-
-uint64_t pages_of(uint64_t tokens) { return (tokens + kPageSize - 1) / kPageSize; }
+static_assert(sizeof(Header) == 48);
 
 // What layers keep, once for neighbouring ones that keep the same.
 std::string parts_text(const Model& model, DType cache_type) {
@@ -40,6 +40,7 @@ std::string parts_text(const Model& model, DType cache_type) {
     std::string parts;
     for (const CachePart& part : model.cache_parts(cache_type, layer))
       parts += " " + part.name + " " + std::to_string(part.row_bytes);
+    if (const int64_t window = model.window(layer)) parts += " window " + std::to_string(window);
     for (const StatePart& part : model.state_parts(layer)) parts += " " + part.name + " " + std::to_string(part.width);
     if (parts != before) text += parts;
     before = std::move(parts);
@@ -104,39 +105,36 @@ Error cannot_write(const std::string& path) {
 
 // The parts of a file, in its mapping.
 struct Contents {
-  std::string_view identity, tokens, checksums, pages, state;
-  uint64_t page_bytes = 0;
+  std::string_view identity, tokens, checksums, pieces;
+  int64_t local_pages = 0;
 };
 
 // Why it is none, or its parts. Nothing of the file is believed before its checksum; numbers that would lead out of it
-// are refused before.
-Result<Contents> parse(std::span<const std::byte> file, uint64_t most_tokens, uint64_t state_bytes) {
+// are refused before. How large each piece is the engine knows.
+Result<Contents> parse(std::span<const std::byte> file, uint64_t most_tokens) {
   const std::string_view bytes(reinterpret_cast<const char*>(file.data()), file.size());
   Header header;
   if (bytes.size() < sizeof header) return Error{"it is too short"};
   std::memcpy(&header, bytes.data(), sizeof header);
   if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0) return Error{"it is no file of cache rows"};
   if (header.format != kFormat) return Error{"its format " + std::to_string(header.format) + " is unknown"};
-  if (header.tokens == 0 || header.page_bytes == 0 || header.page_bytes > bytes.size()) return Error{"it is damaged"};
+  if (header.tokens == 0) return Error{"it is damaged"};
   if (header.tokens > most_tokens)
     return Error{"its " + std::to_string(header.tokens) + " tokens do not fit a context of " +
                  std::to_string(most_tokens)};
-  const uint64_t pages = pages_of(header.tokens);
-  if (pages > bytes.size() / header.page_bytes) return Error{"it is too short"};
-  const uint64_t sizes[] = {header.identity_bytes, header.tokens * sizeof(uint32_t),
-                            (pages + (state_bytes > 0)) * sizeof(uint64_t), pages * header.page_bytes, state_bytes};
-  const uint64_t front = sizes[0] + sizes[1] + sizes[2];
   std::string_view rest = bytes.substr(sizeof header);
-  if (rest.size() < front + sizes[3] + sizes[4]) return Error{"it is too short"};
-  if (rest.size() > front + sizes[3] + sizes[4]) return Error{"it is too long"};
+  const uint64_t sizes[] = {header.identity_bytes, header.tokens * sizeof(uint32_t), header.pieces * sizeof(uint64_t)};
+  const uint64_t front = sizes[0] + sizes[1] + sizes[2];
+  if (rest.size() < front || rest.size() - front < header.piece_bytes) return Error{"it is too short"};
+  if (rest.size() - front > header.piece_bytes) return Error{"it is too long"};
   if (checksum_of(header, rest.substr(0, front)) != header.checksum) return Error{"it is damaged"};
-  Contents contents{.page_bytes = header.page_bytes};
-  std::string_view* const parts[] = {&contents.identity, &contents.tokens, &contents.checksums, &contents.pages,
-                                     &contents.state};
+  Contents contents{.local_pages = static_cast<int64_t>(header.local_pages)};
+  std::string_view* const parts[] = {&contents.identity, &contents.tokens, &contents.checksums};
   for (size_t i = 0; i < std::size(parts); ++i) {
     *parts[i] = rest.substr(0, sizes[i]);
     rest.remove_prefix(sizes[i]);
   }
+  contents.pieces = rest;
   return contents;
 }
 
@@ -149,24 +147,32 @@ std::vector<CachedToken> tokens_of(const Contents& contents) {
   return tokens;
 }
 
+uint64_t bytes_of(const Engine::Pieces& pieces) {
+  uint64_t bytes = 0;
+  for (int64_t i = 0; i < pieces.count(); ++i) bytes += static_cast<uint64_t>(pieces.bytes(i));
+  return bytes;
+}
+
 Status restore(Engine& engine, SequenceId sequence, const MappedFile& file) {
-  const auto state_bytes = static_cast<uint64_t>(engine.state_bytes());
-  SMELT_TRY(contents, parse(file.bytes(), static_cast<uint64_t>(engine.context()), state_bytes));
+  SMELT_TRY(contents, parse(file.bytes(), static_cast<uint64_t>(engine.context())));
   if (const std::string identity = identity_of(engine); contents.identity != identity)
     return Error{difference(contents.identity, identity)};
-  if (contents.page_bytes != static_cast<uint64_t>(engine.page_bytes())) return Error{"its pages have another size"};
-  return engine.restore(sequence, tokens_of(contents), [&](int64_t index, std::span<std::byte> rows) -> Status {
-    const auto i = static_cast<uint64_t>(index);
-    const uint64_t begin = i * contents.page_bytes;
-    const char* from = begin < contents.pages.size() ? contents.pages.data() + begin : contents.state.data();
-    std::memcpy(rows.data(), from, rows.size());
-    if (XXH3_64bits(rows.data(), rows.size()) != value_at<uint64_t>(contents.checksums, i))
+  const std::vector<CachedToken> tokens = tokens_of(contents);
+  SMELT_TRY(pieces, engine.pieces_of(std::ssize(tokens), contents.local_pages));
+  if (bytes_of(pieces) != contents.pieces.size() ||
+      static_cast<size_t>(pieces.count()) * sizeof(uint64_t) != contents.checksums.size())
+    return Error{"its pages have another size"};
+  std::string_view rest = contents.pieces;  // pieces are asked for in order
+  return engine.restore(sequence, tokens, pieces, [&](int64_t piece, std::span<std::byte> bytes) -> Status {
+    std::memcpy(bytes.data(), rest.data(), bytes.size());
+    rest.remove_prefix(bytes.size());
+    if (XXH3_64bits(bytes.data(), bytes.size()) != value_at<uint64_t>(contents.checksums, static_cast<uint64_t>(piece)))
       return Error{"it is damaged"};
     return {};
   });
 }
 
-// All that comes before the pages, but for the header.
+// All that comes before the pieces, but for the header.
 std::string front_of(const Engine& engine, std::span<const CachedToken> tokens, std::span<const uint64_t> checksums) {
   std::string front = identity_of(engine);
   for (const CachedToken& token : tokens)
@@ -180,23 +186,26 @@ std::string front_of(const Engine& engine, std::span<const CachedToken> tokens, 
 Status write_cache_file(Engine& engine, SequenceId sequence, const std::string& path) {
   const std::span<const CachedToken> tokens = engine.tokens(sequence);
   if (tokens.empty()) return {};
-  Header header{.format = kFormat, .tokens = tokens.size(), .page_bytes = static_cast<uint64_t>(engine.page_bytes())};
+  const Engine::Pieces pieces = engine.pieces(sequence);
+  Header header{.format = kFormat,
+                .tokens = tokens.size(),
+                .local_pages = static_cast<uint32_t>(pieces.local_pages),
+                .pieces = static_cast<uint32_t>(pieces.count()),
+                .piece_bytes = bytes_of(pieces)};
   std::memcpy(header.magic, kMagic, sizeof kMagic);
   header.identity_bytes = static_cast<uint32_t>(identity_of(engine).size());
-  const uint64_t pages = pages_of(tokens.size()), state_bytes = static_cast<uint64_t>(engine.state_bytes());
-  std::vector<uint64_t> checksums(pages + (state_bytes > 0));
+  std::vector<uint64_t> checksums(static_cast<size_t>(pieces.count()));
   SMELT_TRY(file, NewFile::create(path));
-  // Checksums come before the pages and are known after them.
+  // Checksums come before the pieces and are known after them.
   std::string front(sizeof header, '\0');
   front += front_of(engine, tokens, checksums);
   if (write_all(file.fd(), front) != 0) return cannot_write(path);
-  std::vector<std::byte> rows(header.page_bytes);
-  for (uint64_t i = 0; i < checksums.size(); ++i) {
-    if (i == pages) rows.resize(state_bytes);
-    SMELT_CHECK(i < pages ? engine.read_page(sequence, static_cast<int64_t>(i), rows)
-                          : engine.read_state(sequence, rows));
-    checksums[i] = XXH3_64bits(rows.data(), rows.size());
-    if (write_all(file.fd(), {reinterpret_cast<const char*>(rows.data()), rows.size()}) != 0) return cannot_write(path);
+  for (int64_t i = 0; i < pieces.count(); ++i) {
+    std::vector<std::byte> bytes(static_cast<size_t>(pieces.bytes(i)));
+    SMELT_CHECK(engine.read_piece(sequence, i, bytes));
+    checksums[static_cast<size_t>(i)] = XXH3_64bits(bytes.data(), bytes.size());
+    if (write_all(file.fd(), {reinterpret_cast<const char*>(bytes.data()), bytes.size()}) != 0)
+      return cannot_write(path);
   }
   const std::string rest = front_of(engine, tokens, checksums);
   header.checksum = checksum_of(header, rest);

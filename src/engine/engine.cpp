@@ -8,7 +8,7 @@
 namespace smelt {
 namespace {
 
-constexpr int64_t kKeptStateEvery = 16 * kPageSize;  // positions of a prompt
+constexpr int64_t kKeptEvery = 16 * kPageSize;  // positions of a prompt
 
 bool is_cancelled(const StepItem& item) { return item.cancel && item.cancel->load(std::memory_order_relaxed); }
 
@@ -30,10 +30,13 @@ Result<std::unique_ptr<Engine>> Engine::open(const GgufFile& file, const EngineO
 
 Engine::Engine(std::unique_ptr<LoadedModel> loaded)
     : loaded_(std::move(loaded)),
-      pool_(loaded_->layout().cache_pages, kPageSize, loaded_->layout().states),
+      pool_(loaded_->layout().cache_pages, kPageSize, loaded_->layout().states,
+            {loaded_->layout().window, loaded_->layout().local_pages}),
       sequences_(static_cast<size_t>(loaded_->layout().sequences)),
       was_used_(static_cast<size_t>(loaded_->layout().cache_pages)),
-      table_entries_(sequences_.size()) {}
+      local_was_used_(static_cast<size_t>(loaded_->layout().local_pages)),
+      table_entries_(sequences_.size()),
+      local_entries_(sequences_.size()) {}
 
 PageRun& Engine::run_of(SequenceId sequence) {
   ENSURE(sequence >= 0 && static_cast<size_t>(sequence) < sequences_.size() && sequences_[sequence],
@@ -131,7 +134,7 @@ Result<StepOutcome> Engine::make_room(SequenceId sequence, int64_t tokens) {
   for (size_t i = had; i < run.pages().size(); ++i) {
     const auto page = static_cast<size_t>(run.pages()[i]);
     // Rows behind the last token are read and masked, so they have to be finite numbers.
-    if (was_used_[page]) SMELT_CHECK(loaded_->memory().clear_page(run.pages()[i]));
+    if (was_used_[page]) SMELT_CHECK(loaded_->memory().clear_page(PageKind::Whole, run.pages()[i]));
     was_used_[page] = true;
   }
   return StepOutcome::Done;
@@ -140,8 +143,34 @@ Result<StepOutcome> Engine::make_room(SequenceId sequence, int64_t tokens) {
 Status Engine::copy_pages() {
   for (const PageCopy& copy : std::exchange(copies_, {})) {
     was_used_[static_cast<size_t>(copy.to)] = true;
-    SMELT_CHECK(loaded_->memory().copy_page(copy.from, copy.to));
+    SMELT_CHECK(loaded_->memory().copy_page(PageKind::Whole, copy.from, copy.to));
+    if (copy.local_to == WindowPages::kNone) continue;
+    local_was_used_[static_cast<size_t>(copy.local_to)] = true;
+    SMELT_CHECK(loaded_->memory().copy_page(PageKind::Local, copy.local_from, copy.local_to));
   }
+  return {};
+}
+
+// Local pages that are filled need not be cleared before, as a layer writes all rows of a run before it reads any.
+Status Engine::reserve_window(SequenceId sequence, int64_t first, int64_t count) {
+  std::vector<int64_t> taken;
+  pool_.reserve_window(run_of(sequence), first + count, taken);
+  for (const int64_t index : taken) {
+    const int32_t page = pool_.local_page(run_of(sequence), index);
+    const bool is_filled = first <= index * kPageSize && (index + 1) * kPageSize <= first + count;
+    if (local_was_used_[static_cast<size_t>(page)] && !is_filled)
+      SMELT_CHECK(loaded_->memory().clear_page(PageKind::Local, page));
+    local_was_used_[static_cast<size_t>(page)] = true;
+  }
+  return {};
+}
+
+// A run is about to write rows of a sequence: its tables name these, and what it sees beside them.
+Status Engine::prepare(SequenceId sequence, int64_t first, int64_t count) {
+  SMELT_CHECK(reserve_window(sequence, first, count));
+  SMELT_CHECK(check_table(sequence, first, count));
+  write_table(sequence);
+  if (loaded_->layout().window > 0) write_local_table(sequence);
   return {};
 }
 
@@ -154,6 +183,16 @@ void Engine::write_table(SequenceId sequence) {
   if (entries > pages.size())
     std::fill(table + pages.size(), table + entries, static_cast<int32_t>(loaded_->layout().padding_page()));
   entries = pages.size();
+}
+
+// So do those of pages that are out of the window.
+void Engine::write_local_table(SequenceId sequence) {
+  const PageRun& run = run_of(sequence);
+  auto& [first, end] = local_entries_[static_cast<size_t>(sequence)];
+  int32_t* table = loaded_->memory().local_pages() + loaded_->layout().table(sequence);
+  std::fill(table + first, table + end, static_cast<int32_t>(loaded_->layout().padding_local_page()));
+  first = run.first_local(), end = run.end_local();
+  for (int64_t index = first; index < end; ++index) table[index] = pool_.local_page(run, index);
 }
 
 // Of a row of a batch, or of a group of a prompt: a state is read in one place and left in another.
@@ -177,6 +216,12 @@ Status Engine::check_table(SequenceId sequence, int64_t first, int64_t count) co
   for (int64_t position = first; position < first + count; ++position)
     if (!pool_.may_write(run, position))
       return wrong("has no page of its own for position " + std::to_string(position));
+  if (layout.window == 0) return {};
+  for (int64_t index = run.first_local(); index < run.end_local(); ++index)
+    if (const int32_t page = pool_.local_page(run, index); page < 0 || page >= layout.local_pages)
+      return wrong("names local page " + std::to_string(page));
+  if (run.end_local() * kPageSize < first + count || !pool_.holds_window(run, first))
+    return wrong("has no window for position " + std::to_string(first));
   return {};
 }
 
@@ -223,6 +268,7 @@ Status Engine::run_batch(std::span<const StepItem> items, std::vector<Row> rows,
     return {};
   }
   for (const Row& row : rows) {
+    pool_.leave_behind(run_of(items[row.item].sequence), row.position + 1);
     hidden_rows_.push_back({items[row.item].sequence, row.position, static_cast<int64_t>(hidden_rows_.size())});
     begun_.push_back({.sequence = items[row.item].sequence,
                       .tokens = cached(items[row.item].tokens.subspan(static_cast<size_t>(row.index), 1), true)});
@@ -247,8 +293,10 @@ Status Engine::write_rows(std::span<const StepItem> items, std::span<const Row> 
   for (int64_t r = 0; r < count; ++r) {
     const Row& row = rows[static_cast<size_t>(r)];
     const StepItem& item = items[row.item];
-    SMELT_CHECK(check_table(item.sequence, row.position, 1));
-    write_table(item.sequence);
+    const bool is_first = r == 0 || rows[static_cast<size_t>(r - 1)].item != row.item;
+    const auto is_of_item = [&](const Row& other) { return other.item == row.item; };
+    if (is_first)
+      SMELT_CHECK(prepare(item.sequence, row.position, std::count_if(rows.begin(), rows.end(), is_of_item)));
     write_states(item.sequence, r);
     memory.tokens()[r] = item.tokens[static_cast<size_t>(row.index)];
     memory.positions()[r] = static_cast<int32_t>(row.position);
@@ -305,7 +353,17 @@ Status Engine::step_prompts(std::span<const StepItem> items, std::vector<StepOut
 // At the last whole page of a prompt, which a longer prompt or another one may begin with, and now and then in between.
 bool Engine::keeps_state(const StepItem& item, const Part& part) const {
   const int64_t rest = std::ssize(item.tokens) - part.index - part.count;
-  return rest < kPageSize || (part.position + part.count) % kKeptStateEvery == 0;
+  return rest < kPageSize || (part.position + part.count) % kKeptEvery == 0;
+}
+
+// Where somebody may want to go on: at the end of a prompt, and now and then in between.
+void Engine::keep_windows(const StepItem& item, const Part& part) {
+  PageRun& run = run_of(item.sequence);
+  const int64_t end = part.position + part.count;
+  for (int64_t at = part.position / kKeptEvery + 1; at * kKeptEvery <= end; ++at)
+    pool_.keep_window(run, at * kKeptEvery);
+  if (part.index + part.count == std::ssize(item.tokens)) pool_.keep_window(run, end);
+  pool_.leave_behind(run, end);
 }
 
 Status Engine::run_parts(std::span<const StepItem> items, std::span<const Part> parts,
@@ -323,6 +381,7 @@ Status Engine::run_parts(std::span<const StepItem> items, std::span<const Part> 
   if (status) {
     for (const Part& part : parts) {
       const StepItem& item = items[part.item];
+      keep_windows(item, part);
       begun_.push_back({.sequence = item.sequence,
                         .tokens = cached(item.tokens.subspan(part.index, part.count), false),
                         .keeps_state = keeps_state(item, part)});
@@ -345,8 +404,7 @@ Status Engine::write_parts(std::span<const StepItem> items, std::span<const Part
   for (const Part& part : parts) {
     const StepItem& item = items[part.item];
     const int64_t first = part.position;
-    SMELT_CHECK(check_table(item.sequence, first, part.count));
-    write_table(item.sequence);
+    SMELT_CHECK(prepare(item.sequence, first, part.count));
     write_states(item.sequence, part.row / kGroupSize);
     const int64_t multiple = &part == &parts.back() ? layout.token_tile : kGroupSize;
     for (int64_t i = 0; i < part.count || (part.row + i) % multiple != 0; ++i) {

@@ -18,6 +18,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/loaded_model.h"
@@ -76,8 +77,10 @@ class Engine {
   Result<Started> start(std::span<const int32_t> prompt = {}, const PrefixReuse& reuse = {});
   // Another one with the tokens of a sequence, which shares its rows.
   Result<SequenceId> fork(SequenceId sequence);
-  // Forgets what comes after `position`. A model with recurrent states keeps them at few positions (docs/design.md): it
-  // goes back to the last of these, and position() says which. REQUIRES: position <= this->position(sequence)
+  // Forgets what comes after `position`. A model with recurrent states keeps them at few positions, one whose layers
+  // have windows not all rows of these (docs/design.md): it goes back to the last place where it can go on, and
+  // position() says which. As far as the last drafts go it always can, but for states.
+  // REQUIRES: position <= this->position(sequence)
   void rewind(SequenceId sequence, int64_t position);
   // Ends a sequence. Its pages are free for others at once.
   void stop(SequenceId sequence);
@@ -87,17 +90,30 @@ class Engine {
 
   // --- rows of a sequence as bytes, to keep them elsewhere (cache_file.h)
 
-  int64_t page_bytes() const { return loaded_->memory().page_bytes(); }  // all layers' rows of kPageSize tokens
-  // Those of a sequence's page `index`, counted from its begin. REQUIRES: rows has page_bytes().
-  Status read_page(SequenceId sequence, int64_t index, std::span<std::byte> rows);
-  // The recurrent state behind a sequence's tokens; 0: the model has none. REQUIRES: bytes has state_bytes().
-  int64_t state_bytes() const { return loaded_->memory().state_bytes(); }
-  Status read_state(SequenceId sequence, std::span<std::byte> bytes);
-  // Fills in the rows of a page; with the number of pages for index, the state.
-  using PageSource = std::function<Status(int64_t index, std::span<std::byte> rows)>;
-  // A sequence without tokens gets these, with what read_page() and read_state() gave. An Error, and it has none, if
-  // there is no room, a token is not in the vocabulary, or `source` has one.
-  Status restore(SequenceId sequence, std::span<const CachedToken> tokens, const PageSource& source);
+  // They come in pieces: its pages from the begin, local pages of its end where layers have windows, and the recurrent
+  // state behind its tokens where the model has one.
+  struct Pieces {
+    int64_t tokens = 0;
+    int64_t pages = 0, page_bytes = 0;
+    int64_t local_pages = 0, local_page_bytes = 0;  // those in front of the end
+    int64_t state_bytes = 0;
+
+    int64_t count() const { return pages + local_pages + (state_bytes > 0); }
+    int64_t bytes(int64_t piece) const {
+      return piece < pages ? page_bytes : piece < pages + local_pages ? local_page_bytes : state_bytes;
+    }
+  };
+  Pieces pieces(SequenceId sequence) const;
+  // Those that a sequence of so many tokens may have. An Error: it could not go on with so many local pages.
+  Result<Pieces> pieces_of(int64_t tokens, int64_t local_pages) const;
+  // REQUIRES: bytes has pieces(sequence).bytes(piece).
+  Status read_piece(SequenceId sequence, int64_t piece, std::span<std::byte> bytes);
+  // Fills in a piece.
+  using PieceSource = std::function<Status(int64_t piece, std::span<std::byte> bytes)>;
+  // A sequence without tokens gets these, with what read_piece() gave. An Error, and it has none, if there is no room, a
+  // token is not in the vocabulary, or `source` has one. REQUIRES: `pieces` are those of so many tokens.
+  Status restore(SequenceId sequence, std::span<const CachedToken> tokens, const Pieces& pieces,
+                 const PieceSource& source);
 
   // Appends the tokens of all items, generated ones first, then prompts: of several sequences together. The outcome of
   // each item; an Error, before anything is done, if tokens are not in the vocabulary or do not fit the context, if a
@@ -130,8 +146,11 @@ class Engine {
   Result<SequenceId> free_sequence() const;
   Result<StepOutcome> make_room(SequenceId sequence, int64_t tokens);
   Status copy_pages();
-  Status restore_state(SequenceId sequence, const PageSource& source);
+  Status write_piece(SequenceId sequence, const Pieces& pieces, int64_t piece, std::span<const std::byte> bytes);
+  Status reserve_window(SequenceId sequence, int64_t first, int64_t count);
+  Status prepare(SequenceId sequence, int64_t first, int64_t count);
   void write_table(SequenceId sequence);
+  void write_local_table(SequenceId sequence);
   bool has_states() const { return loaded_->layout().states > 0; }
   void write_states(SequenceId sequence, int64_t index);
   Status check_table(SequenceId sequence, int64_t first, int64_t count) const;
@@ -167,6 +186,7 @@ class Engine {
   Status run_parts(std::span<const StepItem> items, std::span<const Part> parts, std::vector<StepOutcome>& outcomes,
                    const LogitsSink& sink);
   bool keeps_state(const StepItem& item, const Part& part) const;
+  void keep_windows(const StepItem& item, const Part& part);
   Status write_parts(std::span<const StepItem> items, std::span<const Part> parts);
   Status report_parts(std::span<const StepItem> items, std::span<const Part> parts, const LoadedModel::Extent& extent,
                       const std::atomic<bool>* cancel, const LogitsSink& sink);
@@ -187,8 +207,9 @@ class Engine {
   PagePool pool_;
   std::vector<std::optional<PageRun>> sequences_;  // by id
   std::vector<PageCopy> copies_;
-  std::vector<bool> was_used_;         // pages that have held rows
-  std::vector<size_t> table_entries_;  // of each sequence: those that name its pages
+  std::vector<bool> was_used_, local_was_used_;             // pages that have held rows
+  std::vector<size_t> table_entries_;                       // of each sequence: those that name its pages
+  std::vector<std::pair<int64_t, int64_t>> local_entries_;  // likewise, from the first up to the second
   std::vector<HiddenRow> hidden_rows_;
   std::vector<Begun> begun_;
 };

@@ -41,8 +41,8 @@ Result<std::span<const float>> Engine::run_draft(SequenceId sequence, std::span<
   const int64_t batch = loaded_->batch_for(count);
   ENSURE(batch <= layout.batch && extent.end <= static_cast<int64_t>(run_of(sequence).pages().size()) * kPageSize,
          "a draft without room");
-  SMELT_CHECK(check_table(sequence, 0, 0));
-  write_table(sequence);
+  // It may also write rows of tokens that the sequence has.
+  SMELT_CHECK(prepare(sequence, position(sequence), std::max<int64_t>(0, extent.end - position(sequence))));
   for (int64_t r = 0; r < batch; ++r) {
     const bool is_token = r < count;
     const HiddenRow& row = rows[static_cast<size_t>(is_token ? r : 0)];

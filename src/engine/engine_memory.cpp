@@ -35,15 +35,25 @@ int64_t aligned(int64_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; 
 
 // Of caches and recurrent states of all layers.
 int64_t kept_bytes(const Model& model, const EngineLayout& layout, DType type) {
-  int64_t bytes = 0;
-  for (int64_t layer = 0; layer < model.numbers().layers + layout.more_layers; ++layer) {
-    for (const CachePart& part : model.cache_parts(type, layer)) bytes += aligned(layout.cache_rows() * part.row_bytes);
+  int64_t bytes = cache_bytes(model, layout, type);
+  for (int64_t layer = 0; layer < model.numbers().layers + layout.more_layers; ++layer)
     for (const StatePart& part : model.state_parts(layer)) bytes += aligned(layout.states * bytes_of_state(part));
-  }
   return bytes;
 }
 
+// Of pages that `positions` neighbouring ones lie in, wherever they begin.
+int64_t most_pages(int64_t positions) { return (positions + kPageSize - 2) / kPageSize + 1; }
+
 }  // namespace
+
+int64_t cache_bytes(const Model& model, const EngineLayout& layout, DType type) {
+  int64_t bytes = 0;
+  for (int64_t layer = 0; layer < model.numbers().layers + layout.more_layers; ++layer) {
+    const int64_t rows = model.window(layer) ? layout.local_rows() : layout.cache_rows();
+    for (const CachePart& part : model.cache_parts(type, layer)) bytes += aligned(rows * part.row_bytes);
+  }
+  return bytes;
+}
 
 int64_t cache_row_bytes(const Model& model, DType type) {
   int64_t bytes = 0;
@@ -69,11 +79,22 @@ EngineLayout EngineLayout::make(int64_t context, int64_t prefill_tokens, int64_t
   return l;
 }
 
+// A sequence holds the pages of its window and, for drafts, of kPageSize positions more; in a run one more is begun, and
+// what the run writes; and a page may be copied.
+void EngineLayout::add_window(int64_t positions, std::optional<int64_t> kept) {
+  window = positions;
+  if (window == 0) return;
+  const int64_t held = most_pages(window - 1 + kPageSize);
+  const int64_t used = sequences * (held + 1) + (tokens() + kPageSize - 1) / kPageSize + 1;
+  const int64_t spare = kept ? *kept * held : std::max((sequences + 4) * held, cache_pages / 16);
+  local_pages = std::min(cache_pages, used + spare);
+}
+
 int64_t EngineMemory::bytes(const Model& model, const EngineLayout& l, DType cache_type, int64_t arena_bytes) {
   Pieces pieces(nullptr);
   for (int i = 0; i < 3; ++i) pieces.take<int32_t>(l.tokens());
   for (int i = 0; i < (l.states ? 3 : 1); ++i) pieces.take<int32_t>(l.tables());
-  pieces.take<int32_t>(l.page_entries);
+  for (int i = 0; i < (l.window ? 2 : 1); ++i) pieces.take<int32_t>(l.page_entries);
   for (const PositionTable& table : model.position_tables()) pieces.take<float>(l.positions * table.width);
   for (int i = 0; i < 2; ++i) pieces.take<float>(l.tokens() * model.numbers().hidden);
   pieces.take<float>(l.logit_rows() * model.numbers().vocabulary);
@@ -92,6 +113,7 @@ Result<EngineMemory> EngineMemory::allocate(Device& device, const Model& model, 
   m.place(model, l, cache_type, arena_bytes);
   int32_t* pages = m.on_host(m.pages_);
   std::fill_n(pages, l.page_entries, static_cast<int32_t>(l.padding_page()));
+  if (l.window) std::fill_n(m.local_pages(), l.page_entries, static_cast<int32_t>(l.padding_local_page()));
   for (const PositionTable& table : model.position_tables()) {
     const std::vector<float> rows = table.rows(l.positions, l.context);
     SMELT_CHECK(device.upload(m.position_tables_.at(table.name), std::as_bytes(std::span(rows))));
@@ -110,6 +132,7 @@ void EngineMemory::place(const Model& model, const EngineLayout& l, DType cache_
     states_out_ = pieces.take<int32_t>(l.tables());
   }
   pages_ = pieces.take<int32_t>(l.page_entries);
+  if (l.window) local_pages_ = pieces.take<int32_t>(l.page_entries);
   input_bytes_ = pieces.used();
   if (!device_->host_sees_memory() || device_->runs_ahead()) inputs_.resize(static_cast<size_t>(input_bytes_));
   for (const PositionTable& table : model.position_tables())
@@ -122,32 +145,32 @@ void EngineMemory::place(const Model& model, const EngineLayout& l, DType cache_
 }
 
 void EngineMemory::place_kept(const Model& model, const EngineLayout& l, DType cache_type, std::byte* at) {
-  const auto part_at = [&](std::string name, int64_t count, int64_t bytes) {
-    const Part part{std::move(name), at, bytes};
-    at += aligned(count * bytes);
-    return part;
-  };
   for (int64_t layer = 0; layer < model.numbers().layers + l.more_layers; ++layer) {
-    std::vector<Part>&cache = caches_.emplace_back(), &states = states_.emplace_back();
+    std::vector<Part>& parts = parts_.emplace_back();
+    const auto add = [&](PartKind kind, std::string name, int64_t count, int64_t bytes) {
+      parts.push_back({kind, std::move(name), at, bytes});
+      at += aligned(count * bytes);
+    };
+    const bool is_local = model.window(layer) > 0;
     for (CachePart& part : model.cache_parts(cache_type, layer))
-      cache.push_back(part_at(std::move(part.name), l.cache_pages + 1, kPageSize * part.row_bytes));
-    for (StatePart& part : model.state_parts(layer)) {
-      const int64_t bytes = bytes_of_state(part);
-      states.push_back(part_at(std::move(part.name), l.states, bytes));
-    }
+      add(is_local ? PartKind::Local : PartKind::Whole, std::move(part.name),
+          (is_local ? l.local_pages : l.cache_pages) + 1, kPageSize * part.row_bytes);
+    for (StatePart& part : model.state_parts(layer))
+      add(PartKind::State, std::move(part.name), l.states, bytes_of_state(part));
   }
 }
 
 Status EngineMemory::send_inputs() { return inputs_.empty() ? Status() : device_->upload(memory_.data(), inputs_); }
 
-Status EngineMemory::for_each(const Parts& parts, const std::function<Status(const Part& part)>& f) {
-  for (const std::vector<Part>& of_layer : parts)
-    for (const Part& part : of_layer) SMELT_CHECK(f(part));
+Status EngineMemory::for_each(PartKind kind, const std::function<Status(const Part& part)>& f) const {
+  for (const std::vector<Part>& of_layer : parts_)
+    for (const Part& part : of_layer)
+      if (part.kind == kind) SMELT_CHECK(f(part));
   return {};
 }
 
-Status EngineMemory::copy_page(int32_t from, int32_t to) {
-  return for_each(caches_, [&](const Part& part) -> Status {
+Status EngineMemory::copy_page(PageKind kind, int32_t from, int32_t to) {
+  return for_each(part_kind(kind), [&](const Part& part) -> Status {
     std::byte *source = part.begin + from * part.bytes, *target = part.begin + to * part.bytes;
     const auto bytes = static_cast<size_t>(part.bytes);
     if (device_->host_sees_memory() && !device_->runs_ahead()) return device_->upload(target, {source, bytes});
@@ -157,29 +180,30 @@ Status EngineMemory::copy_page(int32_t from, int32_t to) {
   });
 }
 
-Status EngineMemory::clear_page(int32_t page) {
-  return for_each(caches_, [&](const Part& part) -> Status {
+Status EngineMemory::clear_page(PageKind kind, int32_t page) {
+  return for_each(part_kind(kind), [&](const Part& part) -> Status {
     return device_->clear(part.begin + page * part.bytes, static_cast<size_t>(part.bytes));
   });
 }
 
-int64_t EngineMemory::bytes_of(const Parts& parts) {
+int64_t EngineMemory::bytes_of(PartKind kind) const {
   int64_t bytes = 0;
-  for (const std::vector<Part>& of_layer : parts)
-    for (const Part& part : of_layer) bytes += part.bytes;
+  for (const std::vector<Part>& of_layer : parts_)
+    for (const Part& part : of_layer)
+      if (part.kind == kind) bytes += part.bytes;
   return bytes;
 }
 
-Status EngineMemory::read(const Parts& parts, int32_t number, std::span<std::byte> bytes) {
-  return for_each(parts, [&](const Part& part) -> Status {
+Status EngineMemory::read(PartKind kind, int32_t number, std::span<std::byte> bytes) {
+  return for_each(kind, [&](const Part& part) -> Status {
     const auto piece = bytes.first(static_cast<size_t>(part.bytes));
     bytes = bytes.subspan(piece.size());
     return device_->read_back(piece, part.begin + number * part.bytes);
   });
 }
 
-Status EngineMemory::write(const Parts& parts, int32_t number, std::span<const std::byte> bytes) {
-  return for_each(parts, [&](const Part& part) -> Status {
+Status EngineMemory::write(PartKind kind, int32_t number, std::span<const std::byte> bytes) {
+  return for_each(kind, [&](const Part& part) -> Status {
     const auto piece = bytes.first(static_cast<size_t>(part.bytes));
     bytes = bytes.subspan(piece.size());
     return device_->upload(part.begin + number * part.bytes, piece);
@@ -211,8 +235,9 @@ void* EngineMemory::resolve(const SlotBinding& slot, int64_t layer, bool flipped
     case Bound::Positions: return positions_;
     case Bound::Tables: return tables_;
     case Bound::Pages: return pages_;
-    case Bound::Cache: return begin_of(caches_[static_cast<size_t>(layer)], slot.name);
-    case Bound::State: return begin_of(states_[static_cast<size_t>(layer)], slot.name);
+    case Bound::LocalPages: return local_pages_;
+    case Bound::Cache:
+    case Bound::State: return begin_of(parts_[static_cast<size_t>(layer)], slot.name);
     case Bound::StatesIn: return states_in_;
     case Bound::StatesOut: return states_out_;
     case Bound::PositionTable: return position_tables_.at(slot.name);

@@ -8,6 +8,9 @@
 // the end of the cache, takes the rows of padding tokens: the last entry of each table names it, and so do all entries
 // that a sequence does not use, and all of one more table, for padding tokens beside several sequences.
 //
+// Layers with a window have buffers with room for fewer pages, local ones, and page tables of their own: an entry that no
+// token can see any more names the local page for padding, which is the last one, too (window_pages.h).
+//
 // Recurrent states lie in numbered places. A run reads those of its sequences in some places and leaves them in others:
 // what it has read stays as it was. The first place holds the state before any token, zeros; the second one takes the
 // states of padding tokens.
@@ -16,6 +19,7 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -36,6 +40,8 @@ struct EngineLayout {
   int64_t table_entries = 0;   // of one sequence
   int64_t page_entries = 0;    // of all tables
   int64_t cache_pages = 0;     // for sequences
+  int64_t window = 0;          // positions that a token sees in layers with a window; 0: there are none
+  int64_t local_pages = 0;     // of such layers, for sequences
   int64_t token_tile = 0;      // tokens of a prompt come in multiples of it, a multiple of 8
   int64_t prefill_tokens = 0;  // most tokens of a prompt of one run, a multiple of token_tile
   int64_t head_rows = 8;       // most rows of logits of one run over a prompt
@@ -49,9 +55,15 @@ struct EngineLayout {
   // Room for recurrent states: two for each sequence, as of a run, and some that are kept to go on from.
   void add_states() { states = kFirstState + 2 * sequences + 4 + sequences; }
 
+  // Room for local pages: those that sequences hold, what a run writes, and as many windows that are kept to go on from;
+  // without a number as many as there are places for states, or a sixteenth of the cache.
+  void add_window(int64_t window, std::optional<int64_t> kept);
+
   int64_t first_padding_position() const { return positions - kPageSize; }
   int64_t padding_page() const { return cache_pages; }
+  int64_t padding_local_page() const { return local_pages; }
   int64_t cache_rows() const { return (cache_pages + 1) * kPageSize; }
+  int64_t local_rows() const { return window ? (local_pages + 1) * kPageSize : 0; }
   // Where the table of a sequence begins, and that of padding tokens.
   int64_t table(int64_t sequence) const { return sequence * table_entries; }
   int64_t padding_table() const { return sequences * table_entries; }
@@ -60,6 +72,9 @@ struct EngineLayout {
   int64_t tables() const { return std::max(prefill_tokens / kGroupSize, batch); }
   int64_t logit_rows() const { return std::max(head_rows, batch); }
 };
+
+// Layers without a window have these pages, those with one the others.
+enum class PageKind { Whole, Local };
 
 class EngineMemory {
  public:
@@ -80,6 +95,7 @@ class EngineMemory {
   int32_t* tables() { return on_host(tables_); }
   int32_t* rows() { return on_host(rows_); }
   int32_t* pages() { return on_host(pages_); }
+  int32_t* local_pages() { return on_host(local_pages_); }  // for a model with windows
   int32_t* states_in() { return on_host(states_in_); }
   int32_t* states_out() { return on_host(states_out_); }
   // What was written there reaches the device.
@@ -87,18 +103,20 @@ class EngineMemory {
   // The first `rows` rows of logits of the last run, valid until the next one. REQUIRES: it is done.
   Result<std::span<const float>> read_logits(int64_t rows);
 
-  // The rows of a page, in all parts of the cache of all layers.
-  Status copy_page(int32_t from, int32_t to);
-  Status clear_page(int32_t page);
+  // The rows of a page, in all parts of the cache of all layers that have such pages.
+  Status copy_page(PageKind kind, int32_t from, int32_t to);
+  Status clear_page(PageKind kind, int32_t page);
   // They as bytes. REQUIRES: `rows` has page_bytes().
-  int64_t page_bytes() const { return bytes_of(caches_); }
-  Status read_page(int32_t page, std::span<std::byte> rows) { return read(caches_, page, rows); }
-  Status write_page(int32_t page, std::span<const std::byte> rows) { return write(caches_, page, rows); }
+  int64_t page_bytes(PageKind kind) const { return bytes_of(part_kind(kind)); }
+  Status read_page(PageKind kind, int32_t page, std::span<std::byte> rows) { return read(part_kind(kind), page, rows); }
+  Status write_page(PageKind kind, int32_t page, std::span<const std::byte> rows) {
+    return write(part_kind(kind), page, rows);
+  }
 
   // The parts of a recurrent state of all layers as bytes. REQUIRES: `bytes` has state_bytes().
-  int64_t state_bytes() const { return bytes_of(states_); }
-  Status read_state(int32_t state, std::span<std::byte> bytes) { return read(states_, state, bytes); }
-  Status write_state(int32_t state, std::span<const std::byte> bytes) { return write(states_, state, bytes); }
+  int64_t state_bytes() const { return bytes_of(PartKind::State); }
+  Status read_state(int32_t state, std::span<std::byte> bytes) { return read(PartKind::State, state, bytes); }
+  Status write_state(int32_t state, std::span<const std::byte> bytes) { return write(PartKind::State, state, bytes); }
 
   void* arena() const { return work_; }
   int64_t bytes() const { return static_cast<int64_t>(memory_.size()); }
@@ -110,17 +128,19 @@ class EngineMemory {
     return reinterpret_cast<int32_t*>(inputs_.data() + (reinterpret_cast<std::byte*>(input) - memory_.data()));
   }
   // A buffer of pages, or of states.
+  enum class PartKind { Whole, Local, State };
   struct Part {
+    PartKind kind;
     std::string name;
     std::byte* begin = nullptr;
     int64_t bytes = 0;  // of one of them
   };
-  using Parts = std::vector<std::vector<Part>>;  // by layer
 
-  static int64_t bytes_of(const Parts& parts);
-  static Status for_each(const Parts& parts, const std::function<Status(const Part& part)>& f);
-  Status read(const Parts& parts, int32_t number, std::span<std::byte> bytes);
-  Status write(const Parts& parts, int32_t number, std::span<const std::byte> bytes);
+  static PartKind part_kind(PageKind kind) { return kind == PageKind::Whole ? PartKind::Whole : PartKind::Local; }
+  int64_t bytes_of(PartKind kind) const;
+  Status for_each(PartKind kind, const std::function<Status(const Part& part)>& f) const;
+  Status read(PartKind kind, int32_t number, std::span<std::byte> bytes);
+  Status write(PartKind kind, int32_t number, std::span<const std::byte> bytes);
   void place(const Model& model, const EngineLayout& layout, DType cache_type, int64_t arena_bytes);
   void place_kept(const Model& model, const EngineLayout& layout, DType cache_type, std::byte* at);
 
@@ -130,15 +150,17 @@ class EngineMemory {
   std::vector<float> logits_read_;
   int64_t input_bytes_ = 0, vocabulary_ = 0;
   int32_t *tokens_ = nullptr, *positions_ = nullptr, *rows_ = nullptr, *tables_ = nullptr, *pages_ = nullptr,
-          *states_in_ = nullptr, *states_out_ = nullptr;
+          *local_pages_ = nullptr, *states_in_ = nullptr, *states_out_ = nullptr;
   float *hidden_[2] = {}, *logits_ = nullptr;
   std::map<std::string, float*> position_tables_;
   std::byte* work_ = nullptr;
-  Parts caches_, states_;
+  std::vector<std::vector<Part>> parts_;  // by layer
   std::vector<std::byte> page_on_host_;
 };
 
-// Bytes that a position takes in the caches of all layers.
+// Bytes that a position takes in the caches of all layers, as long as all of them keep it.
 int64_t cache_row_bytes(const Model& model, DType cache_type);
+// Bytes of the caches of all layers.
+int64_t cache_bytes(const Model& model, const EngineLayout& layout, DType cache_type);
 
 }  // namespace smelt

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/dtype.h"
@@ -20,7 +21,10 @@ struct EngineOptions {
   int64_t drafts = 0;                   // most tokens that a step verifies behind a generated one, see engine/drafter.h
   bool mtp = false;                     // the model's head for multi-token prediction drafts, see Engine::draft()
   int64_t cache_tokens = 0;             // rows of the cache, for all of them; 0: so that each may fill its context
-  DType cache_type = DType::F32;        // F32, F16, or U8: bytes with scales (ModelShape)
+  // Of layers with a window: how many windows are kept to go on from, besides those of sequences; {}: some, see
+  // EngineLayout::add_window().
+  std::optional<int64_t> kept_windows = {};
+  DType cache_type = DType::F32;  // F32, F16, or U8: bytes with scales (ModelShape)
   // Products take activations as 8-bit integers with a scale for each 32 (model/dequant.h has the error); else as F32.
   bool quantise_activations = true;
   int64_t prefill_chunk = 512;  // tokens appended by one run of the prefill plan

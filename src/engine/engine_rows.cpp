@@ -5,45 +5,70 @@
 #include "engine/engine.h"
 
 namespace smelt {
+namespace {
 
-Status Engine::read_page(SequenceId sequence, int64_t index, std::span<std::byte> rows) {
-  const std::span<const int32_t> pages = run_of(sequence).pages();
-  ENSURE(index >= 0 && index < static_cast<int64_t>(pages.size()), "a page that the sequence does not have");
-  return loaded_->memory().read_page(pages[static_cast<size_t>(index)], rows);
+int64_t pages_for(int64_t tokens) { return (tokens + kPageSize - 1) / kPageSize; }
+
+}  // namespace
+
+Result<Engine::Pieces> Engine::pieces_of(int64_t tokens, int64_t local_pages) const {
+  if (local_pages < pool_.least_held(tokens) || local_pages > pool_.most_held(tokens))
+    return Error{"[engine] " + std::to_string(local_pages) + " pages of windows, where " + std::to_string(tokens) +
+                 " tokens have " + std::to_string(pool_.least_held(tokens)) + " to " +
+                 std::to_string(pool_.most_held(tokens))};
+  const EngineMemory& memory = loaded_->memory();
+  return Pieces{.tokens = tokens,
+                .pages = pages_for(tokens),
+                .page_bytes = memory.page_bytes(PageKind::Whole),
+                .local_pages = local_pages,
+                .local_page_bytes = memory.page_bytes(PageKind::Local),
+                .state_bytes = memory.state_bytes()};
 }
 
-Status Engine::read_state(SequenceId sequence, std::span<std::byte> bytes) {
-  return loaded_->memory().read_state(run_of(sequence).state(), bytes);
+Engine::Pieces Engine::pieces(SequenceId sequence) const {
+  const PageRun& run = run_of(sequence);
+  const auto pieces = pieces_of(run.size(), run.end_local() - run.first_local());
+  ENSURE(pieces.ok(), "a sequence holds its window");
+  return *pieces;
 }
 
-Status Engine::restore_state(SequenceId sequence, const PageSource& source) {
-  if (!has_states()) return {};
-  std::vector<std::byte> state(static_cast<size_t>(state_bytes()));
-  pool_.reserve_state(run_of(sequence));
-  SMELT_CHECK(source(std::ssize(run_of(sequence).pages()), state));
-  return loaded_->memory().write_state(run_of(sequence).next_state(), state);
+Status Engine::read_piece(SequenceId sequence, int64_t piece, std::span<std::byte> bytes) {
+  const Pieces all = pieces(sequence);
+  const PageRun& run = run_of(sequence);
+  EngineMemory& memory = loaded_->memory();
+  if (piece < all.pages) return memory.read_page(PageKind::Whole, run.pages()[static_cast<size_t>(piece)], bytes);
+  if (piece >= all.pages + all.local_pages) return memory.read_state(run.state(), bytes);
+  return memory.read_page(PageKind::Local, pool_.local_page(run, piece - all.local_pages), bytes);
 }
 
-Status Engine::restore(SequenceId sequence, std::span<const CachedToken> tokens, const PageSource& source) {
+Status Engine::write_piece(SequenceId sequence, const Pieces& pieces, int64_t piece, std::span<const std::byte> bytes) {
+  const PageRun& run = run_of(sequence);
+  EngineMemory& memory = loaded_->memory();
+  if (piece < pieces.pages) return memory.write_page(PageKind::Whole, run.pages()[static_cast<size_t>(piece)], bytes);
+  if (piece >= pieces.pages + pieces.local_pages) return memory.write_state(run.next_state(), bytes);
+  return memory.write_page(PageKind::Local, pool_.local_page(run, piece - pieces.local_pages), bytes);
+}
+
+Status Engine::restore(SequenceId sequence, std::span<const CachedToken> tokens, const Pieces& pieces,
+                       const PieceSource& source) {
   ENSURE(position(sequence) == 0, "rows are restored into a sequence without tokens");
+  const auto size = static_cast<int64_t>(tokens.size());
   std::vector<int32_t> ids;
   for (const CachedToken& token : tokens) ids.push_back(token.id);
   const StepItem item{.sequence = sequence, .tokens = ids};
   SMELT_CHECK(check({&item, 1}));
-  SMELT_TRY(outcome, make_room(sequence, static_cast<int64_t>(tokens.size())));
+  SMELT_TRY(outcome, make_room(sequence, size));
   if (outcome == StepOutcome::NoRoom) return Error{"[engine] the cache has no room for these tokens"};
-  const std::span<const int32_t> pages = run_of(sequence).pages();
-  std::vector<std::byte> rows(static_cast<size_t>(page_bytes()));
-  for (size_t index = 0; index < pages.size(); ++index) {
-    Status status = source(static_cast<int64_t>(index), rows);
-    if (status) status = loaded_->memory().write_page(pages[index], rows);
+  pool_.begin_window(run_of(sequence), pieces.local_pages, size);
+  SMELT_CHECK(reserve_window(sequence, 0, size));
+  if (has_states()) pool_.reserve_state(run_of(sequence));
+  for (int64_t piece = 0; piece < pieces.count(); ++piece) {
+    std::vector<std::byte> bytes(static_cast<size_t>(pieces.bytes(piece)));
+    Status status = source(piece, bytes);
+    if (status) status = write_piece(sequence, pieces, piece, bytes);
     if (status) continue;
     rewind(sequence, 0);  // gives the pages back, which are cleared before they serve others
     return status;
-  }
-  if (const Status restored = restore_state(sequence, source); !restored) {
-    rewind(sequence, 0);
-    return restored;
   }
   pool_.append(run_of(sequence), tokens);
   return {};

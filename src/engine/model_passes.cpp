@@ -22,6 +22,7 @@ std::string name_of(const SlotBinding& slot) {
     case Bound::Positions: return "positions";
     case Bound::Tables: return "tables";
     case Bound::Pages: return "pages";
+    case Bound::LocalPages: return "local pages";
     case Bound::StatesIn: return "states in";
     case Bound::StatesOut: return "states out";
     case Bound::HiddenIn: return "hidden";
@@ -145,6 +146,7 @@ ModelShape ModelPasses::decode_shape(int64_t tokens) const {
           .rows = Dim(tokens),
           .context = layout_.positions,
           .cache_rows = layout_.cache_rows(),
+          .local_rows = layout_.local_rows(),
           .page_entries = layout_.page_entries,
           .states = layout_.states,
           .cache_type = options_.cache_type,

@@ -64,6 +64,7 @@ EngineLayout ModelPlans::layout_of(const Model& model, const Machine& machine, c
                          options.cache_tokens, options.drafts, has_states ? kGroupSize : machine.token_tile);
   layout.more_layers = options.mtp;
   if (has_states) layout.add_states();
+  layout.add_window(model.longest_window(), options.kept_windows);
   return layout;
 }
 

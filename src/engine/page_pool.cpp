@@ -28,10 +28,11 @@ std::pair<int64_t, int64_t> common_beginning(std::span<const CachedToken> page, 
 
 }  // namespace
 
-PagePool::PagePool(int64_t pages, int64_t page_rows, int64_t states)
+PagePool::PagePool(int64_t pages, int64_t page_rows, int64_t states, const WindowSize& window)
     : page_rows_(page_rows),
       has_states_(states > 0),
       states_(kFirstState, static_cast<int32_t>(states)),
+      window_(window, pages),
       pages_(static_cast<size_t>(pages)) {
   for (auto number = static_cast<int32_t>(pages); number-- > 0;) free_.push_back(number);  // the first one on top
 }
@@ -50,19 +51,30 @@ PageRun PagePool::find(std::span<const int32_t> tokens, const PrefixReuse& reuse
     run.tokens_.insert(run.tokens_.end(), taken, taken + std::min(rest, page_rows_));
   }
   if (found.page != kNone) set_state(run, page(found.page).state);
+  if (window_.is_used()) run.first_local_ = run.end_local_ = std::ssize(run.pages_);
+  hold_window(run);
+  keep_window(run, run.size());
   const int64_t part = found.tokens % page_rows_;
   if (part == 0) return run;
-  const int32_t last = run.pages_.back();
-  if (available() > 0) {
-    run.pages_.back() = take();
-    copies.push_back({last, run.pages_.back()});
-  } else {
-    run.pages_.pop_back();
-    run.tokens_.resize(run.tokens_.size() - static_cast<size_t>(part));
-    if (has_states_) go_back(run, run.size());
-  }
-  drop(last);
+  if (available() > 0)
+    copies.push_back(copy_page(run, std::ssize(run.pages_) - 1));
+  else
+    rewind(run, run.size() - part);
   return run;
+}
+
+// A sequence gets a page of its own in place of one that it shares.
+PageCopy PagePool::copy_page(PageRun& run, int64_t index) {
+  int32_t& number = run.pages_[static_cast<size_t>(index)];
+  PageCopy copy{.from = number, .to = take()};
+  if (holds(run, index)) {
+    window_.take(copy.to);
+    copy.local_from = window_.of(copy.from), copy.local_to = window_.of(copy.to);
+    window_.let_go(copy.from);
+  }
+  drop(number);
+  number = copy.to;
+  return copy;
 }
 
 // Pages may have the same tokens and differ in how these came, so all branches are looked at.
@@ -78,8 +90,12 @@ PagePool::Beginning PagePool::longest(std::span<const int32_t> tokens, const Pre
     for (int32_t child : children_of(at.page, reuse.owner)) {
       const auto [shared, generated] = common_beginning(page(child).tokens, tokens.subspan(at.tokens), reuse.generated);
       const bool is_whole = shared == static_cast<int64_t>(page(child).tokens.size());
-      if (shared > 0 && (is_whole || !has_states_))
-        open.push_back({child, at.tokens + shared, at.generated + generated});
+      if (shared == 0 || (has_states_ && !is_whole)) continue;
+      const bool has_local = !window_.is_used() || window_.is_there(child);
+      open.push_back({.page = child,
+                      .tokens = at.tokens + shared,
+                      .generated = at.generated + generated,
+                      .first_local = has_local ? at.first_local : pages_for(at.tokens + shared)});
     }
   }
   return best;
@@ -87,15 +103,17 @@ PagePool::Beginning PagePool::longest(std::span<const int32_t> tokens, const Pre
 
 PageRun PagePool::fork(const PageRun& run) {
   PageRun other = run;
-  other.pages_.resize(static_cast<size_t>((run.size() + page_rows_ - 1) / page_rows_));
+  other.pages_.resize(static_cast<size_t>(pages_for(run.size())));
   for (int32_t number : other.pages_) use(number);
+  other.end_local_ = std::min(run.end_local_, std::ssize(other.pages_));
+  for (int64_t i = other.first_local_; i < other.end_local_; ++i) window_.hold(other.pages_[static_cast<size_t>(i)]);
   states_.use(other.state_);
   other.next_state_ = kZeroState;
   return other;
 }
 
 bool PagePool::reserve(PageRun& run, int64_t tokens, std::vector<PageCopy>& copies) {
-  const auto wanted = static_cast<size_t>((run.size() + tokens + page_rows_ - 1) / page_rows_);
+  const auto wanted = static_cast<size_t>(pages_for(run.size() + tokens));
   const auto partial = static_cast<size_t>(run.size() / page_rows_);  // where the first of them goes
   const bool is_written = tokens > 0 && partial < run.pages_.size();
   const bool is_shared = is_written && page(run.pages_[partial]).users > 1;
@@ -103,10 +121,7 @@ bool PagePool::reserve(PageRun& run, int64_t tokens, std::vector<PageCopy>& copi
       std::max<int64_t>(0, static_cast<int64_t>(wanted - std::min(wanted, run.pages_.size()))) + (is_shared ? 1 : 0);
   if (needed > available()) return false;
   if (is_shared) {
-    const int32_t from = run.pages_[partial], to = take();
-    copies.push_back({from, to});
-    run.pages_[partial] = to;
-    drop(from);
+    copies.push_back(copy_page(run, static_cast<int64_t>(partial)));
   } else if (is_written && page(run.pages_[partial]).is_published) {
     withdraw(run.pages_[partial]);
   }
@@ -129,19 +144,16 @@ void PagePool::append(PageRun& run, std::span<const CachedToken> tokens) {
 void PagePool::rewind(PageRun& run, int64_t size) {
   ENSURE(size >= 0 && size <= run.size(), "a position that is not in the sequence");
   states_.drop(std::exchange(run.next_state_, kZeroState));
-  if (has_states_ && size < run.size()) return go_back(run, size);
-  cut(run, size);
-}
-
-void PagePool::go_back(PageRun& run, int64_t size) {
-  const int64_t kept = last_kept(run, size);
-  set_state(run, kept == 0 ? kZeroState : page(page_before(run, kept)).state);
-  cut(run, kept);
+  const int64_t place = last_place(run, size);
+  if (has_states_ && place < run.size()) set_state(run, place == 0 ? kZeroState : page(page_before(run, place)).state);
+  cut(run, place);
+  hold_window(run);
 }
 
 void PagePool::cut(PageRun& run, int64_t size) {
   run.tokens_.resize(static_cast<size_t>(size));
-  const auto needed = static_cast<size_t>((size + page_rows_ - 1) / page_rows_);
+  const auto needed = static_cast<size_t>(pages_for(size));
+  let_go_behind(run, pages_for(size));
   while (run.pages_.size() > needed) {
     drop(run.pages_.back());
     run.pages_.pop_back();
@@ -153,6 +165,8 @@ void PagePool::release(PageRun& run) {
   if (run.size() % page_rows_ != 0) publish(run, run.size() / page_rows_);
   if (has_states_ && run.size() > 0) give_state(run);
   set_state(run, kZeroState);
+  keep_window(run, run.size());
+  let_go_behind(run, 0);
   while (!run.pages_.empty()) {
     drop(run.pages_.back());
     run.pages_.pop_back();
@@ -193,10 +207,20 @@ void PagePool::forget_state(int32_t number) {
   std::erase(kept_, number);
 }
 
-int64_t PagePool::last_kept(const PageRun& run, int64_t size) const {
-  for (int64_t end = size / page_rows_ * page_rows_; end > 0; end -= page_rows_)
-    if (page(page_before(run, end)).state != kZeroState) return end;
-  return 0;
+// Behind the tokens of a sequence, or in between.
+bool PagePool::can_go_on(const PageRun& run, int64_t size) const {
+  const bool has_state = !has_states_ || size == 0 || size == run.size() ||
+                         (size % page_rows_ == 0 && page(page_before(run, size)).state != kZeroState);
+  return has_state && has_window(run, size);
+}
+
+// Up to `size` tokens. In front of a place inside of a page the next one may be the page's begin: others before see
+// more local pages.
+int64_t PagePool::last_place(const PageRun& run, int64_t size) const {
+  if (can_go_on(run, size)) return size;
+  int64_t place = (size - 1) / page_rows_ * page_rows_;
+  while (!can_go_on(run, place)) place -= page_rows_;
+  return place;
 }
 
 // Another state; it is used as late as the page that keeps it.
@@ -206,6 +230,56 @@ void PagePool::set_state(PageRun& run, int32_t state) {
   const auto keeps = [&](int32_t number) { return page(number).state == state; };
   const auto kept = std::find_if(kept_.begin(), kept_.end(), keeps);
   if (kept != kept_.end()) std::rotate(kept, kept + 1, kept_.end());
+}
+
+// --- windows
+
+bool PagePool::has_window(const PageRun& run, int64_t size) const {
+  if (!window_.is_used()) return true;
+  for (int64_t i = first_of_window(size); i < pages_for(size); ++i)
+    if (!window_.is_there(run.pages_[static_cast<size_t>(i)])) return false;
+  return true;
+}
+
+// That of its next token, which is there. What it holds ends with its pages already.
+void PagePool::hold_window(PageRun& run) {
+  if (!window_.is_used()) return;
+  for (const int64_t first = first_of_window(run.size()); run.first_local_ > first; --run.first_local_)
+    window_.hold(run.pages_[static_cast<size_t>(run.first_local_ - 1)]);
+}
+
+// The local pages from index `end` on.
+void PagePool::let_go_behind(PageRun& run, int64_t end) {
+  for (; run.end_local_ > std::max(end, run.first_local_); --run.end_local_)
+    window_.let_go(run.pages_[static_cast<size_t>(run.end_local_ - 1)]);
+  run.first_local_ = std::min(run.first_local_, end);
+  run.end_local_ = std::min(run.end_local_, end);
+}
+
+void PagePool::reserve_window(PageRun& run, int64_t end, std::vector<int64_t>& taken) {
+  if (!window_.is_used()) return;
+  ENSURE(end <= std::ssize(run.pages_) * page_rows_, "local pages for tokens without room");
+  for (; run.end_local_ < pages_for(end); ++run.end_local_) {
+    window_.take(run.pages_[static_cast<size_t>(run.end_local_)]);
+    taken.push_back(run.end_local_);
+  }
+}
+
+void PagePool::leave_behind(PageRun& run, int64_t position) {
+  if (!window_.is_used()) return;
+  for (const int64_t first = std::min(first_held(position), run.end_local_); run.first_local_ < first;
+       ++run.first_local_)
+    window_.let_go(run.pages_[static_cast<size_t>(run.first_local_)]);
+}
+
+void PagePool::keep_window(const PageRun& run, int64_t position) {
+  if (!window_.is_used()) return;
+  for (int64_t i = first_held(position); i < pages_for(position); ++i) window_.keep(run.pages_[static_cast<size_t>(i)]);
+}
+
+void PagePool::begin_window(PageRun& run, int64_t pages, int64_t size) {
+  ENSURE(run.size() == 0 && pages <= pages_for(size), "a window in front of its sequence");
+  if (window_.is_used()) run.first_local_ = run.end_local_ = pages_for(size) - pages;
 }
 
 bool PagePool::may_write(const PageRun& run, int64_t position) const {
@@ -265,10 +339,15 @@ void PagePool::use(int32_t number) {
 void PagePool::drop(int32_t number) {
   Page& p = page(number);
   if (--p.users > 0) return;
-  if (!p.is_published) return free_.push_back(number);
+  if (!p.is_published) return free(number);
   ++unused_;
   p.last_use = ++clock_;
   update_order(number);
+}
+
+void PagePool::free(int32_t number) {
+  window_.forget(number);
+  free_.push_back(number);
 }
 
 // Another sequence may have computed the same rows, with the same bits: then one of the two pages is enough.
@@ -282,6 +361,9 @@ void PagePool::publish(PageRun& run, int64_t index) {
   const auto [child, shared] = best_child(parent, run, mine);
   if (shared == static_cast<int64_t>(mine.size())) {
     use(child);
+    if (holds(run, index)) window_.let_go(number);
+    window_.give(number, child);
+    if (holds(run, index)) window_.hold(child);
     run.pages_[static_cast<size_t>(index)] = child;
     return drop(number);
   }
@@ -310,7 +392,7 @@ void PagePool::withdraw(int32_t number) {
   p.tokens.clear();
   if (p.users == 0) {
     --unused_;
-    free_.push_back(number);
+    free(number);
   }
   if (parent != kNone) update_order(parent);
 }

@@ -11,6 +11,10 @@
 // Of a model with recurrent states a sequence can only go on where the state behind its tokens is there. A published
 // page may keep the one behind its last token: keep_state() at the end of a whole page, release() where a sequence
 // ends. Then find() and rewind() stop at such a place, or go back to the begin.
+//
+// So they do for a model whose layers have windows, at places whose last window is there: all pages that the next token
+// sees there have local pages (window_pages.h). A sequence holds those of its window, of a page in front of it, which
+// drafts that are taken back need, and of what a run is about to write.
 #pragma once
 
 #include <cstdint>
@@ -21,6 +25,7 @@
 #include <vector>
 
 #include "engine/state_pool.h"
+#include "engine/window_pages.h"
 #include "model/segment.h"
 
 namespace smelt {
@@ -41,9 +46,11 @@ struct PrefixReuse {
   uint64_t owner = 0;  // sequences of different owners share nothing
 };
 
-// The rows of page `from` are to be copied to page `to`. REQUIRES: done before the pool is asked for anything else.
+// The rows of page `from` are to be copied to page `to`, and those of their local pages, if layers have windows.
+// REQUIRES: done before the pool is asked for anything else.
 struct PageCopy {
   int32_t from = 0, to = 0;
+  int32_t local_from = WindowPages::kNone, local_to = WindowPages::kNone;
   bool operator==(const PageCopy&) const = default;
 };
 
@@ -56,6 +63,9 @@ class PageRun {
   std::span<const int32_t> pages() const { return pages_; }  // at least as many as the tokens need
   int32_t state() const { return state_; }                   // behind the last token
   int32_t next_state() const { return next_state_; }         // see PagePool::reserve_state()
+  // Of layers with windows: pages()[first_local()] up to pages()[end_local()] have local pages that the sequence holds.
+  int64_t first_local() const { return first_local_; }
+  int64_t end_local() const { return end_local_; }
 
  private:
   friend class PagePool;
@@ -63,12 +73,13 @@ class PageRun {
   std::vector<CachedToken> tokens_;
   std::vector<int32_t> pages_;
   int32_t state_ = kZeroState, next_state_ = kZeroState;
+  int64_t first_local_ = 0, end_local_ = 0;
 };
 
 class PagePool {
  public:
   // `states`: places of recurrent states, see EngineLayout; 0: the model has none.
-  explicit PagePool(int64_t pages, int64_t page_rows = kPageSize, int64_t states = 0);
+  explicit PagePool(int64_t pages, int64_t page_rows = kPageSize, int64_t states = 0, const WindowSize& window = {});
 
   // A sequence that begins with as many of `tokens` as the cache has rows of; of several such beginnings it is the one
   // with fewest generated tokens. `copies`: what is to be copied for it (none or one page).
@@ -86,8 +97,19 @@ class PagePool {
   void append(PageRun& run, std::span<const CachedToken> tokens);
   // The last page keeps the state behind it. Without effect if it is not full.
   void keep_state(const PageRun& run);
-  // Forgets what comes after `size` tokens, and room that was reserved; of a model with recurrent states also what
-  // comes after the last state before `size`, if none is kept there. REQUIRES: size <= run.size().
+  // Of layers with windows, where reserve() has made room: the sequence also holds local pages for its positions before
+  // `end`. Indices of pages whose local ones are new go to `taken`.
+  void reserve_window(PageRun& run, int64_t end, std::vector<int64_t>& taken);
+  // A sequence without tokens is to get `size` of them whose first rows nobody will see: its local pages are the last
+  // `pages` ones, for reserve_window() to take.
+  void begin_window(PageRun& run, int64_t pages, int64_t size);
+  // What is asked of the device from now on goes on at `position`: the sequence holds no local pages before its window
+  // any more, but for a page. Those stay while there is room.
+  void leave_behind(PageRun& run, int64_t position);
+  // Somebody may want to go on there: its window stays longer than other ones. REQUIRES: position <= what is reserved
+  void keep_window(const PageRun& run, int64_t position);
+  // Forgets what comes after `size` tokens, and room that was reserved; where the sequence cannot go on there, as the
+  // state or the window is not kept, what comes after the last place before where it can. REQUIRES: size <= run.size().
   void rewind(PageRun& run, int64_t size);
   // The sequence ends. What it leaves can be found, until its room is needed.
   void release(PageRun& run);
@@ -100,6 +122,19 @@ class PagePool {
   // That reserve() could hand out: those that are empty, and published ones that nobody uses.
   int64_t available() const { return static_cast<int64_t>(free_.size()) + unused_; }
   int64_t unused() const { return unused_; }  // published ones that nobody uses
+
+  // Of layers with windows: the local page of a page that a sequence holds.
+  int32_t local_page(const PageRun& run, int64_t index) const {
+    return window_.of(run.pages()[static_cast<size_t>(index)]);
+  }
+  // Whether the sequence holds all that the token at `position` sees there.
+  bool holds_window(const PageRun& run, int64_t position) const {
+    return run.first_local() <= first_of_window(position);
+  }
+  int64_t local_pages() const { return window_.pages(); }
+  // Of how many local pages a sequence of `size` tokens has to hold at least, and may hold.
+  int64_t least_held(int64_t size) const { return window_.is_used() ? pages_for(size) - first_of_window(size) : 0; }
+  int64_t most_held(int64_t size) const { return window_.is_used() ? pages_for(size) - first_held(size) : 0; }
 
  private:
   static constexpr int32_t kNone = -1;
@@ -128,15 +163,19 @@ class PagePool {
   struct Beginning {
     int32_t page = kNone;
     int64_t tokens = 0, generated = 0;
+    int64_t first_local = 0;  // from this index on its pages have local ones
   };
   bool can_go_on(const Beginning& at) const {
-    return !has_states_ || at.page == kNone || page(at.page).state != kZeroState;
+    const bool has_state = !has_states_ || at.page == kNone || page(at.page).state != kZeroState;
+    return has_state && at.first_local <= first_of_window(at.tokens);
   }
   Beginning longest(std::span<const int32_t> tokens, const PrefixReuse& reuse) const;
 
   int32_t take();  // an empty page with one user. REQUIRES: available() > 0
+  PageCopy copy_page(PageRun& run, int64_t index);
   void use(int32_t number);
   void drop(int32_t number);  // one user less
+  void free(int32_t number);
   void publish(PageRun& run, int64_t index);
   void withdraw(int32_t number);  // from the tree, with all behind it. REQUIRES: nobody uses those
   bool can_go(int32_t number) const;
@@ -146,17 +185,28 @@ class PagePool {
     return run.pages_[static_cast<size_t>((size - 1) / page_rows_)];
   }
   void cut(PageRun& run, int64_t size);
-  void go_back(PageRun& run, int64_t size);
   void give_state(const PageRun& run);
   void forget_state(int32_t number);
-  // The last place up to `size` tokens where a page of the run keeps a state; 0: the begin.
-  int64_t last_kept(const PageRun& run, int64_t size) const;
+  bool can_go_on(const PageRun& run, int64_t size) const;
+  int64_t last_place(const PageRun& run, int64_t size) const;
   void set_state(PageRun& run, int32_t state);
+
+  int64_t pages_for(int64_t rows) const { return (rows + page_rows_ - 1) / page_rows_; }
+  // The index of the first page that the token at `position` sees, and of that before, which drafts may go back to.
+  int64_t first_of_window(int64_t position) const { return window_.first_seen(position) / page_rows_; }
+  int64_t first_held(int64_t position) const {
+    return first_of_window(position < page_rows_ ? 0 : position - page_rows_);
+  }
+  bool has_window(const PageRun& run, int64_t size) const;
+  void hold_window(PageRun& run);
+  void let_go_behind(PageRun& run, int64_t end);
+  bool holds(const PageRun& run, int64_t index) const { return index >= run.first_local_ && index < run.end_local_; }
 
   const int64_t page_rows_;
   const bool has_states_;
   StatePool states_;
   std::vector<int32_t> kept_;  // pages that keep a state, least recently used first
+  WindowPages window_;
   std::vector<Page> pages_;
   std::vector<int32_t> free_;
   std::map<uint64_t, std::vector<int32_t>> roots_;  // by owner: published pages with nothing before them

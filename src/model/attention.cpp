@@ -19,12 +19,12 @@ Tensor tables_of_tokens(Block& b) {
 
 }  // namespace
 
-Positions positions(Block& b, int64_t rope_width, const std::string& tables) {
+Positions positions(Block& b, int64_t rope_width, const std::string& tables, int64_t window) {
   const ModelShape& s = b.shape;
   auto i64 = [](Tensor x) { return cast(x, DType::I64); };
   const Tensor position = i64(b.slots.input(Bound::Positions, DType::I32, {s.tokens}, "positions"));
   const Tensor table = i64(tables_of_tokens(b));
-  const Tensor pages = b.slots.input(Bound::Pages, DType::I32, {s.page_entries}, "pages");
+  const Tensor pages = b.slots.input(window ? Bound::LocalPages : Bound::Pages, DType::I32, {s.page_entries}, "pages");
   auto cache_row = [&](Tensor table, Tensor position) {
     return i64(gather(pages, table + position / double(kPageSize))) * double(kPageSize) + position % kPageSize;
   };
@@ -39,18 +39,20 @@ Positions positions(Block& b, int64_t rope_width, const std::string& tables) {
       .context = context,
       .rows = cache_row(unsqueeze(table, 1), context),
       .angles = {.cos = of_position("cos"), .sin = of_position("sin")},
+      .cache_rows = window ? s.local_rows : s.cache_rows,
+      .window = window,
   };
 }
 
-Tensor cache_part(Block& b, const char* name, DType type, int64_t width) {
+Tensor cache_part(Block& b, const Positions& at, const char* name, DType type, int64_t width) {
   const int slot = b.slots.add({.kind = Bound::Cache, .name = name});
-  return param(slot, type, {b.shape.cache_rows, width}, name);
+  return param(slot, type, {at.cache_rows, width}, name);
 }
 
-Tensor causal(Tensor score, const Positions& at, int64_t window) {
+Tensor causal(Tensor score, const Positions& at) {
   const Tensor own = unsqueeze(at.of_token, 1), context = unsqueeze(at.context, 0);
   Tensor unseen = less(own, context);  // [T, S]
-  if (window) unseen = unseen | less(context + double(window - 1), own);
+  if (at.window) unseen = unseen | less(context + double(at.window - 1), own);
   while (unseen.rank() < score.rank()) unseen = unsqueeze(unseen, 1);
   return where(unseen, scalar(std::numeric_limits<float>::lowest()), score);
 }

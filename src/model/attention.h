@@ -7,17 +7,19 @@
 
 namespace smelt {
 
-// T tokens, S positions of the context.
+// T tokens, S positions of the context, R rows of the layer's cache.
 struct Positions {
-  Tensor of_token;  // i64 [T]
-  Tensor row;       // i64 [T]: the cache row of each token
-  Tensor context;   // i64 [S]: 0, 1, 2 ...
-  Tensor rows;      // i64 [T, S]: their cache rows, in the sequence of a token
-  Angles angles;    // f32 [T, width / 2]
+  Tensor of_token;         // i64 [T]
+  Tensor row;              // i64 [T]: the cache row of each token
+  Tensor context;          // i64 [S]: 0, 1, 2 ...
+  Tensor rows;             // i64 [T, S]: their cache rows, in the sequence of a token
+  Angles angles;           // f32 [T, width / 2]
+  int64_t cache_rows = 0;  // R
+  int64_t window = 0;      // a token sees this many positions, its own included; 0: all
 };
 
 // `tables`: the suffix of the tables of angles, see rope_tables().
-Positions positions(Block& b, int64_t rope_width, const std::string& tables = "");
+Positions positions(Block& b, int64_t rope_width, const std::string& tables = "", int64_t window = 0);
 
 // What a block's attention leaves behind.
 struct Attended {
@@ -25,12 +27,11 @@ struct Attended {
   Refs written_cache;  // the parts of the cache, with the rows of this step; or those of states
 };
 
-// Part `name` of the cache, as a new slot: type [cache_rows, width].
-Tensor cache_part(Block& b, const char* name, DType type, int64_t width);
+// Part `name` of the cache, as a new slot: type [R, width].
+Tensor cache_part(Block& b, const Positions& at, const char* name, DType type, int64_t width);
 
-// Positions above a token's own do not count, and of the others only the last `window`, the own one included (0: all).
-// score [T, heads..., S]
-Tensor causal(Tensor score, const Positions& at, int64_t window = 0);
+// Positions above a token's own do not count, nor those before its window. score [T, heads..., S]
+Tensor causal(Tensor score, const Positions& at);
 
 // Scores of x [T, heads..., n] over rows of bytes q - 128 times scale, as byte_cache.h keeps them; q [..., S, n] and
 // scale [..., S] broadcast. Bytes are multiplied with bytes: each row of x becomes 8-bit integers, too. -> [T,

@@ -105,7 +105,7 @@ Context append_floats(Block& b, const GqaParameters& m, Tensor key, Tensor value
   const auto append = [&](const char* name, Tensor x) {
     const int64_t width = m.kv_heads * x.size(2);
     const Tensor row = cast(reshape(x, {b.shape.tokens, width}), type);
-    const Tensor cache = write_rows(cache_part(b, name, type, width), at.row, 0, row);
+    const Tensor cache = write_rows(cache_part(b, at, name, type, width), at.row, 0, row);
     context.written.push_back(cache.ref());
     return Heads{cast(seen(cache, at, m.kv_heads), DType::F32), {}, {}};
   };
@@ -115,7 +115,7 @@ Context append_floats(Block& b, const GqaParameters& m, Tensor key, Tensor value
 }
 
 Context append_bytes(Block& b, const GqaParameters& m, Tensor key, Tensor value, const Positions& at) {
-  const int64_t n = b.shape.cache_rows, keys_wide = m.kv_heads * m.key_width, values_wide = m.kv_heads * m.value_width;
+  const int64_t n = at.cache_rows, keys_wide = m.kv_heads * m.key_width, values_wide = m.kv_heads * m.value_width;
   const ByteRows k = to_bytes(key), v = to_bytes(value);
   Context context;
   const auto part = [&](const char* name) { return b.slots.add({.kind = Bound::Cache, .name = name}); };
@@ -125,7 +125,7 @@ Context append_bytes(Block& b, const GqaParameters& m, Tensor key, Tensor value,
     return cache;
   };
   const auto scales = [&](const char* name, const ByteRows& x) {  // [T, KV, S]
-    const Tensor cache = written(write_rows(cache_part(b, name, DType::F32, m.kv_heads), at.row, 0, x.scale));
+    const Tensor cache = written(write_rows(cache_part(b, at, name, DType::F32, m.kv_heads), at.row, 0, x.scale));
     return permute(gather(cache, at.rows), {0, 2, 1});
   };
   const Tensor keys =
@@ -258,14 +258,14 @@ std::vector<CachePart> gqa_cache(const GqaParameters& m, DType type) {
 
 Attended grouped_query_attention(Block& b, const GqaParameters& m, Tensor normed) {
   const Activations x = b.activations(normed);
-  const Positions at = positions(b, m.key_width, m.tables);
+  const Positions at = positions(b, m.key_width, m.tables, m.window);
   const Projected in = project(b, m, x);
   const Tensor q = warmed(b, m, placed(b, m, in.q, "attn_q_norm.weight", at), at);
   const Tensor key = placed(b, m, in.key, "attn_k_norm.weight", at), value = in.value;
   const bool bytes = b.shape.cache_type == DType::U8;
   const Context context = bytes ? append_bytes(b, m, key, value, at) : append_floats(b, m, key, value, at);
   const Tensor grouped = reshape(q, {b.shape.tokens, m.kv_heads, m.heads_per_key(), m.key_width});
-  const Tensor score = causal(scores_of(b, grouped, context.keys) * m.softmax_scale, at, m.window);
+  const Tensor score = causal(scores_of(b, grouped, context.keys) * m.softmax_scale, at);
   Tensor average = average_of(score, context.values);
   if (m.has_sinks) average = with_sinks(average, score, sinks_of(b, m));
   Tensor row = reshape(average, {b.shape.tokens, m.heads * m.value_width});

@@ -60,17 +60,17 @@ struct Cache {
   }
 };
 
-Cache append_bytes(Block& b, const MlaParameters& m, Tensor latent, Tensor key, Tensor row) {
-  const int64_t n = b.shape.cache_rows, width = m.cache_width(), lora = m.kv_lora;
+Cache append_bytes(Block& b, const MlaParameters& m, Tensor latent, Tensor key, const Positions& at) {
+  const int64_t n = at.cache_rows, width = m.cache_width(), lora = m.kv_lora;
   const ByteRows l = to_bytes(latent), k = to_bytes(key);
   const auto part = [&](const char* name) { return b.slots.add({.kind = Bound::Cache, .name = name}); };
   const Tensor keys = key_buffer(part(kRows), n, width, "cache");
   const Tensor values = value_buffer(part(kValues), n, lora, "values");
   const auto scales = [&](const char* name, const ByteRows& x) {
-    return write_rows(cache_part(b, name, DType::F32, 1), row, 0, unsqueeze(x.scale, 1));
+    return write_rows(cache_part(b, at, name, DType::F32, 1), at.row, 0, unsqueeze(x.scale, 1));
   };
-  return {.rows = write_keys(write_keys(keys, row, 0, width, l.q), row, lora, width, k.q),
-          .values = write_values(values, row, lora, l.q),
+  return {.rows = write_keys(write_keys(keys, at.row, 0, width, l.q), at.row, lora, width, k.q),
+          .values = write_values(values, at.row, lora, l.q),
           .scales = scales(kScales, l),
           .key_scales = scales(kKeyScales, k)};
 }
@@ -87,8 +87,8 @@ Cache append_to_cache(Block& b, const MlaParameters& m, const Activations& x, co
   const Tensor latent = normalised(slice(row, 1, 0, m.kv_lora), b.model.epsilon);
   const Tensor key =
       squeeze(rotate(unsqueeze(slice(row, 1, m.kv_lora, m.rope.width), 1), at.angles, RopeOrder::Pairs), 1);
-  if (type == DType::U8) return append_bytes(b, m, latent, key, at.row);
-  const Tensor cache = cache_part(b, kRows, type, m.cache_width());
+  if (type == DType::U8) return append_bytes(b, m, latent, key, at);
+  const Tensor cache = cache_part(b, at, kRows, type, m.cache_width());
   const Tensor first = write_rows(cache, at.row, 0, cast(latent, type));
   return {.rows = write_rows(first, at.row, m.kv_lora, cast(key, type)), .values = {}, .scales = {}, .key_scales = {}};
 }
@@ -107,7 +107,7 @@ struct Context {
   Tensor value;  // i8 [T, S, L]: for bytes, values are these times the scales of the latents
 };
 
-Context read_cache(Block& b, const MlaParameters& m, const Cache& cache, const Positions& at) {
+Context read_cache(const MlaParameters& m, const Cache& cache, const Positions& at) {
   const auto f32 = [](Tensor x) { return cast(x, DType::F32); };
   if (!cache.scales.ref()) {
     const Tensor rows = f32(gather(cache.rows, at.rows));
@@ -116,7 +116,7 @@ Context read_cache(Block& b, const MlaParameters& m, const Cache& cache, const P
   const Tensor rows = gather(keys_of(cache.rows, m.cache_width()), at.rows);
   const auto part = [&](int64_t begin, int64_t n, Tensor scales) {
     const Tensor q = slice(rows, -1, begin, n);
-    const Tensor scale = gather(reshape(scales, {b.shape.cache_rows}), at.rows);
+    const Tensor scale = gather(reshape(scales, {at.cache_rows}), at.rows);
     return Rows{(f32(q) - kKeyZero) * unsqueeze(scale, scale.rank()), q, scale};
   };
   return {part(0, m.kv_lora, cache.scales), part(m.kv_lora, m.rope.width, cache.key_scales),
@@ -228,7 +228,7 @@ Attended latent_attention(Block& b, const MlaParameters& m, Tensor normed) {
   const Tensor q_nope = slice(q, 2, 0, m.nope);
   const Tensor q_rope = rotate(slice(q, 2, m.nope, m.rope.width), at.angles, RopeOrder::Pairs);
   const Cache cache = append_to_cache(b, m, x, at);
-  const Context context = read_cache(b, m, cache, at);
+  const Context context = read_cache(m, cache, at);
   const Tensor heads = absorbed_attention(b, m, q_nope, q_rope, context, at);
   const Tensor row = reshape(heads, {b.shape.tokens, m.heads * m.v_head});
   return {b.weights.product(b.activations(row), "attn_output.weight"), cache.written()};

@@ -74,6 +74,12 @@ std::vector<TensorShape> Model::head_tensors() const {
           {n.tied_output ? "token_embd.weight" : "output.weight", {n.vocabulary}, n.hidden}};
 }
 
+int64_t Model::longest_window() const {
+  int64_t longest = 0;
+  for (int64_t layer = 0; layer < numbers().layers; ++layer) longest = std::max(longest, window(layer));
+  return longest;
+}
+
 bool Model::has_states() const {
   for (int64_t layer = 0; layer < numbers().layers; ++layer)
     if (!state_parts(layer).empty()) return true;

@@ -20,6 +20,7 @@ enum class Bound {
   Positions,      // i32 [T]: each token's position in its sequence
   Tables,         // i32 [T], or [T / kGroupSize] if many_tokens: where a token's sequence begins in the page table
   Pages,          // i32 [page_entries]: the page table; page p is rows 64 p .. 64 p + 63 of the cache
+  LocalPages,     // i32 [page_entries]: likewise of layers with a window, whose rows have numbers of their own
   Cache,          // the part `name` of this layer's cache, read and written: see Model::cache_parts()
   State,          // the part `name` of this layer's recurrent states, read and written: see Model::state_parts()
   StatesIn,       // i32, as Tables: the state that a token of a sequence finds, or the first one of a group
@@ -58,6 +59,8 @@ constexpr int64_t kGroupSize = 8;  // neighbouring tokens of a prompt that are o
 // - Attention reads positions 0 .. 256 * chunks - 1 and masks those above the token's own. So the page table names a
 //   valid page for each of them (any, where the sequence is shorter), and pages hold finite numbers: zero one when it
 //   is handed out.
+// - A layer with a window reads its rows through LocalPages, and masks those that are out of the window, too: their
+//   entries name any valid page.
 // - Padding tokens, which fill up T, take positions that lead to scratch rows; `context` counts these positions in.
 //   Their results are finite and meant for nobody.
 struct ModelShape {
@@ -67,7 +70,8 @@ struct ModelShape {
   Dim rows = 1;              // R
   int64_t context = 0;       // rows of the position tables; every position is below
   int64_t cache_rows = 0;    // pages * 64
-  int64_t page_entries = 0;  // entries of the page table
+  int64_t local_rows = 0;    // of layers with a window: pages * 64
+  int64_t page_entries = 0;  // entries of a page table
   int64_t states = 0;        // recurrent states that there is room for
   // F32, F16, or U8: bytes, see byte_cache.h, with scales for the rows.
   DType cache_type = DType::F32;

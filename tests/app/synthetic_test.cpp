@@ -8,6 +8,7 @@
 
 #include "app/synthetic_blocks.h"
 #include "app/synthetic_model.h"
+#include "engine/engine_memory.h"
 #include "engine/session.h"
 #include "gguf/footprint.h"
 #include "model/reference_dequant.h"
@@ -221,4 +222,21 @@ TEST_CASE("a model that does not fit into memory is refused with both numbers an
   CHECK(contains(message, "kimi-k2:f16: its weights take 20"));
   CHECK(contains(message, "are available"));
   CHECK((contains(message, "such as kimi-k2:f16:") || contains(message, "not even one layer")));
+}
+
+TEST_CASE("layers with windows take little of the memory of a long context") {
+  const auto share_of_whole = [](const std::string& name) {
+    const SyntheticSpec spec = spec_of(name);
+    EngineLayout layout = EngineLayout::make(131072, 512), whole = layout;
+    layout.add_window(spec.model->longest_window(), {});
+    whole.add_window(spec.model->longest_window(), whole.cache_pages);
+    const int64_t row = cache_row_bytes(*spec.model, DType::U8);
+    CHECK(cache_bytes(*spec.model, whole, DType::U8) >= 131072 * row);
+    return static_cast<double>(cache_bytes(*spec.model, layout, DType::U8)) / static_cast<double>(131072 * row);
+  };
+  const double gpt_oss = share_of_whole("gpt-oss-20b"), gemma = share_of_whole("gemma-3-12b");
+  MESSAGE("of whole caches: gpt-oss-20b " << gpt_oss << ", gemma-3-12b " << gemma);
+  CHECK(gpt_oss < 0.55);
+  CHECK(gemma < 0.25);
+  CHECK(share_of_whole("qwen3-8b") == doctest::Approx(1).epsilon(0.001));
 }

@@ -283,7 +283,8 @@ class Step {
         }
         case Bound::Positions: put(std::vector<int32_t>{9}); break;
         case Bound::Tables: put(std::vector<int32_t>{0}); break;
-        case Bound::Pages: put(std::vector<int32_t>{3, 1, 4, 2, 0}); break;
+        case Bound::Pages:
+        case Bound::LocalPages: put(std::vector<int32_t>{3, 1, 4, 2, 0}); break;
         case Bound::Cache: put(random(shape.cache_rows * m.model->cache_parts(DType::F32, 0)[0].row_bytes / 4)); break;
         case Bound::HiddenIn: put(random(m.model->numbers().hidden)); break;
         case Bound::PositionTable:

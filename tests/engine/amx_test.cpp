@@ -59,6 +59,7 @@ Refs prompt_kernels(const Machine& machine) {
                          .chunks = variable("chunks", 1, 4),
                          .context = 1088,
                          .cache_rows = 1088,
+                         .local_rows = 1088,
                          .page_entries = 17,
                          .cache_type = DType::U8,
                          .expert_places = machine.expert_places,

@@ -17,6 +17,7 @@ Schedule decode_schedule(const FullSizeGlm& glm, int64_t layer, bool quantise = 
   shape.chunks = variable("chunks", 1, 16);
   shape.context = 4096 + 64;
   shape.cache_rows = 4096 + 64;
+  shape.local_rows = shape.cache_rows;
   shape.page_entries = 65;
   return make_schedule(glm.block(shape, layer).root);
 }
@@ -66,6 +67,7 @@ TEST_CASE("contexts of any length have the same kernels, those beyond 16384 toke
   const auto trees = [&](int64_t context, Dim tokens, DType cache) {
     ModelShape shape{.tokens = tokens, .many_tokens = !const_int(tokens.ref), .cache_type = cache, .quantise = true};
     shape.context = shape.cache_rows = (context + kChunkSize - 1) / kChunkSize * kChunkSize + 64;
+    shape.local_rows = shape.cache_rows;
     shape.page_entries = shape.context / kPageSize;
     shape.chunks = variable("chunks", 1, shape.context / kChunkSize);
     Refs out;

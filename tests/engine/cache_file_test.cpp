@@ -31,10 +31,14 @@ struct Opened {
 
 Opened open(GgufFile file, DType cache, int64_t context = 512, bool quantise = true) {
   Opened opened{.file = std::make_unique<GgufFile>(std::move(file)), .session = nullptr};
-  auto session = Session::open(
-      *opened.file,
-      {.threads = 1, .context = context, .cache_type = cache, .quantise_activations = quantise, .use_tuned = false},
-      {});
+  auto session = Session::open(*opened.file,
+                               {.threads = 1,
+                                .context = context,
+                                .kept_windows = 0,
+                                .cache_type = cache,
+                                .quantise_activations = quantise,
+                                .use_tuned = false},
+                               {});
   REQUIRE_MESSAGE(session.ok(), session.error().message);
   opened.session = session.take();
   return opened;
@@ -97,6 +101,10 @@ std::string why_refused(Session& session, const std::string& path) {
   return restored ? "" : restored.error().message;
 }
 
+fs::path in_zoo(const std::string& name) {
+  return fs::path(SMELT_SOURCE_DIR) / "../shared/models/zoo" / name / (name + "-Q4_K_M.gguf");
+}
+
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 }  // namespace
@@ -109,15 +117,39 @@ TEST_CASE("the turn after a conversation from disk has the bits that it would ha
 TEST_CASE("so it has for every architecture's cache") {
   const std::vector<std::byte> bytes = test::RandomModel({}).writer().bytes();
   check_resumed([&] { return open(GgufFile::open_memory(bytes).take(), DType::U8, 256); }, 70);
-  for (const char* name : {"gemma3", "llama", "qwen3moe", "qwen35moe"}) {
-    const fs::path path =
-        fs::path(SMELT_SOURCE_DIR) / "../shared/models/zoo" / name / (std::string(name) + "-Q4_K_M.gguf");
+  for (const char* name : {"gemma3", "gpt-oss", "llama", "qwen3moe", "qwen35moe"}) {
+    const fs::path path = in_zoo(name);
     if (!fs::exists(path)) {
       MESSAGE(path.string() << " is not there and not tested");
       continue;
     }
-    check_resumed([&] { return open(GgufFile::open(path.string()).take(), DType::U8); }, 150);
+    for (int64_t tokens : {150, 450})
+      check_resumed([&] { return open(GgufFile::open(path.string()).take(), DType::U8); }, tokens);
   }
+}
+
+TEST_CASE("of layers with a window the file has the last pages, and who goes back further begins anew") {
+  const fs::path path = in_zoo("gpt-oss");
+  if (!fs::exists(path)) {
+    MESSAGE(path.string() << " is not there and not tested");
+    return;
+  }
+  const test::TempFolder folder;
+  const auto open_model = [&] { return open(GgufFile::open(path.string()).take(), DType::U8); };
+  const Opened left = open_model(), resumed = open_model();
+  read_and_write(*left.session, 450);
+  REQUIRE(left.session->save(folder / "talk.cache").ok());
+  const Engine::Pieces pieces = left.session->engine().pieces(left.session->sequence());
+  CHECK(pieces.pages == 8);
+  CHECK(pieces.local_pages < 4);
+  CHECK(pieces.local_page_bytes == 2 * pieces.page_bytes);  // layers 0 and 2, and 1
+  REQUIRE(resumed.session->restore(folder / "talk.cache").ok());
+  resumed.session->rewind(449);
+  CHECK(resumed.session->position() == 449);
+  resumed.session->rewind(200);
+  CHECK(resumed.session->position() == 0);
+  left.session->reset();
+  CHECK(same_bits(next_turn(*left.session), next_turn(*resumed.session)));
 }
 
 TEST_CASE("a conversation that begins anew after one from disk is not changed by it") {

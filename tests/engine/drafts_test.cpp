@@ -24,9 +24,9 @@ struct Tested {
   bool quantise;
   DType cache;
 };
-constexpr Tested kModels[] = {{kGlm, true, DType::U8},    {kGlm, false, DType::F32},   {kMtp, true, DType::F16},
-                              {kLlama, true, DType::U8},  {kLlama, false, DType::F32}, {kGemma, true, DType::U8},
-                              {kQwenMoe, true, DType::U8}};
+constexpr Tested kModels[] = {{kGlm, true, DType::U8},     {kGlm, false, DType::F32},   {kMtp, true, DType::F16},
+                              {kLlama, true, DType::U8},   {kLlama, false, DType::F32}, {kGemma, true, DType::U8},
+                              {kQwenMoe, true, DType::U8}, {kGptOss, true, DType::U8},  {kGemma, false, DType::F32}};
 
 constexpr int64_t kDrafts = 7;
 
@@ -35,6 +35,7 @@ std::unique_ptr<Session> open(const GgufFile& file, const Tested& model, int64_t
                                {.threads = 1,
                                 .context = 512,
                                 .drafts = drafts,
+                                .kept_windows = drafts > 0 ? 0 : 1000,  // none, or all: of models that have windows
                                 .cache_type = model.cache,
                                 .quantise_activations = model.quantise,
                                 .prefill_chunk = 64,

@@ -24,7 +24,8 @@ std::vector<std::byte> bytes_of_slot(const SlotBinding& slot, const GgufFile& fi
       return as_bytes(positions);
     }
     case Bound::Tables: return as_bytes(std::vector<int32_t>(shape.many_tokens ? tokens / kGroupSize : tokens));
-    case Bound::Pages: return as_bytes(std::vector<int32_t>{0, 1, 2, 3});
+    case Bound::Pages:
+    case Bound::LocalPages: return as_bytes(std::vector<int32_t>{0, 1, 2, 3});
     case Bound::Cache: return std::vector<std::byte>(shape.cache_rows * m.cache_parts(DType::F32, 0)[0].row_bytes);
     case Bound::PositionTable:
       for (const PositionTable& table : m.position_tables())

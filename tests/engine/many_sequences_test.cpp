@@ -38,19 +38,25 @@ const GgufFile& file_of(const Tested& model) {
   return found->second;
 }
 
-EngineOptions options_of(const Tested& model, int64_t sequences, int64_t cache_tokens = 0) {
+// So many windows that layers with one keep all rows.
+constexpr int64_t kAllWindows = 1000;
+
+EngineOptions options_of(const Tested& model, int64_t sequences, int64_t cache_tokens = 0,
+                         std::optional<int64_t> kept_windows = {}) {
   return {.threads = 1,
           .context = 512,
           .sequences = sequences,
           .cache_tokens = cache_tokens,
+          .kept_windows = kept_windows,
           .cache_type = model.cache,
           .quantise_activations = model.quantise,
           .prefill_chunk = 64,
           .use_tuned = false};
 }
 
-std::unique_ptr<Engine> open(const Tested& model, int64_t sequences, int64_t cache_tokens = 0) {
-  auto engine = Engine::open(file_of(model), options_of(model, sequences, cache_tokens), {});
+std::unique_ptr<Engine> open(const Tested& model, int64_t sequences, int64_t cache_tokens = 0,
+                             std::optional<int64_t> kept_windows = {}) {
+  auto engine = Engine::open(file_of(model), options_of(model, sequences, cache_tokens, kept_windows), {});
   REQUIRE_MESSAGE(engine.ok(), engine.error().message);
   return engine.take();
 }
@@ -65,7 +71,7 @@ using History = std::vector<CachedToken>;  // all tokens of a sequence
 class Solo {
  public:
   explicit Solo(const Tested& model) {
-    auto session = Session::open(file_of(model), options_of(model, 1), {});
+    auto session = Session::open(file_of(model), options_of(model, 1, 0, kAllWindows), {});
     REQUIRE_MESSAGE(session.ok(), session.error().message);
     session_ = session.take();
   }
@@ -100,11 +106,13 @@ class Crowd {
   struct Limits {
     int64_t sequences;
     int64_t cache_tokens;  // few: some wait for room
-    int64_t longest;       // prompt
+    int64_t longest;       // prompt that is made up
+    std::optional<int64_t> kept_windows = {};
+    size_t most_tokens = 200;  // of a prompt, with what it begins with
   };
 
   Crowd(const Tested& model, const Limits& limits, unsigned seed)
-      : limits_(limits), rng_(seed), engine_(open(model, limits.sequences, limits.cache_tokens)) {}
+      : limits_(limits), rng_(seed), engine_(open(model, limits.sequences, limits.cache_tokens, limits.kept_windows)) {}
 
   void step() {
     const int64_t act = below(12);
@@ -185,7 +193,7 @@ class Crowd {
     }
     const Tokens rest = random_tokens(1 + below(limits_.longest));
     prompt.insert(prompt.end(), rest.begin(), rest.end());
-    prompt.resize(std::min<size_t>(prompt.size(), 200));
+    prompt.resize(std::min(prompt.size(), limits_.most_tokens));
     beginnings_.push_back(prompt);
     const PrefixReuse reuse{.generated = below(4) != 0};
     const auto started = engine_->start(prompt, reuse);
@@ -287,9 +295,9 @@ class Crowd {
   int64_t wanted_ = 0, most_ = 0, checked_ = 0, waited_ = 0, found_ = 0, found_generated_ = 0;
 };
 
-void check_crowds(const Crowd::Limits& limits, int crowds, int steps) {
-  for (const Tested& model : kModels) {
-    if (test::kSanitized && &model != kModels) break;  // they differ in generated code
+void check_crowds(const Crowd::Limits& limits, int crowds, int steps, std::span<const Tested> models = kModels) {
+  for (const Tested& model : models) {
+    if (test::kSanitized && &model != models.data()) break;  // they differ in generated code
     if (!std::filesystem::exists(model.path)) {
       MESSAGE(model.path << " is not there");
       continue;
@@ -327,6 +335,50 @@ TEST_CASE("random sequences beside each other get the bits that they get alone")
 
 TEST_CASE("sequences that wait for room in a full cache get the same bits") {
   check_crowds({.sequences = 4, .cache_tokens = 512, .longest = 200}, 1, 60);
+}
+
+constexpr Tested kWithWindows[] = {
+    {kGemma, "q8", true, DType::U8}, {kGptOss, "q8", true, DType::U8}, {kGptOss, "f16", false, DType::F16}};
+
+TEST_CASE("sequences whose windows keep only their pages get the bits of whole caches") {
+  check_crowds({.sequences = 4, .cache_tokens = 0, .longest = 90, .kept_windows = 0}, 1, 40, kWithWindows);
+  check_crowds({.sequences = 2, .cache_tokens = 704, .longest = 450, .kept_windows = 0, .most_tokens = 470}, 3, 60,
+               kWithWindows);
+}
+
+TEST_CASE("a prompt whose window has made room for others begins where one was kept, with the same bits") {
+  const Tested& model = kWithWindows[1];
+  if (!std::filesystem::exists(model.path)) {
+    MESSAGE(model.path << " is not there");
+    return;
+  }
+  Solo solo(model);
+  const auto engine = open(model, 1, 2048, 1);
+  CHECK(engine->pool().local_pages() < engine->pool().pages());
+  const auto run = [&](const Tokens& prompt, int64_t expected) {
+    const auto started = engine->start(prompt);
+    CHECK(started->found == expected);
+    const StepItem item{.sequence = started->id, .tokens = std::span(prompt).subspan(started->found)};
+    Logits logits;
+    const auto outcome =
+        engine->step({&item, 1}, [&](size_t, int64_t, auto row) { logits.assign(row.begin(), row.end()); });
+    REQUIRE(outcome.ok());
+    History history;
+    for (int32_t id : prompt) history.push_back({id, false});
+    CHECK(same_bits(logits, solo.run(history).back()));
+    engine->stop(started->id);
+  };
+  const auto prompt_of = [](int32_t first, size_t begin, size_t end) {
+    Tokens prompt;
+    for (size_t i = 0; i < end; ++i) prompt.push_back((i < begin ? 3 : first) + static_cast<int32_t>(i * i % 97));
+    return prompt;
+  };
+  run(prompt_of(3, 0, 330), 0);
+  run(prompt_of(40, 320, 400), 320);
+  run(prompt_of(90, 0, 330), 0);
+  run(prompt_of(70, 40, 60), 0);  // page 0 has made room
+  run(prompt_of(3, 0, 400), 330);
+  run(prompt_of(90, 0, 330), 329);
 }
 
 TEST_CASE("up to 32 random sequences get the bits that they get alone" * doctest::test_suite("long")) {

@@ -27,8 +27,12 @@ Tokens prompt(int32_t first, int64_t count) {
 class Cache {
  public:
   // `states`: places of recurrent states, each with the number of all tokens before it; 0: there are none.
-  explicit Cache(int64_t pages, int64_t states = 0)
-      : pool_(pages, kRows, states), rows_(static_cast<size_t>(pages * kRows)), states_(static_cast<size_t>(states)) {
+  explicit Cache(int64_t pages, int64_t states = 0, const WindowSize& window = {})
+      : pool_(pages, kRows, states, window),
+        window_(window.positions),
+        rows_(static_cast<size_t>(pages * kRows)),
+        local_rows_(static_cast<size_t>(window.pages * kRows)),
+        states_(static_cast<size_t>(states)) {
     if (states > 0) states_[kZeroState] = row_of({});
   }
 
@@ -55,15 +59,29 @@ class Cache {
     return size;
   }
 
+  // As runs of `most` tokens.
+  bool append_in_runs(PageRun& run, const Tokens& tokens, size_t most) {
+    for (size_t begin = 0; begin < tokens.size(); begin += most) {
+      const auto some = tokens.begin() + static_cast<std::ptrdiff_t>(begin);
+      const auto count = static_cast<std::ptrdiff_t>(std::min(most, tokens.size() - begin));
+      if (!append(run, {some, some + count})) return false;
+    }
+    return true;
+  }
+
   bool append(PageRun& run, const Tokens& tokens) {
     if (!pool_.reserve(run, static_cast<int64_t>(tokens.size()), copies_)) return false;
     copy();
     Tokens all(run.tokens().begin(), run.tokens().end());
+    std::vector<int64_t> taken;
+    pool_.reserve_window(run, run.size() + static_cast<int64_t>(tokens.size()), taken);
+    CHECK(pool_.holds_window(run, run.size()));
     for (const CachedToken& token : tokens) {
       const auto at = static_cast<int64_t>(all.size());
       CHECK(pool_.may_write(run, at));
       all.push_back(token);
       row(run, at) = row_of(all);
+      if (window_) local_row(run, at) = row_of(all);
     }
     if (!states_.empty()) {
       pool_.reserve_state(run);
@@ -71,6 +89,7 @@ class Cache {
       CHECK(run.next_state() != run.state());
       state(run.next_state()) = row_of(all);
     }
+    pool_.leave_behind(run, static_cast<int64_t>(all.size()));
     pool_.append(run, tokens);
     CHECK(is_right(run));
     return true;
@@ -86,7 +105,10 @@ class Cache {
     Tokens all;
     for (const CachedToken& token : run.tokens()) {
       all.push_back(token);
-      if (row(run, static_cast<int64_t>(all.size()) - 1) != row_of(all)) return false;
+      const int64_t at = std::ssize(all) - 1;
+      if (row(run, at) != row_of(all)) return false;
+      const bool is_seen = window_ && at + window_ > run.size();
+      if (is_seen && (!pool_.holds_window(run, run.size()) || local_row(run, at) != row_of(all))) return false;
     }
     if (!states_.empty() && state(run.state()) != row_of(all)) return false;
     return static_cast<int64_t>(run.pages().size()) * kRows >= run.size();
@@ -105,13 +127,23 @@ class Cache {
     return rows_[static_cast<size_t>(run.pages()[static_cast<size_t>(position / kRows)] * kRows + position % kRows)];
   }
 
+  size_t& local_row(const PageRun& run, int64_t position) {
+    const int32_t page = pool_.local_page(run, position / kRows);
+    REQUIRE(page >= 0);
+    return local_rows_[static_cast<size_t>(page * kRows + position % kRows)];
+  }
+
   void copy() {
-    for (const PageCopy& c : copies_) std::copy_n(&rows_[c.from * kRows], kRows, &rows_[c.to * kRows]);
+    for (const PageCopy& c : copies_) {
+      std::copy_n(&rows_[c.from * kRows], kRows, &rows_[c.to * kRows]);
+      if (c.local_to >= 0) std::copy_n(&local_rows_[c.local_from * kRows], kRows, &local_rows_[c.local_to * kRows]);
+    }
     copies_.clear();
   }
 
   PagePool pool_;
-  std::vector<size_t> rows_, states_;
+  int64_t window_;  // 0: there is none
+  std::vector<size_t> rows_, local_rows_, states_;
   std::vector<PageCopy> copies_;
 };
 
@@ -321,12 +353,111 @@ TEST_CASE("states that pages keep make room for those of sequences, least recent
   CHECK(cache.found(prompt(400, 6)) == 6);
 }
 
-TEST_CASE("random sequences that start, fork, go back and end keep their rows and states") {
+TEST_CASE("of a window only its pages are held, and those that nobody holds stay while there is room") {
+  Cache cache(16, 0, {.positions = 6, .pages = 8});
+  PageRun run;
+  REQUIRE(cache.append_in_runs(run, prompt(0, 40), 4));
+  CHECK(run.pages().size() == 10);
+  CHECK(run.end_local() == 10);
+  CHECK(run.first_local() == 7);  // 31 .. 39: six positions, and four for drafts
+  cache.release(run);
+  CHECK(cache.found(prompt(0, 40)) == 40);
+  CHECK(cache.found(prompt(0, 20)) == 20);  // pages 3 and 4, of which 2 .. 9 have local ones
+  CHECK(cache.found(prompt(0, 11)) == 0);   // sees 6 .. 10, of pages 1 and 2
+  PageRun other;
+  REQUIRE(cache.append_in_runs(other, prompt(100, 20), 4));  // takes five local pages and none of those pages
+  CHECK(cache.pool().available() == 11);
+  CHECK(cache.found(prompt(0, 40)) == 40);  // was found last
+  cache.release(other);
+  CHECK(cache.pool().available() == 16);
+}
+
+TEST_CASE("a window that is kept goes after those that are not") {
+  const auto found_after = [](bool is_kept) {
+    Cache cache(32, 0, {.positions = 6, .pages = 8});
+    PageRun run;
+    REQUIRE(cache.append_in_runs(run, prompt(0, 16), 4));
+    if (is_kept) cache.pool().keep_window(run, 16);
+    REQUIRE(cache.append_in_runs(run, prompt(16, 40), 4));
+    cache.release(run);
+    return cache.found(prompt(0, 16));
+  };
+  CHECK(found_after(true) == 16);
+  CHECK(found_after(false) == 0);
+}
+
+TEST_CASE("a sequence goes back to where its window is there, behind drafts always") {
+  Cache cache(16, 0, {.positions = 6, .pages = 6});
+  PageRun run;
+  REQUIRE(cache.append_in_runs(run, prompt(0, 8), 4));
+  cache.pool().keep_window(run, 8);
+  REQUIRE(cache.append_in_runs(run, prompt(8, 32), 4));
+  cache.pool().rewind(run, 36);
+  CHECK(run.size() == 36);
+  CHECK(cache.is_right(run));
+  REQUIRE(cache.append(run, prompt(70, 3)));
+  cache.pool().rewind(run, 20);  // its window has made room for the others
+  CHECK(run.size() == 8);
+  CHECK(cache.is_right(run));
+  cache.pool().rewind(run, 7);  // sees 2 .. 6
+  CHECK(run.size() == 7);
+  cache.release(run);
+}
+
+TEST_CASE("who goes on behind a page that a fork shares copies its local page, too") {
+  Cache cache(16, 0, {.positions = 6, .pages = 16});
+  PageRun run;
+  REQUIRE(cache.append_in_runs(run, prompt(0, 18), 4));
+  PageRun other = cache.pool().fork(run);
+  const int32_t shared = cache.pool().local_page(run, 4);
+  CHECK(cache.pool().local_page(other, 4) == shared);
+  REQUIRE(cache.append(other, prompt(50, 2)));
+  CHECK(cache.pool().local_page(other, 4) != shared);
+  REQUIRE(cache.append(run, prompt(60, 2)));
+  CHECK(cache.is_right(other));
+  CHECK(cache.is_right(run));
+  cache.release(run);
+  cache.release(other);
+}
+
+TEST_CASE("of two pages with the same tokens the one that stays gets the local page of the other") {
+  Cache cache(32, 0, {.positions = 6, .pages = 9});
+  PageRun run;
+  REQUIRE(cache.append_in_runs(run, prompt(0, 40), 4));
+  cache.release(run);
+  CHECK(cache.found(prompt(0, 8)) == 0);
+  PageRun again;
+  REQUIRE(cache.append_in_runs(again, prompt(0, 8), 4));
+  CHECK(cache.is_right(again));
+  cache.release(again);
+  CHECK(cache.pool().unused() == 10);
+  CHECK(cache.found(prompt(0, 8)) == 8);
+}
+
+TEST_CASE("a sequence may begin with local pages for its end alone") {
+  Cache cache(16, 0, {.positions = 6, .pages = 6});
+  PageRun run;
+  std::vector<PageCopy> copies;
+  std::vector<int64_t> taken;
+  REQUIRE(cache.pool().reserve(run, 30, copies));
+  CHECK(cache.pool().least_held(30) == 2);
+  CHECK(cache.pool().most_held(30) == 3);
+  cache.pool().begin_window(run, 2, 30);
+  cache.pool().reserve_window(run, 30, taken);
+  CHECK(taken == std::vector<int64_t>{6, 7});
+  cache.pool().append(run, prompt(0, 30));
+  cache.pool().rewind(run, 29);
+  CHECK(run.size() == 29);
+  cache.pool().rewind(run, 28);  // sees 23, of page 5
+  CHECK(run.size() == 0);
+}
+
+TEST_CASE("random sequences that start, fork, go back and end keep their rows, states and windows") {
   int64_t refused = 0, found = 0;
   for (unsigned seed = 0; seed < static_cast<unsigned>(test::repetitions(40)); ++seed) {
     CAPTURE(seed);
-    constexpr size_t kMostWithStates = 5;
-    const bool has_states = seed % 2 == 1;
+    constexpr size_t kMost = 5;  // sequences with states or windows
+    const bool has_states = seed % 2 == 1, has_windows = seed % 4 >= 2;
     std::mt19937 rng(seed);
     const auto below = [&](int64_t n) { return static_cast<int64_t>(rng() % static_cast<uint64_t>(n)); };
     const auto some = [&](int64_t most) {
@@ -334,9 +465,13 @@ TEST_CASE("random sequences that start, fork, go back and end keep their rows an
       for (int64_t n = below(most + 1); n > 0; --n) out.push_back({static_cast<int32_t>(below(2)), below(4) == 0});
       return out;
     };
-    Cache cache(4 + below(30), has_states ? kFirstState + 2 * int64_t{kMostWithStates} + below(4) : 0);
+    const int64_t states = kFirstState + 2 * int64_t{kMost} + below(4), window = 1 + below(12);
+    const int64_t held = (window + 2 * kRows - 3) / kRows + 1;
+    const int64_t local_pages = int64_t{kMost} * (held + 1) + 2 + 1 + below(8);  // runs write up to 7 rows
+    Cache cache(4 + below(30), has_states ? states : 0,
+                has_windows ? WindowSize{.positions = window, .pages = local_pages} : WindowSize{});
     std::vector<PageRun> runs;
-    const auto is_full = [&] { return has_states && runs.size() == kMostWithStates; };
+    const auto is_full = [&] { return (has_states || has_windows) && runs.size() == kMost; };
     for (int step = 0; step < 400; ++step) {
       const int64_t act = below(10);
       if (runs.empty() || (act == 0 && !is_full())) {
@@ -347,6 +482,7 @@ TEST_CASE("random sequences that start, fork, go back and end keep their rows an
       const auto i = static_cast<size_t>(below(static_cast<int64_t>(runs.size())));
       if (act == 0) {
         cache.pool().keep_state(runs[i]);
+        cache.pool().keep_window(runs[i], runs[i].size());
       } else if (act == 1) {
         if (!is_full()) runs.push_back(cache.pool().fork(runs[i]));
       } else if (act == 2) {

@@ -33,6 +33,7 @@ void check_graphs(const GgufFile& file, const Model& model) {
   ModelShape shape;
   shape.context = 4 * kPageSize;
   shape.cache_rows = 4 * kPageSize;
+  shape.local_rows = shape.cache_rows;
   shape.page_entries = 4;
   shape.states = 4;
   require(!fault_in(model.embed(file, shape).root, Phase::Tensor));

@@ -59,6 +59,7 @@ class ModelRunner {
     ModelShape s;
     s.context = static_cast<int64_t>(pages_.size()) * kPageSize;
     s.cache_rows = cache_rows_;
+    s.local_rows = cache_rows_;
     s.page_entries = static_cast<int64_t>(pages_.size());
     s.cache_type = type_;
     s.states = kStates;
@@ -90,7 +91,8 @@ class ModelRunner {
       case Bound::Tokens: return bytes(step.tokens);
       case Bound::Positions: return bytes(step.positions);
       case Bound::Tables: return bytes(step.tables);
-      case Bound::Pages: return bytes(pages_);
+      case Bound::Pages:
+      case Bound::LocalPages: return bytes(pages_);
       case Bound::Cache:
       case Bound::State: return caches_[layer].at(slot.name);
       case Bound::StatesIn: return bytes(step.states_in);

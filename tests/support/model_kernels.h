@@ -15,6 +15,7 @@ inline Refs kernel_trees(const GgufFile& file, const Machine& machine, int inter
   const ModelShape shape{.chunks = variable("chunks", 1, 4),
                          .context = 1088,
                          .cache_rows = 1088,
+                         .local_rows = 1088,
                          .page_entries = 17,
                          .expert_places = machine.expert_places,
                          .tokens_side_by_side = machine.tokens_side_by_side(),
