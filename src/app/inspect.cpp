@@ -190,12 +190,12 @@ struct CacheSize {
   uint64_t bytes;
 };
 
-// The q8 cache has a form of its own, which only models that smelt can run have.
+// The q8 cache has a form of its own, which only models that smelt can run have; what of others is known are keys.
 std::vector<CacheSize> cache_sizes(const GgufFile& file, const Footprint& model, uint64_t context) {
   std::vector<CacheSize> sizes;
-  if (const auto row = cache_bytes_per_token(file, "q8")) sizes.push_back({"q8", *row * context});
-  sizes.push_back({"f16", model.cache_bytes(context, 2)});
-  sizes.push_back({"f32", model.cache_bytes(context, 4)});
+  for (const char* type : {"q8", "f16", "f32"})
+    if (const auto bytes = cache_bytes(file, type, context)) sizes.push_back({type, *bytes});
+  if (sizes.empty()) sizes = {{"f16", model.cache_bytes(context, 2)}, {"f32", model.cache_bytes(context, 4)}};
   return sizes;
 }
 

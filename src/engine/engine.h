@@ -117,7 +117,7 @@ class Engine {
 
   // Appends the tokens of all items, generated ones first, then prompts: of several sequences together. The outcome of
   // each item; an Error, before anything is done, if tokens are not in the vocabulary or do not fit the context, if a
-  // sequence appears twice or not at all; and an Error if the device fails.
+  // sequence appears twice or not at all; and an Error if the device fails: then sequences may stand further back.
   Result<std::vector<StepOutcome>> step(std::span<const StepItem> items, const LogitsSink& sink);
 
   // Takes logits and gives the token that a draft goes on with; nothing: it ends.

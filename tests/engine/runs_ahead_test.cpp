@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "engine/engine.h"
+#include "model/small_transformer.h"
 #include "runtime/metal/metal_device.h"
 #include "support/fake_metal.h"
 
@@ -13,16 +14,19 @@ namespace {
 
 struct OnFake {
   FakeMetalLog log;
-  GgufFile file = GgufFile::open(SMELT_SOURCE_DIR "/models/tiny-glm-Q4_K_M.gguf").take();
+  GgufFile file;
   std::shared_ptr<Device> device;
   std::unique_ptr<Engine> engine;
   SequenceId id = 0;
 
-  OnFake() {
+  OnFake() : OnFake(GgufFile::open(SMELT_SOURCE_DIR "/models/tiny-glm-Q4_K_M.gguf").take(), {.context = 256}) {}
+  OnFake(GgufFile model, EngineOptions options) : file(std::move(model)) {
     MetalProperties properties = FakeMetal::usual();
     properties.buffer_bytes = size_t{1} << 40;
     device = open_metal_device(std::make_unique<FakeMetal>(log, properties), {.use_cache = false}).take();
-    engine = Engine::open(file, {.opened = device, .context = 256, .prefill_chunk = 32}, {}).take();
+    options.opened = device;
+    options.prefill_chunk = 32;
+    engine = Engine::open(file, options, {}).take();
     id = engine->start().take().id;
     log.waits = 0;
   }
@@ -72,4 +76,27 @@ TEST_CASE("what a run that failed was to write is not in the sequence, nor what 
   CHECK(on.engine->position(on.id) == 5);
   REQUIRE(on.step(96, false, WantedLogits::Last).ok());
   CHECK(on.engine->position(on.id) == 101);
+}
+
+TEST_CASE("runs with windows follow each other, too, in fewer local pages than a prompt has, and may fail") {
+  const std::vector<std::byte> bytes = SmallTransformer(kSmallGptOss).writer.bytes();
+  const auto open = [&] {
+    return std::make_unique<OnFake>(GgufFile::open_memory(bytes).take(),
+                                    EngineOptions{.context = 512, .kept_windows = 0});
+  };
+  const auto on = open();
+  CHECK(on->engine->pool().local_pages() < on->engine->pool().pages());
+  REQUIRE(on->step(5, true, WantedLogits::None).ok());
+  on->log.waits = 0;
+  REQUIRE(on->step(480, false, WantedLogits::None).ok());  // 15 runs
+  CHECK(on->log.waits <= 1 + 15);
+  CHECK(on->engine->position(on->id) == 485);
+
+  const auto failing = open();
+  REQUIRE(failing->step(5, true, WantedLogits::None).ok());
+  failing->log.fails = on->log.started.size();  // the last run
+  REQUIRE(!failing->step(480, false, WantedLogits::None).ok());
+  CHECK(failing->engine->position(failing->id) == 0);  // what the end saw has made room for the others
+  REQUIRE(failing->step(485, false, WantedLogits::None).ok());
+  CHECK(failing->engine->position(failing->id) == 485);
 }
