@@ -136,7 +136,8 @@ Result<std::vector<Entry>> dump(const Configuration& configuration) {
   SMELT_TRY(target, target_of(configuration.target));
   SMELT_TRY(device, open_device({.threads = 1, .use_cache = false, .target = target}));
   const Activations& a = configuration.activations;
-  const EngineLayout layout = EngineLayout::make(std::min(model->numbers().context, kContext), kChunk);
+  EngineLayout layout = EngineLayout::make(std::min(model->numbers().context, kContext), kChunk);
+  layout.add_window(model->longest_window(), {});
   Compiler compiler(*device, PassSymbols::names(layout.token_tile));
   const ModelPasses passes(
       file, *model, layout,

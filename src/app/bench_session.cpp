@@ -73,7 +73,7 @@ std::vector<int32_t> BenchSession::random_tokens(int64_t count) {
 
 Status BenchSession::fill(int64_t depth) {
   session_->rewind(std::min(filled_, depth));
-  filled_ = session_->position();  // a model with recurrent states may go back further
+  filled_ = session_->position();  // some models may go back further
   if (depth > filled_) SMELT_CHECK(append(*session_, random_tokens(depth - filled_)));
   filled_ = std::max(filled_, depth);
   return {};

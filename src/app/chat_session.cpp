@@ -75,7 +75,7 @@ Result<std::vector<int32_t>> ChatSession::prompt_ids(const Chat& chat, bool& sta
 }
 
 // How many tokens of the context the prompt begins with. The last one is computed again, as its logits are wanted; so
-// are those behind the last state that a model with recurrent states has kept.
+// are those behind the last place where the model can go on, see Engine::rewind().
 size_t ChatSession::keep_common(const std::vector<int32_t>& ids) {
   const size_t most = std::min(ids.size() - 1, in_context_.size());
   const auto end = std::mismatch(ids.begin(), ids.begin() + most, in_context_.begin()).first;

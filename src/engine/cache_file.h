@@ -5,8 +5,8 @@
 //   u64 bytes of all pieces | u64 checksum of the front | identity text | u32 of each token: id, highest bit: generated
 //   u64 checksum of each piece | pieces
 //
-// Pieces are those of Engine::Pieces: pages; where layers have windows, local pages, the last ones of the sequence; of a
-// model with recurrent states the state.
+// Pieces are those of Engine::Pieces: pages; where layers have windows, local pages, the last ones of the sequence; of
+// a model with recurrent states the state.
 //
 // The identity is what the rows depend on: model, kind of cache and its parts, activations, layout of weights, device
 // and program. A file is used if this is that of the engine, nothing is missing and all checksums (xxh3) are right.

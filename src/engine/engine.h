@@ -110,8 +110,8 @@ class Engine {
   Status read_piece(SequenceId sequence, int64_t piece, std::span<std::byte> bytes);
   // Fills in a piece.
   using PieceSource = std::function<Status(int64_t piece, std::span<std::byte> bytes)>;
-  // A sequence without tokens gets these, with what read_piece() gave. An Error, and it has none, if there is no room, a
-  // token is not in the vocabulary, or `source` has one. REQUIRES: `pieces` are those of so many tokens.
+  // A sequence without tokens gets these, with what read_piece() gave. An Error, and it has none, if there is no room,
+  // a token is not in the vocabulary, or `source` has one. REQUIRES: `pieces` are those of so many tokens.
   Status restore(SequenceId sequence, std::span<const CachedToken> tokens, const Pieces& pieces,
                  const PieceSource& source);
 

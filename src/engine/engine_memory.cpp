@@ -79,8 +79,8 @@ EngineLayout EngineLayout::make(int64_t context, int64_t prefill_tokens, int64_t
   return l;
 }
 
-// A sequence holds the pages of its window and, for drafts, of kPageSize positions more; in a run one more is begun, and
-// what the run writes; and a page may be copied.
+// A sequence holds the pages of its window and, for drafts, of kPageSize positions more; in a run one more is begun,
+// and what the run writes; and a page may be copied.
 void EngineLayout::add_window(int64_t positions, std::optional<int64_t> kept) {
   window = positions;
   if (window == 0) return;

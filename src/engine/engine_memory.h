@@ -8,8 +8,8 @@
 // the end of the cache, takes the rows of padding tokens: the last entry of each table names it, and so do all entries
 // that a sequence does not use, and all of one more table, for padding tokens beside several sequences.
 //
-// Layers with a window have buffers with room for fewer pages, local ones, and page tables of their own: an entry that no
-// token can see any more names the local page for padding, which is the last one, too (window_pages.h).
+// Layers with a window have buffers with room for fewer pages, local ones, and page tables of their own: an entry that
+// no token can see any more names the local page for padding, which is the last one, too (window_pages.h).
 //
 // Recurrent states lie in numbered places. A run reads those of its sequences in some places and leaves them in others:
 // what it has read stays as it was. The first place holds the state before any token, zeros; the second one takes the
@@ -55,8 +55,8 @@ struct EngineLayout {
   // Room for recurrent states: two for each sequence, as of a run, and some that are kept to go on from.
   void add_states() { states = kFirstState + 2 * sequences + 4 + sequences; }
 
-  // Room for local pages: those that sequences hold, what a run writes, and as many windows that are kept to go on from;
-  // without a number as many as there are places for states, or a sixteenth of the cache.
+  // Room for local pages: those that sequences hold, what a run writes, and as many windows that are kept to go on
+  // from; without a number as many as a recurrent model keeps states, or a sixteenth of the cache where that is more.
   void add_window(int64_t window, std::optional<int64_t> kept);
 
   int64_t first_padding_position() const { return positions - kPageSize; }

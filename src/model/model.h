@@ -53,8 +53,8 @@ class Model {
 
   virtual std::vector<PositionTable> position_tables() const = 0;
   virtual std::vector<CachePart> cache_parts(DType type, int64_t layer) const = 0;
-  // Positions that a token sees in a layer, its own included; 0: all. A cache with a window keeps only rows that somebody
-  // may see, in pages of their own (Bound::LocalPages).
+  // Positions that a token sees in a layer, its own included; 0: all. A cache with a window keeps only rows that
+  // somebody may see, in pages of their own (Bound::LocalPages).
   virtual int64_t window(int64_t) const { return 0; }
   int64_t longest_window() const;  // 0: no layer has one
   // What a layer keeps of all tokens so far, where that is not its cache: a state of fixed size for each sequence.
