@@ -380,7 +380,7 @@ class Placement {
     const std::function<bool(Ref)> is_in_parts = [&](Ref x) {
       if (!seen.insert(x.get()).second) return true;
       if (x != n && placed(x)) {
-        reads_product |= work(x) > machine_.small_kernel_operations || may_follow(x);
+        reads_product |= work(x) > machine_.small_kernel_operations || reads_symbolic(x) || may_follow(x);
         return constant_count(x->shape) >= machine_.tasks;
       }
       const bool is_part = is_move(x->op) && constant_count(x->shape) < constant_count(operand_of(x)->shape);
