@@ -26,6 +26,7 @@ class Connection:
         self.socket.connect(address)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.unread = b""
+        self.received = time.perf_counter()  # when bytes came last
 
     def __enter__(self):
         return self
@@ -40,6 +41,7 @@ class Connection:
         data = self.socket.recv(1 << 16)
         if not data:
             raise Failure("the server closed in the middle of an answer")
+        self.received = time.perf_counter()
         self.unread += data
 
     def line(self):

@@ -142,6 +142,7 @@ BackendLoad EngineBackend::load() const {
   std::lock_guard lock(mutex_);
   return {.running = static_cast<int>(running_.size()),
           .waiting = static_cast<int>(waiting_.size()),
+          .is_full = waiting_.size() >= options_.longest_queue,
           .bandwidth = options_.bandwidth,
           .cache_use = cache_use_,
           .failure = failure_};
