@@ -12,6 +12,7 @@
 #include "server/json_reply.h"
 #include "server/messages.h"
 #include "server/page.h"
+#include "server/preparation.h"
 #include "server/responses.h"
 #include "server/settings.h"
 #include "server/text_routes.h"
@@ -142,13 +143,14 @@ void Router::answer(const Route& route, HttpRequest request, const Reply& reply)
   prepare(route, std::move(request), reply);
 }
 
-// The last one to hold a call, and so its client, is the thread of the server.
+// The last one to hold a call, and so its client, is the thread of the server. What is short is done before anybody
+// could notice that its client has gone.
 void Router::prepare(const Route& route, HttpRequest request, const Reply& reply) {
   const bool is_for_text = std::holds_alternative<ReadRequest>(route.answer);
   if (is_for_text && backend_.load().is_full) return refuse(route.form, busy(), reply);
   const size_t bytes = request.body.size();
   auto cancel = std::make_shared<std::atomic<bool>>(false);
-  reply->when_gone([cancel] { *cancel = true; });
+  if (bytes > Preparation::kShortBytes) reply->when_gone([cancel] { *cancel = true; });
   auto call = std::make_shared<Call>(Call{route, std::move(request), reply, std::move(cancel)});
   const bool is_taken = prepare_(bytes, [this, call = std::move(call)]() mutable {
     if (!*call->cancel) understand(*call);

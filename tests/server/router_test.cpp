@@ -150,8 +150,12 @@ TEST_CASE("what an answer needs before it begins holds up nobody else") {
 TEST_CASE("nothing is prepared for a client that has gone") {
   std::deque<Router::Work> waiting;
   Served s({}, [&](size_t, Router::Work work) { return waiting.push_back(std::move(work)), true; });
-  const auto chat = s.chat();
-  const auto tokens = s.post("/tokenize", {{"content", "Once"}});
+  const auto ask = [&](const char* path, std::string body) {
+    body.append(1 << 17, ' ');
+    return s.ask({.method = "POST", .path = path, .headers = {{"Content-Type", "application/json"}}, .body = body});
+  };
+  const auto chat = ask("/v1/chat/completions", R"({"messages": [{"role": "user", "content": "Hi"}]})");
+  const auto tokens = ask("/tokenize", R"({"content": "Once"})");
   chat->gone();
   tokens->gone();
   for (const Router::Work& work : waiting) work();
