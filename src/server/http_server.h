@@ -45,8 +45,8 @@ class HttpServer {
   bool run();
   // Runs `work` on the thread of run(), in the order in which all work was posted. From any thread.
   void post(std::function<void()> work);
-  // The same, but where much is posted the thread is woken once in HttpLimits::gather_time for all of it: what it writes
-  // to a connection is sent in one piece then.
+  // The same, but where much is posted the thread is woken once in HttpLimits::gather_time for all of it: what it
+  // writes to a connection is sent in one piece then.
   void post_soon(std::function<void()> work);
   // Takes no more connections, and no more requests on those that are open.
   void drain();
