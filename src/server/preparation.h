@@ -22,8 +22,8 @@ class Preparation {
   // `most_waiting`: of each thread.
   explicit Preparation(size_t most_waiting = 256) : short_(most_waiting), long_(most_waiting) {}
 
-  // Does `work` for a request of so many bytes, soon. False: too many wait already, and it is not done. What still waits
-  // when this is destroyed is not done either. Thread-safe.
+  // Does `work` for a request of so many bytes, soon. False: too many wait already, and it is not done. What still
+  // waits when this is destroyed is not done either. Thread-safe.
   bool submit(size_t bytes, Work work) { return (bytes <= kShortBytes ? short_ : long_).submit(std::move(work)); }
 
  private:
