@@ -75,6 +75,10 @@ struct ModelShape {
   // place is computed, and the last tile of an expert is half empty in the mean: for vectors four places cost a half of
   // the unpacking that eight share, which runs beside the dots, and waste half as many.
   int64_t expert_places = 4;
+  // Processors bring few streams ahead of time: where tokens are few, matrices are read one after the other.
+  bool few_streams = true;
+  // Of a row of activations, that share a scale where tokens are few.
+  int64_t token_block = 128;
   // Of a row of weights and of activations, that share a scale in the products of a prompt, see Activations::wide; 0:
   // groups of weights are those of their format.
   int64_t prompt_block = 0;
