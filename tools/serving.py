@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -17,6 +18,14 @@ class Failure(Exception):
     """What the server did wrong."""
 
 
+class NotStarted(Failure):
+    """A server that ended before it listened."""
+
+    def __init__(self, code, log):
+        super().__init__("the server did not start: " + log)
+        self.code = code
+
+
 class Connection:
     def __init__(self, address, receive_buffer=None):
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
@@ -26,6 +35,7 @@ class Connection:
         self.socket.connect(address)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.unread = b""
+        self.received = time.perf_counter()  # when bytes came last
 
     def __enter__(self):
         return self
@@ -36,8 +46,14 @@ class Connection:
     def send(self, data):
         self.socket.sendall(data)
 
-    def receive(self):
+    def receive_some(self):
+        """Some bytes; none: the server has closed."""
         data = self.socket.recv(1 << 16)
+        self.received = time.perf_counter()
+        return data
+
+    def receive(self):
+        data = self.receive_some()
         if not data:
             raise Failure("the server closed in the middle of an answer")
         self.unread += data
@@ -95,12 +111,31 @@ def get(address, path):
 
 
 class Server:
-    """One that this program starts, and ends."""
+    """One that this program starts, and ends. `limits`: of what it may have, resource.RLIMIT_...: most."""
 
-    def __init__(self, binary, flags):
+    def __init__(self, binary, flags, limits=None, environment=None):
+        def limit():
+            for kind, most in (limits or {}).items():
+                resource.setrlimit(kind, (most, most))
+
         self.log = tempfile.NamedTemporaryFile("w+", prefix="soak-", suffix=".log")
-        self.process = subprocess.Popen([binary, "serve", "--port", "0", *flags], stderr=self.log, stdin=subprocess.DEVNULL)
+        command = [binary, "serve", "--port", "0", *flags]
+        self.process = subprocess.Popen(
+            command,
+            stderr=self.log,
+            stdin=subprocess.DEVNULL,
+            preexec_fn=limit,
+            env=os.environ | (environment or {}),
+        )
         self.address = ("127.0.0.1", self.wait_for_port())
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
 
     def wait_for_port(self):
         while self.process.poll() is None:
@@ -108,7 +143,7 @@ class Server:
             if found:
                 return int(found.group(1))
             time.sleep(0.02)
-        raise Failure("the server did not start: " + pathlib.Path(self.log.name).read_text())
+        raise NotStarted(self.process.returncode, pathlib.Path(self.log.name).read_text())
 
     def metrics(self):
         values = {}

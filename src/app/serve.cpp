@@ -15,6 +15,7 @@
 #include "runtime/devices.h"
 #include "server/engine_backend.h"
 #include "server/http_server.h"
+#include "server/preparation.h"
 #include "server/router.h"
 
 namespace smelt {
@@ -148,9 +149,13 @@ Result<int> serve(const ServeFlags& flags) {
                               .host = flags.host,
                               .build = "smelt " SMELT_VERSION,
                               .slots = static_cast<int>(flags.parallel)};
+  auto preparation = std::make_unique<Preparation>();
   server->post([&] {
-    router = std::make_unique<Router>(model, *backend, options,
-                                      [&](std::function<void()> work) { server->post(std::move(work)); });
+    const RouterThreads threads = {
+        .post = [&](Router::Work work) { server->post(std::move(work)); },
+        .post_soon = [&](Router::Work work) { server->post_soon(std::move(work)); },
+        .prepare = [&](size_t bytes, Router::Work work) { return preparation->submit(bytes, std::move(work)); }};
+    router = std::make_unique<Router>(model, *backend, options, threads);
     server->drain_on_signals([&] {
       std::fprintf(stderr, "smelt: ending once the answers under way are written; again to end at once\n");
       router->drain();
@@ -160,7 +165,8 @@ Result<int> serve(const ServeFlags& flags) {
                  static_cast<long long>(model.context()));
   });
   const bool all_answered = server.wait();
-  backend.reset();  // its events go through the router
+  preparation.reset();  // what these two still do goes through the router
+  backend.reset();
   return all_answered ? 0 : kExitInterrupted;
 }
 

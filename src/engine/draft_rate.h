@@ -1,7 +1,8 @@
 // DraftRate: how many tokens to draft for each of the texts of one step, by the tokens a second that steps with so many
 // of them have given. Where several texts are written side by side a step has less to give away: it reads more experts
 // for each draft, and some texts have none. So what counts is the whole step, for each number of texts apart; none are
-// drafted where that does not pay. What is not in use is tried again now and then, as texts and machines change.
+// drafted where that does not pay. What is not in use is tried again now and then, as texts and machines change: the
+// more seldom the more a try has cost, since who has not drafted for a while may have to read a whole text first.
 //
 // It knows of no clock and draws nothing: the same steps give the same numbers. For one text see draft_length.h.
 #pragma once
@@ -30,11 +31,15 @@ class DraftRate {
   struct Kind {
     std::deque<Step> steps;  // the last ones
     int64_t last = 0;        // number of the latest
+    double cost = 0;         // seconds that it took beyond those that its tokens would have taken otherwise
+    double since = 0;        // Crowd::seconds then
     double tokens_per_second() const;
   };
   struct Crowd {
     std::map<int64_t, Kind> kinds;  // by the number of drafts
     int64_t steps = 0;
+    double seconds = 0;  // of all steps
+    double fastest() const;
   };
   Crowd& crowd(int64_t texts);
 

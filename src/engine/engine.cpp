@@ -278,18 +278,11 @@ Status Engine::run_batch(std::span<const StepItem> items, std::vector<Row> rows,
   return has_states() ? finish_runs() : Status();  // the next run reads what this one leaves, by its place
 }
 
-// The inputs of a batch. Rows that fill it up have places of their own in the padding page.
+// The inputs of a batch. Rows that fill it up are the last one once more: they choose its experts, so that no other ones
+// are read for them, and write what it writes, to the last bit. Their states, which nobody wants, go elsewhere.
 Status Engine::write_rows(std::span<const StepItem> items, std::span<const Row> rows) {
   EngineMemory& memory = loaded_->memory();
-  const EngineLayout& layout = loaded_->layout();
   const int64_t count = static_cast<int64_t>(rows.size()), batch = loaded_->batch_for(count);
-  for (int64_t r = 0; r < batch; ++r) {
-    memory.tokens()[r] = 0;
-    memory.positions()[r] = static_cast<int32_t>(r % kPageSize);
-    memory.tables()[r] = static_cast<int32_t>(layout.padding_table());
-    memory.rows()[r] = static_cast<int32_t>(r);
-    if (has_states()) memory.states_in()[r] = kZeroState, memory.states_out()[r] = kPaddingState;
-  }
   for (int64_t r = 0; r < count; ++r) {
     const Row& row = rows[static_cast<size_t>(r)];
     const StepItem& item = items[row.item];
@@ -300,7 +293,15 @@ Status Engine::write_rows(std::span<const StepItem> items, std::span<const Row> 
     write_states(item.sequence, r);
     memory.tokens()[r] = item.tokens[static_cast<size_t>(row.index)];
     memory.positions()[r] = static_cast<int32_t>(row.position);
-    memory.tables()[r] = static_cast<int32_t>(layout.table(item.sequence));
+    memory.tables()[r] = static_cast<int32_t>(loaded_->layout().table(item.sequence));
+    memory.rows()[r] = static_cast<int32_t>(r);
+  }
+  for (int64_t r = count; r < batch; ++r) {
+    memory.tokens()[r] = memory.tokens()[count - 1];
+    memory.positions()[r] = memory.positions()[count - 1];
+    memory.tables()[r] = memory.tables()[count - 1];
+    memory.rows()[r] = static_cast<int32_t>(r);
+    if (has_states()) memory.states_in()[r] = memory.states_in()[count - 1], memory.states_out()[r] = kPaddingState;
   }
   return {};
 }

@@ -48,6 +48,7 @@ struct GenerationEvent {
 
 struct BackendLoad {
   int running = 0, waiting = 0;
+  bool is_full = false;      // no more can wait
   double bandwidth = 0;      // bytes a second that the device reads from its memory; 0: not known
   double cache_use = 0;      // share of the cache that those who run hold, of 1
   std::string failure = {};  // why no request is taken any more; empty: they are

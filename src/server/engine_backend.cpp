@@ -21,11 +21,11 @@ double seconds_between(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
-// The tokens of a step that only generates; 0 for one that reads prompts, too.
-int64_t generated_alone(std::span<const StepItem> items) {
+// The tokens of a step that only generates, or only reads prompts; 0 for one that does both.
+int64_t tokens_alone(std::span<const StepItem> items, bool are_generated) {
   int64_t tokens = 0;
   for (const StepItem& item : items) {
-    if (!item.is_generated) return 0;
+    if (item.is_generated != are_generated) return 0;
     tokens += static_cast<int64_t>(item.tokens.size());
   }
   return tokens;
@@ -95,9 +95,12 @@ struct EngineBackend::Job {
 
 EngineBackend::EngineBackend(Engine& engine, const Tokenizer& tokenizer, const BackendOptions& options,
                              std::unique_ptr<BatchSpeculation> speculation)
-    : engine_(engine), tokenizer_(tokenizer), options_(options), speculation_(std::move(speculation)), worker_([this] {
-        work();
-      }) {}
+    : engine_(engine),
+      tokenizer_(tokenizer),
+      options_(options),
+      speculation_(std::move(speculation)),
+      pace_(options.prompt_tokens),
+      worker_([this] { work(); }) {}
 
 EngineBackend::~EngineBackend() {
   {
@@ -142,6 +145,7 @@ BackendLoad EngineBackend::load() const {
   std::lock_guard lock(mutex_);
   return {.running = static_cast<int>(running_.size()),
           .waiting = static_cast<int>(waiting_.size()),
+          .is_full = waiting_.size() >= options_.longest_queue,
           .bandwidth = options_.bandwidth,
           .cache_use = cache_use_,
           .failure = failure_};
@@ -257,9 +261,10 @@ Status EngineBackend::step() {
 
 void EngineBackend::count(const Step& step, double seconds) {
   if (step.asked) speculation_->record(std::ssize(step.items), *step.asked, step.tokens, seconds);
+  if (const int64_t tokens = tokens_alone(step.items, false); tokens > 0) pace_.record(tokens, seconds);
   std::lock_guard lock(mutex_);
   ++counts_.steps;
-  if (const int64_t tokens = generated_alone(step.items); tokens > 0) {
+  if (const int64_t tokens = tokens_alone(step.items, true); tokens > 0) {
     counts_.generating_seconds += seconds;
     counts_.generating_bytes += engine_.loaded().bytes_read(tokens);
   }
@@ -277,7 +282,7 @@ void EngineBackend::add_items(Step& step) const {
       rests.push_back(rest);
     }
   }
-  const auto shares = prompt_shares(rests, step.items.empty() ? options_.prompt_tokens : options_.prompt_tokens_beside);
+  const auto shares = prompt_shares(rests, step.items.empty() ? pace_.tokens() : options_.prompt_tokens_beside);
   for (size_t reader : prompt_order(rests))
     if (shares[reader] > 0) add_item(readers[reader], shares[reader], step);
 }

@@ -18,13 +18,14 @@
 #include "engine/batch_speculation.h"
 #include "engine/engine.h"
 #include "server/backend.h"
+#include "server/prompt_pace.h"
 #include "text/tokenizer.h"
 
 namespace smelt {
 
 struct BackendOptions {
   size_t longest_queue = 256;
-  int64_t prompt_tokens = 512;         // of prompts in one step
+  int64_t prompt_tokens = 512;         // of prompts in one step, at most (prompt_pace.h)
   int64_t prompt_tokens_beside = 128;  // the same while others generate, who wait for them
   // Only rows that came as prompts serve later prompts: answers are then those of a server that has just started.
   bool cold_prefix = false;
@@ -79,6 +80,7 @@ class EngineBackend : public Backend {
   const Tokenizer& tokenizer_;
   const BackendOptions options_;
   const std::unique_ptr<BatchSpeculation> speculation_;  // nothing: nobody drafts
+  PromptPace pace_;                                      // of the thread that steps
 
   mutable std::mutex mutex_;  // of what follows; running_ and its jobs are changed by the thread that steps alone
   std::condition_variable changed_;

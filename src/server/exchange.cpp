@@ -1,5 +1,7 @@
 #include "server/exchange.h"
 
+#include <utility>
+
 #include "server/json_reply.h"
 #include "server/settings.h"
 
@@ -19,8 +21,11 @@ Status Exchange::start(ExchangeHost& host, const ApiForm& form, ApiRequest reque
 // All of them or none.
 Status Exchange::submit(std::vector<GenerationRequest> generations) {
   for (GenerationRequest& generation : generations) {
-    auto sink = [self = shared_from_this(), number = ids_.size()](GenerationEvent event) {
-      self->host_.post([self, number, event = std::move(event)] { self->take(number, event); });
+    // A client waits for the first token and for the end; those in between may come in company.
+    auto sink = [self = shared_from_this(), number = ids_.size(), is_first = true](GenerationEvent event) mutable {
+      const bool is_awaited = std::exchange(is_first, false) || event.end;
+      auto work = [self, number, event = std::move(event)] { self->take(number, event); };
+      (is_awaited ? self->host_.post : self->host_.post_soon)(std::move(work));
     };
     const auto id = host_.backend.submit(std::move(generation), std::move(sink));
     if (!id) {
@@ -66,6 +71,11 @@ void Exchange::finish(size_t number, GenerationEnd end) {
   }
   host_.ended(end);
   --running_;
+  tell_end(number, end);
+  if (running_ == 0) reply_ = nullptr;  // here: the backend may keep this for longer, on a thread of its own
+}
+
+void Exchange::tell_end(size_t number, const GenerationEnd& end) {
   if (is_over_) return;
   if (end.reason == Finish::Failed || end.reason == Finish::Cancelled) return fail_late(end);
   send(answer_->finish(number, end));

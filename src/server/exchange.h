@@ -14,8 +14,8 @@ namespace smelt {
 // What exchanges have in common; outlives them.
 struct ExchangeHost {
   Backend& backend;
-  std::function<void(std::function<void()>)> post;  // runs work on the thread of the server
-  std::function<void(const GenerationEnd&)> ended;  // called there, once for each generation
+  std::function<void(std::function<void()>)> post, post_soon;  // run work on the thread of the server (http_server.h)
+  std::function<void(const GenerationEnd&)> ended;             // called there, once for each generation
 };
 
 class Exchange : public std::enable_shared_from_this<Exchange> {
@@ -30,6 +30,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   void begin();
   void take(size_t number, const GenerationEvent& event);
   void finish(size_t number, GenerationEnd end);
+  void tell_end(size_t number, const GenerationEnd& end);
   void finish_all();
   void fail_late(const GenerationEnd& end);
   void send(const StreamEvents& events);
@@ -38,7 +39,7 @@ class Exchange : public std::enable_shared_from_this<Exchange> {
   ExchangeHost& host_;
   const ApiForm& form_;
   std::unique_ptr<Answer> answer_;
-  std::shared_ptr<HttpReply> reply_;
+  std::shared_ptr<HttpReply> reply_;  // nothing once the last generation has ended
   const bool stream_;
   std::vector<Backend::Id> ids_;
   std::vector<int64_t> taken_;  // tokens of each generation up to its stop string, if there is one

@@ -155,7 +155,7 @@ class Connection final : public HttpReply,
 
   void when_gone(std::function<void()> callback) override {
     if (is_over_ && callback) return callback();
-    gone_ = std::move(callback);
+    if (!std::exchange(gone_, std::move(callback))) watch();
   }
 
  private:
@@ -246,12 +246,12 @@ class Connection final : public HttpReply,
     answering_ = true;
     keep_alive_ = message.keep_alive() && !shared_.is_draining;
     request_.body = std::move(message.body());
-    watch();
     shared_.handler(std::exchange(request_, {}), self());
   }
 
-  // Notices that the client goes while its answer is being made. What it sends meanwhile stays unread, so that from
-  // then on it is asked for now and then.
+  // Notices that the client goes while its answer is being made, if somebody wants to know. What it sends meanwhile
+  // stays unread, so that from then on it is asked for now and then. One that has said all it has to say, and still
+  // reads, counts as gone: it cannot be told from one that has.
   void watch() {
     lowest().socket().async_wait(tcp::socket::wait_read, [self = self(), number = ++number_](error_code error) {
       if (!error) self->look_whether_gone(number);

@@ -30,7 +30,8 @@ int status_of(const error_code& error) {
 
 class HttpServer::State {
  public:
-  State(HttpHandler handler, const HttpLimits& limits) : acceptor_(shared_.io), drain_timer_(shared_.io) {
+  State(HttpHandler handler, const HttpLimits& limits)
+      : acceptor_(shared_.io), drain_timer_(shared_.io), gather_timer_(shared_.io) {
     shared_.handler = std::move(handler);
     shared_.limits = limits;
   }
@@ -80,7 +81,17 @@ class HttpServer::State {
     {
       std::lock_guard lock(posted_mutex_);
       posted_.push_back(std::move(work));
-      if (posted_.size() > 1) return;
+      if (std::exchange(wakes_, Wakes::Now) == Wakes::Now) return;
+    }
+    asio::post(shared_.io, [this] { run_posted(); });
+  }
+
+  void post_soon(std::function<void()> work) {
+    {
+      std::lock_guard lock(posted_mutex_);
+      posted_.push_back(std::move(work));
+      if (wakes_ != Wakes::Never) return;
+      wakes_ = Wakes::Now;
     }
     asio::post(shared_.io, [this] { run_posted(); });
   }
@@ -113,17 +124,35 @@ class HttpServer::State {
   }
 
  private:
+  using Clock = std::chrono::steady_clock;
+  // When the thread of run() is going to look at what was posted.
+  enum class Wakes { Never, Now, ByTimer };
+
+  // Where there is something again so soon, more will follow: that is left to the timer.
   void run_posted() {
+    const auto now = Clock::now();
     std::vector<std::function<void()>> posted;
+    bool gathers = false;
     {
       std::lock_guard lock(posted_mutex_);
       posted.swap(posted_);
+      gathers = !posted.empty() && (wakes_ == Wakes::ByTimer || now - last_run_ < shared_.limits.gather_time);
+      wakes_ = gathers ? Wakes::ByTimer : Wakes::Never;
     }
+    if (!posted.empty()) last_run_ = now;
     // What they write is sent at once behind them: a turn of its own would look for events in between.
     shared_.flushes_later = true;
     for (const auto& work : posted) work();
     shared_.flushes_later = false;
     shared_.flush_all();
+    if (gathers) gather();
+  }
+
+  void gather() {
+    gather_timer_.expires_at(last_run_ + shared_.limits.gather_time);
+    gather_timer_.async_wait([this](error_code error) {
+      if (!error) run_posted();
+    });
   }
 
   void accept() {
@@ -150,9 +179,11 @@ class HttpServer::State {
   std::optional<asio::ssl::context> tls_;
   HttpShared shared_;
   tcp::acceptor acceptor_;
-  asio::steady_timer drain_timer_;
+  asio::steady_timer drain_timer_, gather_timer_;
+  Clock::time_point last_run_;  // of what was posted
   std::optional<asio::signal_set> signals_;
-  std::mutex posted_mutex_;
+  std::mutex posted_mutex_;  // of what follows
+  Wakes wakes_ = Wakes::Never;
   std::vector<std::function<void()>> posted_;  // for the thread of run(); may hold connections
 };
 
@@ -170,6 +201,7 @@ Result<std::unique_ptr<HttpServer>> HttpServer::listen(const std::string& host, 
 int HttpServer::port() const { return state_->port(); }
 bool HttpServer::run() { return state_->run(); }
 void HttpServer::post(std::function<void()> work) { state_->post(std::move(work)); }
+void HttpServer::post_soon(std::function<void()> work) { state_->post_soon(std::move(work)); }
 void HttpServer::drain() { state_->drain(); }
 void HttpServer::stop() { state_->stop(); }
 void HttpServer::drain_on_signals(std::function<void()> on_first) { state_->drain_on_signals(std::move(on_first)); }

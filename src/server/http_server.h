@@ -21,6 +21,7 @@ struct HttpLimits {
   size_t unsent_bytes = 1 << 20;  // of a stream that its client does not read
   std::chrono::milliseconds header_time{10'000}, body_time{30'000}, stall_time{60'000}, idle_time{60'000};
   std::chrono::milliseconds ping_time{15'000};   // of silence in a stream, before its ping
+  std::chrono::microseconds gather_time{1'000};  // that the tokens of a fast model may wait for those behind them
   std::chrono::milliseconds drain_time{30'000};  // for answers under way once the server is to end
 };
 
@@ -42,8 +43,11 @@ class HttpServer {
   int port() const;
   // Serves until drain() has let the last answer out, or stop(). True: every answer was given.
   bool run();
-  // Runs `work` on the thread of run(). From any thread.
+  // Runs `work` on the thread of run(), in the order in which all work was posted. From any thread.
   void post(std::function<void()> work);
+  // The same, but where much is posted the thread is woken once in HttpLimits::gather_time for all of it: what it
+  // writes to a connection is sent in one piece then.
+  void post_soon(std::function<void()> work);
   // Takes no more connections, and no more requests on those that are open.
   void drain();
   void stop();

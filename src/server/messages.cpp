@@ -173,7 +173,8 @@ std::optional<ApiError> read_messages(const Json& body, const ServedModel& model
   return std::nullopt;
 }
 
-std::optional<ApiError> count_message_tokens(const Json& body, const ServedModel& model, Json& answer) {
+std::optional<ApiError> count_message_tokens(const Json& body, const ServedModel& model, Json& answer,
+                                             const std::atomic<bool>&) {
   ChatRequest request;
   std::vector<int32_t> ids;
   if (auto problem = read_anthropic_chat(body, request)) return problem;

@@ -1,6 +1,7 @@
 #include "server/router.h"
 
 #include <algorithm>
+#include <atomic>
 #include <ctime>
 #include <random>
 #include <variant>
@@ -11,6 +12,7 @@
 #include "server/json_reply.h"
 #include "server/messages.h"
 #include "server/page.h"
+#include "server/preparation.h"
 #include "server/responses.h"
 #include "server/settings.h"
 #include "server/text_routes.h"
@@ -43,7 +45,10 @@ Stamp new_stamp() {
 // server says of itself.
 using ReadRequest = std::optional<ApiError> (*)(const Json& body, const ServedModel& model, const Stamp& stamp,
                                                 ApiRequest& understood);
-using Ask = std::optional<ApiError> (*)(const Json& body, const ServedModel& model, Json& answer);
+using Ask = std::optional<ApiError> (*)(const Json& body, const ServedModel& model, Json& answer,
+                                        const std::atomic<bool>& cancel);
+
+ApiError busy() { return {.status = 429, .message = "too many requests wait already; try again later"}; }
 
 // A path of the table that ends with "*" stands for all that begin so.
 bool is_path(std::string_view pattern, std::string_view path) {
@@ -87,12 +92,25 @@ const std::vector<Router::Route>& Router::routes() {
   return routes;
 }
 
-Router::Router(const ServedModel& model, Backend& backend, RouterOptions options, Post post)
+// A request whose answer is being prepared: what is asked, and what has become of it.
+struct Router::Call {
+  const Route& route;
+  HttpRequest request;
+  Reply reply;
+  std::shared_ptr<std::atomic<bool>> cancel;  // the client has gone
+  std::optional<ApiError> problem = {};
+  ApiRequest understood = {};  // of a request for text
+  HttpResponse answered = {};  // to a question
+};
+
+Router::Router(const ServedModel& model, Backend& backend, RouterOptions options, RouterThreads threads)
     : model_(model),
       backend_(backend),
       options_(std::move(options)),
       access_{options_.api_keys, options_.host},
-      host_{backend, std::move(post), [this](const GenerationEnd& end) { count(end); }},
+      prepare_(std::move(threads.prepare)),
+      host_{backend, std::move(threads.post), std::move(threads.post_soon),
+            [this](const GenerationEnd& end) { count(end); }},
       started_(std::time(nullptr)) {}
 
 Router::~Router() = default;
@@ -107,7 +125,7 @@ void Router::handle(HttpRequest request, std::shared_ptr<HttpReply> reply) {
   for (const Route& route : routes()) {
     if (!is_path(route.path, request.path)) continue;
     form = &route.form;
-    if (route.method == request.method) return answer(route, request, reply);
+    if (route.method == request.method) return answer(route, std::move(request), reply);
   }
   if (const PageFile* file = page_file(request.path)) {
     if (const auto problem = why_refused(access_, request, true)) return fail(*reply, kOpenAi, *problem);
@@ -119,32 +137,65 @@ void Router::handle(HttpRequest request, std::shared_ptr<HttpReply> reply) {
   fail(*reply, kOpenAi, {.status = 404, .message = request.path + ": there is no such path"});
 }
 
-void Router::answer(const Route& route, const HttpRequest& request, const Reply& reply) {
+void Router::answer(const Route& route, HttpRequest request, const Reply& reply) {
   if (const auto problem = why_refused(access_, request, route.is_open)) return fail(*reply, route.form, *problem);
   if (const auto* tell = std::get_if<Route::Tell>(&route.answer)) return reply->send((this->**tell)(request));
-  Json body, answered;
-  ApiRequest understood;
-  const auto* ask = std::get_if<Ask>(&route.answer);
-  auto problem = parse_object(request.body, body);
-  if (!problem)
-    problem = ask ? (*ask)(body, model_, answered)
-                  : std::get<ReadRequest>(route.answer)(body, model_, new_stamp(), understood);
-  for (GenerationRequest& generation : understood.generations)
-    generation.cache_owner = number_of_key(access_, request).value_or(0);
-  if (!ask) return generate(std::move(problem), route.form, std::move(understood), reply);
-  if (problem) return fail(*reply, route.form, *problem);
-  reply->send(json_response(answered));
+  prepare(route, std::move(request), reply);
 }
 
-void Router::generate(std::optional<ApiError> problem, const ApiForm& form, ApiRequest request, const Reply& reply) {
+// The last one to hold a call, and so its client, is the thread of the server. What is short is done before anybody
+// could notice that its client has gone.
+void Router::prepare(const Route& route, HttpRequest request, const Reply& reply) {
+  const bool is_for_text = std::holds_alternative<ReadRequest>(route.answer);
+  if (is_for_text && backend_.load().is_full) return refuse(route.form, busy(), reply);
+  const size_t bytes = request.body.size();
+  auto cancel = std::make_shared<std::atomic<bool>>(false);
+  if (bytes > Preparation::kShortBytes) reply->when_gone([cancel] { *cancel = true; });
+  auto call = std::make_shared<Call>(Call{route, std::move(request), reply, std::move(cancel)});
+  const bool is_taken = prepare_(bytes, [this, call = std::move(call)]() mutable {
+    if (!*call->cancel) understand(*call);
+    host_.post([this, call = std::move(call)] { give(*call); });
+  });
+  if (!is_taken) refuse(route.form, busy(), reply);
+}
+
+// On the thread that prepares.
+void Router::understand(Call& call) const {
+  Json body, answered;
+  call.problem = parse_object(call.request.body, body);
+  if (call.problem) return;
+  if (const auto* ask = std::get_if<Ask>(&call.route.answer)) {
+    call.problem = (*ask)(body, model_, answered, *call.cancel);
+    if (!call.problem && !*call.cancel) call.answered = json_response(answered);
+  } else {
+    call.problem = std::get<ReadRequest>(call.route.answer)(body, model_, new_stamp(), call.understood);
+    for (GenerationRequest& generation : call.understood.generations)
+      generation.cache_owner = number_of_key(access_, call.request).value_or(0);
+  }
+}
+
+void Router::give(Call& call) {
+  if (*call.cancel) return;
+  if (std::holds_alternative<ReadRequest>(call.route.answer)) return generate(call);
+  if (call.problem) return fail(*call.reply, call.route.form, *call.problem);
+  call.reply->send(std::move(call.answered));
+}
+
+void Router::generate(Call& call) {
+  auto problem = std::move(call.problem);
   if (!problem) problem = unavailable();
   if (!problem) {
-    const Status started = Exchange::start(host_, form, std::move(request), reply);
+    const Status started = Exchange::start(host_, call.route.form, std::move(call.understood), call.reply);
     if (started) return;
-    problem = ApiError{.status = 429, .message = plain_message(started.error())};
+    problem = unavailable();  // since then
+    if (!problem) problem = busy();
   }
+  refuse(call.route.form, *problem, call.reply);
+}
+
+void Router::refuse(const ApiForm& form, const ApiError& error, const Reply& reply) {
   ++counts_.refused;
-  fail(*reply, form, *problem);
+  fail(*reply, form, error);
 }
 
 void Router::count(const GenerationEnd& end) {

@@ -2,7 +2,8 @@
 // (chat_completion.h, completion.h, messages.h), and so are who may ask (access.h) and the way of a generation from the
 // backend to its client (exchange.h).
 //
-// Everything here happens on the thread of the HTTP server; events of the backend come there through `post`.
+// Everything here happens on the thread of the HTTP server, but for what a request needs before its answer can begin,
+// which `prepare` may do on another one (preparation.h).
 #pragma once
 
 #include <functional>
@@ -24,12 +25,19 @@ struct RouterOptions {
   int slots = 1;                      // sequences that the backend runs at once
 };
 
+// Where a router's work is done.
+struct RouterThreads {
+  using Work = std::function<void()>;
+  std::function<void(Work)> post, post_soon;  // on the thread of the server: at once; with what follows (http_server.h)
+  std::function<bool(size_t bytes, Work)> prepare;  // of a request of so many bytes, anywhere; false: there is too much
+};
+
 class Router {
  public:
-  using Post = std::function<void(std::function<void()>)>;  // runs work on the thread of the server
+  using Work = RouterThreads::Work;
 
-  // REQUIRES: `model` and `backend` outlive this; this outlives what was posted.
-  Router(const ServedModel& model, Backend& backend, RouterOptions options, Post post);
+  // REQUIRES: `model` and `backend` outlive this; this outlives what was posted, and what is prepared.
+  Router(const ServedModel& model, Backend& backend, RouterOptions options, RouterThreads threads);
   ~Router();
 
   void handle(HttpRequest request, std::shared_ptr<HttpReply> reply);
@@ -40,11 +48,16 @@ class Router {
 
  private:
   struct Route;
+  struct Call;
   using Reply = std::shared_ptr<HttpReply>;
   static const std::vector<Route>& routes();
 
-  void answer(const Route& route, const HttpRequest& request, const Reply& reply);
-  void generate(std::optional<ApiError> problem, const ApiForm& form, ApiRequest request, const Reply& reply);
+  void answer(const Route& route, HttpRequest request, const Reply& reply);
+  void prepare(const Route& route, HttpRequest request, const Reply& reply);
+  void understand(Call& call) const;
+  void give(Call& call);
+  void generate(Call& call);
+  void refuse(const ApiForm& form, const ApiError& error, const Reply& reply);
   void count(const GenerationEnd& end);
   std::optional<ApiError> unavailable() const;
 
@@ -61,6 +74,7 @@ class Router {
   Backend& backend_;
   const RouterOptions options_;
   const AccessRules access_;
+  const std::function<bool(size_t bytes, Work)> prepare_;
   ExchangeHost host_;
   ServerCounts counts_;
   int64_t started_;

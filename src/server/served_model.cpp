@@ -47,18 +47,30 @@ Result<ServedModel> ServedModel::make(const GgufFile& file, const Tokenizer& tok
   return model;
 }
 
+std::shared_ptr<const TokenMasks> ServedModel::find_masks(const std::string& source) const {
+  std::lock_guard lock(grammars_->mutex);
+  auto& all = grammars_->known;
+  const auto known = std::find_if(all.begin(), all.end(), [&](const KnownGrammar& g) { return g.source == source; });
+  if (known == all.end()) return nullptr;
+  std::rotate(all.begin(), known, known + 1);
+  return all.front().masks;
+}
+
+std::shared_ptr<const TokenTable> ServedModel::tokens() const {
+  std::lock_guard lock(grammars_->mutex);
+  if (!grammars_->tokens) grammars_->tokens = TokenTable::of(*tokenizer_);
+  return grammars_->tokens;
+}
+
+// Made without the lock: who wants another one does not wait.
 Result<std::shared_ptr<const TokenMasks>> ServedModel::masks(const std::string& source, const MakeGrammar& make) const {
-  const auto known =
-      std::find_if(grammars_.begin(), grammars_.end(), [&](const KnownGrammar& g) { return g.source == source; });
-  if (known != grammars_.end()) {
-    std::rotate(grammars_.begin(), known, known + 1);
-    return grammars_.front().masks;
-  }
-  if (!tokens_) tokens_ = TokenTable::of(*tokenizer_);
-  SMELT_TRY(grammar, make(*tokens_));
-  SMELT_TRY(masks, TokenMasks::make(grammar, tokens_));
-  grammars_.push_front({source, masks});
-  if (grammars_.size() > kMostGrammars) grammars_.pop_back();
+  if (auto known = find_masks(source)) return known;
+  const auto tokens = this->tokens();
+  SMELT_TRY(grammar, make(*tokens));
+  SMELT_TRY(masks, TokenMasks::make(grammar, tokens));
+  std::lock_guard lock(grammars_->mutex);
+  grammars_->known.push_front({source, masks});
+  if (grammars_->known.size() > kMostGrammars) grammars_->known.pop_back();
   return masks;
 }
 

@@ -4,6 +4,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -39,8 +40,7 @@ class ServedModel {
   }
 
   using MakeGrammar = std::function<Result<Grammar>(const TokenTable& tokens)>;
-  // A grammar over the vocabulary of this model. The last few are kept, each under what it was made of. Used by one
-  // thread at a time.
+  // A grammar over the vocabulary of this model. The last few are kept, each under what it was made of. Thread-safe.
   Result<std::shared_ptr<const TokenMasks>> masks(const std::string& source, const MakeGrammar& make) const;
 
  private:
@@ -60,8 +60,14 @@ class ServedModel {
     std::string source;
     std::shared_ptr<const TokenMasks> masks;
   };
-  mutable std::shared_ptr<const TokenTable> tokens_;  // made when the first grammar comes
-  mutable std::deque<KnownGrammar> grammars_;         // the one that was used last comes first
+  struct Grammars {
+    std::mutex mutex;
+    std::shared_ptr<const TokenTable> tokens;  // made when the first grammar comes
+    std::deque<KnownGrammar> known;            // the one that was used last comes first
+  };
+  std::shared_ptr<const TokenMasks> find_masks(const std::string& source) const;
+  std::shared_ptr<const TokenTable> tokens() const;
+  std::unique_ptr<Grammars> grammars_ = std::make_unique<Grammars>();
 };
 
 }  // namespace smelt

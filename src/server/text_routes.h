@@ -1,5 +1,8 @@
 // Questions about texts that need no engine: tokens of a text, texts of tokens, prompts of chats.
+// Once `cancel` is true nobody wants the answer, which may then be anything.
 #pragma once
+
+#include <atomic>
 
 #include "server/api_error.h"
 #include "server/fields.h"
@@ -7,8 +10,11 @@
 
 namespace smelt {
 
-std::optional<ApiError> tokenize(const Json& body, const ServedModel& model, Json& answer);
-std::optional<ApiError> detokenize(const Json& body, const ServedModel& model, Json& answer);
-std::optional<ApiError> apply_template(const Json& body, const ServedModel& model, Json& answer);
+std::optional<ApiError> tokenize(const Json& body, const ServedModel& model, Json& answer,
+                                 const std::atomic<bool>& cancel);
+std::optional<ApiError> detokenize(const Json& body, const ServedModel& model, Json& answer,
+                                   const std::atomic<bool>& cancel);
+std::optional<ApiError> apply_template(const Json& body, const ServedModel& model, Json& answer,
+                                       const std::atomic<bool>& cancel);
 
 }  // namespace smelt

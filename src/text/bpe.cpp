@@ -53,6 +53,7 @@ MergeTable::Merge MergeTable::find(int32_t left, int32_t right) const {
 // border depends on what is far to the right only in made-up vocabularies. There the word is
 // encoded as a whole, with the queue's logarithm.
 void BpeEncoder::encode_word(std::string_view word, std::vector<int32_t>& out) {
+  if (is_cancelled()) return;
   after_unknown_ = false;
   if (word.size() > window_) {
     size_t begin = out.size();
@@ -98,7 +99,7 @@ std::pair<size_t, uint32_t> BpeEncoder::append_symbols(std::string_view word, si
 
 bool BpeEncoder::encode_in_windows(std::string_view word, std::vector<int32_t>& out) {
   int32_t expected = -1;  // the first token of this window; -1 also for a character that merges with nothing
-  for (size_t begin = 0; begin < word.size();) {
+  for (size_t begin = 0; begin < word.size() && !is_cancelled();) {
     std::string_view window = word.substr(begin, window_);
     bool last = begin + window.size() == word.size();
     merge_all(window);

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -63,7 +64,9 @@ struct BpeModel {
 // Reused from word to word, so that encoding does not allocate for each.
 class BpeEncoder {
  public:
-  explicit BpeEncoder(const BpeModel& model, size_t window = kWindow) : model_(&model), window_(window) {}
+  // When `cancel` becomes true, words and what is left of one are passed over.
+  explicit BpeEncoder(const BpeModel& model, size_t window = kWindow, const std::atomic<bool>* cancel = nullptr)
+      : model_(&model), window_(window), cancel_(cancel) {}
 
   // Appends the tokens of the word to `out`.
   void encode_word(std::string_view word, std::vector<int32_t>& out);
@@ -79,6 +82,7 @@ class BpeEncoder {
     uint32_t end;             // in the word, of its last byte
   };
 
+  bool is_cancelled() const { return cancel_ && cancel_->load(std::memory_order_relaxed); }
   bool encode_in_windows(std::string_view word, std::vector<int32_t>& out);
   void append_bytes(std::string_view bytes, std::vector<int32_t>& out);
   // The tokens of the symbols up to `limit` bytes: where they end, and the symbol that follows (or kEnd).
@@ -91,6 +95,7 @@ class BpeEncoder {
 
   const BpeModel* model_;
   size_t window_;
+  const std::atomic<bool>* cancel_;
   bool after_unknown_ = false;   // the last thing appended was the unknown token
   std::vector<Symbol> symbols_;  // after merge_all: a list of tokens through `next`, from 0
   std::vector<uint64_t> queue_;  // heap of rank << 32 | symbol; entries may be stale

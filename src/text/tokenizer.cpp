@@ -60,9 +60,10 @@ Result<Tokenizer> Tokenizer::from_data(TokenizerData data) {
   return Tokenizer(std::move(vocabulary));
 }
 
-std::vector<int32_t> Tokenizer::encode(std::string_view text, bool parse_special, bool add_special) const {
+std::vector<int32_t> Tokenizer::encode(std::string_view text, bool parse_special, bool add_special,
+                                       const std::atomic<bool>* cancel) const {
   const SpecialTokens& special = parse_special ? vocabulary_->special : vocabulary_->letters;
-  BpeEncoder encoder(vocabulary_->bpe, vocabulary_->window);
+  BpeEncoder encoder(vocabulary_->bpe, vocabulary_->window, cancel);
   std::vector<int32_t> ids;
   ids.reserve(text.size() + 2);  // a token has a byte at least; pages that stay unused cost nothing
   if (add_special && adds_bos()) ids.push_back(*bos());

@@ -12,6 +12,7 @@
 // TokenizerData. A Tokenizer is immutable after construction: any number of threads may use one.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -59,8 +60,10 @@ class Tokenizer {
 
   // Any bytes are accepted. `parse_special` finds the texts of control and user-defined tokens in
   // `text` and takes the longest; switch it off for text that a user typed. BOS and EOS are added
-  // where the file asks for it, unless `add_special` is off.
-  std::vector<int32_t> encode(std::string_view text, bool parse_special = true, bool add_special = true) const;
+  // where the file asks for it, unless `add_special` is off. When `cancel` becomes true, what is left of the text is
+  // passed over.
+  std::vector<int32_t> encode(std::string_view text, bool parse_special = true, bool add_special = true,
+                              const std::atomic<bool>* cancel = nullptr) const;
 
   // The same for a text in runs of different trust: special tokens are found only inside of runs that ask for it, and
   // what lies between them is encoded as one text, whatever runs it is made of.

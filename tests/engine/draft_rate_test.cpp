@@ -52,6 +52,27 @@ TEST_CASE("a step that is full has no drafts") {
   CHECK(rate.most(3) == 1);
 }
 
+TEST_CASE("who has to read the text before each try is tried so seldom that it costs little") {
+  DraftRate rate(3, 8);
+  double seconds = 0, without = 0;
+  int64_t read = 0, tries = 0;  // tokens of the text that who drafts has read
+  for (int64_t tokens = 0; tokens < 100'000;) {
+    const int64_t drafts = rate.next(1), given = 1 + std::min<int64_t>(drafts, 1);
+    double time = 1 + 0.9 * static_cast<double>(drafts);  // not even right drafts pay
+    if (drafts > 0) {
+      time += 0.5 * static_cast<double>(std::min<int64_t>(tokens - read, 500));
+      read = tokens + given;
+      ++tries;
+    }
+    rate.record(1, drafts, given, time);
+    seconds += time;
+    tokens += given;
+    without += static_cast<double>(given);
+  }
+  CHECK(seconds < 1.06 * without);
+  CHECK(tries > 10);
+}
+
 TEST_CASE("one step that was interrupted decides nothing") {
   DraftRate rate(1, 8);
   for (int i = 0; i < 200; ++i) {

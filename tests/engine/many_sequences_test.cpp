@@ -443,6 +443,25 @@ TEST_CASE("drafts for a model with recurrent states are refused with a sentence"
   CHECK(engine.error().message.starts_with("[engine] drafts cannot be taken back from the recurrent state"));
 }
 
+TEST_CASE("rows that fill a batch up read no experts of their own: they are its last row once more") {
+  for (const Tested& model : kModels) {
+    CAPTURE(model.path);
+    const auto engine = open(model, 8);
+    std::vector<StepItem> items;
+    const std::vector<int32_t> tokens = {5, 17, 33, 49, 65};
+    for (const int32_t& token : tokens)
+      items.push_back({.sequence = engine->start().take().id, .tokens = {&token, 1}, .is_generated = true});
+    REQUIRE(engine->step(items, {}).ok());
+    EngineMemory& memory = engine->loaded().memory();
+    REQUIRE(engine->loaded().batch_for(5) == 8);
+    for (int row = 5; row < 8; ++row) {
+      CHECK(memory.tokens()[row] == tokens.back());
+      CHECK(memory.positions()[row] == memory.positions()[4]);
+      CHECK(memory.tables()[row] == memory.tables()[4]);
+    }
+  }
+}
+
 TEST_CASE("prompts of several sequences are computed in one run, with the bits that each gets alone") {
   const Tested& model = kModels[0];
   Solo solo(model);

@@ -45,7 +45,9 @@ class FakeBackend : public Backend {
     return jobs.size();
   }
   void cancel(Id id) override { jobs[id - 1].cancelled = true; }
-  BackendLoad load() const override { return {.running = 1, .waiting = 2, .cache_use = 0.25, .failure = failure}; }
+  BackendLoad load() const override {
+    return {.running = 1, .waiting = 2, .is_full = jobs.size() >= limit, .cache_use = 0.25, .failure = failure};
+  }
   BackendCounts counts() const override {
     BackendCounts counts;
     counts.cached_tokens = 3;
@@ -135,7 +137,10 @@ class FakeReply : public HttpReply {
 
 struct Served {
   explicit Served(RouterOptions options = {})
-      : router(served_model(), backend, std::move(options), [](std::function<void()> work) { work(); }) {}
+      : Served(std::move(options), [](size_t, const Router::Work& work) { return work(), true; }) {}
+  Served(RouterOptions options, std::function<bool(size_t, Router::Work)> prepare)
+      : router(served_model(), backend, std::move(options), {at_once, at_once, std::move(prepare)}) {}
+  static void at_once(const Router::Work& work) { work(); }
 
   std::shared_ptr<FakeReply> ask(HttpRequest request) {
     auto reply = std::make_shared<FakeReply>();

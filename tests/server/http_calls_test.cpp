@@ -59,33 +59,82 @@ int timerfd_settime(int timer, int flags, const itimerspec* time, itimerspec* be
 
 using namespace smelt;
 
-TEST_CASE("a token costs the thread of the server one wait and one send") {
-  Counts counts;
-  std::promise<std::shared_ptr<HttpReply>> asked;
-  smelt::test::Running running([&](HttpRequest, std::shared_ptr<HttpReply> reply) {
+namespace {
+
+// A stream that has begun, and its client. Calls are counted from then on, until its end.
+struct Stream {
+  explicit Stream(const HttpLimits& limits = {})
+      : running([this](HttpRequest, std::shared_ptr<HttpReply> to) { begin(std::move(to)); }, limits), client(running) {
+    client.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+    asked.get_future().get();
+    client.read_until("\r\n\r\n");
+    running.server->post([this] { counted = &counts; });
+  }
+  void begin(std::shared_ptr<HttpReply> to) {
+    reply = std::move(to);
     reply->begin({.type = "text/event-stream"});
-    asked.set_value(std::move(reply));
-  });
-  smelt::test::Client client(running);
-  client.send("GET / HTTP/1.1\r\nHost: x\r\n\r\n");
-  auto reply = asked.get_future().get();
-  client.read_until("\r\n\r\n");
-  running.server->post([&] { counted = &counts; });
+    asked.set_value();
+  }
+  std::function<void()> token() {
+    return [this] { reply->write(kToken); };
+  }
+  void end() {
+    running.server->post([this] {
+      counted = nullptr;
+      reply->end();
+      reply = nullptr;
+    });
+    client.read_until("0\r\n\r\n");
+  }
+
+  static constexpr const char* kToken = "data: token\n\n";
+  Counts counts;
+  std::promise<void> asked;
+  std::shared_ptr<HttpReply> reply;
+  smelt::test::Running running;
+  smelt::test::Client client;
+};
+
+}  // namespace
+
+TEST_CASE("a token costs the thread of the server one wait and one send") {
+  Stream stream({.gather_time = std::chrono::microseconds(0)});
   constexpr int kTokens = 200;
   for (int i = 0; i < kTokens; ++i) {
-    running.server->post([&] { reply->write("data: token\n\n"); });
-    client.read_until("data: token\n\n\r\n");
+    stream.running.server->post(stream.token());
+    stream.client.read_until("data: token\n\n\r\n");
   }
-  running.server->post([&] {
-    counted = nullptr;
-    reply->end();
-    reply = nullptr;
-  });
-  client.read_until("0\r\n\r\n");
+  stream.end();
+  const Counts& counts = stream.counts;
   CHECK(counts.sends == kTokens);
   // And a timer now and then, where the machine is busy.
   CHECK(counts.waits < kTokens + kTokens / 10);
   CHECK(counts.others < kTokens / 10);
+}
+
+TEST_CASE("tokens that follow each other closely are sent together, and go with what cannot wait") {
+  Stream stream({.gather_time = std::chrono::hours(1)});
+  HttpServer& server = *stream.running.server;
+  const auto is_there = [&] { stream.client.read_until("data: token\n\n\r\n"); };
+  server.post(stream.token());
+  is_there();
+  server.post(stream.token());  // the second one within the hour
+  is_there();
+  for (int i = 0; i < 50; ++i) server.post_soon(stream.token());
+  server.post(stream.token());
+  for (int i = 0; i < 51; ++i) is_there();
+  stream.end();
+  CHECK(stream.counts.sends == 3);
+}
+
+TEST_CASE("a token that nothing follows waits for the time of gathering and no longer") {
+  Stream stream;
+  for (int i = 0; i < 20; ++i) {
+    stream.running.server->post_soon(stream.token());
+    stream.client.read_until("data: token\n\n\r\n");
+  }
+  stream.end();
+  CHECK(stream.counts.sends == 20);
 }
 
 #endif

@@ -60,6 +60,7 @@ class Client {
       text.remove_prefix(static_cast<size_t>(n));
     }
   }
+  void end_of_sending() { ::shutdown(socket_, SHUT_WR); }
   // Until the text has come, or the server closes.
   std::string read_until(std::string_view end) {
     std::string text;

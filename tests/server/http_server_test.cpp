@@ -171,6 +171,18 @@ TEST_CASE("a client that goes is noticed, whether anything is written to it or n
   }
 }
 
+TEST_CASE("a client that has nothing more to say gets an answer that nobody was to give up") {
+  std::promise<std::shared_ptr<HttpReply>> asked;
+  Running running([&](HttpRequest, std::shared_ptr<HttpReply> reply) { asked.set_value(std::move(reply)); });
+  Client client(running);
+  client.send("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
+  client.end_of_sending();
+  auto reply = asked.get_future().get();
+  running.server->post([] {});  // a turn in which the end could be seen
+  running.server->post([&] { std::exchange(reply, nullptr)->send({.body = "all"}); });
+  CHECK(client.read_all().ends_with("\r\n\r\nall"));
+}
+
 TEST_CASE("a stream that nobody reads is given up when too much of it waits") {
   std::promise<void> gone;
   HttpLimits limits;

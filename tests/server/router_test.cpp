@@ -130,6 +130,60 @@ TEST_CASE("a client that goes cancels its request, and nothing is written to it"
   CHECK_FALSE(reply->ended);
 }
 
+TEST_CASE("what an answer needs before it begins holds up nobody else") {
+  std::deque<Router::Work> waiting;
+  Served s({}, [&](size_t, Router::Work work) { return waiting.push_back(std::move(work)), waiting.size() <= 2; });
+  const auto tokens = s.post("/tokenize", {{"content", "Once upon"}});
+  const auto chat = s.chat();
+  CHECK(s.get("/health")->response.status == 200);
+  CHECK_FALSE(tokens->ended);
+  CHECK(s.backend.jobs.empty());
+  CHECK(s.post("/tokenize", {{"content", "Once"}})->response.status == 429);
+  waiting.pop_back();
+  for (Router::Work& work : std::exchange(waiting, {})) work();
+  CHECK(tokens->response.status == 200);
+  CHECK(s.backend.jobs.size() == 1);
+  s.backend.end(Finish::Stop);
+  CHECK(chat->response.status == 200);
+}
+
+TEST_CASE("nothing is prepared for a client that has gone") {
+  std::deque<Router::Work> waiting;
+  Served s({}, [&](size_t, Router::Work work) { return waiting.push_back(std::move(work)), true; });
+  const auto ask = [&](const char* path, std::string body) {
+    body.append(1 << 17, ' ');
+    return s.ask({.method = "POST", .path = path, .headers = {{"Content-Type", "application/json"}}, .body = body});
+  };
+  const auto chat = ask("/v1/chat/completions", R"({"messages": [{"role": "user", "content": "Hi"}]})");
+  const auto tokens = ask("/tokenize", R"({"content": "Once"})");
+  chat->gone();
+  tokens->gone();
+  for (const Router::Work& work : waiting) work();
+  CHECK(s.backend.jobs.empty());
+  CHECK_FALSE(chat->ended);
+  CHECK_FALSE(tokens->ended);
+}
+
+TEST_CASE("where the queue is full nothing is prepared") {
+  int prepared = 0;
+  Served s({}, [&](size_t, const Router::Work& work) { return ++prepared, work(), true; });
+  s.backend.limit = 0;
+  CHECK(s.chat()->response.status == 429);
+  CHECK(prepared == 0);
+  CHECK(s.post("/tokenize", {{"content", "Once"}})->response.status == 200);
+}
+
+TEST_CASE("an answer that has ended keeps nothing of its client") {
+  Served s;
+  for (const bool stream : {false, true}) {
+    const auto reply = s.chat({{"stream", stream}});
+    s.backend.write("Hello");
+    CHECK(reply.use_count() > 1);
+    s.backend.end(Finish::Stop);
+    CHECK(reply.use_count() == 1);
+  }
+}
+
 TEST_CASE("behind a stop string it does not matter what the backend still does") {
   Served s;
   const auto reply = s.chat({{"stop", "STOP"}});

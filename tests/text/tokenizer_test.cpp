@@ -114,6 +114,14 @@ TEST_CASE("find knows ordinary and special tokens by their bytes") {
   CHECK_FALSE(tokenizer.is_stop(-1));
 }
 
+TEST_CASE("a text that nobody waits for is passed over") {
+  const Tokenizer tokenizer = make(good());
+  const std::atomic<bool> cancel = true;
+  const std::string word(1 << 16, 'a');
+  for (const std::string& text : {std::string("a b"), word})
+    CHECK(tokenizer.encode(text, true, true, &cancel).size() < 2);
+}
+
 TEST_CASE("any bytes come back from their tokens") {
   TokenizerData data = good();
   for (auto [left, right] : {std::pair("\xE2", "\x82"), {"\x82", "\xAC"}, {"\xE2\x82", "\xAC"}, {"a", "a"}})
