@@ -130,7 +130,8 @@ class EngineMemory {
   std::vector<float> logits_read_;
   int64_t input_bytes_ = 0, vocabulary_ = 0;
   int32_t *tokens_ = nullptr, *positions_ = nullptr, *rows_ = nullptr, *tables_ = nullptr, *pages_ = nullptr,
-          *states_in_ = nullptr, *states_out_ = nullptr;
+          *states_in_ = nullptr, *states_out_ = nullptr, *chosen_ = nullptr;
+  int64_t* choices_ = nullptr;
   float *hidden_[2] = {}, *logits_ = nullptr;
   std::map<std::string, float*> position_tables_;
   std::byte* work_ = nullptr;

@@ -28,6 +28,8 @@ std::string name_of(const SlotBinding& slot) {
     case Bound::HiddenOut: return "next hidden";
     case Bound::Rows: return "rows";
     case Bound::Logits: return "logits";
+    case Bound::Choices: return "choices";
+    case Bound::Chosen: return "chosen";
     case Bound::InputSums: return slot.name;
   }
   return "";

@@ -27,7 +27,9 @@ enum class Bound {
   HiddenIn,       // f32 [T, hidden]
   HiddenOut,      // f32 [T, hidden]: written; another buffer than HiddenIn
   Rows,           // i32 [R]: the tokens (indices into T) whose logits are wanted
-  Logits,         // f32 [R, vocabulary]: written
+  Logits,         // f32 [R, vocabulary]: written; read by what chooses tokens
+  Choices,        // i64 [R, kChoiceNumbers]: how a row's token is chosen, see choice_graph.h
+  Chosen,         // i32 [2, R]: written: each row's token, and how many of its logits are no finite numbers
   InputSums,      // f32: written, see ModelShape::sums_inputs
 };
 
