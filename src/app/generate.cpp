@@ -24,6 +24,11 @@ class Writer {
   Result<std::optional<int32_t>> next(std::span<const float> logits, const DraftToken* draft = nullptr) {
     if (options_.constraint && options_.constraint->is_finished()) return end(StopReason::complete);
     SMELT_TRY(token, choose(logits, draft));
+    return take(token);
+  }
+
+  // The same for a token that was chosen as choice() says.
+  Result<std::optional<int32_t>> take(int32_t token) {
     sampler_.accept(token);
     if (!options_.ignore_stop && std::binary_search(stops_.begin(), stops_.end(), token))
       return end(StopReason::stop_token);
@@ -33,6 +38,12 @@ class Writer {
     // Nobody would look at the next logits.
     if (tokens_ == options_.max_tokens && !ended_) ended_ = StopReason::length;
     return std::optional<int32_t>(token);
+  }
+
+  // How the token behind `ahead` more is to be chosen on the device; nothing where that cannot be said.
+  std::optional<TokenChoice> choice(int64_t vocabulary, int64_t ahead) const {
+    if (options_.constraint || options_.speculation) return std::nullopt;
+    return sampler_.choice(vocabulary, ahead);
   }
 
   const std::optional<StopReason>& ended() const { return ended_; }
@@ -97,6 +108,30 @@ Result<Verified> verify(Session& session, Writer& writer, int32_t token, std::sp
   return Verified{.next = last, .accepted = verification.accepted()};
 }
 
+// Steps whose tokens the device chooses: while the host looks at one token the next one is under way. What was begun
+// behind the end of the text is waited for and counts for nothing. Whether the context is full.
+Result<bool> write_chained(Session& session, Writer& writer, int32_t first, const std::atomic<bool>& cancel,
+                           const std::function<void()>& count) {
+  const Engine& engine = session.engine();
+  std::optional<int32_t> known = first;
+  bool is_full = false;
+  while (!writer.ended() && !cancel) {
+    while (engine.begun() < engine.most_begun() && engine.begun() < writer.room()) {
+      SMELT_TRY(has_begun, session.begin(known, *writer.choice(session.vocabulary_size(), engine.begun())));
+      if (!has_begun) break;
+      known.reset();
+    }
+    is_full = engine.begun() == 0;
+    if (is_full) break;
+    SMELT_TRY(token, session.take());
+    SMELT_TRY(given, writer.take(token));
+    if (engine.begun() == 0) known = given;
+    count();
+  }
+  SMELT_CHECK(session.drop());
+  return is_full;
+}
+
 // All tokens of the context and one more, for drafts.
 std::vector<int32_t> text_for_drafts(const GenerateOptions& options, std::span<const int32_t> prompt) {
   if (!options.speculation) return {};
@@ -132,6 +167,15 @@ Result<Generation> generate(Session& session, const Tokenizer& tokenizer, Sample
 
   SMELT_TRY(first, writer.next(*logits));
   int32_t token = first.value_or(0);
+  if (session.engine().chooses_tokens() && writer.choice(session.vocabulary_size(), 0) && !writer.ended()) {
+    const auto is_full = write_chained(session, writer, token, cancel, [&] {
+      ++generation.decode_steps;
+      generation.decode_seconds += watch.lap();
+    });
+    if (cancel) return ended(StopReason::interrupted);
+    if (!is_full) return is_full.error();
+    return ended(*is_full ? StopReason::context_full : *writer.ended());
+  }
   while (!writer.ended()) {
     const int64_t free = session.context() - session.position();
     if (free == 0) return ended(StopReason::context_full);

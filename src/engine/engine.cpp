@@ -67,6 +67,7 @@ Result<SequenceId> Engine::fork(SequenceId sequence) {
 void Engine::rewind(SequenceId sequence, int64_t position) { pool_.rewind(run_of(sequence), position); }
 
 void Engine::stop(SequenceId sequence) {
+  drop(sequence);
   pool_.release(run_of(sequence));
   sequences_[static_cast<size_t>(sequence)].reset();
 }
@@ -96,6 +97,7 @@ Status Engine::check(std::span<const StepItem> items) const {
 }
 
 Result<std::vector<StepOutcome>> Engine::step(std::span<const StepItem> items, const LogitsSink& sink) {
+  ENSURE(chain_.empty(), "a step among those that were begun");
   SMELT_CHECK(check(items));
   std::vector<StepOutcome> outcomes(items.size(), StepOutcome::Done);
   for (size_t i = 0; i < items.size(); ++i) {
@@ -125,7 +127,9 @@ Status Engine::finish_runs() {
 
 Result<StepOutcome> Engine::make_room(SequenceId sequence, int64_t tokens) {
   PageRun& run = run_of(sequence);
-  const auto had = static_cast<size_t>((run.size() + kPageSize - 1) / kPageSize);
+  // Pages behind these may be there for steps that were begun.
+  const size_t had = std::max(static_cast<size_t>((run.size() + kPageSize - 1) / kPageSize),
+                              ahead_of(sequence) > 0 ? run.pages().size() : 0);
   if (!pool_.reserve(run, tokens, copies_)) return StepOutcome::NoRoom;
   SMELT_CHECK(copy_pages());
   for (size_t i = had; i < run.pages().size(); ++i) {
@@ -234,26 +238,36 @@ Status Engine::run_batch(std::span<const StepItem> items, std::vector<Row> rows,
 
 // The inputs of a batch. Rows that fill it up have places of their own in the padding page.
 Status Engine::write_rows(std::span<const StepItem> items, std::span<const Row> rows) {
-  EngineMemory& memory = loaded_->memory();
-  const EngineLayout& layout = loaded_->layout();
-  const int64_t count = static_cast<int64_t>(rows.size()), batch = loaded_->batch_for(count);
-  for (int64_t r = 0; r < batch; ++r) {
-    memory.tokens()[r] = 0;
-    memory.positions()[r] = static_cast<int32_t>(r % kPageSize);
-    memory.tables()[r] = static_cast<int32_t>(layout.padding_table());
-    memory.rows()[r] = static_cast<int32_t>(r);
-    if (has_states()) memory.states_in()[r] = kZeroState, memory.states_out()[r] = kPaddingState;
-  }
+  const auto count = static_cast<int64_t>(rows.size());
+  write_padding(count, loaded_->batch_for(count));
   for (int64_t r = 0; r < count; ++r) {
     const Row& row = rows[static_cast<size_t>(r)];
     const StepItem& item = items[row.item];
-    SMELT_CHECK(check_table(item.sequence, row.position, 1));
-    write_table(item.sequence);
-    write_states(item.sequence, r);
-    memory.tokens()[r] = item.tokens[static_cast<size_t>(row.index)];
-    memory.positions()[r] = static_cast<int32_t>(row.position);
-    memory.tables()[r] = static_cast<int32_t>(layout.table(item.sequence));
+    SMELT_CHECK(write_row(r, item.sequence, item.tokens[static_cast<size_t>(row.index)], row.position));
   }
+  return {};
+}
+
+void Engine::write_padding(int64_t first, int64_t batch) {
+  EngineMemory& memory = loaded_->memory();
+  for (int64_t r = first; r < batch; ++r) {
+    memory.tokens()[r] = 0;
+    memory.positions()[r] = static_cast<int32_t>(r % kPageSize);
+    memory.tables()[r] = static_cast<int32_t>(loaded_->layout().padding_table());
+    memory.rows()[r] = static_cast<int32_t>(r);
+    if (has_states()) memory.states_in()[r] = kZeroState, memory.states_out()[r] = kPaddingState;
+  }
+}
+
+Status Engine::write_row(int64_t row, SequenceId sequence, int32_t token, int64_t position) {
+  EngineMemory& memory = loaded_->memory();
+  SMELT_CHECK(check_table(sequence, position, 1));
+  write_table(sequence);
+  write_states(sequence, row);
+  memory.tokens()[row] = token;
+  memory.positions()[row] = static_cast<int32_t>(position);
+  memory.tables()[row] = static_cast<int32_t>(loaded_->layout().table(sequence));
+  memory.rows()[row] = static_cast<int32_t>(row);
   return {};
 }
 

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -22,6 +23,7 @@
 
 #include "engine/loaded_model.h"
 #include "engine/page_pool.h"
+#include "engine/token_choice.h"
 
 namespace smelt {
 
@@ -104,6 +106,30 @@ class Engine {
   // sequence appears twice or not at all; and an Error if the device fails.
   Result<std::vector<StepOutcome>> step(std::span<const StepItem> items, const LogitsSink& sink);
 
+  // --- steps whose tokens are chosen on the device, so that they follow each other without the host in between
+
+  // A generated token, and how the one behind it is chosen.
+  struct ChainItem {
+    SequenceId sequence = 0;
+    std::optional<int32_t> token = {};  // nothing: what was chosen for this sequence by the step begun last
+    TokenChoice choice = {};
+  };
+  bool chooses_tokens() const { return loaded_->chooses_tokens(); }
+  // Steps that may be under way: then the device has work while the host looks at what was chosen.
+  int64_t most_begun() const { return std::min<int64_t>(loaded_->device().runs_under_way(), 2); }
+  int64_t begun() const { return std::ssize(chain_); }
+  // Begins a step. False, and nothing was done: the cache or a context is full. An Error as of step().
+  // REQUIRES: chooses_tokens(), begun() < most_begun(), items are no more than a batch, and one for a sequence.
+  Result<bool> begin(std::span<const ChainItem> items);
+  // Waits for the step that was begun first. Its sequences have their tokens then. What was chosen behind them, by
+  // item; nothing for those that were dropped. An Error if the device failed, or logits are no finite numbers.
+  // REQUIRES: begun() > 0
+  Result<std::vector<std::optional<int32_t>>> take();
+  // Nobody wants what was begun for a sequence and not taken yet.
+  void drop(SequenceId sequence);
+  // Waits for all that was begun. REQUIRES: every sequence of it was dropped.
+  Status settle();
+
   // Takes logits and gives the token that a draft goes on with; nothing: it ends.
   using ChooseDraft = std::function<std::optional<int32_t>(std::span<const float> logits)>;
 
@@ -148,6 +174,22 @@ class Engine {
   Status run_batch(std::span<const StepItem> items, std::vector<Row> rows, std::vector<StepOutcome>& outcomes,
                    const LogitsSink& sink);
   Status write_rows(std::span<const StepItem> items, std::span<const Row> rows);
+  void write_padding(int64_t first, int64_t batch);
+  Status write_row(int64_t row, SequenceId sequence, int32_t token, int64_t position);
+
+  // A step that was begun and not taken.
+  struct Chained {
+    struct Entry {
+      std::optional<SequenceId> sequence;  // nothing: it was dropped
+      std::optional<int32_t> token;        // nothing: not known before the step before is taken
+    };
+    std::vector<Entry> entries;   // by row
+    std::vector<int32_t> chosen;  // by row, then how many of its logits are no finite numbers
+    uint64_t run = 0;
+  };
+  int64_t ahead_of(SequenceId sequence) const;
+  Result<int32_t> token_of(const ChainItem& item) const;
+  Status write_choice(int64_t row, const TokenChoice& choice);
   static bool wants_logits(std::span<const StepItem> items, const Row& row);
   Status report_batch(std::span<const StepItem> items, std::span<const Row> rows, const LogitsSink& sink);
 
@@ -191,6 +233,7 @@ class Engine {
   std::vector<size_t> table_entries_;  // of each sequence: those that name its pages
   std::vector<HiddenRow> hidden_rows_;
   std::vector<Begun> begun_;
+  std::deque<Chained> chain_;
 };
 
 }  // namespace smelt

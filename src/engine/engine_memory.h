@@ -82,6 +82,10 @@ class EngineMemory {
   int32_t* pages() { return on_host(pages_); }
   int32_t* states_in() { return on_host(states_in_); }
   int32_t* states_out() { return on_host(states_out_); }
+  // kChoiceNumbers of each row.
+  int64_t* choices() { return on_host(choices_); }
+  // What a run has chosen, on the device: Bound::Chosen.
+  const int32_t* chosen() const { return chosen_; }
   // What was written there reaches the device.
   Status send_inputs();
   // The first `rows` rows of logits of the last run, valid until the next one. REQUIRES: it is done.
@@ -105,9 +109,10 @@ class EngineMemory {
 
  private:
   // Where the host writes what lies at an address of the inputs.
-  int32_t* on_host(int32_t* input) {
+  template <class T>
+  T* on_host(T* input) {
     if (inputs_.empty()) return input;
-    return reinterpret_cast<int32_t*>(inputs_.data() + (reinterpret_cast<std::byte*>(input) - memory_.data()));
+    return reinterpret_cast<T*>(inputs_.data() + (reinterpret_cast<std::byte*>(input) - memory_.data()));
   }
   // A buffer of pages, or of states.
   struct Part {

@@ -42,6 +42,16 @@ Status Session::extend_all(std::span<const int32_t> tokens, const LogitsSink& si
   return {};
 }
 
+Result<int32_t> Session::take() {
+  SMELT_TRY(chosen, engine_->take());
+  return chosen[0].value_or(0);
+}
+
+Status Session::drop() {
+  engine_->drop(sequence_);
+  return engine_->settle();
+}
+
 Result<std::span<const float>> Session::step(StepItem item, const LogitsSink& sink) {
   item.sequence = sequence_;
   std::span<const float> last;

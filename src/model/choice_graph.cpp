@@ -5,7 +5,6 @@
 
 #include "graph/constants.h"
 #include "model/block.h"
-#include "model/token_choice.h"
 
 namespace smelt {
 namespace {
@@ -25,12 +24,6 @@ Tensor running_sums(Tensor x) {
   const int64_t n = x.size(-1);
   const Tensor is_before = less(unsqueeze(iota({n}, 0), 0), unsqueeze(iota({n}, 0) + 1.0, 1));  // [n, n]
   return sum(only_where(is_before, unsqueeze(x, x.rank() - 1)), -1);
-}
-
-// The entry of the last axis for each row. x [R, n], index [R]
-Tensor at(Tensor x, Tensor index) {
-  const int64_t rows = x.size(0), n = x.size(1);
-  return gather(reshape(x, {rows * n}), iota({rows}, 0) * static_cast<double>(n) + index);
 }
 
 // As in weight_of().

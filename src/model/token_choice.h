@@ -12,9 +12,23 @@
 // Sums stay below 2^53, for vocabularies of up to 2^18 tokens 2^50, so that the interpreter has them, too.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 namespace smelt {
+
+// The numbers that say how a token is drawn, in this order.
+enum class Choice {
+  TopK,      // how many at least; as many as there are tokens: all
+  TopP,      // share_of()
+  MinP,      // distance_of()
+  Scale,     // scale_of()
+  Random,    // kRandomBits of them
+  IsGreedy,  // 1: the best one, the first of equal ones, whatever else is said
+  kCount
+};
+constexpr int64_t kChoiceNumbers = static_cast<int64_t>(Choice::kCount);
+using ChoiceNumbers = std::array<int64_t, kChoiceNumbers>;
 
 constexpr int kLevelBits = 18;
 constexpr double kMostLogit = 4096;  // logits beyond have its level

@@ -8,6 +8,7 @@
 #include <limits>
 #include <random>
 
+#include "engine/sampler.h"
 #include "model/token_choice.h"
 #include "support/run_graph.h"
 
@@ -150,4 +151,45 @@ TEST_CASE("a graph draws the token that the rule draws, whatever filters a row h
               static_cast<double>(chosen_by_rule({row, row + vocabulary}, {numbers, numbers + kChoiceNumbers})));
       }
     }
+}
+
+TEST_CASE("the host draws the token that a graph draws, for any sampler that a graph can be") {
+  std::mt19937_64 random(3);
+  const auto one_of = [&](std::vector<float> list) { return list[random() % list.size()]; };
+  const int64_t vocabulary = 1500, rows = 4;
+  for (int round = 0; round < 8; ++round) {
+    const std::vector<float> logits = random_logits(rows * vocabulary, random);
+    Numbers choices;
+    std::vector<int32_t> expected;
+    for (int64_t r = 0; r < rows; ++r) {
+      const SamplerOptions options{.temperature = one_of({0, 0.3f, 0.8f, 1, 3}),
+                                   .top_k = static_cast<int32_t>(one_of({0, 1, 3, 40, 5000})),
+                                   .top_p = one_of({0, 0.4f, 0.95f, 1}),
+                                   .min_p = one_of({0, 0.01f, 0.3f}),
+                                   .seed = random()};
+      Sampler sampler(options);
+      const auto history = static_cast<int64_t>(random() % 5), ahead = static_cast<int64_t>(random() % 3);
+      for (int64_t i = 0; i < history; ++i) sampler.accept(7);
+      TokenChoice choice = *sampler.choice(vocabulary, ahead);
+      if (choice.kind == ChoiceKind::Greedy) choice.numbers[static_cast<size_t>(Choice::IsGreedy)] = 1;
+      choices.insert(choices.end(), choice.numbers.begin(), choice.numbers.end());
+      for (int64_t i = 0; i < ahead; ++i) sampler.accept(7);
+      expected.push_back(*sampler.sample(std::span(logits).subspan(static_cast<size_t>(r * vocabulary), vocabulary)));
+    }
+    const Chosen c = choose(rows, vocabulary, ChoiceKind::Drawn, logits, choices);
+    for (size_t r = 0; r < expected.size(); ++r) CHECK(c.got[r] == expected[r]);
+  }
+}
+
+TEST_CASE("samplers that a graph cannot be are the host's") {
+  const auto can = [](const SamplerOptions& options) { return Sampler(options).choice(100, 0).has_value(); };
+  CHECK(can({}));
+  CHECK(can({.temperature = 0}));
+  CHECK_FALSE(can({.repeat_penalty = 1.1f}));
+  CHECK_FALSE(can({.frequency_penalty = 1}));
+  CHECK_FALSE(can({.typical_p = 0.9f}));
+  CHECK_FALSE(can({.xtc_probability = 0.5f}));
+  CHECK_FALSE(can({.temperature_range = 0.5f}));
+  CHECK_FALSE(can({.bias = {{1, 2}}}));
+  CHECK_FALSE(can({.banned = {2}}));
 }
