@@ -108,29 +108,53 @@ Result<Verified> verify(Session& session, Writer& writer, int32_t token, std::sp
   return Verified{.next = last, .accepted = verification.accepted()};
 }
 
-// Steps whose tokens the device chooses: while the host looks at one token the next one is under way. What was begun
-// behind the end of the text is waited for and counts for nothing. Whether the context is full.
-Result<bool> write_chained(Session& session, Writer& writer, int32_t first, const std::atomic<bool>& cancel,
-                           const std::function<void()>& count) {
-  const Engine& engine = session.engine();
-  std::optional<int32_t> known = first;
-  bool is_full = false;
-  while (!writer.ended() && !cancel) {
-    while (engine.begun() < engine.most_begun() && engine.begun() < writer.room()) {
-      SMELT_TRY(has_begun, session.begin(known, *writer.choice(session.vocabulary_size(), engine.begun())));
-      if (!has_begun) break;
-      known.reset();
+// Steps whose tokens the device chooses: while the host looks at one token the next one is under way.
+class ChainedWriter {
+ public:
+  ChainedWriter(Session& session, Writer& writer, const std::atomic<bool>& cancel)
+      : session_(session), writer_(writer), cancel_(cancel) {}
+
+  // Until the text has ended, behind its first token, or the context is full. `count` is called for each step. What was
+  // begun behind the end is waited for and counts for nothing.
+  Status write(int32_t first, const std::function<void()>& count) {
+    known_ = first;
+    Status status;
+    while (status && !writer_.ended() && !is_full_ && !cancel_) {
+      status = begin();
+      if (!status || is_full_) continue;
+      status = take();
+      count();
     }
-    is_full = engine.begun() == 0;
-    if (is_full) break;
-    SMELT_TRY(token, session.take());
-    SMELT_TRY(given, writer.take(token));
-    if (engine.begun() == 0) known = given;
-    count();
+    const Status dropped = session_.drop();
+    return status ? dropped : status;
   }
-  SMELT_CHECK(session.drop());
-  return is_full;
-}
+  bool is_full() const { return is_full_; }
+
+ private:
+  Status begin() {
+    const Engine& engine = session_.engine();
+    while (engine.begun() < Engine::kMostBegun && engine.begun() < writer_.room()) {
+      SMELT_TRY(has_begun, session_.begin(known_, *writer_.choice(session_.vocabulary_size(), engine.begun())));
+      if (!has_begun) break;
+      known_.reset();
+    }
+    is_full_ = engine.begun() == 0;
+    return {};
+  }
+
+  Status take() {
+    SMELT_TRY(token, session_.take());
+    SMELT_TRY(given, writer_.take(token));
+    if (session_.engine().begun() == 0) known_ = given;
+    return {};
+  }
+
+  Session& session_;
+  Writer& writer_;
+  const std::atomic<bool>& cancel_;
+  std::optional<int32_t> known_;  // the token behind the context; nothing: the step begun last chooses it
+  bool is_full_ = false;
+};
 
 // All tokens of the context and one more, for drafts.
 std::vector<int32_t> text_for_drafts(const GenerateOptions& options, std::span<const int32_t> prompt) {
@@ -168,13 +192,14 @@ Result<Generation> generate(Session& session, const Tokenizer& tokenizer, Sample
   SMELT_TRY(first, writer.next(*logits));
   int32_t token = first.value_or(0);
   if (session.engine().chooses_tokens() && writer.choice(session.vocabulary_size(), 0) && !writer.ended()) {
-    const auto is_full = write_chained(session, writer, token, cancel, [&] {
+    ChainedWriter chained(session, writer, cancel);
+    const Status done = chained.write(token, [&] {
       ++generation.decode_steps;
       generation.decode_seconds += watch.lap();
     });
     if (cancel) return ended(StopReason::interrupted);
-    if (!is_full) return is_full.error();
-    return ended(*is_full ? StopReason::context_full : *writer.ended());
+    if (!done) return done.error();
+    return ended(chained.is_full() ? StopReason::context_full : *writer.ended());
   }
   while (!writer.ended()) {
     const int64_t free = session.context() - session.position();

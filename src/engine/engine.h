@@ -115,16 +115,17 @@ class Engine {
     TokenChoice choice = {};
   };
   bool chooses_tokens() const { return loaded_->chooses_tokens(); }
-  // Steps that may be under way: then the device has work while the host looks at what was chosen.
-  int64_t most_begun() const { return std::min<int64_t>(loaded_->device().runs_under_way(), 2); }
+  // Steps that may be begun and not taken: the device has work while the host looks at what the first one has chosen.
+  static constexpr int64_t kMostBegun = 2;
   int64_t begun() const { return std::ssize(chain_); }
   // Begins a step. False, and nothing was done: the cache or a context is full. An Error as of step().
-  // REQUIRES: chooses_tokens(), begun() < most_begun(), items are no more than a batch, and one for a sequence.
+  // REQUIRES: chooses_tokens(), begun() < kMostBegun, items are no more than a batch, and one for a sequence.
   Result<bool> begin(std::span<const ChainItem> items);
-  // Waits for the step that was begun first. Its sequences have their tokens then. What was chosen behind them, by
-  // item; nothing for those that were dropped. An Error if the device failed, or logits are no finite numbers.
-  // REQUIRES: begun() > 0
-  Result<std::vector<std::optional<int32_t>>> take();
+  // What was chosen for an item: nothing, if it was dropped, or an Error where logits are no finite numbers.
+  using Chosen = std::optional<Result<int32_t>>;
+  // Waits for the step that was begun first, by item. Its sequences have their tokens then. An Error if the device
+  // failed: nothing is begun any more. REQUIRES: begun() > 0
+  Result<std::vector<Chosen>> take();
   // Nobody wants what was begun for a sequence and not taken yet.
   void drop(SequenceId sequence);
   // Waits for all that was begun. REQUIRES: every sequence of it was dropped.
@@ -189,7 +190,8 @@ class Engine {
   };
   int64_t ahead_of(SequenceId sequence) const;
   Result<int32_t> token_of(const ChainItem& item) const;
-  Status write_choice(int64_t row, const TokenChoice& choice);
+  void write_choice(int64_t row, const TokenChoice& choice);
+  Result<int32_t> chosen_in(const Chained& step, size_t row) const;
   static bool wants_logits(std::span<const StepItem> items, const Row& row);
   Status report_batch(std::span<const StepItem> items, std::span<const Row> rows, const LogitsSink& sink);
 

@@ -34,16 +34,15 @@ Result<int32_t> Engine::token_of(const ChainItem& item) const {
   return static_cast<int32_t>(-1 - (row - entries.begin()));
 }
 
-Status Engine::write_choice(int64_t row, const TokenChoice& choice) {
+void Engine::write_choice(int64_t row, const TokenChoice& choice) {
   ChoiceNumbers numbers = choice.numbers;
   if (choice.kind == ChoiceKind::Greedy) numbers[static_cast<size_t>(Choice::IsGreedy)] = 1;
   std::copy(numbers.begin(), numbers.end(), loaded_->memory().choices() + row * kChoiceNumbers);
-  return {};
 }
 
 Result<bool> Engine::begin(std::span<const ChainItem> items) {
   const auto count = std::ssize(items);
-  ENSURE(chooses_tokens() && begun() < most_begun() && count > 0 && count <= loaded_->layout().batch,
+  ENSURE(chooses_tokens() && begun() < kMostBegun && count > 0 && count <= loaded_->layout().batch,
          "a step that cannot be begun");
   for (const ChainItem& item : items) {
     const int64_t ahead = ahead_of(item.sequence);
@@ -58,7 +57,7 @@ Result<bool> Engine::begin(std::span<const ChainItem> items) {
   write_padding(count, batch);
   for (int64_t row = 0; row < batch; ++row) {
     const ChainItem& item = items[static_cast<size_t>(std::min(row, count - 1))];
-    SMELT_CHECK(write_choice(row, item.choice));
+    write_choice(row, item.choice);
     if (row >= count) continue;
     const int64_t at = position(item.sequence) + ahead_of(item.sequence);
     SMELT_TRY(token, token_of(item));
@@ -74,31 +73,34 @@ Result<bool> Engine::begin(std::span<const ChainItem> items) {
   return true;
 }
 
-Result<std::vector<std::optional<int32_t>>> Engine::take() {
+Result<std::vector<Engine::Chosen>> Engine::take() {
   ENSURE(!chain_.empty(), "no step was begun");
-  Chained step = std::move(chain_.front());
+  const Chained step = std::move(chain_.front());
   chain_.pop_front();
   if (const Status done = loaded_->wait(step.run); !done) {
     chain_.clear();  // what was begun behind it has read what it did not write
     return done.error();
   }
-  std::vector<std::optional<int32_t>> chosen;
-  for (size_t row = 0; row < step.entries.size(); ++row) {
+  std::vector<Chosen> chosen(step.entries.size());
+  for (size_t row = 0; row < chosen.size(); ++row) {
     const Chained::Entry& entry = step.entries[row];
-    chosen.emplace_back();
     if (!entry.sequence) continue;
     ENSURE(entry.token, "a step is taken before the one that chooses its tokens");
     const CachedToken token{*entry.token, true};
     pool_.append(run_of(*entry.sequence), {&token, 1});
-    if (const int32_t wrong = step.chosen[step.chosen.size() / 2 + row]; wrong > 0)
-      return Error{"[sampler] logits: " + std::to_string(wrong) + " of " + std::to_string(vocabulary_size()) +
-                   " are no finite numbers; the model file is damaged or its weights overflow"};
-    chosen.back() = step.chosen[row];
+    chosen[row] = chosen_in(step, row);
     if (chain_.empty()) continue;
     for (Chained::Entry& next : chain_.front().entries)
-      if (next.sequence == entry.sequence && !next.token) next.token = chosen.back();
+      if (next.sequence == entry.sequence && !next.token) next.token = step.chosen[row];
   }
   return chosen;
+}
+
+Result<int32_t> Engine::chosen_in(const Chained& step, size_t row) const {
+  const int32_t wrong = step.chosen[step.chosen.size() / 2 + row];
+  if (wrong == 0) return step.chosen[row];
+  return Error{"[sampler] logits: " + std::to_string(wrong) + " of " + std::to_string(vocabulary_size()) +
+               " are no finite numbers; the model file is damaged or its weights overflow"};
 }
 
 Status Engine::settle() {

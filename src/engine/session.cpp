@@ -44,7 +44,8 @@ Status Session::extend_all(std::span<const int32_t> tokens, const LogitsSink& si
 
 Result<int32_t> Session::take() {
   SMELT_TRY(chosen, engine_->take());
-  return chosen[0].value_or(0);
+  ENSURE(chosen.size() == 1 && chosen[0], "a step of another session, or one that nobody wants");
+  return *chosen[0];
 }
 
 Status Session::drop() {

@@ -72,12 +72,23 @@ TEST_CASE(
     for (Text& text : chained) items.push_back(on.item(text));
     if (i % 3 == 2) std::reverse(items.begin(), items.end());  // rows are nobody's own
     REQUIRE(*on.engine->begin(items));
-    const auto chosen = on.engine->take().take();
-    for (size_t k = 0; k < items.size(); ++k)
+    // A step behind it whose tokens nobody knows, of some of the sequences in another order.
+    std::vector<Engine::ChainItem> behind;
+    for (size_t k = items.size(); k-- > 1;)
       for (Text& text : chained)
-        if (text.id == items[k].sequence) on.take(text, *chosen[k]);
-    for (Text& text : alone) on.step_on_host(text);
+        if (text.id == items[k].sequence)
+          behind.push_back({text.id, {}, *text.sampler.choice(on.engine->vocabulary_size(), 1)});
+    if (i % 2) REQUIRE(*on.engine->begin(behind));
+    for (std::span<const Engine::ChainItem> step : {std::span(items), std::span(behind)}) {
+      if (on.engine->begun() == 0) break;
+      const auto chosen = on.engine->take().take();
+      for (size_t k = 0; k < step.size(); ++k)
+        for (Text& text : chained)
+          if (text.id == step[k].sequence) on.take(text, **chosen[k]);
+    }
   }
+  for (size_t i = 0; i < chained.size(); ++i)
+    while (alone[i].tokens.size() < chained[i].tokens.size()) on.step_on_host(alone[i]);
   for (size_t i = 0; i < chained.size(); ++i) {
     CAPTURE(i);
     CHECK(chained[i].tokens == alone[i].tokens);
@@ -100,7 +111,7 @@ TEST_CASE("a context that is full takes no further token, and a token that was d
   while (true) {
     const Engine::ChainItem item = on.item(text);
     if (!*on.engine->begin({&item, 1})) break;
-    on.take(text, *on.engine->take().take()[0]);
+    on.take(text, **on.engine->take().take()[0]);
   }
   CHECK(on.engine->position(text.id) == on.engine->context());
 }
@@ -114,7 +125,7 @@ TEST_CASE("on a GPU a step is begun while the one that chooses its token is unde
   const GgufFile file = GgufFile::open(SMELT_SOURCE_DIR "/models/tiny-glm-Q4_K_M.gguf").take();
   auto engine = Engine::open(file, {.opened = device, .context = 256, .cache_type = DType::U8}, {}).take();
   REQUIRE(engine->chooses_tokens());
-  CHECK(engine->most_begun() == 2);
+  REQUIRE(device->runs_under_way() >= Engine::kMostBegun);
   const SequenceId id = engine->start().take().id;
   Engine::ChainItem item{.sequence = id, .token = 7};
   fake.calls.clear();
