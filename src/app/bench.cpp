@@ -235,10 +235,14 @@ Action declare_bench(CLI::App& app) {
   app.add_flag("--block", flags->block,
                "time the parts of one transformer block (attention, router, experts, ...) in place "
                "of whole tests");
-  add_number_list(
+  CLI::Option* parallel = add_number_list(
       app, "--parallel", flags->parallel, 1, kMostParallel, "N,...",
       "time sequences that generate -n tokens side by side, each with -d tokens in its context, in place of "
       "whole tests");
+  app.add_flag("--same-tokens", flags->same_tokens,
+               "with --parallel: all sequences have the same tokens and choose the same experts, as in "
+               "llama-batched-bench; otherwise each has its own, as those of different clients")
+      ->needs(parallel);
   declare_draft_flags(app, flags->draft);
   app.add_option("--text", flags->text, "with drafts: a file whose pieces the model goes on with")
       ->type_name("FILE")

@@ -25,6 +25,7 @@ struct BenchFlags {
   DraftFlags draft;               // time texts with drafts in place of whole tests
   std::string text;               // with drafts: a file with texts to go on with
   std::vector<int64_t> parallel;  // sequences that generate side by side, in place of whole tests
+  bool same_tokens = false;       // with parallel: all of them the same
   std::vector<int64_t> threads = {0};
   std::vector<int64_t> batch = {512};
   std::vector<std::string> cache_types = {"q8"};

@@ -71,7 +71,7 @@ class ParallelBench {
     ParallelRow row{.sequences = sequences};
     const double n = static_cast<double>(sequences),
                  rows = (static_cast<double>(depth_) + static_cast<double>(tokens_ + 1) / 2) * row_bytes_;
-    row.bytes_per_step = engine_->loaded().bytes_read(sequences) + n * rows;
+    row.bytes_per_step = engine_->loaded().bytes_read(flags_.same_tokens ? 1 : sequences) + n * rows;
     row.share_of_bytes = row.bytes_per_step / (n * (engine_->loaded().bytes_read(1) + rows));
     for (int64_t r = flags_.no_warmup ? 0 : -1; r < flags_.repetitions; ++r) {
       const double before = rooflines_.now(threads_);
@@ -88,11 +88,19 @@ class ParallelBench {
   int threads() const { return threads_; }
 
  private:
-  // Random tokens: models that talk to themselves choose the same experts again and again.
-  std::vector<int32_t> random_tokens(int64_t count) {
-    std::vector<int32_t> tokens(static_cast<size_t>(count));
-    for (int32_t& t : tokens) t = static_cast<int32_t>(random_() % static_cast<uint64_t>(engine_->vocabulary_size()));
-    return tokens;
+  // Of each sequence, or the same of all. Random ones: models that talk to themselves choose the same experts again and
+  // again.
+  std::vector<std::vector<int32_t>> random_tokens(int64_t sequences, int64_t count) {
+    std::vector<std::vector<int32_t>> all(static_cast<size_t>(sequences));
+    for (std::vector<int32_t>& tokens : all) {
+      if (flags_.same_tokens && &tokens != &all[0]) {
+        tokens = all[0];
+        continue;
+      }
+      tokens.resize(static_cast<size_t>(count));
+      for (int32_t& t : tokens) t = static_cast<int32_t>(random_() % static_cast<uint64_t>(engine_->vocabulary_size()));
+    }
+    return all;
   }
 
   Status step(const std::vector<StepItem>& items) {
@@ -105,20 +113,22 @@ class ParallelBench {
 
   // Seconds to generate; filling contexts is not counted.
   Result<double> time(int64_t sequences) {
-    const std::vector<int32_t> contexts = random_tokens(sequences * depth_);
+    const std::vector<std::vector<int32_t>> contexts = random_tokens(sequences, depth_);
     std::vector<StepItem> items;
     std::vector<SequenceId> ids;
     for (int64_t i = 0; i < sequences; ++i) {
       SMELT_TRY(started, engine_->start());
       ids.push_back(started.id);
-      items.push_back(
-          {.sequence = started.id,
-           .tokens = std::span(contexts).subspan(static_cast<size_t>(i * depth_), static_cast<size_t>(depth_)),
-           .logits = WantedLogits::None,
-           .cancel = &interrupted()});
+      items.push_back({.sequence = started.id,
+                       .tokens = contexts[static_cast<size_t>(i)],
+                       .logits = WantedLogits::None,
+                       .cancel = &interrupted()});
     }
     if (depth_ > 0) SMELT_CHECK(step(items));
-    const std::vector<int32_t> tokens = random_tokens(sequences * tokens_);
+    std::vector<int32_t> tokens;  // [steps, sequences]
+    const std::vector<std::vector<int32_t>> texts = random_tokens(sequences, tokens_);
+    for (size_t t = 0; t < static_cast<size_t>(tokens_); ++t)
+      for (const std::vector<int32_t>& text : texts) tokens.push_back(text[t]);
     Stopwatch watch;
     SMELT_CHECK(extend(*engine_, ids, tokens));
     const double seconds = watch.lap();

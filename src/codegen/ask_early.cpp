@@ -86,8 +86,10 @@ std::map<int64_t, std::pair<Ref, Region>> regions_of(const Refs& stores, const R
 Code NestEmitter::ask_early() {
   scopes_.emplace_back();
   const Refs tasks = task_ranges(nests_[0].stores);
-  if (is_tile() || nests_[0].is_local || tasks.empty()) return {};
-  for (const auto& [number, known] : regions_of(nests_[0].stores, tasks)) {
+  if (nests_[0].is_local || tasks.empty()) return {};
+  Refs stores;
+  for (const ExpandedNest& nest : nests_) stores.insert(stores.end(), nest.stores.begin(), nest.stores.end());
+  for (const auto& [number, known] : regions_of(stores, tasks)) {
     const auto& [buffer, region] = known;
     if (!region.pays()) continue;
     const auto i64 = [&](Op op, Value x, Value y) { return alu(op, DType::I64, {x, y}); };

@@ -8,6 +8,7 @@
 #include "codegen/footprint.h"
 #include "codegen/passes.h"
 #include "graph/rules_algebra.h"
+#include "schedule/schedule.h"
 
 namespace smelt {
 namespace {
@@ -207,8 +208,7 @@ KernelShape shape_of(Ref tree, const KernelOpts& opts, const Machine& machine, c
     const double operations = operations_of(bound->src);
     all += operations;
     if (!lanes) scalar += operations;
-    const bool is_local = StoreView(tree->src[i]->src[0]).buffer->op == Op::Local;
-    if (is_local || operations <= most) continue;
+    if (is_local_nest(tree->src[i]) || operations <= most) continue;
     most = operations;
     shape.tasks = static_cast<int64_t>(tasks);
   }

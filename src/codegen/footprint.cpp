@@ -32,23 +32,45 @@ void add_step(Pattern& pattern, int64_t stride, int64_t count) {
   if (count != 1 && stride != 0) pattern.steps.push_back({stride, count});
 }
 
+// Of a range, or of a division or a remainder, which takes all values between its bounds.
+int64_t values_of(Ref x) {
+  return x->op == Op::Range ? RangeView(x).most() : std::min(count_of(x), x->max - x->min + 1);
+}
+
+// Adds what decides where an expression with loads reads: ranges, and divisions and remainders of them.
+void add_movers(Ref x, Refs& movers) {
+  const auto add = [&](Ref mover) {
+    if (!contains(movers, mover)) movers.push_back(mover);
+  };
+  for (Ref n : toposort(x)) {
+    if (n->op != Op::Load) continue;
+    const auto sum = index_sum(LoadView(n).offset);
+    if (sum) {
+      for (const IndexTerm& term : sum->terms)
+        if (term.product->op == Op::Range || !has_load(term.product)) add(term.product);
+    } else {
+      for (Ref r : ranges_of(LoadView(n).offset)) add(r);
+    }
+  }
+}
+
 void add_term(Pattern& pattern, const IndexTerm& term, Refs& gathered_over) {
   const Ref x = term.product;
-  if (x->op == Op::Range) return add_step(pattern, term.times, RangeView(x).most());
-  if (has_load(x)) {
-    // Two terms with indices from memory, as of a page and a row in it, move together when the same ranges move them.
-    int64_t count = 1;
-    for (Ref r : ranges_of(x)) {
-      if (contains(gathered_over, r)) continue;
-      gathered_over.push_back(r);
-      count *= RangeView(r).most();
-    }
-    pattern.gathered = true;
-    return add_step(pattern, term.times, count);
+  if (x->op == Op::Range || !has_load(x)) {
+    pattern.first += term.times * x->min;  // 0 of a range
+    return add_step(pattern, term.times, values_of(x));
   }
-  // A division or a remainder: takes all values between its bounds.
-  pattern.first += term.times * x->min;
-  add_step(pattern, term.times, std::min(count_of(x), x->max - x->min + 1));
+  // Two terms with indices from memory, as of a page and a row in it, move together when the same ranges move them.
+  Refs movers;
+  add_movers(x, movers);
+  int64_t count = 1;
+  for (Ref mover : movers) {
+    if (contains(gathered_over, mover)) continue;
+    gathered_over.push_back(mover);
+    count *= values_of(mover);
+  }
+  pattern.gathered = true;
+  add_step(pattern, term.times, count);
 }
 
 // Two loops over neighbours are one: {64, 4}, {16, 4} -> {16, 16}.

@@ -11,6 +11,7 @@ namespace {
 
 constexpr int64_t kMostShares = 64;  // threads of a sum whose terms do not lie side by side
 constexpr int64_t kLeastTerms = 4;   // that a partial sum should have
+constexpr int64_t kFewGroups = 16;   // of a sum whose shares may have half as many
 // Threads take a power of two of the shares, or all. What they leave is registers and written out, so it must be few.
 constexpr int64_t kMostOddShares = 9;
 
@@ -24,10 +25,23 @@ bool hides_latency(const OptChoice& c) {
 
 int64_t odd_part(int64_t n) { return n / (n & -n); }
 
-// As many threads as the range can be shared out to.
-int64_t shares_of(Ref range) {
+// Whether terms are sums of integers, as groups of weights in block formats are.
+bool adds_groups(Ref reduce) {
+  Refs inner = reductions_of({ReduceView(reduce).values.begin(), ReduceView(reduce).values.end()});
+  return !inner.empty() && std::none_of(inner.begin(), inner.end(), has_order);
+}
+
+// As many threads as a range of a sum can be shared out to. Of groups each wants some: a block has few threads for an
+// output, and what is left of the shares would be written out.
+int64_t shares_of(Ref reduce, Ref range) {
   const int64_t size = known_divisor(RangeView(range).size);
-  for (int64_t n = std::min(size, kMostShares); n > 1; --n)
+  int64_t most = std::min(size, kMostShares);
+  if (adds_groups(reduce)) {
+    int64_t terms = 1;
+    for (Ref r : own_ranges(reduce)) terms *= RangeView(r).most();
+    most = std::min(most, terms / (terms < kFewGroups ? 2 : kLeastTerms));
+  }
+  for (int64_t n = most; n > 1; --n)
     if (size % n == 0 && odd_part(n) <= kMostOddShares) return n;
   return 1;
 }
@@ -97,7 +111,7 @@ class Partials {
  private:
   bool add_lanes(OptChoice& c) {
     for (Ref reduce : reductions_of(c.stores)) {
-      if (!has_order(reduce)) continue;
+      if (!has_order(reduce) || (c.machine.has_threads() && adds_groups(reduce))) continue;
       const Ref range = range_of_neighbours(c, reduce);
       if (!range) continue;
       const int64_t lanes = c.lanes_for(range);
@@ -128,9 +142,9 @@ class Partials {
     for (Ref reduce : reductions_of(c.stores)) {
       if (!has_order(reduce)) continue;
       for (Ref r : own_ranges(reduce))
-        if (kind_of(r) == RangeKind::Reduce && shares_of(r) > most &&
+        if (kind_of(r) == RangeKind::Reduce && shares_of(reduce, r) > most &&
             why_no_partials(c.stores, r, lane_rules(c.machine)).empty())
-          best = r, most = shares_of(r);
+          best = r, most = shares_of(reduce, r);
     }
     if (best) cut(c, best, most);
     return static_cast<bool>(best);

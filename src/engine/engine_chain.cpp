@@ -1,8 +1,8 @@
 // Engine: steps whose tokens are chosen on the device.
 //
-// The host writes the inputs of a step while the one before is under way: positions and tables it knows, and in place of a
-// token that is not chosen yet the row of that step that it is chosen in, -1 - row. What was chosen is read back behind
-// each run. Rows that a step writes behind the end of a text that nobody goes on with count for nothing.
+// The host writes the inputs of a step while the one before is under way: positions and tables it knows, and in place
+// of a token that is not chosen yet the row of that step that it is chosen in, -1 - row. What was chosen is read back
+// behind each run. Rows that a step writes behind the end of a text that nobody goes on with count for nothing.
 #include <algorithm>
 #include <string>
 

@@ -158,6 +158,8 @@ ModelShape ModelPasses::decode_shape(int64_t tokens) const {
           .page_entries = layout_.page_entries,
           .states = layout_.states,
           .cache_type = options_.cache_type,
+          .few_streams = !compiler_.machine().has_threads(),
+          .token_block = compiler_.machine().token_block,
           .interleave = options_.interleave,
           .layouts = options_.layouts,
           .hidden_rows = layout_.tokens(),

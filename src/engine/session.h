@@ -62,8 +62,8 @@ class Session {
     return engine_->draft(sequence_, next, most, choose, cancel);
   }
 
-  // Tokens that are chosen on the device, see Engine::begin(): `token` follows the context, or without one what the step
-  // begun last chooses.
+  // Tokens that are chosen on the device, see Engine::begin(): `token` follows the context, or without one what the
+  // step begun last chooses.
   Result<bool> begin(std::optional<int32_t> token, const TokenChoice& choice) {
     const Engine::ChainItem item{sequence_, token, choice};
     return engine_->begin({&item, 1});

@@ -3,7 +3,9 @@
 #include <limits>
 
 #include "graph/rules_algebra.h"
+#include "model/block_groups.h"
 #include "model/byte_cache.h"
+#include "model/product.h"
 
 namespace smelt {
 namespace {
@@ -55,9 +57,26 @@ Tensor causal(Tensor score, const Positions& at, int64_t window) {
   return where(unseen, scalar(std::numeric_limits<float>::lowest()), score);
 }
 
+namespace {
+
+// Of short blocks of x, each with a scale, as the tasks make them that make x.
+Tensor scores_of_blocks(const Activations& x, Tensor q, Tensor scale) {
+  const auto i32 = [](Tensor v) { return cast(v, DType::I32); };
+  const int64_t n = q.size(-1), blocks = x.scale.size(-1);
+  const int last = x.x.rank() - 1;
+  const auto in_blocks = [&](Tensor v) { return with_last_axes(v, 1, {blocks, n / blocks}); };
+  const Tensor products = sum(i32(unsqueeze(in_blocks(x.q), last)) * i32(in_blocks(q)), -1);
+  const Tensor of_block = cast(products - unsqueeze(x.sums * kKeyZero, last), DType::F32);
+  return sum(of_block * unsqueeze(x.scale, last), -1) * scale;
+}
+
+}  // namespace
+
 Tensor scores_of_bytes(Block& b, Tensor x, Tensor q, Tensor scale) {
   const auto i32 = [](Tensor v) { return cast(v, DType::I32); };
   const int last = x.rank() - 1;
+  if (const Activations in = quantise_activations(x, b.layout(), b.blocks()); in.sums.ref())
+    return scores_of_blocks(in, q, scale);
   const ActivationLayout layout = b.layout();
   const ByteRows in = to_bytes(x, layout);
   const Tensor total = sum(i32(in.q), -1) * kKeyZero, zeros = layout.rows > 1 ? place_rows(total, layout) : total;

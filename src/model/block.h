@@ -119,23 +119,28 @@ struct Block {
     return {.rows = shape.many_tokens ? shape.tokens_side_by_side : 1, .axis = axis};
   }
 
+  ActivationBlocks blocks() const {
+    if (!shape.many_tokens) return {.most = shape.token_block};
+    return shape.prompt_block ? ActivationBlocks{shape.prompt_block, true} : ActivationBlocks{};
+  }
+
   // What products multiply weights with, under the policy of the plan.
   // `axis`: along which tokens are.
   Activations activations(Tensor x, int axis = 0) const {
     if (!shape.quantise) return {x, {}, {}};
-    return quantise_activations(x, layout(axis), shape.many_tokens ? shape.prompt_block : 0);
+    return quantise_activations(x, layout(axis), blocks());
   }
 
   // Products of few tokens are bound by memory: matrices that read the same activations share a kernel. Those of many
   // tokens are bound by arithmetic, and registers have no room for the sums of a second matrix: a kernel for each.
   Tensor apart(Tensor x, Line line = Line::current()) const { return shape.many_tokens ? place(x, line) : x; }
 
-  // The product of a few tokens is as fast as its matrix comes from memory, and processors bring few streams ahead of
-  // time. So matrices are read one after the other where each worker can compute for itself what is made of the
+  // The product of a few tokens is as fast as its matrix comes from memory, and some processors bring few streams ahead
+  // of time. There matrices are read one after the other where each worker can compute for itself what is made of the
   // products. However many tokens there are: sums that share a kernel may be combined together, which shows in bits.
   Tensor streamed(Tensor x, Line line = Line::current()) const {
     const AtLine at(line);
-    return !shape.many_tokens && x.size(-1) <= model.hidden ? place(x) : x;
+    return shape.few_streams && !shape.many_tokens && x.size(-1) <= model.hidden ? place(x) : x;
   }
 };
 

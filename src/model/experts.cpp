@@ -73,7 +73,7 @@ Tensor expert_product(Block& b, const ExpertParameters& m, const Activations& x,
 // of the load address. For few tokens: each reads the weights of its experts for itself.
 Tensor experts_by_token(Block& b, const ExpertParameters& m, const Activations& x, const Choice& choice) {
   const auto per_expert = [](Tensor v) { return v.ref() ? unsqueeze(v, 1) : v; };  // [T, 1, ...]
-  const Activations in{per_expert(x.x), per_expert(x.q), per_expert(x.scale)};
+  const Activations in{per_expert(x.x), per_expert(x.q), per_expert(x.scale), per_expert(x.sums)};
   const Tensor gate = b.streamed(expert_product(b, m, in, "ffn_gate_exps", choice.experts));  // [T, K, width]
   const Tensor up = b.streamed(expert_product(b, m, in, "ffn_up_exps", choice.experts));
   const Activations inner = b.activations(opened(m.activation, gate, up));

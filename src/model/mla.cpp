@@ -38,10 +38,19 @@ Latent latent_weights(Block& b, const MlaParameters& m) {
   return {permute(slice(both, 1, 0, m.nope), {0, 2, 1}), slice(both, 1, m.nope, m.v_head)};
 }
 
-// [T, H, nope] -> [T, H, L] and [T, H, L] -> [T, H, v_head], each head by its own matrix.
-Tensor times_keys(Block& b, const MlaParameters& m, Tensor x) {
-  if (!m.fused_kv_b) return b.weights.product(b.activations(x), "attn_k_b.weight");
-  return sum(unsqueeze(x, 2) * latent_weights(b, m).keys, -1);
+// Of the first elements of heads. Where whole heads have the same blocks, these are made: tasks that make heads can go
+// on with them. q [T, H, nope + rope]
+Activations activations_of_nope(Block& b, const MlaParameters& m, Tensor q) {
+  const int64_t most = b.blocks().most, block = activation_block(m.nope, most);
+  const bool has_same = block != 0 && block == activation_block(m.key_width(), most);
+  return has_same && b.shape.quantise && !b.shape.many_tokens ? first_of(b.activations(q), m.nope)
+                                                              : b.activations(slice(q, 2, 0, m.nope));
+}
+
+// [T, H, nope + rope] -> [T, H, L] and [T, H, L] -> [T, H, v_head], each head by its own matrix.
+Tensor times_keys(Block& b, const MlaParameters& m, Tensor q) {
+  if (!m.fused_kv_b) return b.weights.product(activations_of_nope(b, m, q), "attn_k_b.weight");
+  return sum(unsqueeze(slice(q, 2, 0, m.nope), 2) * latent_weights(b, m).keys, -1);
 }
 Tensor times_values(Block& b, const MlaParameters& m, Tensor x) {
   if (!m.fused_kv_b) return b.weights.product(b.activations(x), "attn_v_b.weight");
@@ -139,9 +148,9 @@ Tensor average_of_latents(Tensor score, const Context& context) {
 
 // Queries move into the latent space; all heads share the cache row as key and its latent as value.
 // -> [T, H, v_head]
-Tensor absorbed_attention(Block& b, const MlaParameters& m, Tensor q_nope, Tensor q_rope, const Context& context,
+Tensor absorbed_attention(Block& b, const MlaParameters& m, Tensor q, Tensor q_rope, const Context& context,
                           const Positions& at) {
-  const Tensor q_latent = times_keys(b, m, q_nope) * latent_scale(b);                               // [T, H, L]
+  const Tensor q_latent = times_keys(b, m, q) * latent_scale(b);                                    // [T, H, L]
   const Tensor score = scores_of(b, q_latent, context.latent) + scores_of(b, q_rope, context.key);  // [T, H, S]
   const Tensor masked = causal(score * m.softmax_scale, at);
   return times_values(b, m, average_of_latents(masked, context) * latent_scale(b));
@@ -225,11 +234,10 @@ Attended latent_attention(Block& b, const MlaParameters& m, Tensor normed) {
   const Activations x = b.activations(normed);
   const Positions at = positions(b, m.rope.width);
   const Tensor q = queries(b, m, x);
-  const Tensor q_nope = slice(q, 2, 0, m.nope);
   const Tensor q_rope = rotate(slice(q, 2, m.nope, m.rope.width), at.angles, RopeOrder::Pairs);
   const Cache cache = append_to_cache(b, m, x, at);
   const Context context = read_cache(b, m, cache, at);
-  const Tensor heads = absorbed_attention(b, m, q_nope, q_rope, context, at);
+  const Tensor heads = absorbed_attention(b, m, q, q_rope, context, at);
   const Tensor row = reshape(heads, {b.shape.tokens, m.heads * m.v_head});
   return {b.weights.product(b.activations(row), "attn_output.weight"), cache.written()};
 }

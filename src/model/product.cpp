@@ -21,22 +21,37 @@ int64_t activation_block(int64_t k, int64_t most) {
   return 0;
 }
 
-Activations quantise_activations(Tensor x, const ActivationLayout& layout, int64_t wide) {
-  const int64_t k = x.size(-1), n = wide ? activation_block(k, wide) : activation_block(k);
+Activations quantise_activations(Tensor x, const ActivationLayout& layout, ActivationBlocks of) {
+  const int64_t k = x.size(-1), n = activation_block(k, of.most);
   if (n == 0) return {x, {}, {}};
   const Tensor blocks = with_last_axes(x, 1, {k / n, n});
   const Tensor greatest = max(maximum(blocks, -blocks), -1);
   const Tensor scale = place_rows(greatest * (1.0 / 127), layout);
   const Tensor inverse = where(less(scalar(0), scale), scalar(1) / maximum(scale, scalar(1e-30)), scalar(0));
-  const Tensor q = cast(floor(blocks * per_group(inverse) + 0.5), DType::I8);
-  const Tensor row = with_last_axes(layout.rows == 1 ? place(q) : q, 2, {k});
-  return {x, layout.rows == 1 ? row : place_bytes(row, layout), scale, layout, wide != 0};
+  const Tensor steps = cast(floor(blocks * per_group(inverse) + 0.5), DType::I8),
+               q = layout.rows == 1 ? place(steps) : steps;
+  const Tensor row = with_last_axes(q, 2, {k});
+  const bool is_short = n < ActivationBlocks().most && n == of.most && layout.rows == 1;
+  const Tensor sums = is_short ? place(sum(cast(q, DType::I32), -1)) : Tensor();
+  return {x, layout.rows == 1 ? row : place_bytes(row, layout), scale, sums, layout, of.wide};
+}
+
+Activations first_of(const Activations& x, int64_t n) {
+  const auto first = [&](Tensor v, int64_t count) { return slice(v, -1, 0, count); };
+  if (!x.q.ref()) return {first(x.x, n), {}, {}};
+  const int64_t blocks = n * x.scale.size(-1) / x.x.size(-1);
+  const Tensor sums = x.sums.ref() ? first(x.sums, blocks) : Tensor();
+  return {first(x.x, n), first(x.q, n), first(x.scale, blocks), sums, x.layout, x.wide};
 }
 
 Activations rows_of(const Activations& x, Tensor rows) {
   if (!x.q.ref()) return {gather(x.x, rows), {}, {}};
   const ActivationLayout layout{.rows = x.layout.rows, .axis = rows.rank() - 1};
-  return {gather(x.x, rows), place_bytes(gather(x.q, rows), layout), place_rows(gather(x.scale, rows), layout), layout,
+  return {gather(x.x, rows),
+          place_bytes(gather(x.q, rows), layout),
+          place_rows(gather(x.scale, rows), layout),
+          {},
+          layout,
           x.wide};
 }
 
@@ -46,16 +61,18 @@ constexpr int64_t kDigits = 4;  // bytes of which products are summed by one ins
 
 // What is known of each group of a row of x: the sums of its elements, and what the integers stand for.
 struct GroupSums {
-  Tensor in;     // [..., 1, blocks, groups, elements]: integers i32, or the values
-  Tensor total;  // [..., 1, blocks, groups]: their sums
-  Tensor scale;  // f32, the same shape; none: the values themselves
+  Tensor in;              // [..., 1, blocks, groups, elements]: integers i32, or the values
+  Tensor total;           // [..., 1, blocks, groups]: their sums
+  Tensor scale;           // f32, the same shape; none: the values themselves
+  bool is_known = false;  // totals have a place
 };
 
 GroupSums in_groups(const Activations& x, bool integer, int64_t blocks, int64_t groups, int64_t elements) {
   const auto grouped = [&](Tensor v) { return with_last_axes(v, 1, {1, blocks, groups, elements}); };
   const Tensor in = grouped(integer ? cast(x.q, DType::I32) : x.x);
-  GroupSums g{in, sum(in, -1), {}};
-  if (!integer) return g;
+  if (!integer) return {in, sum(in, -1), {}};
+  const bool is_block = x.sums.ref() && x.sums.size(-1) == blocks * groups;
+  GroupSums g{in, is_block ? with_last_axes(x.sums, 1, {1, blocks, groups}) : sum(in, -1), {}, is_block};
   // The scale of a group is that of the block of activations it lies in.
   const Tensor scale = unsqueeze(x.scale, x.scale.rank());  // [..., k / n, 1]
   std::vector<Dim> wide(scale.shape().begin(), scale.shape().end());
@@ -133,6 +150,21 @@ Grouped in_wide_groups(const Grouped& w, int64_t n) {
   return {.q = with_last_axes(bytes, 2, {1, n}), .scale = greatest * (1.0 / 127), .zero = 128};
 }
 
+// Groups that are longer than n, cut into groups of n elements with the same scale. They have no steps.
+Grouped in_short_groups(Grouped w, int64_t n) {
+  const int64_t elements = w.q.size(-1), groups = w.q.size(-2), blocks = w.q.size(-3), parts = elements / n;
+  if (parts <= 1 || elements % n != 0) return w;
+  const auto repeated = [&](Tensor x) {
+    std::vector<Dim> wide(x.shape().begin(), x.shape().end());
+    wide.emplace_back(parts);
+    return with_last_axes(expand(unsqueeze(x, x.rank()), wide), 3, {blocks, groups * parts});
+  };
+  w.q = with_last_axes(w.q, 3, {blocks, groups * parts, n});
+  w.scale = repeated(w.scale);
+  if (w.minimum.ref()) w.minimum = repeated(w.minimum);
+  return w;
+}
+
 // A number of each block of weights for each of the `n` blocks of activations in it.
 Tensor for_activations(Tensor x, int64_t blocks, int64_t n) {
   std::vector<Dim> wide(x.shape().begin(), x.shape().end());
@@ -154,6 +186,7 @@ Tensor product(const Activations& x, Tensor raw, GgufType type, WeightLayout lay
   if (is_plain(type)) return sum(unsqueeze(x.x, x.x.rank() - 1) * with_last_axes(w.q, 2, {w.q.size(-1)}), -1);
   const int64_t k = w.q.size(-3) * w.q.size(-2) * w.q.size(-1);
   const int64_t together = x.q.ref() ? k / x.scale.size(-1) : 0;
+  if (together && !w.steps.ref()) w = in_short_groups(w, together);
   const bool integer = x.q.ref() && together % w.q.size(-1) == 0;
   if (integer) w = with_unsigned(w);
   if (integer && x.wide) w = in_wide_groups(w, together);
@@ -168,13 +201,14 @@ Tensor product(const Activations& x, Tensor raw, GgufType type, WeightLayout lay
     return sum((scaled - minima) * unsqueeze(x.scale, x.scale.rank() - 1), -1);
   }
   Tensor minimum = w.minimum;
-  if (w.zero && integer) dot = dot + place_rows(g.total * static_cast<double>(-w.zero), x.layout);
+  const auto placed = [&](Tensor totals) { return g.is_known ? totals : place_rows(totals, x.layout); };
+  if (w.zero && integer) dot = dot + placed(g.total * static_cast<double>(-w.zero));
   if (w.zero && !integer) {
     const Tensor shift = w.scale * static_cast<double>(w.zero);
     minimum = minimum.ref() ? minimum + shift : shift;
   }
   Tensor term = w.scale * f32(dot);
-  if (minimum.ref()) term = term - minimum * place_rows(f32(g.total), x.layout);
+  if (minimum.ref()) term = term - minimum * placed(f32(g.total));
   if (integer) term = term * g.scale;
   return sum(with_last_axes(term, 2, {blocks * groups}), -1);
 }

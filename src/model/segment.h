@@ -84,6 +84,10 @@ struct ModelShape {
   // place is computed, and the last tile of an expert is half empty in the mean: for vectors four places cost a half of
   // the unpacking that eight share, which runs beside the dots, and waste half as many.
   int64_t expert_places = 4;
+  // Processors bring few streams ahead of time: where tokens are few, matrices are read one after the other.
+  bool few_streams = true;
+  // Of a row of activations, that share a scale where tokens are few.
+  int64_t token_block = 128;
   // Of a row of weights and of activations, that share a scale in the products of a prompt, see Activations::wide; 0:
   // groups of weights are those of their format.
   int64_t prompt_block = 0;
@@ -101,7 +105,8 @@ struct ModelShape {
   // the squares of each of its k inputs, and for each stack of which tokens choose "NAME.counts", how often they have
   // chosen each. REQUIRES: expert_places is 1; of padding tokens, too, the squares are summed.
   bool sums_inputs = false;
-  // Rows of Bound::Chosen, as a run before has left them: a token below zero is row -1 - token of it. 0: there are none.
+  // Rows of Bound::Chosen, as a run before has left them: a token below zero is row -1 - token of it. 0: there are
+  // none.
   int64_t chosen_rows = 0;
   std::optional<ChoiceKind> choice = {};  // a token is chosen behind each row of logits
 };

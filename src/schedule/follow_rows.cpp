@@ -36,6 +36,7 @@ class RowFollower {
 
   // The loop over rows of an item that others follow or may follow.
   Ref rows_of(const Item& item) const {
+    if (&item == divided_) return StoreView(item.store).ranges.front();
     if (item.tile < 0) return loop_of(item);
     const Refs ranges = tile_ranges({item.store});
     return ranges.size() == 1 && tile_of_rows(ranges[0]) == ranges[0] ? ranges[0] : Ref();
@@ -53,9 +54,41 @@ class RowFollower {
       source = &need;
     }
     if (!source || !source->store) return;
+    const bool may_divide = rows_to_divide(*source, item) >= state_.machine.tasks;
+    if (may_divide && has_few_rows(*source) && follow_divided(item, *source)) return;
     const Ref whole = source->store;
     if (!rows_of(*source) && may_split(*source)) source->store = in_fitting_rows(whole, state_.machine.row_bytes);
-    if (!follow(item, *source)) source->store = whole;
+    if (follow(item, *source)) return;
+    source->store = whole;
+    if (may_divide) follow_divided(item, *source);
+  }
+
+  bool follow_divided(Item& item, Item& source) {
+    const Ref whole = source.store;
+    source.store = in_rows_of(whole, all_rows(item));
+    divided_ = &source;
+    const bool follows = source.store != whole && follow(item, source);
+    divided_ = nullptr;
+    if (!follows) source.store = whole;
+    return follows;
+  }
+
+  // All loops of a store as one.
+  static Ref all_rows(const Item& item) {
+    const auto ranges = StoreView(item.store).ranges;
+    int64_t rows = 1;
+    for (Ref r : ranges) rows *= const_int(RangeView(r).size).value_or(0);
+    return make_range(RangeView(ranges.front()).number, constant(rows), RangeKind::Loop);
+  }
+
+  // What has few rows of its own, or none that fit, as a product of one token, may go by those of what follows.
+  int64_t rows_to_divide(const Item& source, const Item& item) const {
+    if (!state_.machine.has_threads() || source.tile >= 0) return 0;
+    return const_int(RangeView(all_rows(item)).size).value_or(0);
+  }
+  bool has_few_rows(const Item& source) const {
+    const Ref own = rows_of(source);
+    return own && const_int(RangeView(own).size).value_or(state_.machine.tasks) < state_.machine.tasks;
   }
 
   // A loop over tokens that lie side by side may become one over parts of them.
@@ -101,7 +134,7 @@ class RowFollower {
   }
 
   void add_to_tile(Item& item, int tile) {
-    item.store = in_tile_of_rows(item.store, loop_of(item));
+    item.store = in_tile_of_rows(item.store, rows_of(item));
     for (const Item& other : items_)
       if (other.tile == tile) item.order = std::max(item.order, other.order + 1);
     item.tile = tile;
@@ -133,7 +166,8 @@ class RowFollower {
 
   ScheduleState& state_;
   std::vector<Item>& items_;
-  const int tensors_;  // items that may follow others; behind these are stores that tiles have added
+  const int tensors_;              // items that may follow others; behind these are stores that tiles have added
+  const Item* divided_ = nullptr;  // the product that goes row by row for the item under way
   int tiles_ = 0;
 };
 

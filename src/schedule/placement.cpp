@@ -371,9 +371,29 @@ class Placement {
     return total;
   }
 
+  // Whether each of the many tasks of a product could make its own part of n right away (follow_rows): no result is
+  // made of more than a task has.
+  bool may_follow(Ref n) {
+    if (!machine_.has_threads() || has_symbolic_axis(n->shape)) return false;
+    bool reads_product = false;
+    std::unordered_set<const Node*> seen;
+    const std::function<bool(Ref)> is_in_parts = [&](Ref x) {
+      if (!seen.insert(x.get()).second) return true;
+      if (x != n && placed(x)) {
+        reads_product |= work(x) > machine_.small_kernel_operations || reads_symbolic(x) || may_follow(x);
+        return constant_count(x->shape) >= machine_.tasks;
+      }
+      const bool is_part = is_move(x->op) && constant_count(x->shape) < constant_count(operand_of(x)->shape);
+      if (is_part || (is_reduce(x->op) && constant_count(x->shape) < machine_.tasks)) return false;
+      return std::all_of(x->src.begin(), x->src.end(), is_in_parts);
+    };
+    return is_in_parts(n) && reads_product;
+  }
+
   bool fits_on_chip(Ref n) {
-    return !has_symbolic_axis(n->shape) && constant_count(n->shape) * size_of(n->dtype) <= machine_.local_bytes &&
-           work(n) <= local_operations(n) && !reads_symbolic(n);
+    return !has_symbolic_axis(n->shape) && !may_follow(n) &&
+           constant_count(n->shape) * size_of(n->dtype) <= machine_.local_bytes && work(n) <= local_operations(n) &&
+           !reads_symbolic(n);
   }
 
   int64_t local_operations(Ref n) {

@@ -82,8 +82,20 @@ bool multiplies_with_matrix(Ref node) {
                      [&](Ref n) { return is_reduce(n->op) && reads_matrix(n, store.ranges.front()); });
 }
 
+// The same store with another range as its first.
+Ref with_first(Ref node, Ref range) {
+  const StoreView store(node);
+  const Replacements by{{store.ranges.front(), range}};
+  Refs ranges(store.ranges.begin(), store.ranges.end());
+  ranges.front() = range;
+  return make_store(store.buffer, substitute(store.offset, by), substitute(store.value, by), ranges);
+}
+
 Ref in_rows_of(Ref node, Ref rows) {
   const StoreView store(node);
+  if (store.ranges.empty()) return node;
+  if (RangeView(store.ranges.front()).size == RangeView(rows).size)
+    return with_first(node, make_range(RangeView(rows).number, RangeView(rows).size, RangeKind::Loop));
   const auto count = rows_to_share(RangeView(store.ranges.front()).size, RangeView(rows).size);
   if (!count) return node;
   int64_t all = 1;

@@ -338,3 +338,19 @@ TEST_CASE("what cannot be predicted is said, and a machine without --predict is 
   const Outcome machine = test::smelt({"bench", "--machine", "m1"});
   CHECK(machine.exit_code == 2);
 }
+
+TEST_CASE("sequences with the same tokens read one sequence's experts") {
+  const auto rows = [](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments{"bench", "--parallel", "1,8", "-n", "2", "-d", "3", "-r", "1", "-o", "json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Outcome run = smelt::test::smelt(arguments);
+    REQUIRE_MESSAGE(run.exit_code == 0, run.err);
+    return nlohmann::json::parse(run.out);
+  };
+  const auto own = rows({}), same = rows({"--same-tokens"});
+  REQUIRE(same.size() == 2);
+  CHECK(same[0]["bytes_per_step"] == own[0]["bytes_per_step"]);
+  CHECK(same[1]["bytes_per_step"].get<double>() < own[1]["bytes_per_step"].get<double>());
+  CHECK(same[1]["tokens_per_second"].get<double>() > 0);
+  CHECK(smelt::test::smelt({"bench", "--same-tokens"}).exit_code == 2);
+}

@@ -165,6 +165,34 @@ TEST_CASE("so they do with weights in wide blocks") {
                           ",token_tile=" + std::to_string(machine.token_tile));
 }
 
+// As on a machine whose tasks make bytes of what they have made, token after token.
+TEST_CASE("so they do with activations in short blocks, which generated tokens have") {
+  const Oracle o = load_oracle(fs::path(SMELT_SOURCE_DIR) / "models/tiny-glm-Q4_K_M.gguf",
+                               fs::path(SMELT_SOURCE_DIR) / "tests/data", "tiny-glm-Q4_K_M");
+  auto file = GgufFile::open(o.model.string());
+  const auto session = open(*file, 1, true, "cpu,token_block=32"), usual = open(*file, 1, true);
+  double total = 0;
+  int64_t count = 0, differ = 0;
+  for (const Json& prompt : o.json["prompts"]) {
+    const auto ids = prompt["ids"].get<std::vector<int32_t>>();
+    if (ids.size() > 200) continue;
+    session->reset();
+    usual->reset();
+    for (size_t i = 0; i + 1 < ids.size(); ++i) {
+      REQUIRE(session->extend(ids[i]).ok());
+      REQUIRE(usual->extend(ids[i]).ok());
+    }
+    const auto row = session->extend(ids.back()), other = usual->extend(ids.back());
+    total += difference(*row, o.logits.data() + prompt["last"]["offset"].get<size_t>() / 4).kl;
+    differ += !std::equal(row->begin(), row->end(), other->begin());
+    ++count;
+  }
+  REQUIRE(count > 2);
+  CHECK(differ == count);  // the blocks are in force
+  MESSAGE("KL " << total / double(count) << " in the mean of " << count);
+  CHECK(total / double(count) <= bound_of_8_bits(o));
+}
+
 TEST_CASE("greedy logits are the same bits for 1 to 4 threads and over 20 runs" * doctest::test_suite("threads")) {
   for (bool quantise : {false, true}) {
     CAPTURE(quantise);

@@ -164,6 +164,12 @@ TEST_CASE("steps of a layer as blocks of threads agree with the interpreter, in 
     gpu.small_kernel_local_operations = 64 << 10;
     CHECK(evaluated_problem(g, rng, gpu, opts) == "");
     CHECK(make_schedule(g.root, gpu).kernels.size() <= 3);
+    // Products go on with the bytes of their blocks, five of 64 and five of 48.
+    gpu.local_operations = gpu.small_kernel_operations = 0;
+    gpu.tasks = 5;
+    CHECK(evaluated_problem(g, rng, gpu, opts) == "");
+    CHECK(summary(make_schedule(g.root, gpu)).find("[5,64] | local reduce_max[5] | local cast[5,64] | ") !=
+          std::string::npos);
   }
 }
 

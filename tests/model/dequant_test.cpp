@@ -166,13 +166,16 @@ TEST_CASE("rows gathered from the raw bytes of a three-dimensional weight keep t
   }
 }
 
-TEST_CASE("a product with 8-bit activations is the sum of what its integers and blocks stand for") {
+namespace {
+
+void check_products_with_blocks(int64_t most) {
+  CAPTURE(most);
   std::mt19937 random(5);
   std::uniform_real_distribution<float> uniform(-1, 1);
   constexpr int64_t kElements = 512;
   std::vector<float> values(kElements);
   for (float& v : values) v = uniform(random);
-  const Activations x = quantise_activations(param(0, DType::F32, {1, kElements}, "x"));
+  const Activations x = quantise_activations(param(0, DType::F32, {1, kElements}, "x"), {}, {most});
   const int64_t blocks = x.scale.size(-1);
   const Tensor stand_for =
       reshape(reshape(cast(x.q, DType::F32), {1, blocks, kElements / blocks}) * unsqueeze(x.scale, 2), {1, kElements});
@@ -191,6 +194,32 @@ TEST_CASE("a product with 8-bit activations is the sum of what its integers and 
   }
 }
 
+}  // namespace
+
+TEST_CASE("a product with 8-bit activations is the sum of what its integers and blocks stand for") {
+  check_products_with_blocks(128);
+  check_products_with_blocks(32);  // whose sums are known
+}
+
+TEST_CASE("the first blocks of rows are those of their first elements") {
+  const Tensor x = param(0, DType::F32, {3, 256}, "x");
+  std::vector<float> values(3 * 256);
+  std::mt19937 random(7);
+  for (float& v : values) v = static_cast<float>(random() % 1000) - 500;
+  const EvalInputs inputs{.buffers = {{0, std::as_bytes(std::span(values))}}};
+  const Activations some = first_of(quantise_activations(x, {}, {32}), 192),
+                    alone = quantise_activations(slice(x, 1, 0, 192), {}, {32});
+  REQUIRE(some.sums.ref());
+  const auto same = [&](Tensor a, Tensor b) {
+    return eval(a.ref(), inputs).value.values == eval(b.ref(), inputs).value.values;
+  };
+  CHECK(same(some.x, alone.x));
+  CHECK(same(some.q, alone.q));
+  CHECK(same(some.scale, alone.scale));
+  CHECK(same(some.sums, alone.sums));
+  CHECK(same(alone.sums, sum(cast(reshape(alone.q, {3, 6, 32}), DType::I32), -1)));
+}
+
 // Rows of x with one element that is not zero, which bytes stand for exactly: what a product makes of them are the
 // weights.
 TEST_CASE("bytes in wide blocks are within their bound of the weights that they stand for") {
@@ -206,7 +235,8 @@ TEST_CASE("bytes in wide blocks are within their bound of the weights that they 
     for (uint8_t& b : raw) b = static_cast<uint8_t>(random() & 0xB7);  // scales of ordinary size and either sign
     const EvalInputs inputs{.buffers = {{0, std::as_bytes(std::span(unit))}, {1, std::as_bytes(std::span(raw))}}};
     const Tensor row = raw_weight(1, type, {1}, k, "w", {});
-    const auto got = eval(product(quantise_activations(x, {}, kBlock), row, type, {}).ref(), inputs).value.values;
+    const auto got =
+        eval(product(quantise_activations(x, {}, {kBlock, true}), row, type, {}).ref(), inputs).value.values;
     const auto wanted = eval(dequantize(row, type, {}).ref(), inputs).value.values;
     REQUIRE(got.size() == wanted.size());
     for (int64_t block = 0; block < k; block += kBlock) {

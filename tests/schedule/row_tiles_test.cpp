@@ -38,6 +38,25 @@ TEST_CASE("rows of one token are tasks for blocks of threads") {
   CHECK(make_schedule(rows_to_bytes(input(0, {1, 2, 64}), false), gpu).kernels.size() == 3);
 }
 
+TEST_CASE("the bytes of a product of one token follow in its tasks, if these are as many as the machine wants") {
+  Machine gpu = *known_machine("h100");
+  gpu.local_operations = 1 << 15;  // what can follow is not made by every block for itself
+  gpu.small_kernel_operations = 1 << 10;
+  const Tensor x = place(input(0, {1, 256}) * 2.0), w = input(1, {160, 256});
+  const auto kernels = [&](int64_t tasks) {
+    gpu.tasks = tasks;
+    const Ref root = rows_to_bytes(reshape(linear(x, w), {1, 5, 32}), false);
+    return summary(make_schedule(root, gpu));
+  };
+  CHECK(kernels(5).ends_with("local reduce_sum[5,32] | local reduce_max[5] | local cast[5,32] | reduce_sum[5]\n"));
+  CHECK(kernels(6).find("[5,32] | local reduce_max[5]") == std::string::npos);
+  // Heads, each of which is several blocks.
+  const Tensor of_heads = sum(unsqueeze(unsqueeze(x, 1), 1) * unsqueeze(input(2, {6, 64, 256}), 0), -1);
+  gpu.tasks = 12;
+  CHECK(summary(make_schedule(rows_to_bytes(reshape(of_heads, {1, 12, 32}), false), gpu))
+            .ends_with("local reduce_sum[12,32] | local reduce_max[12] | local cast[12,32] | reduce_sum[12]\n"));
+}
+
 TEST_CASE("a norm, its bytes and their sums are one kernel in front of a product, for blocks of threads") {
   Machine gpu = *known_machine("h100");
   gpu.local_operations = 1 << 10;

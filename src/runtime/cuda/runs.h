@@ -1,6 +1,6 @@
-// CudaRuns: runs that were begun on the stream of a GPU and are not known to be done. Each has pinned memory of its own:
-// launch values, which are copied in front of it, and what it is read back into, behind it. So the host prepares a run
-// while others are under way, and reads what one has left while the next one works.
+// CudaRuns: runs that were begun on the stream of a GPU and are not known to be done. Each has pinned memory of its
+// own: launch values, which are copied in front of it, and what it is read back into, behind it. So the host prepares a
+// run while others are under way, and reads what one has left while the next one works.
 #pragma once
 
 #include <cstdint>
