@@ -6,8 +6,8 @@
 // computed once more, in the same two ways (CachedToken), so that its text stays the same.
 //
 // Where the device chooses tokens (Engine::begin()), and all that run generate, and nothing but tokens is wanted of
-// their logits, a step is begun before it is known what the one before has chosen. Who comes meanwhile waits for those that
-// were begun. Texts stay the same.
+// their logits, a step is begun before it is known what the one before has chosen. Who comes meanwhile waits for those
+// that were begun. Texts stay the same.
 //
 // Where somebody drafts (batch_speculation.h), a step that only generates verifies drafts of its texts, too, if there
 // is room for all of them. Texts stay the same.
