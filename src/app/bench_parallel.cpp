@@ -11,6 +11,7 @@
 #include "app/bench_table.h"
 #include "app/command.h"
 #include "app/interrupt.h"
+#include "app/session_tokens.h"
 #include "app/stopwatch.h"
 #include "base/progress.h"
 #include "engine/engine_memory.h"
@@ -114,27 +115,24 @@ class ParallelBench {
   Result<double> time(int64_t sequences) {
     const std::vector<std::vector<int32_t>> contexts = random_tokens(sequences, depth_);
     std::vector<StepItem> items;
+    std::vector<SequenceId> ids;
     for (int64_t i = 0; i < sequences; ++i) {
       SMELT_TRY(started, engine_->start());
+      ids.push_back(started.id);
       items.push_back({.sequence = started.id,
                        .tokens = contexts[static_cast<size_t>(i)],
                        .logits = WantedLogits::None,
                        .cancel = &interrupted()});
     }
     if (depth_ > 0) SMELT_CHECK(step(items));
-    const std::vector<std::vector<int32_t>> tokens = random_tokens(sequences, tokens_);
+    std::vector<int32_t> tokens;  // [steps, sequences]
+    const std::vector<std::vector<int32_t>> texts = random_tokens(sequences, tokens_);
+    for (size_t t = 0; t < static_cast<size_t>(tokens_); ++t)
+      for (const std::vector<int32_t>& text : texts) tokens.push_back(text[t]);
     Stopwatch watch;
-    for (int64_t t = 0; t < tokens_; ++t) {
-      for (int64_t i = 0; i < sequences; ++i) {
-        StepItem& item = items[static_cast<size_t>(i)];
-        item.tokens = std::span(tokens[static_cast<size_t>(i)]).subspan(static_cast<size_t>(t), 1);
-        item.is_generated = true;
-        item.logits = WantedLogits::Last;
-      }
-      SMELT_CHECK(step(items));
-    }
+    SMELT_CHECK(extend(*engine_, ids, tokens));
     const double seconds = watch.lap();
-    for (const StepItem& item : items) engine_->stop(item.sequence);
+    for (SequenceId id : ids) engine_->stop(id);
     return seconds;
   }
 

@@ -85,7 +85,8 @@ Result<double> BenchSession::time(const BenchTest& test) {
   const std::vector<int32_t> prompt = random_tokens(test.prompt), tokens = random_tokens(test.tokens);
   Stopwatch watch;
   if (!prompt.empty()) SMELT_CHECK(append(*session_, prompt));
-  for (const int32_t& token : tokens) SMELT_CHECK(extend(*session_, token));
+  const SequenceId sequence = session_->sequence();
+  SMELT_CHECK(extend(session_->engine(), {&sequence, 1}, tokens));
   return watch.lap();
 }
 

@@ -24,6 +24,11 @@ class Writer {
   Result<std::optional<int32_t>> next(std::span<const float> logits, const DraftToken* draft = nullptr) {
     if (options_.constraint && options_.constraint->is_finished()) return end(StopReason::complete);
     SMELT_TRY(token, choose(logits, draft));
+    return take(token);
+  }
+
+  // The same for a token that was chosen as choice() says.
+  Result<std::optional<int32_t>> take(int32_t token) {
     sampler_.accept(token);
     if (!options_.ignore_stop && std::binary_search(stops_.begin(), stops_.end(), token))
       return end(StopReason::stop_token);
@@ -33,6 +38,12 @@ class Writer {
     // Nobody would look at the next logits.
     if (tokens_ == options_.max_tokens && !ended_) ended_ = StopReason::length;
     return std::optional<int32_t>(token);
+  }
+
+  // How the token behind `ahead` more is to be chosen on the device; nothing where that cannot be said.
+  std::optional<TokenChoice> choice(int64_t vocabulary, int64_t ahead) const {
+    if (options_.constraint || options_.speculation) return std::nullopt;
+    return sampler_.choice(vocabulary, ahead);
   }
 
   const std::optional<StopReason>& ended() const { return ended_; }
@@ -97,6 +108,54 @@ Result<Verified> verify(Session& session, Writer& writer, int32_t token, std::sp
   return Verified{.next = last, .accepted = verification.accepted()};
 }
 
+// Steps whose tokens the device chooses: while the host looks at one token the next one is under way.
+class ChainedWriter {
+ public:
+  ChainedWriter(Session& session, Writer& writer, const std::atomic<bool>& cancel)
+      : session_(session), writer_(writer), cancel_(cancel) {}
+
+  // Until the text has ended, behind its first token, or the context is full. `count` is called for each step. What was
+  // begun behind the end is waited for and counts for nothing.
+  Status write(int32_t first, const std::function<void()>& count) {
+    known_ = first;
+    Status status;
+    while (status && !writer_.ended() && !is_full_ && !cancel_) {
+      status = begin();
+      if (!status || is_full_) continue;
+      status = take();
+      count();
+    }
+    const Status dropped = session_.drop();
+    return status ? dropped : status;
+  }
+  bool is_full() const { return is_full_; }
+
+ private:
+  Status begin() {
+    const Engine& engine = session_.engine();
+    while (engine.begun() < Engine::kMostBegun && engine.begun() < writer_.room()) {
+      SMELT_TRY(has_begun, session_.begin(known_, *writer_.choice(session_.vocabulary_size(), engine.begun())));
+      if (!has_begun) break;
+      known_.reset();
+    }
+    is_full_ = engine.begun() == 0;
+    return {};
+  }
+
+  Status take() {
+    SMELT_TRY(token, session_.take());
+    SMELT_TRY(given, writer_.take(token));
+    if (session_.engine().begun() == 0) known_ = given;
+    return {};
+  }
+
+  Session& session_;
+  Writer& writer_;
+  const std::atomic<bool>& cancel_;
+  std::optional<int32_t> known_;  // the token behind the context; nothing: the step begun last chooses it
+  bool is_full_ = false;
+};
+
 // All tokens of the context and one more, for drafts.
 std::vector<int32_t> text_for_drafts(const GenerateOptions& options, std::span<const int32_t> prompt) {
   if (!options.speculation) return {};
@@ -132,6 +191,16 @@ Result<Generation> generate(Session& session, const Tokenizer& tokenizer, Sample
 
   SMELT_TRY(first, writer.next(*logits));
   int32_t token = first.value_or(0);
+  if (session.engine().chooses_tokens() && writer.choice(session.vocabulary_size(), 0) && !writer.ended()) {
+    ChainedWriter chained(session, writer, cancel);
+    const Status done = chained.write(token, [&] {
+      ++generation.decode_steps;
+      generation.decode_seconds += watch.lap();
+    });
+    if (cancel) return ended(StopReason::interrupted);
+    if (!done) return done.error();
+    return ended(chained.is_full() ? StopReason::context_full : *writer.ended());
+  }
   while (!writer.ended()) {
     const int64_t free = session.context() - session.position();
     if (free == 0) return ended(StopReason::context_full);

@@ -1,5 +1,7 @@
 #include "app/session_tokens.h"
 
+#include <vector>
+
 #include "app/interrupt.h"
 
 namespace smelt {
@@ -13,6 +15,52 @@ Status append(Session& session, std::span<const int32_t> tokens) {
 Status extend(Session& session, int32_t token) {
   SMELT_TRY(logits, session.extend(token, &interrupted()));
   (void)logits;
+  return {};
+}
+
+namespace {
+
+Status step(Engine& engine, std::span<const SequenceId> sequences, std::span<const int32_t> tokens) {
+  std::vector<StepItem> items;
+  for (size_t i = 0; i < sequences.size(); ++i)
+    items.push_back(
+        {.sequence = sequences[i], .tokens = tokens.subspan(i, 1), .is_generated = true, .cancel = &interrupted()});
+  SMELT_TRY(outcomes, engine.step(items, [](size_t, int64_t, std::span<const float>) {}));
+  if (interrupted()) return Error{"[session] interrupted"};
+  for (StepOutcome outcome : outcomes)
+    if (outcome != StepOutcome::Done) return Error{"[session] the cache has no room for all sequences"};
+  return {};
+}
+
+Status begin(Engine& engine, std::span<const SequenceId> sequences, std::span<const int32_t> tokens) {
+  std::vector<Engine::ChainItem> items;
+  for (size_t i = 0; i < sequences.size(); ++i) items.push_back({.sequence = sequences[i], .token = tokens[i]});
+  SMELT_TRY(has_begun, engine.begin(items));
+  return has_begun ? Status() : Error{"[session] the cache has no room for all sequences"};
+}
+
+// One step is begun while another one is under way.
+Status extend_chained(Engine& engine, std::span<const SequenceId> sequences, std::span<const int32_t> tokens) {
+  for (size_t at = 0; at < tokens.size() && !interrupted(); at += sequences.size()) {
+    if (engine.begun() == Engine::kMostBegun) SMELT_CHECK(engine.take());
+    SMELT_CHECK(begin(engine, sequences, tokens.subspan(at, sequences.size())));
+  }
+  while (engine.begun() > 0) SMELT_CHECK(engine.take());
+  return interrupted() ? Status(Error{"[session] interrupted"}) : Status();
+}
+
+}  // namespace
+
+Status extend(Engine& engine, std::span<const SequenceId> sequences, std::span<const int32_t> tokens) {
+  if (engine.chooses_tokens() && std::ssize(sequences) <= engine.loaded().layout().batch) {
+    const Status done = extend_chained(engine, sequences, tokens);
+    if (done) return done;
+    for (SequenceId sequence : sequences) engine.drop(sequence);
+    SMELT_CHECK(engine.settle());
+    return done;
+  }
+  for (size_t at = 0; at < tokens.size(); at += sequences.size())
+    SMELT_CHECK(step(engine, sequences, tokens.subspan(at, sequences.size())));
   return {};
 }
 

@@ -70,6 +70,7 @@ Result<SequenceId> Engine::fork(SequenceId sequence) {
 void Engine::rewind(SequenceId sequence, int64_t position) { pool_.rewind(run_of(sequence), position); }
 
 void Engine::stop(SequenceId sequence) {
+  drop(sequence);
   pool_.release(run_of(sequence));
   sequences_[static_cast<size_t>(sequence)].reset();
 }
@@ -99,6 +100,7 @@ Status Engine::check(std::span<const StepItem> items) const {
 }
 
 Result<std::vector<StepOutcome>> Engine::step(std::span<const StepItem> items, const LogitsSink& sink) {
+  ENSURE(chain_.empty(), "a step among those that were begun");
   SMELT_CHECK(check(items));
   std::vector<StepOutcome> outcomes(items.size(), StepOutcome::Done);
   for (size_t i = 0; i < items.size(); ++i) {
@@ -128,7 +130,9 @@ Status Engine::finish_runs() {
 
 Result<StepOutcome> Engine::make_room(SequenceId sequence, int64_t tokens) {
   PageRun& run = run_of(sequence);
-  const auto had = static_cast<size_t>((run.size() + kPageSize - 1) / kPageSize);
+  // Pages behind these may be there for steps that were begun.
+  const size_t had = std::max(static_cast<size_t>((run.size() + kPageSize - 1) / kPageSize),
+                              ahead_of(sequence) > 0 ? run.pages().size() : 0);
   if (!pool_.reserve(run, tokens, copies_)) return StepOutcome::NoRoom;
   SMELT_CHECK(copy_pages());
   for (size_t i = had; i < run.pages().size(); ++i) {
@@ -278,11 +282,9 @@ Status Engine::run_batch(std::span<const StepItem> items, std::vector<Row> rows,
   return has_states() ? finish_runs() : Status();  // the next run reads what this one leaves, by its place
 }
 
-// The inputs of a batch. Rows that fill it up are the last one once more: they choose its experts, so that no other ones
-// are read for them, and write what it writes, to the last bit. Their states, which nobody wants, go elsewhere.
+// The inputs of a batch.
 Status Engine::write_rows(std::span<const StepItem> items, std::span<const Row> rows) {
-  EngineMemory& memory = loaded_->memory();
-  const int64_t count = static_cast<int64_t>(rows.size()), batch = loaded_->batch_for(count);
+  const auto count = static_cast<int64_t>(rows.size());
   for (int64_t r = 0; r < count; ++r) {
     const Row& row = rows[static_cast<size_t>(r)];
     const StepItem& item = items[row.item];
@@ -290,20 +292,32 @@ Status Engine::write_rows(std::span<const StepItem> items, std::span<const Row> 
     const auto is_of_item = [&](const Row& other) { return other.item == row.item; };
     if (is_first)
       SMELT_CHECK(prepare(item.sequence, row.position, std::count_if(rows.begin(), rows.end(), is_of_item)));
-    write_states(item.sequence, r);
-    memory.tokens()[r] = item.tokens[static_cast<size_t>(row.index)];
-    memory.positions()[r] = static_cast<int32_t>(row.position);
-    memory.tables()[r] = static_cast<int32_t>(loaded_->layout().table(item.sequence));
-    memory.rows()[r] = static_cast<int32_t>(r);
+    write_row(r, item.sequence, item.tokens[static_cast<size_t>(row.index)], row.position);
   }
-  for (int64_t r = count; r < batch; ++r) {
-    memory.tokens()[r] = memory.tokens()[count - 1];
-    memory.positions()[r] = memory.positions()[count - 1];
-    memory.tables()[r] = memory.tables()[count - 1];
-    memory.rows()[r] = static_cast<int32_t>(r);
-    if (has_states()) memory.states_in()[r] = memory.states_in()[count - 1], memory.states_out()[r] = kPaddingState;
-  }
+  write_padding(count, loaded_->batch_for(count));
   return {};
+}
+
+// Rows that fill a batch up are the last one once more: they choose its experts, so that no other ones are read for them,
+// and write what it writes, to the last bit. Their states, which nobody wants, go elsewhere.
+void Engine::write_padding(int64_t first, int64_t batch) {
+  EngineMemory& memory = loaded_->memory();
+  for (int64_t r = first; r < batch; ++r) {
+    memory.tokens()[r] = memory.tokens()[first - 1];
+    memory.positions()[r] = memory.positions()[first - 1];
+    memory.tables()[r] = memory.tables()[first - 1];
+    memory.rows()[r] = static_cast<int32_t>(r);
+    if (has_states()) memory.states_in()[r] = memory.states_in()[first - 1], memory.states_out()[r] = kPaddingState;
+  }
+}
+
+void Engine::write_row(int64_t row, SequenceId sequence, int32_t token, int64_t position) {
+  EngineMemory& memory = loaded_->memory();
+  write_states(sequence, row);
+  memory.tokens()[row] = token;
+  memory.positions()[row] = static_cast<int32_t>(position);
+  memory.tables()[row] = static_cast<int32_t>(loaded_->layout().table(sequence));
+  memory.rows()[row] = static_cast<int32_t>(row);
 }
 
 bool Engine::wants_logits(std::span<const StepItem> items, const Row& row) {

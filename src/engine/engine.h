@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -23,6 +24,7 @@
 
 #include "engine/loaded_model.h"
 #include "engine/page_pool.h"
+#include "engine/token_choice.h"
 
 namespace smelt {
 
@@ -120,6 +122,31 @@ class Engine {
   // sequence appears twice or not at all; and an Error if the device fails: then sequences may stand further back.
   Result<std::vector<StepOutcome>> step(std::span<const StepItem> items, const LogitsSink& sink);
 
+  // --- steps whose tokens are chosen on the device, so that they follow each other without the host in between
+
+  // A generated token, and how the one behind it is chosen.
+  struct ChainItem {
+    SequenceId sequence = 0;
+    std::optional<int32_t> token = {};  // nothing: what was chosen for this sequence by the step begun last
+    TokenChoice choice = {};
+  };
+  bool chooses_tokens() const { return loaded_->chooses_tokens(); }
+  // Steps that may be begun and not taken: the device has work while the host looks at what the first one has chosen.
+  static constexpr int64_t kMostBegun = 2;
+  int64_t begun() const { return std::ssize(chain_); }
+  // Begins a step. False, and nothing was done: the cache or a context is full. An Error as of step().
+  // REQUIRES: chooses_tokens(), begun() < kMostBegun, items are no more than a batch, and one for a sequence.
+  Result<bool> begin(std::span<const ChainItem> items);
+  // What was chosen for an item: nothing, if it was dropped, or an Error where logits are no finite numbers.
+  using Chosen = std::optional<Result<int32_t>>;
+  // Waits for the step that was begun first, by item. Its sequences have their tokens then. An Error if the device
+  // failed: nothing is begun any more. REQUIRES: begun() > 0
+  Result<std::vector<Chosen>> take();
+  // Nobody wants what was begun for a sequence and not taken yet.
+  void drop(SequenceId sequence);
+  // Waits for all that was begun. REQUIRES: every sequence of it was dropped.
+  Status settle();
+
   // Takes logits and gives the token that a draft goes on with; nothing: it ends.
   using ChooseDraft = std::function<std::optional<int32_t>(std::span<const float> logits)>;
 
@@ -167,6 +194,23 @@ class Engine {
   Status run_batch(std::span<const StepItem> items, std::vector<Row> rows, std::vector<StepOutcome>& outcomes,
                    const LogitsSink& sink);
   Status write_rows(std::span<const StepItem> items, std::span<const Row> rows);
+  void write_padding(int64_t first, int64_t batch);
+  void write_row(int64_t row, SequenceId sequence, int32_t token, int64_t position);
+
+  // A step that was begun and not taken.
+  struct Chained {
+    struct Entry {
+      std::optional<SequenceId> sequence;  // nothing: it was dropped
+      std::optional<int32_t> token;        // nothing: not known before the step before is taken
+    };
+    std::vector<Entry> entries;   // by row
+    std::vector<int32_t> chosen;  // by row, then how many of its logits are no finite numbers
+    uint64_t run = 0;
+  };
+  int64_t ahead_of(SequenceId sequence) const;
+  Result<int32_t> token_of(const ChainItem& item) const;
+  void write_choice(int64_t row, const TokenChoice& choice);
+  Result<int32_t> chosen_in(const Chained& step, size_t row) const;
   static bool wants_logits(std::span<const StepItem> items, const Row& row);
   Status report_batch(std::span<const StepItem> items, std::span<const Row> rows, const LogitsSink& sink);
 
@@ -212,6 +256,7 @@ class Engine {
   std::vector<std::pair<int64_t, int64_t>> local_entries_;  // likewise, from the first up to the second
   std::vector<HiddenRow> hidden_rows_;
   std::vector<Begun> begun_;
+  std::deque<Chained> chain_;
 };
 
 }  // namespace smelt

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/ensure.h"
+#include "model/choice_graph.h"
 
 namespace smelt {
 namespace {
@@ -95,9 +96,11 @@ int64_t EngineMemory::bytes(const Model& model, const EngineLayout& l, DType cac
   for (int i = 0; i < 3; ++i) pieces.take<int32_t>(l.tokens());
   for (int i = 0; i < (l.states ? 3 : 1); ++i) pieces.take<int32_t>(l.tables());
   for (int i = 0; i < (l.window ? 2 : 1); ++i) pieces.take<int32_t>(l.page_entries);
+  pieces.take<int64_t>(l.logit_rows() * kChoiceNumbers);
   for (const PositionTable& table : model.position_tables()) pieces.take<float>(l.positions * table.width);
   for (int i = 0; i < 2; ++i) pieces.take<float>(l.tokens() * model.numbers().hidden);
   pieces.take<float>(l.logit_rows() * model.numbers().vocabulary);
+  pieces.take<int32_t>(2 * l.logit_rows());
   pieces.take<std::byte>(arena_bytes);
   pieces.take<std::byte>(kept_bytes(model, l, cache_type));
   return pieces.used();
@@ -133,6 +136,7 @@ void EngineMemory::place(const Model& model, const EngineLayout& l, DType cache_
   }
   pages_ = pieces.take<int32_t>(l.page_entries);
   if (l.window) local_pages_ = pieces.take<int32_t>(l.page_entries);
+  choices_ = pieces.take<int64_t>(l.logit_rows() * kChoiceNumbers);
   input_bytes_ = pieces.used();
   if (!device_->host_sees_memory() || device_->runs_ahead()) inputs_.resize(static_cast<size_t>(input_bytes_));
   for (const PositionTable& table : model.position_tables())
@@ -140,6 +144,7 @@ void EngineMemory::place(const Model& model, const EngineLayout& l, DType cache_
   for (float*& h : hidden_) h = pieces.take<float>(l.tokens() * model.numbers().hidden);
   vocabulary_ = model.numbers().vocabulary;
   logits_ = pieces.take<float>(l.logit_rows() * vocabulary_);
+  chosen_ = pieces.take<int32_t>(2 * l.logit_rows());
   work_ = pieces.take<std::byte>(arena_bytes);
   place_kept(model, l, cache_type, pieces.take<std::byte>(kept_bytes(model, l, cache_type)));
 }
@@ -245,6 +250,8 @@ void* EngineMemory::resolve(const SlotBinding& slot, int64_t layer, bool flipped
     case Bound::HiddenOut: return hidden_[flipped ? 0 : 1];
     case Bound::Rows: return rows_;
     case Bound::Logits: return logits_;
+    case Bound::Choices: return choices_;
+    case Bound::Chosen: return chosen_;
     case Bound::Weight:
     case Bound::InputSums: break;
   }

@@ -98,6 +98,10 @@ class EngineMemory {
   int32_t* local_pages() { return on_host(local_pages_); }  // for a model with windows
   int32_t* states_in() { return on_host(states_in_); }
   int32_t* states_out() { return on_host(states_out_); }
+  // kChoiceNumbers of each row.
+  int64_t* choices() { return on_host(choices_); }
+  // What a run has chosen, on the device: Bound::Chosen.
+  const int32_t* chosen() const { return chosen_; }
   // What was written there reaches the device.
   Status send_inputs();
   // The first `rows` rows of logits of the last run, valid until the next one. REQUIRES: it is done.
@@ -123,9 +127,10 @@ class EngineMemory {
 
  private:
   // Where the host writes what lies at an address of the inputs.
-  int32_t* on_host(int32_t* input) {
+  template <class T>
+  T* on_host(T* input) {
     if (inputs_.empty()) return input;
-    return reinterpret_cast<int32_t*>(inputs_.data() + (reinterpret_cast<std::byte*>(input) - memory_.data()));
+    return reinterpret_cast<T*>(inputs_.data() + (reinterpret_cast<std::byte*>(input) - memory_.data()));
   }
   // A buffer of pages, or of states.
   enum class PartKind { Whole, Local, State };
@@ -150,7 +155,8 @@ class EngineMemory {
   std::vector<float> logits_read_;
   int64_t input_bytes_ = 0, vocabulary_ = 0;
   int32_t *tokens_ = nullptr, *positions_ = nullptr, *rows_ = nullptr, *tables_ = nullptr, *pages_ = nullptr,
-          *local_pages_ = nullptr, *states_in_ = nullptr, *states_out_ = nullptr;
+          *local_pages_ = nullptr, *states_in_ = nullptr, *states_out_ = nullptr, *chosen_ = nullptr;
+  int64_t* choices_ = nullptr;
   float *hidden_[2] = {}, *logits_ = nullptr;
   std::map<std::string, float*> position_tables_;
   std::byte* work_ = nullptr;

@@ -27,6 +27,9 @@ struct EngineOptions {
   DType cache_type = DType::F32;  // F32, F16, or U8: bytes with scales (ModelShape)
   // Products take activations as 8-bit integers with a scale for each 32 (model/dequant.h has the error); else as F32.
   bool quantise_activations = true;
+  // Tokens may be chosen where logits are, see Engine::begin(); by default on a device that works on while the host
+  // looks at what it has chosen. Neither with drafts nor for a model with recurrent states.
+  std::optional<bool> chooses_tokens = {};
   int64_t prefill_chunk = 512;  // tokens appended by one run of the prefill plan
   // Copy quantised weights into the layout that kernels read fastest; else read the file in place.
   bool repack = true;

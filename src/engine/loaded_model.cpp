@@ -92,6 +92,9 @@ Status LoadedModel::open_device() {
 void LoadedModel::name_passes() {
   for (const Pass& pass : plans_->generated()) generated_.push_back({.pass = &pass, .plan = {}});
   for (const Pass& pass : plans_->drafts()) drafts_.push_back({.pass = &pass, .plan = {}});
+  for (const ChoiceKind kind : {ChoiceKind::Greedy, ChoiceKind::Drawn})
+    for (const Pass& pass : plans_->choosing(kind))
+      choosing_[static_cast<size_t>(kind)].push_back({.pass = &pass, .plan = {}});
   draft_prompt_.pass = &plans_->draft_prompt();
   prompt_.pass = &plans_->prompt();
   head_.pass = &plans_->head();
@@ -141,6 +144,8 @@ std::vector<LoadedModel::Runnable*> LoadedModel::runnables() {
   std::vector<Runnable*> list = {&prompt_, &head_};
   for (Runnable& r : generated_) list.push_back(&r);
   for (Runnable& r : drafts_) list.push_back(&r);
+  for (std::vector<Runnable>& of_kind : choosing_)
+    for (Runnable& r : of_kind) list.push_back(&r);
   if (!drafts_.empty()) list.push_back(&draft_prompt_);
   if (layout().sequences > 1) list.push_back(&wide_head_);
   return list;
@@ -164,6 +169,14 @@ int64_t LoadedModel::batch_for(int64_t tokens) const {
 
 Status LoadedModel::run_generated(int64_t batch, const Extent& extent, const std::atomic<bool>* cancel) {
   return run(PlanKind::Decode, generated_.at(number_of(batch)), extent, extent.tokens, cancel);
+}
+
+Result<uint64_t> LoadedModel::run_choosing(ChoiceKind kind, int64_t batch, const Extent& extent,
+                                           std::span<int32_t> chosen) {
+  const Runnable& runnable = choosing_[static_cast<size_t>(kind)].at(number_of(batch));
+  const ReadBack read_back{.to = std::as_writable_bytes(chosen), .from = memory_.chosen()};
+  SMELT_CHECK(run({}, runnable, extent, extent.tokens, nullptr, read_back));
+  return std::exchange(last_run_, 0);
 }
 
 Status LoadedModel::run_draft(int64_t batch, const Extent& extent, const std::atomic<bool>* cancel) {
@@ -204,14 +217,15 @@ Status LoadedModel::make_wide_head() {
 // `kind`: under which observers know it, if they do. `symbol_tokens`: what the plan is told of the number of its
 // tokens.
 Status LoadedModel::run(std::optional<PlanKind> kind, const Runnable& runnable, const Extent& extent,
-                        int64_t symbol_tokens, const std::atomic<bool>* cancel) {
+                        int64_t symbol_tokens, const std::atomic<bool>* cancel, const ReadBack& read_back) {
   const Plan& plan = runnable.plan;
   const PassSymbols symbols = PassSymbols::of(symbol_tokens, extent.end, layout().token_tile);
   const std::span<int64_t> clocks = times_.clocks(plan.launches().size());
   const std::span<int64_t> arrivals = times_.arrivals(plan.launches().size());
   const int64_t values[] = {symbols.token_tiles, symbols.chunks};
   SMELT_CHECK(memory_.send_inputs());
-  SMELT_TRY(begun, plan.start(values, {.cancel = cancel, .times_ns = clocks, .arrivals_ns = arrivals}));
+  SMELT_TRY(begun, plan.start(values,
+                              {.cancel = cancel, .times_ns = clocks, .arrivals_ns = arrivals, .read_back = read_back}));
   last_run_ = begun;
   times_.add(plan.kernels(), clocks, work_of(runnable, symbols, extent));
   if (observer_ && kind)

@@ -86,6 +86,11 @@ class LoadedModel : public KernelSet {
   int64_t batch_for(int64_t tokens) const;
   // `batch` generated tokens, with the logits of each.
   Status run_generated(int64_t batch, const Extent& extent, const std::atomic<bool>* cancel);
+  // The same with tokens chosen by EngineMemory::choices(), which `chosen` gets once wait() for this run has
+  // returned, as Bound::Chosen has them for `batch` rows. REQUIRES: chooses_tokens(), and the memory stays until then.
+  Result<uint64_t> run_choosing(ChoiceKind kind, int64_t batch, const Extent& extent, std::span<int32_t> chosen);
+  Status wait(uint64_t run) { return device_->wait(run); }
+  bool chooses_tokens() const { return !choosing_[0].empty(); }
   // Parts of prompts, each in groups of kGroupSize tokens.
   Status run_prompt(const Extent& extent, const std::atomic<bool>* cancel);
   // The logits of one of these tokens, or of layout().head_rows.
@@ -146,7 +151,7 @@ class LoadedModel : public KernelSet {
   std::vector<const Pass*> passes();
   const Runnable& of_kind(PlanKind kind) const;
   Status run(std::optional<PlanKind> kind, const Runnable& runnable, const Extent& extent, int64_t symbol_tokens,
-             const std::atomic<bool>* cancel);
+             const std::atomic<bool>* cancel, const ReadBack& read_back = {});
   std::span<const LaunchTimes::Work> work_of(const Runnable& runnable, const PassSymbols& symbols,
                                              const Extent& extent);
 
@@ -166,6 +171,7 @@ class LoadedModel : public KernelSet {
   Runnable prompt_, head_, wide_head_;
   std::vector<Runnable> drafts_;  // for batches of 1, 2, 4 ..., if asked for
   Runnable draft_prompt_;
+  std::vector<Runnable> choosing_[2];  // by ChoiceKind; for batches of 1, 2, 4 ..., if asked for
   Pass wide_head_pass_;
   EngineStats stats_;
   LaunchTimes times_;

@@ -6,6 +6,7 @@
 #include "base/ensure.h"
 #include "graph/line.h"
 #include "graph/text.h"
+#include "model/choice_graph.h"
 #include "model/mtp.h"
 
 namespace smelt {
@@ -29,6 +30,8 @@ std::string name_of(const SlotBinding& slot) {
     case Bound::HiddenOut: return "next hidden";
     case Bound::Rows: return "rows";
     case Bound::Logits: return "logits";
+    case Bound::Choices: return "choices";
+    case Bound::Chosen: return "chosen";
     case Bound::InputSums: return slot.name;
   }
   return "";
@@ -104,6 +107,13 @@ Pass ModelPasses::decode(const std::atomic<bool>* cancel, int64_t tokens) const 
   return stages(decode_shape(tokens), 0, model_.numbers().layers + 2, cancel);
 }
 
+Pass ModelPasses::decode_and_choose(const std::atomic<bool>* cancel, int64_t tokens, ChoiceKind kind) const {
+  ModelShape shape = decode_shape(tokens);
+  shape.chosen_rows = layout_.batch;
+  shape.choice = kind;
+  return stages(shape, 0, choice_stage() + 1, cancel);
+}
+
 Pass ModelPasses::prefill(const std::atomic<bool>* cancel) const {
   ModelShape shape = prefill_shape();
   shape.sums_inputs = options_.sums_inputs;
@@ -161,6 +171,8 @@ ModelShape ModelPasses::decode_shape(int64_t tokens) const {
 Segment ModelPasses::segment(const ModelShape& shape, int64_t stage) const {
   if (stage == 0) return model_.embed(file_, shape);
   if (layer_of(stage) >= 0) return model_.block(file_, shape, layer_of(stage));
+  if (stage == choice_stage())
+    return choice_graph(*const_int(shape.tokens.ref), model_.numbers().vocabulary, *shape.choice);
   if (stage == mtp_stage()) return mtp_input(file_, model_, shape);
   if (stage > mtp_stage()) return mtp_head(file_, model_, shape);
   return model_.head(file_, shape);

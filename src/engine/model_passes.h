@@ -16,7 +16,8 @@ namespace smelt {
 
 // The segments of embed, all blocks and perhaps the head, compiled for one shape class.
 struct Pass {
-  // Stage of the first segment: 0 embed, 1 .. layers the blocks, layers + 1 the head. The head for multi-token
+  // Stage of the first segment: 0 embed, 1 .. layers the blocks, layers + 1 the head, layers + 2 what chooses tokens.
+  // The head for multi-token
   // prediction has layers + 3 .. layers + 5, so that its input lies where the last block has left it.
   int64_t first = 0;
   ModelShape shape;
@@ -56,6 +57,8 @@ class ModelPasses {
   // These add their segments to the compiler. Incomplete, and of no use, when `cancel` becomes true in between.
   // Generated tokens, of several sequences if they are several, with the logits of each.
   Pass decode(const std::atomic<bool>* cancel, int64_t tokens = 1) const;
+  // The same, and a token is chosen behind each of them.
+  Pass decode_and_choose(const std::atomic<bool>* cancel, int64_t tokens, ChoiceKind kind) const;
   Pass prefill(const std::atomic<bool>* cancel) const;  // a chunk of a prompt, without
   Pass head(int64_t rows) const;                        // over `rows` rows of a chunk
   // The head for multi-token prediction behind what the last run has left: over some of its rows, with the logits of
@@ -93,6 +96,7 @@ class ModelPasses {
   ModelShape prefill_shape() const;
   Segment segment(const ModelShape& shape, int64_t stage) const;
   Pass stages(const ModelShape& shape, int64_t first, int64_t end, const std::atomic<bool>* cancel) const;
+  int64_t choice_stage() const { return model_.numbers().layers + 2; }
   int64_t mtp_stage() const { return model_.numbers().layers + 3; }
   int64_t layer_of(int64_t stage) const;
   bool is_looked_up(int64_t stage, const SlotBinding& slot) const;

@@ -77,6 +77,11 @@ ModelPlans::ModelPlans(const GgufFile& file, std::shared_ptr<const Model> model,
       layout_(layout_of(*model_, device.machine(), options, context)),
       compiler_(device, PassSymbols::names(layout_.token_tile)) {}
 
+bool ModelPlans::chooses_tokens() const {
+  const bool is_possible = !model_->has_states() && !options_.mtp && options_.drafts == 0;
+  return is_possible && options_.chooses_tokens.value_or(device_.runs_under_way() > 1);
+}
+
 void ModelPlans::make_passes(const LayoutChoice& layouts, const std::atomic<bool>* cancel) {
   const PassOptions pass_options{.cache_type = options_.cache_type,
                                  .quantise = options_.quantise_activations,
@@ -89,6 +94,12 @@ void ModelPlans::make_passes(const LayoutChoice& layouts, const std::atomic<bool
   for (int64_t batch = 1; batch <= layout_.batch; batch *= 2) generated_.push_back(passes_->decode(cancel, batch));
   prompt_ = passes_->prefill(cancel);
   head_ = passes_->head(1);
+  for (const ChoiceKind kind : {ChoiceKind::Greedy, ChoiceKind::Drawn}) {
+    std::vector<Pass>& choosing = choosing_[static_cast<size_t>(kind)];
+    choosing.clear();
+    for (int64_t batch = 1; batch <= layout_.batch && chooses_tokens(); batch *= 2)
+      choosing.push_back(passes_->decode_and_choose(cancel, batch, kind));
+  }
   drafts_.clear();
   if (!options_.mtp) return;
   for (int64_t batch = 1; batch <= layout_.batch; batch *= 2) drafts_.push_back(passes_->draft(cancel, batch));

@@ -35,6 +35,8 @@ class ModelPlans : public KernelSet {
   // Of the head for multi-token prediction, where the options ask for it.
   const std::vector<Pass>& drafts() const { return drafts_; }  // for batches of 1, 2, 4 ... tokens
   const Pass& draft_prompt() const { return draft_prompt_; }
+  // Behind which tokens are chosen, where the options ask for it: for batches of 1, 2, 4 ... tokens.
+  const std::vector<Pass>& choosing(ChoiceKind kind) const { return choosing_[static_cast<size_t>(kind)]; }
 
   int kernel_count() const override { return compiler_.kernel_count(); }
   KernelDescription kernel(int number) const override;
@@ -48,6 +50,7 @@ class ModelPlans : public KernelSet {
   ModelPlans(const GgufFile& file, std::shared_ptr<const Model> model, Device& device, const EngineOptions& options,
              int64_t context);
   const Pass& of_kind(PlanKind plan) const;
+  bool chooses_tokens() const;
   void make_passes(const LayoutChoice& layouts, const std::atomic<bool>* cancel);
 
   const GgufFile& file_;
@@ -62,7 +65,7 @@ class ModelPlans : public KernelSet {
   std::unique_ptr<ModelPasses> passes_;
   std::vector<Pass> generated_;
   Pass prompt_, head_, draft_prompt_;
-  std::vector<Pass> drafts_;
+  std::vector<Pass> drafts_, choosing_[2];
 };
 
 }  // namespace smelt

@@ -25,14 +25,39 @@ int32_t most_likely(std::span<const float> logits) {
   return static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
 }
 
-// Uniform in [0, 1): written here because the standard leaves its distributions to the library's makers.
-double uniform(std::mt19937_64& random) { return static_cast<double>(random() >> 11) * 0x1p-53; }
+int64_t random_bits(const RandomWords& words) { return words.first >> (32 - kRandomBits); }
+
+bool by_token(const Candidate& a, const Candidate& b) { return a.token < b.token; }
 
 }  // namespace
 
-Sampler::Sampler(const SamplerOptions& options) : options_(options), random_(options.seed) {}
+Sampler::Sampler(const SamplerOptions& options) : options_(options) {}
 
-void Sampler::accept(int32_t token) { history_.push_back(token); }
+void Sampler::accept(int32_t token) {
+  history_.push_back(token);
+  draws_ = 0;
+}
+
+// In [0, 1).
+double Sampler::uniform() {
+  const RandomWords words = threefry(options_.seed, static_cast<uint32_t>(history_.size()), draws_++);
+  return ((static_cast<uint64_t>(words.first) << 32 | words.second) >> 11) * 0x1p-53;
+}
+
+bool Sampler::is_greedy() const { return options_.temperature <= 0 && options_.temperature_range <= 0; }
+
+std::optional<TokenChoice> Sampler::choice(int64_t vocabulary, int64_t ahead) const {
+  const SamplerOptions& o = options_;
+  if (changes_logits() || !o.banned.empty()) return std::nullopt;
+  if (is_greedy() || o.top_k == 1) return TokenChoice{};
+  if (o.typical_p < 1 || o.temperature_range > 0 || (o.xtc_probability > 0 && o.xtc_threshold <= 0.5f))
+    return std::nullopt;
+  const auto position = static_cast<uint32_t>(static_cast<int64_t>(history_.size()) + ahead);
+  return TokenChoice{
+      .kind = ChoiceKind::Drawn,
+      .numbers = {o.top_k > 0 ? std::min<int64_t>(o.top_k, vocabulary) : vocabulary, share_of(o.top_p),
+                  distance_of(o.min_p), scale_of(o.temperature), random_bits(threefry(o.seed, position, 0)), 0}};
+}
 
 bool Sampler::changes_logits() const {
   const bool penalises =
@@ -95,7 +120,8 @@ Result<std::vector<TokenProbability>> Sampler::probabilities(std::span<const flo
   SMELT_TRY(certain, narrow(logits, allowed));
   if (certain) return std::vector<TokenProbability>{{*certain, 1}};
   std::vector<TokenProbability> out;
-  for (size_t i = 0; i < candidates_.size(); ++i) out.push_back({candidates_[i].token, weights_[i] / weight_});
+  for (size_t i = 0; i < candidates_.size(); ++i)
+    out.push_back({candidates_[i].token, static_cast<double>(weights_[i]) / static_cast<double>(weight_)});
   return out;
 }
 
@@ -103,14 +129,13 @@ Result<int32_t> Sampler::sample_with_draft(std::span<const float> logits, int32_
                                            std::span<const TokenProbability> drawn_from,
                                            std::span<const uint64_t> allowed) {
   SMELT_TRY(wanted, probabilities(logits, allowed));
-  return keep_or_replace(draft, drawn_from, wanted, [&] { return uniform(random_); });
+  return keep_or_replace(draft, drawn_from, wanted, [&] { return uniform(); });
 }
 
 // Leaves in candidates_ what a token is drawn from, with weights_; the token itself where nothing is to be drawn.
 Result<std::optional<int32_t>> Sampler::narrow(std::span<const float> logits, std::span<const uint64_t> allowed) {
   SMELT_CHECK(check_finite(logits));
-  const bool greedy = options_.temperature <= 0 && options_.temperature_range <= 0;
-  if (greedy && !changes_logits() && allowed.empty()) {
+  if (is_greedy() && !changes_logits() && allowed.empty()) {
     const int32_t token = most_likely(logits);
     if (!is_banned(token)) return std::optional<int32_t>(token);
   }
@@ -121,46 +146,51 @@ Result<std::optional<int32_t>> Sampler::narrow(std::span<const float> logits, st
     apply_bias();
     apply_penalties();
     apply_dry();
+    std::erase_if(candidates_, [](const Candidate& c) { return c.logit == -INFINITY; });
   }
   if (!options_.banned.empty()) drop_banned();
   if (!allowed.empty()) keep_allowed(allowed);
   if (candidates_.empty() && !allowed.empty()) return Error{"[sampler] the grammar allows no token of the vocabulary"};
   if (candidates_.empty())
     return Error{"[sampler] every token of the vocabulary ends the text; run without --ignore-eos"};
-  if (greedy) return std::optional<int32_t>(std::min_element(candidates_.begin(), candidates_.end(), is_better)->token);
+  if (is_greedy())
+    return std::optional<int32_t>(std::min_element(candidates_.begin(), candidates_.end(), is_better)->token);
   return filter();
 }
 
 std::optional<int32_t> Sampler::filter() {
-  if (options_.top_k <= 0 && options_.typical_p >= 1) {
-    sort_top_p(candidates_, options_.top_p);
-  } else {
+  const bool drops_best = options_.xtc_probability > 0 && options_.xtc_threshold <= 0.5f;
+  if (options_.top_k > 0 || options_.typical_p < 1) {
     keep_top_k(candidates_, options_.top_k);
     keep_typical(candidates_, options_.typical_p);
     keep_top_p(candidates_, options_.top_p);
+  } else if (options_.top_p < 1 || drops_best || options_.temperature_range > 0) {
+    sort_top_p(candidates_, options_.top_p);
   }
   keep_min_p(candidates_, options_.min_p);
   // A draw only where it matters, so that the others stay as they are for a seed.
-  if (options_.xtc_probability > 0 && options_.xtc_threshold <= 0.5f && uniform(random_) < options_.xtc_probability)
-    drop_top_choices(candidates_, options_.xtc_threshold);
+  if (drops_best && uniform() < options_.xtc_probability) drop_top_choices(candidates_, options_.xtc_threshold);
   double temperature = options_.temperature;
   if (options_.temperature_range > 0)
     temperature =
         dynamic_temperature(candidates_, temperature, options_.temperature_range, options_.temperature_exponent);
   if (temperature <= 0) return candidates_.front().token;
-  weight_ = softmax_weights(candidates_, 1.0 / temperature, weights_);
+  if (!std::is_sorted(candidates_.begin(), candidates_.end(), by_token))
+    std::sort(candidates_.begin(), candidates_.end(), by_token);
+  weight_ = softmax_weights(candidates_, temperature, weights_);
   return std::nullopt;
 }
 
 int32_t Sampler::draw() {
-  double left = uniform(random_) * weight_;
+  const RandomWords words = threefry(options_.seed, static_cast<uint32_t>(history_.size()), draws_++);
+  int64_t left = part_to_pass(weight_, random_bits(words));
   size_t chosen = 0;
-  while (chosen + 1 < candidates_.size() && left >= weights_[chosen]) left -= weights_[chosen++];
+  while (left >= weights_[chosen]) left -= weights_[chosen++];
   return candidates_[chosen].token;
 }
 
 int32_t Sampler::draw(std::span<const TokenProbability> probabilities) {
-  double left = uniform(random_);
+  double left = uniform();
   size_t chosen = 0;
   while (chosen + 1 < probabilities.size() && left >= probabilities[chosen].probability)
     left -= probabilities[chosen++].probability;

@@ -1,17 +1,18 @@
 // Sampler: from logits to the next token. The steps and their order are those of llama.cpp, so that the same flags mean
 // the same here: logit bias, penalties, DRY, banned tokens, top-k, typical, top-p, min-p, XTC, temperature, draw. At
-// temperature 0 the most likely token is taken behind the banned ones.
+// temperature 0 the most likely token is taken behind the banned ones. What is drawn is exactly defined
+// (model/token_choice.h): the same wherever it is done, for a seed and a position.
 #pragma once
 
 #include <cstdint>
 #include <optional>
-#include <random>
 #include <span>
 #include <vector>
 
 #include "base/result.h"
 #include "engine/dry.h"
 #include "engine/sampler_filters.h"
+#include "engine/token_choice.h"
 #include "engine/token_probability.h"
 
 namespace smelt {
@@ -65,9 +66,15 @@ class Sampler {
                                     std::span<const TokenProbability> drawn_from,
                                     std::span<const uint64_t> allowed = {});
 
+  // How the token behind `ahead` more than have been accepted is chosen where logits are, which is then the one that
+  // sample() would give; nothing where that needs more than Choice says.
+  std::optional<TokenChoice> choice(int64_t vocabulary, int64_t ahead) const;
+
   const SamplerOptions& options() const { return options_; }
 
  private:
+  bool is_greedy() const;
+  double uniform();
   bool changes_logits() const;
   void apply_bias();
   void apply_penalties();
@@ -80,11 +87,11 @@ class Sampler {
   int32_t draw();
 
   SamplerOptions options_;
-  std::mt19937_64 random_;
   std::vector<int32_t> history_;
+  uint32_t draws_ = 0;                 // of the token that is next
   std::vector<Candidate> candidates_;  // reused from token to token
-  std::vector<double> weights_;        // of the candidates that are left
-  double weight_ = 0;                  // their sum
+  std::vector<int64_t> weights_;       // of the candidates that are left
+  int64_t weight_ = 0;                 // their sum
 };
 
 }  // namespace smelt

@@ -3,12 +3,33 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/token_choice.h"
+
 namespace smelt {
 namespace {
 
+int32_t best_level(const std::vector<Candidate>& candidates) {
+  float best = candidates.front().logit;
+  for (const Candidate& c : candidates) best = std::max(best, c.logit);
+  return level_of(best);
+}
+
+int64_t distance_of(const Candidate& c, int32_t best) {
+  return std::min<int64_t>(int64_t{best} - level_of(c.logit), kMostDistance);
+}
+
+// Whether one of the sorted candidates is the first of all, or like the one before it: they stay together.
+bool is_alike_before(const std::vector<Candidate>& candidates, size_t i) {
+  return i == 0 || level_of(candidates[i].logit) == level_of(candidates[i - 1].logit);
+}
+
 std::vector<double> probabilities(const std::vector<Candidate>& candidates) {
   std::vector<double> p;
-  const double sum = softmax_weights(candidates, 1, p);
+  double sum = 0;
+  for (const Candidate& c : candidates) {
+    p.push_back(std::exp(double(c.logit) - double(candidates.front().logit)));
+    sum += p.back();
+  }
   for (double& x : p) x /= sum;
   return p;
 }
@@ -38,11 +59,13 @@ bool is_better(const Candidate& a, const Candidate& b) {
   return a.logit != b.logit ? a.logit > b.logit : a.token < b.token;
 }
 
-double softmax_weights(const std::vector<Candidate>& candidates, double scale, std::vector<double>& weights) {
+int64_t softmax_weights(const std::vector<Candidate>& candidates, double temperature, std::vector<int64_t>& weights) {
+  const int32_t best = best_level(candidates);
+  const int64_t scale = scale_of(temperature);
   weights.clear();
-  double sum = 0;
+  int64_t sum = 0;
   for (const Candidate& c : candidates) {
-    weights.push_back(std::exp((double(c.logit) - double(candidates.front().logit)) * scale));
+    weights.push_back(weight_of(distance_of(c, best), scale));
     sum += weights.back();
   }
   return sum;
@@ -50,42 +73,46 @@ double softmax_weights(const std::vector<Candidate>& candidates, double scale, s
 
 void keep_top_k(std::vector<Candidate>& candidates, int32_t k) {
   if (k > 0 && static_cast<size_t>(k) < candidates.size()) {
-    std::nth_element(candidates.begin(), candidates.begin() + k, candidates.end(), is_better);
-    candidates.resize(k);
+    const auto last = candidates.begin() + (k - 1);
+    std::nth_element(candidates.begin(), last, candidates.end(), is_better);
+    const int32_t least = level_of(last->logit);
+    const auto is_alike = [&](const Candidate& c) { return k > 1 && level_of(c.logit) >= least; };
+    candidates.erase(std::partition(last + 1, candidates.end(), is_alike), candidates.end());
   }
   std::sort(candidates.begin(), candidates.end(), is_better);
 }
 
 void keep_top_p(std::vector<Candidate>& candidates, float p) {
   if (p >= 1 || candidates.empty()) return;
-  std::vector<double> weights;
-  const double enough = p * softmax_weights(candidates, 1, weights);
-  double sum = 0;
+  std::vector<int64_t> weights;
+  const int64_t enough = part_to_reach(softmax_weights(candidates, 1, weights), share_of(p));
+  int64_t sum = 0;
   size_t kept = 0;
-  while (kept < candidates.size() && (kept == 0 || sum < enough)) sum += weights[kept++];
+  while (kept < candidates.size() && (sum < enough || is_alike_before(candidates, kept))) sum += weights[kept++];
   candidates.resize(kept);
 }
 
 void sort_top_p(std::vector<Candidate>& candidates, float p) {
   if (p >= 1 || candidates.empty()) return std::sort(candidates.begin(), candidates.end(), is_better);
-  std::iter_swap(candidates.begin(), std::min_element(candidates.begin(), candidates.end(), is_better));
-  std::vector<double> weights;
-  const double enough = p * softmax_weights(candidates, 1, weights);
-  const double best = candidates.front().logit;
-  double sum = 0;
+  std::vector<int64_t> weights;
+  const int64_t enough = part_to_reach(softmax_weights(candidates, 1, weights), share_of(p));
+  const int32_t best = best_level(candidates);
+  const int64_t scale = scale_of(1);
+  int64_t sum = 0;
   size_t kept = 0;
-  for (size_t sorted = 0; kept < candidates.size() && (kept == 0 || sum < enough); ++kept) {
+  for (size_t sorted = 0; kept < candidates.size(); ++kept) {
     if (kept == sorted) sorted = sort_more(candidates, sorted);
-    sum += std::exp(candidates[kept].logit - best);
+    if (sum >= enough && !is_alike_before(candidates, kept)) break;
+    sum += weight_of(distance_of(candidates[kept], best), scale);
   }
   candidates.resize(kept);
 }
 
 void keep_min_p(std::vector<Candidate>& candidates, float p) {
   if (p <= 0 || candidates.empty()) return;
-  const double least = candidates.front().logit + std::log(static_cast<double>(p));
-  const auto below = [&](const Candidate& c) { return c.logit < least; };
-  candidates.erase(std::find_if(candidates.begin() + 1, candidates.end(), below), candidates.end());
+  const int32_t best = best_level(candidates);
+  const int64_t most = distance_of(p);
+  std::erase_if(candidates, [&](const Candidate& c) { return distance_of(c, best) > most; });
 }
 
 void keep_typical(std::vector<Candidate>& candidates, float p) {

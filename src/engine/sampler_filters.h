@@ -1,5 +1,6 @@
 // The filters of the sampler, one function each: which tokens a draw is among. Candidates are sorted, best first (ties:
-// lower token first), except where noted; each filter leaves at least one of them.
+// lower token first), except where noted; each filter leaves at least one of them. Top-k, top-p and min-p follow the
+// rule of model/token_choice.h: of tokens that are alike they keep all or none.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +16,16 @@ struct Candidate {
 
 bool is_better(const Candidate& a, const Candidate& b);
 
-// exp(scale * (logit - best logit)) of each candidate, and their sum.
-double softmax_weights(const std::vector<Candidate>& candidates, double scale, std::vector<double>& weights);
+// The weight of each candidate, in any order, beside the best of them, and the sum of weights.
+int64_t softmax_weights(const std::vector<Candidate>& candidates, double temperature, std::vector<int64_t>& weights);
 
-void keep_top_k(std::vector<Candidate>& candidates, int32_t k);  // in any order before; sorts them
+// In any order before; sorts them. Of one there is no other.
+void keep_top_k(std::vector<Candidate>& candidates, int32_t k);
 void keep_top_p(std::vector<Candidate>& candidates, float p);
 // The same for candidates in any order; sorts what it keeps. A vocabulary has some hundred thousand tokens, of which
 // few are likely: to sort all of them would take longer than a token of a fast model.
 void sort_top_p(std::vector<Candidate>& candidates, float p);
-void keep_min_p(std::vector<Candidate>& candidates, float p);
+void keep_min_p(std::vector<Candidate>& candidates, float p);  // in any order
 
 // Those whose surprise, -log(probability), is closest to the one to be expected, until their probabilities reach p.
 void keep_typical(std::vector<Candidate>& candidates, float p);

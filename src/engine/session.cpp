@@ -42,6 +42,17 @@ Status Session::extend_all(std::span<const int32_t> tokens, const LogitsSink& si
   return {};
 }
 
+Result<int32_t> Session::take() {
+  SMELT_TRY(chosen, engine_->take());
+  ENSURE(chosen.size() == 1 && chosen[0], "a step of another session, or one that nobody wants");
+  return *chosen[0];
+}
+
+Status Session::drop() {
+  engine_->drop(sequence_);
+  return engine_->settle();
+}
+
 Result<std::span<const float>> Session::step(StepItem item, const LogitsSink& sink) {
   item.sequence = sequence_;
   std::span<const float> last;

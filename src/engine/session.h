@@ -62,6 +62,17 @@ class Session {
     return engine_->draft(sequence_, next, most, choose, cancel);
   }
 
+  // Tokens that are chosen on the device, see Engine::begin(): `token` follows the context, or without one what the
+  // step begun last chooses.
+  Result<bool> begin(std::optional<int32_t> token, const TokenChoice& choice) {
+    const Engine::ChainItem item{sequence_, token, choice};
+    return engine_->begin({&item, 1});
+  }
+  // The token chosen by the step that was begun first. REQUIRES: one was begun.
+  Result<int32_t> take();
+  // Nobody wants what was begun and not taken; it is waited for.
+  Status drop();
+
   const EngineStats& stats() const { return engine_->loaded().stats(); }
 
   // What this is a sequence of, and which one.

@@ -89,7 +89,12 @@ bool Model::has_states() const {
 Segment Model::embed(const GgufFile& file, const ModelShape& shape) const {
   Slots slots;
   const Weights weights(file, "", {embedding_tensor()}, slots, {});  // rows are looked up
-  const Tensor tokens = slots.input(Bound::Tokens, DType::I32, {shape.tokens}, "tokens");
+  Tensor tokens = slots.input(Bound::Tokens, DType::I32, {shape.tokens}, "tokens");
+  if (shape.chosen_rows > 0) {
+    const Tensor chosen = slots.input(Bound::Chosen, DType::I32, {shape.chosen_rows}, "chosen");
+    const Tensor zero = scalar(0, DType::I32), row = maximum(scalar(-1, DType::I32) - tokens, zero);
+    tokens = where(less(tokens, zero), gather(chosen, row), tokens);
+  }
   const Tensor rows = weights.rows("token_embd.weight", tokens);  // [T, D]
   const double scale = numbers().embedding_scale;
   const Ref out = slots.output(Bound::HiddenOut, scale == 1 ? rows : rows * scale);

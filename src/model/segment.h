@@ -4,6 +4,7 @@
 // they share one compiled segment, replayed with other buffers.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,12 @@
 #include "model/layout_choice.h"
 
 namespace smelt {
+
+// What a token is chosen by, see choice_graph.h.
+enum class ChoiceKind {
+  Greedy,  // the best one, the first of equal ones
+  Drawn,   // numbers of each row say how: Choice of token_choice.h
+};
 
 // What a slot holds. T is ModelShape::tokens, R is ModelShape::rows.
 enum class Bound {
@@ -28,7 +35,9 @@ enum class Bound {
   HiddenIn,       // f32 [T, hidden]
   HiddenOut,      // f32 [T, hidden]: written; another buffer than HiddenIn
   Rows,           // i32 [R]: the tokens (indices into T) whose logits are wanted
-  Logits,         // f32 [R, vocabulary]: written
+  Logits,         // f32 [R, vocabulary]: written; read by what chooses tokens
+  Choices,        // i64 [R, kChoiceNumbers]: how a row's token is chosen, see choice_graph.h
+  Chosen,         // i32 [2, R]: written: each row's token, and how many of its logits are no finite numbers
   InputSums,      // f32: written, see ModelShape::sums_inputs
 };
 
@@ -100,6 +109,10 @@ struct ModelShape {
   // the squares of each of its k inputs, and for each stack of which tokens choose "NAME.counts", how often they have
   // chosen each. REQUIRES: expert_places is 1; of padding tokens, too, the squares are summed.
   bool sums_inputs = false;
+  // Rows of Bound::Chosen, as a run before has left them: a token below zero is row -1 - token of it. 0: there are
+  // none.
+  int64_t chosen_rows = 0;
+  std::optional<ChoiceKind> choice = {};  // a token is chosen behind each row of logits
 };
 
 }  // namespace smelt

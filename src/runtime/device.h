@@ -51,6 +51,13 @@ class CapturedPlan {
   virtual ~CapturedPlan() = default;
 };
 
+// What a run has left in memory of the device, for the host.
+struct ReadBack {
+  static constexpr size_t kMostBytes = 4096;
+  std::span<std::byte> to = {};
+  const void* from = nullptr;
+};
+
 struct RunOptions {
   // When it becomes true the run ends early, after a launch.
   const std::atomic<bool>* cancel = nullptr;
@@ -60,6 +67,9 @@ struct RunOptions {
   // Empty, or timed_workers() times launches, worker by worker: the same clock where a worker has done its part of a
   // launch and begins to wait for the others. Only together with times_ns.
   std::span<int64_t> arrivals_ns = {};
+  // Read as soon as the run is done, whatever is begun behind it: there once wait() for this run has returned, or for
+  // a later one. REQUIRES: the memory stays until then.
+  ReadBack read_back = {};
 };
 
 struct CompileStats {
@@ -132,6 +142,8 @@ class Device {
   virtual Result<std::unique_ptr<CapturedPlan>> capture(std::span<const Launch> launches) = 0;
   // Whether start() returns before a run is done. If not, wait() has nothing to wait for.
   virtual bool runs_ahead() const { return false; }
+  // How many runs may be under way: where there are as many, start() waits for the first of them.
+  virtual int64_t runs_under_way() const { return 1; }
   // Begins a run behind all that were begun before, and says which one it is, for wait(). Thread-safe. With
   // RunOptions::times_ns it returns when the run is done. An Error if it was cancelled before that, or if the device
   // failed. `symbols`: launch values, handed to every kernel; they are copied.

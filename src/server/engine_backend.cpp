@@ -5,16 +5,14 @@
 #include <utility>
 
 #include "base/thread_name.h"
-#include "engine/verification.h"
-#include "server/generation.h"
+#include "server/backend_job.h"
 #include "server/prompt_shares.h"
 
 namespace smelt {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using Clock = EngineBackend::Clock;
 
-constexpr SequenceId kNoSequence = -1;
 constexpr int64_t kMostRepeated = 64;  // generated tokens that a request which gave way computes again in one step
 
 double seconds_between(Clock::time_point from, Clock::time_point to) {
@@ -38,60 +36,6 @@ double share_in_use(const PagePool& pool) {
 int64_t pages_for(int64_t tokens) { return (tokens + kPageSize - 1) / kPageSize; }
 
 }  // namespace
-
-struct EngineBackend::Job {
-  Job(GenerationRequest request, const Tokenizer& tokenizer, int64_t context, Sink where)
-      : generation(std::move(request), tokenizer, context), sink(std::move(where)) {
-    for (int32_t token : generation.request().prompt) tokens.push_back({token, false});
-    end.prompt_tokens = static_cast<int64_t>(tokens.size());
-  }
-
-  // How many tokens from `position` on came in the same way.
-  int64_t same_kind(int64_t position) const {
-    const auto first = tokens.begin() + position;
-    const auto other = [&](const CachedToken& token) { return token.is_generated != first->is_generated; };
-    return std::find_if(first, tokens.end(), other) - first;
-  }
-  // The first ones that are of a prompt, and one more: an engine does not look for the last of them.
-  std::vector<int32_t> prompt_tokens() const {
-    const auto generated = std::find_if(tokens.begin(), tokens.end(), [](CachedToken t) { return t.is_generated; });
-    std::vector<int32_t> ids;
-    for (auto token = tokens.begin(); token != tokens.end() && token <= generated; ++token) ids.push_back(token->id);
-    return ids;
-  }
-  // What a token that was chosen says of its draft.
-  void judge(const Generation::Next& next) {
-    const int64_t before = verification->accepted();
-    if (next.finish)
-      verification->end();
-    else
-      verification->take(*next.token);
-    end.accepted += verification->accepted() - before;
-  }
-  GenerationEvent last_event(Finish reason, const std::string& error = {}) {
-    end.reason = reason;
-    end.error = error;
-    end.tokens = generation.tokens();
-    return {.end = end};
-  }
-
-  Id id = 0;
-  Generation generation;
-  const Sink sink;
-  std::atomic<bool> cancel = false;
-  std::vector<CachedToken> tokens;  // that its sequence has, or is to have
-  bool has_started = false;         // it has had a sequence
-  SequenceId sequence = kNoSequence;
-  // What the step under way computes: tokens from `begin` on, and drafts behind them.
-  int64_t begin = 0;
-  std::vector<int32_t> part;
-  std::vector<DraftToken> drafts;
-  std::optional<Verification> verification;
-  bool is_over = false;  // its last event is out
-  GenerationEnd end;
-  Clock::time_point submitted = Clock::now(), admitted = {}, first_token = {}, last_token = {};
-  std::atomic<int64_t> in_context = 0, given_out = 0;  // for those who look from outside
-};
 
 EngineBackend::EngineBackend(Engine& engine, const Tokenizer& tokenizer, const BackendOptions& options,
                              std::unique_ptr<BatchSpeculation> speculation)
@@ -246,6 +190,9 @@ Status EngineBackend::start(Job& job) {
 }
 
 Status EngineBackend::step() {
+  if (running_.empty()) return forget_chained();
+  if (can_chain()) SMELT_CHECK(begin_chained());
+  if (engine_.begun() > 0) return take_chained();
   Step step;
   const auto begin = Clock::now();
   add_items(step);
@@ -336,6 +283,10 @@ void EngineBackend::take(Job& job, std::span<const float> logits) {
   if (!job.verification->is_open()) return;
   Generation::Next next = job.generation.next(logits);
   job.judge(next);
+  give(job, std::move(next));
+}
+
+void EngineBackend::give(Job& job, Generation::Next next) {
   const auto now = Clock::now();
   GenerationEvent event;
   std::unique_lock lock(mutex_);
@@ -413,6 +364,7 @@ void EngineBackend::end_all(Finish reason, const std::string& error) {
     retire(job);
     if (!job->is_over) job->sink(job->last_event(reason, error));
   }
+  (void)forget_chained();
   std::deque<JobPointer> waiting;
   {
     std::lock_guard lock(mutex_);

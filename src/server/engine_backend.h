@@ -5,10 +5,15 @@
 // Where the cache is full, the request that came last gives its pages back and waits again. What it has computed is
 // computed once more, in the same two ways (CachedToken), so that its text stays the same.
 //
+// Where the device chooses tokens (Engine::begin()), and all that run generate, and nothing but tokens is wanted of
+// their logits, a step is begun before it is known what the one before has chosen. Who comes meanwhile waits for those
+// that were begun. Texts stay the same.
+//
 // Where somebody drafts (batch_speculation.h), a step that only generates verifies drafts of its texts, too, if there
 // is room for all of them. Texts stay the same.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <memory>
@@ -18,6 +23,7 @@
 #include "engine/batch_speculation.h"
 #include "engine/engine.h"
 #include "server/backend.h"
+#include "server/generation.h"
 #include "server/prompt_pace.h"
 #include "text/tokenizer.h"
 
@@ -34,6 +40,8 @@ struct BackendOptions {
 
 class EngineBackend : public Backend {
  public:
+  using Clock = std::chrono::steady_clock;
+
   // REQUIRES: `engine` and `tokenizer` outlive this, and nobody else uses the engine meanwhile.
   EngineBackend(Engine& engine, const Tokenizer& tokenizer, const BackendOptions& options = {},
                 std::unique_ptr<BatchSpeculation> speculation = nullptr);
@@ -70,10 +78,18 @@ class EngineBackend : public Backend {
   bool has_room_for_drafts(const Step& step, int64_t drafts) const;
   void count(const Step& step, double seconds);
   void take(Job& job, std::span<const float> logits);
+  void give(Job& job, Generation::Next next);
   void take_outcomes(Step& step, std::span<const StepOutcome> outcomes);
   void take_back(Job& job);
   void give_way();
   void retire(const JobPointer& job);
+  // Steps whose tokens are chosen on the device (engine_backend_chain.cpp).
+  bool can_chain() const;
+  int64_t ahead_of(const JobPointer& job) const;
+  bool goes_on(const JobPointer& job) const;
+  Status begin_chained();
+  Status take_chained();
+  Status forget_chained();
   void end_all(Finish reason, const std::string& error);
 
   Engine& engine_;
@@ -81,6 +97,10 @@ class EngineBackend : public Backend {
   const BackendOptions options_;
   const std::unique_ptr<BatchSpeculation> speculation_;  // nothing: nobody drafts
   PromptPace pace_;                                      // of the thread that steps
+
+  // Owners of the tokens of steps that were begun, and when the last one was taken.
+  std::deque<std::vector<JobPointer>> chained_;
+  Clock::time_point last_taken_ = {};
 
   mutable std::mutex mutex_;  // of what follows; running_ and its jobs are changed by the thread that steps alone
   std::condition_variable changed_;

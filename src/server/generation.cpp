@@ -21,12 +21,22 @@ Generation::Next Generation::next(std::span<const float> logits) {
   if (is_complete()) return {.finish = Finish::Stop};
   const auto token = choose(logits);
   if (!token) return {.finish = Finish::Failed, .error = token.error().message};
-  sampler_.accept(*token);
-  if (is_stop(*token)) return {.finish = Finish::Stop};
-  if (const Status fits = accept(*token); !fits) return {.finish = Finish::Failed, .error = fits.error().message};
+  Next next = next_chosen(*token);
+  if (next.token && request_.top_logprobs >= 0) next.logprobs = logprobs_of(logits, *token, request_.top_logprobs);
+  return next;
+}
+
+std::optional<TokenChoice> Generation::choice(int64_t vocabulary, int64_t ahead) const {
+  if (constraint_ || request_.top_logprobs >= 0) return std::nullopt;
+  return sampler_.choice(vocabulary, ahead);
+}
+
+Generation::Next Generation::next_chosen(int32_t token) {
+  sampler_.accept(token);
+  if (is_stop(token)) return {.finish = Finish::Stop};
+  if (const Status fits = accept(token); !fits) return {.finish = Finish::Failed, .error = fits.error().message};
   ++tokens_;
-  Next next{.token = *token};
-  if (request_.top_logprobs >= 0) next.logprobs = logprobs_of(logits, *token, request_.top_logprobs);
+  Next next{.token = token};
   // Nobody would look at the next logits, or there is no room for them.
   const bool is_full = static_cast<int64_t>(request_.prompt.size()) + tokens_ > context_;
   if (is_complete())

@@ -31,6 +31,11 @@ class Generation {
   // `logits`: behind all tokens so far. REQUIRES: no finish was returned before.
   Next next(std::span<const float> logits);
 
+  // How the token behind `ahead` more than have been given out is chosen on the device; nothing where that cannot be
+  // said, or somebody wants to see logits. Then what next() says of such a token.
+  std::optional<TokenChoice> choice(int64_t vocabulary, int64_t ahead) const;
+  Next next_chosen(int32_t token);
+
  private:
   bool grammar_holds() const { return constraint_ && begins_after_.empty(); }
   bool is_complete() { return grammar_holds() && constraint_->is_finished(); }

@@ -102,7 +102,9 @@ class ModelRunner {
       case Bound::Rows: return bytes(step.rows);
       case Bound::HiddenOut:
       case Bound::InputSums:
-      case Bound::Logits: break;
+      case Bound::Logits:
+      case Bound::Choices:
+      case Bound::Chosen: break;
     }
     return {};
   }

@@ -77,7 +77,8 @@ TEST_CASE("a plan is captured once and replayed by one call, with launch values 
       const int64_t symbols[] = {value};
       REQUIRE(device->run(*plan, symbols).ok());
     }
-    const std::vector<std::string> one = {"cuCtxSetCurrent", "cuGraphLaunch", "cuCtxSetCurrent", "cuStreamSynchronize"};
+    const std::vector<std::string> one = {"cuCtxSetCurrent", "cuMemcpyHtoDAsync_v2", "cuGraphLaunch",
+                                          "cuEventRecord",   "cuCtxSetCurrent",      "cuEventSynchronize"};
     std::vector<std::string> two = one;
     two.insert(two.end(), one.begin(), one.end());
     CHECK(fake.calls == two);
@@ -109,12 +110,13 @@ TEST_CASE("a plan is captured once and replayed by one call, with launch values 
   CHECK(fake.open_objects == 0);
 }
 
-TEST_CASE("a run is begun without waiting for it; the next one waits before it changes the launch values") {
+TEST_CASE("runs are begun without waiting; as many as there is room for launch values are under way") {
   FakeCuda fake;
   fake.parameters = 2;
   const CudaDriver driver = fake.driver();
   const auto device = open(driver);
   CHECK(device->runs_ahead());
+  REQUIRE(device->runs_under_way() == 4);
   const Source source = gpu_kernel();
   const auto memory = DeviceMemory::allocate(*device, 256, "a test").take();
   const void* buffers[] = {memory.data()};
@@ -122,14 +124,37 @@ TEST_CASE("a run is begun without waiting for it; the next one waits before it c
   const auto plan = device->capture({&launch, 1}).take();
   fake.calls.clear();
   const int64_t symbol = 1;
-  const uint64_t first = device->start(*plan, {&symbol, 1}).take(), second = device->start(*plan, {&symbol, 1}).take();
-  CHECK(fake.calls == std::vector<std::string>{"cuCtxSetCurrent", "cuGraphLaunch", "cuCtxSetCurrent",
-                                               "cuStreamSynchronize", "cuGraphLaunch"});
-  REQUIRE(device->wait(first).ok());  // which is known to be done
-  CHECK(fake.times_called("cuStreamSynchronize") == 1);
-  REQUIRE(device->wait(second).ok());
-  REQUIRE(device->wait(second).ok());
-  CHECK(fake.times_called("cuStreamSynchronize") == 2);
+  std::vector<uint64_t> runs;
+  for (int i = 0; i < 4; ++i) runs.push_back(device->start(*plan, {&symbol, 1}).take());
+  CHECK(fake.times_called("cuEventSynchronize") == 0);
+  runs.push_back(device->start(*plan, {&symbol, 1}).take());  // waits for the first one
+  CHECK(fake.times_called("cuEventSynchronize") == 1);
+  REQUIRE(device->wait(runs[0]).ok());  // which is known to be done
+  CHECK(fake.times_called("cuEventSynchronize") == 1);
+  REQUIRE(device->wait(runs[4]).ok());
+  REQUIRE(device->wait(runs[3]).ok());
+  REQUIRE(device->wait(runs[4]).ok());
+  CHECK(fake.times_called("cuEventSynchronize") == 2);
+}
+
+TEST_CASE("what each run has left is read back, whatever is begun behind it") {
+  FakeCuda fake;
+  const CudaDriver driver = fake.driver();
+  const auto device = open(driver);
+  const auto memory = DeviceMemory::allocate(*device, 16, "a test").take();
+  const auto plan = device->capture({}).take();
+  std::byte read[2][16] = {};
+  std::vector<uint64_t> runs;
+  for (int i = 0; i < 2; ++i) {
+    const std::vector<std::byte> bytes(16, static_cast<std::byte>(i + 1));
+    REQUIRE(device->upload(memory.data(), bytes).ok());
+    runs.push_back(device->start(*plan, {}, {.read_back = {.to = read[i], .from = memory.data()}}).take());
+  }
+  CHECK(read[0][0] == std::byte{0});  // nobody has waited for it
+  REQUIRE(device->wait(runs[0]).ok());
+  CHECK(read[0][15] == std::byte{1});
+  REQUIRE(device->wait(runs[1]).ok());
+  CHECK(read[1][15] == std::byte{2});
 }
 
 TEST_CASE("a kernel that waits for the launch before by itself may begin while that one ends") {

@@ -107,7 +107,8 @@ class RandomRequests {
       prompt.push_back(static_cast<int32_t>(below(tiny_tokenizer().size())));
     prompts_.push_back(prompt);
     GenerationRequest request = greedy(prompt, below(10) == 0 ? -1 : 1 + below(60));
-    if (below(2)) request.sampler = {.repeat_penalty = 1.1f, .seed = static_cast<uint64_t>(below(1000))};
+    if (below(2)) request.sampler = {.seed = static_cast<uint64_t>(below(1000))};
+    if (below(4) == 0) request.sampler.repeat_penalty = 1.1f;
     if (below(4) == 0) request.grammar = masks_;
     request.cache_owner = static_cast<uint64_t>(below(2));
     return request;
@@ -218,9 +219,13 @@ std::vector<Asked> ask_in_bursts(EngineBackend& backend, RandomRequests& random,
 }  // namespace
 
 TEST_CASE("every answer is the one that its request gets alone, whatever runs beside it") {
-  for (int64_t cache_tokens : {0, 512}) {  // room for all, and for so few that some give way
+  // Room for all, and for so few that some give way; tokens chosen by the host, and by the device.
+  for (const auto& [cache_tokens, chooses_tokens] : {std::pair(0, false), {512, false}, {0, true}, {512, true}}) {
     CAPTURE(cache_tokens);
-    const auto engine = open(options_of(4, cache_tokens));
+    CAPTURE(chooses_tokens);
+    EngineOptions options = options_of(4, cache_tokens);
+    options.chooses_tokens = chooses_tokens;
+    const auto engine = open(options);
     int64_t whole = 0;
     for (int seed = 0; seed < test::repetitions(5); ++seed) {
       CAPTURE(seed);

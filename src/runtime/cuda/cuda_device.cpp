@@ -13,6 +13,7 @@
 #include "runtime/cuda/assemble.h"
 #include "runtime/cuda/memory_reader.h"
 #include "runtime/cuda/plan.h"
+#include "runtime/cuda/runs.h"
 #include "runtime/cuda/staging.h"
 #include "runtime/launch_blocks.h"
 #include "runtime/llvm/compile.h"
@@ -39,8 +40,8 @@ struct State {
   CudaSymbols symbols;
   std::string architecture;
 
-  std::mutex running;            // of the stream and the staging memory, and of what follows
-  uint64_t begun = 0, done = 0;  // runs
+  std::mutex running;  // of the stream and the staging memory, and of what follows
+  CudaRuns runs;
 
   std::vector<CuModule> modules;
   size_t code_bytes = 0;
@@ -51,26 +52,13 @@ struct State {
   Status prepare_symbols() {
     SMELT_CHECK(
         check(driver().allocate(&symbols.device, CudaSymbols::kMost * sizeof(int64_t)), "allocating launch values"));
-    void* pinned = nullptr;
-    SMELT_CHECK(
-        check(driver().allocate_pinned(&pinned, CudaSymbols::kMost * sizeof(int64_t), 0), "pinning launch values"));
-    symbols.pinned = static_cast<int64_t*>(pinned);
-    std::fill_n(symbols.pinned, CudaSymbols::kMost, 0);
-    return {};
+    return runs.prepare(*context, symbols.device);
   }
 
   Status clear(CuAddress memory, size_t bytes, const std::string& doing) {
     std::lock_guard lock(running);
     SMELT_CHECK(check(driver().fill(memory, 0, bytes, context->stream()), doing));
     return context->wait(doing);
-  }
-
-  // Until a run is done, and those before it. REQUIRES: the context is entered, the lock held.
-  Status finish(uint64_t run) {
-    if (run <= done) return {};
-    SMELT_CHECK(context->wait("running a plan"));
-    done = begun;
-    return {};
   }
 
   Result<CudaExecutable> load(const std::string& name, const PackedKernel& packed) {
@@ -108,7 +96,7 @@ struct State {
     if (!context) return;
     if (!context->enter()) return;
     for (CuModule module : modules) driver().module_unload(module);
-    if (symbols.pinned) driver().release_pinned(symbols.pinned);
+    runs.release();
     if (symbols.device) driver().release(symbols.device);
     staging.reset();
   }
@@ -236,8 +224,8 @@ class CudaDevice : public CompilingDevice {
   }
 
   bool runs_ahead() const override { return true; }
+  int64_t runs_under_way() const override { return CudaRuns::kMost; }
 
-  // Launch values are read from where the host writes them when a run begins on the GPU, so one run at a time is there.
   Result<uint64_t> start(const CapturedPlan& captured, std::span<const int64_t> symbols,
                          const RunOptions& options) override {
     State& state = state_;
@@ -246,20 +234,15 @@ class CudaDevice : public CompilingDevice {
     std::lock_guard lock(state.running);
     if (options.cancel && options.cancel->load(std::memory_order_relaxed)) return Error{"[run] interrupted"};
     SMELT_CHECK(state.context->enter());
-    SMELT_CHECK(state.finish(state.begun));
-    std::copy(symbols.begin(), symbols.end(), state.symbols.pinned);
-    if (options.times_ns.empty()) {
-      SMELT_CHECK(plan.start());
-      return ++state.begun;
-    }
-    SMELT_CHECK(plan.run_timed(options.times_ns, options.arrivals_ns));
-    return state.begun;
+    SMELT_CHECK(state.runs.begin(symbols));
+    SMELT_CHECK(options.times_ns.empty() ? plan.start() : plan.run_timed(options.times_ns, options.arrivals_ns));
+    return state.runs.end(options.read_back);
   }
 
   Status wait(uint64_t run) override {
     std::lock_guard lock(state_.running);
     SMELT_CHECK(state_.context->enter());
-    return state_.finish(run);
+    return state_.runs.wait(run);
   }
 
  private:

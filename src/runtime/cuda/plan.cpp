@@ -63,12 +63,6 @@ CudaPlan::~CudaPlan() {
   if (clocks_) driver.release(clocks_);
 }
 
-Status CudaPlan::add_symbols() const {
-  return context_.check(context_.driver().copy_in(symbols_.device, symbols_.pinned,
-                                                  CudaSymbols::kMost * sizeof(int64_t), context_.stream()),
-                        "copying launch values");
-}
-
 Status CudaPlan::add(const Call& call, CuAddress clocks) const {
   std::vector<void*> parameters = call.parameters;
   parameters.push_back(&clocks);
@@ -87,7 +81,7 @@ Status CudaPlan::add(const Call& call, CuAddress clocks) const {
 Result<CuGraphExec> CudaPlan::make_graph(CuAddress clocks) const {
   const CudaDriver& driver = context_.driver();
   SMELT_CHECK(context_.check(driver.capture_begin(context_.stream(), Cu::kCaptureThreadLocal), "capturing a plan"));
-  Status added = add_symbols();
+  Status added;
   for (size_t i = 0; i < calls_.size() && added; ++i) {
     added = add(calls_[i], clocks);
     if (clocks) clocks += calls_[i].blocks * sizeof(BlockClock);

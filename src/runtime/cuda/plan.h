@@ -18,11 +18,10 @@ struct CudaExecutable : Executable {
   unsigned blocks = 1;  // that a launch has: no more than there are tasks, or than the GPU holds at once
 };
 
-// Launch values, and where the host writes them.
+// Launch values.
 struct CudaSymbols {
   static constexpr size_t kMost = 32;
   CuAddress device = 0;
-  int64_t* pinned = nullptr;
 };
 
 class CudaPlan : public CapturedPlan {
@@ -47,7 +46,6 @@ class CudaPlan : public CapturedPlan {
   };
 
   CudaPlan(const CudaContext& context, const CudaSymbols& symbols) : context_(context), symbols_(symbols) {}
-  Status add_symbols() const;
   Status add(const Call& call, CuAddress clocks) const;
   // `clocks`: of all blocks of all launches, or none.
   Result<CuGraphExec> make_graph(CuAddress clocks) const;

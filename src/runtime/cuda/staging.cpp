@@ -29,8 +29,8 @@ CudaStaging::~CudaStaging() {
 Status CudaStaging::copy_in(CuAddress to, std::span<const std::byte> from) {
   const CudaDriver& driver = context_.driver();
   const std::string doing = "uploading " + std::to_string(from.size()) + " bytes";
-  for (size_t i = 0; !from.empty(); ++i) {
-    Piece& piece = pieces_[i % 2];
+  while (!from.empty()) {
+    Piece& piece = pieces_[next_++ % 2];
     const size_t bytes = std::min(from.size(), kPieceBytes);
     SMELT_CHECK(context_.check(driver.event_wait(piece.done), doing));
     std::memcpy(piece.memory, from.data(), bytes);
@@ -39,7 +39,7 @@ Status CudaStaging::copy_in(CuAddress to, std::span<const std::byte> from) {
     from = from.subspan(bytes);
     to += bytes;
   }
-  return context_.wait(doing);
+  return {};
 }
 
 Status CudaStaging::copy_out(std::span<std::byte> to, CuAddress from) {

@@ -19,8 +19,9 @@ class CudaStaging {
   CudaStaging(const CudaStaging&) = delete;
   CudaStaging& operator=(const CudaStaging&) = delete;
 
-  // Return when all is there.
+  // Returns when all is on its way: behind what was begun on the stream before.
   Status copy_in(CuAddress to, std::span<const std::byte> from);
+  // Returns when all is there.
   Status copy_out(std::span<std::byte> to, CuAddress from);
 
  private:
@@ -35,6 +36,7 @@ class CudaStaging {
 
   const CudaContext& context_;
   Piece pieces_[2];
+  size_t next_ = 0;  // of the pieces, the one that was begun with longer ago
 };
 
 }  // namespace smelt

@@ -186,9 +186,16 @@ class MetalDevice : public HostMemoryDevice {
     if (options.cancel && options.cancel->load(std::memory_order_relaxed)) return Error{"[run] interrupted"};
     SMELT_CHECK(state.queue.write(state.symbols.host, std::as_bytes(symbols),
                                   MetalBuffers::Place{state.symbols.buffer, 0, state.symbols.gpu}));
-    if (options.times_ns.empty()) return plan.start();
-    SMELT_CHECK(state.queue.settle());
-    SMELT_CHECK(plan.run_timed(options.times_ns));
+    if (options.times_ns.empty() && options.read_back.to.empty()) return plan.start();
+    if (options.times_ns.empty()) {
+      SMELT_TRY(begun, plan.start());
+      SMELT_CHECK(state.queue.wait(begun));
+    } else {
+      SMELT_CHECK(state.queue.settle());
+      SMELT_CHECK(plan.run_timed(options.times_ns));
+    }
+    const ReadBack& read = options.read_back;
+    std::copy_n(static_cast<const std::byte*>(read.from), read.to.size(), read.to.begin());
     return uint64_t{0};
   }
 
