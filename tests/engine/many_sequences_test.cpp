@@ -450,7 +450,10 @@ TEST_CASE("rows that fill a batch up read no experts of their own: they are its 
     std::vector<StepItem> items;
     const std::vector<int32_t> tokens = {5, 17, 33, 49, 65};
     for (const int32_t& token : tokens)
-      items.push_back({.sequence = engine->start().take().id, .tokens = {&token, 1}, .is_generated = true});
+      items.push_back({.sequence = engine->start().take().id,
+                       .tokens = {&token, 1},
+                       .is_generated = true,
+                       .logits = WantedLogits::None});
     REQUIRE(engine->step(items, {}).ok());
     EngineMemory& memory = engine->loaded().memory();
     REQUIRE(engine->loaded().batch_for(5) == 8);
