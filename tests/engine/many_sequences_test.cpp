@@ -451,7 +451,7 @@ TEST_CASE("rows that fill a batch up read no experts of their own: they are its 
     const std::vector<int32_t> tokens = {5, 17, 33, 49, 65};
     for (const int32_t& token : tokens)
       items.push_back({.sequence = engine->start().take().id, .tokens = {&token, 1}, .is_generated = true});
-    REQUIRE(engine->step(items, {}).ok());
+    REQUIRE(engine->step(items, [](size_t, int64_t, std::span<const float>) {}).ok());
     EngineMemory& memory = engine->loaded().memory();
     REQUIRE(engine->loaded().batch_for(5) == 8);
     for (int row = 5; row < 8; ++row) {
