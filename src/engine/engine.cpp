@@ -57,7 +57,10 @@ Result<Engine::Started> Engine::start(std::span<const int32_t> prompt, const Pre
   SMELT_TRY(id, free_sequence());
   const auto wanted = prompt.first(prompt.size() - std::min<size_t>(prompt.size(), 1));
   sequences_[static_cast<size_t>(id)] = pool_.find(wanted, reuse, copies_);
-  SMELT_CHECK(copy_pages());
+  if (const Status copied = copy_pages(); !copied) {
+    stop(id);
+    return copied.error();
+  }
   return Started{id, position(id)};
 }
 

@@ -310,7 +310,7 @@ class Connection final : public HttpReply,
     asio::async_write(stream_, asio::buffer(sending_), [self = self()](error_code error, size_t) {
       self->writing_ = false;
       if (error) return self->drop();
-      self->pump();
+      self->flush();  // what came meanwhile needs no timer either
     });
   }
 
