@@ -301,8 +301,8 @@ Status Engine::write_rows(std::span<const StepItem> items, std::span<const Row> 
   return {};
 }
 
-// Rows that fill a batch up are the last one once more: they choose its experts, so that no other ones are read for them,
-// and write what it writes, to the last bit. Their states, which nobody wants, go elsewhere.
+// Rows that fill a batch up are the last one once more: they choose its experts, so that no other ones are read for
+// them, and write what it writes, to the last bit. Their states, which nobody wants, go elsewhere.
 void Engine::write_padding(int64_t first, int64_t batch) {
   EngineMemory& memory = loaded_->memory();
   for (int64_t r = first; r < batch; ++r) {

@@ -31,7 +31,7 @@ Activations quantise_activations(Tensor x, const ActivationLayout& layout, Activ
   const Tensor steps = cast(floor(blocks * per_group(inverse) + 0.5), DType::I8),
                q = layout.rows == 1 ? place(steps) : steps;
   const Tensor row = with_last_axes(q, 2, {k});
-  const bool is_short = n < ActivationBlocks().most && n == of.most && layout.rows == 1;
+  const bool is_short = !of.wide && n < ActivationBlocks().most && n == of.most && layout.rows == 1;
   const Tensor sums = is_short ? place(sum(cast(q, DType::I32), -1)) : Tensor();
   return {x, layout.rows == 1 ? row : place_bytes(row, layout), scale, sums, layout, of.wide};
 }

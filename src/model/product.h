@@ -6,6 +6,13 @@
 
 namespace smelt {
 
+// How many elements of a row share a scale, at most, see Activations.
+struct ActivationBlocks {
+  int64_t most = 128;
+  bool wide = false;
+};
+int64_t activation_block(int64_t k, int64_t most = 128);  // 0: rows of k elements have no whole blocks
+
 // The left side of products: values, and, where the policy says so, the 8-bit integers that stand for them.
 //   x[k] = scale[k / n] * q[k] + e, |e| <= scale / 2 = max |x| of the block / 254
 // Blocks have n = 128 elements, or 64 or 32 where rows are no whole blocks of more. Longer ones leave fewer scales to
@@ -17,11 +24,6 @@ namespace smelt {
 // s = the greatest that the format can hold in the block / 127, where it says scale * (q - zero) - minimum, a byte is
 // off by
 //   |e| <= s (1/2 + (max |q - zero| + 1) / 512)
-struct ActivationBlocks {
-  int64_t most = 128;  // elements
-  bool wide = false;
-};
-int64_t activation_block(int64_t k, int64_t most = 128);  // 0: rows of k elements have no whole blocks
 struct Activations {
   Tensor x;                      // f32 [..., k]
   Tensor q;                      // i8 [..., k]; none: products are made of floats
