@@ -1,7 +1,6 @@
 #include "runtime/cuda/runs.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "base/ensure.h"
 #include "runtime/cuda/plan.h"
@@ -38,7 +37,7 @@ void CudaRuns::release() {
 Status CudaRuns::begin(std::span<const int64_t> symbols) {
   if (begun_ >= kMost) SMELT_CHECK(wait(begun_ + 1 - kMost));
   Run& run = of(begun_ + 1);
-  std::memcpy(run.pinned, symbols.data(), symbols.size_bytes());
+  std::ranges::copy(std::as_bytes(symbols), run.pinned);
   return context_->check(context_->driver().copy_in(symbols_, run.pinned, kSymbolBytes, context_->stream()),
                          "copying launch values");
 }
