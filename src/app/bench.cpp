@@ -12,6 +12,7 @@
 #include "app/bench_report.h"
 #include "app/bench_rooflines.h"
 #include "app/bench_session.h"
+#include "app/bench_write.h"
 #include "app/checks.h"
 #include "app/command.h"
 #include "app/interrupt.h"
@@ -210,6 +211,10 @@ Status check_files(const std::vector<Contest>& contests) {
 }  // namespace
 
 Result<int> run_bench(const BenchFlags& flags) {
+  if (!flags.write.empty()) {
+    if (flags.synthetic.size() != 1) return usage("--write: name one model with --synthetic");
+    return write_synthetic(flags.synthetic.front(), flags.write);
+  }
   auto contests = contests_of(flags);
   if (!contests) return usage(contests.error().message);
   SMELT_CHECK(check_files(*contests));
@@ -257,6 +262,11 @@ Action declare_bench(CLI::App& app) {
       ->type_name("NAME")
       ->allow_extra_args(false)
       ->needs(predict);
+  app.add_option("--write", flags->write,
+                 "with one --synthetic: write it as a GGUF file without a tokenizer, for programs to compare with, and "
+                 "measure nothing")
+      ->type_name("FILE")
+      ->check(not_empty());
   app.add_option("-o,--output", flags->output, "form of the result: md, csv, json, jsonl")
       ->type_name("FORM")
       ->check(one_of({"md", "csv", "json", "jsonl"}));

@@ -14,7 +14,7 @@ Result<BenchFile> BenchFile::open(const BenchConfig& config) {
     return out;
   }
   SMELT_TRY(spec, parse_synthetic(config.synthetic));
-  SMELT_TRY(model, SyntheticModel::make(spec, config.engine.no_repack));
+  SMELT_TRY(model, SyntheticModel::make(spec, use_of_weights(config.engine.no_repack)));
   out.synthetic_ = std::move(model);
   return out;
 }

@@ -18,6 +18,7 @@ namespace smelt {
 struct BenchFlags {
   std::vector<std::string> models;     // paths; none, and no synthetic ones: the embedded model
   std::vector<std::string> synthetic;  // SHAPE:MIX:LAYERS, see synthetic_shapes.h
+  std::string write;                   // a file for a synthetic model, in place of measuring it
   std::vector<int64_t> prompt = {512};
   std::vector<int64_t> tokens = {128};
   std::vector<int64_t> both;  // prompt and tokens in turn: p1, n1, p2, n2 ...

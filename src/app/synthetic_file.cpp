@@ -27,6 +27,7 @@ NewMetadata metadata_of(const SyntheticSpec& spec, uint64_t alignment) {
   out.number("general.alignment", static_cast<uint32_t>(alignment));
   Metadata keys(out, architecture + ".");
   spec.model->write_keys(keys);
+  out.text("tokenizer.ggml.model", "none");
   return out;
 }
 

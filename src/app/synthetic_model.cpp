@@ -167,8 +167,9 @@ Status check_memory(const SyntheticSpec& spec, bool own_bytes) {
 
 }  // namespace
 
-Result<std::unique_ptr<SyntheticModel>> SyntheticModel::make(const SyntheticSpec& spec, bool own_bytes) {
-  SMELT_CHECK(check_memory(spec, own_bytes));
+Result<std::unique_ptr<SyntheticModel>> SyntheticModel::make(const SyntheticSpec& spec, SyntheticUse use) {
+  const bool own_bytes = use == SyntheticUse::in_place;
+  if (use != SyntheticUse::copied) SMELT_CHECK(check_memory(spec, own_bytes));
   const std::vector<SyntheticTensor> tensors = tensors_of(spec);
   const NewHead layout = synthetic_file(spec, tensors, page_size());
   const uint64_t head_bytes = layout.bytes.size();

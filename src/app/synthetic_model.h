@@ -15,12 +15,23 @@
 
 namespace smelt {
 
+// What somebody wants of the weights.
+enum class SyntheticUse {
+  repacked,  // a session that copies them into another layout
+  in_place,  // a session that reads them where they are: each has bytes of its own
+  copied,    // their bytes, one after the other
+};
+
+constexpr SyntheticUse use_of_weights(bool no_repack) {
+  return no_repack ? SyntheticUse::in_place : SyntheticUse::repacked;
+}
+
 class SyntheticModel {
  public:
   // An Error if the machine has not enough memory for a session with this model; it names the bytes needed and
-  // available, and the number of layers that would fit. `own_bytes`: no sharing, for sessions that read all weights in
-  // place.
-  static Result<std::unique_ptr<SyntheticModel>> make(const SyntheticSpec& spec, bool own_bytes = false);
+  // available, and the number of layers that would fit.
+  static Result<std::unique_ptr<SyntheticModel>> make(const SyntheticSpec& spec,
+                                                      SyntheticUse use = SyntheticUse::repacked);
   // The same without weights: addresses that take no memory, for whoever prints kernels and runs none.
   static Result<std::unique_ptr<SyntheticModel>> without_weights(const SyntheticSpec& spec);
   ~SyntheticModel();

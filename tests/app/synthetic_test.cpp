@@ -6,12 +6,14 @@
 #include <cmath>
 #include <map>
 
+#include "app/bench_write.h"
 #include "app/synthetic_blocks.h"
 #include "app/synthetic_model.h"
 #include "engine/engine_memory.h"
 #include "engine/session.h"
 #include "gguf/footprint.h"
 #include "model/reference_dequant.h"
+#include "support/temp_folder.h"
 
 using namespace smelt;
 
@@ -45,7 +47,7 @@ GgufType type_of(const SyntheticSpec& spec, const std::string& name) {
 }
 
 std::unique_ptr<SyntheticModel> make(const std::string& text, bool own_bytes = false) {
-  auto model = SyntheticModel::make(spec_of(text), own_bytes);
+  auto model = SyntheticModel::make(spec_of(text), use_of_weights(own_bytes));
   REQUIRE_MESSAGE(model.ok(), model.error().message);
   return model.take();
 }
@@ -222,6 +224,22 @@ TEST_CASE("a model that does not fit into memory is refused with both numbers an
   CHECK(contains(message, "kimi-k2:f16: its weights take 20"));
   CHECK(contains(message, "are available"));
   CHECK((contains(message, "such as kimi-k2:f16:") || contains(message, "not even one layer")));
+}
+
+TEST_CASE("a synthetic model is written as a file, byte by byte, that opens without a tokenizer") {
+  const test::TempFolder folder;
+  const std::string path = folder / "tiny.gguf";
+  REQUIRE(*write_synthetic("tiny-llama:q4_0:1", path) == 0);
+  const GgufFile file = GgufFile::open(path).take();
+  const auto model = make("tiny-llama:q4_0:1");
+  const std::span<const std::byte> written = file.shards()[0].bytes, wanted = model->file().shards()[0].bytes;
+  CHECK(std::ranges::equal(written, wanted));
+  const GgufValue* tokenizer = file.value("tokenizer.ggml.model");
+  REQUIRE(tokenizer);
+  CHECK(tokenizer->kind == GgufKind::String);
+  CHECK(!file.value("tokenizer.ggml.tokens"));
+  CHECK(!write_synthetic("tiny-llama:q4_0:1", "/no/such/folder/tiny.gguf").ok());
+  CHECK(!write_synthetic("no-such-shape", path).ok());
 }
 
 TEST_CASE("layers with windows take little of the memory of a long context") {
