@@ -53,7 +53,7 @@ RoleKernel& kernel_of(LayoutJob& job, PlanKind plan, int kernel) {
 LayoutJob job_of(const LayoutTuning& tuning, const LaunchBuffer& weight) {
   const GgufTensor& tensor = *tuning.file.find(weight.tensor);
   LayoutJob job{.role = weight.role, .now = weight.layout};
-  job.others = layouts_to_try(tensor.type, static_cast<int64_t>(tensor.dims[1]), host_machine().lanes());
+  job.others = layouts_to_try(tensor.type, static_cast<int64_t>(tensor.dims[1]), host_machine().lanes(), weight.split);
   std::erase(job.others, job.now);
   return job;
 }

@@ -298,6 +298,7 @@ LaunchBuffer ModelPasses::describe(const SlotBinding& slot, int64_t bytes, const
           .shape = shape_text(tensor),
           .tensor = name,
           .layout = slot.layout,
+          .split = slot.split,
           .role = slot.role,
           .format = std::string(name_of(tensor.type))};
 }

@@ -77,8 +77,9 @@ std::string layout_text(const PackPlan& plan) {
     text += std::string(t.tensor->name) + " " + std::string(name_of(t.tensor->type)) + " " +
             std::to_string(t.tensor->rows()) + "x" + std::to_string(t.tensor->row_bytes()) + " at " +
             std::to_string(t.offset);
-    const auto& [interleave, order] = t.layout;  // a new field of WeightLayout belongs into this text
+    const auto& [interleave, order, split] = t.layout;  // a new field of WeightLayout belongs into this text
     text += " interleave " + std::to_string(interleave);
+    if (split) text += " split " + std::to_string(split);
     if (t.layout.is_packed())
       for (const PackedField& p : packed_fields(t.tensor->type, order)) text += place_text(p);
     text += "\n";

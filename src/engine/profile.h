@@ -28,6 +28,7 @@ struct LaunchBuffer {
   // Of a weight: its tensor in the file, how it lies, and its role, if that is a choice (model/layout_choice.h).
   std::string tensor = {};
   WeightLayout layout = {};
+  int split = 0;  // TensorShape::split
   std::string role = {};
   std::string format = {};  // of a weight: "Q4_K"
 };

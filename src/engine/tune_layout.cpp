@@ -12,11 +12,13 @@ namespace {
 Result<Buffer> packed(const GgufTensor& tensor, WeightLayout layout, int threads) {
   SMELT_TRY(buffer, Buffer::allocate(tensor.bytes));
   const auto rows = static_cast<int64_t>(tensor.rows()), row_bytes = static_cast<int64_t>(tensor.row_bytes()),
-             blocks = row_bytes / static_cast<int64_t>(info_of(tensor.type).bytes), groups = rows / layout.interleave;
+             blocks = row_bytes / static_cast<int64_t>(info_of(tensor.type).bytes),
+             groups = rows / layout.rows_together();
   const int64_t parts = std::min<int64_t>(groups, 8 * threads);
   for_each_in_parallel(static_cast<size_t>(parts), threads, [&](size_t part, int) {
     const auto p = static_cast<int64_t>(part);
-    const int64_t first = groups * p / parts * layout.interleave, end = groups * (p + 1) / parts * layout.interleave;
+    const int64_t first = groups * p / parts * layout.rows_together(),
+                  end = groups * (p + 1) / parts * layout.rows_together();
     interleave_rows(tensor.type, layout, end - first, blocks, tensor.data + first * row_bytes,
                     buffer.data() + first * row_bytes);
   });

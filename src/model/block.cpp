@@ -1,16 +1,29 @@
 #include "model/block.h"
 
+#include <numeric>
+
 #include "base/ensure.h"
 #include "graph/rules_algebra.h"
+#include "model/block_groups.h"
 
 namespace smelt {
 namespace {
 
-WeightLayout layout_of(const std::string& role, GgufType type, int64_t rows, const ModelShape& wanted) {
+WeightLayout layout_of(const std::string& role, GgufType type, const TensorShape& shape, const ModelShape& wanted) {
+  const int64_t rows = shape.rows.back();
   const auto chosen = wanted.layouts.find(role);
-  return chosen != wanted.layouts.end() && fits(chosen->second, type, rows)
-             ? chosen->second
-             : default_layout(type, rows, wanted.interleave);
+  const bool is_chosen = chosen != wanted.layouts.end() && fits(chosen->second, type, rows);
+  return with_split(is_chosen ? chosen->second : default_layout(type, rows, wanted.interleave), rows, shape.split);
+}
+
+// Numbers of rows that lie as in the file, as TensorShape::split wants them.
+Tensor split_rows(Tensor x, int split) {
+  const int64_t n = x.size(-1);
+  const Tensor pairs = with_last_axes(x, 1, {n / split, split / 2, 2});
+  std::vector<int> axes(static_cast<size_t>(pairs.rank()));
+  std::iota(axes.begin(), axes.end(), 0);
+  std::swap(axes[axes.size() - 1], axes[axes.size() - 2]);
+  return with_last_axes(permute(pairs, axes), 3, {n});
 }
 
 }  // namespace
@@ -32,10 +45,11 @@ Weights::Weights(const GgufFile& file, const std::string& prefix, const std::vec
   for (const TensorShape& shape : shapes) {
     const GgufTensor* tensor = file.find(prefix + shape.name);
     ENSURE(tensor, prefix + shape.name + " is missing: the hyper-parameters are those of another file");
-    SlotBinding binding{.kind = Bound::Weight, .name = shape.name, .share_of_read = shape.share_of_read};
+    SlotBinding binding{
+        .kind = Bound::Weight, .name = shape.name, .share_of_read = shape.share_of_read, .split = shape.split};
     if (wanted.interleave > 1 && !shape.rows.empty() && !is_plain(tensor->type)) {
       binding.role = role_of(shape, tensor->type, wanted.quantise);
-      binding.layout = layout_of(binding.role, tensor->type, shape.rows.back(), wanted);
+      binding.layout = layout_of(binding.role, tensor->type, shape, wanted);
     }
     const WeightLayout layout = binding.layout;
     const int slot = slots.add(std::move(binding));
@@ -43,7 +57,7 @@ Weights::Weights(const GgufFile& file, const std::string& prefix, const std::vec
     const int64_t matrices = shape.rows.size() > 1 ? shape.rows.front() : 1;
     list_.push_back({shape.name, slot, matrices, tensor->type, layout,
                      raw_weight(slot, tensor->type, std::move(rows), shape.k, shape.name, layout),
-                     scale_of(file, prefix, shape)});
+                     scale_of(file, prefix, shape), layout.split ? 0 : shape.split});
   }
 }
 
@@ -54,6 +68,8 @@ Tensor Weights::scale_of(const GgufFile& file, const std::string& prefix, const 
   const int64_t matrices = static_cast<int64_t>(file.find(prefix + name)->elements());
   return weight(slot, GgufType::F32, {}, matrices, name);
 }
+
+Tensor Weights::in_order(const Entry& w, Tensor x) { return w.split ? split_rows(x, w.split) : x; }
 
 void Weights::sum_inputs(const Entry& w, Tensor x) const {
   slots_.sums(w.name + ".in_sum2", w.matrices * x.size(-1), sum(x * x, 0));

@@ -58,7 +58,7 @@ class Weights {
     const Entry& w = find(name);
     slots_.used_at(w.slot, line);
     if (sums_inputs_) sum_inputs(w, x.x);
-    return scaled(smelt::product(x, w.raw, w.type, w.layout), w.scale);
+    return in_order(w, scaled(smelt::product(x, w.raw, w.type, w.layout), w.scale));
   }
   Tensor product(const Activations& x, const std::string& name, Tensor chosen, Line line = Line::current()) const {
     const AtLine at(line);
@@ -69,11 +69,11 @@ class Weights {
     return w.scale.ref() ? scaled(y, unsqueeze(gather(w.scale, chosen), chosen.rank())) : y;
   }
 
-  // All values: f32 [rows..., k].
+  // All values: f32 [rows..., k]. Of what is split, vectors only.
   Tensor operator()(const std::string& name, Line line = Line::current()) const {
     const AtLine at(line);
     const Entry& w = find(name);
-    return dequantize(w.raw, w.type, w.layout);
+    return in_order(w, dequantize(w.raw, w.type, w.layout));
   }
   // Those of the chosen rows of the slowest axis, read in place: f32 shape(chosen) + [rows[1:]...,
   // k].
@@ -92,10 +92,12 @@ class Weights {
     GgufType type;
     WeightLayout layout;
     Tensor raw;
-    Tensor scale;  // f32 [1], or one for each matrix of a stack (name_of_scale); none: 1
+    Tensor scale;   // f32 [1], or one for each matrix of a stack (name_of_scale); none: 1
+    int split = 0;  // TensorShape::split, where the layout does not do it
   };
 
   Tensor scale_of(const GgufFile& file, const std::string& prefix, const TensorShape& shape) const;
+  static Tensor in_order(const Entry& w, Tensor x);
   static Tensor scaled(Tensor y, Tensor scale) { return scale.ref() ? y * scale : y; }
   const Entry& find(const std::string& name) const;
   // ModelShape::sums_inputs. x [T, k] or [T, matrices, k]; where some of the stack are chosen as for product().

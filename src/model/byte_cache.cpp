@@ -57,6 +57,17 @@ Tensor write_values(Tensor buffer, Tensor row, int64_t width, Tensor q) {
   return scatter(buffer, (word * double(side) + column % side) * double(kWord) + r % kWord, q);
 }
 
+Tensor scale_buffer(int slot, int64_t rows, int64_t heads, std::string name) {
+  return param(slot, DType::F32, {rows * heads, 1}, std::move(name));
+}
+
+Tensor write_scales(Tensor buffer, Tensor row, Tensor scale) {
+  const int64_t heads = scale.size(1);
+  const Tensor r = unsqueeze(row, 1);
+  const Tensor line = r / double(kValueGroup) * double(heads) + columns(heads);
+  return scatter(buffer, line * double(kValueGroup) + r % kValueGroup, scale);
+}
+
 Tensor keys_of(Tensor buffer, int64_t width) {
   const int64_t rows = buffer.size(0) * kWord / width;
   const Tensor groups = reshape(buffer, {rows / kKeyGroup, width / kWord, kKeyGroup, kWord});
@@ -67,6 +78,11 @@ Tensor values_of(Tensor buffer, int64_t width) {
   const int64_t rows = buffer.size(0) / width, side = value_columns(width);
   const Tensor blocks = reshape(buffer, {rows / kValueGroup, width / side, kValueGroup / kWord, side, kWord});
   return reshape(permute(blocks, {0, 2, 4, 1, 3}), {rows, width});
+}
+
+Tensor scales_of(Tensor buffer, int64_t heads) {
+  const int64_t rows = buffer.size(0) / heads;
+  return reshape(permute(reshape(buffer, {rows / kValueGroup, heads, kValueGroup}), {0, 2, 1}), {rows, heads});
 }
 
 }  // namespace smelt

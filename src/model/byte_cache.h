@@ -6,6 +6,7 @@
 //
 //   keys    u8 [rows / 16, n / 4, 16, 4]       q + 128; positions side by side in lanes, four columns to a word
 //   values  i8 [rows / 64, n / 64, 16, 64, 4]  q; columns side by side in lanes, four positions to a word
+//   scales  f32 [rows / 64, heads, 64]         where each head of a row has a scale: those of a head side by side
 //
 // A sum of products takes one unsigned and one signed byte: queries are signed, weights of a softmax unsigned.
 #pragma once
@@ -35,9 +36,12 @@ Tensor key_buffer(int slot, int64_t rows, int64_t width, std::string name);
 Tensor value_buffer(int slot, int64_t rows, int64_t width, std::string name);
 Tensor write_keys(Tensor buffer, Tensor row, int64_t column, int64_t width, Tensor q);
 Tensor write_values(Tensor buffer, Tensor row, int64_t width, Tensor q);
+Tensor scale_buffer(int slot, int64_t rows, int64_t heads, std::string name);
+Tensor write_scales(Tensor buffer, Tensor row, Tensor scale);  // [T, heads]
 
 // Such buffers as matrices [rows, width], read where they lie.
 Tensor keys_of(Tensor buffer, int64_t width);    // u8
 Tensor values_of(Tensor buffer, int64_t width);  // i8
+Tensor scales_of(Tensor buffer, int64_t heads);  // f32
 
 }  // namespace smelt

@@ -43,6 +43,8 @@ int piece_bytes(const BlockField& field) {
 
 bool can_interleave(GgufType type, int64_t rows, int interleave) { return !is_plain(type) && rows % interleave == 0; }
 
+bool can_split(int64_t rows, int interleave, int run) { return rows % run == 0 && run % (2 * interleave) == 0; }
+
 namespace {
 
 // Words of a block that lie at equal distances in the file and in the packed block.
@@ -69,6 +71,18 @@ std::vector<Run> runs_of(GgufType type, WeightLayout layout) {
   return runs;
 }
 
+// Where the rows of a group lie in the file: `step` rows from one to the next.
+struct RowsOfGroup {
+  int64_t first, step;
+};
+
+// `group`: how many rows lie before it. WeightLayout::split.
+RowsOfGroup rows_of_group(int64_t group, int split) {
+  if (split == 0) return {group, 1};
+  const int64_t place = group % split, half = split / 2;
+  return {group - place + place % half * 2 + place / half, 2};
+}
+
 }  // namespace
 
 void interleave_rows(GgufType type, WeightLayout layout, int64_t rows, int64_t blocks, const std::byte* from,
@@ -76,11 +90,14 @@ void interleave_rows(GgufType type, WeightLayout layout, int64_t rows, int64_t b
   const int interleave = layout.interleave;
   const std::vector<Run> runs = runs_of(type, layout);
   const auto block_bytes = static_cast<int64_t>(info_of(type).bytes), row_bytes = blocks * block_bytes;
-  for (int64_t group = 0; group < rows; group += interleave, from += interleave * row_bytes)
+  for (int64_t group = 0; group < rows; group += interleave) {
+    const RowsOfGroup of = rows_of_group(group, layout.split);
+    const std::byte* first = from + of.first * row_bytes;
     for (int64_t b = 0; b < blocks; ++b, to += interleave * block_bytes)
       for (const Run& run : runs)
-        interleave_words(run.piece, from + b * block_bytes + run.from, row_bytes, interleave, run.words, to + run.to,
-                         run.to_stride);
+        interleave_words(run.piece, first + b * block_bytes + run.from, of.step * row_bytes, interleave, run.words,
+                         to + run.to, run.to_stride);
+  }
 }
 
 Tensor raw_weight(int slot, GgufType type, std::vector<Dim> rows, int64_t k, std::string name, WeightLayout layout) {

@@ -37,19 +37,28 @@ enum class FieldOrder { Use, File };
 // alternate between the rows. So n lanes that hold n rows load neighbouring bytes.
 //
 //   [rows / n, blocks, pieces, n, piece]
+//
+// The rows themselves may lie in another order than in the file: of each run of r rows those at even places first, then
+// those at odd ones. Pairs of neighbours, as some models rotate them, are then halves of the run, and lanes that hold
+// rows hold one half each.
 struct WeightLayout {
   int interleave = 1;  // n; 1: as in the file
   FieldOrder order = FieldOrder::Use;
+  int split = 0;  // r; 0: rows keep their order
   auto operator<=>(const WeightLayout&) const = default;
 
-  bool is_packed() const { return interleave > 1; }  // else the file is read in place
+  bool is_packed() const { return interleave > 1; }                 // else the file is read in place
+  int rows_together() const { return split ? split : interleave; }  // that trade places
 };
 int piece_bytes(const BlockField& field);
 
 // Whether a weight of this type with this many rows can be interleaved.
 bool can_interleave(GgufType type, int64_t rows, int interleave);
+// And split in runs, too: a group of rows is of one half.
+bool can_split(int64_t rows, int interleave, int run);
 
 // Rewrites `rows` x `blocks` blocks from the file's layout to a packed one. `to` and `from` do not overlap.
+// REQUIRES: rows is a multiple of layout.rows_together().
 void interleave_rows(GgufType type, WeightLayout layout, int64_t rows, int64_t blocks, const std::byte* from,
                      std::byte* to);
 

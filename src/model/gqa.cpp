@@ -69,7 +69,7 @@ Tensor placed(Block& b, const GqaParameters& m, Tensor heads, const std::string&
     return reshape(rms_norm(row, b.weights(norm), b.model.epsilon), {heads.dim(0), heads.dim(1), heads.dim(2)});
   };
   const Tensor x = m.has_norms ? normed() : heads;
-  return rotate(x, at.angles, m.order, m.rope.width);
+  return rotate(x, at.angles, m.split() ? RopeOrder::Halves : m.order, m.rope.width);
 }
 
 // Queries [T, H, n] at their temperature.
@@ -125,8 +125,8 @@ Context append_bytes(Block& b, const GqaParameters& m, Tensor key, Tensor value,
     return cache;
   };
   const auto scales = [&](const char* name, const ByteRows& x) {  // [T, KV, S]
-    const Tensor cache = written(write_rows(cache_part(b, at, name, DType::F32, m.kv_heads), at.row, 0, x.scale));
-    return permute(gather(cache, at.rows), {0, 2, 1});
+    const Tensor cache = written(write_scales(scale_buffer(part(name), n, m.kv_heads, name), at.row, x.scale));
+    return permute(gather(scales_of(cache, m.kv_heads), at.rows), {0, 2, 1});
   };
   const Tensor keys =
       written(write_keys(key_buffer(part(kKeys), n, keys_wide, kKeys), at.row, 0, keys_wide, flat(k.q, keys_wide)));
@@ -167,6 +167,11 @@ void check_rotated_part(Keys& keys, const GqaParameters& m) {
 }
 
 }  // namespace
+
+int GqaParameters::split() const {
+  const bool is_apart = !is_fused && !is_gated && key_width % rope.width == 0;
+  return order == RopeOrder::Pairs && is_apart ? static_cast<int>(rope.width) : 0;
+}
 
 GqaParameters read_gqa(Keys& keys, const Hyperparameters& model, const GqaTraits& traits) {
   GqaParameters m{.heads = keys.integer("attention.head_count", 1, kMostHeads)};
@@ -211,20 +216,21 @@ void write_gqa(KeyWriter& out, const GqaParameters& m) {
 
 std::vector<TensorShape> gqa_tensors(const GqaParameters& m, int64_t hidden) {
   std::vector<TensorShape> list;
-  const auto add = [&](const std::string& name, int64_t rows) {
-    list.push_back({name + ".weight", {rows}, hidden});
-    if (m.has_bias) list.push_back({name + ".bias", {}, rows});
+  const auto add = [&](const std::string& name, int64_t rows, int split = 0) {
+    list.push_back({.name = name + ".weight", .rows = {rows}, .k = hidden, .split = split});
+    if (m.has_bias) list.push_back({.name = name + ".bias", .k = rows, .split = split});
   };
   const auto add_norm = [&](const std::string& name, int64_t heads) {
-    if (m.has_norms) list.push_back({name + ".weight", {}, m.key_width * (m.norms_span_heads ? heads : 1)});
+    const int64_t k = m.key_width * (m.norms_span_heads ? heads : 1);
+    if (m.has_norms) list.push_back({.name = name + ".weight", .k = k, .split = m.split()});
   };
   const int64_t q_rows = m.heads * m.key_width, key_rows = m.kv_heads * m.key_width,
                 value_rows = m.kv_heads * m.value_width;
   if (m.is_fused) {
     add("attn_qkv", q_rows + key_rows + value_rows);
   } else {
-    add("attn_q", m.is_gated ? 2 * q_rows : q_rows);
-    add("attn_k", key_rows);
+    add("attn_q", m.is_gated ? 2 * q_rows : q_rows, m.split());
+    add("attn_k", key_rows, m.split());
     add("attn_v", value_rows);
   }
   add_norm("attn_q_norm", m.heads);

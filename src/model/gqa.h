@@ -32,6 +32,9 @@ struct GqaParameters {
   int64_t temperature_span = 0;
 
   int64_t heads_per_key() const { return heads / kv_heads; }
+  // Queries and keys may have their values in any order, if it is the same one: pairs of neighbours are brought apart
+  // (TensorShape::split), so that lanes hold one value of each pair. 0: they lie as in the file.
+  int split() const;
 };
 
 // What no key says.

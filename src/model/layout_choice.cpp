@@ -50,10 +50,16 @@ WeightLayout default_layout(GgufType type, int64_t rows, int lanes) {
   return fits(packed, type, rows) ? packed : WeightLayout{};
 }
 
-std::vector<WeightLayout> layouts_to_try(GgufType type, int64_t rows, int lanes) {
-  std::vector<WeightLayout> list = {default_layout(type, rows, lanes)};
+WeightLayout with_split(WeightLayout layout, int64_t rows, int split) {
+  layout.split = split && layout.is_packed() && can_split(rows, layout.interleave, split) ? split : 0;
+  return layout;
+}
+
+std::vector<WeightLayout> layouts_to_try(GgufType type, int64_t rows, int lanes, int split) {
+  std::vector<WeightLayout> list = {with_split(default_layout(type, rows, lanes), rows, split)};
   if (is_plain(type)) return list;
   const auto add = [&](WeightLayout layout) {
+    layout = with_split(layout, rows, split);
     if (fits(layout, type, rows) && std::find(list.begin(), list.end(), layout) == list.end()) list.push_back(layout);
   };
   add({.interleave = 2 * lanes});

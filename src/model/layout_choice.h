@@ -15,7 +15,7 @@
 
 namespace smelt {
 
-// "file", "rows16", "rows16/file-order"
+// "file", "rows16", "rows16/file-order"; nothing about a split.
 std::string to_string(WeightLayout layout);
 std::optional<WeightLayout> parse_layout(std::string_view text);
 
@@ -31,8 +31,11 @@ WeightLayout default_layout(GgufType type, int64_t rows, int lanes);
 // Whether a weight with so many rows can lie so.
 bool fits(WeightLayout layout, GgufType type, int64_t rows);
 
+// The layout with its rows split as the model wants them (TensorShape::split), where they can be: that is no choice.
+WeightLayout with_split(WeightLayout layout, int64_t rows, int split);
+
 // The small set that a search goes over: the file in place, rows in groups of as many as there are lanes, of half and
 // of twice as many; and with fields in the order of the file, where that is another one. The default comes first.
-std::vector<WeightLayout> layouts_to_try(GgufType type, int64_t rows, int lanes);
+std::vector<WeightLayout> layouts_to_try(GgufType type, int64_t rows, int lanes, int split = 0);
 
 }  // namespace smelt

@@ -46,6 +46,7 @@ struct SlotBinding {
   std::string name = {};     // of a Weight: the GGUF tensor, without "blk.N." in a block; of a table or a part
   double share_of_read = 1;  // of a Weight: the part of its bytes that one token reads
   WeightLayout layout = {};  // of a Weight: how its bytes must lie
+  int split = 0;             // of a Weight: TensorShape::split
   std::string role = {};     // of a Weight: role_of(); empty: its layout is no choice
   std::string line = {};     // of a Weight: where the model multiplies with it, "mla.cpp:68"
   int64_t elements = 0;      // of InputSums

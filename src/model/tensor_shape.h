@@ -16,6 +16,9 @@ struct TensorShape {
   std::vector<int64_t> rows;  // all but the last axis; empty for vectors
   int64_t k = 0;              // elements of a row
   double share_of_read = 1;   // the part of its bytes that one token reads
+  // Of each run of so many rows (of a vector: elements) the model has those at even places first, then those at odd
+  // ones, see WeightLayout; 0: the order of the file.
+  int split = 0;
 };
 
 std::string layer_prefix(int64_t layer);  // "blk.3."

@@ -8,6 +8,7 @@
 #include "engine/memory_need.h"
 #include "engine/packed_weights.h"
 #include "engine/session.h"
+#include "model/layout_choice.h"
 #include "runtime/available_memory.h"
 #include "runtime/devices.h"
 #include "runtime/memory.h"
@@ -19,21 +20,31 @@ namespace {
 
 constexpr const char* kModel = SMELT_SOURCE_DIR "/models/tiny-glm-Q4_K_M.gguf";
 
-// All weights: interleaved by 8 where that can be, the others as they are; the embeddings both ways.
+constexpr int kSplit = 32;
+
+// All weights: interleaved by 8 where that can be, and split where that can be, the others as they are; the embeddings
+// both ways.
 WantedLayouts layouts(const GgufFile& file) {
   WantedLayouts all = {{"token_embd.weight", {.interleave = 1}}};
   for (const GgufTensor& t : file.tensors()) {
     const bool fits = can_interleave(t.type, static_cast<int64_t>(t.rows()), 8);
-    all.insert({std::string(t.name), {.interleave = fits ? 8 : 1}});
+    const auto rows = static_cast<int64_t>(t.rows());
+    all.insert({std::string(t.name),
+                with_split({.interleave = fits ? 8 : 1}, rows, t.name.ends_with("attn_q_b.weight") ? kSplit : 0)});
   }
   return all;
 }
 
 std::vector<std::byte> expected(const GgufTensor& t, WeightLayout layout) {
-  if (layout.interleave == 1) return {t.data, t.data + t.bytes};
-  std::vector<std::byte> out(t.bytes);
-  interleave_rows(t.type, {8}, static_cast<int64_t>(t.rows()),
-                  static_cast<int64_t>(t.row_bytes() / info_of(t.type).bytes), t.data, out.data());
+  std::vector<std::byte> rows(t.data, t.data + t.bytes), out(t.bytes);
+  if (layout.interleave == 1) return rows;
+  const size_t row_bytes = t.row_bytes();
+  for (size_t row = 0; layout.split && row < t.rows(); ++row) {
+    const size_t half = kSplit / 2, place = row % kSplit, from = row - place + place % half * 2 + place / half;
+    std::copy_n(t.data + from * row_bytes, row_bytes, rows.data() + row * row_bytes);
+  }
+  interleave_rows(t.type, {8}, static_cast<int64_t>(t.rows()), static_cast<int64_t>(row_bytes / info_of(t.type).bytes),
+                  rows.data(), out.data());
   return out;
 }
 
@@ -43,6 +54,8 @@ void check_packed(const GgufFile& file, int threads) {
   for (int interleave : {1, 8})
     CHECK(std::any_of(plan.tensors.begin(), plan.tensors.end(),
                       [&](const PackedTensor& t) { return t.layout.interleave == interleave; }));
+  const auto is_split = [](const PackedTensor& t) { return t.layout.split == kSplit; };
+  CHECK(std::any_of(plan.tensors.begin(), plan.tensors.end(), is_split));
   const auto is_embedding = [](const PackedTensor& t) { return t.tensor->name == "token_embd.weight"; };
   CHECK(std::count_if(plan.tensors.begin(), plan.tensors.end(), is_embedding) == 2);
   double last = 0;

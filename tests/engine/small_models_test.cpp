@@ -4,6 +4,8 @@
 
 #include <doctest/doctest.h>
 
+#include <map>
+
 #include "engine/session.h"
 #include "model/random_model.h"
 #include "model/reference_forward.h"
@@ -102,5 +104,24 @@ TEST_CASE("compiled kernels agree with the direct reference for every architectu
     CHECK(exact < 1e-5);
     CHECK(in_bytes > exact);
     CHECK(in_bytes < 0.1);
+  }
+}
+
+TEST_CASE("queries and keys whose neighbours are rotated lie split, so that lanes hold one value of each pair") {
+  for (Traits traits : small_models()) {
+    if (traits.architecture != "llama" && traits.architecture != "qwen2") continue;
+    traits.rotated = kSizes.width;
+    const std::vector<std::byte> bytes = SmallTransformer(traits, kSizes).writer.bytes();
+    const auto file = GgufFile::open_memory(bytes);
+    const auto session = Session::open(*file, {.threads = 1, .context = 128}, {});
+    REQUIRE_MESSAGE(session.ok(), session.error().message);
+    std::map<std::string, int> splits;
+    for (const PlanLaunch& launch : (*session)->loaded().launches(PlanKind::Decode))
+      for (const LaunchBuffer& b : launch.buffers)
+        if (b.layout.is_packed()) splits[b.name] = b.layout.split;
+    const int expected = traits.architecture == "llama" ? kSizes.width : 0;
+    CHECK(splits.at("attn_q.weight") == expected);
+    CHECK(splits.at("attn_k.weight") == expected);
+    CHECK(splits.at("attn_v.weight") == 0);
   }
 }

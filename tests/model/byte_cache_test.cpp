@@ -88,6 +88,31 @@ TEST_CASE("values are read as they were written, and words of columns lie side b
   }
 }
 
+TEST_CASE("scales are read as they were written, and those of a head lie side by side") {
+  constexpr int64_t kHeads = 3;
+  const auto tokens = static_cast<int64_t>(kWritten.size());
+  std::vector<float> scales(static_cast<size_t>(tokens * kHeads));
+  for (size_t i = 0; i < scales.size(); ++i) scales[i] = static_cast<float>(i + 1);
+  std::vector<std::byte> old(kRows * kHeads * sizeof(float)), row = as_bytes(kWritten),
+                                                              written(scales.size() * sizeof(float));
+  std::memcpy(written.data(), scales.data(), written.size());
+  const Tensor buffer = scale_buffer(0, kRows, kHeads, "scales");
+  const Tensor after = write_scales(buffer, rows(), param(2, DType::F32, {tokens, kHeads}, "scale"));
+  EvalInputs inputs;
+  inputs.buffers = {{0, old}, {1, row}, {2, written}};
+  const EvalResult result = eval(sink({after.ref(), output(3, scales_of(after, kHeads))}), inputs);
+  std::vector<float> lies(kRows * kHeads), expected(kRows * kHeads);
+  std::memcpy(lies.data(), result.written.at(0).data(), result.written.at(0).size());
+  for (size_t t = 0; t < kWritten.size(); ++t)
+    for (int64_t head = 0; head < kHeads; ++head) {
+      const float scale = scales[t * kHeads + static_cast<size_t>(head)];
+      const int64_t at = kWritten[t];
+      CHECK(result.outputs.at(3).values[static_cast<size_t>(at * kHeads + head)] == scale);
+      expected[static_cast<size_t>((at / 64 * kHeads + head) * 64 + at % 64)] = scale;
+    }
+  CHECK(lies == expected);
+}
+
 TEST_CASE("bytes of a row are within half a step, and a row of zeros is zeros") {
   std::vector<float> x(2 * 32, 0);
   std::mt19937 rng(3);
