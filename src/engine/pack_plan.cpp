@@ -34,7 +34,6 @@ std::vector<PackPiece> cut_in_pieces(const PackPlan& plan, int64_t bytes) {
   std::vector<PackPiece> pieces;
   for (const PackedTensor& t : plan.tensors) {
     const int64_t rows = static_cast<int64_t>(t.tensor->rows()), together = t.layout.rows_together(),
-
                   group_bytes = static_cast<int64_t>(t.tensor->row_bytes()) * together;
     const int64_t step = std::max<int64_t>(1, bytes / group_bytes) * together;
     for (int64_t row = 0; row < rows; row += step) pieces.push_back({&t, row, std::min(step, rows - row)});
