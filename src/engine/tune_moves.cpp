@@ -50,14 +50,14 @@ Ref axis_near(const Refs& stores, RangeId id) {
   return find([&](Ref r) { return is_serial(r) && is_part_of(RangeView(r).number, id.number); });
 }
 
-// A list of options that grows on the stores it applies to.
+// A list of options that grows on the stores it applies to, by the rules of a machine.
 class OptList {
  public:
-  explicit OptList(Refs stores) : stores_(std::move(stores)) {}
+  OptList(Refs stores, const LaneRules& rules) : stores_(std::move(stores)), rules_(rules) {}
 
   bool add(const Opt& opt) {
-    if (!why_not(stores_, opt).empty()) return false;
-    stores_ = apply_opt(stores_, opt);
+    if (!why_not(stores_, opt, rules_).empty()) return false;
+    stores_ = apply_opt(stores_, opt, rules_);
     opts_.push_back(opt);
     return true;
   }
@@ -87,6 +87,7 @@ class OptList {
 
  private:
   Refs stores_;
+  LaneRules rules_;
   std::vector<Opt> opts_;
 };
 
@@ -116,7 +117,7 @@ class Neighbours {
  private:
   // The first `count` options as they are.
   OptList front_part(size_t count) const {
-    OptList list(stores_);
+    OptList list(stores_, lane_rules(machine_));
     for (size_t i = 0; i < count; ++i) list.add_near(start_[i]);
     return list;
   }

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "base/file.h"
+#include "codegen/panel.h"
 #include "engine/compile.h"
 #include "engine/tune_bench.h"
 #include "engine/tune_child.h"
@@ -119,6 +120,25 @@ TEST_CASE("every neighbour of the heuristic's options is legal and computes the 
       }
     }
   }
+}
+
+TEST_CASE("no neighbour keeps more on chip than there is") {
+  const Dim tokens = Dim(variable("tokens8", 1, 4) * 8);
+  const Tensor x = slice(input(0, {32, 256}), 0, 0, tokens), w = q4_0(input(1, {128, 8, 18}, DType::U8));
+  const JudgedKernel kernel = kernel_of(sink({output(2, linear(x, w))}), {{"tokens8", 2}});
+  const Refs stores = prepared(kernel.tree);
+  Machine machine;
+  const auto with_panels = [&] {
+    const auto all = neighbours(stores, choose_opts(stores, machine, false), machine, false);
+    return std::count_if(all.begin(), all.end(), [&](const std::vector<Opt>& next) {
+      CHECK_MESSAGE(why_not_opts(kernel.tree, {next}, machine) == "", to_string(next));
+      return has_panel(next);
+    });
+  };
+  machine.block_memory_bytes = 1 << 20;
+  const auto many = with_panels();
+  machine.block_memory_bytes = 24 << 10;  // a panel of 16 rows
+  CHECK(with_panels() < many);
 }
 
 TEST_CASE("an option left out leaves the others on the axes they were meant for") {
