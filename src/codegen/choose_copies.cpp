@@ -175,9 +175,9 @@ void choose_rounds_together(OptChoice& c) {
   }
 }
 
-// Over a panel both sides of a product come from the caches: 4 tokens and 2 vectors of rows load 6 times for 8 products,
-// 8 tokens and 1 vector 9 times. The loop over those vectors, if there is one, and if there are registers for twice as
-// many sums: those of groups, and what these add up to.
+// Over a panel both sides of a product come from the caches: 4 tokens and 2 vectors of rows load 6 times for 8
+// products, 8 tokens and 1 vector 9 times. The loop over those vectors, if there is one, and if there are registers for
+// twice as many sums: those of groups, and what these add up to.
 Ref vectors_of_panel(const OptChoice& c) {
   constexpr int64_t kProducts = 8;
   if (!has_panel(c.opts) || 4 * kProducts > c.machine.registers) return {};
@@ -203,14 +203,14 @@ void choose_upcast(OptChoice& c) {
   std::erase_if(axes, [&](Ref r) { return kind_of(r) != RangeKind::Loop || shared_work(c, r) == 0; });
   std::stable_sort(axes.begin(), axes.end(), [&](Ref a, Ref b) { return shared_work(c, a) > shared_work(c, b); });
   const Ref vectors = vectors_of_panel(c);
-  if (vectors && !contains(axes, vectors)) axes.push_back(vectors);
+  if (vectors) axes.push_back(vectors);
   int64_t copies = 1;
   for (Ref axis : axes)
     for (int64_t n : {8, 4, 2}) {
       if (n > 4 && (!c.has_local || vectors)) continue;
       if (n > 2 && axis == vectors) continue;
       const bool fits = copies * n * sums <= c.machine.sums && copies * n * written <= c.machine.body_terms;
-      if (!fits && axis != vectors) continue;
+      if (!fits && axis != vectors) continue;  // two of these: half as many tokens have left room
       if (!leaves_enough_blocks(c, n)) continue;
       if (!c.try_opt({OptKind::Upcast, c.id_of(axis), n})) continue;
       copies *= n;
