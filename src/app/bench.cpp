@@ -122,7 +122,7 @@ class Bench {
 
   // A GPU at rest has a low clock, and takes a moment to raise it.
   Status warm_up(BenchSession& session, const BenchTest& test) {
-    const double least = is_processor(flags_.device) ? 0 : kWakingSeconds;
+    const double least = is_processor(session.session().loaded().device().name()) ? 0 : kWakingSeconds;
     for (double spent = 0; spent == 0 || spent < least;) {
       SMELT_TRY(seconds, session.time(test));
       spent += seconds;

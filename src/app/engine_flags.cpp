@@ -83,16 +83,19 @@ void declare_model_flag(CLI::App& app, std::string& model) {
       ->type_name("NAME");
 }
 
-CLI::Option* declare_device_flag(CLI::App& app, std::string& device) {
+CLI::Option* declare_device_flag(CLI::App& app, std::string& device, const char* unless_given) {
+  device = unless_given;
   return app
       .add_option(
           "--device", device,
           "what to compute on: cpu, cuda (the first GPU) or cuda:N, metal (the GPU of a Mac), see `smelt devices`; "
-          "metal-shim: the kernels of a GPU of Apple, each access checked, slowly")
+          "auto: cuda where there is one and the model fits, else cpu; metal-shim: the kernels of a GPU of Apple, each "
+          "access checked, slowly")
       ->type_name("NAME")
       ->check([](const std::string& name) {
-        return is_device_name(name) ? std::string()
-                                    : "there is no device " + name + "; use cpu, cuda, cuda:N, metal or metal-shim";
+        return is_device_name(name)
+                   ? std::string()
+                   : "there is no device " + name + "; use auto, cpu, cuda, cuda:N, metal or metal-shim";
       });
 }
 

@@ -33,7 +33,7 @@ struct EngineFlags {
 
 void declare_model_flag(CLI::App& app, std::string& model);
 // --device, of the commands that can run elsewhere than on the processor.
-CLI::Option* declare_device_flag(CLI::App& app, std::string& device);
+CLI::Option* declare_device_flag(CLI::App& app, std::string& device, const char* unless_given = "auto");
 void declare_engine_flags(CLI::App& app, EngineFlags& flags);
 void declare_engine_and_device_flags(CLI::App& app, EngineFlags& flags);
 

@@ -21,8 +21,8 @@ Result<MachineRates> measure_machine(int threads) {
 }
 
 Result<MachineRates> measure_device(const std::string& name, int threads) {
-  if (is_processor(name)) return measure_machine(threads);
   SMELT_TRY(device, open_device({.name = name}));
+  if (is_processor(device->name())) return measure_machine(threads);
   MachineRates rates = described_rates(device->machine());
   SMELT_TRY(bandwidth, measure_bandwidth(*device));
   rates.bytes_per_second = bandwidth;

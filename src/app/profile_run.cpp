@@ -40,7 +40,7 @@ Result<ProfiledModel> ProfiledModel::open(const ProfiledFlags& flags, const Open
 ProfileRun::ProfileRun(const ProfiledFlags& flags, const ProfiledModel& model, int threads)
     : flags_(flags),
       threads_(threads),
-      is_on_processor_(is_processor(flags.engine.device)),
+      is_on_processor_(is_processor(model.session->loaded().device().name())),
       session_(*model.session),
       collector_(session_, threads),
       prompt_(prompt_of(flags, model)),

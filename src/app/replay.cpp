@@ -19,8 +19,8 @@ Action declare_replay(CLI::App& app) {
   const auto machine = std::make_shared<std::string>();
   CLI::Option* shown =
       declare_machine_flag(app, *machine, "show what the kernel becomes on this machine, and run nothing");
-  const auto device = std::make_shared<std::string>("cpu");
-  declare_device_flag(app, *device)->excludes(shown);
+  const auto device = std::make_shared<std::string>();
+  declare_device_flag(app, *device, "cpu")->excludes(shown);
   app.footer("Example:\n  DUMP=kernels smelt run -n 1\n  smelt replay kernels/KERNEL.ir\n");
   return [path, with_source, machine, device]() -> Result<int> {
     if (!machine->empty()) {

@@ -110,8 +110,8 @@ std::string url_of(const std::string& host, int port, bool is_secured) {
 }
 
 // The roof of generating, for the page's panel; 0 where it cannot be measured.
-double bandwidth_of(const EngineFlags& flags) {
-  auto device = open_device({.name = flags.device, .threads = flags.threads});
+double bandwidth_of(const LoadedModel& model) {
+  auto device = shared_device({.name = model.device().name(), .threads = model.options().threads});
   if (!device) return 0;
   constexpr size_t kBytes = size_t{512} << 20;  // within half a second
   const auto bandwidth = measure_bandwidth(**device, kBytes);
@@ -142,7 +142,7 @@ Result<int> serve(const ServeFlags& flags) {
   const bool has_seed = flags.sampling.seed.value_or(-1) >= 0;
   model.use_sampling(sampling, has_seed ? std::optional(sampling.seed) : std::nullopt);
   BackendOptions backend_options = flags.backend;
-  backend_options.bandwidth = bandwidth_of(flags.engine);
+  backend_options.bandwidth = bandwidth_of(opened.engine->loaded());
   auto backend = std::make_unique<EngineBackend>(*opened.engine, *opened.tokenizer, backend_options,
                                                  std::move(opened.speculation));
   const RouterOptions options{.api_keys = std::move(keys),

@@ -46,15 +46,8 @@ Status LoadedModel::prepare(const OpenHooks& hooks) {
   const auto start = Clock::now();
   hooks_ = &hooks;
   report("compiling", 0);
-  SMELT_CHECK(open_device());
-  SMELT_TRY(plans, ModelPlans::make(file_, *device_, options_, hooks.cancel));
-  plans_ = std::move(plans);
-  name_passes();
-  const PackPlan packing = PackPlan::make(file_, plans_->passes().packed_layouts(passes()));
-  const int64_t arena_bytes = plans_->passes().arena_bytes(passes());
-  const int64_t session_bytes = EngineMemory::bytes(model(), layout(), options_.cache_type, arena_bytes);
-  SMELT_CHECK(check_memory({.weights = packing.bytes, .session = session_bytes},
-                           options_.memory ? options_.memory : device_->available_memory(), file_.path()));
+  SMELT_TRY(started, this->start());
+  const auto& [packing, arena_bytes] = started;
   SMELT_CHECK(plans_->compiler().finish(
       [&](int done, int total) { report("compiling", static_cast<double>(done) / total); }, hooks.cancel));
   SMELT_CHECK(not_cancelled());
@@ -76,12 +69,57 @@ Status LoadedModel::prepare(const OpenHooks& hooks) {
   return {};
 }
 
-Status LoadedModel::open_device() {
+// On the first of the devices asked for that opens, knows the model's kernels and has the memory.
+Result<LoadedModel::Start> LoadedModel::start() {
+  const std::vector<std::string> names = names_for(options_.device);
+  for (const std::string& name : names) {
+    Result<Start> started = start_on(name);
+    if (started || name == names.back() || cancelled()) return started;
+    note(started.error().message + "; so the processor computes");
+  }
+  return Error{"[device] none was asked for"};
+}
+
+Result<LoadedModel::Start> LoadedModel::start_on(const std::string& device) {
+  SMELT_CHECK(open_device(device));
+  SMELT_TRY(plans, ModelPlans::make(file_, *device_, options_, hooks_->cancel));
+  plans_ = std::move(plans);
+  name_passes();
+  Start started{.packing = PackPlan::make(file_, plans_->passes().packed_layouts(passes())),
+                .arena_bytes = plans_->passes().arena_bytes(passes())};
+  SMELT_CHECK(check_memory(started));
+  return started;
+}
+
+Status LoadedModel::check_memory(const Start& start) const {
+  const auto session = EngineMemory::bytes(model(), layout(), options_.cache_type, start.arena_bytes);
+  const uint64_t there = options_.memory ? options_.memory : device_->available_memory();
+  MemoryNeed need{.weights = start.packing.bytes, .session = session};
+  if (static_cast<uint64_t>(need.bytes()) > there)
+    need.fitting_context = fitting_context(static_cast<int64_t>(there) - need.weights, start.arena_bytes);
+  return smelt::check_memory(need, {.bytes = there, .gpu = device_->host_sees_memory() ? "" : device_->name()},
+                             file_.path());
+}
+
+// The longest context, in steps, whose session has room in so many bytes; 0: none.
+int64_t LoadedModel::fitting_context(int64_t bytes, int64_t arena_bytes) const {
+  constexpr int64_t kStep = 256;
+  const auto fits = [&](int64_t steps) {
+    return EngineMemory::bytes(model(), plans_->layout_with(steps * kStep), options_.cache_type, arena_bytes) <= bytes;
+  };
+  int64_t good = 0, bad = layout().context / kStep + 1;
+  while (bad - good > 1) {
+    const int64_t middle = (good + bad) / 2;
+    (fits(middle) ? good : bad) = middle;
+  }
+  return good * kStep;
+}
+
+Status LoadedModel::open_device(const std::string& name) {
   device_ = options_.opened;
   if (!device_) {
-    SMELT_TRY(
-        device,
-        shared_device({.name = options_.device, .threads = options_.threads, .use_cache = options_.use_kernel_cache}));
+    SMELT_TRY(device,
+              shared_device({.name = name, .threads = options_.threads, .use_cache = options_.use_kernel_cache}));
     device_ = std::move(device);
   }
   compiled_before_ = device_->stats();
@@ -90,6 +128,8 @@ Status LoadedModel::open_device() {
 }
 
 void LoadedModel::name_passes() {
+  generated_.clear(), drafts_.clear();
+  for (std::vector<Runnable>& of_kind : choosing_) of_kind.clear();
   for (const Pass& pass : plans_->generated()) generated_.push_back({.pass = &pass, .plan = {}});
   for (const Pass& pass : plans_->drafts()) drafts_.push_back({.pass = &pass, .plan = {}});
   for (const ChoiceKind kind : {ChoiceKind::Greedy, ChoiceKind::Drawn})

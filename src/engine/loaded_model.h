@@ -136,7 +136,16 @@ class LoadedModel : public KernelSet {
 
   LoadedModel(const GgufFile& file, const EngineOptions& options) : file_(file), options_(options) {}
   Status prepare(const OpenHooks& hooks);
-  Status open_device();
+  // What is known of a model on a device before anything large is done there.
+  struct Start {
+    PackPlan packing;
+    int64_t arena_bytes = 0;
+  };
+  Result<Start> start();
+  Result<Start> start_on(const std::string& device);
+  Status open_device(const std::string& name);
+  Status check_memory(const Start& start) const;
+  int64_t fitting_context(int64_t bytes, int64_t arena_bytes) const;
   void name_passes();
   Status load(const PackPlan& packing);
   Status make_wide_head();

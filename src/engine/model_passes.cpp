@@ -162,6 +162,7 @@ ModelShape ModelPasses::decode_shape(int64_t tokens) const {
           .cache_type = options_.cache_type,
           .few_streams = !compiler_.machine().has_threads(),
           .token_block = compiler_.machine().token_block,
+          .superblock_token_block = compiler_.machine().superblock_token_block,
           .interleave = options_.interleave,
           .layouts = options_.layouts,
           .hidden_rows = layout_.tokens(),

@@ -25,6 +25,8 @@ class ModelPlans : public KernelSet {
 
   const Model& model() const { return *model_; }
   const EngineLayout& layout() const { return layout_; }
+  // As it would be with another context.
+  EngineLayout layout_with(int64_t context) const { return layout_of(*model_, device_.machine(), options_, context); }
 
   // What they are made of.
   Compiler& compiler() { return compiler_; }

@@ -334,7 +334,7 @@ Result<ReplayReport> replay_kernel(const std::string& path, const std::string& d
   report.text = name_and_options(dump, code);
   for (const auto& [name, value] : inputs.variables())
     report.text += "symbol   " + name + " = " + std::to_string(value) + "\n";
-  const char* where = is_processor(device_name) ? "on one thread" : "there";
+  const char* where = is_processor(device->name()) ? "on one thread" : "there";
   report.text += line("time     %.2f us %s, %.2f MB of buffers, %.2f GB/s\n", seconds * 1e6, where, bytes * 1e-6,
                       bytes / seconds * 1e-9);
   report.text += line("judged   %zu elements, largest difference %.2g: %s\n", expected.size(), worst.worst,

@@ -51,6 +51,8 @@ Weights::Weights(const GgufFile& file, const std::string& prefix, const std::vec
       binding.role = role_of(shape, tensor->type, wanted.quantise);
       binding.layout = layout_of(binding.role, tensor->type, shape, wanted);
     }
+    const auto bytes = static_cast<int64_t>(tensor->bytes);
+    if (!is_plain(tensor->type)) superblock_bytes_ += has_superblocks(tensor->type) ? bytes : -bytes;
     const WeightLayout layout = binding.layout;
     const int slot = slots.add(std::move(binding));
     std::vector<Dim> rows(shape.rows.begin(), shape.rows.end());

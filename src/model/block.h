@@ -69,6 +69,9 @@ class Weights {
     return w.scale.ref() ? scaled(y, unsqueeze(gather(w.scale, chosen), chosen.rank())) : y;
   }
 
+  // Whether most bytes of the matrices are of formats whose blocks are longer than a group that shares a scale.
+  bool have_superblocks() const { return superblock_bytes_ > 0; }
+
   // All values: f32 [rows..., k]. Of what is split, vectors only.
   Tensor operator()(const std::string& name, Line line = Line::current()) const {
     const AtLine at(line);
@@ -106,6 +109,7 @@ class Weights {
 
   Slots& slots_;
   bool sums_inputs_;
+  int64_t superblock_bytes_ = 0;  // more than in other blocks
   std::vector<Entry> list_;
 };
 
@@ -122,7 +126,8 @@ struct Block {
   }
 
   ActivationBlocks blocks() const {
-    if (!shape.many_tokens) return {.most = shape.token_block};
+    if (!shape.many_tokens)
+      return {.most = weights.have_superblocks() ? shape.superblock_token_block : shape.token_block};
     return shape.prompt_block ? ActivationBlocks{shape.prompt_block, true} : ActivationBlocks{};
   }
 

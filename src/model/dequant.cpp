@@ -36,6 +36,8 @@ const std::vector<BlockField>& block_fields(GgufType type) {
 
 bool is_plain(GgufType type) { return info_of(type).elements == 1; }
 
+bool has_superblocks(GgufType type) { return info_of(type).elements > 64; }
+
 int piece_bytes(const BlockField& field) {
   const int bytes = field.count * size_of(field.dtype);
   return bytes % 4 == 0 ? 4 : bytes % 2 == 0 ? 2 : 1;

@@ -29,6 +29,9 @@ const std::vector<BlockField>& block_fields(GgufType type);
 // that dtype.
 bool is_plain(GgufType type);
 
+// True for types whose blocks of 256 elements have several groups, each with a scale.
+bool has_superblocks(GgufType type);
+
 // Of the fields of a block: that in which kernels use them (packed_block.h), or that of the file.
 enum class FieldOrder { Use, File };
 

@@ -91,8 +91,9 @@ struct ModelShape {
   int64_t expert_places = 4;
   // Processors bring few streams ahead of time: where tokens are few, matrices are read one after the other.
   bool few_streams = true;
-  // Of a row of activations, that share a scale where tokens are few.
-  int64_t token_block = 128;
+  // Of a row of activations, that share a scale where tokens are few; the other one where most weights of a block have
+  // superblocks.
+  int64_t token_block = 128, superblock_token_block = 128;
   // Of a row of weights and of activations, that share a scale in the products of a prompt, see Activations::wide; 0:
   // groups of weights are those of their format.
   int64_t prompt_block = 0;

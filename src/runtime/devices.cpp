@@ -40,7 +40,7 @@ Result<std::unique_ptr<Device>> open_cuda(int ordinal, const DeviceOptions& opti
   return open_cuda_device(*driver, {.ordinal = ordinal, .use_cache = options.use_cache, .changes = changes});
 }
 
-constexpr std::string_view kMetal = "metal", kMetalShim = "metal-shim";
+constexpr std::string_view kAuto = "auto", kCpu = "cpu", kMetal = "metal", kMetalShim = "metal-shim";
 constexpr int64_t kPlayedParts = 3;  // of a launch, where it has the choice: some, so that sharing out is looked at
 
 Result<std::unique_ptr<Device>> open_metal(const std::string& name, const DeviceOptions& options,
@@ -52,6 +52,23 @@ Result<std::unique_ptr<Device>> open_metal(const std::string& name, const Device
                                             .most_parts = name == kMetal ? kMostParts : kPlayedParts});
 }
 
+bool finds_cuda() {
+  const auto driver = cuda_driver();
+  if (!driver) return false;
+  const Result<int> count = cuda_device_count(**driver);
+  return count && *count > 0;
+}
+
+Result<std::unique_ptr<Device>> open_first(DeviceOptions options) {
+  const std::vector<std::string> names = names_for(options.name);
+  for (const std::string& name : names) {
+    options.name = name;
+    Result<std::unique_ptr<Device>> device = open_device(options);
+    if (device || name == names.back()) return device;
+  }
+  return Error{"[device] there is none"};
+}
+
 struct Shared {
   DeviceOptions options;
   std::weak_ptr<Device> device;
@@ -61,17 +78,28 @@ struct Shared {
 
 bool is_device_name(const std::string& given) {
   const auto [name, changes] = split_changes(given);
-  return name == "cpu" || name == kMetal || name == kMetalShim || ordinal_of(name).has_value();
+  return name == kAuto || name == kCpu || name == kMetal || name == kMetalShim || ordinal_of(name).has_value();
 }
 
-bool is_processor(const std::string& name) { return split_changes(name).name == "cpu"; }
+bool is_processor(const std::string& name) { return split_changes(name).name == kCpu; }
+
+std::vector<std::string> names_for(const std::string& given) {
+  const auto [name, changes] = split_changes(given);
+  if (name != kAuto) return {given};
+  const std::string behind = changes.empty() ? "" : "," + changes;
+  std::vector<std::string> names;
+  if (finds_cuda()) names.push_back("cuda" + behind);
+  names.push_back(std::string(kCpu) + behind);
+  return names;
+}
 
 Result<std::unique_ptr<Device>> open_device(const DeviceOptions& options) {
   const auto [name, changes] = split_changes(options.name);
-  if (is_processor(name)) return open_cpu(options, changes);
+  if (name == kAuto) return open_first(options);
+  if (name == kCpu) return open_cpu(options, changes);
   if (const auto ordinal = ordinal_of(name)) return open_cuda(*ordinal, options, changes);
   if (name == kMetal || name == kMetalShim) return open_metal(name, options, changes);
-  return Error{"[device] " + name + ": no device is called that; use cpu, cuda, cuda:N, metal or metal-shim"};
+  return Error{"[device] " + name + ": no device is called that; use auto, cpu, cuda, cuda:N, metal or metal-shim"};
 }
 
 Result<std::shared_ptr<Device>> shared_device(const DeviceOptions& wanted) {

@@ -11,8 +11,8 @@
 namespace smelt {
 
 struct DeviceOptions {
-  // "cpu", "cuda" (the first GPU), "cuda:N", "metal", "metal-shim" (runtime/metal_shim/); behind a comma what differs
-  // of its machine (base/machine_changes.h).
+  // "cpu", "cuda" (the first GPU), "cuda:N", "metal", "metal-shim" (runtime/metal_shim/), "auto" (names_for()); behind
+  // a comma what differs of its machine (base/machine_changes.h).
   std::string name = "cpu";
   int threads = 0;                  // of a CPU; 0: one for each core that this process may use
   bool use_cache = true;            // look for compiled kernels on disk, and leave them there
@@ -29,8 +29,13 @@ Result<std::shared_ptr<Device>> shared_device(const DeviceOptions& options);
 
 // Whether `name` is one that a device can have, on some machine.
 bool is_device_name(const std::string& name);
-// Whether that is the processor.
+
+// Whether that is the processor, as Device::name() says it. "auto" is not known to be until a device is open.
 bool is_processor(const std::string& name);
+
+// Names of devices in the order in which they are to be tried: of "auto" the first GPU that is found, then the
+// processor, with the same changes behind the comma; of another name only itself.
+std::vector<std::string> names_for(const std::string& name);
 
 struct FoundDevices {
   std::vector<std::string> names;  // "cpu", and each GPU

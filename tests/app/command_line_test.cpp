@@ -218,6 +218,6 @@ TEST_CASE("devices lists the processor with its bandwidth, and the GPUs or why t
 }
 
 TEST_CASE("a device that is not there is refused in one sentence") {
-  check_refused({"run", "--device", "abacus"}, 2, "no device abacus; use cpu, cuda, cuda:N, metal or metal-shim");
+  check_refused({"run", "--device", "abacus"}, 2, "no device abacus; use auto, cpu, cuda, cuda:N, metal or metal-shim");
   check_refused({"run", "--device", "cuda:1000", "-p", "Once", "-n", "1"}, 1, "NVIDIA");
 }

@@ -73,6 +73,7 @@ inline void run_child(const std::vector<std::string>& arguments, const RunOption
   ::dup2(err[1], 2);
   ::signal(SIGPIPE, SIG_DFL);
   ::setenv("SMELT_CACHE", cache.c_str(), 1);
+  ::setenv("CUDA_VISIBLE_DEVICES", "", 1);  // texts are compared by their bits: a GPU has others
   for (const char* name : {"DEBUG", "DUMP", "NOOPT", "VERIFY"}) ::unsetenv(name);
   if (const rlimit limit{options.address_space, options.address_space}; options.address_space)
     ::setrlimit(RLIMIT_AS, &limit);

@@ -170,7 +170,7 @@ TEST_CASE("so they do with activations in short blocks, which generated tokens h
   const Oracle o = load_oracle(fs::path(SMELT_SOURCE_DIR) / "models/tiny-glm-Q4_K_M.gguf",
                                fs::path(SMELT_SOURCE_DIR) / "tests/data", "tiny-glm-Q4_K_M");
   auto file = GgufFile::open(o.model.string());
-  const auto session = open(*file, 1, true, "cpu,token_block=32"), usual = open(*file, 1, true);
+  const auto session = open(*file, 1, true, "cpu,superblock_token_block=32"), usual = open(*file, 1, true);
   double total = 0;
   int64_t count = 0, differ = 0;
   for (const Json& prompt : o.json["prompts"]) {

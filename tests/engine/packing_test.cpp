@@ -136,16 +136,22 @@ TEST_CASE("a cancelled packing ends with an error") {
 }
 
 TEST_CASE("too little memory is refused with the bytes needed and available, and what would help") {
-  CHECK(check_memory({.weights = 100, .session = 50}, 150, "m.gguf").ok());
-  const Status weights = check_memory({.weights = 16'000'000'000, .session = 500'000'000}, 9'000'000'000, "m.gguf");
+  CHECK(check_memory({.weights = 100, .session = 50}, {.bytes = 150}, "m.gguf").ok());
+  const Status weights =
+      check_memory({.weights = 16'000'000'000, .session = 500'000'000}, {.bytes = 9'000'000'000}, "m.gguf");
   REQUIRE_FALSE(weights.ok());
   CHECK(weights.error().message ==
         "[memory] m.gguf: 16500000000 bytes (16.5 GB) of memory are needed, 16.0 GB for the weights "
         "and 500 MB for the context and working memory, and 9000000000 bytes (9.00 GB) are "
         "available; close other programs, or run with --no-repack, which reads the file in place");
-  const Status context = check_memory({.session = 2'000'000}, 1'000'000, "m.gguf");
+  const Status context = check_memory({.session = 2'000'000}, {.bytes = 1'000'000}, "m.gguf");
   REQUIRE_FALSE(context.ok());
   CHECK(contains(context.error().message, "use a smaller context (-c)"));
+  const MemoryNeed fits{.weights = 100, .session = 1000, .fitting_context = 768};
+  CHECK(
+      contains(check_memory(fits, {.bytes = 500, .gpu = "cuda:0"}, "m.gguf").error().message,
+               " of memory of cuda:0 are needed, 100 B for the weights and 1.00 kB for the context and working memory, "
+               "and 500 bytes (500 B) are available; a smaller context fits: -c 768"));
 }
 
 TEST_CASE("a context that needs more memory than there is is refused before anything is compiled") {

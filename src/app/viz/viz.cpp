@@ -90,7 +90,7 @@ Result<Shown> shown_by(const VizFlags& flags) {
 Result<int> serve(const VizFlags& flags, const Shown& shown) {
   LivePage live;
   std::optional<WhatIf> what_if;
-  if (shown.model.session && is_processor(flags.model.engine.device)) {
+  if (shown.model.session && is_processor(shown.model.session->loaded().device().name())) {
     live.token = new_token();
     live.what_if = &what_if.emplace(*shown.model.session, flags.model.engine, flags.model.prompt_tokens);
   }

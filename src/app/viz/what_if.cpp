@@ -46,7 +46,8 @@ Json WhatIf::answer(const std::string& question) {
 Result<Json> WhatIf::try_out(const Json& question) {
   if (!question.is_object() || !question.contains("kernel") || !question["kernel"].is_string())
     return Error{"the question names no kernel"};
-  if (!is_processor(flags_.device)) return Error{"other options are tried on the processor alone, without --device"};
+  if (!is_processor(session_.loaded().device().name()))
+    return Error{"other options are tried on the processor alone, without --device"};
   const std::string name = question["kernel"];
   const int kernel = number_of(name);
   if (kernel < 0) return Error{name + ": the model has no such kernel"};
