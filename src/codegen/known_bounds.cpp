@@ -23,7 +23,8 @@ class Finder {
     switch (x.kind) {
       case Inst::Value: return of_value(x);
       case Inst::Symbol: return x.arg.list.empty() ? kNoBounds : Bounds{x.arg.list[0], x.arg.list[1]};
-      case Inst::Part: return x.arg.i == 0 ? Bounds{0, kMostParts - 1} : Bounds{1, kMostParts};
+      case Inst::Part:
+        return x.arg.i == 0 ? Bounds{0, kMostParts - 1} : x.arg.i == 1 ? Bounds{1, kMostParts} : Bounds{0, 1};
       case Inst::LaneIndex: return {0, x.lanes - 1};
       case Inst::ThreadIndex: return {0, program_.threads - 1};
       case Inst::Shuffle: return source(x, 0);

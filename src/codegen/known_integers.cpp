@@ -25,7 +25,7 @@ std::optional<int64_t> KnownIntegers::value_of(const Instruction& i,
       const auto given = symbols.find(program_.symbols[static_cast<size_t>(i.arg.i)]);
       return given == symbols.end() ? std::optional<int64_t>() : given->second;
     }
-    case Inst::Part: return i.arg.i;  // part 0 of 1
+    case Inst::Part: return i.arg.i == 0 ? 0 : 1;  // part 0 of 1
     case Inst::Loop: return of(LoopView(i).begin);
     case Inst::Value: break;
     default: return std::nullopt;

@@ -130,8 +130,12 @@ Program linearize(std::span<const ExpandedNest> nests, const Machine& machine, s
     for (const Tile& tile : tiles) append(emitter(tile).ask_early());
     code.push_back({{.kind = Inst::Await}, next_id++});
   }
-  for (const Tile& tile : tiles)
-    append(tile.readers.empty() ? emitter(tile).run() : emitter(tile).run_for(tile.readers));
+  for (const Tile& tile : tiles) {
+    if (tile.is_local() && !machine.has_threads())
+      append(emitter(tile).run_once());
+    else
+      append(tile.readers.empty() ? emitter(tile).run() : emitter(tile).run_for(tile.readers));
+  }
   std::vector<int> position(next_id, -1);
   for (size_t i = 0; i < code.size(); ++i) position[code[i].id] = static_cast<int>(i);
   for (Emitted& e : code) {

@@ -51,8 +51,20 @@ Code NestEmitter::run_for(std::span<const TaskShare> readers) {
     const Value has_task = alu(Op::Lt, DType::Bool, {first_task(reader.before, part(), parts()), value(reader.count)});
     wanted = wanted.id < 0 ? has_task : alu(Op::Or, DType::Bool, {wanted, has_task});
   }
-  open_scope(integer(0).id, alu(Op::Cast, DType::I64, {wanted}).id, constant(1));
-  scopes_.back().code = std::move(nest);
+  return under(std::move(nest), alu(Op::Cast, DType::I64, {wanted}));
+}
+
+Code NestEmitter::run_once() {
+  Code nest = run();
+  scopes_.assign(1, {});
+  values_.clear();
+  return under(std::move(nest), begins());
+}
+
+// What runs once or not at all: a loop of so many rounds.
+Code NestEmitter::under(Code code, Value rounds) {
+  open_scope(integer(0).id, rounds.id, constant(1));
+  scopes_.back().code = std::move(code);
   close_scope();
   return std::move(scopes_[0].code);
 }
@@ -167,6 +179,7 @@ void NestEmitter::know_tasks(const Refs& tasks, Value number) {
   }
 }
 
+Value NestEmitter::begins() { return {add(0, {.kind = Inst::Part, .dtype = DType::I64, .arg = {.i = 2}}), 0, 1}; }
 Value NestEmitter::part() { return {add(0, {.kind = Inst::Part, .dtype = DType::I64, .arg = {.i = 0}}), 0, 1}; }
 Value NestEmitter::parts() { return {add(0, {.kind = Inst::Part, .dtype = DType::I64, .arg = {.i = 1}}), 0, 1}; }
 

@@ -57,6 +57,8 @@ class NestEmitter {
   Code run();
   // The same, but run only by blocks that have tasks of one of these.
   Code run_for(std::span<const TaskShare> readers);
+  // The same by the first part that a worker takes: the others find it in its scratch memory.
+  Code run_once();
   // Asks for what the first task of the nest will read of large buffers, as far as that is known without reading
   // anything: a part of the program before Inst::Await. Instead of run().
   Code ask_early();
@@ -99,6 +101,8 @@ class NestEmitter {
   Value open_loop_over_share(Value total, Ref count);
   Value open_loop_of_block(Value total, Ref count, Value part, Value parts);
   Value part();
+  Value begins();
+  Code under(Code code, Value rounds);
   Value parts();
   Value total_of(const Refs& tasks);
   Value first_task(Ref before, Value part, Value parts);

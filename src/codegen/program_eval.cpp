@@ -34,7 +34,7 @@ class Evaluator {
       : program_(program),
         buffers_(buffers),
         symbols_(symbols),
-        part_{part, parts},
+        part_{part, parts, 1},
         options_(options),
         bounds_(known_bounds(program)),
         values_(program.code.size()),
@@ -442,7 +442,7 @@ class Evaluator {
   const Program& program_;
   std::span<const ByteSpan> buffers_;
   std::span<const int64_t> symbols_;
-  int64_t part_[2];
+  int64_t part_[3];  // see Inst::Part: each begins with its own scratch memory
   const EvalOptions& options_;
 
   const std::vector<Bounds> bounds_;  // by position

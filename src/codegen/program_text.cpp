@@ -75,7 +75,7 @@ std::string symbol_text(const Program& program, int64_t index) {
 std::string argument_text(const Program& program, const Instruction& x) {
   switch (x.kind) {
     case Inst::Symbol: return symbol_text(program, x.arg.i);
-    case Inst::Part: return x.arg.i == 0 ? "index" : "count";
+    case Inst::Part: return x.arg.i == 0 ? "index" : x.arg.i == 1 ? "count" : "begins";
     case Inst::Buffer:
     case Inst::MatrixItem:
     case Inst::Scratch: return std::to_string(x.arg.i);

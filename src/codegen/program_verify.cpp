@@ -144,7 +144,7 @@ class Verifier {
     switch (x.kind) {
       case Inst::Value: return check_value(x);
       case Inst::Symbol: return within(x.arg.i, static_cast<int64_t>(program_.symbols.size()), "symbols");
-      case Inst::Part: return within(x.arg.i, 2, "part values");
+      case Inst::Part: return within(x.arg.i, 3, "part values");
       case Inst::LaneIndex: return is_int(x.dtype) ? "" : "not an integer";
       case Inst::ThreadIndex: return is_index(x.dtype) ? in_block() : "the index of a thread is i64 or i32";
       case Inst::Buffer: return within(x.arg.i, program_.buffers, "buffers");

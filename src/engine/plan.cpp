@@ -12,8 +12,10 @@ namespace {
 
 constexpr int kShares = 8;  // measured: 4 leave half of the idle time that 8 take away
 
-// About as much as handing out a part costs: how many experts have tokens, counted again for each, is nothing.
+// About as much as handing out a part costs, or telling all workers that it is there.
 constexpr int64_t kLittleWork = 4096, kMuchWork = 1 << 20;
+// Of a kernel whose parts are worth handing out, although workers compute something for themselves first.
+constexpr int64_t kWorkOfParts = 1 << 18;
 
 // Terms of all sums of a nest, or values where there is none, with symbolic sizes at their greatest.
 int64_t work_of(Ref nest) {
@@ -30,12 +32,12 @@ int64_t work_of(Ref nest) {
   return work;
 }
 
-// What workers compute for themselves they would compute again for each part.
-int shares_of(const Kernel& kernel) {
-  int64_t repeated = 0;
-  for (Ref nest : nests_of(kernel))
-    if (is_local_nest(nest)) repeated += work_of(nest);
-  return repeated > kLittleWork ? 1 : kShares;
+// How workers share a launch: a core that others use, too, or that is slower, takes less of it.
+void share_out(const Kernel& kernel, Launch& launch) {
+  int64_t repeated = 0, shared = 0;
+  for (Ref nest : nests_of(kernel)) (is_local_nest(nest) ? repeated : shared) += work_of(nest);
+  launch.half_is_fixed = repeated > kLittleWork && shared >= kWorkOfParts;
+  launch.shares = repeated > kLittleWork && !launch.half_is_fixed ? 1 : kShares;
 }
 
 struct Extent {
@@ -92,7 +94,8 @@ void Plan::append(const Compiler& compiler, int segment, const std::vector<SlotB
     }
     check_apart(kernel, extents);
     know_symbols(compiler, kernel.tree);
-    launches_.push_back({compiler.kernel(compiled.kernels[k]).executable, pointers.data(), shares_of(kernel)});
+    launches_.push_back({compiler.kernel(compiled.kernels[k]).executable, pointers.data()});
+    share_out(kernel, launches_.back());
     kernels_.push_back(compiled.kernels[k]);
   }
 }

@@ -22,8 +22,6 @@ class CpuRenderer : public FunctionRenderer {
       : FunctionRenderer(program, machine), tiles_(program, machine) {}
 
   std::string render() {
-    if (program_.scratch_bytes > 0)
-      out_.entry_line("%scratch = alloca [" + number(program_.scratch_bytes) + " x i8], align 64");
     render_body();
     if (tiles_.used()) {
       tiles_.configure(out_);
@@ -65,7 +63,11 @@ class CpuRenderer : public FunctionRenderer {
   std::string buffer(int64_t index) { return argument("%buffer." + number(index), "buffers", "ptr", index); }
 
   static IrValue part(int64_t which) {
-    return {.text = which == 0 ? "%part" : "%parts", .dtype = DType::I64, .non_negative = true};
+    return {.text = which == 0   ? "%part"
+                    : which == 1 ? "%parts"
+                                 : "%begins",
+            .dtype = DType::I64,
+            .non_negative = true};
   }
 
   std::string scratch(int64_t offset) {
@@ -182,7 +184,7 @@ class CpuRenderer : public FunctionRenderer {
     std::string text = preamble();
     text += "define void @" + program_.name +
             "(ptr noalias nocapture readonly %buffers, ptr noalias nocapture readonly %symbols, "
-            "i64 %part, i64 %parts) "
+            "i64 %part, i64 %parts, ptr noalias nocapture align 64 %scratch, i64 %begins) "
             "#0 {\n";
     text += out_.entry() + "  br label %body\nbody:\n" + out_.body() + "  ret void\n}\n";
     text +=

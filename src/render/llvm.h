@@ -1,7 +1,7 @@
 // render_llvm: Program -> LLVM 19 IR as text, for the CPUs. Pure text and deterministic; LLVM
 // itself is not used here.
 //
-//   define void @NAME(ptr %buffers, ptr %symbols, i64 %part, i64 %parts)
+//   define void @NAME(ptr %buffers, ptr %symbols, i64 %part, i64 %parts, ptr %scratch, i64 %begins)
 //
 // the entry of runtime/cpu/kernel_entry.h.
 //
@@ -9,8 +9,7 @@
 //   - a buffer that the program stores to is passed under one argument only (loads and stores of
 //     different arguments carry alias scopes; loads of a buffer that is never stored to are
 //     invariant);
-//   - scratch memory is the kernel's own: it lies on the stack, so `scratch_bytes` must fit a
-//     worker's stack.
+//   - scratch memory is the worker's own: `scratch_bytes` of it, aligned to 64 bytes.
 //
 // Products of matrices: with AMX, the function sets the shapes of tile registers when it begins and releases them when
 // it ends, so between launches no thread has any in use.

@@ -102,6 +102,10 @@ static int buffer_is_right(const struct test_case* c, int number, const unsigned
 static sigjmp_buf after_signal;
 static void on_signal(int number) { siglongjmp(after_signal, number); }
 
+// As much as kernels may take (block_memory_bytes of base/machine.def).
+static _Alignas(64) unsigned char scratch[1 << 20];
+
+// One worker takes all parts.
 static int run(const struct test_case* c) {
   unsigned char* buffers[64];
   for (int b = 0; b < c->buffers; ++b) {
@@ -116,7 +120,7 @@ static int run(const struct test_case* c) {
     memcpy(buffers[b], pool + c->buffer[b].before, bytes);
   }
   for (int64_t part = 0; part < c->parts; ++part)
-    c->entry((const void* const*)buffers, c->symbols, part, c->parts);
+    c->entry((const void* const*)buffers, c->symbols, part, c->parts, scratch, part == 0);
   int right = 1;
   for (int b = 0; b < c->buffers; ++b) right = buffer_is_right(c, b, buffers[b]) && right;
   for (int b = 0; b < c->buffers; ++b) free(buffers[b] - margin);

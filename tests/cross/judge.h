@@ -2,7 +2,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef void kernel_entry(const void* const* buffers, const int64_t* symbols, int64_t part, int64_t parts);
+typedef void kernel_entry(const void* const* buffers, const int64_t* symbols, int64_t part, int64_t parts,
+                          void* scratch, int64_t begins);
 
 enum kind { kind_bits, kind_f16, kind_bf16, kind_f32, kind_f64 };
 

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <array>
 #include <filesystem>
 
 #include "base/build_id.h"
@@ -46,10 +47,11 @@ Compiled compile(const std::string& cache, TunedOptions tuned = {}) {
     out.opts.push_back(compiler.kernel(k).opts);
     REQUIRE(bool(compiler.kernel(k).executable));
     std::vector<float> y(48);
+    alignas(kScratchAlign) std::array<std::byte, 16384> scratch;
     const void* buffers[] = {x.data(), w.data(), y.data()};
     std::vector<const void*> in_order;
     for (Ref b : compiler.segment(k).schedule.kernels[0].buffers) in_order.push_back(buffers[b->arg.i]);
-    cpu_entry_of(compiler.kernel(k).executable)(in_order.data(), nullptr, 0, 1);
+    cpu_entry_of(compiler.kernel(k).executable)(in_order.data(), nullptr, 0, 1, scratch.data(), 1);
     out.results.insert(out.results.end(), y.begin(), y.end());
   }
   return out;

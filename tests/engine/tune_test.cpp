@@ -91,10 +91,11 @@ struct Complaints {
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
-const CpuExecutable does_nothing([](const void* const*, const int64_t*, int64_t, int64_t) {});
+const CpuExecutable does_nothing([](const void* const*, const int64_t*, int64_t, int64_t, std::byte*, int64_t) {});
 
 // Puts the number of workers where the result of matvec() belongs.
-const CpuExecutable tells_parts([](const void* const* buffers, const int64_t*, int64_t part, int64_t parts) {
+const CpuExecutable tells_parts([](const void* const* buffers, const int64_t*, int64_t part, int64_t parts, std::byte*,
+                                   int64_t) {
   if (part != 0) return;
   auto* out = static_cast<float*>(const_cast<void*>(buffers[0]));
   for (int i = 0; i < 64; ++i) out[i] = static_cast<float>(parts);

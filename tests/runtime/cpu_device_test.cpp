@@ -186,11 +186,12 @@ TEST_CASE("a plan runs its launches in order, in as many parts as a launch asks 
   TemporaryFolder folder;
   auto device = open_device(folder);
   // Counts its parts; the launch behind doubles what it finds.
-  const CpuExecutable count([](const void* const* buffers, const int64_t* symbols, int64_t, int64_t parts) {
-    auto& sum = *static_cast<std::atomic<int64_t>*>(const_cast<void*>(buffers[0]));
-    sum += symbols[0] * parts;
-  });
-  const CpuExecutable twice([](const void* const* buffers, const int64_t*, int64_t part, int64_t) {
+  const CpuExecutable count(
+      [](const void* const* buffers, const int64_t* symbols, int64_t, int64_t parts, std::byte*, int64_t) {
+        auto& sum = *static_cast<std::atomic<int64_t>*>(const_cast<void*>(buffers[0]));
+        sum += symbols[0] * parts;
+      });
+  const CpuExecutable twice([](const void* const* buffers, const int64_t*, int64_t part, int64_t, std::byte*, int64_t) {
     auto& sum = *static_cast<std::atomic<int64_t>*>(const_cast<void*>(buffers[0]));
     if (part == 0) sum = 2 * sum;
   });

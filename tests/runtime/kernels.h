@@ -18,7 +18,7 @@ namespace smelt::test {
 
 // out[i] = a[i] * factor + bias for the worker's share of n = symbols[0] floats; buffers: out, a.
 inline Source scale_kernel(const std::string& factor = "3.0", const std::string& entry = "scale") {
-  return {"define void @" + entry + R"((ptr %buffers, ptr %symbols, i64 %part, i64 %parts) {
+  return {"define void @" + entry + R"((ptr %buffers, ptr %symbols, i64 %part, i64 %parts, ptr %scratch, i64 %begins) {
 entry:
   %out = load ptr, ptr %buffers
   %a_slot = getelementptr ptr, ptr %buffers, i64 1
@@ -53,7 +53,7 @@ done:
 // Adds 16 floats to 16 others, as one vector, with a table of constants in between; buffers: out,
 // a, b.
 inline Source vector_kernel() {
-  return {R"(define void @vector_add(ptr %buffers, ptr %symbols, i64 %part, i64 %parts) {
+  return {R"(define void @vector_add(ptr %buffers, ptr %symbols, i64 %part, i64 %parts, ptr %scratch, i64 %begins) {
   %out = load ptr, ptr %buffers
   %a_slot = getelementptr ptr, ptr %buffers, i64 1
   %a = load ptr, ptr %a_slot
@@ -74,7 +74,7 @@ inline Source vector_kernel() {
 
 // Fills symbols[0] bytes with 7: LLVM makes a call of memset of it. buffers: out.
 inline Source fill_kernel() {
-  return {R"(define void @fill(ptr %buffers, ptr %symbols, i64 %part, i64 %parts) {
+  return {R"(define void @fill(ptr %buffers, ptr %symbols, i64 %part, i64 %parts, ptr %scratch, i64 %begins) {
   %out = load ptr, ptr %buffers
   %n = load i64, ptr %symbols
   call void @llvm.memset.p0.i64(ptr %out, i8 7, i64 %n, i1 false)

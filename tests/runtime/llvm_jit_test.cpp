@@ -72,13 +72,13 @@ TEST_CASE("a kernel of IR text computes its part") {
   std::iota(a.begin(), a.end(), 0.0f);
   const void* buffers[] = {out.data(), a.data()};
   int64_t symbols[] = {101};
-  scale(buffers, symbols, 1, 3);
+  scale(buffers, symbols, 1, 3, nullptr, 1);
   CHECK(out[32] == -1.0f);
   CHECK(out[33] == 100.0f);
   CHECK(out[66] == 199.0f);
   CHECK(out[67] == -1.0f);
-  scale(buffers, symbols, 0, 3);
-  scale(buffers, symbols, 2, 3);
+  scale(buffers, symbols, 0, 3, nullptr, 1);
+  scale(buffers, symbols, 2, 3, nullptr, 1);
   for (int i = 0; i < 101; ++i) CHECK(out[i] == 3.0f * i + 1.0f);
 }
 
@@ -87,7 +87,7 @@ TEST_CASE("constants of a kernel are linked with it") {
   KernelEntry add = link_one(*jit, vector_kernel());
   std::vector<float> a(16, 10.0f), b(16, 5.0f), out(16);
   const void* buffers[] = {out.data(), a.data(), b.data()};
-  add(buffers, nullptr, 0, 1);
+  add(buffers, nullptr, 0, 1, nullptr, 1);
   for (int i = 0; i < 16; ++i) CHECK(out[i] == 15.0f + i);
   CHECK(jit->data_bytes() >= 64);
 }
@@ -98,7 +98,7 @@ TEST_CASE("memset, which LLVM calls by itself, is resolved") {
   std::string out(1000, 0);
   const void* buffers[] = {out.data()};
   int64_t symbols[] = {999};
-  fill(buffers, symbols, 0, 1);
+  fill(buffers, symbols, 0, 1, nullptr, 1);
   CHECK(out.substr(0, 999) == std::string(999, 7));
   CHECK(out[999] == 0);
 }
@@ -145,7 +145,7 @@ TEST_CASE("many kernels take one mapping of code, side by side") {
     float a = 10.0f, out = 0;
     const void* buffers[] = {&out, &a};
     int64_t symbols[] = {1};
-    entries[i](buffers, symbols, 0, 1);
+    entries[i](buffers, symbols, 0, 1, nullptr, 1);
     CHECK(out == 10.0f * i + 1.0f);
   }
 }

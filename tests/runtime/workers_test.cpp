@@ -19,7 +19,7 @@ using namespace smelt;
 namespace {
 
 // out[i] = sin(a[i]) over the worker's share; symbols[0]: how many.
-void sine(const void* const* buffers, const int64_t* symbols, int64_t part, int64_t parts) {
+void sine(const void* const* buffers, const int64_t* symbols, int64_t part, int64_t parts, std::byte*, int64_t) {
   float* out = static_cast<float*>(const_cast<void*>(buffers[0]));
   const float* a = static_cast<const float*>(buffers[1]);
   for (int64_t i = symbols[0] * part / parts; i < symbols[0] * (part + 1) / parts; ++i) out[i] = std::sin(a[i]);
@@ -27,7 +27,7 @@ void sine(const void* const* buffers, const int64_t* symbols, int64_t part, int6
 
 // out[i] = a[i + 1] + a[i - 1], so that a worker reads what its neighbours wrote in the launch
 // before.
-void neighbours(const void* const* buffers, const int64_t* symbols, int64_t part, int64_t parts) {
+void neighbours(const void* const* buffers, const int64_t* symbols, int64_t part, int64_t parts, std::byte*, int64_t) {
   int64_t* out = static_cast<int64_t*>(const_cast<void*>(buffers[0]));
   const int64_t* a = static_cast<const int64_t*>(buffers[1]);
   int64_t n = symbols[0];
@@ -36,7 +36,7 @@ void neighbours(const void* const* buffers, const int64_t* symbols, int64_t part
 }
 
 // out[part] = the bytes of the worker's stack.
-void stack_size(const void* const* buffers, const int64_t*, int64_t part, int64_t) {
+void stack_size(const void* const* buffers, const int64_t*, int64_t part, int64_t, std::byte*, int64_t) {
   pthread_attr_t attributes;
   size_t bytes = 0;
   if (::pthread_getattr_np(::pthread_self(), &attributes) == 0) {
@@ -46,19 +46,19 @@ void stack_size(const void* const* buffers, const int64_t*, int64_t part, int64_
   static_cast<int64_t*>(const_cast<void*>(buffers[0]))[part] = static_cast<int64_t>(bytes);
 }
 
-void count_call(const void* const* buffers, const int64_t*, int64_t, int64_t) {
+void count_call(const void* const* buffers, const int64_t*, int64_t, int64_t, std::byte*, int64_t) {
   ++*static_cast<std::atomic<int64_t>*>(const_cast<void*>(buffers[0]));
 }
 
 // Sets buffers[1] when buffers[0] reaches symbols[0]. Worker 0 alone counts.
-void cancel_at(const void* const* buffers, const int64_t* symbols, int64_t part, int64_t) {
+void cancel_at(const void* const* buffers, const int64_t* symbols, int64_t part, int64_t, std::byte*, int64_t) {
   if (part != 0) return;
   if (++*static_cast<std::atomic<int64_t>*>(const_cast<void*>(buffers[0])) == symbols[0])
     static_cast<std::atomic<bool>*>(const_cast<void*>(buffers[1]))->store(true);
 }
 
 // Worker 1 takes symbols[0] us; the others are done at once.
-void uneven(const void* const*, const int64_t* symbols, int64_t part, int64_t) {
+void uneven(const void* const*, const int64_t* symbols, int64_t part, int64_t, std::byte*, int64_t) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::microseconds(symbols[0]);
   while (part == 1 && std::chrono::steady_clock::now() < end) continue;
 }
@@ -108,7 +108,8 @@ TEST_CASE("every worker runs every launch once, with its part") {
 TEST_CASE("parts that workers take as they become free are each taken once") {
   constexpr int64_t kParts = 60;
   // Adds one to the counter of its part; the first parts take longest.
-  const KernelEntry entry = [](const void* const* buffers, const int64_t*, int64_t part, int64_t parts) {
+  const KernelEntry entry = [](const void* const* buffers, const int64_t*, int64_t part, int64_t parts, std::byte*,
+                               int64_t) {
     auto* counts = static_cast<std::atomic<int64_t>*>(const_cast<void*>(buffers[0]));
     volatile double x = 1;
     for (int64_t i = 0; i < (parts - part) * 50; ++i) x = std::sin(x);

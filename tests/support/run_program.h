@@ -61,7 +61,11 @@ inline Buffers compiled(const Program& program, Buffers buffers, const std::vect
   REQUIRE((entry != nullptr));
   std::vector<const void*> pointers;
   for (const Bytes& buffer : buffers) pointers.push_back(buffer.data());
-  for (int64_t part = 0; part < parts; ++part) entry(pointers.data(), symbols.data(), part, parts);
+  const Result<Buffer> scratch = Buffer::allocate(static_cast<size_t>(program.scratch_bytes) + 1);
+  REQUIRE(scratch);
+  // As by one worker that takes all of them.
+  for (int64_t part = 0; part < parts; ++part)
+    entry(pointers.data(), symbols.data(), part, parts, scratch->data(), part == 0);
   return buffers;
 }
 

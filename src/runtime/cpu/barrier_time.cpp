@@ -14,7 +14,7 @@ constexpr int kRuns = 5;
 }  // namespace
 
 double seconds_of_barrier(Workers& workers) {
-  const auto nothing = [](const void* const*, const int64_t*, int64_t, int64_t) {};
+  const auto nothing = [](const void* const*, const int64_t*, int64_t, int64_t, std::byte*, int64_t) {};
   const void* buffers[] = {nullptr};
   const std::vector<CpuLaunch> launches(kLaunches, {nothing, buffers});
   double best = 1e9;

@@ -12,7 +12,7 @@ constexpr int64_t kLine = 64;
 
 // buffers[0]: memory to read, buffers[1]: a line for each part, which takes what keeps the reads from being left out;
 // symbols[0]: bytes.
-void read_lines(const void* const* buffers, const int64_t* symbols, int64_t part, int64_t parts) {
+void read_lines(const void* const* buffers, const int64_t* symbols, int64_t part, int64_t parts, std::byte*, int64_t) {
   const auto* bytes = static_cast<const unsigned char*>(buffers[0]);
   const int64_t lines = symbols[0] / kLine;
   unsigned sum = 0;

@@ -98,7 +98,8 @@ class CpuDevice : public HostMemoryDevice {
 
   Result<std::unique_ptr<CapturedPlan>> capture(std::span<const Launch> launches) override {
     auto plan = std::make_unique<CpuPlan>();
-    for (const Launch& l : launches) plan->launches.push_back({cpu_entry_of(l.kernel), l.buffers, l.shares, l.parts});
+    for (const Launch& l : launches)
+      plan->launches.push_back({cpu_entry_of(l.kernel), l.buffers, l.shares, l.parts, l.half_is_fixed});
     return std::unique_ptr<CapturedPlan>(std::move(plan));
   }
 

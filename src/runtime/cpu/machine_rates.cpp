@@ -38,7 +38,8 @@ std::string multiply_add_text(int lanes, bool has_fma) {
     sums += "  " + chain("%s", i) + " = fadd " + vector + " " + (i ? chain("%s", i - 1) : std::string("%x")) + ", " +
             chain("%b", i) + "\n";
   }
-  return "define void @multiply_add(ptr %buffers, ptr %symbols, i64 %part, i64 %parts) {\nentry:\n"
+  return "define void @multiply_add(ptr %buffers, ptr %symbols, i64 %part, i64 %parts, ptr %scratch, i64 %begins) "
+         "{\nentry:\n"
          "  %out = load ptr, ptr %buffers\n"
          "  %offset = mul i64 %part, 64\n"
          "  %mine = getelementptr i8, ptr %out, i64 %offset\n"
@@ -76,15 +77,15 @@ struct TimedLoop {
 };
 
 // Buffer 1 is a TimedLoop.
-void run_timed(const void* const* buffers, const int64_t* symbols, int64_t part, int64_t parts) {
+void run_timed(const void* const* buffers, const int64_t* symbols, int64_t part, int64_t parts, std::byte*, int64_t) {
   const auto* timed = static_cast<const TimedLoop*>(buffers[1]);
   const double begin = thread_seconds();
-  timed->loop(buffers, symbols, part, parts);
+  timed->loop(buffers, symbols, part, parts, nullptr, 1);
   timed->seconds[static_cast<size_t>(part) * kDoublesApart] = thread_seconds() - begin;
 }
 
 // In front of it, so that workers begin together.
-void do_nothing(const void* const*, const int64_t*, int64_t, int64_t) {}
+void do_nothing(const void* const*, const int64_t*, int64_t, int64_t, std::byte*, int64_t) {}
 
 // A loop of f32 multiply-adds in registers, as wide as the processor's vectors. Made once, in some milliseconds.
 class Arithmetic {

@@ -30,19 +30,19 @@ using Line = uint64_t __attribute__((vector_size(64)));
   (void)sink;
 }
 
-void read_kernel(const void* const* buffers, const int64_t*, int64_t part, int64_t parts) {
+void read_kernel(const void* const* buffers, const int64_t*, int64_t part, int64_t parts, std::byte*, int64_t) {
   read_part(buffers, part, parts);
 }
 
 #if defined(__x86_64__)
 // The same in registers of a whole line: one core reads about 15 % more with it.
 [[gnu::target("avx512f")]] void read_kernel_avx512(const void* const* buffers, const int64_t*, int64_t part,
-                                                   int64_t parts) {
+                                                   int64_t parts, std::byte*, int64_t) {
   read_part(buffers, part, parts);
 }
 #endif
 
-void touch_kernel(const void* const* buffers, const int64_t*, int64_t part, int64_t parts) {
+void touch_kernel(const void* const* buffers, const int64_t*, int64_t part, int64_t parts, std::byte*, int64_t) {
   auto* bytes = static_cast<std::byte*>(const_cast<void*>(buffers[0]));
   const int64_t lines = (static_cast<const std::byte*>(buffers[1]) - bytes) / 64;
   const int64_t begin = lines * part / parts * 64, end = lines * (part + 1) / parts * 64;

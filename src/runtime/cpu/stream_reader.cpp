@@ -35,7 +35,7 @@ template <int kStreams>
 }
 
 template <int kStreams>
-void read_streams(const void* const* buffers, const int64_t*, int64_t part, int64_t parts) {
+void read_streams(const void* const* buffers, const int64_t*, int64_t part, int64_t parts, std::byte*, int64_t) {
   read_part<kStreams>(buffers, part, parts);
 }
 
@@ -45,7 +45,7 @@ constexpr StreamReader kReaders[] = {
 #if defined(__x86_64__)
 template <int kStreams>
 [[gnu::target("avx512f")]] void read_streams_avx512(const void* const* buffers, const int64_t*, int64_t part,
-                                                    int64_t parts) {
+                                                    int64_t parts, std::byte*, int64_t) {
   read_part<kStreams>(buffers, part, parts);
 }
 

@@ -5,10 +5,12 @@
 #include <bit>
 #include <chrono>
 #include <functional>
+#include <new>
 #include <optional>
 #include <vector>
 
 #include "base/ensure.h"
+#include "base/machine.h"
 #include "base/system_calls.h"
 #include "runtime/cores.h"
 #include "runtime/target.h"
@@ -133,6 +135,17 @@ class WorkerThread {
   bool is_running_ = false;
 };
 
+struct FreeScratch {
+  void operator()(std::byte* memory) const { ::operator delete(memory, std::align_val_t{kScratchAlign}); }
+};
+using Scratch = std::unique_ptr<std::byte, FreeScratch>;
+
+// As much as on every processor. Not touched: what no kernel uses takes no memory.
+Scratch new_scratch() {
+  const auto bytes = static_cast<size_t>(Machine().block_memory_bytes);
+  return Scratch(static_cast<std::byte*>(::operator new(bytes, std::align_val_t{kScratchAlign})));
+}
+
 }  // namespace
 
 struct Workers::State {
@@ -141,6 +154,7 @@ struct Workers::State {
   // How many there are. REQUIRES: none of them has run yet.
   void settle(int workers) {
     count = workers;
+    for (int i = 0; i < workers; ++i) scratch.push_back(new_scratch());
     barrier.emplace(workers, patience);
   }
 
@@ -149,6 +163,7 @@ struct Workers::State {
   int caller_cpu = -1;  // -1: nobody is pinned
   std::optional<Barrier> barrier;
   std::vector<std::unique_ptr<WorkerThread>> threads;
+  std::vector<Scratch> scratch;  // of each worker
 
   // The run under way. Written by the caller before `generation` announces it, read by workers
   // after they saw that.
@@ -183,7 +198,7 @@ struct Workers::State {
     if (!times.empty()) times[0] = now_ns();
     for (size_t i = 0; i < mine.size(); ++i, ++epoch) {
       if (worker == 0) next_part[(epoch + 1) % 2].value.store(0, std::memory_order_relaxed);
-      take_part(mine[i], values, worker, epoch);
+      take_parts(mine[i], values, worker, epoch);
       if (!arrivals.empty()) arrivals[i] = now_ns();
       if (cancel && epoch != last_epoch && cancel->load(std::memory_order_relaxed))
         stop_epoch.store(epoch, std::memory_order_relaxed);
@@ -194,14 +209,21 @@ struct Workers::State {
     return true;
   }
 
-  void take_part(const CpuLaunch& launch, const int64_t* values, int worker, uint64_t epoch) {
-    if (launch.shares == 1 && launch.parts == 0) return launch.entry(launch.buffers, values, worker, count);
-    std::atomic<int64_t>& next = next_part[epoch % 2].value;
+  void take_parts(const CpuLaunch& launch, const int64_t* values, int worker, uint64_t epoch) {
+    int64_t begins = 1;
+    const auto run = [&](int64_t part, int64_t parts) {
+      launch.entry(launch.buffers, values, part, parts, scratch[worker].get(), begins);
+      begins = 0;
+    };
+    if (launch.shares == 1 && launch.parts == 0) return run(worker, count);
+    if (launch.half_is_fixed) run(worker, 2 * int64_t{count});
     const int64_t parts = launch.parts > 0 ? launch.parts : int64_t{count} * launch.shares;
+    const int64_t first = launch.half_is_fixed ? parts / 2 : 0;
+    std::atomic<int64_t>& next = next_part[epoch % 2].value;
     while (true) {
-      const int64_t part = next.fetch_add(1, std::memory_order_relaxed);
+      const int64_t part = first + next.fetch_add(1, std::memory_order_relaxed);
       if (part >= parts) return;
-      launch.entry(launch.buffers, values, part, parts);
+      run(part, parts);
     }
   }
 
