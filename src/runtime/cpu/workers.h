@@ -26,9 +26,6 @@ struct CpuLaunch {
   int parts = 0;
 };
 
-// Kernels have their scratch memory there: of 8 MB they may take 1 MB (block_memory_bytes of base/machine.def).
-constexpr size_t kWorkerStackBytes = 8 << 20;
-
 class Workers {
  public:
   // `count` >= 1 threads in all: the caller of run() is worker 0, so count - 1 are started. They
@@ -45,7 +42,7 @@ class Workers {
 
   // Runs all launches in order and returns when the last is complete. False if cancelled before that: the run ends
   // after the launch under way. The times are worker 0's, behind each barrier. One run at a time; `symbols` is handed
-  // to every kernel. REQUIRES: the caller's stack has room for the scratch memory of a kernel, too.
+  // to every kernel. REQUIRES: the caller's stack has room for the scratch memory of a kernel, too (base/stack.h).
   bool run(std::span<const CpuLaunch> launches, const int64_t* symbols, const RunOptions& options);
   bool run(std::span<const CpuLaunch> launches, const int64_t* symbols) { return run(launches, symbols, {}); }
 
