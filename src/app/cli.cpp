@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <system_error>
 
 #include "app/command_line.h"
 #include "app/failures.h"
@@ -92,9 +93,14 @@ int run_action(const Action& action) {
     return kExitUsage;
   }
   if (const Status usable = check_switches(); !usable) return world_error(usable.error());
-  const int code = finish(action());
-  note_idle_switches();
-  return code;
+  try {
+    const int code = finish(action());
+    note_idle_switches();
+    return code;
+  } catch (const std::system_error& refused) {  // of threads without which there is nothing to do
+    return world_error(
+        Error{"the system refuses a " + std::string(refused.what()) + "; raise its limits (ulimit -u, ulimit -v)"});
+  }
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ bool was_interrupted() { return pressed; }
 
 EndSoon::EndSoon(std::function<void()> last_words) : last_words_(std::move(last_words)) {
   try {
-    thread_ = std::thread([this] { watch(); });
+    thread_ = Thread([this] { watch(); });
   } catch (const std::system_error&) {  // the system refuses a thread: Ctrl-C takes as long as the work
   }
 }

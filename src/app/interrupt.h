@@ -6,7 +6,8 @@
 #include <condition_variable>
 #include <functional>
 #include <mutex>
-#include <thread>
+
+#include "base/thread.h"
 
 namespace smelt {
 
@@ -36,7 +37,7 @@ class EndSoon {
   std::mutex mutex_;
   std::condition_variable ended_;
   bool is_over_ = false;
-  std::thread thread_;
+  Thread thread_;
 };
 
 }  // namespace smelt

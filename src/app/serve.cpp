@@ -3,13 +3,13 @@
 #include <cstdio>
 #include <filesystem>
 #include <optional>
-#include <thread>
 
 #include "app/checks.h"
 #include "app/command.h"
 #include "app/engine_flags.h"
 #include "app/sampling_flags.h"
 #include "base/file.h"
+#include "base/thread.h"
 #include "base/thread_name.h"
 #include "runtime/bandwidth.h"
 #include "runtime/devices.h"
@@ -64,7 +64,7 @@ class RunningServer {
  private:
   std::unique_ptr<HttpServer> server_;
   bool all_answered_ = false;
-  std::thread thread_;
+  Thread thread_;
 };
 
 bool is_loopback(const std::string& host) {

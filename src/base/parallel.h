@@ -4,8 +4,9 @@
 #include <atomic>
 #include <cstddef>
 #include <system_error>
-#include <thread>
 #include <vector>
+
+#include "base/thread.h"
 
 namespace smelt {
 
@@ -18,13 +19,13 @@ void for_each_in_parallel(size_t count, int threads, const F& f) {
   const auto work = [&](int worker) {
     for (size_t i = next++; i < count; i = next++) f(i, worker);
   };
-  std::vector<std::thread> others;
+  std::vector<Thread> others;
   try {
-    for (int i = 1; i < threads && static_cast<size_t>(i) < count; ++i) others.emplace_back(work, i);
+    for (int i = 1; i < threads && static_cast<size_t>(i) < count; ++i) others.emplace_back([&work, i] { work(i); });
   } catch (const std::system_error&) {  // the system refuses a thread: those that are there do the work
   }
   work(0);
-  for (std::thread& thread : others) thread.join();
+  for (Thread& thread : others) thread.join();
 }
 
 }  // namespace smelt

@@ -1,12 +1,14 @@
 #include "codegen/known_multiples.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace smelt {
 namespace {
 
+// By the bits: the least integer has no negation.
 int64_t multiple_of_constant(int64_t value) {
-  return value == 0 ? kMostMultiple : std::min(value & -value, kMostMultiple);
+  return int64_t{1} << std::countr_zero(static_cast<uint64_t>(value | kMostMultiple));
 }
 
 class Multiples {

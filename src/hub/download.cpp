@@ -13,12 +13,14 @@
 #include <cstring>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "base/file.h"
 #include "base/progress.h"
+#include "base/thread.h"
 #include "hub/http.h"
 #include "hub/piece_journal.h"
 #include "hub/sha256.h"
@@ -232,13 +234,16 @@ class Transfer {
   Status fetch_pieces() {
     next_ = 0;
     problem_.reset();
-    std::vector<std::thread> others;
+    std::vector<Thread> others;
     const uint64_t missing = remote_.size - journal_->done_bytes();
     const uint64_t requests = missing / (kPiecesOfARequest * kPieceBytes) + 1;
     const int count = remote_.has_ranges ? static_cast<int>(std::min<uint64_t>(d_.connections, requests)) : 1;
-    for (int i = 1; i < count; ++i) others.emplace_back([this] { work(); });
+    try {
+      for (int i = 1; i < count; ++i) others.emplace_back([this] { work(); });
+    } catch (const std::system_error&) {  // the system refuses a thread: those that are there do the work
+    }
     work();
-    for (std::thread& t : others) t.join();
+    for (Thread& t : others) t.join();
     if (is_cancelled(d_)) return Error{"[hub] interrupted"};
     return problem_ ? Status(error(*problem_)) : Status();
   }

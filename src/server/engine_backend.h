@@ -18,8 +18,8 @@
 #include <deque>
 #include <memory>
 #include <mutex>
-#include <thread>
 
+#include "base/thread.h"
 #include "engine/batch_speculation.h"
 #include "engine/engine.h"
 #include "server/backend.h"
@@ -112,7 +112,7 @@ class EngineBackend : public Backend {
   Id last_id_ = 0;
   bool is_over_ = false;
 
-  std::thread worker_;
+  Thread worker_;
 };
 
 }  // namespace smelt

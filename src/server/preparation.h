@@ -10,7 +10,8 @@
 #include <deque>
 #include <functional>
 #include <mutex>
-#include <thread>
+
+#include "base/thread.h"
 
 namespace smelt {
 
@@ -41,7 +42,7 @@ class Preparation {
     std::condition_variable changed_;
     std::deque<Work> waiting_;
     bool is_over_ = false;
-    std::thread thread_;
+    Thread thread_;
   };
   Lane short_, long_;
 };

@@ -14,9 +14,9 @@ using namespace smelt;
 namespace {
 
 const std::string kSource = SMELT_SOURCE_DIR "/src/runtime/metal/apple/apple_gpu.mm";
-const char* const kPlain[] = {SMELT_SOURCE_DIR "/src/base/apple/build_id.cpp",
-                              SMELT_SOURCE_DIR "/src/runtime/apple/available_memory.cpp",
-                              SMELT_SOURCE_DIR "/src/runtime/apple/cores.cpp"};
+const char* const kPlain[] = {
+    SMELT_SOURCE_DIR "/src/base/apple/build_id.cpp", SMELT_SOURCE_DIR "/src/base/apple/stack.cpp",
+    SMELT_SOURCE_DIR "/src/runtime/apple/available_memory.cpp", SMELT_SOURCE_DIR "/src/runtime/apple/cores.cpp"};
 
 std::string contents(const std::string& path) {
   std::ostringstream text;

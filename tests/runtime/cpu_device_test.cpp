@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "base/thread.h"
 #include "runtime/devices.h"
 #include "runtime/kernels.h"
 
@@ -68,6 +69,27 @@ TEST_CASE("kernels are compiled once and then come from the cache") {
     CHECK(device->stats().cached == (start == 0 ? 0 : 6));
     CHECK(device->stats().code_bytes > 0);
   }
+}
+
+TEST_CASE("a thread whose stack is too small for kernels is refused before one runs on it") {
+  TemporaryFolder folder;
+  auto device = open_device(folder);
+  const Executable* kernel = compile(*device, {{scale_kernel()}})[0];
+  float out = -1, a = 2;
+  const void* buffers[] = {&out, &a};
+  const Launch launches[] = {{.kernel = kernel, .buffers = buffers}};
+  auto plan = device->capture(launches);
+  REQUIRE(plan);
+  const int64_t symbols[] = {1};
+  Status ran;
+  Thread([&] { ran = device->run(**plan, symbols); }, 96 << 10).join();
+  REQUIRE_FALSE(ran.ok());
+  CHECK(ran.error().message.starts_with("[run] the stack of the calling thread has "));
+  CHECK(ran.error().message.ends_with(" KB left, and kernels want 128; raise its limit (ulimit -s)"));
+  CHECK(out == -1);
+  Thread([&] { ran = device->run(**plan, symbols); }, 256 << 10).join();
+  CHECK(ran.ok());
+  CHECK(out == 7);
 }
 
 TEST_CASE("equal kernels are one kernel, within a batch and across batches") {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/machine.h"
+#include "base/thread.h"
 #include "runtime/cores.h"
 #include "support/cpu_time.h"
 
@@ -86,8 +87,8 @@ TEST_CASE("a worker's stack has the size that kernels count on, whatever the lim
   int64_t bytes[3] = {};
   const void* buffers[] = {bytes};
   REQUIRE(workers.run(std::vector{CpuLaunch{stack_size, buffers}}, nullptr));
-  for (int worker : {1, 2}) CHECK(bytes[worker] == static_cast<int64_t>(kWorkerStackBytes));
-  CHECK(Machine{}.stack_bytes == static_cast<int64_t>(kWorkerStackBytes));
+  for (int worker : {1, 2}) CHECK(bytes[worker] == static_cast<int64_t>(Thread::kStackBytes));
+  CHECK(Machine{}.stack_bytes == static_cast<int64_t>(Thread::kStackBytes));
   CHECK(2 * Machine{}.block_memory_bytes < Machine{}.stack_bytes);
 }
 

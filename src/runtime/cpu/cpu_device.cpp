@@ -7,6 +7,7 @@
 
 #include "base/ensure.h"
 #include "base/machine_changes.h"
+#include "base/stack.h"
 #include "runtime/available_memory.h"
 #include "runtime/cpu/read_bandwidth.h"
 #include "runtime/cpu/workers.h"
@@ -25,6 +26,9 @@ constexpr const char* kVersion = "smelt-kernels-1";
 // Different text, different symbol: any number of kernels with one entry name can be linked into
 // one process.
 std::string symbol_of(const Source& source, const KernelKey& key) { return source.entry + "." + key.hex(); }
+
+// What a kernel takes of a stack: registers that are spilled, rows of matrices, frames of who calls it.
+constexpr size_t kStackOfKernel = 128 << 10;
 
 struct CpuPlan : CapturedPlan {
   std::vector<CpuLaunch> launches;
@@ -106,6 +110,7 @@ class CpuDevice : public HostMemoryDevice {
   // The calling thread is one of the workers, so a run is done when this returns.
   Result<uint64_t> start(const CapturedPlan& plan, std::span<const int64_t> symbols,
                          const RunOptions& options) override {
+    SMELT_CHECK(check_stack());
     std::lock_guard lock(state_.running);
     const auto& launches = static_cast<const CpuPlan&>(plan).launches;
     if (!state_.workers->run(launches, symbols.data(), options)) return Error{"[run] interrupted"};
@@ -143,6 +148,15 @@ class CpuDevice : public HostMemoryDevice {
   }
 
  private:
+  // Of the calling thread, which is a worker for as long as a run takes; the others have stacks of ours.
+  Status check_stack() const {
+    if (const size_t left = stack_left(); left < kStackOfKernel)
+      return Error{"[run] the stack of the calling thread has " + std::to_string(left >> 10) +
+                   " KB left, and kernels want " + std::to_string(kStackOfKernel >> 10) +
+                   "; raise its limit (ulimit -s)"};
+    return {};
+  }
+
   State state_;
 };
 

@@ -15,6 +15,7 @@
 #include "base/dirs.h"
 #include "base/file.h"
 #include "base/from_chars.h"
+#include "base/hex.h"
 #include "runtime/available_memory.h"
 #include "runtime/cpu/barrier_time.h"
 #include "runtime/cpu/read_bandwidth.h"
@@ -98,10 +99,7 @@ std::string cpuinfo(std::string_view name) {
 
 // A file for each machine: a home folder may be shared by several.
 std::string file_of(const std::string& folder, std::string_view identity) {
-  char name[40];
-  std::snprintf(name, sizeof name, "/machine-%016" PRIx64 ".txt",
-                static_cast<uint64_t>(XXH3_64bits(identity.data(), identity.size())));
-  return folder + name;
+  return folder + "/machine-" + hex(XXH3_64bits(identity.data(), identity.size())) + ".txt";
 }
 
 template <class T>

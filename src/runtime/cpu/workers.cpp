@@ -1,17 +1,17 @@
 #include "runtime/cpu/workers.h"
 
-#include <pthread.h>
-
 #include <bit>
 #include <chrono>
 #include <functional>
 #include <new>
 #include <optional>
+#include <system_error>
 #include <vector>
 
 #include "base/ensure.h"
 #include "base/machine.h"
 #include "base/system_calls.h"
+#include "base/thread.h"
 #include "runtime/cores.h"
 #include "runtime/target.h"
 
@@ -105,36 +105,6 @@ class Barrier {
   Flag sleepers_;
 };
 
-// A thread with a stack of known size: that of std::thread is what the system or its limits say.
-class WorkerThread {
- public:
-  WorkerThread(size_t stack_bytes, std::function<void()> life) : life_(std::move(life)) {
-    pthread_attr_t attributes;
-    if (::pthread_attr_init(&attributes) != 0) return;
-    ENSURE(::pthread_attr_setstacksize(&attributes, stack_bytes) == 0, "the stack of a worker is too small");
-    is_running_ = ::pthread_create(&thread_, &attributes, run, this) == 0;
-    ::pthread_attr_destroy(&attributes);
-  }
-  ~WorkerThread() {
-    if (is_running_) ::pthread_join(thread_, nullptr);
-  }
-  WorkerThread(const WorkerThread&) = delete;
-  WorkerThread& operator=(const WorkerThread&) = delete;
-
-  bool is_running() const { return is_running_; }  // else the system refuses a thread
-  pthread_t handle() const { return thread_; }     // REQUIRES: is_running()
-
- private:
-  static void* run(void* self) {
-    static_cast<WorkerThread*>(self)->life_();
-    return nullptr;
-  }
-
-  std::function<void()> life_;
-  pthread_t thread_;
-  bool is_running_ = false;
-};
-
 struct FreeScratch {
   void operator()(std::byte* memory) const { ::operator delete(memory, std::align_val_t{kScratchAlign}); }
 };
@@ -162,7 +132,7 @@ struct Workers::State {
   const Patience patience;
   int caller_cpu = -1;  // -1: nobody is pinned
   std::optional<Barrier> barrier;
-  std::vector<std::unique_ptr<WorkerThread>> threads;
+  std::vector<Thread> threads;
   std::vector<Scratch> scratch;  // of each worker
 
   // The run under way. Written by the caller before `generation` announces it, read by workers
@@ -268,12 +238,12 @@ Workers::Workers(int count) {
   std::vector<int> cpus = core_cpus();
   bool pinned = count > 1 && static_cast<size_t>(count) == cpus.size();
   if (pinned) state_->caller_cpu = cpus[0];
-  for (int worker = 1; worker < count; ++worker) {
-    const auto life = [state = state_.get(), worker] { state->serve(worker); };
-    auto thread = std::make_unique<WorkerThread>(kWorkerStackBytes, life);
-    if (!thread->is_running()) break;
-    state_->threads.push_back(std::move(thread));
-    if (pinned) pin_to(state_->threads.back()->handle(), cpus[worker]);
+  try {
+    for (int worker = 1; worker < count; ++worker) {
+      state_->threads.emplace_back([state = state_.get(), worker] { state->serve(worker); });
+      if (pinned) pin_to(state_->threads.back().handle(), cpus[worker]);
+    }
+  } catch (const std::system_error&) {  // the system refuses a thread
   }
   state_->settle(static_cast<int>(state_->threads.size()) + 1);
 }

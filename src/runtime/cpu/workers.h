@@ -27,8 +27,6 @@ struct CpuLaunch {
   bool half_is_fixed = false;
 };
 
-constexpr size_t kWorkerStackBytes = 8 << 20;
-
 class Workers {
  public:
   // `count` >= 1 threads in all: the caller of run() is worker 0, so count - 1 are started. They
