@@ -95,11 +95,12 @@ TEST_CASE("a large matrix that several outputs share is asked for ahead of time"
   CHECK(count(program_text(small, {group("r1.1", 16), upcast("o0", 4)}), "prefetch") == 0);
 }
 
-TEST_CASE("every worker runs a local nest in full") {
+TEST_CASE("a worker runs a local nest in full, with the first part that it takes") {
   const Ref root = sink({output(3, linear(rms_norm(input(0, {1, 32}), input(1, {32})), input(2, {8, 32})))});
   const JudgedKernel kernel = kernel_of(root);
   REQUIRE(kernel.tree->src.size() == 2);
   const std::string text = print(program_of(kernel, {{}, {task("o1")}}));
   CHECK(count(text, "scratch i64") + count(text, "= scratch") >= 1);
-  CHECK(text.find("part i64 index") > text.find("store"));  // the local nest does not ask which worker it is
+  CHECK(text.find("part i64 index") > text.find("store"));  // the local nest does not ask which part it is
+  CHECK(text.find("part i64 begins") < text.find("store"));
 }

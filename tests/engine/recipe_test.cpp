@@ -47,7 +47,7 @@ Compiled compile(const std::string& cache, TunedOptions tuned = {}) {
     out.opts.push_back(compiler.kernel(k).opts);
     REQUIRE(bool(compiler.kernel(k).executable));
     std::vector<float> y(48);
-    alignas(kScratchAlign) std::array<std::byte, 16384> scratch;
+    alignas(kKernelScratchAlign) std::array<std::byte, 16384> scratch;
     const void* buffers[] = {x.data(), w.data(), y.data()};
     std::vector<const void*> in_order;
     for (Ref b : compiler.segment(k).schedule.kernels[0].buffers) in_order.push_back(buffers[b->arg.i]);

@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <cstring>
 #include <thread>
 #include <vector>
 
@@ -133,6 +134,38 @@ TEST_CASE("parts that workers take as they become free are each taken once") {
       CAPTURE(i);
       CHECK(counts[static_cast<size_t>(i)] == 20 * (4 * (1000 + kParts) + (i < count ? 3 * (1000 + count) : 0)));
     }
+  }
+}
+
+TEST_CASE("where a half is shared out before, all is done once, and each worker begins once and finds what it left") {
+  constexpr int64_t kCells = 960;
+  struct Seen {
+    std::atomic<int64_t> cells[kCells], begun, lost;
+  };
+  // The number of the launch is what all parts of a worker want; the first parts take longest.
+  const KernelEntry entry = [](const void* const* buffers, const int64_t*, int64_t part, int64_t parts,
+                               std::byte* scratch, int64_t begins) {
+    auto* seen = static_cast<Seen*>(const_cast<void*>(buffers[0]));
+    const auto launch = reinterpret_cast<int64_t>(buffers[1]);
+    if (begins) seen->begun += 1, std::memcpy(scratch, &launch, sizeof launch);
+    seen->lost += std::memcmp(scratch, &launch, sizeof launch) != 0;
+    volatile double x = 1;
+    for (int64_t i = 0; i < (parts - part) * 50; ++i) x = std::sin(x);
+    for (int64_t i = kCells * part / parts; i < kCells * (part + 1) / parts; ++i) ++seen->cells[i];
+  };
+  for (int count : {1, 2, 3, 5}) {
+    CAPTURE(count);
+    Workers workers(count);
+    Seen seen = {};
+    const void* first[] = {&seen, reinterpret_cast<const void*>(1)};
+    const void* second[] = {&seen, reinterpret_cast<const void*>(2)};
+    const CpuLaunch launches[] = {{.entry = entry, .buffers = first, .shares = 8, .half_is_fixed = true},
+                                  {.entry = entry, .buffers = second, .shares = 8, .half_is_fixed = true},
+                                  {.entry = entry, .buffers = first}};
+    for (int run = 0; run < 20; ++run) CHECK(workers.run(launches, nullptr));
+    CHECK(seen.begun == 20 * 3 * count);
+    CHECK(seen.lost == 0);
+    for (const auto& cell : seen.cells) CHECK(cell == 20 * 3);
   }
 }
 

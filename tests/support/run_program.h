@@ -13,6 +13,7 @@
 #include "render/llvm.h"
 #include "runtime/llvm/compile.h"
 #include "runtime/llvm/jit.h"
+#include "runtime/memory.h"
 #include "runtime/target.h"
 
 namespace smelt::test {
@@ -61,7 +62,7 @@ inline Buffers compiled(const Program& program, Buffers buffers, const std::vect
   REQUIRE((entry != nullptr));
   std::vector<const void*> pointers;
   for (const Bytes& buffer : buffers) pointers.push_back(buffer.data());
-  const Result<Buffer> scratch = Buffer::allocate(static_cast<size_t>(program.scratch_bytes) + 1);
+  const auto scratch = smelt::Buffer::allocate(static_cast<size_t>(program.scratch_bytes) + 1);
   REQUIRE(scratch);
   // As by one worker that takes all of them.
   for (int64_t part = 0; part < parts; ++part)

@@ -106,14 +106,14 @@ class Barrier {
 };
 
 struct FreeScratch {
-  void operator()(std::byte* memory) const { ::operator delete(memory, std::align_val_t{kScratchAlign}); }
+  void operator()(std::byte* memory) const { ::operator delete(memory, std::align_val_t{kKernelScratchAlign}); }
 };
 using Scratch = std::unique_ptr<std::byte, FreeScratch>;
 
 // As much as on every processor. Not touched: what no kernel uses takes no memory.
 Scratch new_scratch() {
   const auto bytes = static_cast<size_t>(Machine().block_memory_bytes);
-  return Scratch(static_cast<std::byte*>(::operator new(bytes, std::align_val_t{kScratchAlign})));
+  return Scratch(static_cast<std::byte*>(::operator new(bytes, std::align_val_t{kKernelScratchAlign})));
 }
 
 }  // namespace
