@@ -12,6 +12,7 @@
 #include "graph/matrix_shape.h"
 #include "graph/on_chip.h"
 #include "graph/rules_algebra.h"
+#include "graph/views.h"
 #include "schedule/schedule.h"
 #include "schedule/tiles.h"
 
@@ -23,7 +24,7 @@ constexpr int64_t kLeastThreads = 128;  // of a block, for the nests that have l
 }  // namespace
 
 Refs prepare_nest(Ref nest, const Machine& machine, const PassObserver& observe) {
-  Refs stores = nest->src;
+  Refs stores = stores_of(nest);
   const auto step = [&](const char* pass, Refs after) {
     stores = std::move(after);
     if (observe) observe(pass, stores);

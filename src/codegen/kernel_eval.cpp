@@ -10,6 +10,7 @@
 #include "graph/constants.h"
 #include "graph/eval.h"
 #include "graph/matrix_sum.h"
+#include "graph/operands.h"
 #include "graph/text.h"
 #include "graph/views.h"
 #include "schedule/tiles.h"
@@ -274,7 +275,7 @@ class NestEvaluator {
 
   // Of a product in memory: those in fragments belong to threads, which trees for this evaluator have none of.
   Value matrix_item(int id) {
-    const Ref product = cells_[id].node->src[0];
+    const Ref product = MatrixItemView(cells_[id].node).product;
     const MatrixShape shape = matrix_shape(product->arg.list);
     ENSURE(!shape.in_fragments, "a product of fragments outside of a program");
     const int64_t row = value(cells_[id].src[1]).scalar.i, lane = value(cells_[id].src[2]).scalar.i;
@@ -361,7 +362,7 @@ Status run_tile(const KernelEvalRequest& request, std::span<const Ref> nests, st
       if (chunks) fixed[chunks.get()] = round;
       for (Ref nest : nests.first(n)) {
         NestEvaluator evaluator(request, locals);  // a new one: locals have changed
-        SMELT_CHECK(evaluator.run(nest->src, fixed, wanted, out));
+        SMELT_CHECK(evaluator.run(stores_of(nest), fixed, wanted, out));
       }
     }
     if (chunks) fixed.erase(chunks.get());
@@ -418,7 +419,7 @@ Result<std::vector<KernelElement>> evaluate_kernel(const KernelEvalRequest& requ
 bool rounds_floats(Ref tree) {
   const Refs nodes = toposort(tree);
   return std::any_of(nodes.begin(), nodes.end(),
-                     [](Ref n) { return n->op == Op::Cast && is_int(n->dtype) && is_float(n->src[0]->dtype); });
+                     [](Ref n) { return n->op == Op::Cast && is_int(n->dtype) && is_float(operand_of(n)->dtype); });
 }
 
 KernelDifference difference(const std::vector<KernelElement>& expected,

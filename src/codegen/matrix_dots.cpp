@@ -69,7 +69,7 @@ std::string find_words(SumParts& m, int64_t most) {
 SumParts match(Ref sum, const MatrixUnit& unit) {
   const Ref dot = words_of_sum(sum);
   if (!dot) return failed(kNoWordSums);
-  SumParts m{.a = dot->src[2], .b = dot->src[1]};
+  SumParts m{.a = Dot4View(dot).y, .b = Dot4View(dot).x};
   if (m.a->op != Op::Load || m.b->op != Op::Load) return failed("its words are not plainly in memory");
   m.shape.a_is_signed = !has_range(offset_of(m.a), RangeKind::Lane);
   if (!m.shape.a_is_signed) std::swap(m.a, m.b);

@@ -77,11 +77,13 @@ inline Ref make_local(int64_t number, DType dtype, int64_t bytes) {
 }
 inline int64_t local_bytes(Ref local) { return local->arg.list[0]; }
 
+// Of a sink of a kernel's tree: the stores of a nest.
+inline const Refs& stores_of(Ref nest) { return nest->src; }
+
 // An entry of a TopK: of which, and which of the elements that it takes.
 inline Ref topk_of(Ref item) { return item->src[0]; }
 inline int64_t top_place(Ref item) { return item->arg.i; }
 
-// An element of a product of small matrices.
 // A product of fragments: its words, and what it is added to, by register; none: it begins at zero.
 struct MatrixDotView {
   explicit MatrixDotView(Ref product);
@@ -93,6 +95,7 @@ Ref product_before(Ref product);
 // Whether the first one of such a chain begins at zero.
 bool begins_at_zero(Ref product);
 
+// An element of a product of small matrices.
 struct MatrixItemView {
   explicit MatrixItemView(Ref item)
       : product(item->src[0]), number(item->src[1]), lane(item->src.size() > 2 ? item->src[2] : Ref()) {}
