@@ -288,7 +288,7 @@ class NestEvaluator {
       a.push_back(static_cast<uint32_t>(left.scalar.i));
       b.push_back(static_cast<uint32_t>(right.scalar.i));
     }
-    return {matrix_sum(shape, {}, a, b)};
+    return {{.i = matrix_sum(shape, 0, a, b)}};
   }
 
   Value word(Ref product, size_t buffer, int offset, int64_t begin) {

@@ -106,8 +106,6 @@ Tensor iota(std::vector<Dim> shape, int axis) {
   return Tensor(make(Op::Iota, DType::I64, {}, {.i = a}, to_shape(shape)));
 }
 
-Tensor from_dim(Dim value) { return Tensor(value.ref); }
-
 // --- movement
 
 Tensor reshape(Tensor x, std::vector<Dim> dims) {
