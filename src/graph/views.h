@@ -90,6 +90,13 @@ struct MatrixDotView {
   std::span<const Ref> words, sums;
 };
 
+// A product of matrices in memory.
+struct MatrixInMemoryView {
+  explicit MatrixInMemoryView(Ref product)
+      : a(product->src[0]), a_offset(product->src[1]), b(product->src[2]), b_offset(product->src[3]) {}
+  Ref a, a_offset, b, b_offset;
+};
+
 // The product whose sums another one goes on with; null if those are no such sums.
 Ref product_before(Ref product);
 // Whether the first one of such a chain begins at zero.
