@@ -8,7 +8,7 @@
 
 namespace {
 
-// What commands want, kernels (1 MB) and the compiler below us among it: half of what systems give by default.
+// What commands want, most of it for the compiler below us: half of what systems give by default.
 constexpr size_t kWantedStack = 4 << 20;
 
 }  // namespace

@@ -82,7 +82,7 @@ class NestPasses {
   std::vector<ExpandedNest>& out_;
 };
 
-// Rows of products of matrices are on the stack of a worker beside its scratch memory.
+// Rows of products of matrices are on the stack of a worker, and count as if they were in its scratch memory.
 int64_t bytes_of_matrix_rows(const Program& program) {
   int64_t bytes = 0;
   for (const Instruction& x : program.code)
@@ -174,7 +174,7 @@ CodegenResult generate(const CodegenRequest& request) {
   }
   result.program = linearize(nests, request.machine, request.name, request.symbols);
   narrow_indices(result.program, request.machine);  // when all of them are there
-  // A GPU refuses a launch that takes too much; a stack would overflow.
+  // A GPU refuses a launch that takes too much; memory of a worker would overflow.
   const int64_t bytes = result.program.scratch_bytes + bytes_of_matrix_rows(result.program);
   const std::string reason = why_too_much_on_chip(bytes, on_chip_scope(request.machine));
   ENSURE(reason.empty(), reason);
