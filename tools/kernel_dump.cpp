@@ -1,16 +1,16 @@
 // kernel_dump: what the compiler makes of a fixed set of models, without weights and without running anything.
 //
-//   kernel_dump --list                   the configurations: model/activations/target
+//   kernel_dump --list                   the configurations: model/activations/machine
 //   kernel_dump CONFIGURATION            a line for each kernel and each plan of it: name, options, hashes of its texts
 //   kernel_dump CONFIGURATION NAME       the texts of one of these lines
 //
-// tools/kernel_diff compares two commits by it. Kernels go through Compiler as in a session, up to the text that LLVM
-// would get. Their own names have a hash of the tree, which says nothing beside the tree itself, so here a kernel is
+// tools/kernel_diff compares two commits by it. The plans are those of the engine (engine/model_plans.h), for machines
+// that need not be here, up to the text of their kernels. The kernels' own names have a hash of the tree, which says nothing beside the tree itself, so here a kernel is
 // called by what it stores and its turn among those that store alike: "decode/sum_2048#3".
 #include <sys/mman.h>
 #include <xxhash.h>
 
-#include <cinttypes>
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <map>
@@ -18,17 +18,17 @@
 
 #include "app/embedded.h"
 #include "app/synthetic_file.h"
-#include "engine/model_passes.h"
+#include "base/hex.h"
+#include "engine/model_plans.h"
 #include "graph/text.h"
-#include "runtime/devices.h"
+#include "runtime/machines.h"
+#include "runtime/null/null_device.h"
 #include "runtime/target.h"
 
 namespace smelt {
 namespace {
 
-constexpr int64_t kContext = 4096, kChunk = 512;
-constexpr int64_t kBatch = 8;  // generated tokens side by side
-constexpr int64_t kLogitRows[] = {1, 8};
+constexpr int64_t kBatch = 8;  // generated tokens side by side, and rows whose logits are wanted
 
 struct Activations {
   const char* name;
@@ -44,15 +44,16 @@ const std::vector<std::string> kSmallModels = {"embedded", "tiny-lite:q4_k_m", "
 const std::vector<std::string> kLargeModels = {"glm-4.7-flash:q4_0", "glm-4.7-flash:q4_k_m", "deepseek-v2-lite:q4_0",
                                                "deepseek-v2-lite:q4_k_m"};
 
-const std::string kNoAmx = "-without-amx";  // behind the name of a target
-const std::vector<std::string> kTargets = {"x86-64-v3", "znver4", "sapphirerapids", "sapphirerapids" + kNoAmx,
-                                           "neoverse-v1"};
+// Processors as LLVM calls them, and GPUs as base/machines.def does.
+const std::string kNoAmx = "-without-amx";  // behind the name of a processor
+const std::vector<std::string> kMachines = {"x86-64-v3",   "znver4", "sapphirerapids", "sapphirerapids" + kNoAmx,
+                                            "neoverse-v1", "h100",   "m3-max"};
 
 struct Configuration {
   std::string name;
   std::string model;
   Activations activations;
-  std::string target;
+  std::string machine;
 };
 
 std::vector<Configuration> configurations() {
@@ -60,8 +61,8 @@ std::vector<Configuration> configurations() {
   const auto add = [&](const std::vector<std::string>& models, std::span<const Activations> kinds) {
     for (const std::string& model : models)
       for (const Activations& a : kinds)
-        for (const std::string& target : kTargets)
-          out.push_back({model + "/" + a.name + "/" + target, model, a, target});
+        for (const std::string& machine : kMachines)
+          out.push_back({model + "/" + a.name + "/" + machine, model, a, machine});
   };
   add(kLargeModels, kActivations);  // these take longest, so they come first
   add(kSmallModels, kActivations);
@@ -69,13 +70,15 @@ std::vector<Configuration> configurations() {
   return out;
 }
 
-Result<CpuTarget> target_of(std::string name) {
+Result<std::unique_ptr<Device>> open_machine(std::string name) {
+  const std::vector<std::string> known = machine_names();
+  if (std::find(known.begin(), known.end(), name) != known.end()) return open_null_device(name);
   const bool amx = !name.ends_with(kNoAmx);
   if (!amx) name.resize(name.size() - kNoAmx.size());
   SMELT_TRY(target, named_target(name));
   target.amx_int8 &= amx;
   target.cores = 1;
-  return target;
+  return std::unique_ptr<Device>(std::make_unique<NullDevice>(machine_of(target), target));
 }
 
 // The header of a model, with addresses where its tensors would be.
@@ -90,11 +93,7 @@ Result<GgufFile> open_model(const std::string& name) {
   return GgufFile::open_memory({static_cast<const std::byte*>(memory), size}, name);
 }
 
-std::string hash_of(const std::string& text) {
-  char hex[24];
-  std::snprintf(hex, sizeof hex, "%016" PRIx64, static_cast<uint64_t>(XXH3_64bits(text.data(), text.size())));
-  return hex;
-}
+std::string hash_of(const std::string& text) { return hex(XXH3_64bits(text.data(), text.size())); }
 
 // One line of a dump: a kernel, or a plan, whose text is its launches and the places of what passes between them.
 struct Entry {
@@ -132,36 +131,44 @@ Entry kernel_entry(const Compiler& compiler, int number, const std::string& name
 
 Result<std::vector<Entry>> dump(const Configuration& configuration) {
   SMELT_TRY(file, open_model(configuration.model));
-  SMELT_TRY(model, read_model(file));
-  SMELT_TRY(target, target_of(configuration.target));
-  SMELT_TRY(device, open_device({.threads = 1, .use_cache = false, .target = target}));
+  SMELT_TRY(device, open_machine(configuration.machine));
   const Activations& a = configuration.activations;
-  EngineLayout layout = EngineLayout::make(std::min(model->numbers().context, kContext), kChunk);
-  layout.add_window(model->longest_window(), {});
-  Compiler compiler(*device, PassSymbols::names(layout.token_tile));
-  const ModelPasses passes(
-      file, *model, layout,
-      {.cache_type = a.cache_type, .quantise = a.quantise, .interleave = a.repack ? machine_of(target).lanes() : 1},
-      compiler);
+  SMELT_TRY(plans, ModelPlans::make(file, *device,
+                                    {.cache_type = a.cache_type,
+                                     .quantise_activations = a.quantise,
+                                     .chooses_tokens = device->machine().has_threads(),
+                                     .repack = a.repack,
+                                     .use_tuned = false}));
+  const ModelPasses& passes = plans->passes();
+  // What a server has besides; these add their kernels to the others.
+  const Pass batch = passes.decode(nullptr, kBatch), wide_head = passes.head(kBatch);
 
-  std::vector<std::string> names;  // of the compiler's kernels
+  const Compiler& compiler = plans->compiler();
+  std::vector<std::string> names(static_cast<size_t>(compiler.kernel_count()));  // of kernels, by number
+  std::vector<int> order;                                                        // in which plans want them
   std::map<std::string, int> turns;
-  std::vector<Entry> plans;
+  std::vector<Entry> entries;
   const auto add = [&](const std::string& kind, const Pass& pass) {
-    while (names.size() < static_cast<size_t>(compiler.kernel_count())) {
-      std::string what = compiler.kernel(static_cast<int>(names.size())).name;
-      what = kind + "/" + what.substr(0, what.rfind('_'));
-      names.push_back(what + "#" + std::to_string(++turns[what]));
-    }
-    plans.push_back({kind, "", {{"launches", plan_text(compiler, pass, names)}}});
+    for (int segment : pass.compiled)
+      for (int number : compiler.segment(segment).kernels) {
+        std::string& name = names[static_cast<size_t>(number)];
+        if (!name.empty()) continue;
+        const std::string& own = compiler.kernel(number).name;
+        name = kind + "/" + own.substr(0, own.rfind('_'));
+        name += "#" + std::to_string(++turns[name]);
+        order.push_back(number);
+      }
+    entries.push_back({kind, "", {{"launches", plan_text(compiler, pass, names)}}});
   };
-  add("decode", passes.decode(nullptr));
-  add("batch", passes.decode(nullptr, kBatch));
-  add("prompt", passes.prefill(nullptr));
-  for (int64_t rows : kLogitRows) add("head of " + std::to_string(rows), passes.head(rows));
+  add("decode", plans->generated().front());
+  add("batch", batch);
+  add("prompt", plans->prompt());
+  add("head of 1", plans->head());
+  add("head of " + std::to_string(kBatch), wide_head);
+  for (const ChoiceKind kind : {ChoiceKind::Greedy, ChoiceKind::Drawn})
+    for (const Pass& pass : plans->choosing(kind)) add(kind == ChoiceKind::Greedy ? "greedy" : "drawn", pass);
 
-  std::vector<Entry> entries = std::move(plans);
-  for (size_t i = 0; i < names.size(); ++i) entries.push_back(kernel_entry(compiler, static_cast<int>(i), names[i]));
+  for (int number : order) entries.push_back(kernel_entry(compiler, number, names[static_cast<size_t>(number)]));
   return entries;
 }
 

@@ -15,17 +15,7 @@ constexpr MatrixUnit kAmxI8{.m = 16,
                             .loads_operands = true,
                             .start_cycles = 4};
 constexpr int64_t kAmxPromptBlock = 128;  // 256 is faster, and misses the bar on KL of the small models
-constexpr MatrixUnit kAmxBf16{.m = 16,
-                              .n = 16,
-                              .k = 32,
-                              .a = DType::BF16,
-                              .b = DType::BF16,
-                              .accumulator = DType::F32,
-                              .loads_operands = true,
-                              .start_cycles = 4};
 constexpr MatrixUnit kMmaI8{.m = 16, .n = 8, .k = 32, .a = DType::I8, .b = DType::I8, .accumulator = DType::I32};
-constexpr MatrixUnit kMmaBf16{.m = 16, .n = 8, .k = 16, .a = DType::BF16, .b = DType::BF16, .accumulator = DType::F32};
-constexpr MatrixUnit kMmaF16{.m = 16, .n = 8, .k = 16, .a = DType::F16, .b = DType::F16, .accumulator = DType::F32};
 // Eight products of 8 x 8 x 8 halves, which are 128 operations on vectors, and what brings bytes there and sums back.
 constexpr MatrixUnit kSimdgroupI8{
     .m = 16, .n = 8, .k = 32, .a = DType::I8, .b = DType::I8, .accumulator = DType::I32, .start_cycles = 40};
@@ -75,15 +65,15 @@ std::string text_of(ByteDot value) {
 std::string text_of(const MatrixUnit& u) {
   const auto shape = text_of(u.m) + "x" + text_of(u.n) + "x" + text_of(u.k);
   return shape + " " + std::string(name_of(u.a)) + " * " + std::string(name_of(u.b)) + " -> " +
-         std::string(name_of(u.accumulator)) + (u.keeps_accumulator ? ", keeps sums" : "") +
-         (u.loads_operands ? ", loads operands" : "") + ", " + text_of(u.start_cycles) + " cycles to start";
+         std::string(name_of(u.accumulator)) + (u.loads_operands ? ", loads operands" : "") + ", " +
+         text_of(u.start_cycles) + " cycles to start";
 }
 
 }  // namespace
 
-const MatrixUnit* unit_for(const Machine& machine, DType elements) {
+const MatrixUnit* unit_for_bytes(const Machine& machine) {
   for (const MatrixUnit& u : machine.matrix_units)
-    if (u.a == elements && u.b == elements) return &u;
+    if (u.a == DType::I8 && u.b == DType::I8) return &u;
   return nullptr;
 }
 
@@ -104,9 +94,8 @@ Machine machine_of(const CpuTarget& target) {
   m.shuffle_bytes = is_x86 ? shuffle_bytes_of(target) : 16;
   m.fma = target.fma;
   m.f16_convert = target.f16_convert;
-  if (is_x86 && target.amx_bf16 && !target.amx_refused) m.matrix_units.push_back(kAmxBf16);
   if (is_x86 && target.amx_int8 && !target.amx_refused) {
-    m.matrix_units.insert(m.matrix_units.begin(), kAmxI8);
+    m.matrix_units.push_back(kAmxI8);
     m.prompt_block = kAmxPromptBlock;
     m.token_tile = kAmxI8.m;
   }

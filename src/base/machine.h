@@ -41,9 +41,8 @@ struct MatrixUnit {
   int64_t m = 0, n = 0, k = 0;
   DType a = DType::Void, b = DType::Void;  // I8 stands for bytes of either sign
   DType accumulator = DType::Void;
-  bool keeps_accumulator = true;  // sums stay in the unit, or in registers, over steps of k
-  bool loads_operands = false;    // matrices come from memory and go there; else they lie in registers
-  double start_cycles = 0;        // until a row of a product is done, then one for each; in registers: all of it
+  bool loads_operands = false;  // matrices come from memory and go there; else they lie in registers
+  double start_cycles = 0;      // until a row of a product is done, then one for each; in registers: all of it
   bool operator==(const MatrixUnit&) const = default;
 };
 
@@ -73,9 +72,8 @@ struct Machine {
   double operations_per_second() const;
 };
 
-// The unit that multiplies matrices of elements of a type (I8: bytes of either sign); null if there is none.
-const MatrixUnit* unit_for(const Machine& machine, DType elements);
-inline const MatrixUnit* unit_for_bytes(const Machine& machine) { return unit_for(machine, DType::I8); }
+// The unit that multiplies matrices of bytes; null if there is none.
+const MatrixUnit* unit_for_bytes(const Machine& machine);
 
 // In its place where vectors have none: products of matrices are sums of words then, of as many as AMX would take.
 constexpr MatrixUnit kSumsOfWords{

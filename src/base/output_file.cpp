@@ -106,9 +106,4 @@ Status OutputFile::publish(std::string_view contents) {
   return file.publish();
 }
 
-Status write_output(const std::string& path, std::string_view contents) {
-  SMELT_TRY(file, OutputFile::open(path));
-  return file.write(contents);
-}
-
 }  // namespace smelt

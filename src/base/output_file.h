@@ -34,7 +34,4 @@ class OutputFile {
   int fd_ = -1;
 };
 
-// For a result that is written without work before it.
-Status write_output(const std::string& path, std::string_view contents);
-
 }  // namespace smelt

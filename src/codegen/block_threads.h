@@ -6,6 +6,7 @@
 #pragma once
 
 #include "codegen/opt.h"
+#include "graph/views.h"
 
 namespace smelt {
 
@@ -18,7 +19,7 @@ int threads_of(const Refs& stores);
 // How many of the threads that reductions of this dtype over `range` combine are in one warp, where they reach each
 // other by changing bits of their index; further ones, and values of other sizes, go through on-chip memory.
 int64_t count_in_warp(DType dtype, Ref range);
-inline bool crosses_warps(DType dtype, Ref range) { return count_in_warp(dtype, range) < range->src[0]->arg.i; }
+inline bool crosses_warps(DType dtype, Ref range) { return count_in_warp(dtype, range) < RangeView(range).count(); }
 
 // The on-chip memory through which `threads` threads pass values to each other in these stores, before expand().
 int64_t exchange_bytes(const Refs& stores, int threads);

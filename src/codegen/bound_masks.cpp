@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "codegen/passes.h"
+#include "graph/operands.h"
 #include "graph/rules_algebra.h"
 #include "graph/views.h"
 #include "schedule/mask_limit.h"
@@ -10,8 +11,8 @@ namespace {
 
 // A sum that a mask throws away is not computed.
 Ref dropped(Ref masked) {
-  const Ref condition = masked->src[0], sum = masked->src[1];
-  if (sum->op != Op::ReduceSum || !is_identity(masked->src[2], Op::ReduceSum)) return masked;
+  const auto [condition, sum, otherwise] = WhereView(masked);
+  if (sum->op != Op::ReduceSum || !is_identity(otherwise, Op::ReduceSum)) return masked;
   const auto ranges = ReduceView(sum).ranges;
   if (ranges.size() != 1 || !is_range(ranges[0], RangeKind::Reduce)) return masked;
   const Ref size = simplify(cast(condition, DType::I64) * RangeView(ranges[0]).size);
@@ -29,7 +30,7 @@ Ref bounded(Ref reduce) {
   const Ref clamped = binary(Op::Max, binary(Op::Min, *limit, RangeView(range).size), constant(0));
   const Ref shorter = with_size(range, simplify(clamped));
   Refs src = reduce->src;
-  src[0] = masked->src[mask->keeps ? 1 : 2];
+  src[0] = mask->keeps ? WhereView(masked).yes : WhereView(masked).no;
   return substitute(with_sources(reduce, std::move(src)), {{range, shorter}});
 }
 

@@ -5,7 +5,9 @@
 #include "codegen/opt_choice.h"
 #include "codegen/panel.h"
 #include "codegen/sum_order.h"
+#include "graph/operands.h"
 #include "graph/rules_algebra.h"
+#include "graph/views.h"
 
 namespace smelt {
 namespace {
@@ -15,7 +17,7 @@ constexpr int64_t kLoadsTogether = 32;  // of rounds that a thread makes side by
 
 bool moves_in_word(Ref reduce, Ref range) {
   for (Ref n : toposort(reduce)) {
-    if ((n->op == Op::Shr || n->op == Op::Shl) && depends_on(n->src[1], range)) return true;
+    if ((n->op == Op::Shr || n->op == Op::Shl) && depends_on(BinaryView(n).y, range)) return true;
     if (n->op != Op::Load || size_of(n->dtype) != 1 || !depends_on(LoadView(n).offset, range)) continue;
     if (depends_on(simplify(LoadView(n).offset % 4), range)) return true;
   }
@@ -29,7 +31,8 @@ bool moves_in_word(Ref reduce, Ref range) {
 int shared_work(const OptChoice& c, Ref axis) {
   int work = 0;
   const Refs axes = c.output_axes();
-  const bool has_many_tokens = std::any_of(axes.begin(), axes.end(), [](Ref r) { return !const_int(r->src[0]); });
+  const bool has_many_tokens =
+      std::any_of(axes.begin(), axes.end(), [](Ref r) { return !const_int(RangeView(r).size); });
   const int64_t most_bytes = c.machine.has_threads() && has_many_tokens && !c.is_part_of_tile() ? 4 : 2;
   for (Ref reduce : reductions_of(c.stores))
     for (Ref n : toposort(reduce))
@@ -61,7 +64,7 @@ int64_t loads_written(const Refs& stores) {
     for (Ref n : toposort(s)) {
       if (n->op != Op::Load || !seen.insert(n.get()).second) continue;
       int64_t times = 1;
-      for (Ref r : ranges_of(n->src[1]))
+      for (Ref r : ranges_of(LoadView(n).offset))
         if (is_copies(r)) times *= RangeView(r).count();
       loads += times;
     }

@@ -12,6 +12,7 @@
 #include "graph/matrix_shape.h"
 #include "graph/on_chip.h"
 #include "graph/rules_algebra.h"
+#include "graph/views.h"
 #include "schedule/schedule.h"
 #include "schedule/tiles.h"
 
@@ -23,7 +24,7 @@ constexpr int64_t kLeastThreads = 128;  // of a block, for the nests that have l
 }  // namespace
 
 Refs prepare_nest(Ref nest, const Machine& machine, const PassObserver& observe) {
-  Refs stores = nest->src;
+  Refs stores = stores_of(nest);
   const auto step = [&](const char* pass, Refs after) {
     stores = std::move(after);
     if (observe) observe(pass, stores);
@@ -81,7 +82,7 @@ class NestPasses {
   std::vector<ExpandedNest>& out_;
 };
 
-// Rows of products of matrices are on the stack of a worker beside its scratch memory.
+// Rows of products of matrices are on the stack of a worker, and count as if they were in its scratch memory.
 int64_t bytes_of_matrix_rows(const Program& program) {
   int64_t bytes = 0;
   for (const Instruction& x : program.code)
@@ -173,7 +174,7 @@ CodegenResult generate(const CodegenRequest& request) {
   }
   result.program = linearize(nests, request.machine, request.name, request.symbols);
   narrow_indices(result.program, request.machine);  // when all of them are there
-  // A GPU refuses a launch that takes too much; a stack would overflow.
+  // A GPU refuses a launch that takes too much; memory of a worker would overflow.
   const int64_t bytes = result.program.scratch_bytes + bytes_of_matrix_rows(result.program);
   const std::string reason = why_too_much_on_chip(bytes, on_chip_scope(request.machine));
   ENSURE(reason.empty(), reason);

@@ -7,7 +7,9 @@
 #include "base/ensure.h"
 #include "codegen/footprint.h"
 #include "codegen/passes.h"
+#include "graph/operands.h"
 #include "graph/rules_algebra.h"
+#include "graph/views.h"
 #include "schedule/schedule.h"
 
 namespace smelt {
@@ -120,7 +122,7 @@ void add_patterns(const Refs& stores, Patterns& reads, Patterns& writes) {
 }
 
 // A nest without masks and with natural axes, so that addresses are sums of ranges.
-Refs plain_stores(Ref nest) { return split_ranges(bound_masks(nest->src)); }
+Refs plain_stores(Ref nest) { return split_ranges(bound_masks(stores_of(nest))); }
 
 double operations_of(const Refs& stores) {
   KernelCost cost;
@@ -131,7 +133,7 @@ double operations_of(const Refs& stores) {
 std::string size_text(Ref size) {
   if (const auto n = const_int(size)) return std::to_string(*n);
   if (size->op == Op::Var) return size->arg.name;
-  if (size->op == Op::Mul) return size_text(size->src[0]) + "*" + size_text(size->src[1]);
+  if (size->op == Op::Mul) return size_text(BinaryView(size).x) + "*" + size_text(BinaryView(size).y);
   return "n";
 }
 
@@ -226,7 +228,7 @@ std::string operations_in_words(Ref tree) {
   bool has_norm = false, has_exp = false;
   for (Ref nest : tree->src) {
     Multiplicity multiplicity;
-    for (Ref n : data_of(nest->src)) {
+    for (Ref n : data_of(stores_of(nest))) {
       if (is_reduce(n->op)) reductions.push_back({multiplicity.terms(n), reduction_in_words(n, multiplicity)});
       has_norm |= n->op == Op::Sqrt;
       has_exp |= n->op == Op::Exp2;

@@ -5,6 +5,7 @@
 #include "codegen/term_of_sum.h"
 #include "graph/constants.h"
 #include "graph/matrix_shape.h"
+#include "graph/operands.h"
 #include "graph/rules_algebra.h"
 #include "graph/scalar_math.h"
 
@@ -201,11 +202,12 @@ void NestEmitter::compute_terms(const Refs& terms) {
 
 Value NestEmitter::sum_with(Value sum, Ref term) {
   if (is_open(term)) {
-    if (is_open(term->src[2])) sum = sum_with(sum, term->src[2]);
-    return alu(Op::Fma, term->dtype, {value(term->src[0]), value(term->src[1]), sum});
+    const auto [x, y, z] = FmaView(term);
+    if (is_open(z)) sum = sum_with(sum, z);
+    return alu(Op::Fma, term->dtype, {value(x), value(y), sum});
   }
-  if (term->op == Op::Dot4 && is_const(term->src[0], 0))
-    return alu(Op::Dot4, term->dtype, {sum, value(term->src[1]), value(term->src[2])}, term->arg);
+  if (term->op == Op::Dot4 && is_const(Dot4View(term).sum, 0))
+    return alu(Op::Dot4, term->dtype, {sum, value(Dot4View(term).x), value(Dot4View(term).y)}, term->arg);
   return alu(Op::Add, term->dtype, {sum, value(term)});
 }
 

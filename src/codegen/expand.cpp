@@ -7,6 +7,7 @@
 #include "codegen/passes.h"
 #include "codegen/sum_order.h"
 #include "codegen/term_of_sum.h"
+#include "graph/operands.h"
 #include "graph/rules_algebra.h"
 
 namespace smelt {
@@ -48,7 +49,7 @@ Ranges sorted_ranges(Ref node) {
 // x + y, where sums of products of bytes begin with what is added to them.
 Ref add(Ref x, Ref y) {
   if (x->op == Op::Dot4 && y->op != Op::Dot4) std::swap(x, y);
-  if (y->op == Op::Dot4) return with_sources(y, {add(y->src[0], x), y->src[1], y->src[2]});
+  if (y->op == Op::Dot4) return with_sources(y, {add(Dot4View(y).sum, x), Dot4View(y).x, Dot4View(y).y});
   if (is_const(y, 0)) return x;
   if (is_const(x, 0)) return y;
   return binary(Op::Add, x, y);
@@ -148,7 +149,7 @@ Refs expand(const Refs& stores, const Machine& machine) {
   for (Ref store : stores) {
     const bool has_copies = !sorted_ranges(store).copies.empty();
     const Ref expanded = rebuild(store, [&](Ref, Ref n) {
-      if (n->op == Op::Add && n->dtype == DType::I32) return add(n->src[0], n->src[1]);
+      if (n->op == Op::Add && n->dtype == DType::I32) return add(BinaryView(n).x, BinaryView(n).y);
       return is_reduce(n->op) ? expand_reduction(n, has_copies, machine.chains) : n;
     });
     const StoreView s(expanded);

@@ -10,6 +10,7 @@
 #include "graph/constants.h"
 #include "graph/eval.h"
 #include "graph/matrix_sum.h"
+#include "graph/operands.h"
 #include "graph/text.h"
 #include "graph/views.h"
 #include "schedule/tiles.h"
@@ -65,6 +66,7 @@ struct Cell {
   Ref node;
   Node op;  // for elementwise nodes: in_double()
   std::vector<int> src;
+  int operand = -1;                 // a load's offset, a range's size, the top-k of one of its entries
   std::vector<int> values, ranges;  // of a reduction
   std::vector<int> depends;         // ranges that it depends on and does not run over itself
   Value value;
@@ -102,6 +104,9 @@ class NestEvaluator {
     Cell cell{.node = n};
     for (Ref s : n->src) cell.src.push_back(cell_of(s));
     for (int s : cell.src) merge(cell.depends, cells_[s].depends);
+    if (n->op == Op::Load) cell.operand = cell_of(LoadView(n).offset);
+    if (n->op == Op::Range) cell.operand = cell_of(RangeView(n).size);
+    if (n->op == Op::TopKLane) cell.operand = cell_of(topk_of(n));
     if (is_elementwise(n->op)) cell.op = in_double(*n);
     if (is_reduce(n->op) || n->op == Op::LaneReduce) {
       const size_t values = is_reduce(n->op) ? ReduceView(n).values.size() : 1;
@@ -131,7 +136,7 @@ class NestEvaluator {
     cells_[range].moved = ++clock_;
   }
 
-  int64_t size_of_range(int range) { return value(cells_[range].src[0]).scalar.i; }
+  int64_t size_of_range(int range) { return value(cells_[range].operand).scalar.i; }
 
   // Calls f for every choice of values of the ranges, the last one fastest.
   void for_each(const std::vector<int>& ranges, const std::function<void()>& f, size_t first = 0) {
@@ -172,7 +177,7 @@ class NestEvaluator {
     const StoreView view(store);
     const Value offset = value(cell_of(view.offset)), v = value(cell_of(view.value));
     if (!problem_.empty()) return;
-    if (!offset.defined || !v.defined) return fail(store, "an undefined value is stored");
+    if (!offset.defined || !v.defined) return fail(Op::Store, view.offset, "an undefined value is stored");
     const KernelElement element{number_of_buffer(view.buffer), offset.scalar.i, view.value->dtype, v.scalar};
     if (!local) {
       out.push_back(element);
@@ -182,16 +187,17 @@ class NestEvaluator {
     memory.resize(static_cast<size_t>(local_bytes(view.buffer)));
     const auto size = static_cast<size_t>(size_of(element.dtype)), at = static_cast<size_t>(element.offset);
     if (element.offset < 0 || at + size > memory.size())
-      return fail(store, "byte " + std::to_string(element.offset) + " is outside of its local buffer");
+      return fail(Op::Store, view.offset, "byte " + std::to_string(element.offset) + " is outside of its local buffer");
     const uint64_t bits = to_bits(element.value, element.dtype);
     std::memcpy(memory.data() + at, &bits, size);
   }
 
   // --- values
 
-  void fail(Ref node, const std::string& what) {
+  // At an access to memory.
+  void fail(Op op, Ref offset, const std::string& what) {
     if (problem_.empty())
-      problem_ = "[kernel eval] " + std::string(name_of(node->op)) + " at " + to_infix(node->src[1]) + ": " + what;
+      problem_ = "[kernel eval] " + std::string(name_of(op)) + " at " + to_infix(offset) + ": " + what;
   }
 
   bool is_current(const Cell& cell) const {
@@ -210,6 +216,8 @@ class NestEvaluator {
     return v;
   }
 
+  Value value(Ref n) { return value(cell_of(n)); }
+
   Value compute(int id) {
     const Ref node = cells_[id].node;
     switch (node->op) {
@@ -222,8 +230,8 @@ class NestEvaluator {
       case Op::MatrixItem: return matrix_item(id);
       case Op::MatrixDot: return {};  // its items compute what they want of it
       case Op::TopKLane: {
-        value(cells_[id].src[0]);
-        return {{.i = cells_[cells_[id].src[0]].best[static_cast<size_t>(top_place(node))]}};
+        value(cells_[id].operand);
+        return {{.i = cells_[cells_[id].operand].best[static_cast<size_t>(top_place(node))]}};
       }
       default: break;
     }
@@ -247,16 +255,17 @@ class NestEvaluator {
 
   Value load(int id) {
     const Ref node = cells_[id].node;
-    const Value offset = value(cells_[id].src[1]);
+    const LoadView load(node);
+    const Value offset = value(cells_[id].operand);
     if (!offset.defined) {
-      fail(node, "the offset is undefined");
+      fail(Op::Load, load.offset, "the offset is undefined");
       return offset;
     }
-    return read_checked(node, LoadView(node).buffer, offset.scalar.i, node->dtype);
+    return read_checked(load.buffer, load.offset, offset.scalar.i, node->dtype);
   }
 
-  // What a node reads at a byte of a buffer.
-  Value read_checked(Ref node, Ref buffer, int64_t at, DType dtype) {
+  // What lies at a byte of a buffer. `offset`: what led there, for people.
+  Value read_checked(Ref buffer, Ref offset, int64_t at, DType dtype) {
     std::span<const std::byte> memory;
     const int64_t number = number_of_buffer(buffer);
     if (buffer->op == Op::Local)
@@ -265,8 +274,9 @@ class NestEvaluator {
       memory = request_.buffers.at(static_cast<size_t>(number));
     const int64_t size = size_of(dtype);
     if (at < 0 || at > static_cast<int64_t>(memory.size()) - size) {
-      fail(node, "byte " + std::to_string(at) + " is outside of " + std::string(name_of(buffer->op)) + " " +
-                     std::to_string(number) + ", which has " + std::to_string(memory.size()) + " bytes");
+      fail(Op::Load, offset,
+           "byte " + std::to_string(at) + " is outside of " + std::string(name_of(buffer->op)) + " " +
+               std::to_string(number) + ", which has " + std::to_string(memory.size()) + " bytes");
       return {.defined = false};
     }
     return {read(memory, at, dtype)};
@@ -274,25 +284,25 @@ class NestEvaluator {
 
   // Of a product in memory: those in fragments belong to threads, which trees for this evaluator have none of.
   Value matrix_item(int id) {
-    const Ref product = cells_[id].node->src[0];
-    const MatrixShape shape = matrix_shape(product->arg.list);
+    const MatrixItemView item(cells_[id].node);
+    const MatrixShape shape = matrix_shape(item.product->arg.list);
     ENSURE(!shape.in_fragments, "a product of fragments outside of a program");
-    const int64_t row = value(cells_[id].src[1]).scalar.i, lane = value(cells_[id].src[2]).scalar.i;
-    const std::vector<int> operands = cells_[cells_[id].src[0]].src;
+    const int64_t row = value(item.number).scalar.i, lane = value(item.lane).scalar.i;
+    const MatrixInMemoryView operands(item.product);
     std::vector<uint32_t> a, b;
     for (int64_t k = 0; k < shape.words(); ++k) {
-      const Value left = word(product, 0, operands[1], row * shape.a_stride + 4 * k);
-      const Value right = word(product, 2, operands[3], k * shape.b_stride + 4 * lane);
+      const Value left = word(operands.a, operands.a_offset, row * shape.a_stride + 4 * k);
+      const Value right = word(operands.b, operands.b_offset, k * shape.b_stride + 4 * lane);
       if (!left.defined || !right.defined) return {.defined = false};
       a.push_back(static_cast<uint32_t>(left.scalar.i));
       b.push_back(static_cast<uint32_t>(right.scalar.i));
     }
-    return {matrix_sum(shape, {}, a, b)};
+    return {{.i = matrix_sum(shape, 0, a, b)}};
   }
 
-  Value word(Ref product, size_t buffer, int offset, int64_t begin) {
+  Value word(Ref buffer, Ref offset, int64_t more) {
     const Value at = value(offset);
-    return at.defined ? read_checked(product, product->src[buffer], at.scalar.i + begin, DType::U32) : at;
+    return at.defined ? read_checked(buffer, offset, at.scalar.i + more, DType::U32) : at;
   }
 
   Value reduce(int id, Op op) {
@@ -330,7 +340,7 @@ class NestEvaluator {
 
   Value top_k(int id) {
     std::vector<Scalar> all;
-    const bool floats = is_float(cells_[id].node->src[0]->dtype);
+    const bool floats = is_float(ReduceView(cells_[id].node).values[0]->dtype);
     for_each(cells_[id].ranges, [&] { all.push_back(value(cells_[id].values[0]).scalar); });
     std::vector<int64_t> order(all.size());
     for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int64_t>(i);
@@ -361,7 +371,7 @@ Status run_tile(const KernelEvalRequest& request, std::span<const Ref> nests, st
       if (chunks) fixed[chunks.get()] = round;
       for (Ref nest : nests.first(n)) {
         NestEvaluator evaluator(request, locals);  // a new one: locals have changed
-        SMELT_CHECK(evaluator.run(nest->src, fixed, wanted, out));
+        SMELT_CHECK(evaluator.run(stores_of(nest), fixed, wanted, out));
       }
     }
     if (chunks) fixed.erase(chunks.get());
@@ -418,7 +428,7 @@ Result<std::vector<KernelElement>> evaluate_kernel(const KernelEvalRequest& requ
 bool rounds_floats(Ref tree) {
   const Refs nodes = toposort(tree);
   return std::any_of(nodes.begin(), nodes.end(),
-                     [](Ref n) { return n->op == Op::Cast && is_int(n->dtype) && is_float(n->src[0]->dtype); });
+                     [](Ref n) { return n->op == Op::Cast && is_int(n->dtype) && is_float(operand_of(n)->dtype); });
 }
 
 KernelDifference difference(const std::vector<KernelElement>& expected,

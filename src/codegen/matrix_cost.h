@@ -12,7 +12,7 @@ namespace smelt {
 // The unit takes a row of `a` a cycle, as wide as it multiplies at once; two rows are loaded a cycle, one is stored,
 // and what is stored is loaded back as vectors. To fill and to empty the unit takes longer than a small product.
 inline double tile_cycles(const MatrixShape& s, const MatrixUnit& unit) {
-  const double words_at_once = static_cast<double>(unit.k / s.in_word());
+  const double words_at_once = static_cast<double>(unit.k / kBytesOfWord);
   const double rows = static_cast<double>(s.m), words = static_cast<double>(s.words());
   const double steps = std::max(1.0, words / words_at_once);
   const double loads = (rows * steps + words + rows) / 2;

@@ -12,8 +12,6 @@
 namespace smelt {
 namespace {
 
-constexpr int64_t kWord = 4;
-
 Ref offset_of(Ref load) { return LoadView(load).offset; }
 
 // The one range of a kind that an offset depends on; none where there are several.
@@ -56,26 +54,26 @@ std::string find_words(SumParts& m, int64_t most) {
   std::sort(steps.begin(), steps.end(), [](const Step& x, const Step& y) { return x.a < y.a; });
   int64_t words = 1;
   for (const Step& s : steps) {
-    if (s.a != kWord * words) return "the words of a row do not follow each other";
+    if (s.a != kBytesOfWord * words) return "the words of a row do not follow each other";
     if (words == 1) m.shape.b_stride = s.b;
     if (s.b != m.shape.b_stride * words) return "its words do not lie in even steps";
     words *= s.size;
     if (words > most) return "more than " + std::to_string(most) + " words";
   }
-  m.shape.k = words * m.shape.in_word();
+  m.shape.k = words * kBytesOfWord;
   return words > 1 ? "" : "its words are not written out";
 }
 
 SumParts match(Ref sum, const MatrixUnit& unit) {
   const Ref dot = words_of_sum(sum);
   if (!dot) return failed(kNoWordSums);
-  SumParts m{.a = dot->src[2], .b = dot->src[1]};
+  SumParts m{.a = Dot4View(dot).y, .b = Dot4View(dot).x};
   if (m.a->op != Op::Load || m.b->op != Op::Load) return failed("its words are not plainly in memory");
   m.shape.a_is_signed = !has_range(offset_of(m.a), RangeKind::Lane);
   if (!m.shape.a_is_signed) std::swap(m.a, m.b);
   m.shape.greatest = dot->arg.i;
   m.row = only_range(offset_of(m.a), RangeKind::MatrixRow), m.lane = only_range(offset_of(m.b), RangeKind::Lane);
-  if (!m.lane || has_range(offset_of(m.a), RangeKind::Lane) || stride(offset_of(m.b), m.lane) != kWord ||
+  if (!m.lane || has_range(offset_of(m.a), RangeKind::Lane) || stride(offset_of(m.b), m.lane) != kBytesOfWord ||
       !is_const(RangeView(m.lane).size))
     return failed("lanes do not read a word each of one side");
   const auto step = m.row ? stride(offset_of(m.a), m.row) : std::nullopt;

@@ -78,7 +78,9 @@ Parts match(Ref sum, const MatrixUnit& unit) {
   const Ref dot = words_of_sum(sum);
   if (!dot) return failed(kNoWordSums);
   if (has_reduction(dot)) return failed("its words are sums");
-  Parts p{.shape = {.m = unit.m, .n = unit.n, .k = unit.k, .in_fragments = true}, .a = dot->src[2], .b = dot->src[1]};
+  Parts p{.shape = {.m = unit.m, .n = unit.n, .k = unit.k, .in_fragments = true},
+          .a = Dot4View(dot).y,
+          .b = Dot4View(dot).x};
   const auto is_row = [&](Ref r) { return kind_of(r) == RangeKind::MatrixRow && is_size(r, p.shape.row_blocks()); };
   Refs of_a = ranges_of(p.a), of_b = ranges_of(p.b);
   p.rows = find_range(of_a, of_b, is_row);

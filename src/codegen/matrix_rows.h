@@ -15,7 +15,7 @@ constexpr int64_t kMatrixSteps = 4;  // that the heuristic takes: what is as lon
 constexpr int64_t kMostMatrixSteps = 64;
 
 // Words of a row that an instruction takes.
-inline int64_t words_at_once(const MatrixUnit& unit) { return unit.k * size_of(unit.a) / 4; }
+inline int64_t words_at_once(const MatrixUnit& unit) { return unit.k / kBytesOfWord; }
 
 // Why a sum is not a row of a product of matrices in memory; empty if it is one. A sum that is one adds products of
 // words (dot4) over Unroll ranges, of one side that lanes read, a word each, and another that a MatrixRow range walks.

@@ -2,6 +2,7 @@
 
 #include "codegen/opt.h"
 #include "codegen/passes.h"
+#include "graph/operands.h"
 #include "graph/rules_algebra.h"
 
 namespace smelt {
@@ -23,7 +24,7 @@ Ref merge_pair(Ref store, Ref outer, Ref inner, Ref whole) {
 bool is_divided(const Refs& stores, Ref range, int64_t by) {
   for (Ref s : stores)
     for (Ref n : toposort(s))
-      if ((n->op == Op::Div || n->op == Op::Mod) && is_const(n->src[1], by) && depends_on(n->src[0], range))
+      if ((n->op == Op::Div || n->op == Op::Mod) && is_const(BinaryView(n).y, by) && depends_on(BinaryView(n).x, range))
         return true;
   return false;
 }

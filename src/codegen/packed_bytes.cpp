@@ -3,6 +3,7 @@
 #include <optional>
 #include <unordered_map>
 
+#include "graph/operands.h"
 #include "graph/rules_algebra.h"
 #include "graph/views.h"
 
@@ -16,6 +17,12 @@ Ref word(int64_t value) { return constant(value, DType::U32); }
 Ref repeated(int64_t byte) { return word((byte & 255) * kEach); }
 
 Ref shifted(Op op, Ref x, Ref by) { return is_const(by, 0) ? x : simplify(binary(op, x, cast(by, DType::U32))); }
+
+// The operands of a node, if it is of this op.
+std::optional<BinaryView> binary_of(Ref n, Op op) { return n->op == op ? std::optional(BinaryView(n)) : std::nullopt; }
+
+// The byte that a wider integer was made of; null if it was not.
+Ref byte_within(Ref n) { return n->op == Op::Cast && operand_of(n)->dtype == DType::U8 ? operand_of(n) : Ref(); }
 
 // Shifts move bits into the neighbouring byte: these are cut off unless they are known to be zero.
 class Packer {
@@ -40,8 +47,8 @@ class Packer {
       case Op::Shr: return shift_right(n);
       case Op::Shl: return shift_left(n);
       case Op::Where: return choice(n);
-      case Op::Bitcast: return pack(n->src[0]);
-      case Op::Cast: return is_byte(n->src[0]->dtype) ? pack(n->src[0]) : narrowed(n);
+      case Op::Bitcast: return pack(operand_of(n));
+      case Op::Cast: return is_byte(operand_of(n)->dtype) ? pack(operand_of(n)) : narrowed(n);
       case Op::Lut: return look_up(n);
       default: return Ref();
     }
@@ -59,47 +66,49 @@ class Packer {
   }
 
   Ref both(Ref n) {
-    const Ref x = pack(n->src[0]), y = pack(n->src[1]);
+    const Ref x = pack(BinaryView(n).x), y = pack(BinaryView(n).y);
     return x && y ? binary(n->op, x, y) : Ref();
   }
 
   // The mask of a field makes that of the shift that brought it down superfluous.
   Ref with_mask(Ref n) {
-    const Ref field = n->src[0];
-    const auto mask = const_int(n->src[1]);
-    if (mask && field->op == Op::Shr && field->dtype == DType::U8 && field->src[1]->min >= 0 &&
-        field->src[1]->max < 8 && !depends_on(field->src[1], range_) && (*mask & 255) <= 255 >> field->src[1]->max) {
-      const Ref x = pack(field->src[0]);
-      return x ? binary(Op::And, shifted(Op::Shr, x, field->src[1]), repeated(*mask)) : Ref();
-    }
-    return both(n);
+    const auto [field, mask] = BinaryView(n);
+    const auto bits = const_int(mask);
+    const auto shift = binary_of(field, Op::Shr);
+    if (!bits || !shift || field->dtype != DType::U8) return both(n);
+    const Ref by = shift->y;
+    if (by->min < 0 || by->max >= 8 || depends_on(by, range_) || (*bits & 255) > 255 >> by->max) return both(n);
+    const Ref x = pack(shift->x);
+    return x ? binary(Op::And, shifted(Op::Shr, x, by), repeated(*bits)) : Ref();
   }
 
   Ref shift_right(Ref n) {
-    const auto by = const_int(n->src[1]);
-    const Ref x = pack(n->src[0]);
-    if (!x || !by || n->dtype != DType::U8) return Ref();
-    return *by == 0 ? x : binary(Op::And, shifted(Op::Shr, x, n->src[1]), repeated(255 >> *by));
+    const Ref x = pack(BinaryView(n).x), by = BinaryView(n).y;
+    const auto amount = const_int(by);
+    if (!x || !amount || n->dtype != DType::U8) return Ref();
+    return *amount == 0 ? x : binary(Op::And, shifted(Op::Shr, x, by), repeated(255 >> *amount));
   }
 
   Ref shift_left(Ref n) {
-    const Ref x = pack(n->src[0]), by = n->src[1];
+    const auto [bytes, by] = BinaryView(n);
+    const Ref x = pack(bytes);
     if (!x || n->dtype != DType::U8 || depends_on(by, range_) || by->min < 0 || by->max > 7) return Ref();
     const Ref moved = shifted(Op::Shl, x, by);
-    if (n->src[0]->max << by->max <= 255) return moved;
+    if (bytes->max << by->max <= 255) return moved;
     const auto amount = const_int(by);
     return amount ? binary(Op::And, moved, repeated(255 << *amount)) : Ref();
   }
 
   Ref choice(Ref n) {
-    if (depends_on(n->src[0], range_)) return Ref();
-    const Ref x = pack(n->src[1]), y = pack(n->src[2]);
-    return x && y ? where(n->src[0], x, y) : Ref();
+    const WhereView w(n);
+    if (depends_on(w.condition, range_)) return Ref();
+    const Ref x = pack(w.yes), y = pack(w.no);
+    return x && y ? where(w.condition, x, y) : Ref();
   }
 
   Ref look_up(Ref n) {
-    const Ref index = pack(n->src[0]);
-    if (!index || n->src[0]->dtype != DType::U8) return Ref();
+    const Ref index = pack(operand_of(n));
+    if (!index || operand_of(n)->dtype != DType::U8) return Ref();
     return make(Op::Lut4, DType::U32, {index}, {.list = n->arg.list});
   }
 
@@ -112,33 +121,40 @@ class Packer {
 
   // A field of byte r of a word becomes byte r:  cast(and(shr(x, base + 8 r), mask), u8)
   Ref fields_of_bytes(Ref n) {
-    const Ref field = n->src[0];
-    if (field->op != Op::And || field->src[0]->op != Op::Shr || field->dtype != DType::U32) return Ref();
-    const auto mask = const_int(field->src[1]);
-    const Ref x = field->src[0]->src[0], at = field->src[0]->src[1];
-    if (!mask || *mask > 255 || depends_on(x, range_) || at->op != Op::Cast || stride(at->src[0], range_) != 8)
+    const auto field = binary_of(operand_of(n), Op::And);
+    const auto shift = field ? binary_of(field->x, Op::Shr) : std::nullopt;
+    if (!shift || field->x->dtype != DType::U32) return Ref();
+    const auto mask = const_int(field->y);
+    const auto [x, at] = *shift;
+    if (!mask || *mask > 255 || depends_on(x, range_) || at->op != Op::Cast || stride(operand_of(at), range_) != 8)
       return Ref();
-    const Ref base = substitute(at->src[0], {{range_, constant(0)}});
+    const Ref base = substitute(operand_of(at), {{range_, constant(0)}});
     if (base->min < 0 || base->max > 7 || *mask > 255 >> base->max) return Ref();
     return binary(Op::And, shifted(Op::Shr, x, simplify(base)), repeated(*mask));
   }
 
   // Bytes times a number of all: its low byte, or the high one. Every other byte has room for both.
   Ref product(Ref n) {
-    const Ref x = pack(n->src[0]), factor = n->src[1];
+    const Ref x = pack(BinaryView(n).x), factor = BinaryView(n).y;
     if (!x || n->dtype != DType::U8 || depends_on(factor, range_)) return Ref();
     const Products p = products(x, cast(factor, DType::U32));
     return binary(Op::Or, masked(p.even, kEven), binary(Op::Shl, masked(p.odd, kEven), word(8)));
   }
 
+  // Of cast(shr(x, 8), u8) the 16 bits of x; null if it is something else.
+  static Ref halves_of(Ref n) {
+    const Ref high = operand_of(n);
+    const auto shift = binary_of(high, Op::Shr);
+    return shift && high->dtype == DType::U16 && is_const(shift->y, 8) ? shift->x : Ref();
+  }
+
   // cast(shr(cast(x, u16) * factor, 8), u8)
   Ref high_of_product(Ref n) {
-    const Ref high = n->src[0];
-    if (high->dtype != DType::U16 || high->op != Op::Shr || !is_const(high->src[1], 8)) return Ref();
-    const Ref whole = high->src[0];
-    if (whole->op != Op::Mul || whole->src[0]->op != Op::Cast || whole->src[0]->src[0]->dtype != DType::U8)
-      return Ref();
-    const Ref factor = whole->src[1], x = pack(whole->src[0]->src[0]);
+    const Ref halves = halves_of(n);
+    const auto whole = halves ? binary_of(halves, Op::Mul) : std::nullopt;
+    const Ref byte = whole ? byte_within(whole->x) : Ref();
+    if (!byte) return Ref();
+    const Ref factor = whole->y, x = pack(byte);
     if (!x || depends_on(factor, range_) || factor->min < 0 || factor->max > 256) return Ref();
     const Products p = products(x, cast(factor, DType::U32));
     return binary(Op::Or, masked(binary(Op::Shr, p.even, word(8)), kEven), masked(p.odd, kEven << 8));
@@ -146,18 +162,15 @@ class Packer {
 
   // cast(shr(cast(x, u16) * factor + base, 8), u8), where 16 bits wrap
   Ref high_of_sum(Ref n) {
-    const Ref high = n->src[0];
-    if (high->dtype != DType::U16 || high->op != Op::Shr || !is_const(high->src[1], 8)) return Ref();
-    const Ref sum = high->src[0];
-    if (sum->op != Op::Add || depends_on(sum->src[1], range_)) return Ref();
-    const Ref product = sum->src[0];
-    if (product->op != Op::Mul || product->src[0]->op != Op::Cast || product->src[0]->src[0]->dtype != DType::U8 ||
-        depends_on(product->src[1], range_))
-      return Ref();
-    const Ref x = pack(product->src[0]->src[0]);
+    const Ref halves = halves_of(n);
+    const auto sum = halves ? binary_of(halves, Op::Add) : std::nullopt;
+    const auto product = sum ? binary_of(sum->x, Op::Mul) : std::nullopt;
+    const Ref byte = product ? byte_within(product->x) : Ref();
+    if (!byte || depends_on(product->y, range_) || depends_on(sum->y, range_)) return Ref();
+    const Ref x = pack(byte);
     if (!x) return Ref();
     const auto twice = [&](Ref number) { return cast(number, DType::U32) * word(0x00010001); };
-    const Ref factor = twice(product->src[1]), base = twice(sum->src[1]);
+    const Ref factor = twice(product->y), base = twice(sum->y);
     const auto scaled = [&](Ref bytes) { return make(Op::Mad16, DType::U32, {masked(bytes, kEven), factor, base}); };
     return binary(Op::Or, masked(binary(Op::Shr, scaled(x), word(8)), kEven),
                   masked(scaled(binary(Op::Shr, x, word(8))), kEven << 8));
@@ -174,11 +187,12 @@ class Packer {
   // Bit r of a wide integer becomes byte r:  cast(and(shr(x, base + r), 1), u8)
   // The product has bit i of the nibble at i + 7 k, so at 8 k bit k, and no two terms meet.
   Ref one_bit_each(Ref n) {
-    const Ref bit = n->src[0];
-    if (bit->op != Op::And || !is_const(bit->src[1], 1) || bit->src[0]->op != Op::Shr) return Ref();
-    const Ref x = bit->src[0]->src[0], at = bit->src[0]->src[1];
-    if (depends_on(x, range_) || at->op != Op::Cast || stride(at->src[0], range_) != 1) return Ref();
-    const Ref base = substitute(at->src[0], {{range_, constant(0)}});
+    const auto bit = binary_of(operand_of(n), Op::And);
+    const auto shift = bit && is_const(bit->y, 1) ? binary_of(bit->x, Op::Shr) : std::nullopt;
+    if (!shift) return Ref();
+    const auto [x, at] = *shift;
+    if (depends_on(x, range_) || at->op != Op::Cast || stride(operand_of(at), range_) != 1) return Ref();
+    const Ref base = substitute(operand_of(at), {{range_, constant(0)}});
     const Ref low = simplify(binary(Op::Shr, cast(x, DType::U32), cast(base, DType::U32)));
     return binary(Op::And, binary(Op::And, low, word(15)) * word(0x00204081), word(kEach));
   }
@@ -194,7 +208,7 @@ Ref byte_of(Ref x, DType dtype) {
     return fits ? constant(x->arg.i, dtype) : Ref();
   }
   if (x->op != Op::Cast) return Ref();
-  const Ref byte = x->src[0];
+  const Ref byte = operand_of(x);
   if (byte->dtype == dtype) return byte;
   const bool small = byte->min >= 0 && byte->max < 128;
   if (is_byte(byte->dtype)) return small ? bitcast(byte, dtype) : Ref();
@@ -218,8 +232,9 @@ Ref packed_bytes(Ref byte, Ref range) { return is_const(RangeView(range).size, 4
 Ref packed_dot(Ref term, Ref range) {
   if (term->dtype != DType::I32 || !is_const(RangeView(range).size, 4)) return Ref();
   if (term->op != Op::Mul) return dot_of(constant(1, DType::I32), term, range);  // a plain sum
-  if (const Ref dot = dot_of(term->src[0], term->src[1], range)) return dot;
-  return dot_of(term->src[1], term->src[0], range);
+  const auto [x, y] = BinaryView(term);
+  if (const Ref dot = dot_of(x, y, range)) return dot;
+  return dot_of(y, x, range);
 }
 
 }  // namespace smelt

@@ -8,6 +8,7 @@
 #include "codegen/packed_bytes.h"
 #include "codegen/passes.h"
 #include "graph/on_chip.h"
+#include "graph/operands.h"
 #include "graph/rules_algebra.h"
 #include "graph/views.h"
 
@@ -46,9 +47,9 @@ class Search {
 
   // An integer is kept in as few bytes as it has. What is loaded as it is, is not worth a copy.
   void add(Ref n) {
-    while (n->op == Op::Cast && is_int(n->dtype) && is_int(n->src[0]->dtype) &&
-           size_of(n->src[0]->dtype) <= size_of(n->dtype))
-      n = n->src[0];
+    while (n->op == Op::Cast && is_int(n->dtype) && is_int(operand_of(n)->dtype) &&
+           size_of(operand_of(n)->dtype) <= size_of(n->dtype))
+      n = operand_of(n);
     const DType kept = dtype_in_panel(n);
     const bool is_cell = is_byte(kept) || kept == DType::F32;
     if (is_cell && n->op != Op::Load && !contains(values_, n)) values_.push_back(n);

@@ -305,7 +305,7 @@ class Evaluator {
     }
     Lanes result;
     for (const auto& row : a)
-      for (const auto& column : b) result.push_back({matrix_sum(shape, {}, row, column)});
+      for (const auto& column : b) result.push_back({{.i = matrix_sum(shape, 0, row, column)}});
     values_[pc_] = std::move(result);
     return "";
   }
@@ -340,7 +340,7 @@ class Evaluator {
           Lane& sum = result[(warp + t) * sums + r];
           if (adds) sum = lane_of(operand(x, a_words + b_words + r), warp + t);
           sum.defined = sum.defined && a_is_known[row] && b_is_known[column];
-          if (sum.defined) sum.value = matrix_sum(shape, sum.value, a[row], b[column]);
+          if (sum.defined) sum.value.i = matrix_sum(shape, sum.value.i, a[row], b[column]);
         }
     }
     values_[pc_] = std::move(result);

@@ -52,17 +52,12 @@ std::string list_text(const std::vector<int64_t>& list) {
   return text + "]";
 }
 
-std::string elements_text(const MatrixShape& s) {
-  if (!s.is_of_bytes()) return std::string(name_of(s.elements));
-  return s.a_is_signed ? "su" : "us";
-}
-
-// As units are named, with the elements; in memory with the distances of rows.
+// As units are named, with the signs of the elements; in memory with the distances of rows.
 std::string matrix_text(const Instruction& x) {
   if (!is_matrix_shape(x.arg.list)) return list_text(x.arg.list);
   const MatrixShape s = matrix_shape(x.arg.list);
   const auto text = [](int64_t n) { return std::to_string(n); };
-  return "m" + text(s.m) + "n" + text(s.n) + "k" + text(s.k) + " " + elements_text(s) +
+  return "m" + text(s.m) + "n" + text(s.n) + "k" + text(s.k) + " " + (s.a_is_signed ? "su" : "us") +
          (s.in_fragments ? "" : " " + list_text({s.a_stride, s.b_stride}));
 }
 

@@ -4,7 +4,9 @@
 
 #include "codegen/opt.h"
 #include "codegen/passes.h"
+#include "graph/operands.h"
 #include "graph/rules_algebra.h"
+#include "graph/views.h"
 
 namespace smelt {
 namespace {
@@ -38,9 +40,9 @@ std::optional<Cut> smallest_cut(const Refs& stores) {
   for (Ref s : stores)
     for (Ref n : toposort(s)) {
       if ((n->op != Op::Div && n->op != Op::Mod) || !is_int(n->dtype)) continue;
-      const auto c = const_int(n->src[1]);
+      const auto c = const_int(BinaryView(n).y);
       if (!c) continue;
-      const auto cut = cut_for(n->src[0], *c);
+      const auto cut = cut_for(BinaryView(n).x, *c);
       if (cut && (!best || cut->amount < best->amount)) best = cut;
     }
   return best;

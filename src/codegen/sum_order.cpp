@@ -4,6 +4,7 @@
 
 #include "codegen/opt_choice.h"
 #include "codegen/panel.h"
+#include "graph/operands.h"
 #include "graph/rules_algebra.h"
 
 namespace smelt {
@@ -175,8 +176,10 @@ Ref without_partials(Ref sum) {
 
 // sum(x; i, p) + sum(y; j, q)  ->  sum(sum(x; i) + sum(y; j); p): partial sums are combined once.
 Ref join_partials(Ref n) {
-  if (n->op != Op::Add || !is_sum_of_partials(n->src[0]) || !is_sum_of_partials(n->src[1])) return n;
-  const Ref x = n->src[0], y = n->src[1], p = range_of_partials(x), q = range_of_partials(y);
+  if (n->op != Op::Add) return n;
+  const auto [x, y] = BinaryView(n);
+  if (!is_sum_of_partials(x) || !is_sum_of_partials(y)) return n;
+  const Ref p = range_of_partials(x), q = range_of_partials(y);
   if (RangeView(p).size != RangeView(q).size) return n;
   const Ref both = binary(Op::Add, without_partials(x), substitute(without_partials(y), {{q, p}}));
   return make_reduce(Op::ReduceSum, n->dtype, {both}, Refs{p});

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "codegen/passes.h"
+#include "graph/operands.h"
 #include "graph/range_kind.h"
 #include "graph/rules_algebra.h"
 #include "graph/views.h"
@@ -16,7 +17,7 @@ inline constexpr char kNoWordSums[] = "there are no sums of products of words";
 // The product of words (dot4) that a sum adds up; null if it is no such sum.
 inline Ref words_of_sum(Ref sum) {
   const Ref dot = sum->op == Op::ReduceSum ? ReduceView(sum).values[0] : Ref();
-  return dot && dot->op == Op::Dot4 && is_const(dot->src[0], 0) ? dot : Ref();
+  return dot && dot->op == Op::Dot4 && is_const(Dot4View(dot).sum, 0) ? dot : Ref();
 }
 
 // The ranges of a sum: words that are written out, and loops. False if lanes or threads share its terms.

@@ -163,8 +163,6 @@ void LoadedModel::fill_stats() {
   stats_.kernels_compiled = compiled.compiled - compiled_before_.compiled;
   stats_.kernels_cached = compiled.cached - compiled_before_.cached;
   stats_.kernels_per_token = static_cast<int>(single.plan.launches().size());
-  const int last_block = single.pass->compiled[static_cast<size_t>(model().numbers().layers)];
-  stats_.kernels_per_moe_layer = static_cast<int>(plans_->compiler().segment(last_block).kernels.size());
   stats_.bytes_per_token = static_cast<int64_t>(plans_->passes().bytes_read(*single.pass));
   stats_.memory_bytes = memory_.bytes();
 }

@@ -25,9 +25,8 @@ struct EngineStats {
   double load_seconds = 0;
   double compile_seconds = 0;
   int kernels_compiled = 0;
-  int kernels_cached = 0;     // found on disk
-  int kernels_per_token = 0;  // launches of one decode step
-  int kernels_per_moe_layer = 0;
+  int kernels_cached = 0;       // found on disk
+  int kernels_per_token = 0;    // launches of one decode step
   int64_t bytes_per_token = 0;  // weights that one decode step reads
   int64_t memory_bytes = 0;     // cache and working memory, without the weights
 };

@@ -13,6 +13,7 @@
 #include "codegen/kernel_eval.h"
 #include "codegen/program_text.h"
 #include "engine/kernel_builder.h"
+#include "graph/operands.h"
 #include "graph/rules_algebra.h"
 #include "graph/text.h"
 #include "graph/verify.h"
@@ -168,7 +169,7 @@ class Inputs {
     for (Ref n : toposort(expr)) {
       if (n->op == Op::TopKLane)
         by[n] = constant(greatest(RangeView(ReduceView(topk_of(n)).ranges[0]).size) - 1, n->dtype);
-      if (n->op == Op::Cast && is_int(n->dtype) && n->src[0]->dtype == DType::Bool) by[n] = constant(1, n->dtype);
+      if (n->op == Op::Cast && is_int(n->dtype) && operand_of(n)->dtype == DType::Bool) by[n] = constant(1, n->dtype);
       if (n->op == Op::ReduceSum && is_int(n->dtype)) by[n] = constant(greatest_sum(n), n->dtype);
       if (n->op == Op::Load)
         by[n] = is_float(n->dtype)

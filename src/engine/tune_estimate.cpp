@@ -90,12 +90,12 @@ class Walk {
   // A row is loaded back where a unit has left it; else it is there.
   double work_of_item(const Instruction& product) const {
     const MatrixShape shape = matrix_shape(product.arg.list);
-    return !shape.in_fragments && unit_for(request_.machine, shape.elements) ? 1 : 0;
+    return !shape.in_fragments && unit_for_bytes(request_.machine) ? 1 : 0;
   }
 
   double work_of_matrices(const Instruction& i) const {
     const MatrixShape shape = matrix_shape(i.arg.list);
-    const MatrixUnit* unit = unit_for(request_.machine, shape.elements);
+    const MatrixUnit* unit = unit_for_bytes(request_.machine);
     if (shape.in_fragments) return std::max(1.0, unit ? request_.machine.vectors_per_cycle * unit->start_cycles : 0.0);
     const double cycles =
         unit ? tile_cycles(shape, *unit) : dot_cycles(shape, request_.machine) * vectors_of(DType::I32, i.lanes);

@@ -46,7 +46,7 @@ Scalar read(const std::byte* at, DType dtype) {
 // A step of 8 bits, up or down.
 bool is_next_step(DType dtype, Scalar a, Scalar b) { return size_of(dtype) == 1 && std::abs(a.i - b.i) <= 1; }
 
-Refs stores_of(Ref tree) {
+Refs stores_to_memory(Ref tree) {
   Refs out;
   for (Ref nest : tree->src)
     for (Ref store : nest->src)
@@ -80,7 +80,7 @@ Result<TuneJudge> TuneJudge::make(const TuneSite& site, const Executable* base, 
 
 // Stores whose addresses depend on values in memory (rows of the cache) are left to the interpreter's elements.
 void TuneJudge::find_regions() {
-  for (Ref node : stores_of(with_symbols(site_->tree, site_->symbol_values()))) {
+  for (Ref node : stores_to_memory(with_symbols(site_->tree, site_->symbol_values()))) {
     const StoreView store(node);
     const int64_t buffer = number_of_buffer(store.buffer);
     in_place_ |= loads(site_->tree, buffer);
@@ -103,7 +103,7 @@ Status TuneJudge::ask_interpreter() {
   if (operations(local) > kLocalOperations)
     return Error{"[tune] " + site_->name + ": too much work for the interpreter to judge"};
   double stored = 0;
-  for (Ref store : stores_of(with_symbols(site_->tree, symbols))) {
+  for (Ref store : stores_to_memory(with_symbols(site_->tree, symbols))) {
     double elements = 1;
     for (Ref range : StoreView(store).ranges) elements *= static_cast<double>(RangeView(range).size->max);
     stored += elements;

@@ -206,9 +206,6 @@ Result<std::string_view> GgufFile::string(std::string_view key) const { return s
 Result<uint64_t> GgufFile::u64_or(std::string_view key, uint64_t fallback, GgufRange range) const {
   return has(key) ? u64(key, range) : Result<uint64_t>(fallback);
 }
-Result<int64_t> GgufFile::i64_or(std::string_view key, int64_t fallback) const {
-  return has(key) ? i64(key) : Result<int64_t>(fallback);
-}
 Result<double> GgufFile::f64_or(std::string_view key, double fallback) const {
   return has(key) ? f64(key) : Result<double>(fallback);
 }

@@ -114,7 +114,6 @@ class GgufFile {
   // The same with a value for a missing key. A key that is there with the wrong kind or range is
   // still an error.
   Result<uint64_t> u64_or(std::string_view key, uint64_t fallback, GgufRange range = {}) const;
-  Result<int64_t> i64_or(std::string_view key, int64_t fallback) const;
   Result<double> f64_or(std::string_view key, double fallback) const;
   Result<bool> boolean_or(std::string_view key, bool fallback) const;
   Result<std::string_view> string_or(std::string_view key, std::string_view fallback) const;

@@ -3,8 +3,8 @@
 //
 //   c[m, n] = sum over k of  a[m, k] * b[k, n]
 //
-// Elements are bytes, one side signed and the other not, whose sums are i32 and wrap; or bf16 or f16, whose sums are
-// f32 in the unit's order (matrix_sum.h). A word of four bytes holds the neighbours along k: four bytes, or two halves.
+// Elements are bytes, one side signed and the other not; sums are i32 and wrap, so they have no order. A word holds four
+// neighbours along k.
 //
 // Where the operands are is the one difference between units:
 //
@@ -19,34 +19,30 @@
 //     b:  column g,                  word q + 4 r
 //     c:  row g + 8 (r / 2),         column 2 q + r % 2
 //
-//   which is mma.sync of NVIDIA: m8n8k16 and m16n8k32 of bytes, m16n8k16 of halves (PTX ISA, "Matrix fragments for
-//   mma"). The product has registers: items of a thread each.
+//   which is mma.sync of NVIDIA: m8n8k16 and m16n8k32 (PTX ISA, "Matrix fragments for mma"). The product has registers:
+//   items of a thread each.
 #pragma once
 
 #include <cstdint>
 #include <vector>
-
-#include "base/dtype.h"
 
 namespace smelt {
 
 // Of a row of a product in memory, where it lies: as many sums as a unit may have side by side.
 constexpr int64_t kMatrixRowBytes = 64;
 
+constexpr int64_t kBytesOfWord = 4;
+
 constexpr int64_t kFragmentGroups = 8, kFragmentPlaces = 4;  // of a warp
 
 struct MatrixShape {
   int64_t m = 0, n = 0, k = 0;
-  DType elements = DType::I8;  // I8: bytes of either sign; BF16, F16
   bool in_fragments = false;
-  bool a_is_signed = true;             // of bytes: and b is not; else the other way round
-  int64_t greatest = 0;                // of bytes: no unsigned one is above it (0: not known)
+  bool a_is_signed = true;             // and b is not; else the other way round
+  int64_t greatest = 0;                // no unsigned byte is above it (0: not known)
   int64_t a_stride = 0, b_stride = 0;  // in memory
 
-  bool is_of_bytes() const { return elements == DType::I8; }
-  DType sum() const { return is_of_bytes() ? DType::I32 : DType::F32; }
-  int64_t in_word() const { return 4 / size_of(elements); }
-  int64_t words() const { return k / in_word(); }  // of a row of a, of a column of b
+  int64_t words() const { return k / kBytesOfWord; }  // of a row of a, of a column of b
 
   // Fragments: registers of a thread.
   int64_t row_blocks() const { return m / kFragmentGroups; }
@@ -58,9 +54,7 @@ struct MatrixShape {
   // What the product is read by: its rows, or the sums of a thread.
   int64_t items() const { return in_fragments ? sums() : m; }
 
-  std::vector<int64_t> list() const {
-    return {m, n, k, static_cast<int64_t>(elements), in_fragments, a_is_signed, greatest, a_stride, b_stride};
-  }
+  std::vector<int64_t> list() const { return {m, n, k, in_fragments, a_is_signed, greatest, a_stride, b_stride}; }
 };
 
 // REQUIRES: is_matrix_shape(list).
@@ -68,21 +62,17 @@ inline MatrixShape matrix_shape(const std::vector<int64_t>& list) {
   return {.m = list[0],
           .n = list[1],
           .k = list[2],
-          .elements = static_cast<DType>(list[3]),
-          .in_fragments = list[4] != 0,
-          .a_is_signed = list[5] != 0,
-          .greatest = list[6],
-          .a_stride = list[7],
-          .b_stride = list[8]};
+          .in_fragments = list[3] != 0,
+          .a_is_signed = list[4] != 0,
+          .greatest = list[5],
+          .a_stride = list[6],
+          .b_stride = list[7]};
 }
 
 inline bool is_matrix_shape(const std::vector<int64_t>& list) {
-  if (list.size() != 9 || list[0] < 1 || list[1] < 1 || list[2] < 1) return false;
-  bool is_known = false;
-  for (DType elements : {DType::I8, DType::BF16, DType::F16}) is_known |= list[3] == static_cast<int64_t>(elements);
-  if (!is_known) return false;
+  if (list.size() != 8 || list[0] < 1 || list[1] < 1 || list[2] < 1) return false;
   const MatrixShape s = matrix_shape(list);
-  if (s.k % s.in_word() != 0) return false;
+  if (s.k % kBytesOfWord != 0) return false;
   if (!s.in_fragments) return true;
   return s.m % kFragmentGroups == 0 && s.n == kFragmentGroups && s.words() % kFragmentPlaces == 0;
 }

@@ -7,7 +7,7 @@
 namespace smelt {
 
 OnChipScope on_chip_scope(const Machine& machine) {
-  return {.name = machine.stack_bytes > 0 ? "a worker's stack" : "the memory of a block",
+  return {.name = machine.stack_bytes > 0 ? "a worker's scratch memory" : "the memory of a block",
           .bytes = machine.block_memory_bytes};
 }
 

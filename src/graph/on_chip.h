@@ -1,5 +1,5 @@
-// On-chip memory of a kernel. All its Local buffers lie in one scope, for as long as the kernel runs: a part of the
-// worker's stack, or the memory that the threads of a block share.
+// On-chip memory of a kernel. All its Local buffers lie in one scope, for as long as the kernel runs: the
+// worker's scratch memory, or the memory that the threads of a block share.
 #pragma once
 
 #include <span>
@@ -12,7 +12,7 @@
 namespace smelt {
 
 struct OnChipScope {
-  std::string_view name;  // "a worker's stack"
+  std::string_view name;  // "a worker's scratch memory"
   int64_t bytes = 0;      // that a kernel may take of it
 };
 OnChipScope on_chip_scope(const Machine& machine);

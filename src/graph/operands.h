@@ -23,6 +23,12 @@ struct FmaView {
   Ref x, y, z;
 };
 
+// sum + the four products of the bytes of two words, those of x without a sign.
+struct Dot4View {
+  explicit Dot4View(Ref dot) : sum(dot->src[0]), x(dot->src[1]), y(dot->src[2]) {}
+  Ref sum, x, y;
+};
+
 struct WhereView {
   explicit WhereView(Ref where) : condition(where->src[0]), yes(where->src[1]), no(where->src[2]) {}
   Ref condition, yes, no;

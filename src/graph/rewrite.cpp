@@ -103,11 +103,10 @@ Ref apply_first(const RuleSet& rules, Ref node, Budget& budget) {
 // One node on the way: `now` is what it has become so far.
 struct Visit {
   Ref original, now;
-  size_t next_source = 0;
 };
 
 // Looks up the sources of `visit`; the first that is not done yet, or null.
-Ref missing_source(Visit& visit, const RewriteMemory& memory, Refs& done) {
+Ref missing_source(const Visit& visit, const RewriteMemory& memory, Refs& done) {
   done.clear();
   if (visit.now->op == Op::Range) {
     done = visit.now->src;

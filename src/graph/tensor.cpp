@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/ensure.h"
+#include "graph/operands.h"
 
 namespace smelt {
 namespace {
@@ -105,8 +106,6 @@ Tensor iota(std::vector<Dim> shape, int axis) {
   return Tensor(make(Op::Iota, DType::I64, {}, {.i = a}, to_shape(shape)));
 }
 
-Tensor from_dim(Dim value) { return Tensor(value.ref); }
-
 // --- movement
 
 Tensor reshape(Tensor x, std::vector<Dim> dims) {
@@ -114,7 +113,7 @@ Tensor reshape(Tensor x, std::vector<Dim> dims) {
   if (shape == x.shape()) return x;
   const auto before = element_count(x.shape()), after = element_count(shape);
   ENSURE(!before || !after || *before == *after, "reshape changes the number of elements");
-  if (x.ref()->op == Op::Reshape) return reshape(Tensor(x.ref()->src[0]), std::move(dims));
+  if (x.ref()->op == Op::Reshape) return reshape(Tensor(operand_of(x.ref())), std::move(dims));
   return Tensor(make(Op::Reshape, x.dtype(), {x.ref()}, {}, std::move(shape)));
 }
 

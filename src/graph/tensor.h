@@ -46,7 +46,6 @@ Tensor param(int slot, DType dtype, std::vector<Dim> shape,
 Tensor scalar(double value, DType dtype = DType::F32);  // rank 0, broadcasts
 Tensor full(double value, std::vector<Dim> shape, DType dtype = DType::F32);
 Tensor iota(std::vector<Dim> shape, int axis);  // i64: the index along axis
-Tensor from_dim(Dim value);                     // an i64 rank 0 tensor of a shape scalar
 
 // --- movement: never a copy, only index arithmetic
 Tensor reshape(Tensor x, std::vector<Dim> shape);

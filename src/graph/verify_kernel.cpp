@@ -51,7 +51,7 @@ std::string lanes(Ref node, Phase phase) {
 std::string matrix_dot(Ref node) {
   if (!is_matrix_shape(node->arg.list)) return "it wants a shape";
   const MatrixShape s = matrix_shape(node->arg.list);
-  if (node->dtype != s.sum()) return "it wants the dtype of its sums";
+  if (node->dtype != DType::I32) return "it wants dtype i32";
   if (s.in_fragments) {
     const MatrixDotView view(node);
     if (static_cast<int64_t>(view.words.size()) != s.a_words() + s.b_words()) return "it has a wrong number of words";
@@ -60,7 +60,7 @@ std::string matrix_dot(Ref node) {
     for (Ref word : view.words)
       if (word->dtype != DType::U32) return "it wants words u32";
     for (Ref sum : view.sums)
-      if (sum->dtype != s.sum()) return "it wants sums of its dtype";
+      if (sum->dtype != DType::I32) return "it wants sums of its dtype";
     return "";
   }
   if (node->src.size() != 4) return "it wants two buffers, each with an offset";

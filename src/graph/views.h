@@ -77,15 +77,24 @@ inline Ref make_local(int64_t number, DType dtype, int64_t bytes) {
 }
 inline int64_t local_bytes(Ref local) { return local->arg.list[0]; }
 
+// Of a sink of a kernel's tree: the stores of a nest.
+inline const Refs& stores_of(Ref nest) { return nest->src; }
+
 // An entry of a TopK: of which, and which of the elements that it takes.
 inline Ref topk_of(Ref item) { return item->src[0]; }
 inline int64_t top_place(Ref item) { return item->arg.i; }
 
-// An element of a product of small matrices.
 // A product of fragments: its words, and what it is added to, by register; none: it begins at zero.
 struct MatrixDotView {
   explicit MatrixDotView(Ref product);
   std::span<const Ref> words, sums;
+};
+
+// A product of matrices in memory.
+struct MatrixInMemoryView {
+  explicit MatrixInMemoryView(Ref product)
+      : a(product->src[0]), a_offset(product->src[1]), b(product->src[2]), b_offset(product->src[3]) {}
+  Ref a, a_offset, b, b_offset;
 };
 
 // The product whose sums another one goes on with; null if those are no such sums.
@@ -93,6 +102,7 @@ Ref product_before(Ref product);
 // Whether the first one of such a chain begins at zero.
 bool begins_at_zero(Ref product);
 
+// An element of a product of small matrices.
 struct MatrixItemView {
   explicit MatrixItemView(Ref item)
       : product(item->src[0]), number(item->src[1]), lane(item->src.size() > 2 ? item->src[2] : Ref()) {}

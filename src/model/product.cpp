@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/bounds.h"
+#include "graph/operands.h"
 #include "model/block_groups.h"
 
 namespace smelt {
@@ -89,7 +90,7 @@ Grouped with_unsigned(Grouped w) {
     std::vector<int64_t> table = w.q.ref()->arg.list;
     const int64_t least = *std::min_element(table.begin(), table.end());
     for (int64_t& value : table) value -= least;
-    return {lut(Tensor(w.q.ref()->src[0]), std::move(table), DType::U8), w.scale, static_cast<int>(-least), {}};
+    return {lut(Tensor(operand_of(w.q.ref())), std::move(table), DType::U8), w.scale, static_cast<int>(-least), {}};
   }
   w.q = bitcast(w.q, DType::U8) ^ 128;
   w.zero += 128;
@@ -110,7 +111,7 @@ Tensor sum_of_steps(Tensor steps, Tensor total, int64_t blocks, int64_t groups, 
 
 // Between which numbers the elements of an integer tensor are.
 Bounds bounds_of_elements(Ref x) {
-  if (class_of(x->op) == OpClass::move) return bounds_of_elements(x->src[0]);
+  if (class_of(x->op) == OpClass::move) return bounds_of_elements(operand_of(x));
   if (!is_elementwise(x->op) || x->op == Op::Bitcast || !is_int(x->dtype)) return {x->min, x->max};
   std::vector<Bounds> src;
   for (Ref s : x->src) src.push_back(bounds_of_elements(s));

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/ensure.h"
-#include "graph/matrix_sum.h"
 #include "render/llvm_dot.h"
 #include "render/llvm_ops.h"
 
@@ -52,8 +51,7 @@ std::string config_array(const std::vector<std::pair<int64_t, int64_t>>& rows_an
 }  // namespace
 
 TileRegisters::TileRegisters(const Program& program, const Machine& machine) {
-  for (const MatrixUnit& unit : machine.matrix_units)
-    if (unit.loads_operands) units_.push_back(unit);
+  if (const MatrixUnit* unit = unit_for_bytes(machine); unit && unit->loads_operands) unit_ = *unit;
   for (const Instruction& x : program.code) {
     if (x.kind != Inst::MatrixDot) continue;
     const MatrixShape shape = matrix_shape(x.arg.list);
@@ -67,10 +65,8 @@ TileRegisters::TileRegisters(const Program& program, const Machine& machine) {
 
 // 0: the shape does not go into tiles.
 int64_t TileRegisters::words_of(const MatrixShape& shape) const {
-  const auto unit =
-      std::find_if(units_.begin(), units_.end(), [&](const MatrixUnit& u) { return u.a == shape.elements; });
-  if (unit == units_.end() || shape.n > unit->n || shape.m > unit->m) return 0;
-  const int64_t at_once = unit->k / shape.in_word();
+  if (!unit_ || shape.n > unit_->n || shape.m > unit_->m) return 0;
+  const int64_t at_once = unit_->k / kBytesOfWord;
   if (shape.words() <= at_once) return shape.words();
   return shape.words() % at_once == 0 ? at_once : 0;
 }
@@ -106,10 +102,7 @@ namespace {
 
 constexpr int64_t kStepsWrittenOut = 4;  // of a product; more are a loop, whose sums are in the unit as well
 
-std::string product_of_tiles(const MatrixShape& shape) {
-  if (!shape.is_of_bytes()) return "tdpbf16ps ";
-  return shape.a_is_signed ? "tdpbsud " : "tdpbusd ";
-}
+std::string product_of_tiles(const MatrixShape& shape) { return shape.a_is_signed ? "tdpbsud " : "tdpbusd "; }
 
 void render_step(LlvmWriter& out, const TileRegisters::Product& tiles, const MatrixShape& shape,
                  const MatrixOperands& operands) {
@@ -139,54 +132,6 @@ void render_loop_of_steps(LlvmWriter& out, const TileRegisters::Product& tiles, 
   out.label(block + ".end");
 }
 
-IrValue half_as_float(LlvmWriter& out, const IrValue& words, int place, DType elements, const Machine& machine) {
-  const std::string type = ir_type(DType::U32, words.lanes);
-  std::string bits = words.text;
-  if (place) bits = out.emit("lshr " + type + " " + bits + ", " + ir_int(16, DType::U32, words.lanes).text);
-  const std::string narrow = "trunc " + type + " " + bits + " to " + ir_type(elements, words.lanes);
-  return render_cast(out, out.emit(elements, words.lanes, narrow), DType::F32, machine);
-}
-
-// A row's sums of the products of halves, in the order of graph/matrix_sum.h, but for numbers below the normal ones.
-class RowOfHalves {
- public:
-  RowOfHalves(LlvmWriter& out, const MatrixShape& shape, const Machine& machine)
-      : out_(out), shape_(shape), machine_(machine), lanes_(static_cast<int>(shape.n)) {
-    sum_ = parts_[0] = parts_[1] = ir_float(0, DType::F32, lanes_);
-  }
-
-  void add(const IrValue& a, const IrValue& b) {
-    for (int place : {0, 1}) {
-      const IrValue x = half_as_float(out_, a, place, shape_.elements, machine_);
-      const IrValue y = half_as_float(out_, b, place, shape_.elements, machine_);
-      parts_[place] = plus(parts_[place], operation("fmul ", x, y));  // exact: two short numbers
-    }
-    if (++words_ % (kHalvesOfStep / 2) == 0) end_step();
-  }
-
-  IrValue sum() {
-    if (words_ % (kHalvesOfStep / 2) != 0) end_step();
-    return sum_;
-  }
-
- private:
-  IrValue plus(const IrValue& a, const IrValue& b) { return operation("fadd ", a, b); }
-  IrValue operation(const std::string& name, const IrValue& a, const IrValue& b) {
-    return out_.emit(DType::F32, lanes_, name + ir_type(DType::F32, lanes_) + " " + a.text + ", " + b.text);
-  }
-  void end_step() {
-    sum_ = plus(sum_, plus(parts_[0], parts_[1]));
-    parts_[0] = parts_[1] = ir_float(0, DType::F32, lanes_);
-  }
-
-  LlvmWriter& out_;
-  const MatrixShape& shape_;
-  const Machine& machine_;
-  int lanes_;
-  int64_t words_ = 0;
-  IrValue sum_, parts_[2];
-};
-
 }  // namespace
 
 void render_tile_product(LlvmWriter& out, const TileRegisters::Product& tiles, const MatrixShape& shape,
@@ -208,22 +153,16 @@ std::vector<IrValue> render_row_sums(LlvmWriter& out, const MatrixShape& shape, 
     return out.emit(DType::U32, count,
                     "load " + ir_type(DType::U32, count) + ", ptr " + address(out, pointer, offset) + ", align 1");
   };
-  const auto rows_of = static_cast<size_t>(shape.m);
-  std::vector<IrValue> rows(rows_of, ir_int(0, DType::I32, lanes));
-  std::vector<RowOfHalves> halves(shape.is_of_bytes() ? 0 : rows_of, RowOfHalves(out, shape, machine));
+  std::vector<IrValue> rows(static_cast<size_t>(shape.m), ir_int(0, DType::I32, lanes));
   for (int64_t k = 0; k < shape.words(); ++k) {
     const IrValue b = load(operands.b, k * shape.b_stride, lanes);
     for (size_t m = 0; m < rows.size(); ++m) {
       const int64_t at = static_cast<int64_t>(m) * shape.a_stride + 4 * k;
       const IrValue a = out.widen(load(operands.a, at, 1), lanes);
-      if (!shape.is_of_bytes())
-        halves[m].add(a, b);
-      else
-        rows[m] = shape.a_is_signed ? render_dot4(out, rows[m], b, a, shape.greatest, machine)
-                                    : render_dot4(out, rows[m], a, b, shape.greatest, machine);
+      rows[m] = shape.a_is_signed ? render_dot4(out, rows[m], b, a, shape.greatest, machine)
+                                  : render_dot4(out, rows[m], a, b, shape.greatest, machine);
     }
   }
-  for (size_t m = 0; m < halves.size(); ++m) rows[m] = halves[m].sum();
   return rows;
 }
 

@@ -43,7 +43,7 @@ class TileRegisters {
   int64_t words_of(const MatrixShape& shape) const;
   std::optional<int> find(const Tile& tile) const;
 
-  std::vector<MatrixUnit> units_;  // that load their operands
+  std::optional<MatrixUnit> unit_;  // that loads its operands
   std::vector<Tile> tiles_;
 };
 

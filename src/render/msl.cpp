@@ -103,8 +103,10 @@ class KernelRenderer {
     const SimdReduction& reduction = reductions_.results[static_cast<size_t>(position)];
     if (reduction.value >= 0) return {reduction.value};
     if (x.kind == Inst::Store) {
-      std::vector<int> sources(x.src.begin() + 2, x.src.end());
-      sources.push_back(split_offset(program_, AccessView(x).offset).varying);
+      const StoreInstView store(x);
+      std::vector<int> sources{store.value};
+      if (store.predicate >= 0) sources.push_back(store.predicate);
+      sources.push_back(split_offset(program_, store.offset).varying);
       return sources;
     }
     if (x.kind == Inst::EndLoop) return {};

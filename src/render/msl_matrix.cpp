@@ -93,8 +93,7 @@ std::string function_text(const MatrixShape& shape, const std::string& name) {
 std::string msl_sums_type(const MatrixShape& shape) { return "int" + number(shape.sums()); }
 
 std::string msl_matrix_product(const MatrixShape& shape, MslPreamble& preamble) {
-  ENSURE(shape.is_of_bytes() && shape.in_fragments && shape.m <= kMostRows,
-         "[render] Metal: only products of bytes are rendered");
+  ENSURE(shape.in_fragments && shape.m <= kMostRows, "[render] Metal: only products of fragments are rendered");
   preamble.add("two_elements", kTwoElements);
   const std::string name = "product_" + number(shape.m) + "x8x" + number(shape.k) + (shape.a_is_signed ? "_su" : "_us");
   preamble.add(name, function_text(shape, name));

@@ -182,36 +182,23 @@ class BlockRenderer : public FunctionRenderer {
 
   // What a product gives: as many sums as a thread has.
   static std::string sums_type(const MatrixShape& shape) {
-    const std::string one = shape.is_of_bytes() ? "i32" : "float";
-    std::string type = "{ " + one;
-    for (int64_t i = 1; i < shape.sums(); ++i) type += ", " + one;
+    std::string type = "{ i32";
+    for (int64_t i = 1; i < shape.sums(); ++i) type += ", i32";
     return type + " }";
-  }
-
-  static std::string unit_name(const MatrixShape& shape) {
-    const std::string unit = "@llvm.nvvm.mma.m" + number(shape.m) + "n" + number(shape.n) + "k" + number(shape.k);
-    if (shape.is_of_bytes()) return unit + (shape.a_is_signed ? ".row.col.s8.u8" : ".row.col.u8.s8");
-    return unit + (shape.elements == DType::BF16 ? ".row.col.bf16" : ".row.col.f32.f32");
   }
 
   IrValue matrix_dot(const Instruction& x) {
     const MatrixShape shape = matrix_shape(x.arg.list);
-    const std::string function = unit_name(shape), sum = shape.is_of_bytes() ? "i32" : "float";
-    const std::string word = shape.elements == DType::F16 ? "<2 x half>" : "i32";
-    const auto words = static_cast<size_t>(shape.a_words() + shape.b_words());
+    const std::string function = "@llvm.nvvm.mma.m" + number(shape.m) + "n" + number(shape.n) + "k" + number(shape.k) +
+                                 (shape.a_is_signed ? ".row.col.s8.u8" : ".row.col.u8.s8");
     std::string types, operands;
-    const auto pass = [&](const std::string& type, const std::string& operand) {
-      types += (types.empty() ? "" : ", ") + type;
-      operands += (operands.empty() ? "" : ", ") + type + " " + operand;
+    const auto pass = [&](const std::string& operand) {
+      types += types.empty() ? "i32" : ", i32";
+      operands += (operands.empty() ? "i32 " : ", i32 ") + operand;
     };
-    for (size_t i = 0; i < x.src.size(); ++i) {
-      std::string operand = value(x.src[i]).text;
-      const bool is_halves = i < words && shape.elements == DType::F16;
-      if (is_halves) operand = out_.emit("bitcast i32 " + operand + " to <2 x half>");
-      pass(i < words ? word : sum, operand);
-    }
-    if (x.src.size() == words)
-      for (int64_t i = 0; i < shape.sums(); ++i) pass(sum, shape.is_of_bytes() ? "0" : "0.0");
+    for (int word : x.src) pass(value(word).text);
+    if (static_cast<int64_t>(x.src.size()) == shape.a_words() + shape.b_words())
+      for (int64_t i = 0; i < shape.sums(); ++i) pass("0");
     out_.declare("declare " + sums_type(shape) + " " + function + "(" + types + ")");
     return {.text = out_.emit("call " + sums_type(shape) + " " + function + "(" + operands + ")"), .dtype = x.dtype};
   }

@@ -28,7 +28,6 @@ void fill_from_features(CpuTarget& target, const std::set<std::string>& features
   target.neon_dot = is_arm && has("dotprod");
   target.neon_i8mm = is_arm && has("i8mm");
   target.amx_int8 = has("amx-int8");
-  target.amx_bf16 = has("amx-bf16");
   target.fma = is_arm || has("fma");
   target.f16_convert = is_arm || has("f16c");
   target.vector_bytes = target.avx512 ? 64 : is_avx ? 32 : 16;

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "base/ensure.h"
+#include "graph/operands.h"
 #include "schedule/passes.h"
 
 namespace smelt {
@@ -15,7 +16,7 @@ std::unordered_map<const Node*, Ref> output_slots(Ref root) {
   std::unordered_map<const Node*, Ref> slots;
   for (Ref n : toposort(root)) {
     if (n->op != Op::Output) continue;
-    const bool is_new = slots.emplace(n->src[0].get(), buffer_of(n)).second;
+    const bool is_new = slots.emplace(operand_of(n).get(), buffer_of(n)).second;
     ENSURE(is_new, "one tensor is the output of two slots");
   }
   return slots;

@@ -58,7 +58,7 @@ void gather_on_chip(const ScheduleState& state, const Item& item, std::set<int>&
 }
 
 Refs in_streams(ScheduleState& state, Ref nest) {
-  if (!tile_ranges(nest->src).empty()) return {nest};
+  if (!tile_ranges(stores_of(nest)).empty()) return {nest};
   return one_stream_at_a_time(nest, state.machine,
                               [&](DType dtype, int64_t bytes) { return state.new_local(dtype, bytes); });
 }

@@ -4,13 +4,14 @@
 #include <functional>
 #include <set>
 
+#include "graph/operands.h"
 #include "schedule/passes.h"
 
 namespace smelt {
 namespace {
 
 bool is_item(const ScheduleState& state, Ref n) {
-  const bool copies = n->op == Op::Output && !state.places.contains(n->src[0].get());
+  const bool copies = n->op == Op::Output && !state.places.contains(operand_of(n).get());
   return copies || n->op == Op::Write || state.places.contains(n.get());
 }
 
@@ -24,7 +25,7 @@ std::vector<int> needs_of(const ScheduleState& state, Ref tensor) {
     if (n != tensor && known != state.item_of.end()) {
       needs.insert(known->second);
       // A chain of writes to one buffer: reading it needs all of them.
-      if (n->op == Op::Write && n->src[0]->op == Op::Write) visit(n->src[0]);
+      if (n->op == Op::Write && WriteView(n).buffer->op == Op::Write) visit(WriteView(n).buffer);
       return;
     }
     for (size_t i = 0; i < n->src.size(); ++i) {

@@ -1,3 +1,4 @@
+#include "graph/operands.h"
 #include "graph/views.h"
 #include "schedule/fold_chunks.h"
 #include "schedule/passes.h"
@@ -70,7 +71,7 @@ Ref lowered(ScheduleState& state, const Item& item) {
   // The sums of a tile have several stores: see add_fold().
   if (item.tile >= 0 && contains(state.tile_of_item(item).sums, n)) return Ref();
   if (n->op == Op::Write) return state.lowering.store_rows(n);
-  return state.lowering.store(n->op == Op::Output ? n->src[0] : n, state.buffers.at(n.get()));
+  return state.lowering.store(n->op == Op::Output ? operand_of(n) : n, state.buffers.at(n.get()));
 }
 
 }  // namespace

@@ -32,7 +32,7 @@ std::string describe_store(const StoreView& store) {
 
 const Refs& nests_of(const Kernel& kernel) { return kernel.tree->src; }
 bool is_local_nest(Ref nest) {
-  return StoreView(nest->src[0]).buffer->op == Op::Local && tile_ranges(nest->src).empty();
+  return StoreView(stores_of(nest)[0]).buffer->op == Op::Local && tile_ranges(stores_of(nest)).empty();
 }
 
 namespace {
@@ -103,7 +103,8 @@ std::string summary(const Schedule& schedule) {
     std::string line;
     for (Ref nest : nests_of(k)) {
       if (!line.empty()) line += " | ";
-      for (size_t i = 0; i < nest->src.size(); ++i) line += (i ? " & " : "") + describe_store(StoreView(nest->src[i]));
+      for (size_t i = 0; i < stores_of(nest).size(); ++i)
+        line += (i ? " & " : "") + describe_store(StoreView(stores_of(nest)[i]));
     }
     text += line + "\n";
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "graph/operands.h"
 #include "graph/rules_algebra.h"
 #include "graph/tensor.h"
 #include "graph/views.h"
@@ -64,8 +65,10 @@ std::optional<int64_t> count_of(const Refs& ranges) {
 // The factor of a term that is a sum. The other one is applied to what was kept of it, as where nothing is kept: a
 // product and the addition behind it are one operation.
 Ref factor_of_sums(Ref term) {
-  if (term->op != Op::Mul || has_reduction(term->src[0]) == has_reduction(term->src[1])) return term;
-  return has_reduction(term->src[0]) ? term->src[0] : term->src[1];
+  if (term->op != Op::Mul) return term;
+  const auto [x, y] = BinaryView(term);
+  if (has_reduction(x) == has_reduction(y)) return term;
+  return has_reduction(x) ? x : y;
 }
 
 Ref flat(const Refs& ranges) {
@@ -77,9 +80,9 @@ Ref flat(const Refs& ranges) {
 }  // namespace
 
 Refs one_stream_at_a_time(Ref nest, const Machine& machine, const std::function<Ref(DType, int64_t bytes)>& new_local) {
-  const StoreView store(nest->src[0]);
+  const StoreView store(stores_of(nest)[0]);
   if (machine.has_threads()) return {nest};  // each thread reads another stream in any case
-  if (nest->src.size() != 1 || store.buffer->op == Op::Local || store.ranges.empty()) return {nest};
+  if (stores_of(nest).size() != 1 || store.buffer->op == Op::Local || store.ranges.empty()) return {nest};
   const Ref sum = sum_over_streams(store.value);
   if (!sum) return {nest};
   const Ref term = ReduceView(sum).values[0], part = factor_of_sums(term), streams = ReduceView(sum).ranges[0];

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "graph/operands.h"
 #include "graph/tensor.h"
 
 namespace smelt {
@@ -13,7 +14,7 @@ constexpr int64_t kMostRanked = 1024;  // elements of a row, of which each is co
 Tensor i32(Tensor x) { return cast(x, DType::I32); }
 
 Tensor ranked(Ref topk) {
-  const Tensor x(topk->src[0]);
+  const Tensor x(operand_of(topk));
   const int last = x.rank() - 1;
   const int64_t n = x.size(last), k = topk->arg.i;
   const Tensor lowest = scalar(std::numeric_limits<float>::lowest());
@@ -27,8 +28,8 @@ Tensor ranked(Ref topk) {
 }
 
 bool can_be_ranked(Ref n) {
-  if (n->op != Op::TopK || n->src[0]->dtype != DType::F32) return false;
-  const Shape& shape = n->src[0]->shape;
+  if (n->op != Op::TopK || operand_of(n)->dtype != DType::F32) return false;
+  const Shape& shape = operand_of(n)->shape;
   return std::all_of(shape.begin(), shape.end(), [](Ref d) { return is_const(d); }) &&
          *const_int(shape.back()) <= kMostRanked;
 }

@@ -61,3 +61,34 @@ TEST_CASE("memory that ends anywhere ends in a sentence") {
   CHECK(refused > 0);
   CHECK(went > 0);
 }
+
+TEST_CASE("a stack that a limit makes small is no matter: commands get one of their own") {
+  const std::vector<std::string> story = {"run", "-p", "Once", "-n", "4", "-t", "2", "--seed", "7"};
+  const std::string text = smelt::test::smelt(story).out;
+  CHECK(text.size() > 4);
+  for (const uint64_t kilobytes : {64, 128, 1024}) {
+    const Outcome run = smelt::test::smelt(story, {.stack = kilobytes << 10});
+    CAPTURE(kilobytes);
+    CAPTURE(run.err);
+    CHECK(run.exit_code == 0);
+    CHECK(run.out == text);
+  }
+  // Kernels are compiled on threads of that kind, too.
+  CHECK(smelt::test::smelt(story, {.environment = {"SMELT_CACHE=off"}, .stack = 64 << 10}).out == text);
+}
+
+TEST_CASE("where there is no room for a stack of its own, a small one ends in a sentence") {
+  if (smelt::test::kSanitized) return;
+  uint64_t least = 64 << 20;
+  while (smelt::test::smelt({"--version"}, {.address_space = least}).exit_code != 0) least += 4 << 20;
+  int refused = 0;
+  for (const uint64_t room : {0, 4, 8, 16, 32}) {
+    const Outcome run = smelt::test::smelt({"--version"}, {.address_space = least + (room << 20), .stack = 64 << 10});
+    CAPTURE(room);
+    CAPTURE(run.err);
+    CHECK((run.exit_code == 0 || run.exit_code == 1));
+    if (run.exit_code == 1) CHECK(contains(run.err, "smelt: its stack has "));
+    refused += run.exit_code;
+  }
+  CHECK(refused > 0);
+}

@@ -55,6 +55,7 @@ struct RunOptions {
   std::function<bool()> interrupt_when;   // asked every millisecond; once it is true, Ctrl-C
   std::function<void()> at_first_output;  // called once, when something has come on standard output
   uint64_t address_space = 0;             // bytes that it may map (ulimit -v); 0: as many as it likes
+  uint64_t stack = 0;                     // bytes of the stack of its first thread (ulimit -s); 0: as here
 };
 
 namespace detail {
@@ -77,6 +78,7 @@ inline void run_child(const std::vector<std::string>& arguments, const RunOption
   for (const char* name : {"DEBUG", "DUMP", "NOOPT", "VERIFY"}) ::unsetenv(name);
   if (const rlimit limit{options.address_space, options.address_space}; options.address_space)
     ::setrlimit(RLIMIT_AS, &limit);
+  if (const rlimit limit{options.stack, options.stack}; options.stack) ::setrlimit(RLIMIT_STACK, &limit);
   for (const std::string& entry : options.environment) {
     const size_t equals = entry.find('=');
     ::setenv(entry.substr(0, equals).c_str(), entry.substr(equals + 1).c_str(), 1);

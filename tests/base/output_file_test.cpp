@@ -13,6 +13,15 @@
 using namespace smelt;
 using smelt::test::TempFolder;
 
+namespace {
+
+Status write_output(const std::string& path, std::string_view contents) {
+  SMELT_TRY(file, OutputFile::open(path));
+  return file.write(contents);
+}
+
+}  // namespace
+
 TEST_CASE("a new output file gets the mode that the user's umask leaves, an old one keeps its own") {
   const TempFolder folder;
   const mode_t before = ::umask(027);

@@ -174,107 +174,56 @@ TEST_CASE("options around products of fragments leave their sums as they are") {
 }
 
 // Every element of a fragment by the formulas of the PTX manual, element by element.
-TEST_CASE("elements lie where the manual says") {
-  constexpr int kThreads = 32, kA = 4, kB = 2;
+TEST_CASE("elements lie where the manual says, and are added to sums so far") {
+  constexpr int kThreads = 32, kA = 4, kB = 2, kC = 4, kWords = kA + kB + kC;
   std::mt19937_64 rng(7);
-  int a[16][32], b[32][8];
+  int a[16][32], b[32][8], c[16][8];
   for (auto& row : a)
     for (int& x : row) x = static_cast<int>(rng() % 256) - 128;
   for (auto& row : b)
     for (int& x : row) x = static_cast<int>(rng() % 256);
-  std::vector<uint32_t> memory(kThreads * (kA + kB + 4));
+  for (auto& row : c)
+    for (int& x : row) x = static_cast<int>(rng() % 2000) - 1000;
+  const auto row_of_sum = [](int group, int i) { return i < 2 ? group : group + 8; };
+  const auto column_of_sum = [](int in_group, int i) { return in_group * 2 + (i & 1); };
+  std::vector<uint32_t> memory(kThreads * (kWords + kC));
   for (int t = 0; t < kThreads; ++t) {
     const int group = t >> 2, in_group = t % 4;
+    uint32_t* mine = memory.data() + t * kWords;
     for (int i = 0; i < 4 * kA; ++i) {
       const int row = i < 4 || (i >= 8 && i < 12) ? group : group + 8;
       const int column = in_group * 4 + (i & 3) + (i < 8 ? 0 : 16);
-      memory[static_cast<size_t>(t * (kA + kB) + i / 4)] |= static_cast<uint32_t>(a[row][column] & 255)
-                                                            << (8 * (i % 4));
+      mine[i / 4] |= static_cast<uint32_t>(a[row][column] & 255) << (8 * (i % 4));
     }
     for (int i = 0; i < 4 * kB; ++i) {
       const int row = in_group * 4 + (i & 3) + (i < 4 ? 0 : 16);
-      memory[static_cast<size_t>(t * (kA + kB) + kA + i / 4)] |= static_cast<uint32_t>(b[row][group]) << (8 * (i % 4));
+      mine[kA + i / 4] |= static_cast<uint32_t>(b[row][group]) << (8 * (i % 4));
     }
+    for (int i = 0; i < kC; ++i)
+      mine[kA + kB + i] = static_cast<uint32_t>(c[row_of_sum(group, i)][column_of_sum(in_group, i)]);
   }
   test::ProgramBuilder p("product", 1, 0, kThreads);
-  const int thread = p.thread_index();
-  std::vector<int> words;
-  for (int r = 0; r < kA + kB; ++r)
-    words.push_back(
-        p.load(DType::U32, 1, p.buffer(0), p.add2(p.mul(thread, p.integer(4 * (kA + kB))), p.integer(4 * r))));
+  const int thread = p.thread_index(), begin = p.mul(thread, p.integer(4 * kWords));
+  std::vector<int> operands;
+  for (int r = 0; r < kWords; ++r)
+    operands.push_back(p.load(r < kA + kB ? DType::U32 : DType::I32, 1, p.buffer(0), p.add2(begin, p.integer(4 * r))));
   const int dot = p.add({.kind = Inst::MatrixDot,
                          .dtype = DType::I32,
-                         .src = words,
+                         .src = operands,
                          .arg = {.list = MatrixShape{.m = 16, .n = 8, .k = 32, .in_fragments = true}.list()}});
-  for (int r = 0; r < 4; ++r) {
+  for (int r = 0; r < kC; ++r) {
     const int item = p.add({.kind = Inst::MatrixItem, .dtype = DType::I32, .src = {dot}, .arg = {.i = r}});
-    p.store(p.buffer(0), p.add2(p.mul(thread, p.integer(16)), p.integer(4 * (kThreads * (kA + kB) + r))), item);
+    p.store(p.buffer(0), p.add2(p.mul(thread, p.integer(4 * kC)), p.integer(4 * (kThreads * kWords + r))), item);
   }
   REQUIRE(problem_of(p.program()) == "");
   const ByteSpan buffers[] = {std::as_writable_bytes(std::span(memory))};
   const Status s = evaluate(p.program(), buffers, {}, 0, 1);
   REQUIRE_MESSAGE(s.ok(), (s ? "" : s.error().message));
   for (int t = 0; t < kThreads; ++t)
-    for (int i = 0; i < 4; ++i) {
-      const int row = (t >> 2) + (i < 2 ? 0 : 8), column = (t % 4) * 2 + (i & 1);
-      int sum = 0;
+    for (int i = 0; i < kC; ++i) {
+      const int row = row_of_sum(t >> 2, i), column = column_of_sum(t % 4, i);
+      int sum = c[row][column];
       for (int k = 0; k < 32; ++k) sum += a[row][k] * b[k][column];
-      CHECK(static_cast<int32_t>(memory[static_cast<size_t>(kThreads * (kA + kB) + 4 * t + i)]) == sum);
+      CHECK(static_cast<int32_t>(memory[static_cast<size_t>(kThreads * kWords + kC * t + i)]) == sum);
     }
-}
-
-TEST_CASE("elements of halves lie where the manual says, and are added to sums so far") {
-  constexpr int kThreads = 32, kA = 4, kB = 2, kC = 4;
-  std::mt19937_64 rng(8);
-  const auto small = [&] { return static_cast<double>(rng() % 16) - 8; };
-  double a[16][16], b[16][8], c[16][8];
-  for (auto& row : a)
-    for (double& x : row) x = small();
-  for (auto& row : b)
-    for (double& x : row) x = small();
-  for (auto& row : c)
-    for (double& x : row) x = small();
-  for (DType elements : {DType::BF16, DType::F16}) {
-    std::vector<uint32_t> memory(kThreads * (kA + kB + 2 * kC));
-    for (int t = 0; t < kThreads; ++t) {
-      const int group = t >> 2, in_group = t % 4;
-      uint32_t* mine = memory.data() + t * (kA + kB + kC);
-      const auto put = [&](int word, int half, double x) {
-        mine[word] |= static_cast<uint32_t>(to_bits({.f = x}, elements)) << (16 * half);
-      };
-      for (int i = 0; i < 2 * kA; ++i) {
-        const int row = i < 2 || (i >= 4 && i < 6) ? group : group + 8;
-        put(i / 2, i % 2, a[row][in_group * 2 + (i & 1) + (i >= 4 ? 8 : 0)]);
-      }
-      for (int i = 0; i < 2 * kB; ++i) put(kA + i / 2, i % 2, b[in_group * 2 + (i & 1) + (i >= 2 ? 8 : 0)][group]);
-      for (int i = 0; i < kC; ++i)
-        mine[kA + kB + i] =
-            static_cast<uint32_t>(to_bits({.f = c[i < 2 ? group : group + 8][in_group * 2 + (i & 1)]}, DType::F32));
-    }
-    test::ProgramBuilder p("product", 1, 0, kThreads);
-    const int begin = p.mul(p.thread_index(), p.integer(4 * (kA + kB + kC)));
-    std::vector<int> operands;
-    for (int r = 0; r < kA + kB + kC; ++r)
-      operands.push_back(
-          p.load(r < kA + kB ? DType::U32 : DType::F32, 1, p.buffer(0), p.add2(begin, p.integer(4 * r))));
-    const MatrixShape shape{.m = 16, .n = 8, .k = 16, .elements = elements, .in_fragments = true};
-    const int dot =
-        p.add({.kind = Inst::MatrixDot, .dtype = DType::F32, .src = operands, .arg = {.list = shape.list()}});
-    for (int r = 0; r < kC; ++r) {
-      const int item = p.add({.kind = Inst::MatrixItem, .dtype = DType::F32, .src = {dot}, .arg = {.i = r}});
-      const int at = 4 * (kThreads * (kA + kB + kC) + r);
-      p.store(p.buffer(0), p.add2(p.mul(p.thread_index(), p.integer(16)), p.integer(at)), item);
-    }
-    REQUIRE(problem_of(p.program()) == "");
-    const ByteSpan buffers[] = {std::as_writable_bytes(std::span(memory))};
-    REQUIRE(evaluate(p.program(), buffers, {}, 0, 1).ok());
-    for (int t = 0; t < kThreads; ++t)
-      for (int i = 0; i < kC; ++i) {
-        const int row = i < 2 ? t >> 2 : (t >> 2) + 8, column = (t % 4) * 2 + (i & 1);
-        double expected = c[row][column];
-        for (int k = 0; k < 16; ++k) expected += a[row][k] * b[k][column];
-        const size_t at = static_cast<size_t>(kThreads * (kA + kB + kC) + t * kC + i);
-        CHECK(from_bits(memory[at], DType::F32).f == expected);
-      }
-  }
 }

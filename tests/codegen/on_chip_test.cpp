@@ -38,7 +38,8 @@ int64_t most_on_chip(Ref root, const Machine& machine) {
 }  // namespace
 
 TEST_CASE(
-    "a network of three products keeps on chip what fits a worker's stack, and something at all where it is small") {
+    "a network of three products keeps on chip what fits a worker's scratch memory, and something at all where it is "
+    "small") {
   for (const char* name : {"zen4", "sapphire-rapids", "neoverse-v1"}) {
     const Machine machine = *known_machine(name);
     for (const int64_t hidden : {64, 512, 4096})
@@ -89,7 +90,8 @@ TEST_CASE(
   CHECK(generate({.tree = tree, .name = "network", .machine = machine}).program.scratch_bytes == 3 * (2048 + 64));
   machine.block_memory_bytes -= 1;
   CHECK(verify_kernel(tree, "network", machine).error().message ==
-        "[verify] kernel network: it keeps 6336 bytes on chip, more than the 6335 that a worker's stack has for it; "
+        "[verify] kernel network: it keeps 6336 bytes on chip, more than the 6335 that a worker's scratch memory has "
+        "for it; "
         "lower local_bytes or tile_bytes of machine zen4");
   machine.stack_bytes = 0;
   CHECK(verify_kernel(tree, "network", machine).error().message.find("that the memory of a block has") !=
@@ -117,7 +119,7 @@ TEST_CASE("options that would keep too much on chip are refused with the figures
   CHECK(why_not(stores, panel, lane_rules(machine)) == "");
   machine.block_memory_bytes = kPanel - 1;
   CHECK(why_not(stores, panel, lane_rules(machine)) ==
-        "panel: it keeps 32960 bytes on chip, more than the 32959 that a worker's stack has for it");
+        "panel: it keeps 32960 bytes on chip, more than the 32959 that a worker's scratch memory has for it");
   // What is chosen then fits.
   CHECK(generate({.tree = tree, .name = "kernel", .machine = machine}).program.scratch_bytes <= kPanel - 1);
 }
@@ -171,5 +173,5 @@ TEST_CASE("rows that a matrix unit leaves count as on chip") {
   machine.block_memory_bytes -= 1;
   CHECK(why_not(stores, *at, lane_rules(machine)) ==
         "matrix: it keeps " + std::to_string(at->amount * 64) + " bytes on chip, more than the " +
-            std::to_string(at->amount * 64 - 1) + " that a worker's stack has for it");
+            std::to_string(at->amount * 64 - 1) + " that a worker's scratch memory has for it");
 }

@@ -18,13 +18,13 @@ namespace {
 const Machine kBlocks{.parallelism = Parallelism::Threads, .block_threads = 256, .warp_threads = kWarp};
 
 // Axes of a product: o0 and o1 of its rows and columns, r1.0 of the sum, r1.1 of its partial sums.
-Refs stores_of(Ref root) { return prepared(kernel_of(root).tree, 0, kBlocks); }
+Refs prepared_stores(Ref root) { return prepared(kernel_of(root).tree, 0, kBlocks); }
 
 std::string reason(Ref root, std::vector<Opt> opts) {
   const Opt last = opts.back();
   opts.pop_back();
   const LaneRules rules = lane_rules(kBlocks);
-  return why_not(apply_opts(stores_of(root), opts, rules), last, rules);
+  return why_not(apply_opts(prepared_stores(root), opts, rules), last, rules);
 }
 
 Ref matmul() { return sink({output(2, linear(input(0, {8, 512}), input(1, {64, 512})))}); }
@@ -57,7 +57,7 @@ TEST_CASE("threads need no neighbours side by side, unlike the lanes of a vector
 
 TEST_CASE("the first axis taken has its neighbours in neighbouring threads") {
   const LaneRules rules = lane_rules(kBlocks);
-  const Refs stores = apply_opts(stores_of(matmul()), {local("o1", 16), local("o0", 8)}, rules);
+  const Refs stores = apply_opts(prepared_stores(matmul()), {local("o1", 16), local("o0", 8)}, rules);
   CHECK(threads_of(stores) == 128);
   std::vector<int64_t> strides;
   for (Ref r : axes_of(stores))

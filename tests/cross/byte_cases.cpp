@@ -28,9 +28,8 @@ std::vector<Case> byte_cases() {
                                      {random_bytes(4, 0, last), Bytes(4 * kWords)}));
     }
   for (const MatrixShape& s : kMatrixShapes)
-    cases.push_back(evaluated_case("matrix product, " + std::string(name_of(s.elements)) + ", " + std::to_string(s.m) +
-                                       " rows, " + std::to_string(s.words()) + " words, " + std::to_string(s.n) +
-                                       " lanes",
+    cases.push_back(evaluated_case("matrix product, " + std::to_string(s.m) + " rows, " + std::to_string(s.words()) +
+                                       " words, " + std::to_string(s.n) + " lanes",
                                    matrix_product(s, 3), matrix_operands(s, 3)));
   return cases;
 }

@@ -34,7 +34,7 @@ std::vector<int32_t> prompt_of(size_t tokens) {
 
 CpuTarget host_without_amx() {
   CpuTarget target = host_target();
-  target.amx_int8 = target.amx_bf16 = false;
+  target.amx_int8 = false;
   return target;
 }
 

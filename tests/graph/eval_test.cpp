@@ -118,7 +118,7 @@ TEST_CASE("symbolic sizes take the value of their variable") {
   EvalInputs inputs{.buffers = {{0, bytes_of(kSix)}}, .variables = {{"n", 2}}};
   Tensor rows = param(0, DType::F32, {n, 3}, "x");
   CHECK(values(sum(rows, 0), inputs) == Values{3, 5, 7});
-  CHECK(values(sum(iota({Dim(n)}, 0) + from_dim(n), 0), inputs) == Values{5});
+  CHECK(values(sum(iota({Dim(n)}, 0) + Tensor(n), 0), inputs) == Values{5});
 }
 
 TEST_CASE("a write changes a copy of its buffer and outputs are by slot") {

@@ -1,14 +1,12 @@
 // The tile instructions of AMX in software, written from the manual, so that code for them runs on any x86-64 machine
 // under Linux: where a processor has none (or the system has not granted them) they raise SIGILL, and the handler below
 // decodes and carries out the one that did. It knows ldtilecfg, sttilecfg, tilerelease, tilezero, tileloadd,
-// tileloaddt1, tilestored, tdpb{ss,su,us,uu}d and tdpbf16ps; anything else goes to the handler that was there before.
+// tileloaddt1, tilestored, tdpb{ss,su,us,uu}d; anything else goes to the handler that was there before.
 //
 // Where the processor has the instructions they simply run, and tests test those.
 #pragma once
 
 #include <array>
-#include <bit>
-#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <optional>
@@ -100,7 +98,7 @@ class AmxMachine {
     }
     if (x.is_memory || x.rm > 7 || x.other > 7 || !fits(x)) return false;
     if (x.opcode == 0x5e) return bytes(x, x.prefix == 3 || x.prefix == 2, x.prefix == 3 || x.prefix == 1);
-    return x.prefix == 2 && bf16(x);
+    return false;
   }
 
  private:
@@ -197,28 +195,6 @@ class AmxMachine {
       uint32_t sum;
       std::memcpy(&sum, c, 4);
       for (int i = 0; i < 4; ++i) sum += static_cast<uint32_t>(number(a[i], a_is_signed) * number(b[i], b_is_signed));
-      std::memcpy(c, &sum, 4);
-    });
-    return true;
-  }
-
-  // Small numbers count as 0, operands and results.
-  static float flushed(float x) { return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.F, x) : x; }
-  static float from_bf16(const uint8_t* p) {
-    return flushed(std::bit_cast<float>(static_cast<uint32_t>(p[0]) << 16 | static_cast<uint32_t>(p[1]) << 24));
-  }
-
-  // The sums of even and of odd elements are kept apart until all are added.
-  bool bf16(const AmxInstruction& x) {
-    float even[AmxState::kRows][16] = {}, odd[AmxState::kRows][16] = {};
-    const size_t words = tile(x.rm).bytes / 4;
-    for_each_product(x, [&](size_t m, size_t n, size_t k, uint8_t* c, const uint8_t* a, const uint8_t* b) {
-      even[m][n] = flushed(std::fma(from_bf16(a), from_bf16(b), even[m][n]));
-      odd[m][n] = flushed(std::fma(from_bf16(a + 2), from_bf16(b + 2), odd[m][n]));
-      if (k + 1 < words) return;
-      float sum;
-      std::memcpy(&sum, c, 4);
-      sum = flushed(flushed(sum) + flushed(even[m][n] + odd[m][n]));
       std::memcpy(c, &sum, 4);
     });
     return true;

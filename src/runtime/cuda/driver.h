@@ -45,7 +45,7 @@ struct Cu {
                        kProcessorThreads = 39, kMajor = 75, kMinor = 76, kProcessorSharedBytes = 81,
                        kProcessorRegisters = 82, kBlockSharedBytes = 97, kProcessorBlocks = 106;
   // function_get, function_set
-  static constexpr int kLocalBytes = 3, kRegisters = 4, kDynamicSharedBytes = 8;
+  static constexpr int kRegisters = 4, kDynamicSharedBytes = 8;
   // options of link_create and module_load
   static constexpr int kErrorLog = 5, kErrorLogBytes = 6;
   static constexpr int kPtx = 1;                 // link_add: what is added
