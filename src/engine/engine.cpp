@@ -33,8 +33,8 @@ Engine::Engine(std::unique_ptr<LoadedModel> loaded)
       pool_(loaded_->layout().cache_pages, kPageSize, loaded_->layout().states,
             {loaded_->layout().window, loaded_->layout().local_pages}),
       sequences_(static_cast<size_t>(loaded_->layout().sequences)),
-      was_used_(static_cast<size_t>(loaded_->layout().cache_pages)),
-      local_was_used_(static_cast<size_t>(loaded_->layout().local_pages)),
+      rows_(static_cast<size_t>(loaded_->layout().cache_pages)),
+      local_rows_(static_cast<size_t>(loaded_->layout().local_pages)),
       table_entries_(sequences_.size()),
       local_entries_(sequences_.size()) {}
 
@@ -138,22 +138,26 @@ Result<StepOutcome> Engine::make_room(SequenceId sequence, int64_t tokens) {
                               ahead_of(sequence) > 0 ? run.pages().size() : 0);
   if (!pool_.reserve(run, tokens, copies_)) return StepOutcome::NoRoom;
   SMELT_CHECK(copy_pages());
-  for (size_t i = had; i < run.pages().size(); ++i) {
-    const auto page = static_cast<size_t>(run.pages()[i]);
-    // Rows behind the last token are read and masked, so they have to be finite numbers.
-    if (was_used_[page]) SMELT_CHECK(loaded_->memory().clear_page(PageKind::Whole, run.pages()[i]));
-    was_used_[page] = true;
-  }
+  for (size_t i = had; i < run.pages().size(); ++i) SMELT_CHECK(clear(PageKind::Whole, run.pages()[i], 0));
   return StepOutcome::Done;
 }
 
+// The rows of a page from `first` on.
+Status Engine::clear(PageKind kind, int32_t page, int64_t first) {
+  int64_t& rows = rows_of(kind, page);
+  if (rows <= first) return {};
+  rows = first;
+  return loaded_->memory().clear_rows(kind, page, first);
+}
+
 Status Engine::copy_pages() {
+  const auto copied = [&](PageKind kind, int32_t from, int32_t to) {
+    rows_of(kind, to) = rows_of(kind, from);
+    return loaded_->memory().copy_page(kind, from, to);
+  };
   for (const PageCopy& copy : std::exchange(copies_, {})) {
-    was_used_[static_cast<size_t>(copy.to)] = true;
-    SMELT_CHECK(loaded_->memory().copy_page(PageKind::Whole, copy.from, copy.to));
-    if (copy.local_to == WindowPages::kNone) continue;
-    local_was_used_[static_cast<size_t>(copy.local_to)] = true;
-    SMELT_CHECK(loaded_->memory().copy_page(PageKind::Local, copy.local_from, copy.local_to));
+    SMELT_CHECK(copied(PageKind::Whole, copy.from, copy.to));
+    if (copy.local_to != WindowPages::kNone) SMELT_CHECK(copied(PageKind::Local, copy.local_from, copy.local_to));
   }
   return {};
 }
@@ -165,9 +169,24 @@ Status Engine::reserve_window(SequenceId sequence, int64_t first, int64_t count)
   for (const int64_t index : taken) {
     const int32_t page = pool_.local_page(run_of(sequence), index);
     const bool is_filled = first <= index * kPageSize && (index + 1) * kPageSize <= first + count;
-    if (local_was_used_[static_cast<size_t>(page)] && !is_filled)
-      SMELT_CHECK(loaded_->memory().clear_page(PageKind::Local, page));
-    local_was_used_[static_cast<size_t>(page)] = true;
+    if (!is_filled) SMELT_CHECK(clear(PageKind::Local, page, 0));
+  }
+  return {};
+}
+
+// Rows behind those that a run writes are read and masked, and zero times what is no finite number is none. They are
+// what a page held when it was copied, drafts that were taken back, and what a cancelled run has left.
+Status Engine::clear_behind(SequenceId sequence, int64_t first, int64_t count) {
+  const PageRun& run = run_of(sequence);
+  for (int64_t index = first / kPageSize; index * kPageSize < first + count; ++index) {
+    const int64_t rows = std::min(kPageSize, first + count - index * kPageSize);
+    const auto written = [&](PageKind kind, int32_t page) -> Status {
+      SMELT_CHECK(clear(kind, page, rows));
+      rows_of(kind, page) = rows;
+      return {};
+    };
+    SMELT_CHECK(written(PageKind::Whole, run.pages()[static_cast<size_t>(index)]));
+    if (loaded_->layout().window > 0) SMELT_CHECK(written(PageKind::Local, pool_.local_page(run, index)));
   }
   return {};
 }
@@ -176,19 +195,20 @@ Status Engine::reserve_window(SequenceId sequence, int64_t first, int64_t count)
 Status Engine::prepare(SequenceId sequence, int64_t first, int64_t count) {
   SMELT_CHECK(reserve_window(sequence, first, count));
   SMELT_CHECK(check_table(sequence, first, count));
+  SMELT_CHECK(clear_behind(sequence, first, count));
   write_table(sequence);
   if (loaded_->layout().window > 0) write_local_table(sequence);
   return {};
 }
 
-// Entries behind the pages of a sequence name the page for padding: any will do, as what is read there is masked.
+// Entries behind the pages of a sequence name the empty page, as what is read there is masked.
 void Engine::write_table(SequenceId sequence) {
   const std::span<const int32_t> pages = run_of(sequence).pages();
   size_t& entries = table_entries_[static_cast<size_t>(sequence)];
   int32_t* table = loaded_->memory().pages() + loaded_->layout().table(sequence);
   std::copy(pages.begin(), pages.end(), table);
   if (entries > pages.size())
-    std::fill(table + pages.size(), table + entries, static_cast<int32_t>(loaded_->layout().padding_page()));
+    std::fill(table + pages.size(), table + entries, loaded_->layout().empty_page(PageKind::Whole));
   entries = pages.size();
 }
 
@@ -197,7 +217,7 @@ void Engine::write_local_table(SequenceId sequence) {
   const PageRun& run = run_of(sequence);
   auto& [first, end] = local_entries_[static_cast<size_t>(sequence)];
   int32_t* table = loaded_->memory().local_pages() + loaded_->layout().table(sequence);
-  std::fill(table + first, table + end, static_cast<int32_t>(loaded_->layout().padding_local_page()));
+  std::fill(table + first, table + end, loaded_->layout().empty_page(PageKind::Local));
   first = run.first_local(), end = run.end_local();
   for (int64_t index = first; index < end; ++index) table[index] = pool_.local_page(run, index);
 }
@@ -415,7 +435,7 @@ Status Engine::run_parts(std::span<const StepItem> items, std::span<const Part> 
 }
 
 // The inputs of a run. Rows that fill up the last group of a part, and those behind the last part that fill up a tile,
-// have places in the padding page.
+// have the last token, so that they are finite where the sequence is, and places in the padding page.
 Status Engine::write_parts(std::span<const StepItem> items, std::span<const Part> parts) {
   EngineMemory& memory = loaded_->memory();
   const EngineLayout& layout = loaded_->layout();
@@ -428,7 +448,7 @@ Status Engine::write_parts(std::span<const StepItem> items, std::span<const Part
     for (int64_t i = 0; i < part.count || (part.row + i) % multiple != 0; ++i) {
       const int64_t row = part.row + i;
       const bool is_token = i < part.count;
-      memory.tokens()[row] = is_token ? item.tokens[static_cast<size_t>(part.index + i)] : 0;
+      memory.tokens()[row] = item.tokens[static_cast<size_t>(part.index + std::min(i, part.count - 1))];
       memory.positions()[row] =
           static_cast<int32_t>(is_token ? first + i : layout.first_padding_position() + row % kPageSize);
       memory.tables()[row / kGroupSize] = static_cast<int32_t>(layout.table(item.sequence));

@@ -175,6 +175,11 @@ class Engine {
   Status copy_pages();
   Status write_piece(SequenceId sequence, const Pieces& pieces, int64_t piece, std::span<const std::byte> bytes);
   Status reserve_window(SequenceId sequence, int64_t first, int64_t count);
+  Status clear(PageKind kind, int32_t page, int64_t first);
+  Status clear_behind(SequenceId sequence, int64_t first, int64_t count);
+  int64_t& rows_of(PageKind kind, int32_t page) {
+    return (kind == PageKind::Whole ? rows_ : local_rows_)[static_cast<size_t>(page)];
+  }
   Status prepare(SequenceId sequence, int64_t first, int64_t count);
   void write_table(SequenceId sequence);
   void write_local_table(SequenceId sequence);
@@ -251,7 +256,7 @@ class Engine {
   PagePool pool_;
   std::vector<std::optional<PageRun>> sequences_;  // by id
   std::vector<PageCopy> copies_;
-  std::vector<bool> was_used_, local_was_used_;             // pages that have held rows
+  std::vector<int64_t> rows_, local_rows_;                  // of each page: those that may hold something
   std::vector<size_t> table_entries_;                       // of each sequence: those that name its pages
   std::vector<std::pair<int64_t, int64_t>> local_entries_;  // likewise, from the first up to the second
   std::vector<HiddenRow> hidden_rows_;

@@ -44,12 +44,11 @@ Result<std::span<const float>> Engine::run_draft(SequenceId sequence, std::span<
   // It may also write rows of tokens that the sequence has.
   SMELT_CHECK(prepare(sequence, position(sequence), std::max<int64_t>(0, extent.end - position(sequence))));
   for (int64_t r = 0; r < batch; ++r) {
-    const bool is_token = r < count;
-    const HiddenRow& row = rows[static_cast<size_t>(is_token ? r : 0)];
-    memory.tokens()[r] = is_token ? tokens[static_cast<size_t>(r)] : 0;
-    memory.rows()[r] = static_cast<int32_t>(row.row);
-    memory.positions()[r] = static_cast<int32_t>(is_token ? row.position : r % kPageSize);
-    memory.tables()[r] = static_cast<int32_t>(is_token ? layout.table(sequence) : layout.padding_table());
+    const auto from = static_cast<size_t>(std::min(r, count - 1));  // the last one once more, as write_padding() does
+    memory.tokens()[r] = tokens[from];
+    memory.rows()[r] = static_cast<int32_t>(rows[from].row);
+    memory.positions()[r] = static_cast<int32_t>(rows[from].position);
+    memory.tables()[r] = static_cast<int32_t>(layout.table(sequence));
   }
   SMELT_CHECK(loaded_->run_draft(batch, extent, cancel));
   return loaded_->read_logits(1);

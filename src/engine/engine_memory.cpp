@@ -42,6 +42,13 @@ int64_t kept_bytes(const Model& model, const EngineLayout& layout, DType type) {
   return bytes;
 }
 
+// No sequence has a page yet.
+void write_tables(int32_t* entries, PageKind kind, const EngineLayout& layout) {
+  std::fill_n(entries, layout.page_entries, layout.empty_page(kind));
+  for (int64_t s = 0; s < layout.sequences; ++s)
+    entries[layout.table(s) + layout.table_entries - 1] = layout.padding_page(kind);
+}
+
 // Of pages that `positions` neighbouring ones lie in, wherever they begin.
 int64_t most_pages(int64_t positions) { return (positions + kPageSize - 2) / kPageSize + 1; }
 
@@ -71,7 +78,7 @@ EngineLayout EngineLayout::make(int64_t context, int64_t prefill_tokens, int64_t
   const int64_t in_chunks = (context + kChunkSize - 1) / kChunkSize * kChunkSize;
   l.positions = in_chunks + kPageSize;
   l.table_entries = l.positions / kPageSize;
-  l.page_entries = l.table_entries * (l.batch == 1 ? 1 : sequences + 1);
+  l.page_entries = l.table_entries * sequences;
   const int64_t pages_of_one = in_chunks / kPageSize;
   l.cache_pages =
       cache_tokens == 0 ? pages_of_one * sequences : std::max(pages_of_one, (cache_tokens + kPageSize - 1) / kPageSize);
@@ -114,9 +121,8 @@ Result<EngineMemory> EngineMemory::allocate(Device& device, const Model& model, 
   SMELT_TRY(memory, DeviceMemory::allocate(device, size, "the cache and the working memory"));
   m.memory_ = std::move(memory);
   m.place(model, l, cache_type, arena_bytes);
-  int32_t* pages = m.on_host(m.pages_);
-  std::fill_n(pages, l.page_entries, static_cast<int32_t>(l.padding_page()));
-  if (l.window) std::fill_n(m.local_pages(), l.page_entries, static_cast<int32_t>(l.padding_local_page()));
+  write_tables(m.pages(), PageKind::Whole, l);
+  if (l.window) write_tables(m.local_pages(), PageKind::Local, l);
   for (const PositionTable& table : model.position_tables()) {
     const std::vector<float> rows = table.rows(l.positions, l.context);
     SMELT_CHECK(device.upload(m.position_tables_.at(table.name), std::as_bytes(std::span(rows))));
@@ -152,16 +158,21 @@ void EngineMemory::place(const Model& model, const EngineLayout& l, DType cache_
 void EngineMemory::place_kept(const Model& model, const EngineLayout& l, DType cache_type, std::byte* at) {
   for (int64_t layer = 0; layer < model.numbers().layers + l.more_layers; ++layer) {
     std::vector<Part>& parts = parts_.emplace_back();
-    const auto add = [&](PartKind kind, std::string name, int64_t count, int64_t bytes) {
-      parts.push_back({kind, std::move(name), at, bytes});
-      at += aligned(count * bytes);
+    const auto add = [&](int64_t count, Part part) {
+      at += aligned(count * part.bytes);
+      parts.push_back(std::move(part));
     };
     const bool is_local = model.window(layer) > 0;
+    const int64_t rows = is_local ? l.local_rows() : l.cache_rows();
     for (CachePart& part : model.cache_parts(cache_type, layer))
-      add(is_local ? PartKind::Local : PartKind::Whole, std::move(part.name),
-          (is_local ? l.local_pages : l.cache_pages) + 1, kPageSize * part.row_bytes);
+      add(rows / kPageSize, {.kind = is_local ? PartKind::Local : PartKind::Whole,
+                             .name = std::move(part.name),
+                             .begin = at,
+                             .bytes = kPageSize * part.row_bytes,
+                             .lines = part.lines});
     for (StatePart& part : model.state_parts(layer))
-      add(PartKind::State, std::move(part.name), l.states, bytes_of_state(part));
+      add(l.states,
+          {.kind = PartKind::State, .name = std::move(part.name), .begin = at, .bytes = bytes_of_state(part)});
   }
 }
 
@@ -185,9 +196,16 @@ Status EngineMemory::copy_page(PageKind kind, int32_t from, int32_t to) {
   });
 }
 
-Status EngineMemory::clear_page(PageKind kind, int32_t page) {
+// Lines that are cleared as a whole follow each other.
+Status EngineMemory::clear_rows(PageKind kind, int32_t page, int64_t first) {
   return for_each(part_kind(kind), [&](const Part& part) -> Status {
-    return device_->clear(part.begin + page * part.bytes, static_cast<size_t>(part.bytes));
+    const int64_t pieces = first == 0 ? std::min<int64_t>(part.lines, 1) : part.lines;
+    for (int64_t piece = 0; piece < pieces; ++piece) {
+      const int64_t bytes = part.bytes / pieces, kept = bytes / kPageSize * first;
+      std::byte* begin = part.begin + page * part.bytes + piece * bytes;
+      SMELT_CHECK(device_->clear(begin + kept, static_cast<size_t>(bytes - kept)));
+    }
+    return {};
   });
 }
 

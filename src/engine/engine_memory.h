@@ -4,12 +4,13 @@
 // before a run; where it sees the memory of the device, and no run is ever under way meanwhile, that is the same
 // memory.
 //
-// The cache is addressed through page tables, one for each sequence, which lie one behind the other. One page more, at
-// the end of the cache, takes the rows of padding tokens: the last entry of each table names it, and so do all entries
-// that a sequence does not use, and all of one more table, for padding tokens beside several sequences.
+// The cache is addressed through page tables, one for each sequence, which lie one behind the other. Two pages more, at
+// the end of the cache, belong to nobody. One takes the rows of padding tokens: the last entry of each table names it.
+// The other one is always empty: entries that a sequence does not use name it. What is read there is masked, but it has
+// to be a finite number, and what padding tokens leave may be none.
 //
-// Layers with a window have buffers with room for fewer pages, local ones, and page tables of their own: an entry that
-// no token can see any more names the local page for padding, which is the last one, too (window_pages.h).
+// Layers with a window have buffers with room for fewer pages, local ones, and two more, too, and page tables of their
+// own: an entry that no token can see any more names the empty local page (window_pages.h).
 //
 // Recurrent states lie in numbered places. A run reads those of its sequences in some places and leaves them in others:
 // what it has read stays as it was. The first place holds the state before any token, zeros; the second one takes the
@@ -31,6 +32,9 @@
 #include "runtime/device.h"
 
 namespace smelt {
+
+// Layers without a window have these pages, those with one the others.
+enum class PageKind { Whole, Local };
 
 struct EngineLayout {
   int64_t context = 0;         // tokens that a sequence may have
@@ -60,21 +64,17 @@ struct EngineLayout {
   void add_window(int64_t window, std::optional<int64_t> kept);
 
   int64_t first_padding_position() const { return positions - kPageSize; }
-  int64_t padding_page() const { return cache_pages; }
-  int64_t padding_local_page() const { return local_pages; }
-  int64_t cache_rows() const { return (cache_pages + 1) * kPageSize; }
-  int64_t local_rows() const { return window ? (local_pages + 1) * kPageSize : 0; }
-  // Where the table of a sequence begins, and that of padding tokens.
-  int64_t table(int64_t sequence) const { return sequence * table_entries; }
-  int64_t padding_table() const { return sequences * table_entries; }
+  int64_t pages(PageKind kind) const { return kind == PageKind::Whole ? cache_pages : local_pages; }
+  int32_t padding_page(PageKind kind) const { return static_cast<int32_t>(pages(kind)); }
+  int32_t empty_page(PageKind kind) const { return static_cast<int32_t>(pages(kind) + 1); }
+  int64_t cache_rows() const { return (cache_pages + 2) * kPageSize; }
+  int64_t local_rows() const { return window ? (local_pages + 2) * kPageSize : 0; }
+  int64_t table(int64_t sequence) const { return sequence * table_entries; }  // where it begins
   // Most of one run.
   int64_t tokens() const { return std::max(prefill_tokens, batch); }
   int64_t tables() const { return std::max(prefill_tokens / kGroupSize, batch); }
   int64_t logit_rows() const { return std::max(head_rows, batch); }
 };
-
-// Layers without a window have these pages, those with one the others.
-enum class PageKind { Whole, Local };
 
 class EngineMemory {
  public:
@@ -109,7 +109,8 @@ class EngineMemory {
 
   // The rows of a page, in all parts of the cache of all layers that have such pages.
   Status copy_page(PageKind kind, int32_t from, int32_t to);
-  Status clear_page(PageKind kind, int32_t page);
+  // Those from `first` on become zeros, but for what is finite anyhow (CachePart::lines).
+  Status clear_rows(PageKind kind, int32_t page, int64_t first);
   // They as bytes. REQUIRES: `rows` has page_bytes().
   int64_t page_bytes(PageKind kind) const { return bytes_of(part_kind(kind)); }
   Status read_page(PageKind kind, int32_t page, std::span<std::byte> rows) { return read(part_kind(kind), page, rows); }
@@ -139,6 +140,7 @@ class EngineMemory {
     std::string name;
     std::byte* begin = nullptr;
     int64_t bytes = 0;  // of one of them
+    int64_t lines = 0;  // of a page
   };
 
   static PartKind part_kind(PageKind kind) { return kind == PageKind::Whole ? PartKind::Whole : PartKind::Local; }

@@ -44,9 +44,12 @@ Status Engine::read_piece(SequenceId sequence, int64_t piece, std::span<std::byt
 Status Engine::write_piece(SequenceId sequence, const Pieces& pieces, int64_t piece, std::span<const std::byte> bytes) {
   const PageRun& run = run_of(sequence);
   EngineMemory& memory = loaded_->memory();
-  if (piece < pieces.pages) return memory.write_page(PageKind::Whole, run.pages()[static_cast<size_t>(piece)], bytes);
   if (piece >= pieces.pages + pieces.local_pages) return memory.write_state(run.next_state(), bytes);
-  return memory.write_page(PageKind::Local, pool_.local_page(run, piece - pieces.local_pages), bytes);
+  const PageKind kind = piece < pieces.pages ? PageKind::Whole : PageKind::Local;
+  const int32_t page = kind == PageKind::Whole ? run.pages()[static_cast<size_t>(piece)]
+                                               : pool_.local_page(run, piece - pieces.local_pages);
+  rows_of(kind, page) = kPageSize;
+  return memory.write_page(kind, page, bytes);
 }
 
 Status Engine::restore(SequenceId sequence, std::span<const CachedToken> tokens, const Pieces& pieces,

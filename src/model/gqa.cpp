@@ -257,9 +257,8 @@ std::vector<PositionTable> gqa_tables(const GqaParameters& m) {
 std::vector<CachePart> gqa_cache(const GqaParameters& m, DType type) {
   const int64_t keys = m.kv_heads * m.key_width, values = m.kv_heads * m.value_width;
   const int64_t scales = m.kv_heads * static_cast<int64_t>(sizeof(float));
-  std::vector<CachePart> parts = {{kKeys, keys * size_of(type)}, {kValues, values * size_of(type)}};
-  if (type == DType::U8) parts.insert(parts.end(), {{kKeyScales, scales}, {kValueScales, scales}});
-  return parts;
+  if (type != DType::U8) return {{kKeys, keys * size_of(type)}, {kValues, values * size_of(type)}};
+  return {{kKeys, keys, 0}, {kValues, values, 0}, {kKeyScales, scales, m.kv_heads}, {kValueScales, scales, m.kv_heads}};
 }
 
 Attended grouped_query_attention(Block& b, const GqaParameters& m, Tensor normed) {

@@ -227,7 +227,7 @@ std::vector<TensorShape> mla_tensors(const MlaParameters& m, int64_t hidden) {
 std::vector<CachePart> mla_cache(const MlaParameters& m, DType type) {
   if (type != DType::U8) return {{kRows, m.cache_width() * size_of(type)}};
   const auto scale = static_cast<int64_t>(sizeof(float));
-  return {{kRows, m.cache_width()}, {kValues, m.kv_lora}, {kScales, scale}, {kKeyScales, scale}};
+  return {{kRows, m.cache_width(), 0}, {kValues, m.kv_lora, 0}, {kScales, scale}, {kKeyScales, scale}};
 }
 
 Attended latent_attention(Block& b, const MlaParameters& m, Tensor normed) {

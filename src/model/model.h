@@ -31,6 +31,9 @@ struct Hyperparameters {
 struct CachePart {
   std::string name;
   int64_t row_bytes = 0;  // that a position takes
+  // A page is so many lines, each of which has as many bytes of every position, one behind the other. 0: of bytes that
+  // stand for finite numbers whatever they are, in any order.
+  int64_t lines = 1;
 };
 
 // A buffer of a layer's recurrent states, f32.

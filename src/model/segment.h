@@ -67,12 +67,12 @@ constexpr int64_t kGroupSize = 8;  // neighbouring tokens of a prompt that are o
 //
 // Each token has a position and (through Tables) a sequence; tokens later in T see the cache rows of earlier ones.
 // - Attention reads positions 0 .. 256 * chunks - 1 and masks those above the token's own. So the page table names a
-//   valid page for each of them (any, where the sequence is shorter), and pages hold finite numbers: zero one when it
-//   is handed out.
+//   valid page for each of them (any, where the sequence is shorter), and what pages hold behind the token are finite
+//   numbers, whatever the tokens of others are: zero times something else would not be zero.
 // - A layer with a window reads its rows through LocalPages, and masks those that are out of the window, too: their
 //   entries name any valid page.
 // - Padding tokens, which fill up T, take positions that lead to scratch rows; `context` counts these positions in.
-//   Their results are finite and meant for nobody.
+//   Nobody else may read these. Their results are meant for nobody; they are finite where those of their sequence are.
 struct ModelShape {
   Dim tokens = 1;            // T: a number; if many_tokens a variable times a multiple of kGroupSize
   bool many_tokens = false;  // bound by arithmetic, as a chunk of a prompt; else by reading weights, as decoding is
