@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "graph/constants.h"
 #include "graph/rules_algebra.h"
 #include "model/block_groups.h"
 #include "model/byte_cache.h"
@@ -19,6 +20,43 @@ Tensor tables_of_tokens(Block& b) {
   return reshape(expand(unsqueeze(of_group, 1), {groups, kGroupSize}), {s.tokens});
 }
 
+// The position of the first token of each token's group, which is the lowest one there: i64 [T].
+Tensor first_of_group(const ModelShape& s, Tensor position) {
+  if (!s.many_tokens) return position;
+  const Dim groups = simplify(s.tokens.ref / kGroupSize);
+  const Tensor first = slice(reshape(position, {groups, kGroupSize}), 1, 0, 1);
+  return reshape(expand(first, {groups, kGroupSize}), {s.tokens});
+}
+
+// Chunks that `positions` neighbours have a part in, wherever they begin.
+constexpr int64_t most_chunks(int64_t positions) { return (positions - 2 + kChunkSize) / kChunkSize + 1; }
+
+// Which positions attention reads, and where these are in the sequence's page table.
+struct Context {
+  Tensor position;  // i64 [T or 1, S]
+  Tensor in_table;  // the same, but that it is never behind the last chunk; what differs is masked
+};
+
+Context whole_context(const ModelShape& s) {
+  const Tensor all = unsqueeze(iota({times(s.chunks, kChunkSize)}, 0), 0);
+  return {all, all};
+}
+
+// With a window a token reads from the chunk on in which the window of its group begins: as many chunks as the windows
+// of a group may touch. Chunks are those of the whole context, so what a token reads of each does not depend on its
+// group; those before its own window count nothing.
+Context context_of(const ModelShape& s, Tensor position, int64_t window) {
+  if (!window || s.chunks.ref->max * kChunkSize <= window) return whole_context(s);
+  const int64_t most = most_chunks(window + (s.many_tokens ? kGroupSize - 1 : 0));
+  const Tensor first_seen = maximum(first_of_group(s, position) - double(window - 1), scalar(0, DType::I64));
+  const Tensor first = unsqueeze(first_seen / double(kChunkSize), 1);  // [T, 1]
+  const Dim read = simplify(binary(Op::Min, s.chunks.ref, constant(most)));
+  const Tensor along = unsqueeze(iota({times(read, kChunkSize)}, 0), 0);  // [1, S]
+  const Tensor chunk = first + along / double(kChunkSize), within = along % kChunkSize;
+  const Tensor there = minimum(chunk, from_dim(s.chunks) - 1.0);
+  return {chunk * double(kChunkSize) + within, there * double(kChunkSize) + within};
+}
+
 }  // namespace
 
 Positions positions(Block& b, int64_t rope_width, const std::string& tables, int64_t window) {
@@ -30,7 +68,7 @@ Positions positions(Block& b, int64_t rope_width, const std::string& tables, int
   auto cache_row = [&](Tensor table, Tensor position) {
     return i64(gather(pages, table + position / double(kPageSize))) * double(kPageSize) + position % kPageSize;
   };
-  const Tensor context = iota({times(s.chunks, kChunkSize)}, 0);
+  const Context context = context_of(s, position, window);
   auto of_position = [&](const std::string& name) {
     const int slot = b.slots.add({.kind = Bound::PositionTable, .name = name + tables});
     return gather(param(slot, DType::F32, {s.context, rope_width / 2}, name), position);
@@ -38,8 +76,8 @@ Positions positions(Block& b, int64_t rope_width, const std::string& tables, int
   return {
       .of_token = position,
       .row = cache_row(table, position),
-      .context = context,
-      .rows = cache_row(unsqueeze(table, 1), context),
+      .context = context.position,
+      .rows = cache_row(unsqueeze(table, 1), context.in_table),
       .angles = {.cos = of_position("cos"), .sin = of_position("sin")},
       .cache_rows = window ? s.local_rows : s.cache_rows,
       .window = window,
@@ -52,9 +90,9 @@ Tensor cache_part(Block& b, const Positions& at, const char* name, DType type, i
 }
 
 Tensor causal(Tensor score, const Positions& at) {
-  const Tensor own = unsqueeze(at.of_token, 1), context = unsqueeze(at.context, 0);
-  Tensor unseen = less(own, context);  // [T, S]
-  if (at.window) unseen = unseen | less(context + double(at.window - 1), own);
+  const Tensor own = unsqueeze(at.of_token, 1);
+  Tensor unseen = less(own, at.context);  // [T, S]
+  if (at.window) unseen = unseen | less(at.context + double(at.window - 1), own);
   while (unseen.rank() < score.rank()) unseen = unsqueeze(unseen, 1);
   return where(unseen, scalar(std::numeric_limits<float>::lowest()), score);
 }

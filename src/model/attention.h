@@ -7,11 +7,12 @@
 
 namespace smelt {
 
-// T tokens, S positions of the context, R rows of the layer's cache.
+// T tokens, S positions of the context, R rows of the layer's cache. With a window S are the chunks that a token may
+// read of, from one on that depends on its place.
 struct Positions {
   Tensor of_token;         // i64 [T]
   Tensor row;              // i64 [T]: the cache row of each token
-  Tensor context;          // i64 [S]: 0, 1, 2 ...
+  Tensor context;          // i64 [1, S]: 0, 1, 2 ...; [T, S] where tokens have windows
   Tensor rows;             // i64 [T, S]: their cache rows, in the sequence of a token
   Angles angles;           // f32 [T, width / 2]
   int64_t cache_rows = 0;  // R

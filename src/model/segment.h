@@ -69,8 +69,8 @@ constexpr int64_t kGroupSize = 8;  // neighbouring tokens of a prompt that are o
 // - Attention reads positions 0 .. 256 * chunks - 1 and masks those above the token's own. So the page table names a
 //   valid page for each of them (any, where the sequence is shorter), and what pages hold behind the token are finite
 //   numbers, whatever the tokens of others are: zero times something else would not be zero.
-// - A layer with a window reads its rows through LocalPages, and masks those that are out of the window, too: their
-//   entries name any valid page.
+// - A layer with a window reads the chunks that have a part in it, through LocalPages, and masks what is outside of it,
+//   whose entries name any valid page. Positions of a group's tokens follow each other.
 // - Padding tokens, which fill up T, take positions that lead to scratch rows; `context` counts these positions in.
 //   Nobody else may read these. Their results are meant for nobody; they are finite where those of their sequence are.
 struct ModelShape {

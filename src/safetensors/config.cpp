@@ -50,7 +50,11 @@ void read_part(ConfigPart part, ConfigPass& pass) {
     case ConfigPart::SoftmaxExperts: return read_softmax_experts(pass);
     case ConfigPart::RoutedExperts: return read_routed_experts(pass);
     case ConfigPart::LocalExperts: return read_local_experts(pass);
+    case ConfigPart::DeltaNets: return read_delta_nets(pass);
+    case ConfigPart::Multipliers: return read_multipliers(pass);
+    case ConfigPart::Temperature: return read_temperature(pass);
     case ConfigPart::Windows: return read_windows(pass);
+    case ConfigPart::OwnWindow: return read_own_window(pass);
     case ConfigPart::NoWindows: return refuse_windows(pass);
   }
 }

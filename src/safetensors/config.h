@@ -1,6 +1,7 @@
 // The numbers of a Hugging Face model, config.json, as the keys that a GGUF file has for them.
 #pragma once
 
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "base/result.h"
 #include "gguf/head.h"
 #include "safetensors/family.h"
+#include "safetensors/tensor_rows.h"
 
 namespace smelt {
 
@@ -15,8 +17,10 @@ namespace smelt {
 struct HubConfig {
   const HubFamily* family = nullptr;
   int64_t heads = 0, kv_heads = 0;
-  int64_t nope = 0, v_head = 0;      // of latent attention: widths of a head's query without position, and of its value
-  std::vector<float> divisors = {};  // of the frequencies of Llama 3; empty: none
+  int64_t nope = 0, v_head = 0;  // of latent attention: widths of a head's query without position, and of its value
+  NetHeads net = {};             // of delta nets
+  // Of frequencies, by the tensor that has them in GGUF files.
+  std::map<std::string, std::vector<float>> divisors = {};
 };
 
 // Writes the keys of the model to `out`. An Error names what in `config` is missing or not supported.

@@ -29,6 +29,33 @@ std::vector<float> llama3_divisors(ConfigReader& rope, double base, uint32_t wid
   return divisors;
 }
 
+// Factors that frequencies are divided by.
+std::vector<float> factors_at(ConfigReader& rope, const char* key, uint32_t count) {
+  const Json& list = rope.at(key);
+  std::vector<float> factors;
+  for (const Json& factor : list.is_array() ? list : Json::array())
+    factors.push_back(factor.is_number() ? factor.get<float>() : 0);
+  const bool all_divide =
+      std::all_of(factors.begin(), factors.end(), [](float f) { return f > 0 && std::isfinite(f); });
+  if (factors.size() != count || !all_divide)
+    rope.refuse(std::string(key) + " of rope_scaling is no list of " + std::to_string(count) + " numbers above 0");
+  return factors;
+}
+
+// Phi 3's: for contexts up to the one that the model was first made for, and for longer ones.
+void read_long_factors(ConfigPass& pass, ConfigReader& rope, uint32_t rotated) {
+  constexpr const char* kOriginal = "original_max_position_embeddings";
+  const uint32_t longest = pass.in.whole("max_position_embeddings"),
+                 original = rope.whole_or(kOriginal, pass.in.whole_or(kOriginal, longest));
+  if (original < 2) return rope.refuse(std::string(kOriginal) + " is not above 1");
+  const double factor = static_cast<double>(longest) / original,
+               usual = factor > 1 ? std::sqrt(1 + std::log(factor) / std::log(original)) : 1;
+  pass.out.real("rope.scaling.attn_factor", rope.real_or("attention_factor", usual));
+  pass.out.number("rope.scaling.original_context_length", original);
+  pass.model.divisors["rope_factors_short.weight"] = factors_at(rope, "short_factor", rotated / 2);
+  pass.model.divisors["rope_factors_long.weight"] = factors_at(rope, "long_factor", rotated / 2);
+}
+
 const Json& object_or(const Json& json, const char* key, const Json& fallback) {
   return json.is_object() && json.contains(key) && json.at(key).is_object() ? json.at(key) : fallback;
 }
@@ -43,7 +70,12 @@ const Json& rope_of(const Json& config, const char* kind_of_layer = "full_attent
 void read_yarn(ConfigReader& rope, const HubConfig& model, ArchitectureKeys& out) {
   if (rope.has("beta_fast")) out.real("rope.scaling.yarn_beta_fast", rope.real("beta_fast"));
   if (rope.has("beta_slow")) out.real("rope.scaling.yarn_beta_slow", rope.real("beta_slow"));
-  if (model.v_head == 0) return;
+  if (model.v_head == 0) {
+    constexpr double kNear = 1e-3;
+    const double usual = 0.1 * std::log(rope.real("factor")) + 1, factor = rope.real_or("attention_factor", usual);
+    if (std::abs(factor - usual) > kNear) rope.refuse("attention_factor of rope_scaling is not supported");
+    return;
+  }
   // DeepSeek's: scores are multiplied by it, and what is rotated by the quotient of both.
   const double all = rope.real_or("mscale_all_dim", 0);
   if (rope.real_or("mscale", 1) != all && !(all == 0 && !rope.has("mscale")))
@@ -60,7 +92,9 @@ void read_rope(ConfigPass& pass, uint32_t rotated) {
   pass.out.real("rope.freq_base", base);
   const std::string kind = rope.text_or("rope_type", rope.text_or("type", "default"));
   if (kind == "llama3") {
-    pass.model.divisors = llama3_divisors(rope, base, rotated);
+    pass.model.divisors["rope_freqs.weight"] = llama3_divisors(rope, base, rotated);
+  } else if ((kind == "longrope" || kind == "su") && pass.model.family->has_long_factors) {
+    read_long_factors(pass, rope, rotated);
   } else if (kind == "linear" || kind == "yarn") {
     pass.out.text("rope.scaling.type", kind);
     pass.out.real("rope.scaling.factor", rope.real("factor"));
@@ -95,6 +129,13 @@ uint32_t period_of(const Json& kinds) {
 }
 
 }  // namespace
+
+std::optional<uint32_t> period_of_layers(ConfigReader& in) {
+  if (!in.has("layer_types")) return std::nullopt;
+  const uint32_t period = in.at("layer_types").is_array() ? period_of(in.at("layer_types")) : 0;
+  if (period == 0) in.refuse("layer_types has no order that is supported: full_attention has to be every n-th layer");
+  return period;
+}
 
 void read_heads(ConfigPass& pass) {
   ConfigReader& in = pass.in;
@@ -141,10 +182,8 @@ void read_latents(ConfigPass& pass) {
 void read_windows(ConfigPass& pass) {
   ConfigReader& in = pass.in;
   pass.out.number("attention.sliding_window", in.whole("sliding_window"));
-  if (in.has("layer_types")) {
-    const uint32_t period = in.at("layer_types").is_array() ? period_of(in.at("layer_types")) : 0;
-    if (period == 0) in.refuse("layer_types has no order that is supported: full_attention has to be every n-th layer");
-    pass.out.number("attention.sliding_window_pattern", period);
+  if (const auto period = period_of_layers(in)) {
+    pass.out.number("attention.sliding_window_pattern", *period);
   } else if (in.has("sliding_window_pattern")) {
     pass.out.number("attention.sliding_window_pattern", in.whole("sliding_window_pattern"));
   }
@@ -152,6 +191,18 @@ void read_windows(ConfigPass& pass) {
   if (in.has("rope_local_base_freq"))
     pass.out.real("rope.freq_base_swa", local.real_or("rope_theta", in.real("rope_local_base_freq")));
   in.keep(local.status());
+}
+
+void read_own_window(ConfigPass& pass) {
+  if (pass.in.has("sliding_window")) pass.out.number("attention.sliding_window", pass.in.whole("sliding_window"));
+}
+
+void read_temperature(ConfigPass& pass) {
+  ConfigReader rope(rope_of(pass.in.json()));
+  if (rope.real_or("mscale", 1) != rope.real_or("mscale_all_dim", 1))
+    rope.refuse("mscale and mscale_all_dim of rope_parameters differ, which is not supported");
+  if (rope.has("llama_4_scaling_beta")) pass.out.real("attention.temperature_scale", rope.real("llama_4_scaling_beta"));
+  pass.in.keep(rope.status());
 }
 
 void refuse_windows(ConfigPass& pass) {

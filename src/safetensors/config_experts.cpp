@@ -23,6 +23,8 @@ void read_softmax_experts(ConfigPass& pass) {
   pass.out.number("expert_count", in.whole("num_experts"));
   pass.out.number("expert_used_count", in.whole("num_experts_per_tok"));
   pass.out.number("expert_feed_forward_length", in.whole("moe_intermediate_size"));
+  if (in.has("shared_expert_intermediate_size"))
+    pass.out.number("expert_shared_feed_forward_length", in.whole("shared_expert_intermediate_size"));
   pass.out.flag("expert_weights_norm", in.flag_or("norm_topk_prob", false));
 }
 

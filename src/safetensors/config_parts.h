@@ -1,6 +1,7 @@
 // The parts of a config.json: each function reads one and writes its keys. Errors stay with the reader.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -32,10 +33,17 @@ struct ConfigPass {
   ArchitectureKeys& out;
 };
 
+// Of "layer_types": every n-th layer is one of full attention, counted from 1. Nothing where files have no such list.
+std::optional<uint32_t> period_of_layers(ConfigReader& in);
+
 void read_heads(ConfigPass& pass);
 void read_latents(ConfigPass& pass);
 void read_windows(ConfigPass& pass);
+void read_own_window(ConfigPass& pass);
 void refuse_windows(ConfigPass& pass);
+void read_delta_nets(ConfigPass& pass);
+void read_multipliers(ConfigPass& pass);
+void read_temperature(ConfigPass& pass);
 void read_softmax_experts(ConfigPass& pass);
 void read_routed_experts(ConfigPass& pass);
 void read_local_experts(ConfigPass& pass);

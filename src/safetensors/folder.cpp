@@ -1,6 +1,7 @@
 #include "safetensors/folder.h"
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -53,6 +54,11 @@ std::vector<std::string> tensor_files(const fs::path& folder) {
     if (entry.path().extension() == ".safetensors") paths.push_back(entry.path().string());
   std::sort(paths.begin(), paths.end());
   return paths;
+}
+
+std::vector<uint64_t> without_ones(std::vector<uint64_t> dims) {
+  std::erase(dims, 1);
+  return dims;
 }
 
 class FolderReader {
@@ -114,15 +120,48 @@ class FolderReader {
     return {};
   }
 
-  // Vectors, and what experts have of them, are floats of 32 bits in GGUF files.
+  // Vectors, what experts have of them and short convolutions are floats of 32 bits in GGUF files.
   Status add_as_it_is(const std::string& name, const StoredTensor& t) {
-    const bool is_norm = name.ends_with("norm.weight"), is_vector = t.dims.size() == 1 || name.ends_with(".bias");
+    const bool is_norm = name.ends_with("norm.weight") && !name.ends_with("ssm_norm.weight"),
+               is_vector = t.dims.size() == 1 || name.ends_with(".bias"),
+               has_axis_of_one = name.ends_with("ssm_conv1d.weight") || name.ends_with("ffn_gate_inp_shexp.weight");
+    if (has_axis_of_one) return add_made({name, without_ones(t.dims), GgufType::F32, as_f32(t, 0)});
+    if (is_of_net(name)) return add_of_net(name, t);
+    if (name.ends_with("_exps.weight") && model_.family->architecture == "gpt-oss")  // they lie in another order
+      return safetensors_error(t.name,
+                               "experts of gpt-oss are read as blocks of 4 bits; convert the model to a GGUF file");
+    if (name.ends_with("ffn_gate_up_exps.weight")) {
+      SMELT_TRY(parts, gate_then_up(name, t));
+      for (MadeTensor& part : parts) add_own(std::move(part));
+      return {};
+    }
     const float offset = is_norm && model_.family->adds_one ? 1 : 0;
     if (name.ends_with("ffn_gate_up_exps.bias")) return add_gate_and_up({name, t.dims, GgufType::F32, as_f32(t, 0)});
     if (is_vector && (t.type != GgufType::F32 || offset != 0))
       add_own({name, t.dims, GgufType::F32, as_f32(t, offset)});
     else
       parts_.tensors.push_back({name, t.dims, t.type, t.data, parts_.files.size() - 1});
+    return {};
+  }
+
+  bool is_of_net(const std::string& name) const {
+    if (name.ends_with("ssm_a")) return true;
+    constexpr std::array<std::string_view, 6> kOfNet = {"attn_qkv.weight",  "attn_gate.weight", "ssm_beta.weight",
+                                                        "ssm_alpha.weight", "ssm_dt.bias",      "ssm_out.weight"};
+    return model_.family->has_neighbours &&
+           std::any_of(kOfNet.begin(), kOfNet.end(), [&](std::string_view end) { return name.ends_with(end); });
+  }
+
+  Status add_of_net(const std::string& name, const StoredTensor& t) {
+    if (name.ends_with("ssm_a")) return add_made({name, t.dims, GgufType::F32, decay_rates(t)});
+    if (t.dims.size() == 1) return add_made({name, t.dims, GgufType::F32, as_f32(t, 0)});
+    return add_made({name, t.dims, t.type, {reinterpret_cast<const char*>(t.data.data()), t.data.size()}});
+  }
+
+  // With the heads of delta nets in the order of GGUF files.
+  Status add_made(MadeTensor t) {
+    if (model_.family->has_neighbours) SMELT_CHECK(take_turns(t, model_.net));
+    add_own(std::move(t));
     return {};
   }
 
@@ -152,12 +191,10 @@ class FolderReader {
   }
 
   void add_divisors() {
-    if (model_.divisors.empty()) return;
-    const auto* bytes = reinterpret_cast<const char*>(model_.divisors.data());
-    add_own({"rope_freqs.weight",
-             {model_.divisors.size()},
-             GgufType::F32,
-             {bytes, model_.divisors.size() * sizeof(float)}});
+    for (const auto& [name, divisors] : model_.divisors) {
+      const auto* bytes = reinterpret_cast<const char*>(divisors.data());
+      add_own({name, {divisors.size()}, GgufType::F32, {bytes, divisors.size() * sizeof(float)}});
+    }
   }
 
   Status add_tokenizer() {

@@ -21,6 +21,7 @@ constexpr TensorNamePair kOfLayer[] = {
     {"self_attn.k_proj", "attn_k"},
     {"self_attn.v_proj", "attn_v"},
     {"self_attn.o_proj", "attn_output"},
+    {"self_attn.qkv_proj", "attn_qkv"},
     {"self_attn.q_norm", "attn_q_norm"},
     {"self_attn.k_norm", "attn_k_norm"},
     {"self_attn.q_a_proj", "attn_q_a"},
@@ -33,6 +34,7 @@ constexpr TensorNamePair kOfLayer[] = {
     {"mlp.gate_proj", "ffn_gate"},
     {"mlp.up_proj", "ffn_up"},
     {"mlp.down_proj", "ffn_down"},
+    {"mlp.gate_up_proj", "ffn_up"},
     {"mlp.gate", "ffn_gate_inp"},
     {"mlp.router", "ffn_gate_inp"},
     {"mlp.experts.*.gate_proj", "ffn_gate_exps"},
@@ -41,6 +43,22 @@ constexpr TensorNamePair kOfLayer[] = {
     {"mlp.shared_experts.gate_proj", "ffn_gate_shexp"},
     {"mlp.shared_experts.up_proj", "ffn_up_shexp"},
     {"mlp.shared_experts.down_proj", "ffn_down_shexp"},
+    {"mlp.shared_expert.gate_proj", "ffn_gate_shexp"},
+    {"mlp.shared_expert.up_proj", "ffn_up_shexp"},
+    {"mlp.shared_expert.down_proj", "ffn_down_shexp"},
+    {"mlp.shared_expert_gate", "ffn_gate_inp_shexp"},
+    {"block_sparse_moe.router.layer", "ffn_gate_inp"},
+    {"block_sparse_moe.input_linear", "ffn_gate_up_exps"},
+    {"block_sparse_moe.output_linear", "ffn_down_exps"},
+    {"linear_attn.in_proj_qkvz", "ssm_in"},
+    {"linear_attn.in_proj_ba", "ssm_ba"},
+    {"linear_attn.in_proj_qkv", "attn_qkv"},
+    {"linear_attn.in_proj_z", "attn_gate"},
+    {"linear_attn.in_proj_b", "ssm_beta"},
+    {"linear_attn.in_proj_a", "ssm_alpha"},
+    {"linear_attn.conv1d", "ssm_conv1d"},
+    {"linear_attn.norm", "ssm_norm"},
+    {"linear_attn.out_proj", "ssm_out"},
     {"enorm", "nextn.enorm"},
     {"hnorm", "nextn.hnorm"},
     {"eh_proj", "nextn.eh_proj"},
@@ -57,6 +75,10 @@ struct WholeName {
 constexpr WholeName kWholeOfLayer[] = {
     {"mlp.gate.e_score_correction_bias", "exp_probs_b.bias"},
     {"self_attn.sinks", "attn_sinks.weight"},
+    {"mlp.experts.gate_up_proj", "ffn_gate_up_exps.weight"},
+    {"mlp.experts.down_proj", "ffn_down_exps.weight"},
+    {"linear_attn.dt_bias", "ssm_dt.bias"},
+    {"linear_attn.A_log", "ssm_a"},
     {"mlp.experts.gate_up_proj_blocks", "ffn_gate_up_exps.weight", kBlocksPiece},
     {"mlp.experts.gate_up_proj_scales", "ffn_gate_up_exps.weight", kScalesPiece},
     {"mlp.experts.gate_up_proj_bias", "ffn_gate_up_exps.bias"},
@@ -122,7 +144,8 @@ std::optional<NewTensorName> gguf_name(const std::string& full_name, const HubFa
 
 bool is_left_out(const std::string& name) {
   constexpr std::array<std::string_view, 2> kParts = {"vision_tower.", "multi_modal_projector."};
-  return name.ends_with("rotary_emb.inv_freq") || std::any_of(kParts.begin(), kParts.end(), [&](std::string_view part) {
+  return name.ends_with("rotary_emb.inv_freq") || name.starts_with("mtp.") ||
+         std::any_of(kParts.begin(), kParts.end(), [&](std::string_view part) {
            return name.starts_with(part) || name.starts_with("model." + std::string(part));
          });
 }

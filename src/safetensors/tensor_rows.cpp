@@ -1,5 +1,6 @@
 #include "safetensors/tensor_rows.h"
 
+#include <cmath>
 #include <cstring>
 
 #include "graph/scalar_math.h"
@@ -21,7 +22,44 @@ std::string sizes(const std::vector<uint64_t>& dims) {
   return text + "]";
 }
 
+// Places of `head_bytes` for each value head, from `begin` on.
+void take_turns(std::string& bytes, uint64_t begin, uint64_t head_bytes, const NetHeads& heads) {
+  const uint64_t each = heads.values / heads.keys;
+  const std::string before = bytes.substr(begin, heads.values * head_bytes);
+  for (uint64_t head = 0; head < heads.values; ++head) {
+    const uint64_t key = head / each, to = head % each * heads.keys + key;
+    bytes.replace(begin + to * head_bytes, head_bytes, before, head * head_bytes, head_bytes);
+  }
+}
+
 }  // namespace
+
+Status take_turns(MadeTensor& t, const NetHeads& heads) {
+  const auto is = [&](std::string_view name) { return t.name.ends_with(name); };
+  const uint64_t element = bytes_of_element(t.type), inner = heads.values * heads.width,
+                 keys = 2 * heads.keys * heads.width, row_bytes = t.dims[0] * element;
+  const auto fits = [&](uint64_t axis, uint64_t size) { return t.dims.size() > axis && t.dims[axis] == size; };
+  const auto wrong = [&] {
+    return safetensors_error(t.name, sizes(t.dims) + " does not go with the heads of delta nets in config.json");
+  };
+  if (is("attn_qkv.weight") || is("ssm_conv1d.weight")) {
+    if (!fits(1, keys + inner)) return wrong();
+    take_turns(t.bytes, keys * row_bytes, heads.width * row_bytes, heads);
+  } else if (is("attn_gate.weight")) {
+    if (!fits(1, inner)) return wrong();
+    take_turns(t.bytes, 0, heads.width * row_bytes, heads);
+  } else if (is("ssm_beta.weight") || is("ssm_alpha.weight")) {
+    if (!fits(1, heads.values)) return wrong();
+    take_turns(t.bytes, 0, row_bytes, heads);
+  } else if (is("ssm_dt.bias") || is("ssm_a")) {
+    if (!fits(0, heads.values)) return wrong();
+    take_turns(t.bytes, 0, element, heads);
+  } else if (is("ssm_out.weight")) {
+    if (!fits(0, inner) || t.dims.size() != 2) return wrong();
+    for (uint64_t row = 0; row < t.dims[1]; ++row) take_turns(t.bytes, row * row_bytes, heads.width * element, heads);
+  }
+  return {};
+}
 
 std::string with_pairs(const StoredTensor& t, int64_t heads) {
   const uint64_t rows = t.dims.size() > 1 ? t.dims[1] : t.dims[0], row_bytes = t.data.size() / rows,
@@ -50,6 +88,17 @@ std::string as_f32(const StoredTensor& t, float offset) {
     out.append(reinterpret_cast<const char*>(&value), sizeof value);
   }
   return out;
+}
+
+std::string decay_rates(const StoredTensor& logarithms) {
+  std::string floats = as_f32(logarithms, 0);
+  for (size_t at = 0; at < floats.size(); at += sizeof(float)) {
+    float value;
+    std::memcpy(&value, floats.data() + at, sizeof value);
+    value = -std::exp(value);
+    std::memcpy(floats.data() + at, &value, sizeof value);
+  }
+  return floats;
 }
 
 Result<MadeTensor> stacked(const std::string& name, const std::vector<StoredTensor>& pieces) {
@@ -106,6 +155,22 @@ Result<MadeTensor> mxfp4_blocks(const std::string& name, const StoredTensor& blo
     out.bytes += static_cast<char>(scales.data[block]);
     for (uint64_t i = 0; i < kHalf; ++i)  // of elements i and i + 16
       out.bytes += static_cast<char>(nibble(pairs[i / 2], i) | nibble(pairs[kHalf / 2 + i / 2], i) << 4);
+  }
+  return out;
+}
+
+Result<std::vector<MadeTensor>> gate_then_up(const std::string& name, const StoredTensor& both) {
+  if (both.dims.size() != 3 || both.dims[1] % 2 != 0)
+    return safetensors_error(both.name, sizes(both.dims) + " where rows of two kinds were expected for each expert");
+  const size_t half = both.data.size() / both.dims[2] / 2;
+  std::vector<MadeTensor> out;
+  for (const size_t which : {0, 1}) {
+    MadeTensor part{replaced(name, "ffn_gate_up", which ? "ffn_up" : "ffn_gate"), both.dims, both.type, {}};
+    part.dims[1] /= 2;
+    part.bytes.reserve(both.data.size() / 2);
+    for (size_t at = which * half; at < both.data.size(); at += 2 * half)
+      part.bytes.append(reinterpret_cast<const char*>(both.data.data()) + at, half);
+    out.push_back(std::move(part));
   }
   return out;
 }

@@ -35,6 +35,21 @@ Result<std::vector<MadeTensor>> keys_and_values(const std::string& name, const S
 // blocks [experts, rows, groups, 16], scales [experts, rows, groups]
 Result<MadeTensor> mxfp4_blocks(const std::string& name, const StoredTensor& blocks, const StoredTensor& scales);
 
+// Heads of a delta net.
+struct NetHeads {
+  uint64_t keys = 0, values = 0, width = 0;  // keys divides values
+};
+
+// A tensor of delta nets, named as in GGUF files, with value heads by turns, one of each key head, in place of those of
+// one key head as neighbours. Others stay as they are. An Error where its size is not that of the heads.
+Status take_turns(MadeTensor& tensor, const NetHeads& heads);
+
+// Decay rates of delta nets, which folders have as logarithms: minus their exponentials, as floats of 32 bits.
+std::string decay_rates(const StoredTensor& logarithms);
+
+// Stacks "ffn_gate_up_exps" whose matrices have the rows of a gate and then those of what it opens, as two stacks.
+Result<std::vector<MadeTensor>> gate_then_up(const std::string& name, const StoredTensor& both);
+
 // Rows of "ffn_gate_up_exps" that are of a gate and of what it opens by turns, as two tensors of half as many.
 Result<std::vector<MadeTensor>> gate_and_up(const MadeTensor& both);
 

@@ -20,7 +20,6 @@ std::optional<Mask> mask_of(Ref term, Op op) {
   return std::nullopt;
 }
 
-// The first index that the mask drops, if the kept ones are an initial part of the range.
 std::optional<Ref> limit_of(const Mask& mask, Ref range) {
   Ref condition = mask.condition;
   bool keeps = mask.keeps;
@@ -36,6 +35,15 @@ std::optional<Ref> limit_of(const Mask& mask, Ref range) {
   if (step != 1 || other != 0) return std::nullopt;
   const Ref base = substitute(below, {{range, constant(0, range->dtype)}});
   return simplify(cast(above, DType::I64) + slack - cast(base, DType::I64));
+}
+
+std::optional<Ref> end_of(const Mask& mask, Ref range) {
+  const auto [condition, keeps] = mask;
+  if (condition->op == Op::Not) return end_of({operand_of(condition), !keeps}, range);
+  if (condition->op != (keeps ? Op::And : Op::Or)) return limit_of(mask, range);
+  for (Ref part : condition->src)  // each drops something for itself
+    if (const auto end = end_of({part, keeps}, range)) return end;
+  return std::nullopt;
 }
 
 }  // namespace smelt

@@ -20,4 +20,8 @@ bool is_identity(Ref value, Op op);
 // The first index that the mask drops, if the kept ones are an initial part of the range.
 std::optional<Ref> limit_of(const Mask& mask, Ref range);
 
+// An index from which on the mask drops all, where one of its conditions alone says so: the mask of a window, which
+// drops positions at both ends.
+std::optional<Ref> end_of(const Mask& mask, Ref range);
+
 }  // namespace smelt

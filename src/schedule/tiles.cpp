@@ -65,11 +65,11 @@ Replacements replacements_of(const std::vector<Cut>& cuts) {
   return by;
 }
 
-// The positions of a chunk that each row of the tile counts; empty if all do.
+// The end of the positions of a chunk that each row of the tile counts; empty if all do.
 Refs limits_of_rows(const std::vector<Cut>& cuts, Ref score, Ref positions) {
   const auto mask = mask_of(score, Op::SoftmaxSum);
   if (!mask) return {};
-  const auto limit = limit_of(*mask, positions);
+  const auto limit = end_of(*mask, positions);
   if (!limit) return {};
   Refs limits{substitute(*limit, replacements_of(cuts))};
   for (const Cut& c : cuts) {

@@ -27,6 +27,7 @@ struct Tested {
   bool quantise;
   DType cache;
   const Traits* small = nullptr;  // a model that is made up, in place of a file; its path is a name
+  int64_t context = 512;
 
   bool is_there() const { return small || std::filesystem::exists(path); }
 };
@@ -47,7 +48,9 @@ constexpr Sizes kSmallSizes{.hidden = 64,
 GgufFile open_file(const Tested& model) {
   if (!model.small) return GgufFile::open(model.path).take();
   static std::vector<std::vector<std::byte>> kept;
-  kept.push_back(SmallTransformer(*model.small, kSmallSizes).writer.bytes());
+  SmallTransformer small(*model.small, kSmallSizes);
+  small.writer.u32(model.small->architecture + ".context_length", static_cast<uint32_t>(model.context));
+  kept.push_back(small.writer.bytes());
   return GgufFile::open_memory(kept.back()).take();
 }
 
@@ -64,7 +67,7 @@ constexpr int64_t kAllWindows = 1000;
 EngineOptions options_of(const Tested& model, int64_t sequences, int64_t cache_tokens = 0,
                          std::optional<int64_t> kept_windows = {}) {
   return {.threads = 1,
-          .context = 512,
+          .context = model.context,
           .sequences = sequences,
           .cache_tokens = cache_tokens,
           .kept_windows = kept_windows,
@@ -368,6 +371,15 @@ TEST_CASE("sequences whose windows keep only their pages get the bits of whole c
   check_crowds({.sequences = 4, .cache_tokens = 0, .longest = 90, .kept_windows = 0}, 1, 40, kWithWindows);
   check_crowds({.sequences = 2, .cache_tokens = 704, .longest = 450, .kept_windows = 0, .most_tokens = 470}, 2, 50,
                kWithWindows);
+}
+
+const Tested kWithWindowsBehind[] = {{"gpt-oss, long", "q8", true, DType::U8, &kSmallGptOss, 1536},
+                                     {"gemma3, long", "f16", false, DType::F16, &kSmallGemma, 1536},
+                                     {"phi3, long", "f32", false, DType::F32, &kSmallPhi, 1536}};
+
+TEST_CASE("windows that begin behind the first chunks get the bits that they get alone") {
+  check_crowds({.sequences = 3, .cache_tokens = 1536, .longest = 1400, .kept_windows = 0, .most_tokens = 1450}, 1, 40,
+               kWithWindowsBehind);
 }
 
 TEST_CASE("a prompt whose window has made room for others begins where one was kept, with the same bits") {

@@ -22,9 +22,9 @@ struct Case {
   std::vector<Vector> wanted;  // logits after each token
 };
 
-std::vector<int> ids() {
+std::vector<int> ids(int count = 45) {
   std::vector<int> list;
-  for (int i = 0; i < 45; ++i) list.push_back(i * 29 % 90);
+  for (int i = 0; i < count; ++i) list.push_back(i * 29 % 90);
   return list;
 }
 
@@ -65,23 +65,25 @@ double relative_error(std::span<const float> got, const Vector& wanted) {
   return std::sqrt(error / size);
 }
 
-// After each token of a prompt, and after each token behind it; in order of size.
+// After each token of a prompt, and after each of the last four, which come one at a time; in order of size.
 std::vector<double> errors(const Case& model, bool in_bytes) {
   auto file = GgufFile::open_memory(model.bytes);
-  auto session = Session::open(
-      *file,
-      {.threads = 1, .context = 128, .cache_type = in_bytes ? DType::U8 : DType::F32, .quantise_activations = in_bytes},
-      {});
+  const std::vector<int> all = ids(static_cast<int>(model.wanted.size()));
+  auto session = Session::open(*file,
+                               {.threads = 1,
+                                .context = all.size() < 128 ? 128 : 2048,
+                                .cache_type = in_bytes ? DType::U8 : DType::F32,
+                                .quantise_activations = in_bytes},
+                               {});
   REQUIRE_MESSAGE(session.ok(), session.error().message);
-  const std::vector<int> all = ids();
-  constexpr size_t kPrompt = 41;
+  const size_t prompt_size = all.size() - 4;
   std::vector<double> list;
-  const std::vector<int32_t> prompt(all.begin(), all.begin() + kPrompt);
+  const std::vector<int32_t> prompt(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(prompt_size));
   const Status status = (*session)->append_all(prompt, [&](int64_t i, std::span<const float> row) {
     list.push_back(relative_error(row, model.wanted[static_cast<size_t>(i)]));
   });
   REQUIRE(status.ok());
-  for (size_t i = kPrompt; i < all.size(); ++i) {
+  for (size_t i = prompt_size; i < all.size(); ++i) {
     const auto logits = (*session)->extend(all[i]);
     REQUIRE(logits.ok());
     list.push_back(relative_error(*logits, model.wanted[i]));
@@ -104,6 +106,29 @@ TEST_CASE("compiled kernels agree with the direct reference for every architectu
     CHECK(exact < 1e-5);
     CHECK(in_bytes > exact);
     CHECK(in_bytes < 0.1);
+  }
+}
+
+TEST_CASE("layers with windows read a long context from where a window begins") {
+  constexpr int kTokens = 1400;
+  for (const Traits& traits : small_models()) {
+    if (!traits.has_windows() || traits.has_divisors) continue;  // others for long contexts
+    CAPTURE(traits.architecture);
+    Traits wide = traits;
+    wide.rotated = kSizes.width;
+    for (size_t window : {9, 300}) {
+      CAPTURE(window);
+      Sizes sizes = kSizes;
+      sizes.window = window;
+      SmallTransformer small(wide, sizes);
+      small.writer.u32(traits.architecture + ".context_length", 2048);
+      const Case model{traits.architecture, small.writer.bytes(), small.logits(ids(kTokens))};
+      const std::vector<double> exact = errors(model, false), in_bytes = errors(model, true);
+      MESSAGE(traits.architecture << ", window " << window << ": relative error at most " << exact.back()
+                                  << ", with 8 bits " << in_bytes[kTokens / 2] << " in the median");
+      CHECK(exact.back() < 1e-5);
+      CHECK(in_bytes[kTokens / 2] < 0.1);
+    }
   }
 }
 

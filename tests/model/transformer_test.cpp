@@ -3,6 +3,8 @@
 
 #include <doctest/doctest.h>
 
+#include "graph/args.h"
+#include "graph/operands.h"
 #include "model/small_models.h"
 #include "model/small_transformer_runs.h"
 
@@ -27,6 +29,34 @@ TEST_CASE("a delta net goes on from the state that tokens before have left, in a
       CHECK(prefill_error(small, before) < 2e-6);
     }
   }
+}
+
+TEST_CASE("layers with windows read no more chunks than the windows of a group of tokens touch") {
+  // Of a context of up to 16 chunks: as many as attention goes over, at most.
+  const auto chunks_read = [](size_t window, int64_t layer, Dim tokens) {
+    Sizes sizes;
+    sizes.window = window;
+    const SmallTransformer small(kSmallGptOss, sizes);
+    const Opened opened(small.writer);
+    ModelShape shape{.tokens = tokens, .many_tokens = !const_int(tokens.ref), .chunks = variable("chunks", 1, 16)};
+    shape.context = shape.cache_rows = shape.local_rows = 16 * kChunkSize + kPageSize;
+    shape.page_entries = shape.context / kPageSize;
+    int64_t most = 0;
+    for (Ref n : toposort(opened.model->block(*opened.file, shape, layer).root)) {
+      if (n->op != Op::SoftmaxSum) continue;
+      const auto axis = static_cast<size_t>(reduced_axes(n)[0]);
+      most = std::max(most, SoftmaxView(n).score->shape[axis]->max);
+    }
+    return most / kChunkSize;
+  };
+  const Dim one = 1, many = Dim(variable("tokens8", 1, 64) * 8);
+  CHECK(chunks_read(3, 1, one) == 16);  // a layer without a window
+  CHECK(chunks_read(1, 0, one) == 1);
+  CHECK(chunks_read(3, 0, one) == 2);
+  CHECK(chunks_read(250, 0, many) == 2);
+  CHECK(chunks_read(251, 0, one) == 2);
+  CHECK(chunks_read(251, 0, many) == 3);  // 258 positions
+  CHECK(chunks_read(4096, 0, one) == 16);
 }
 
 TEST_CASE("a cache of halves or bytes changes logits a little") {

@@ -8,6 +8,7 @@
 #include "graph/range_kind.h"
 #include "graph/rules_algebra.h"
 #include "graph/views.h"
+#include "schedule/mask_limit.h"
 #include "schedule/schedule.h"
 #include "support/small_graphs.h"
 
@@ -84,6 +85,20 @@ TEST_CASE("positions behind the last that counts are left out") {
     for (Ref r : ranges_of(nest->src[0]))
       if (!const_int(r->src[0]) && static_cast<RangeKind>(r->arg.list[0]) != RangeKind::Tile)
         CHECK(r->src[0] == positions->src[0]);
+}
+
+TEST_CASE("a mask of two conditions ends where one of them does, and has no other limit") {
+  const Ref position = make_range(0, constant(256), RangeKind::Loop), own = variable("own", 0, 1000);
+  const Ref behind = binary(Op::Lt, own, position), before = binary(Op::Lt, simplify(position + 39), own);
+  const Ref outside = binary(Op::Or, before, behind);
+  const Mask mask{outside, false}, inside{unary(Op::Not, outside), true};
+  CHECK(!limit_of(mask, position));
+  REQUIRE(end_of(mask, position));
+  CHECK(*end_of(mask, position) == simplify(own + 1));
+  CHECK(end_of(inside, position) == end_of(mask, position));
+  CHECK(!end_of({before, false}, position));
+  CHECK(!end_of({outside, true}, position));
+  CHECK(end_of({behind, false}, position) == limit_of({behind, false}, position));
 }
 
 TEST_CASE("with many rows a tile goes over the chunks and nothing of a chunk reaches memory") {

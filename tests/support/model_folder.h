@@ -14,7 +14,9 @@ namespace smelt::test {
 
 // What a tensor of a GGUF file is called in a folder; "*" stands for the number of an expert.
 inline std::string hub_name(std::string name, const std::string& architecture) {
-  const bool has_four_norms = architecture == "gemma3";
+  const bool has_four_norms = architecture == "gemma3", is_glm4 = architecture == "glm4",
+             is_granite = architecture == "granitemoe", has_shared_gate = architecture.starts_with("qwen3");
+  const std::string shared = has_shared_gate ? "mlp.shared_expert." : "mlp.shared_experts.";
   const std::pair<std::string, std::string> parts[] = {
       {"token_embd.", "model.embed_tokens."},
       {"output_norm.", "model.norm."},
@@ -34,19 +36,33 @@ inline std::string hub_name(std::string name, const std::string& architecture) {
       {"attn_kv_a_norm.", "self_attn.kv_a_layernorm."},
       {"attn_kv_b.", "self_attn.kv_b_proj."},
       {"ffn_norm.", has_four_norms ? "pre_feedforward_layernorm." : "post_attention_layernorm."},
-      {"post_attention_norm.", "post_attention_layernorm."},
-      {"post_ffw_norm.", "post_feedforward_layernorm."},
+      {"post_attention_norm.", is_glm4 ? "post_self_attn_layernorm." : "post_attention_layernorm."},
+      {"post_ffw_norm.", is_glm4 ? "post_mlp_layernorm." : "post_feedforward_layernorm."},
+      {"attn_qkv.", architecture == "phi3" ? "self_attn.qkv_proj." : "linear_attn.in_proj_qkv."},
       {"ffn_gate.", "mlp.gate_proj."},
-      {"ffn_up.", "mlp.up_proj."},
+      {"ffn_up.", is_glm4 || architecture == "phi3" ? "mlp.gate_up_proj." : "mlp.up_proj."},
       {"ffn_down.", "mlp.down_proj."},
-      {"ffn_gate_inp.", architecture == "gpt-oss" ? "mlp.router." : "mlp.gate."},
+      {"ffn_gate_inp.", architecture == "gpt-oss" ? "mlp.router."
+                        : is_granite              ? "block_sparse_moe.router.layer."
+                                                  : "mlp.gate."},
       {"exp_probs_b.bias", "mlp.gate.e_score_correction_bias"},
       {"ffn_gate_exps.", "mlp.experts.*.gate_proj."},
       {"ffn_up_exps.", "mlp.experts.*.up_proj."},
       {"ffn_down_exps.", "mlp.experts.*.down_proj."},
-      {"ffn_gate_shexp.", "mlp.shared_experts.gate_proj."},
-      {"ffn_up_shexp.", "mlp.shared_experts.up_proj."},
-      {"ffn_down_shexp.", "mlp.shared_experts.down_proj."},
+      {"ffn_gate_shexp.", shared + "gate_proj."},
+      {"ffn_up_shexp.", shared + "up_proj."},
+      {"ffn_down_shexp.", shared + "down_proj."},
+      {"ffn_gate_inp_shexp.", "mlp.shared_expert_gate."},
+      {"ssm_in.", "linear_attn.in_proj_qkvz."},
+      {"attn_gate.", "linear_attn.in_proj_z."},
+      {"ssm_beta.", "linear_attn.in_proj_b."},
+      {"ssm_alpha.", "linear_attn.in_proj_a."},
+      {"ssm_ba.", "linear_attn.in_proj_ba."},
+      {"ssm_conv1d.", "linear_attn.conv1d."},
+      {"ssm_norm.", "linear_attn.norm."},
+      {"ssm_out.", "linear_attn.out_proj."},
+      {"ssm_dt.bias", "linear_attn.dt_bias"},
+      {"ssm_a", "linear_attn.A_log"},
       {"nextn.enorm.", "enorm."},
       {"nextn.hnorm.", "hnorm."},
       {"nextn.eh_proj.", "eh_proj."},
@@ -162,28 +178,83 @@ class FolderWriter {
 
   void add(const GgufWriter::Tensor& t) {
     const bool is_query = has(t.name, "attn_q."), is_key = has(t.name, "attn_k.");
-    if (has(t.name, "rope_freqs.")) return;  // follows from config.json
-    if (has(t.name, "attn_v_b.")) return;    // beside the other
+    if (has(t.name, "rope_freqs.") || has(t.name, "rope_factors_")) return;  // follow from config.json
+    if (has(t.name, "attn_v_b.")) return;                                    // beside the other
     if (has(t.name, "attn_k_b.")) return add_keys_and_values(t, find(with(t.name, "attn_k_b", "attn_v_b")));
     if (architecture_ == "gpt-oss" && has(t.name, "_exps.")) return add_packed(t);
+    const bool is_qwen35 = architecture_.starts_with("qwen35");
+    if ((architecture_ == "granitemoe" || is_qwen35) && has(t.name, "_exps.")) return add_fused(t);
     if (has(t.name, "_exps.")) return add_experts(t);
     std::string bytes = t.data;
-    if (architecture_ == "llama" && (is_query || is_key)) {
+    std::vector<uint64_t> shape = shape_of(t);
+    const bool swaps = architecture_ == "llama" || architecture_ == "mistral3" || architecture_.starts_with("granite"),
+               adds_one = architecture_ == "gemma3" || architecture_ == "qwen3next" || is_qwen35;
+    if (swaps && (is_query || is_key)) {
       const size_t heads = is_query ? heads_ : kv_heads_;
       bytes = in_halves(bytes, heads, t.dims.back() / heads);
     }
-    if (architecture_ == "gemma3" && t.name.ends_with("norm.weight")) bytes = without_one(bytes);
-    out_.add(hub_name(t.name, architecture_), "F32", shape_of(t), bytes);
+    if (adds_one && t.name.ends_with("norm.weight") && !has(t.name, "ssm_norm."))
+      bytes = changed(bytes, [](float value) { return value - 1; });
+    if (t.name.ends_with("ssm_a")) bytes = changed(bytes, [](float value) { return std::log(-value); });
+    if (is_qwen35) bytes = with_neighbours(t, std::move(bytes));
+    if (has(t.name, "ffn_gate_inp_shexp.")) shape.insert(shape.begin(), 1);
+    if (has(t.name, "ssm_conv1d.")) shape.insert(shape.begin() + 1, 1);
+    out_.add(hub_name(t.name, architecture_), "F32", shape, bytes);
   }
 
-  static std::string without_one(const std::string& floats) {
+  template <class F>
+  static std::string changed(const std::string& floats, F&& change) {
     std::string out;
     for (size_t at = 0; at < floats.size(); at += sizeof(float)) {
       float value;
       std::memcpy(&value, floats.data() + at, sizeof value);
-      out += GgufWriter::le(value - 1);
+      out += GgufWriter::le(static_cast<float>(change(value)));
     }
     return out;
+  }
+
+  // Value heads of a delta net, which take turns, as neighbours of those that share their key head.
+  std::string with_neighbours(const GgufWriter::Tensor& t, std::string bytes) const {
+    const size_t values = number("ssm.time_step_rank"), keys = number("ssm.group_count"),
+                 width = number("ssm.state_size"), each = values / keys,
+                 row = bytes.size() / (t.dims.size() > 1 ? t.dims[1] : t.dims[0]);
+    const auto move = [&](size_t begin, size_t size) {
+      const std::string before = bytes.substr(begin, values * size);
+      for (size_t head = 0; head < values; ++head)
+        bytes.replace(begin + (head % keys * each + head / keys) * size, size, before, head * size, size);
+    };
+    if (has(t.name, "attn_qkv.") || has(t.name, "ssm_conv1d.")) move(2 * keys * width * row, width * row);
+    if (has(t.name, "attn_gate.")) move(0, width * row);
+    if (has(t.name, "ssm_beta.") || has(t.name, "ssm_alpha.") || has(t.name, "ssm_dt.") || t.name.ends_with("ssm_a"))
+      move(0, row);
+    if (has(t.name, "ssm_out."))
+      for (size_t at = 0; at < bytes.size(); at += row) move(at, width * sizeof(float));
+    return bytes;
+  }
+  size_t number(const char* key) const {
+    for (const GgufWriter::Entry& entry : writer_.entries)
+      if (entry.key == architecture_ + "." + key) {
+        uint32_t value;
+        std::memcpy(&value, entry.value.data(), sizeof value);
+        return value;
+      }
+    return 0;
+  }
+
+  // Granite and Qwen 3.5: one stack, of each expert the rows of its gate and then those of what that opens.
+  void add_fused(const GgufWriter::Tensor& t) {
+    if (has(t.name, "ffn_up_exps")) return;  // beside the gate
+    const bool is_granite = architecture_ == "granitemoe";
+    const std::string proj = hub_name(t.name.substr(0, t.name.find("ffn_")), architecture_) +
+                             (is_granite ? "block_sparse_moe." : "mlp.experts."),
+                      down = is_granite ? "output_linear.weight" : "down_proj",
+                      gate_up = is_granite ? "input_linear.weight" : "gate_up_proj";
+    if (has(t.name, "ffn_down_exps")) return out_.add(proj + down, "F32", shape_of(t), t.data);
+    const std::string& up = find(with(t.name, "ffn_gate_exps", "ffn_up_exps")).data;
+    const size_t matrix = up.size() / t.dims[2];
+    std::string bytes;
+    for (size_t at = 0; at < up.size(); at += matrix) bytes += t.data.substr(at, matrix) + up.substr(at, matrix);
+    out_.add(proj + gate_up, "F32", {t.dims[2], 2 * t.dims[1], t.dims[0]}, bytes);
   }
 
   void add_experts(const GgufWriter::Tensor& t) {
