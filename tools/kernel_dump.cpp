@@ -5,8 +5,9 @@
 //   kernel_dump CONFIGURATION NAME       the texts of one of these lines
 //
 // tools/kernel_diff compares two commits by it. The plans are those of the engine (engine/model_plans.h), for machines
-// that need not be here, up to the text of their kernels. The kernels' own names have a hash of the tree, which says nothing beside the tree itself, so here a kernel is
-// called by what it stores and its turn among those that store alike: "decode/sum_2048#3".
+// that need not be here, up to the text of their kernels. The kernels' own names have a hash of the tree, which says
+// nothing beside the tree itself, so here a kernel is called by what it stores and its turn among those that store
+// alike: "decode/sum_2048#3".
 #include <sys/mman.h>
 #include <xxhash.h>
 
