@@ -101,7 +101,7 @@ class Counter {
     depends_on_part_.resize(program_.code.size());
     for (size_t at = 0; at < program_.code.size(); ++at) {
       const Instruction& i = program_.code[at];
-      depends_on_part_[at] = i.kind == Inst::Part;
+      depends_on_part_[at] = i.kind == Inst::Part && i.arg.i < 2;  // each worker begins once
       if (i.kind != Inst::Value && i.kind != Inst::Loop) continue;
       for (int s : i.src)
         if (depends_on_part_[static_cast<size_t>(s)]) depends_on_part_[at] = true;

@@ -53,7 +53,7 @@ Context context_of(const ModelShape& s, Tensor position, int64_t window) {
   const Dim read = simplify(binary(Op::Min, s.chunks.ref, constant(most)));
   const Tensor along = unsqueeze(iota({times(read, kChunkSize)}, 0), 0);  // [1, S]
   const Tensor chunk = first + along / double(kChunkSize), within = along % kChunkSize;
-  const Tensor there = minimum(chunk, from_dim(s.chunks) - 1.0);
+  const Tensor there = minimum(chunk, Tensor(s.chunks.ref) - 1.0);
   return {chunk * double(kChunkSize) + within, there * double(kChunkSize) + within};
 }
 

@@ -88,6 +88,6 @@ TEST_CASE("readers of any number of streams stay inside of their memory") {
   CHECK(stream_readers().size() == 4);
   for (const StreamReader& reader : stream_readers()) {
     CHECK(kStreamUnit % (reader.streams * kStreamRow) == 0);
-    for (int64_t part = 0; part < 5; ++part) reader.entry(buffers, nullptr, part, 5);
+    for (int64_t part = 0; part < 5; ++part) reader.entry(buffers, nullptr, part, 5, nullptr, 1);
   }
 }

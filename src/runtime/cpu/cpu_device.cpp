@@ -21,7 +21,7 @@ namespace smelt {
 namespace {
 
 // Part of every cache key: raise it when compile_object() makes something else of the same input.
-constexpr const char* kVersion = "smelt-kernels-1";
+constexpr const char* kVersion = "smelt-kernels-2";
 
 // Different text, different symbol: any number of kernels with one entry name can be linked into
 // one process.
@@ -59,7 +59,7 @@ class CpuDevice : public HostMemoryDevice {
     SMELT_TRY(jit, Jit::create());
     state.jit = std::move(jit);
     const int threads = options.threads > 0 ? options.threads : state.target.cores;
-    state.workers = std::make_unique<Workers>(threads);
+    state.workers = std::make_unique<Workers>(threads, state.machine.block_memory_bytes);
     if (state.workers->count() < threads)
       return Error{"[device] cpu: the system gives " + std::to_string(state.workers->count()) + " of " +
                    std::to_string(threads) + " threads; use fewer (-t), or raise its limits (ulimit -u, ulimit -v)"};

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "base/ensure.h"
-#include "base/machine.h"
 #include "base/system_calls.h"
 #include "base/thread.h"
 #include "runtime/cores.h"
@@ -110,10 +109,10 @@ struct FreeScratch {
 };
 using Scratch = std::unique_ptr<std::byte, FreeScratch>;
 
-// As much as on every processor. Not touched: what no kernel uses takes no memory.
-Scratch new_scratch() {
-  const auto bytes = static_cast<size_t>(Machine().block_memory_bytes);
-  return Scratch(static_cast<std::byte*>(::operator new(bytes, std::align_val_t{kKernelScratchAlign})));
+// Not touched: what no kernel uses takes no memory.
+Scratch new_scratch(int64_t bytes) {
+  const std::align_val_t align{kKernelScratchAlign};
+  return Scratch(static_cast<std::byte*>(::operator new(static_cast<size_t>(bytes), align)));
 }
 
 }  // namespace
@@ -122,9 +121,9 @@ struct Workers::State {
   explicit State(int wanted) : patience(wanted > host_target().cores ? kCrowded : kAlone) {}
 
   // How many there are. REQUIRES: none of them has run yet.
-  void settle(int workers) {
+  void settle(int workers, int64_t scratch_bytes) {
     count = workers;
-    for (int i = 0; i < workers; ++i) scratch.push_back(new_scratch());
+    for (int i = 0; i < workers; ++i) scratch.push_back(new_scratch(scratch_bytes));
     barrier.emplace(workers, patience);
   }
 
@@ -232,7 +231,7 @@ struct Workers::State {
   }
 };
 
-Workers::Workers(int count) {
+Workers::Workers(int count, int64_t scratch_bytes) {
   ENSURE(count >= 1, "there is no running without a worker");
   state_ = std::make_unique<State>(count);
   std::vector<int> cpus = core_cpus();
@@ -245,7 +244,7 @@ Workers::Workers(int count) {
     }
   } catch (const std::system_error&) {  // the system refuses a thread
   }
-  state_->settle(static_cast<int>(state_->threads.size()) + 1);
+  state_->settle(static_cast<int>(state_->threads.size()) + 1, scratch_bytes);
 }
 
 Workers::~Workers() {

@@ -13,6 +13,7 @@
 #include <memory>
 #include <span>
 
+#include "base/machine.h"
 #include "runtime/cpu/kernel_entry.h"
 #include "runtime/device.h"
 
@@ -34,7 +35,7 @@ class Workers {
   // workers; with fewer workers two processes would pin to the same cores and leave others idle,
   // and with more workers than cores they give way to each other instead of spinning.
   // Where the system gives fewer threads, there are fewer.
-  explicit Workers(int count);
+  explicit Workers(int count, int64_t scratch_bytes = Machine().block_memory_bytes);
   ~Workers();
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
@@ -43,7 +44,7 @@ class Workers {
 
   // Runs all launches in order and returns when the last is complete. False if cancelled before that: the run ends
   // after the launch under way. The times are worker 0's, behind each barrier. One run at a time; `symbols` is handed
-  // to every kernel, and each worker has scratch memory of its own (block_memory_bytes of base/machine.def).
+  // to every kernel, and each worker has scratch memory of its own.
   bool run(std::span<const CpuLaunch> launches, const int64_t* symbols, const RunOptions& options);
   bool run(std::span<const CpuLaunch> launches, const int64_t* symbols) { return run(launches, symbols, {}); }
 

@@ -1,6 +1,6 @@
 declare <16 x i8> @llvm.x86.ssse3.pshuf.b.128(<16 x i8>, <16 x i8>)
 declare <4 x float> @llvm.fma.v4f32(<4 x float>, <4 x float>, <4 x float>)
-define void @formulas(ptr noalias nocapture readonly %buffers, ptr noalias nocapture readonly %symbols, i64 %part, i64 %parts) #0 {
+define void @formulas(ptr noalias nocapture readonly %buffers, ptr noalias nocapture readonly %symbols, i64 %part, i64 %parts, ptr noalias nocapture align 64 %scratch, i64 %begins) #0 {
   %buffer.0.at = getelementptr inbounds ptr, ptr %buffers, i64 0
   %buffer.0 = load ptr, ptr %buffer.0.at, align 8, !invariant.load !0
   %buffer.1.at = getelementptr inbounds ptr, ptr %buffers, i64 1

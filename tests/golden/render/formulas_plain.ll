@@ -1,6 +1,6 @@
 @table.0 = private unnamed_addr constant [3 x float] [float 0x3FF0000000000000, float 0xC000000000000000, float 0x4008000000000000], align 64
 declare <4 x float> @llvm.fma.v4f32(<4 x float>, <4 x float>, <4 x float>)
-define void @formulas(ptr noalias nocapture readonly %buffers, ptr noalias nocapture readonly %symbols, i64 %part, i64 %parts) #0 {
+define void @formulas(ptr noalias nocapture readonly %buffers, ptr noalias nocapture readonly %symbols, i64 %part, i64 %parts, ptr noalias nocapture align 64 %scratch, i64 %begins) #0 {
   %buffer.0.at = getelementptr inbounds ptr, ptr %buffers, i64 0
   %buffer.0 = load ptr, ptr %buffer.0.at, align 8, !invariant.load !0
   %buffer.1.at = getelementptr inbounds ptr, ptr %buffers, i64 1

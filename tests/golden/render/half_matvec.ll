@@ -1,4 +1,4 @@
-define void @half_matvec(ptr noalias nocapture readonly %buffers, ptr noalias nocapture readonly %symbols, i64 %part, i64 %parts) #0 {
+define void @half_matvec(ptr noalias nocapture readonly %buffers, ptr noalias nocapture readonly %symbols, i64 %part, i64 %parts, ptr noalias nocapture align 64 %scratch, i64 %begins) #0 {
   %buffer.0.at = getelementptr inbounds ptr, ptr %buffers, i64 0
   %buffer.0 = load ptr, ptr %buffer.0.at, align 8, !invariant.load !0
   %buffer.1.at = getelementptr inbounds ptr, ptr %buffers, i64 1
