@@ -48,6 +48,7 @@ void on_bus_error(int, siginfo_t* info, void*) {
 }  // namespace
 
 void explain_sudden_failures() {
+  remove_unfinished_files();  // of which there are none: what it needs is made while there is memory
   std::set_new_handler(on_memory_exhausted);
   struct sigaction action = {};
   action.sa_sigaction = on_bus_error;
