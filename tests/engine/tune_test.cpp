@@ -239,10 +239,10 @@ TEST_CASE("what tune_kernel gives has agreed with the reference and is what gene
     CHECK(outcome->after_us <= outcome->before_us);
     CHECK(outcome->improved == (outcome->after_us < 0.98 * outcome->before_us));
     CHECK(s.prepared > 0);
-    CHECK(problem_with(s.kernel, outcome->after) == "");
+    CHECK(problem_with(s.kernel, outcome->after, device->machine()) == "");
     const CodegenResult made = generate({.tree = s.site.tree,
                                          .name = "other",
-                                         .machine = machine_of(host_target()),
+                                         .machine = device->machine(),
                                          .symbols = s.site.symbol_names,
                                          .opts = outcome->after});
     CHECK(program_hash(made.program) == outcome->program);
