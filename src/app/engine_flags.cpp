@@ -104,7 +104,7 @@ void declare_engine_flags(CLI::App& app, EngineFlags& flags) {
   app.add_option("-c,--ctx-size", flags.context, "tokens of context; 0: what the model was made for, at most 4096")
       ->type_name("N")
       ->check(whole_number(0, int64_t{1} << 30));
-  app.add_option("-t,--threads", flags.threads, "processor cores to use; 0: all")
+  app.add_option("-t,--threads", flags.threads, "processor cores to use; 0: of all so many as are fastest")
       ->type_name("N")
       ->check(thread_number());
   app.add_flag("--no-repack", flags.no_repack,

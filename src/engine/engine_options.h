@@ -15,7 +15,7 @@ namespace smelt {
 struct EngineOptions {
   std::string device = "cpu";           // see DeviceOptions of runtime/devices.h
   std::shared_ptr<Device> opened = {};  // a device that the caller has opened, in place of one by name
-  int threads = 0;                      // 0: all cores
+  int threads = 0;                      // 0: of all cores so many as are fastest
   int64_t context = 0;                  // most tokens of a sequence; 0: what the model was trained for, at most 4096
   int64_t sequences = 1;                // that there may be at a time
   int64_t drafts = 0;                   // most tokens that a step verifies behind a generated one, see engine/drafter.h

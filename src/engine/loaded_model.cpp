@@ -157,6 +157,12 @@ Status LoadedModel::load(const PackPlan& packing) {
   return {};
 }
 
+EngineStats LoadedModel::stats() const {
+  EngineStats stats = stats_;
+  stats.threads_per_token = generated_.front().plan.workers();
+  return stats;
+}
+
 void LoadedModel::fill_stats() {
   const CompileStats compiled = device_->stats();
   const Runnable& single = generated_.front();
@@ -165,6 +171,7 @@ void LoadedModel::fill_stats() {
   stats_.kernels_per_token = static_cast<int>(single.plan.launches().size());
   stats_.bytes_per_token = static_cast<int64_t>(plans_->passes().bytes_read(*single.pass));
   stats_.memory_bytes = memory_.bytes();
+  stats_.threads = device_->workers();
 }
 
 bool LoadedModel::cancelled() const {

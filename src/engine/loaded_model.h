@@ -25,10 +25,11 @@ struct EngineStats {
   double load_seconds = 0;
   double compile_seconds = 0;
   int kernels_compiled = 0;
-  int kernels_cached = 0;       // found on disk
-  int kernels_per_token = 0;    // launches of one decode step
-  int64_t bytes_per_token = 0;  // weights that one decode step reads
-  int64_t memory_bytes = 0;     // cache and working memory, without the weights
+  int kernels_cached = 0;                  // found on disk
+  int kernels_per_token = 0;               // launches of one decode step
+  int threads = 0, threads_per_token = 0;  // of a processor: those there are, and those that decode steps take now
+  int64_t bytes_per_token = 0;             // weights that one decode step reads
+  int64_t memory_bytes = 0;                // cache and working memory, without the weights
 };
 
 // What one kernel has cost so far, over all its launches.
@@ -67,7 +68,7 @@ class LoadedModel : public KernelSet {
   const ModelPlans& plans() const { return *plans_; }
   const Model& model() const { return plans_->model(); }
   const EngineLayout& layout() const { return plans_->layout(); }
-  const EngineStats& stats() const { return stats_; }
+  EngineStats stats() const;
   // Bytes of weights that so many generated tokens have to read together, see ModelPasses.
   double bytes_read(int64_t tokens) const { return plans_->passes().bytes_read(*generated_.front().pass, tokens); }
   EngineMemory& memory() { return memory_; }

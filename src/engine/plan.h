@@ -32,6 +32,8 @@ class Plan {
   // The same, and waits until it is done.
   Status run(std::span<const int64_t> symbols, const RunOptions& options = {}) const;
 
+  // Of a device that chooses how many run the plan: how many do now. Else 0. REQUIRES: captured.
+  int workers() const { return captured_->workers(); }
   std::span<const Launch> launches() const { return launches_; }
   // For each launch, its kernel's number in the compiler.
   std::span<const int> kernels() const { return kernels_; }

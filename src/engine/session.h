@@ -73,7 +73,7 @@ class Session {
   // Nobody wants what was begun and not taken; it is waited for.
   Status drop();
 
-  const EngineStats& stats() const { return engine_->loaded().stats(); }
+  EngineStats stats() const { return engine_->loaded().stats(); }
 
   // What this is a sequence of, and which one.
   Engine& engine() { return *engine_; }

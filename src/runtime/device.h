@@ -52,6 +52,7 @@ struct Launch {
 class CapturedPlan {
  public:
   virtual ~CapturedPlan() = default;
+  virtual int workers() const { return 0; }  // that run it now, where a device chooses; 0: all it has
 };
 
 // What a run has left in memory of the device, for the host.

@@ -10,7 +10,6 @@
 #include "runtime/metal/metal_device.h"
 #include "runtime/metal/open.h"
 #include "runtime/metal_shim/shim_gpu.h"
-#include "runtime/target.h"
 
 namespace smelt {
 namespace {
@@ -102,9 +101,7 @@ Result<std::unique_ptr<Device>> open_device(const DeviceOptions& options) {
   return Error{"[device] " + name + ": no device is called that; use auto, cpu, cuda, cuda:N, metal or metal-shim"};
 }
 
-Result<std::shared_ptr<Device>> shared_device(const DeviceOptions& wanted) {
-  DeviceOptions options = wanted;
-  options.threads = thread_count(wanted.threads);
+Result<std::shared_ptr<Device>> shared_device(const DeviceOptions& options) {
   static std::mutex mutex;
   static std::vector<Shared> open;
   std::lock_guard lock(mutex);

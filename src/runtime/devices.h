@@ -14,7 +14,7 @@ struct DeviceOptions {
   // "cpu", "cuda" (the first GPU), "cuda:N", "metal", "metal-shim" (runtime/metal_shim/), "auto" (names_for()); behind
   // a comma what differs of its machine (base/machine_changes.h).
   std::string name = "cpu";
-  int threads = 0;                  // of a CPU; 0: one for each core that this process may use
+  int threads = 0;                  // of a CPU; 0: of one for each core, so many as are fastest
   bool use_cache = true;            // look for compiled kernels on disk, and leave them there
   std::optional<CpuTarget> target;  // of a CPU: what kernels are made for, which this machine must run. None: for it
   bool operator==(const DeviceOptions&) const = default;

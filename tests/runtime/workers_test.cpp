@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <random>
 #include <thread>
 #include <vector>
 
@@ -15,6 +16,7 @@
 #include "base/thread.h"
 #include "runtime/cores.h"
 #include "support/cpu_time.h"
+#include "support/effort.h"
 
 using namespace smelt;
 
@@ -90,7 +92,6 @@ TEST_CASE("a worker's stack has the size that kernels count on, whatever the lim
   REQUIRE(workers.run(std::vector{CpuLaunch{stack_size, buffers}}, nullptr));
   for (int worker : {1, 2}) CHECK(bytes[worker] == static_cast<int64_t>(Thread::kStackBytes));
   CHECK(Machine{}.stack_bytes == static_cast<int64_t>(Thread::kStackBytes));
-  CHECK(2 * Machine{}.block_memory_bytes < Machine{}.stack_bytes);
 }
 
 TEST_CASE("every worker runs every launch once, with its part") {
@@ -104,6 +105,25 @@ TEST_CASE("every worker runs every launch once, with its part") {
     CHECK(calls == 10 * count);
     CHECK(workers.run({}, nullptr));
     CHECK(calls == 10 * count);
+  }
+}
+
+TEST_CASE("a run may leave workers out, and the next one takes them in") {
+  std::mt19937 rng(1);
+  for (int count : {2, 3, 4, 7}) {
+    Workers workers(count);
+    std::atomic<int64_t> calls{0};
+    const void* buffers[] = {&calls};
+    const std::vector<CpuLaunch> launches(5, CpuLaunch{count_call, buffers});
+    for (int run = 0; run < smelt::test::repetitions(300); ++run) {
+      const int active = static_cast<int>(rng() % static_cast<unsigned>(count + 1));
+      CAPTURE(active);
+      calls = 0;
+      REQUIRE(workers.run(launches, nullptr, {}, active));
+      REQUIRE(calls == 5 * (active == 0 ? count : active));
+      // So that those who are left out fall asleep now and then.
+      if (run % 100 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
   }
 }
 

@@ -3,8 +3,8 @@
 #include <bit>
 #include <chrono>
 #include <functional>
+#include <map>
 #include <new>
-#include <optional>
 #include <system_error>
 #include <vector>
 
@@ -109,6 +109,32 @@ struct FreeScratch {
 };
 using Scratch = std::unique_ptr<std::byte, FreeScratch>;
 
+// Workers that take part in a run, the first `count`, and what they share in it. Each number of workers has a barrier of
+// its own: a flag has one writer, which may still be at the last barrier of a run when the next one begins, with others.
+struct Team {
+  Team(int workers, Patience patience) : count(workers), barrier(workers, patience) {}
+
+  const int count;
+  Barrier barrier;
+  uint64_t first_epoch = 1;             // of the next run
+  std::atomic<uint64_t> stop_epoch{0};  // of the barrier at which all leave the run
+
+  // The next part to be taken, of launches with even and with odd epochs. Worker 0 resets one while the other is in
+  // use.
+  struct alignas(128) NextPart {
+    std::atomic<int64_t> value{0};
+  };
+  NextPart next_part[2];
+
+  // Worker 0 decides before it arrives at a barrier, so behind that barrier all know. It may by
+  // then have decided about the next barrier (epoch + 1), which does not count yet, or, having
+  // left, about one of a later run, which does.
+  bool must_stop(uint64_t epoch, uint64_t last_epoch) const {
+    uint64_t stop = stop_epoch.load(std::memory_order_relaxed);
+    return stop == epoch || stop > last_epoch;
+  }
+};
+
 // Not touched: what no kernel uses takes no memory.
 Scratch new_scratch(int64_t bytes) {
   const std::align_val_t align{kKernelScratchAlign};
@@ -122,73 +148,73 @@ struct Workers::State {
 
   // How many there are. REQUIRES: none of them has run yet.
   void settle(int workers, int64_t scratch_bytes) {
+    ENSURE(workers < static_cast<int>(kRunStep), "more workers than a run can have");
     count = workers;
+    present = static_cast<uint32_t>(workers);
     for (int i = 0; i < workers; ++i) scratch.push_back(new_scratch(scratch_bytes));
-    barrier.emplace(workers, patience);
   }
+
+  Team& team_of(int workers) { return teams.try_emplace(workers, workers, patience).first->second; }
 
   int count = 0;
   const Patience patience;
-  int caller_cpu = -1;  // -1: nobody is pinned
-  std::optional<Barrier> barrier;
+  int caller_cpu = -1;        // -1: nobody is pinned
+  std::map<int, Team> teams;  // by how many they are
   std::vector<Thread> threads;
   std::vector<Scratch> scratch;  // of each worker
 
-  // The run under way. Written by the caller before `generation` announces it, read by workers
+  // The run under way. Written by the caller before `generation` announces it, read by workers that take part in it
   // after they saw that.
+  Team* team = nullptr;
   std::span<const CpuLaunch> launches;
   const int64_t* symbols = nullptr;
   RunOptions options;
-  uint64_t first_epoch = 1;
   bool quit = false;
-  std::atomic<uint64_t> stop_epoch{0};  // of the barrier at which all leave the run
 
+  // The number of the run, and in the last bits how many workers take part in it: for the others nobody waits, so that
+  // what they read above may be that of a later run.
+  static constexpr uint32_t kRunStep = 1 << 12;
   alignas(128) std::atomic<uint32_t> generation{0};
-  std::atomic<int> idle{0};  // workers that sleep until the next one
-
-  // The next part to be taken, of launches with even and with odd epochs. Worker 0 resets one while the other is in
-  // use.
-  struct alignas(128) NextPart {
-    std::atomic<int64_t> value{0};
-  };
-  NextPart next_part[2];
+  std::atomic<int> idle{0};          // workers that sleep until the next one
+  std::atomic<uint32_t> present{0};  // those behind so many sleep until there are more
 
   // What every worker does in a run. All it needs is copied first: behind the last barrier the
   // caller may already be writing the next run.
   bool work(int worker) {
+    Team& among = *team;
     const std::span<const CpuLaunch> mine = launches;
     const int64_t* const values = symbols;
     const std::atomic<bool>* const cancel = worker == 0 ? options.cancel : nullptr;
     const std::span<int64_t> times = worker == 0 ? options.times_ns : std::span<int64_t>();
     const std::span<int64_t> arrivals =
         options.arrivals_ns.empty() ? options.arrivals_ns : options.arrivals_ns.subspan(worker * mine.size());
-    const uint64_t last_epoch = first_epoch + mine.size() - 1;
+    const uint64_t first_epoch = among.first_epoch, last_epoch = first_epoch + mine.size() - 1;
     uint64_t epoch = first_epoch;
     if (!times.empty()) times[0] = now_ns();
     for (size_t i = 0; i < mine.size(); ++i, ++epoch) {
-      if (worker == 0) next_part[(epoch + 1) % 2].value.store(0, std::memory_order_relaxed);
-      take_parts(mine[i], values, worker, epoch);
+      if (worker == 0) among.next_part[(epoch + 1) % 2].value.store(0, std::memory_order_relaxed);
+      take_parts(mine[i], values, worker, among, epoch);
       if (!arrivals.empty()) arrivals[i] = now_ns();
       if (cancel && epoch != last_epoch && cancel->load(std::memory_order_relaxed))
-        stop_epoch.store(epoch, std::memory_order_relaxed);
-      barrier->wait(worker, epoch);
+        among.stop_epoch.store(epoch, std::memory_order_relaxed);
+      among.barrier.wait(worker, epoch);
       if (!times.empty()) times[i + 1] = now_ns();
-      if (epoch != last_epoch && must_stop(epoch, last_epoch)) return false;
+      if (epoch != last_epoch && among.must_stop(epoch, last_epoch)) return false;
     }
     return true;
   }
 
-  void take_parts(const CpuLaunch& launch, const int64_t* values, int worker, uint64_t epoch) {
+  void take_parts(const CpuLaunch& launch, const int64_t* values, int worker, Team& among, uint64_t epoch) {
     int64_t begins = 1;
     const auto run = [&](int64_t part, int64_t parts) {
       launch.entry(launch.buffers, values, part, parts, scratch[worker].get(), begins);
       begins = 0;
     };
-    if (launch.shares == 1 && launch.parts == 0) return run(worker, count);
-    if (launch.half_is_fixed) run(worker, 2 * int64_t{count});
-    const int64_t parts = launch.parts > 0 ? launch.parts : int64_t{count} * launch.shares;
+    if (launch.shares == 1 && launch.parts == 0) return run(worker, among.count);
+    if (launch.half_is_fixed) run(worker, 2 * int64_t{among.count});
+    const int64_t parts = launch.parts > 0 ? launch.parts : int64_t{among.count} * launch.shares;
     const int64_t first = launch.half_is_fixed ? parts / 2 : 0;
-    std::atomic<int64_t>& next = next_part[epoch % 2].value;
+    std::atomic<int64_t>& next = among.next_part[epoch % 2].value;
     while (true) {
       const int64_t part = first + next.fetch_add(1, std::memory_order_relaxed);
       if (part >= parts) return;
@@ -196,37 +222,43 @@ struct Workers::State {
     }
   }
 
-  // Worker 0 decides before it arrives at a barrier, so behind that barrier all know. It may by
-  // then have decided about the next barrier (epoch + 1), which does not count yet, or, having
-  // left, about one of a later run, which does.
-  bool must_stop(uint64_t epoch, uint64_t last_epoch) const {
-    uint64_t stop = stop_epoch.load(std::memory_order_relaxed);
-    return stop == epoch || stop > last_epoch;
-  }
-
   // A worker thread's life: wait for a run, take part in it.
   void serve(int worker) {
     for (uint32_t seen = 0;;) {
-      wait_for_run(seen);
-      ++seen;
+      seen = next_run(worker, seen);
       if (quit) return;
       work(worker);
     }
   }
 
-  void wait_for_run(uint32_t seen) {
+  // Waits for a run behind the one that was seen, in which this worker takes part.
+  uint32_t next_run(int worker, uint32_t seen) {
+    while (true) {
+      seen = wait_for_run(seen);
+      if (worker < static_cast<int>(seen % kRunStep)) return seen;
+      for (uint32_t there = present; static_cast<int>(there) <= worker; there = present) sleep_while(present, there);
+    }
+  }
+
+  uint32_t wait_for_run(uint32_t seen) {
     for (int looks = 0; looks < patience.looks_between_runs; ++looks) {
-      if (generation.load(std::memory_order_acquire) != seen) return;
+      if (const uint32_t now = generation.load(std::memory_order_acquire); now != seen) return now;
       pause();
     }
     ++idle;  // before it looks again: who announces looks for it behind that
     while (generation == seen) sleep_while(generation, seen);
     --idle;
+    return generation;
   }
 
   // Makes what was written above visible to the workers and wakes those that sleep.
-  void announce() {
-    ++generation;
+  void announce(int workers) {
+    const auto part = static_cast<uint32_t>(workers);
+    if (present != part) {
+      present = part;
+      wake_all(present);
+    }
+    generation = (generation / kRunStep + 1) * kRunStep + part;
     if (idle > 0) wake_all(generation);
   }
 };
@@ -249,13 +281,15 @@ Workers::Workers(int count, int64_t scratch_bytes) {
 
 Workers::~Workers() {
   state_->quit = true;
-  state_->announce();
+  state_->announce(state_->count);
   state_->threads.clear();
 }
 
 int Workers::count() const { return state_->count; }
 
-bool Workers::run(std::span<const CpuLaunch> launches, const int64_t* symbols, const RunOptions& options) {
+bool Workers::run(std::span<const CpuLaunch> launches, const int64_t* symbols, const RunOptions& options, int active) {
+  ENSURE(active >= 0 && active <= count(), "more workers than there are");
+  ENSURE(active == 0 || options.times_ns.empty(), "times of a run without all workers");
   ENSURE(options.times_ns.empty() || options.times_ns.size() == launches.size() + 1, "one time more than launches");
   ENSURE(options.arrivals_ns.empty() || options.arrivals_ns.size() == launches.size() * static_cast<size_t>(count()),
          "an arrival for each worker and launch");
@@ -265,13 +299,15 @@ bool Workers::run(std::span<const CpuLaunch> launches, const int64_t* symbols, c
   }
   if (options.cancel && options.cancel->load(std::memory_order_relaxed)) return false;
   PinnedHere pinned(state_->caller_cpu);
+  Team& team = state_->team_of(active > 0 ? active : count());
+  state_->team = &team;
   state_->launches = launches;
   state_->symbols = symbols;
   state_->options = options;
-  state_->next_part[state_->first_epoch % 2].value.store(0, std::memory_order_relaxed);
-  if (state_->count > 1) state_->announce();
+  team.next_part[team.first_epoch % 2].value.store(0, std::memory_order_relaxed);
+  if (team.count > 1) state_->announce(team.count);
   bool finished = state_->work(0);
-  state_->first_epoch += launches.size();
+  team.first_epoch += launches.size();
   return finished;
 }
 

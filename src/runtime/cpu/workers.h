@@ -45,7 +45,8 @@ class Workers {
   // Runs all launches in order and returns when the last is complete. False if cancelled before that: the run ends
   // after the launch under way. The times are worker 0's, behind each barrier. One run at a time; `symbols` is handed
   // to every kernel, and each worker has scratch memory of its own.
-  bool run(std::span<const CpuLaunch> launches, const int64_t* symbols, const RunOptions& options);
+  // `active`: how many of the workers take part, the first ones; 0: all. REQUIRES: all do where times are taken.
+  bool run(std::span<const CpuLaunch> launches, const int64_t* symbols, const RunOptions& options, int active = 0);
   bool run(std::span<const CpuLaunch> launches, const int64_t* symbols) { return run(launches, symbols, {}); }
 
  private:
