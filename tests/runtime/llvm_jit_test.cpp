@@ -231,6 +231,19 @@ TEST_CASE("IR that is not valid stops the process") {
   CHECK(contains(words, "[llvm] k: the IR is not valid"));
 }
 
+TEST_CASE("a kernel that wants more of a stack than workers count on stops the process") {
+  const auto taking = [](size_t bytes) {
+    const std::string count = std::to_string(bytes);
+    return Source{"define void @k(ptr %b, ptr %s, i64 %p, i64 %n) {\n  %a = alloca [" + count +
+                      " x i8], align 64\n  store volatile ptr %a, ptr %b\n  ret void\n}\n",
+                  "k"};
+  };
+  CHECK(compile_object(taking(kMostStackOfFunction - 256), "k", host_target()).size() > 0);
+  const std::string words = last_words([&] { compile_object(taking(kMostStackOfFunction + 1), "k", host_target()); });
+  CHECK(contains(words, "[llvm] k takes "));
+  CHECK(contains(words, "bytes of the stack, and " + std::to_string(kMostStackOfFunction) + " are the most"));
+}
+
 TEST_CASE("calls to the outside are refused, in the IR and out of code generation") {
   std::string words = last_words([] {
     compile_object({"declare void @exit(i32)\ndefine void @k() {\n  call void @exit(i32 0)\n  ret void\n}\n", "k"}, "k",

@@ -5,11 +5,13 @@
 #include <mutex>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/ensure.h"
 #include "base/machine_changes.h"
 #include "base/stack.h"
 #include "runtime/available_memory.h"
 #include "runtime/cpu/read_bandwidth.h"
+#include "runtime/cpu/worker_choice.h"
 #include "runtime/cpu/workers.h"
 #include "runtime/host_memory_device.h"
 #include "runtime/llvm/jit.h"
@@ -27,11 +29,15 @@ constexpr const char* kVersion = "smelt-kernels-2";
 // one process.
 std::string symbol_of(const Source& source, const KernelKey& key) { return source.entry + "." + key.hex(); }
 
-// What a kernel takes of a stack: registers that are spilled, rows of matrices, frames of who calls it.
-constexpr size_t kStackOfKernel = 128 << 10;
+// What a kernel takes of a stack, with the frames of who calls it.
+constexpr size_t kStackOfKernel = 2 * kMostStackOfFunction;
 
 struct CpuPlan : CapturedPlan {
+  explicit CpuPlan(int most) : choice(most) {}
+  int workers() const override { return choice.workers(); }
+
   std::vector<CpuLaunch> launches;
+  mutable WorkerChoice choice;  // of the runs so far
 };
 
 struct State {
@@ -40,6 +46,7 @@ struct State {
   Machine machine;
   std::unique_ptr<Jit> jit;
   std::unique_ptr<Workers> workers;
+  bool chooses_workers = false;
 
   std::mutex running;
   std::mutex allocating;  // of what follows
@@ -59,6 +66,7 @@ class CpuDevice : public HostMemoryDevice {
     SMELT_TRY(jit, Jit::create());
     state.jit = std::move(jit);
     const int threads = options.threads > 0 ? options.threads : state.target.cores;
+    state.chooses_workers = options.threads == 0;
     state.workers = std::make_unique<Workers>(threads, state.machine.block_memory_bytes);
     if (state.workers->count() < threads)
       return Error{"[device] cpu: the system gives " + std::to_string(state.workers->count()) + " of " +
@@ -101,7 +109,7 @@ class CpuDevice : public HostMemoryDevice {
   }
 
   Result<std::unique_ptr<CapturedPlan>> capture(std::span<const Launch> launches) override {
-    auto plan = std::make_unique<CpuPlan>();
+    auto plan = std::make_unique<CpuPlan>(workers());
     for (const Launch& l : launches)
       plan->launches.push_back({cpu_entry_of(l.kernel), l.buffers, l.shares, l.parts, l.half_is_fixed});
     return std::unique_ptr<CapturedPlan>(std::move(plan));
@@ -112,8 +120,7 @@ class CpuDevice : public HostMemoryDevice {
                          const RunOptions& options) override {
     SMELT_CHECK(check_stack());
     std::lock_guard lock(state_.running);
-    const auto& launches = static_cast<const CpuPlan&>(plan).launches;
-    if (!state_.workers->run(launches, symbols.data(), options)) return Error{"[run] interrupted"};
+    if (!run(static_cast<const CpuPlan&>(plan), symbols, options)) return Error{"[run] interrupted"};
     const ReadBack& read = options.read_back;
     std::copy_n(static_cast<const std::byte*>(read.from), read.to.size(), read.to.begin());
     return uint64_t{0};
@@ -148,6 +155,15 @@ class CpuDevice : public HostMemoryDevice {
   }
 
  private:
+  bool run(const CpuPlan& plan, std::span<const int64_t> symbols, const RunOptions& options) {
+    const bool chooses = state_.chooses_workers && workers() > 1 && options.times_ns.empty();
+    if (!chooses) return state_.workers->run(plan.launches, symbols.data(), options);
+    const auto begin = Clock::now();
+    if (!state_.workers->run(plan.launches, symbols.data(), options, plan.choice.workers())) return false;
+    plan.choice.took(std::chrono::nanoseconds(Clock::now() - begin).count(), symbols);
+    return true;
+  }
+
   // Of the calling thread, which is a worker for as long as a run takes; the others have stacks of ours.
   Status check_stack() const {
     if (const size_t left = stack_left(); left < kStackOfKernel)

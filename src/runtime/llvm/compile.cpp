@@ -1,6 +1,7 @@
 #include "runtime/llvm/compile.h"
 
 #include <llvm/Config/llvm-config.h>
+#include <llvm/IR/DiagnosticInfo.h>
 #include <llvm/MC/MCSubtargetInfo.h>
 #include <llvm/MC/TargetRegistry.h>
 #include <llvm/Object/ObjectFile.h>
@@ -34,8 +35,17 @@ void set_attributes(llvm::Module& module, const std::string& entry, const CpuTar
     std::string bits = std::to_string(target.vector_bytes * 8);
     function.addFnAttr("prefer-vector-width", bits);
     function.addFnAttr("min-legal-vector-width", bits);
+    function.addFnAttr("warn-stack-size", std::to_string(kMostStackOfFunction));
     if (is_entry) function.setAlignment(llvm::Align(64));
   }
+}
+
+void check_stack(const llvm::DiagnosticInfo* diagnostic, void*) {
+  if (diagnostic->getKind() != llvm::DK_StackSize) return;
+  const auto& info = *llvm::cast<llvm::DiagnosticInfoStackSize>(diagnostic);
+  ENSURE(info.getStackSize() <= info.getStackLimit(),
+         "[llvm] " + info.getFunction().getName().str() + " takes " + std::to_string(info.getStackSize()) +
+             " bytes of the stack, and " + std::to_string(info.getStackLimit()) + " are the most");
 }
 
 // Calls that instruction selection may invent and that link() resolves.
@@ -63,6 +73,7 @@ class CpuCompilation : public Compilation {
   CpuCompilation(const Source& source, const CpuTarget& target, const CodegenOptions& options, bool marked = false)
       : Compilation(source, make_target_machine({target.triple, target.cpu, target.features}, options.level), false) {
     set_attributes(module(), source.entry, target);
+    module().getContext().setDiagnosticHandlerCallBack(check_stack);
     if (marked) mark_lines(module(), source.text);
     run_passes(options.passes);
   }
