@@ -19,11 +19,12 @@ namespace {
 // again.
 std::map<BlockPart, PartWork> work_of(const BenchSession& session, const BenchTest& test, int64_t batch,
                                       int64_t layer) {
-  const int64_t total = test.total(), row = session.cache_row_bytes() / session.model().numbers().layers;
+  const int64_t total = test.total();
+  const CacheReads reads = CacheReads::of_layer(session.model(), session.cache_type(), layer);
   std::map<BlockPart, PartWork> sum;
   for (int64_t done = 0; done < total; done += batch) {
     const int64_t tokens = std::min(batch, total - done);
-    for (const auto& [part, work] : work_of(layer, session.file(), session.model(), tokens, test.depth + done, row)) {
+    for (const auto& [part, work] : work_of(layer, session.file(), session.model(), tokens, test.depth + done, reads)) {
       sum[part].bytes += work.bytes;
       sum[part].multiply_adds += work.multiply_adds;
     }

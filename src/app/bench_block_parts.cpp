@@ -118,7 +118,7 @@ std::vector<BlockLaunch> parts_of(const std::vector<PlanLaunch>& launches, const
 }
 
 std::map<BlockPart, PartWork> work_of(int64_t layer, const GgufFile& file, const Model& model, int64_t tokens,
-                                      int64_t position, int64_t cache_row_bytes) {
+                                      int64_t position, const CacheReads& reads) {
   std::map<BlockPart, PartWork> out;
   for (const TensorShape& t : model.layer_tensors(layer)) {
     const PartWork work = work_of_weight(*file.find(layer_prefix(layer) + t.name), t.share_of_read, tokens);
@@ -126,7 +126,7 @@ std::map<BlockPart, PartWork> work_of(int64_t layer, const GgufFile& file, const
     part.bytes += work.bytes;
     part.multiply_adds += work.multiply_adds;
   }
-  out[BlockPart::Attention].bytes += static_cast<double>(position + tokens) * static_cast<double>(cache_row_bytes);
+  out[BlockPart::Attention].bytes += reads.together(position, position + tokens);
   return out;
 }
 

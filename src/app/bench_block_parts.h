@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/cache_reads.h"
 #include "engine/profile.h"
 #include "gguf/gguf.h"
 #include "model/model.h"
@@ -35,10 +36,10 @@ struct PartWork {
   double multiply_adds = 0;  // with weights
 };
 
-// Of a layer, while `tokens` tokens at once follow after `position` others. A few tokens do not reach all experts: it
-// counts as many as they reach on average when each chooses at random.
+// Of a layer, with what it reads of the cache, while `tokens` tokens at once follow after `position` others. A few
+// tokens do not reach all experts: it counts as many as they reach on average when each chooses at random.
 std::map<BlockPart, PartWork> work_of(int64_t layer, const GgufFile& file, const Model& model, int64_t tokens,
-                                      int64_t position, int64_t cache_row_bytes);
+                                      int64_t position, const CacheReads& reads);
 
 // Layers that are alike: the same kind of network, and the same types of all tensors.
 struct BlockKind {

@@ -14,7 +14,7 @@
 #include "app/session_tokens.h"
 #include "app/stopwatch.h"
 #include "base/progress.h"
-#include "engine/engine_memory.h"
+#include "engine/cache_reads.h"
 #include "runtime/target.h"
 
 namespace smelt {
@@ -63,14 +63,13 @@ class ParallelBench {
     SMELT_TRY(engine, open_sequences(file_.file(), options));
     engine_ = std::move(engine);
     file_.release_pages();
-    row_bytes_ = static_cast<double>(cache_row_bytes(engine_->loaded().model(), options.cache_type));
+    reads_ = CacheReads::of(engine_->loaded().model(), options.cache_type);
     return {};
   }
 
   Result<ParallelRow> run(int64_t sequences, Progress& progress) {
     ParallelRow row{.sequences = sequences};
-    const double n = static_cast<double>(sequences),
-                 rows = (static_cast<double>(depth_) + static_cast<double>(tokens_ + 1) / 2) * row_bytes_;
+    const double n = static_cast<double>(sequences), rows = reads_.each(depth_, depth_ + tokens_);
     row.bytes_per_step = engine_->loaded().bytes_read(flags_.same_tokens ? 1 : sequences) + n * rows;
     row.share_of_bytes = row.bytes_per_step / (n * (engine_->loaded().bytes_read(1) + rows));
     for (int64_t r = flags_.no_warmup ? 0 : -1; r < flags_.repetitions; ++r) {
@@ -143,7 +142,7 @@ class ParallelBench {
   int64_t depth_ = 0, tokens_ = 0;
   BenchFile file_;
   std::unique_ptr<Engine> engine_;
-  double row_bytes_ = 0;
+  CacheReads reads_;
   std::mt19937_64 random_;  // the same tokens in every run of the program
 };
 

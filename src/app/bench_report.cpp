@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/bench_table.h"
+#include "app/statistics.h"
 #include "base/progress.h"
 
 namespace smelt {
@@ -154,8 +155,8 @@ std::string configuration_lines(const BenchRow& row, int cores) {
   const std::string note = sharing_note(row.arithmetic, cores);
   return row.model + ", " + std::to_string(row.threads) + (row.threads == 1 ? " thread" : " threads") +
          (row.config.label.empty() ? "" : " (" + row.config.label + ")") + ":\n  memory reads " + reads_text(row) +
-         ", " + arithmetic_text(row.arithmetic) + "\n" + (note.empty() ? "" : "  " + note) +
-         text_of("  %d kernels and ", s.kernels_per_token) + bytes_text(static_cast<uint64_t>(s.bytes_per_token)) +
+         ", " + arithmetic_text(row.arithmetic) + "\n" + (note.empty() ? "" : "  " + note) + "  " + threads_text(s) +
+         text_of("%d kernels and ", s.kernels_per_token) + bytes_text(static_cast<uint64_t>(s.bytes_per_token)) +
          " of weights a token, peak memory " + bytes_text(static_cast<uint64_t>(row.peak_memory)) +
          text_of("\n  load %.2f s, compile ", s.load_seconds) + cold +
          text_of("%.2f s %s (%d kernels compiled, %d from the cache)\n", s.compile_seconds, temperature(s),

@@ -4,7 +4,7 @@
 #include "app/session_tokens.h"
 #include "app/stopwatch.h"
 #include "base/progress.h"
-#include "engine/engine_memory.h"
+#include "engine/cache_reads.h"
 #include "runtime/target.h"
 
 namespace smelt {
@@ -54,13 +54,13 @@ Result<BenchSession> BenchSession::open(const BenchConfig& config, int64_t conte
   out.session_ = std::move(session);
   out.file_.release_pages();
   out.threads_ = thread_count(config.engine.threads);
-  out.cache_row_bytes_ = smelt::cache_row_bytes(*out.model_, options.cache_type);
+  out.cache_type_ = options.cache_type;
   return out;
 }
 
 double BenchSession::bytes_per_token(const BenchTest& test) const {
-  const double behind = static_cast<double>(test.depth + test.prompt) + static_cast<double>(test.tokens + 1) / 2;
-  return static_cast<double>(stats().bytes_per_token) + behind * static_cast<double>(cache_row_bytes_);
+  const int64_t first = test.depth + test.prompt, end = first + std::max<int64_t>(1, test.tokens);
+  return static_cast<double>(stats().bytes_per_token) + CacheReads::of(*model_, cache_type_).each(first, end);
 }
 
 // Random tokens: a model that talks to itself falls into a loop, keeps choosing the same experts and looks faster than

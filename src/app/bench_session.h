@@ -17,7 +17,7 @@ class BenchSession {
   // Seconds that a test takes; filling the context up to its depth is not counted. An Error when interrupted.
   Result<double> time(const BenchTest& test);
 
-  // Bytes that a token of a decoding test has to bring in: weights, and the cache rows behind it on average.
+  // Bytes that a token of a decoding test has to bring in: weights, and cache rows on average.
   double bytes_per_token(const BenchTest& test) const;
 
   Session& session() { return *session_; }
@@ -25,7 +25,7 @@ class BenchSession {
   const GgufFile& file() const { return file_.file(); }
   const Model& model() const { return *model_; }
   std::optional<double> cold_compile() const { return cold_compile_; }  // seconds, if asked for
-  int64_t cache_row_bytes() const { return cache_row_bytes_; }
+  DType cache_type() const { return cache_type_; }
   int threads() const { return threads_; }
 
  private:
@@ -39,8 +39,8 @@ class BenchSession {
   std::mt19937_64 random_;  // the same tokens in every run of the program
   std::optional<double> cold_compile_;
   int threads_ = 0;
-  int64_t filled_ = 0;           // the first so many positions hold what fill() put there
-  int64_t cache_row_bytes_ = 0;  // of all layers
+  int64_t filled_ = 0;  // the first so many positions hold what fill() put there
+  DType cache_type_ = DType::F32;
 };
 
 }  // namespace smelt

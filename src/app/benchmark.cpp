@@ -51,9 +51,9 @@ Result<int> run_benchmark(const EngineFlags& flags, int tokens) {
     SMELT_CHECK(done);
     if (i >= kWarmUpSteps) seconds.push_back(watch.lap());
   }
-  const uint64_t cache_row = cache_bytes_per_token(*engine.file, flags.cache_type).value_or(0);
+  const CacheReads reads = cache_reads(*engine.file, flags.cache_type);
   std::printf("%s\n", load_line(session.stats()).c_str());
-  if (!seconds.empty()) std::printf("%s\n", benchmark_line(session.stats(), seconds, cache_row).c_str());
+  if (!seconds.empty()) std::printf("%s\n", benchmark_line(session.stats(), seconds, reads).c_str());
   return interrupted() ? kExitInterrupted : 0;
 }
 

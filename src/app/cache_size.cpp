@@ -21,10 +21,9 @@ DType type_of(const std::string& cache_type) {
 
 }  // namespace
 
-std::optional<uint64_t> cache_bytes_per_token(const GgufFile& file, const std::string& cache_type) {
+CacheReads cache_reads(const GgufFile& file, const std::string& cache_type) {
   const auto model = read_model(file);
-  if (!model) return std::nullopt;
-  return static_cast<uint64_t>(cache_row_bytes(**model, type_of(cache_type)));
+  return model ? CacheReads::of(**model, type_of(cache_type)) : CacheReads();
 }
 
 std::optional<uint64_t> cache_bytes(const GgufFile& file, const std::string& cache_type, uint64_t context) {

@@ -187,7 +187,7 @@ void show_stats(Conversation& conversation) {
   if (conversation.answers > 0) {
     conversation.screen.note(prompt_line(conversation.last));
     conversation.screen.note(
-        decode_line(conversation.session.stats(), conversation.last, conversation.session.cache_row()));
+        decode_line(conversation.session.stats(), conversation.last, conversation.session.cache_reads()));
   }
   conversation.screen.note("context " + std::to_string(conversation.session.position()) + " of " +
                            std::to_string(conversation.session.context()) + " tokens");

@@ -41,7 +41,7 @@ Result<ChatSession> ChatSession::open(const EngineFlags& flags, const std::optio
   session.template_ = made.take();
   session.format_ = detect_format(session.template_->source());
   session.stops_ = session.template_->stop_tokens();
-  session.cache_row_ = cache_bytes_per_token(*session.engine_.file, flags.cache_type).value_or(0);
+  session.cache_reads_ = smelt::cache_reads(*session.engine_.file, flags.cache_type);
   return session;
 }
 

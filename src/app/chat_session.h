@@ -13,6 +13,7 @@
 #include "app/generate.h"
 #include "chat/chat_template.h"
 #include "chat/output_parser.h"
+#include "engine/cache_reads.h"
 #include "engine/sampler.h"
 
 namespace smelt {
@@ -35,7 +36,7 @@ class ChatSession {
   const EngineStats& stats() const { return engine_.session->stats(); }
   int64_t context() const { return engine_.session->context(); }
   int64_t position() const { return engine_.session->position(); }
-  uint64_t cache_row() const { return cache_row_; }  // bytes of the attention cache that a token takes
+  const CacheReads& cache_reads() const { return cache_reads_; }
 
   // What the context holds, to a file and from it (engine/cache_file.h), so that the next turn computes only what is
   // new. An Error where it cannot serve: then the context is empty.
@@ -56,7 +57,7 @@ class ChatSession {
   OutputFormat format_;
   std::vector<int32_t> stops_;
   std::vector<int32_t> in_context_;
-  uint64_t cache_row_ = 0;
+  CacheReads cache_reads_;
   nlohmann::ordered_json tools_of_masks_;  // what the masks were made for
   std::shared_ptr<const TokenMasks> call_masks_;
 };

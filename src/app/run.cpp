@@ -111,11 +111,11 @@ const char* note(StopReason reason) {
 }
 
 void print_statistics(const EngineStats& stats, const Generation& generation, const SamplerOptions& sampler,
-                      uint64_t cache_row) {
+                      const CacheReads& reads) {
   if (const char* text = note(generation.stopped)) std::fprintf(stderr, "%s\n", text);
   std::fprintf(stderr, "%s\n", load_line(stats).c_str());
   if (generation.prompt_tokens > 0) std::fprintf(stderr, "%s\n", prompt_line(generation).c_str());
-  if (generation.decode_steps > 0) std::fprintf(stderr, "%s\n", decode_line(stats, generation, cache_row).c_str());
+  if (generation.decode_steps > 0) std::fprintf(stderr, "%s\n", decode_line(stats, generation, reads).c_str());
   if (sampler.temperature > 0) {
     std::fprintf(stderr, "seed %llu\n", static_cast<unsigned long long>(sampler.seed));
   }
@@ -146,8 +146,7 @@ Result<int> write_text(const RunFlags& flags, const Prompt& prompt) {
   SMELT_TRY(generation,
             generate(*engine.session, *engine.tokenizer, sampler, ids, generation_options, emit, interrupted()));
   print_now(decoder.flush() + "\n");
-  const auto cache_row = cache_bytes_per_token(*engine.file, flags.engine.cache_type);
-  print_statistics(engine.session->stats(), generation, options, cache_row.value_or(0));
+  print_statistics(engine.session->stats(), generation, options, cache_reads(*engine.file, flags.engine.cache_type));
   if (engine.speculation) std::fprintf(stderr, "%s\n", draft_line(engine.speculation->counts()).c_str());
   SMELT_CHECK(all_printed());
   return generation.stopped == StopReason::interrupted ? kExitInterrupted : 0;

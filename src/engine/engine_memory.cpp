@@ -63,13 +63,6 @@ int64_t cache_bytes(const Model& model, const EngineLayout& layout, DType type) 
   return bytes;
 }
 
-int64_t cache_row_bytes(const Model& model, DType type) {
-  int64_t bytes = 0;
-  for (int64_t layer = 0; layer < model.numbers().layers; ++layer)
-    for (const CachePart& part : model.cache_parts(type, layer)) bytes += part.row_bytes;
-  return bytes;
-}
-
 EngineLayout EngineLayout::make(int64_t context, int64_t prefill_tokens, int64_t sequences, int64_t cache_tokens,
                                 int64_t drafts, int64_t token_tile) {
   EngineLayout l{.context = context, .sequences = sequences, .token_tile = token_tile};

@@ -166,8 +166,6 @@ class EngineMemory {
   std::vector<std::byte> page_on_host_;
 };
 
-// Bytes that a position takes in the caches of all layers, as long as all of them keep it.
-int64_t cache_row_bytes(const Model& model, DType cache_type);
 // Bytes of the caches of all layers.
 int64_t cache_bytes(const Model& model, const EngineLayout& layout, DType cache_type);
 

@@ -44,7 +44,7 @@ Context whole_context(const ModelShape& s) {
 
 // With a window a token reads from the chunk on in which the window of its group begins: as many chunks as the windows
 // of a group may touch. Chunks are those of the whole context, so what a token reads of each does not depend on its
-// group; those before its own window count nothing.
+// group; those before its own window count nothing. Equal to first_read(), for each group.
 Context context_of(const ModelShape& s, Tensor position, int64_t window) {
   if (!window || s.chunks.ref->max * kChunkSize <= window) return whole_context(s);
   const int64_t most = most_chunks(window + (s.many_tokens ? kGroupSize - 1 : 0));
@@ -58,6 +58,10 @@ Context context_of(const ModelShape& s, Tensor position, int64_t window) {
 }
 
 }  // namespace
+
+int64_t first_read(int64_t position, int64_t window) {
+  return window == 0 || position < window ? 0 : (position - window + 1) / kChunkSize * kChunkSize;
+}
 
 Positions positions(Block& b, int64_t rope_width, const std::string& tables, int64_t window) {
   const ModelShape& s = b.shape;

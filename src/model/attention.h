@@ -22,6 +22,9 @@ struct Positions {
 // `tables`: the suffix of the tables of angles, see rope_tables().
 Positions positions(Block& b, int64_t rope_width, const std::string& tables = "", int64_t window = 0);
 
+// The first position whose row of the cache a token at `position` reads: with a window, the begin of a chunk.
+int64_t first_read(int64_t position, int64_t window);
+
 // What a block's attention leaves behind.
 struct Attended {
   Tensor out;          // [T, D]

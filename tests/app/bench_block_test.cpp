@@ -76,8 +76,9 @@ TEST_CASE("launches belong to the parts whose weights they read") {
 
 TEST_CASE("the work of a part counts weights once, the experts that are reached, and the cache") {
   const TinyModel tiny("tiny-lite:q8_0:2");
-  const auto one = work_of(1, tiny.file(), *tiny.model, 1, 99, 1000);
-  const auto many = work_of(1, tiny.file(), *tiny.model, 256, 0, 1000);
+  const CacheReads reads{{{0, 1000}}};
+  const auto one = work_of(1, tiny.file(), *tiny.model, 1, 99, reads);
+  const auto many = work_of(1, tiny.file(), *tiny.model, 256, 0, reads);
   const double expert_bytes = 3 * 256 * 256 * 34 / 32;
   CHECK(one.at(BlockPart::Experts).bytes == doctest::Approx(6 * expert_bytes));
   CHECK(many.at(BlockPart::Experts).bytes == doctest::Approx(16 * expert_bytes));
@@ -86,7 +87,7 @@ TEST_CASE("the work of a part counts weights once, the experts that are reached,
   CHECK(one.at(BlockPart::SharedExpert).bytes == many.at(BlockPart::SharedExpert).bytes);
   CHECK(many.at(BlockPart::Attention).bytes - one.at(BlockPart::Attention).bytes == 156 * 1000);
   CHECK(!one.contains(BlockPart::DenseNetwork));
-  CHECK(work_of(0, tiny.file(), *tiny.model, 1, 0, 0).contains(BlockPart::DenseNetwork));
+  CHECK(work_of(0, tiny.file(), *tiny.model, 1, 0, {}).contains(BlockPart::DenseNetwork));
 }
 
 TEST_CASE("layers of the same types are one kind of block, named by what differs most") {

@@ -9,6 +9,7 @@
 #include "app/bench_write.h"
 #include "app/synthetic_blocks.h"
 #include "app/synthetic_model.h"
+#include "engine/cache_reads.h"
 #include "engine/engine_memory.h"
 #include "engine/session.h"
 #include "gguf/footprint.h"
@@ -248,7 +249,7 @@ TEST_CASE("layers with windows take little of the memory of a long context") {
     EngineLayout layout = EngineLayout::make(131072, 512), whole = layout;
     layout.add_window(spec.model->longest_window(), {});
     whole.add_window(spec.model->longest_window(), whole.cache_pages);
-    const int64_t row = cache_row_bytes(*spec.model, DType::U8);
+    const auto row = static_cast<int64_t>(CacheReads::of(*spec.model, DType::U8).together(0, 1));
     CHECK(cache_bytes(*spec.model, whole, DType::U8) >= 131072 * row);
     return static_cast<double>(cache_bytes(*spec.model, layout, DType::U8)) / static_cast<double>(131072 * row);
   };
