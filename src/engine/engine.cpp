@@ -78,6 +78,12 @@ void Engine::stop(SequenceId sequence) {
   sequences_[static_cast<size_t>(sequence)].reset();
 }
 
+void Engine::discard(SequenceId sequence) {
+  drop(sequence);
+  pool_.discard(run_of(sequence));
+  sequences_[static_cast<size_t>(sequence)].reset();
+}
+
 // --- steps
 
 Status Engine::check(std::span<const StepItem> items) const {

@@ -86,6 +86,8 @@ class Engine {
   void rewind(SequenceId sequence, int64_t position);
   // Ends a sequence. Its pages are free for others at once.
   void stop(SequenceId sequence);
+  // Ends one whose rows are not to be trusted: nobody who starts from now on finds them.
+  void discard(SequenceId sequence);
 
   int64_t position(SequenceId sequence) const { return run_of(sequence).size(); }  // tokens in its context
   std::span<const CachedToken> tokens(SequenceId sequence) const { return run_of(sequence).tokens(); }

@@ -174,6 +174,15 @@ void PagePool::release(PageRun& run) {
   run.tokens_.clear();
 }
 
+// Who uses a published page uses all before it, so that none behind one without users has any.
+void PagePool::discard(PageRun& run) {
+  const std::vector<int32_t> pages = run.pages_;
+  rewind(run, 0);
+  release(run);
+  for (int32_t number : pages)
+    if (page(number).is_published && page(number).users == 0) withdraw(number);
+}
+
 // --- recurrent states
 
 void PagePool::reserve_state(PageRun& run) {

@@ -113,6 +113,8 @@ class PagePool {
   void rewind(PageRun& run, int64_t size);
   // The sequence ends. What it leaves can be found, until its room is needed.
   void release(PageRun& run);
+  // The sequence ends, and nobody who begins from now on finds anything of it. What others use of it stays for them.
+  void discard(PageRun& run);
 
   // Whether reserve() may give a token's row to this sequence as things are: pages in range, used by it alone.
   bool may_write(const PageRun& run, int64_t position) const;

@@ -182,6 +182,25 @@ TEST_CASE("who begins like a sequence that is no number further on has the bits 
   });
 }
 
+TEST_CASE("who begins like a sequence that was discarded has the bits that it gets alone") {
+  for_each_model([](const Damaged& model) {
+    Tokens prompt = sound_tokens(140, 8);
+    const auto alone = write(*model.open(), prompt, {});
+    const auto engine = model.open();
+    const SequenceId first = engine->start()->id;
+    // Sums over the positions of one run have zero times what is no number where a token does not see another.
+    Tokens spoiled = prompt;
+    spoiled.insert(spoiled.end(), {kBad, kBad});
+    check_wrong(step(*engine, {{.sequence = first, .tokens = spoiled}})[0]);
+    engine->discard(first);
+    const auto again = engine->start(prompt);
+    REQUIRE(again.ok());
+    CHECK(again->found == 0);
+    engine->stop(again->id);
+    check_same(write(*engine, prompt, {}).back(), alone.back());
+  });
+}
+
 TEST_CASE("a token that was no number and is taken back leaves nothing behind") {
   for_each_model([](const Damaged& model) {
     const Tokens prompt = sound_tokens(20, 6), next = sound_tokens(6, 7), bad(9, kBad);

@@ -250,6 +250,24 @@ TEST_CASE("equal pages that two sequences have computed become one") {
   CHECK(cache.pool().available() == 3);
 }
 
+TEST_CASE("what is discarded is found no more, but by those who have found it") {
+  Cache cache(8);
+  PageRun good = cache.find({}), bad = cache.find({});
+  REQUIRE(cache.append(good, prompt(0, 6)));
+  REQUIRE(cache.append(bad, prompt(100, 10)));
+  cache.release(good);
+  PageRun other = cache.find(prompt(100, 7));
+  CHECK(other.size() == 7);
+  cache.pool().discard(bad);
+  CHECK(bad.pages().empty());
+  CHECK(cache.is_right(other));
+  CHECK(cache.found(prompt(100, 10)) == 4);  // the page that the other one shares; it has a copy of the next
+  cache.pool().discard(other);
+  CHECK(cache.found(prompt(100, 10)) == 0);
+  CHECK(cache.found(prompt(0, 6)) == 6);
+  CHECK(cache.pool().available() == 8);
+}
+
 TEST_CASE("the page that was not used for longest goes first, and none before those behind it") {
   Cache cache(4);
   PageRun old, recent;
@@ -488,6 +506,7 @@ TEST_CASE("random sequences that start, fork, go back and end keep their rows, s
       } else if (act == 2) {
         cache.pool().rewind(runs[i], below(runs[i].size() + 1));
       } else if (act == 3) {
+        if (below(4) == 0) cache.pool().discard(runs[i]);
         cache.release(runs[i]);
         runs.erase(runs.begin() + static_cast<std::ptrdiff_t>(i));
       } else if (!cache.append(runs[i], some(7))) {
