@@ -22,7 +22,7 @@ namespace smelt {
 enum class Inst : uint8_t {
   Value,   // an elementwise op, Const, or Lut of ops.def: `op`, `arg` as there; operands in `src`
   Symbol,  // i64 launch value arg.i (position in `Program::symbols`), within arg.list = {min, max} if given
-  Part,  // i64: number of a part (arg.i = 0), of how many (1, at most kMostParts), whether its worker begins with it (2)
+  Part,  // i64: number of a part (arg.i = 0), of how many (1, at most kMostParts), whether a worker begins with it (2)
   LaneIndex,    // <0, 1, ..., lanes - 1> of dtype
   ThreadIndex,  // i64 or i32: which thread of the block this is
   Buffer,       // pointer: argument arg.i of the launch

@@ -3,8 +3,8 @@
 //
 //   c[m, n] = sum over k of  a[m, k] * b[k, n]
 //
-// Elements are bytes, one side signed and the other not; sums are i32 and wrap, so they have no order. A word holds four
-// neighbours along k.
+// Elements are bytes, one side signed and the other not; sums are i32 and wrap, so they have no order. A word holds
+// four neighbours along k.
 //
 // Where the operands are is the one difference between units:
 //

@@ -1,5 +1,5 @@
-// What computes without --device: a GPU where there is one and the model fits. The GPU is not there: its driver answers,
-// and its kernels do nothing.
+// What computes without --device: a GPU where there is one and the model fits. The GPU is not there: its driver
+// answers, and its kernels do nothing.
 #include <doctest/doctest.h>
 
 #include <fstream>

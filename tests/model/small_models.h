@@ -10,48 +10,59 @@
 
 namespace smelt::test {
 
-inline const std::vector<Traits>& small_models() {
+// Those that are published as folders, too (safetensors/).
+inline const std::vector<Traits>& published_models() {
   static const std::vector<Traits> all = {
       {},
-      {.has_bias = true, .has_divisors = true},
-      {.rotated = kWidth / 4},
       {.architecture = "qwen2", .has_bias = true},
       {.architecture = "qwen3", .has_norms = true},
-      {.architecture = "glm4moe", .has_bias = true, .rotated = kWidth / 2, .network_norm = "post_attention_norm"},
-      {.architecture = "gemma3", .has_norms = true},
-      {.architecture = "glm4moe", .has_norms = true, .rotated = kWidth / 4, .network_norm = "post_attention_norm"},
-      {.has_experts = true},  // Mixtral
-      {.architecture = "glm4", .has_bias = true, .rotated = kWidth / 2},
-      {.architecture = "phi3"},
       {.architecture = "phi3", .has_divisors = true},
-      {.architecture = "qwen2", .has_bias = true, .rotated = 12},  // a part that does not divide the head
-      kSmallGptOss,
-      kSmallQwen35,
-      {.architecture = "qwen35moe",
-       .has_norms = true,
-       .rotated = kWidth / 4,
-       .network_norm = "post_attention_norm",
-       .has_experts = true},
-      kSmallQwen3Next,
-      {.architecture = "qwen3next",
-       .has_norms = true,
-       .rotated = kWidth / 4,
-       .network_norm = "post_attention_norm",
-       .has_experts = true,
-       .has_joint_input = true},
-      {.architecture = "qwen3moe", .has_norms = true, .has_experts = true},
-      {.architecture = "glm4moe",
-       .has_norms = true,
-       .rotated = kWidth / 4,
-       .network_norm = "post_attention_norm",
-       .has_experts = true},
+      {.architecture = "glm4", .has_bias = true, .rotated = kWidth / 2},
       {.architecture = "granite"},
       {.architecture = "granite", .rotates = false},
       {.architecture = "granitemoe", .has_experts = true},
       {.architecture = "olmo2", .has_norms = true},
       {.architecture = "olmo2", .has_norms = true, .has_local_layers = true},
       {.architecture = "mistral3"},
+      {.architecture = "qwen3next",
+       .has_norms = true,
+       .rotated = kWidth / 4,
+       .network_norm = "post_attention_norm",
+       .has_experts = true,
+       .has_joint_input = true},
+      kSmallQwen35,
+      {.architecture = "qwen35moe",
+       .has_norms = true,
+       .rotated = kWidth / 4,
+       .network_norm = "post_attention_norm",
+       .has_experts = true},
   };
+  return all;
+}
+
+inline const std::vector<Traits>& small_models() {
+  static const std::vector<Traits> all = [] {
+    std::vector<Traits> models = {
+        {.has_bias = true, .has_divisors = true},
+        {.rotated = kWidth / 4},
+        {.architecture = "glm4moe", .has_bias = true, .rotated = kWidth / 2, .network_norm = "post_attention_norm"},
+        {.architecture = "gemma3", .has_norms = true},
+        {.architecture = "glm4moe", .has_norms = true, .rotated = kWidth / 4, .network_norm = "post_attention_norm"},
+        {.has_experts = true},  // Mixtral
+        {.architecture = "phi3"},
+        {.architecture = "qwen2", .has_bias = true, .rotated = 12},  // a part that does not divide the head
+        kSmallGptOss,
+        kSmallQwen3Next,
+        {.architecture = "qwen3moe", .has_norms = true, .has_experts = true},
+        {.architecture = "glm4moe",
+         .has_norms = true,
+         .rotated = kWidth / 4,
+         .network_norm = "post_attention_norm",
+         .has_experts = true},
+    };
+    models.insert(models.begin(), published_models().begin(), published_models().end());
+    return models;
+  }();
   return all;
 }
 

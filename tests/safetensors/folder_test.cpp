@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "model/small_models.h"
 #include "safetensors/config.h"
 #include "safetensors/tensor_table.h"
 #include "safetensors/tokenizer_json.h"
@@ -21,8 +22,6 @@ namespace {
 bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 const Traits kLlama = {};
-const Traits kQwen2 = {.architecture = "qwen2", .has_bias = true};
-const Traits kQwen3 = {.architecture = "qwen3", .has_norms = true};
 
 std::string error_of(const std::filesystem::path& folder) {
   const auto file = open_model_files(folder.string());
@@ -109,30 +108,7 @@ std::string error_with(const char* key, const Json& value) {
 }  // namespace
 
 TEST_CASE("a folder has the keys and tensors of the GGUF file of the same model") {
-  const Traits kAll[] = {kLlama,
-                         kQwen2,
-                         kQwen3,
-                         {.architecture = "phi3", .has_divisors = true},
-                         {.architecture = "glm4", .has_bias = true, .rotated = kWidth / 2},
-                         {.architecture = "granite"},
-                         {.architecture = "granite", .rotates = false},
-                         {.architecture = "granitemoe", .has_experts = true},
-                         {.architecture = "olmo2", .has_norms = true},
-                         {.architecture = "olmo2", .has_norms = true, .has_local_layers = true},
-                         {.architecture = "mistral3"},
-                         {.architecture = "qwen3next",
-                          .has_norms = true,
-                          .rotated = kWidth / 4,
-                          .network_norm = "post_attention_norm",
-                          .has_experts = true,
-                          .has_joint_input = true},
-                         kSmallQwen35,
-                         {.architecture = "qwen35moe",
-                          .has_norms = true,
-                          .rotated = kWidth / 4,
-                          .network_norm = "post_attention_norm",
-                          .has_experts = true}};
-  for (const Traits& traits : kAll) {
+  for (const Traits& traits : published_models()) {
     CAPTURE(traits.architecture);
     const SmallTransformer small(traits);
     const std::vector<std::byte> bytes = small.writer.bytes();
