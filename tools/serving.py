@@ -1,5 +1,7 @@
-"""HTTP by hand, for clients of every kind of manners, and a `smelt serve` to try it on. What soak and hostile share."""
+"""HTTP by hand, for clients of every kind of manners, and a `smelt serve` to try it on: what soak, hostile and faults
+share."""
 
+import collections
 import json
 import os
 import pathlib
@@ -103,6 +105,34 @@ def request_of(path, body=None, host="127.0.0.1"):
     return ("\r\n".join(lines) + "\r\n\r\n").encode() + data
 
 
+CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
+MESSAGES = [{"role": "user", "content": "a"}]
+
+
+def chat(**more):
+    return json.dumps({"messages": MESSAGES, "max_tokens": 1} | more).encode()
+
+
+def opened(server, data, receive_buffer=None):
+    connection = Connection(server.address, receive_buffer)
+    connection.send(data)
+    return connection
+
+
+class Asker:
+    """One request after another on one connection."""
+
+    def __init__(self, server):
+        self.connection = Connection(server.address)
+        self.statuses = collections.Counter()
+
+    def post(self, path, body):
+        self.connection.send(request_of(path, body))
+        status, headers = self.connection.head()
+        self.statuses[status] += 1
+        return status, b"".join(self.connection.parts(headers))
+
+
 def get(address, path):
     with Connection(address) as connection:
         connection.send(request_of(path))
@@ -111,15 +141,16 @@ def get(address, path):
 
 
 class Server:
-    """One that this program starts, and ends. `limits`: of what it may have, resource.RLIMIT_...: most."""
+    """One that this program starts, and ends. `limits`: of what it may have, resource.RLIMIT_...: most. `under`: a
+    program that starts it."""
 
-    def __init__(self, binary, flags, limits=None, environment=None):
+    def __init__(self, binary, flags, limits=None, environment=None, under=()):
         def limit():
             for kind, most in (limits or {}).items():
                 resource.setrlimit(kind, (most, most))
 
         self.log = tempfile.NamedTemporaryFile("w+", prefix="soak-", suffix=".log")
-        command = [binary, "serve", "--port", "0", *flags]
+        command = [*under, binary, "serve", "--port", "0", *flags]
         self.process = subprocess.Popen(
             command,
             stderr=self.log,

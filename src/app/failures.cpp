@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cerrno>
 #include <csignal>
 #include <new>
 #include <string_view>
@@ -32,8 +33,14 @@ void on_memory_exhausted() {
 }
 
 std::atomic_flag is_ending = ATOMIC_FLAG_INIT;
+std::atomic<bool> outlives_files = false;
 
 void on_bus_error(int, siginfo_t* info, void*) {
+  const int error = errno;
+  if (outlives_files && lose_file(info->si_addr)) {
+    errno = error;
+    return;
+  }
   // Workers meet the end of a file together; the first one speaks for all.
   while (is_ending.test_and_set()) ::pause();
   const std::string_view path = mapped_path(info->si_addr);
@@ -55,5 +62,7 @@ void explain_sudden_failures() {
   action.sa_flags = SA_SIGINFO;
   ::sigaction(SIGBUS, &action, nullptr);
 }
+
+void outlive_lost_files() { outlives_files = true; }
 
 }  // namespace smelt

@@ -2,13 +2,16 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "app/checks.h"
 #include "app/command.h"
 #include "app/engine_flags.h"
+#include "app/failures.h"
 #include "app/sampling_flags.h"
 #include "base/file.h"
+#include "base/file_watch.h"
 #include "base/thread.h"
 #include "base/thread_name.h"
 #include "runtime/bandwidth.h"
@@ -37,7 +40,9 @@ struct ServeFlags {
   std::optional<std::string> key_file, template_file, alias, tls_key, tls_certificate;
   int64_t parallel = 8, cache_tokens = 0;
   BackendOptions backend;
-  SamplingFlags sampling;  // of requests that do not say it
+  SamplingFlags sampling;  // of requests that do not say it, as what follows
+  std::optional<int64_t> length;
+  std::optional<std::string> variables;
 };
 
 // A server and the thread that runs it, so that it answers while the model is being loaded.
@@ -97,6 +102,16 @@ std::string name_of_model(const ServeFlags& flags) {
   return flags.engine.model.empty() ? "tiny-glm" : std::filesystem::path(flags.engine.model).stem().string();
 }
 
+// What requests are taken to say where they do not.
+Status use_usual(const ServeFlags& flags, const Tokenizer& tokenizer, ServedModel& model) {
+  SMELT_TRY(sampling, sampling_of(flags.sampling, model.sampling(), tokenizer));
+  const bool has_seed = flags.sampling.seed.value_or(-1) >= 0;
+  model.use_sampling(sampling, has_seed ? std::optional(sampling.seed) : std::nullopt);
+  if (flags.length) model.use_length(*flags.length);
+  if (flags.variables) model.use_variables(nlohmann::ordered_json::parse(*flags.variables));
+  return {};
+}
+
 Result<std::optional<HttpTls>> tls_of(const ServeFlags& flags) {
   if (flags.tls_key.has_value() != flags.tls_certificate.has_value())
     return Error{"[serve] TLS wants both: --ssl-key-file and --ssl-cert-file"};
@@ -107,6 +122,13 @@ Result<std::optional<HttpTls>> tls_of(const ServeFlags& flags) {
 std::string url_of(const std::string& host, int port, bool is_secured) {
   const bool is_six = host.find(':') != std::string::npos;
   return (is_secured ? "https://" : "http://") + (is_six ? "[" + host + "]" : host) + ":" + std::to_string(port);
+}
+
+std::vector<FileWatch::File> files_of(const GgufFile& model) {
+  std::vector<FileWatch::File> files;
+  for (const GgufFile::Shard& shard : model.shards())
+    if (shard.is_mapped) files.push_back({shard.path, shard.bytes.size()});
+  return files;
 }
 
 // The roof of generating, for the page's panel; 0 where it cannot be measured.
@@ -138,11 +160,12 @@ Result<int> serve(const ServeFlags& flags) {
   SMELT_TRY(opened, open_engine(flags.engine, flags.parallel, flags.cache_tokens));
   SMELT_TRY(model, ServedModel::make(*opened.file, *opened.tokenizer, name_of_model(flags), opened.engine->context(),
                                      template_source));
-  SMELT_TRY(sampling, sampling_of(flags.sampling, model.sampling(), *opened.tokenizer));
-  const bool has_seed = flags.sampling.seed.value_or(-1) >= 0;
-  model.use_sampling(sampling, has_seed ? std::optional(sampling.seed) : std::nullopt);
+  SMELT_CHECK(use_usual(flags, *opened.tokenizer, model));
+  outlive_lost_files();
+  FileWatch watch(files_of(*opened.file));
   BackendOptions backend_options = flags.backend;
   backend_options.bandwidth = bandwidth_of(opened.engine->loaded());
+  backend_options.problem = [&] { return watch.problem(); };
   auto backend = std::make_unique<EngineBackend>(*opened.engine, *opened.tokenizer, backend_options,
                                                  std::move(opened.speculation));
   const RouterOptions options{.api_keys = std::move(keys),
@@ -203,6 +226,16 @@ Action declare_serve(CLI::App& app) {
       ->type_name("NAME");
   app.add_option("--chat-template-file", flags->template_file, "a template in place of the model's own")
       ->type_name("FILE");
+  app.add_option("--chat-template-kwargs", flags->variables,
+                 "variables of the template of requests that do not say them, as in '{\"enable_thinking\": false}'")
+      ->type_name("JSON")
+      ->check([](const std::string& text) {
+        return std::string(nlohmann::json::parse(text, nullptr, false).is_object() ? "" : "expected a JSON object");
+      });
+  app.add_option("-n,--predict", flags->length,
+                 "tokens of an answer at most, of requests that do not say it; -1: until it ends")
+      ->type_name("N")
+      ->check(whole_number(-1, int64_t{1} << 30));
   declare_sampling_flags(app, flags->sampling, "as the maker of the model recommends; a request may say otherwise");
   app.footer(kExamples);
   return [flags] { return serve(*flags); };

@@ -1,5 +1,8 @@
 #include "base/mapped_files.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -17,6 +20,23 @@ struct Mapping {
 };
 
 Mapping mappings[256];  // models have shards
+
+// A copy, as a mapping may be forgotten.
+struct Lost {
+  std::atomic<bool> is_taken = false, is_there = false;
+  size_t length = 0;
+  char path[sizeof Mapping::path] = {};
+};
+
+Lost lost;
+
+const Mapping* mapping_at(uintptr_t address) {
+  for (const Mapping& m : mappings) {
+    const uintptr_t begin = m.begin.load(std::memory_order_acquire);
+    if (begin != 0 && begin <= address && address < m.end) return &m;
+  }
+  return nullptr;
+}
 
 }  // namespace
 
@@ -41,12 +61,27 @@ void forget_mapping(const std::byte* begin) {
 }
 
 std::string_view mapped_path(const void* address) {
+  const Mapping* mapping = mapping_at(reinterpret_cast<uintptr_t>(address));
+  return mapping ? std::string_view(mapping->path, mapping->length) : std::string_view();
+}
+
+bool lose_file(const void* address) {
   const auto at = reinterpret_cast<uintptr_t>(address);
-  for (const Mapping& m : mappings) {
-    const uintptr_t begin = m.begin.load(std::memory_order_acquire);
-    if (begin != 0 && begin <= at && at < m.end) return {m.path, m.length};
+  const Mapping* mapping = mapping_at(at);
+  if (!mapping) return false;
+  if (!lost.is_taken.exchange(true)) {
+    lost.length = mapping->length;
+    std::memcpy(lost.path, mapping->path, mapping->length);
+    lost.is_there.store(true, std::memory_order_release);
   }
-  return {};
+  const uintptr_t page = at - at % static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+  return ::mmap(reinterpret_cast<void*>(page), mapping->end - page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
+                -1, 0) != MAP_FAILED;
+}
+
+std::string_view lost_file() {
+  if (!lost.is_there.load(std::memory_order_acquire)) return {};
+  return {lost.path, lost.length};
 }
 
 }  // namespace smelt

@@ -1,4 +1,4 @@
-// Which file lies at an address: for the last words of a program whose file became shorter under it.
+// Which file lies at an address: for a program whose file became shorter under it.
 #pragma once
 
 #include <cstddef>
@@ -14,5 +14,10 @@ void forget_mapping(const std::byte* begin);
 // The path of the file that is mapped there; empty if none is. Neither allocates nor locks, so that a signal handler
 // may ask.
 std::string_view mapped_path(const void* address);
+
+// From that address on, zeros take the place of the file that is mapped there, and lost_file() names it. False: none
+// is. For a signal handler, too.
+bool lose_file(const void* address);
+std::string_view lost_file();  // the path of the first one; empty: no file was lost
 
 }  // namespace smelt

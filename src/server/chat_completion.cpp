@@ -229,7 +229,7 @@ std::optional<ApiError> read_chat_completion(const Json& body, const ServedModel
   if (auto problem = read_chat(body, request.chat)) return problem;
   Fields fields(body);
   request.tool_choice = read_tool_choice(fields);
-  request.settings = read_settings(fields, model, -1);
+  request.settings = read_settings(fields, model, model.usual_length(-1));
   request.settings.generation.top_logprobs = read_top_logprobs(fields);
   const int64_t count = read_answer_count(fields);
   if (fields.problem()) return fields.problem();

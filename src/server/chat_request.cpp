@@ -41,7 +41,7 @@ std::optional<ApiError> hold_to_tools(const ToolChoice& choice, const Json& tool
 }
 
 std::optional<ApiError> render(const Chat& chat, const ServedModel& model, std::optional<jinja::Text>& prompt) {
-  auto rendered = model.chat_template().render(chat);
+  auto rendered = model.render(chat);
   if (!rendered) return ApiError{.message = plain_message(rendered.error()), .param = "messages"};
   prompt = rendered.take();
   return std::nullopt;

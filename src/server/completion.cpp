@@ -177,7 +177,7 @@ std::optional<ApiError> read_ids(const char* name, const Json& list, const Serve
 std::optional<ApiError> read_completion(const Json& body, const ServedModel& model, const Stamp& stamp,
                                         ApiRequest& understood) {
   Fields fields(body);
-  Settings settings = read_settings(fields, model, kUsualTokens);
+  Settings settings = read_settings(fields, model, model.usual_length(kUsualTokens));
   settings.generation.top_logprobs = static_cast<int32_t>(fields.whole("logprobs", 0, kMostLogprobs, -1));
   settings.generation.stops = model.tokenizer().stop_tokens();
   const int64_t count = read_answer_count(fields);

@@ -60,6 +60,7 @@ EngineBackend::~EngineBackend() {
 
 Result<Backend::Id> EngineBackend::submit(GenerationRequest request, Sink sink) {
   auto job = std::make_shared<Job>(std::move(request), tokenizer_, engine_.context(), std::move(sink));
+  SMELT_CHECK(check_model());
   std::lock_guard lock(mutex_);
   if (!failure_.empty()) return Error{failure_};
   if (waiting_.size() >= options_.longest_queue)
@@ -86,13 +87,19 @@ void EngineBackend::cancel(Id id) {
 }
 
 BackendLoad EngineBackend::load() const {
+  std::string problem = options_.problem();
   std::lock_guard lock(mutex_);
   return {.running = static_cast<int>(running_.size()),
           .waiting = static_cast<int>(waiting_.size()),
           .is_full = waiting_.size() >= options_.longest_queue,
           .bandwidth = options_.bandwidth,
           .cache_use = cache_use_,
-          .failure = failure_};
+          .failure = failure_.empty() ? std::move(problem) : failure_};
+}
+
+Status EngineBackend::check_model() const {
+  std::string problem = options_.problem();
+  return problem.empty() ? Status() : Error{std::move(problem)};
 }
 
 BackendCounts EngineBackend::counts() const {
@@ -119,7 +126,8 @@ void EngineBackend::work() {
   Status status;
   while (status && wait_for_work()) {
     drop_cancelled();
-    status = admit();
+    status = check_model();
+    if (status) status = admit();
     if (status) status = step();
   }
   if (status) return end_all(Finish::Cancelled, "");
@@ -198,9 +206,12 @@ Status EngineBackend::step() {
   add_items(step);
   if (step.items.empty()) return {};
   if (speculation_) SMELT_CHECK(add_drafts(step));
+  Status sound;
   SMELT_TRY(outcomes, engine_.step(step.items, [&](size_t item, int64_t, std::span<const float> logits) {
-    take(*step.owners[item], logits);
+    if (sound) sound = check_model();
+    if (sound) take(*step.owners[item], logits);
   }));
+  SMELT_CHECK(sound);
   take_outcomes(step, outcomes);
   count(step, seconds_between(begin, Clock::now()));
   return {};
@@ -352,7 +363,13 @@ void EngineBackend::give_way() {
 }
 
 void EngineBackend::retire(const JobPointer& job) {
-  if (job->sequence != kNoSequence) engine_.stop(std::exchange(job->sequence, kNoSequence));
+  if (const SequenceId sequence = std::exchange(job->sequence, kNoSequence); sequence != kNoSequence) {
+    // A value that is no number may have come into rows of its prompt that others begin with, too.
+    if (job->is_over && job->end.reason == Finish::Failed)
+      engine_.discard(sequence);
+    else
+      engine_.stop(sequence);
+  }
   std::lock_guard lock(mutex_);
   cache_use_ = share_in_use(engine_.pool());
   std::erase(running_, job);

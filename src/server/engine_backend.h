@@ -16,6 +16,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 
@@ -36,6 +37,9 @@ struct BackendOptions {
   // Only rows that came as prompts serve later prompts: answers are then those of a server that has just started.
   bool cold_prefix = false;
   double bandwidth = 0;  // of the device, as it was measured: for load()
+  // Why what the model computes is not to be trusted any more; empty: it is. Asked from any thread, and before a token
+  // is given out.
+  std::function<std::string()> problem = [] { return std::string(); };
 };
 
 class EngineBackend : public Backend {
@@ -90,6 +94,7 @@ class EngineBackend : public Backend {
   Status begin_chained();
   Status take_chained();
   Status forget_chained();
+  Status check_model() const;
   void end_all(Finish reason, const std::string& error);
 
   Engine& engine_;

@@ -55,6 +55,7 @@ Status EngineBackend::begin_chained() {
 
 Status EngineBackend::take_chained() {
   SMELT_TRY(chosen, engine_.take());
+  SMELT_CHECK(check_model());
   const std::vector<JobPointer> owners = std::move(chained_.front());
   chained_.pop_front();
   int64_t tokens = 0;

@@ -185,7 +185,8 @@ std::optional<ApiError> read_responses(const Json& body, const ServedModel& mode
   read_choice(fields, request.tool_choice);
   read_template_variables(fields, request.chat);
   read_reasoning(fields, request.chat);
-  request.settings = read_settings(fields, model, fields.whole("max_output_tokens", 1, int64_t{1} << 30, -1));
+  const int64_t length = fields.whole("max_output_tokens", 1, int64_t{1} << 30, model.usual_length(-1));
+  request.settings = read_settings(fields, model, length);
   read_text_format(fields, model, request.settings);
   if (fields.problem()) return fields.problem();
   const Settings settings = request.settings;

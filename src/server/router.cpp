@@ -92,6 +92,12 @@ const std::vector<Router::Route>& Router::routes() {
   return routes;
 }
 
+std::vector<std::pair<std::string, std::string>> Router::paths() {
+  std::vector<std::pair<std::string, std::string>> paths;
+  for (const Route& route : routes()) paths.emplace_back(route.method, route.path);
+  return paths;
+}
+
 // A request whose answer is being prepared: what is asked, and what has become of it.
 struct Router::Call {
   const Route& route;

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "server/access.h"
@@ -45,6 +46,9 @@ class Router {
   static void refuse_while_loading(const std::shared_ptr<HttpReply>& reply);
   // From now on requests for text are answered with 503; those under way go on.
   void drain() { is_draining_ = true; }
+
+  // Method and path of all but the page; a path that ends with "*" stands for all that begin so.
+  static std::vector<std::pair<std::string, std::string>> paths();
 
  private:
   struct Route;

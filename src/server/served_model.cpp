@@ -47,6 +47,14 @@ Result<ServedModel> ServedModel::make(const GgufFile& file, const Tokenizer& tok
   return model;
 }
 
+Result<jinja::Text> ServedModel::render(const Chat& chat) const {
+  if (variables_.empty()) return template_.render(chat);
+  Chat with_usual = chat;
+  with_usual.variables = variables_;
+  with_usual.variables.update(chat.variables);
+  return template_.render(with_usual);
+}
+
 std::shared_ptr<const TokenMasks> ServedModel::find_masks(const std::string& source) const {
   std::lock_guard lock(grammars_->mutex);
   auto& all = grammars_->known;

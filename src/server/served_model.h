@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
@@ -33,11 +34,18 @@ class ServedModel {
   const std::vector<int32_t>& stops() const { return stops_; }  // of an answer in a chat
   const SamplerOptions& sampling() const { return sampling_; }  // the maker's, where it is known
   std::optional<uint64_t> seed() const { return seed_; }        // empty: a new one for each request
+  // Tokens of an answer, and variables of the template, of requests that do not say them.
+  int64_t usual_length(int64_t otherwise) const { return length_.value_or(otherwise); }
+  void use_length(int64_t tokens) { length_ = tokens; }
+  void use_variables(nlohmann::ordered_json variables) { variables_ = std::move(variables); }
   // Instead of the maker's.
   void use_sampling(SamplerOptions sampling, std::optional<uint64_t> seed) {
     sampling_ = std::move(sampling);
     seed_ = seed;
   }
+
+  // A chat as the template has it, with the usual variables where it has none of its own.
+  Result<jinja::Text> render(const Chat& chat) const;
 
   using MakeGrammar = std::function<Result<Grammar>(const TokenTable& tokens)>;
   // A grammar over the vocabulary of this model. The last few are kept, each under what it was made of. Thread-safe.
@@ -56,6 +64,8 @@ class ServedModel {
   std::vector<int32_t> stops_;
   SamplerOptions sampling_;
   std::optional<uint64_t> seed_;
+  std::optional<int64_t> length_;
+  nlohmann::ordered_json variables_ = nlohmann::ordered_json::object();
   struct KnownGrammar {
     std::string source;
     std::shared_ptr<const TokenMasks> masks;

@@ -35,7 +35,7 @@ std::optional<ApiError> apply_template(const Json& body, const ServedModel& mode
                                        const std::atomic<bool>&) {
   Chat chat;
   if (auto problem = read_chat(body, chat)) return problem;
-  const auto prompt = model.chat_template().render(chat);
+  const auto prompt = model.render(chat);
   if (!prompt) return ApiError{.message = plain_message(prompt.error()), .param = "messages"};
   answer = {{"prompt", prompt->bytes()}};
   return std::nullopt;

@@ -1,4 +1,4 @@
-// `smelt serve` from outside: what it refuses before it listens.
+// `smelt serve` from outside: what it takes and refuses before it listens.
 #include <doctest/doctest.h>
 
 #include <fstream>
@@ -51,4 +51,145 @@ TEST_CASE("TLS wants a key and a certificate that can be read") {
   const Outcome none = smelt::test::smelt({"serve", "--ssl-key-file", "/no/key", "--ssl-cert-file", "/no/cert"});
   CHECK(none.exit_code == 1);
   CHECK(contains(none.err, "/no/cert"));
+}
+
+TEST_CASE("flags of llama.cpp's server are taken, or answered by what to do instead") {
+  // A word and its value. What is taken leads to the sentence about the address.
+  const auto outcome = [](const std::string& words) {
+    std::vector<std::string> arguments = {"serve"};
+    for (size_t at = 0; at < words.size();) {
+      const size_t end = std::min(words.find(' ', at), words.size());
+      arguments.push_back(words.substr(at, end - at));
+      at = end + 1;
+    }
+    arguments.insert(arguments.end(), {"--host", "0.0.0.0"});
+    return smelt::test::smelt(arguments);
+  };
+  for (const char* taken : {"-c 512",
+                            "-n 5",
+                            "--predict 5",
+                            "--n-predict -1",
+                            "-np 2",
+                            "-a name",
+                            "--alias name",
+                            "-t 1",
+                            "-tb 1",
+                            "-b 512",
+                            "-ub 512",
+                            "-fa on",
+                            "-cb",
+                            "--metrics",
+                            "--slots",
+                            "--props",
+                            "--jinja",
+                            "--no-warmup",
+                            "--cache-reuse 256",
+                            "-ctk f16",
+                            "-ctv f16",
+                            "--temp 0.5",
+                            "--top-k 5",
+                            "--top-p 0.5",
+                            "--min-p 0.1",
+                            "--typical 0.9",
+                            "--typical-p 0.9",
+                            "--repeat-last-n 64",
+                            "--repeat-penalty 1.1",
+                            "--presence-penalty 1",
+                            "--frequency-penalty 1",
+                            "--dry-multiplier 1",
+                            "--dry-base 2",
+                            "--dry-allowed-length 2",
+                            "--dry-penalty-last-n -1",
+                            "--dry-sequence-breaker x",
+                            "--dynatemp-range 0.5",
+                            "--dynatemp-exp 1",
+                            "--xtc-probability 0.1",
+                            "--xtc-threshold 0.1",
+                            "-s 1",
+                            "--seed 1",
+                            "-l 15+1",
+                            "--logit-bias 15-1",
+                            "--threads-http 4",
+                            "--check-tensors",
+                            "--no-mmproj",
+                            "--offline",
+                            "--log-colors auto",
+                            "-lv 3",
+                            "-kvu",
+                            "--swa-full",
+                            "--ctx-checkpoints 4",
+                            "-fit on",
+                            "--no-escape",
+                            "--perf",
+                            "--reasoning-format auto",
+                            "--chat-template-kwargs {\"enable_thinking\":false}",
+                            "--draft 4",
+                            "-nr"}) {
+    CAPTURE(taken);
+    const Outcome run = outcome(taken);
+    CAPTURE(run.err);
+    CHECK(run.exit_code == 1);
+    CHECK(contains(run.err, "other machines can reach that"));
+  }
+  for (const char* answered : {"-ngl 99",
+                               "-sm layer",
+                               "-ts 1,1",
+                               "-mg 0",
+                               "-ot a=CPU",
+                               "-cmoe",
+                               "-ncmoe 4",
+                               "-nkvo",
+                               "--mlock",
+                               "--no-mmap",
+                               "--numa isolate",
+                               "-C f",
+                               "--prio 2",
+                               "--rope-scaling yarn",
+                               "--yarn-orig-ctx 4096",
+                               "--override-kv a=int:1",
+                               "--lora file",
+                               "--control-vector file",
+                               "-mu url",
+                               "-hff file",
+                               "-hft token",
+                               "-r text",
+                               "--grammar text",
+                               "-j {}",
+                               "--json-schema-file file",
+                               "--samplers top_k",
+                               "--mirostat 2",
+                               "--mirostat-lr 0.1",
+                               "--top-nsigma 1",
+                               "--context-shift",
+                               "--keep 1",
+                               "--slot-save-path folder",
+                               "--path folder",
+                               "--api-prefix /x",
+                               "-to 60",
+                               "--embedding",
+                               "--rerank",
+                               "--pooling mean",
+                               "--mmproj file",
+                               "--chat-template chatml",
+                               "--no-jinja",
+                               "--reasoning-budget 0",
+                               "--no-slots",
+                               "--no-webui",
+                               "--models-dir folder",
+                               "--cache-ram 100",
+                               "--ignore-eos",
+                               "--spm-infill",
+                               "--list-devices",
+                               "--prefill-assistant",
+                               "--rpc host:1",
+                               "--reuse-port"}) {
+    CAPTURE(answered);
+    const Outcome run = outcome(answered);
+    CAPTURE(run.err);
+    const std::string words = answered, flag = words.substr(0, words.find(' '));
+    CHECK(run.exit_code == 2);
+    CHECK(contains(run.err, "smelt: " + flag + ": "));
+    CHECK(!contains(run.err, "there is no option"));
+  }
+  CHECK(smelt::test::smelt({"serve", "--chat-template-kwargs", "[1]"}).exit_code == 2);
 }

@@ -226,6 +226,33 @@ TEST_CASE("the samplers have the names that OpenAI and llama.cpp gave them") {
   for (int32_t token : second.dry.breaks) CHECK(tiny_tokenizer().piece(token).find('q') != std::string_view::npos);
 }
 
+TEST_CASE("what a request does not say is as the server was told, and what it says is as it says") {
+  ServedModel model = smelt::test::new_model();
+  model.use_length(7);
+  model.use_variables({{"enable_thinking", true}, {"other", 1}});
+  Served s(model);
+  const auto asked = [&](const std::string& path, Json body) {
+    s.post(path, body);
+    return s.backend.jobs.back().request;
+  };
+  const Json messages = Json::array({{{"role", "user"}, {"content", "Hi"}}});
+  const auto thinks = [](const GenerationRequest& request) {
+    return tiny_tokenizer().decode(request.prompt).ends_with("<think>");
+  };
+  const GenerationRequest usual = asked("/v1/chat/completions", {{"messages", messages}});
+  CHECK(usual.max_tokens == 7);
+  CHECK(thinks(usual));
+  const Json says = {{"messages", messages}, {"max_tokens", 3}, {"chat_template_kwargs", {{"enable_thinking", false}}}};
+  const GenerationRequest said = asked("/v1/chat/completions", says);
+  CHECK(said.max_tokens == 3);
+  CHECK(!thinks(said));
+  CHECK(asked("/v1/completions", {{"prompt", "Hi"}}).max_tokens == 7);
+  CHECK(asked("/v1/responses", {{"input", "Hi"}}).max_tokens == 7);
+  CHECK(asked("/v1/responses", {{"input", "Hi"}, {"max_output_tokens", 3}}).max_tokens == 3);
+  CHECK(thinks(asked("/v1/messages", {{"messages", messages}, {"max_tokens", 2}})));
+  CHECK(s.post("/apply-template", {{"messages", messages}})->json()["prompt"].get<std::string>().ends_with("<think>"));
+}
+
 TEST_CASE("response_format asks for a grammar, behind the thoughts where the prompt begins them") {
   const Json schema = {{"type", "object"}, {"properties", {{"a", {{"type", "integer"}}}}}, {"required", {"a"}}};
   const Json format = {{"type", "json_schema"}, {"json_schema", {{"name", "x"}, {"schema", schema}}}};

@@ -4,6 +4,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <array>
+#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <future>
@@ -17,6 +20,7 @@
 #include "engine/session.h"
 #include "grammar/gbnf.h"
 #include "server/tiny_model.h"
+#include "support/bad_tokens.h"
 #include "support/effort.h"
 
 using namespace smelt;
@@ -549,6 +553,63 @@ TEST_CASE("a queue that is full refuses, and a backend that ends cancels") {
   CHECK(running.get().end.reason == Finish::Cancelled);
   CHECK(waiting.get().end.reason == Finish::Cancelled);
   CHECK(engine->free_sequences() == 1);
+}
+
+TEST_CASE("a request without a finite number fails with its cause, and those beside it get the answers of before") {
+  const Tokens prompt = tiny_tokenizer().encode("Once upon a time");
+  constexpr int64_t kTokens = 40;
+  const Tokens expected = alone(greedy(prompt, kTokens)).tokens;
+  int32_t bad = 300;  // a token that no answer has
+  const auto is_used = [&](const Tokens& in) { return std::find(in.begin(), in.end(), bad) != in.end(); };
+  while (is_used(prompt) || is_used(expected)) ++bad;
+  const auto shared = tiny_file().shards()[0].bytes;
+  const auto bytes = smelt::test::with_bad_tokens({shared.begin(), shared.end()}, std::array{0, bad});
+  const GgufFile file = GgufFile::open_memory(bytes).take();
+  const auto engine = Engine::open(file, options_of(3), {}).take();
+  EngineBackend backend(*engine, tiny_tokenizer());
+  std::vector<std::future<Ended>> right, wrong;
+  for (int i = 0; i < 4; ++i) {
+    Tokens spoiled = prompt;
+    spoiled.insert(spoiled.begin() + i, static_cast<size_t>(1 + 50 * i), bad);
+    wrong.push_back(Client().ask(backend, greedy(spoiled, kTokens)));
+    right.push_back(Client().ask(backend, greedy(prompt, kTokens)));
+  }
+  for (auto& answer : wrong) {
+    const Ended ended = answer.get();
+    CHECK(ended.end.reason == Finish::Failed);
+    CHECK(ended.end.error.find("[sampler] logits: entry 0 of ") == 0);
+    CHECK(ended.tokens.empty());
+  }
+  for (auto& answer : right) CHECK(answer.get().tokens == expected);
+  // Nor do those find anything of it that begin like it.
+  Tokens longer = prompt;
+  while (longer.size() < 100) longer.insert(longer.end(), prompt.begin(), prompt.end());
+  const Tokens of_longer = alone(greedy(longer, kTokens)).tokens;
+  REQUIRE(!is_used(of_longer));
+  Tokens spoiled = longer;
+  spoiled.push_back(bad);
+  CHECK(Client().ask(backend, greedy(spoiled, kTokens)).get().end.reason == Finish::Failed);
+  CHECK(Client().ask(backend, greedy(longer, kTokens)).get().tokens == of_longer);
+  CHECK(backend.load().failure.empty());
+}
+
+TEST_CASE("once a model is not to be trusted any more, requests end with the reason, and later ones are refused") {
+  const auto engine = open(options_of(1));
+  const std::string why = "model.gguf: was changed while it was in use";
+  std::atomic<bool> is_sound = true;
+  EngineBackend backend(*engine, tiny_tokenizer(), {.problem = [&] { return is_sound ? std::string() : why; }});
+  auto running = Client().ask(backend, greedy("Once upon a time", 200), [&](int64_t n) { is_sound = n < 5; });
+  auto waiting = Client().ask(backend, greedy("The", 5));
+  for (auto* request : {&running, &waiting}) {
+    const Ended ended = request->get();
+    CHECK(ended.end.reason == Finish::Failed);
+    CHECK(ended.end.error == why);
+    CHECK(ended.tokens.size() == (request == &running ? 5 : 0));
+  }
+  CHECK(backend.load().failure == why);
+  const auto refused = backend.submit(greedy("The", 5), [](GenerationEvent) {});
+  REQUIRE_FALSE(refused.ok());
+  CHECK(refused.error().message == why);
 }
 
 TEST_CASE("a text stays within its grammar, from its start or behind a mark") {

@@ -22,12 +22,14 @@ inline constexpr const char* kTemplate =
     "{# <think></think> <tool_call>{\"name\": , \"arguments\": }</tool_call> #}"
     "{% if false %}<tool_call>{{ m.tool_calls | tojson }}</tool_call></think>{% endif %}";
 
+inline ServedModel new_model() {
+  auto made = ServedModel::make(tiny_file(), tiny_tokenizer(), "tiny", 256, kTemplate);
+  REQUIRE_MESSAGE(made.ok(), made.error().message);
+  return made.take();
+}
+
 inline const ServedModel& served_model() {
-  static const ServedModel model = [] {
-    auto made = ServedModel::make(tiny_file(), tiny_tokenizer(), "tiny", 256, kTemplate);
-    REQUIRE_MESSAGE(made.ok(), made.error().message);
-    return made.take();
-  }();
+  static const ServedModel model = new_model();
   return model;
 }
 
@@ -138,8 +140,11 @@ class FakeReply : public HttpReply {
 struct Served {
   explicit Served(RouterOptions options = {})
       : Served(std::move(options), [](size_t, const Router::Work& work) { return work(), true; }) {}
-  Served(RouterOptions options, std::function<bool(size_t, Router::Work)> prepare)
-      : router(served_model(), backend, std::move(options), {at_once, at_once, std::move(prepare)}) {}
+  Served(RouterOptions options, std::function<bool(size_t, Router::Work)> prepare,
+         const ServedModel& model = served_model())
+      : router(model, backend, std::move(options), {at_once, at_once, std::move(prepare)}) {}
+  explicit Served(const ServedModel& model)
+      : Served({}, [](size_t, const Router::Work& work) { return work(), true; }, model) {}
   static void at_once(const Router::Work& work) { work(); }
 
   std::shared_ptr<FakeReply> ask(HttpRequest request) {
