@@ -21,7 +21,7 @@ class BenchSession {
   double bytes_per_token(const BenchTest& test) const;
 
   Session& session() { return *session_; }
-  const EngineStats& stats() const { return session_->stats(); }
+  EngineStats stats() const { return session_->stats(); }
   const GgufFile& file() const { return file_.file(); }
   const Model& model() const { return *model_; }
   std::optional<double> cold_compile() const { return cold_compile_; }  // seconds, if asked for

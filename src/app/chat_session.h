@@ -33,7 +33,7 @@ class ChatSession {
   Result<SamplerOptions> default_sampling() const;
   const ChatTemplate& chat_template() const { return *template_; }
   const Tokenizer& tokenizer() const { return *engine_.tokenizer; }
-  const EngineStats& stats() const { return engine_.session->stats(); }
+  EngineStats stats() const { return engine_.session->stats(); }
   int64_t context() const { return engine_.session->context(); }
   int64_t position() const { return engine_.session->position(); }
   const CacheReads& cache_reads() const { return cache_reads_; }

@@ -64,7 +64,7 @@ TEST_CASE("the options beside a kernel are used, and refused with the reason if 
   REQUIRE(report.ok());
   CHECK(has(report->text, "group(r1.1,8) task(o1)"));
   REQUIRE(publish_file(folder / "k.opts", "group(r1.1,7)\n").ok());
-  CHECK(has(replay_error(folder / "k.ir"), "group: 7 does not divide axis r1.1 of 16"));
+  CHECK(has(replay_error(folder / "k.ir"), "group: 7 does not divide axis r1.1 of "));
   REQUIRE(publish_file(folder / "k.opts", "grope(r0,7)\n").ok());
   CHECK(has(replay_error(folder / "k.ir"), "expected name(axis)"));
 }

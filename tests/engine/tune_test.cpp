@@ -70,8 +70,9 @@ const Executable* compiled(Device& device, const TuneSite& site, const KernelOpt
 
 KernelOpts no_opts(Ref tree) { return KernelOpts(tree->src.size()); }
 
-TunedEntry entry_for(Ref tree, KernelOpts opts) {
-  const CodegenRequest request{.tree = tree, .name = "k", .opts = opts};
+// `machine`: the one that its program is made for.
+TunedEntry entry_for(Ref tree, KernelOpts opts, const Machine& machine = {}) {
+  const CodegenRequest request{.tree = tree, .name = "k", .machine = machine, .opts = opts};
   return {.kernel = kernel_hash(tree),
           .device = device_text(machine_of(host_target())),
           .compiler = compiler_text(),
@@ -433,8 +434,8 @@ TEST_CASE("tuned options are used, but only where they still stand") {
 
 TEST_CASE("the compiler takes tuned options instead of the heuristic's") {
   const auto device = open_cpu_device({.threads = 1, .use_cache = false}).take();
-  const Ref root = matvec(), tree = make_schedule(root).kernels[0].tree;
-  const TunedEntry entry = entry_for(tree, {{upcast("o1", 2), task("o1.0")}});
+  const Ref root = matvec(), tree = make_schedule(root, device->machine()).kernels[0].tree;
+  const TunedEntry entry = entry_for(tree, {{upcast("o1", 2), task("o1.0")}}, device->machine());
   Compiler plain(*device, {}), tuned(*device, {});
   tuned.use_tuned(TunedOptions({&entry, 1}, device->machine(), {}));
   plain.add_segment(root);
