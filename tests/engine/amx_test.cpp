@@ -92,7 +92,8 @@ TEST_CASE("prompts on a machine with AMX use tiles") {
   CHECK(kernels >= 9);  // all products with weights but the router's, and attention
 }
 
-TEST_CASE("a prompt through tiles has the logits of the same products as sums of words, bit for bit") {
+TEST_CASE("a prompt through tiles has the logits of the same products as sums of words, bit for bit" *
+          doctest::test_suite("generated")) {
   const std::vector<int32_t> ids = prompt_of(test::kSanitized ? 16 : 32);
   // The same blocks, without tiles; and the blocks of a machine that never had any.
   const Machine machine = machine_of(test::amx_target());

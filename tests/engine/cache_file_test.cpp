@@ -114,7 +114,7 @@ TEST_CASE("the turn after a conversation from disk has the bits that it would ha
   for (DType cache : {DType::F16, DType::F32}) check_resumed([=] { return open(cache); }, 70);
 }
 
-TEST_CASE("so it has for every architecture's cache") {
+TEST_CASE("so it has for every architecture's cache" * doctest::test_suite("generated")) {
   const std::vector<std::byte> bytes = test::RandomModel({}).writer().bytes();
   check_resumed([&] { return open(GgufFile::open_memory(bytes).take(), DType::U8, 256); }, 70);
   for (const char* name : {"gemma3", "gpt-oss", "llama", "qwen3moe", "qwen35moe"}) {

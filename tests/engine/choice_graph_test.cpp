@@ -131,7 +131,8 @@ TEST_CASE("a graph says how many logits are no finite numbers") {
   CHECK(c.got[0] == 0);
 }
 
-TEST_CASE("a graph draws the token that the rule draws, whatever filters a row has") {
+TEST_CASE("a graph draws the token that the rule draws, whatever filters a row has" *
+          doctest::test_suite("generated")) {
   std::mt19937_64 random(2);
   for (int64_t vocabulary : {1, 40, 1024, 2500})
     for (int round = 0; round < 4; ++round) {
@@ -153,7 +154,8 @@ TEST_CASE("a graph draws the token that the rule draws, whatever filters a row h
     }
 }
 
-TEST_CASE("the host draws the token that a graph draws, for any sampler that a graph can be") {
+TEST_CASE("the host draws the token that a graph draws, for any sampler that a graph can be" *
+          doctest::test_suite("generated")) {
   std::mt19937_64 random(3);
   const auto one_of = [&](std::vector<float> list) { return list[random() % list.size()]; };
   const int64_t vocabulary = 1500, rows = 4;

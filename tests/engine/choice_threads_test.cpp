@@ -46,7 +46,7 @@ RandomGraph graph_of(int64_t rows, int64_t vocabulary, ChoiceKind kind) {
 
 }  // namespace
 
-TEST_CASE("threads of blocks choose the tokens that the interpreter chooses") {
+TEST_CASE("threads of blocks choose the tokens that the interpreter chooses" * doctest::test_suite("generated")) {
   const Machine machine = *known_machine("h100");
   for (const ChoiceKind kind : {ChoiceKind::Greedy, ChoiceKind::Drawn})
     for (int64_t rows : {1, 2}) {

@@ -116,7 +116,8 @@ TEST_CASE("a context that is full takes no further token, and a token that was d
   CHECK(on.engine->position(text.id) == on.engine->context());
 }
 
-TEST_CASE("on a GPU a step is begun while the one that chooses its token is under way") {
+TEST_CASE("on a GPU a step is begun while the one that chooses its token is under way" *
+          doctest::test_suite("generated")) {
   test::FakeCuda fake;
   fake.block_shared_bytes = 227 << 10;
   fake.memory = size_t{4} << 30;

@@ -54,7 +54,7 @@ TEST_CASE("integer products are dots of words for every block format") {
     }
 }
 
-TEST_CASE("products are right in every layout that a search may try") {
+TEST_CASE("products are right in every layout that a search may try" * doctest::test_suite("generated")) {
   for (GgufType type : block_formats())
     for (WeightLayout layout : layouts_to_try(type, 32, 16)) {
       CAPTURE(name_of(type));

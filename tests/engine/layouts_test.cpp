@@ -105,7 +105,8 @@ TEST_CASE("a layout that does not fit, or of a role that no weight has, changes 
     CHECK((at.layout == roles_of(*session).at(role).layout || at.layout.interleave == 1 << 10));
 }
 
-TEST_CASE("a kernel over weights in another layout is judged by the kernel as it is") {
+TEST_CASE("a kernel over weights in another layout is judged by the kernel as it is" *
+          doctest::test_suite("generated")) {
   const GgufFile file = GgufFile::open(kModel).take();
   const auto session = open(file, {});
   logits_of(*session);
