@@ -29,7 +29,7 @@ void flatten(const Json& value, const std::string& name, Fields& fields) {
   }
 }
 
-std::string quoted(const std::string& field) {
+std::string in_quotes(const std::string& field) {
   if (field.find_first_of(",\"\n") == std::string::npos) return field;
   std::string out = "\"";
   for (char c : field) out += c == '"' ? "\"\"" : std::string(1, c);
@@ -38,7 +38,7 @@ std::string quoted(const std::string& field) {
 
 std::string csv_line(const Fields& fields, bool header) {
   std::string line;
-  for (const auto& [name, value] : fields) line += (line.empty() ? "" : ",") + quoted(header ? name : value);
+  for (const auto& [name, value] : fields) line += (line.empty() ? "" : ",") + in_quotes(header ? name : value);
   return line + "\n";
 }
 

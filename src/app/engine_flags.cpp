@@ -130,6 +130,11 @@ void declare_engine_and_device_flags(CLI::App& app, EngineFlags& flags) {
   declare_device_flag(app, flags.device);
 }
 
+std::string name_of(const Device& device, const EngineFlags& flags) {
+  const size_t changes = flags.device.find(',');
+  return device.name() + (changes == std::string::npos ? "" : flags.device.substr(changes));
+}
+
 Result<GgufFile> open_model(const std::string& path) {
   if (!path.empty()) {
     SMELT_TRY(file, model_path(path));

@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "engine/session.h"
 #include "gguf/gguf.h"
+#include "runtime/device.h"
 #include "text/tokenizer.h"
 
 namespace CLI {
@@ -36,6 +37,9 @@ void declare_model_flag(CLI::App& app, std::string& model);
 CLI::Option* declare_device_flag(CLI::App& app, std::string& device, const char* unless_given = "auto");
 void declare_engine_flags(CLI::App& app, EngineFlags& flags);
 void declare_engine_and_device_flags(CLI::App& app, EngineFlags& flags);
+
+// What opens the same device again: its own name, with the changes to its machine that were asked for.
+std::string name_of(const Device& device, const EngineFlags& flags);
 
 // The file of `-m`, or the embedded model where `path` is empty.
 Result<GgufFile> open_model(const std::string& path);

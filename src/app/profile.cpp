@@ -8,6 +8,7 @@
 #include "app/command.h"
 #include "app/interrupt.h"
 #include "app/machine_flag.h"
+#include "app/other_forms.h"
 #include "app/profile_estimate.h"
 #include "app/profile_kernel.h"
 #include "app/profile_report.h"
@@ -36,6 +37,8 @@ constexpr const char* kExplanation =
     "                                             report gives it, or its beginning\n"
     "  smelt profile --machine h100 --synthetic glm-4.7-flash:q4_0   kernels and times that are to be expected of\n"
     "                                             another machine (smelt machines), with --kernel its source\n"
+    "  smelt profile --what-if --machine h200 --synthetic glm-4.7-flash:q4_0   matrices side by side, products of two\n"
+    "                                             matrices in place of them: what that would save there\n"
     "\ndocs/profiling.md explains every figure.\n";
 
 Result<int> compare(const ProfileFlags& flags) {
@@ -68,6 +71,15 @@ Result<int> show_kernel(const ProfileFlags& flags) {
   return 0;
 }
 
+Result<int> show_other_forms(const ProfileFlags& flags) {
+  SMELT_TRY(listed, Listed::open(flags));
+  if (flags.depth >= listed.listing().layout().context)
+    return Error{"[profile] -d " + std::to_string(flags.depth) + ": a token behind as many does not fit a context of " +
+                 std::to_string(listed.listing().layout().context) + "; make it longer with -c"};
+  std::fputs(other_forms(listed.listing(), listed.file(), listed.machine(), flags.depth).c_str(), stdout);
+  return 0;
+}
+
 Result<int> estimate_profile(const ProfileFlags& flags) {
   SMELT_TRY(json, place_of(flags.json));
   SMELT_TRY(listed, Listed::open(flags));
@@ -83,6 +95,7 @@ Result<int> estimate_profile(const ProfileFlags& flags) {
 Result<int> run_profile(const ProfileFlags& flags) {
   if (!flags.compare.empty()) return compare(flags);
   if (!flags.kernel.empty()) return show_kernel(flags);
+  if (flags.what_if) return show_other_forms(flags);
   if (!flags.machine.empty()) return estimate_profile(flags);
   SMELT_TRY(json, place_of(flags.json));
   SMELT_TRY(trace, place_of(flags.trace));
@@ -130,6 +143,8 @@ Action declare_profile(CLI::App& app) {
   app.add_flag("--all", flags->all, "show every kernel");
   app.add_flag("--details", flags->details, "what each kernel computes, its options and what slows it down");
   app.add_option("--kernel", flags->kernel, "show this kernel in all its forms, and time nothing")->type_name("NAME");
+  app.add_flag("--what-if", flags->what_if,
+               "other forms of the model's blocks that give the same values, and what they would save; times nothing");
   app.add_option("--trace", flags->trace, "write a timeline for Perfetto; -: to standard output")
       ->type_name("FILE")
       ->excludes(machine);

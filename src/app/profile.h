@@ -11,6 +11,7 @@ namespace smelt {
 struct ProfileFlags : ProfiledFlags {
   bool all = false;      // every kernel, however cheap
   bool details = false;  // of each kernel
+  bool what_if = false;  // show other forms of the blocks instead
   std::string kernel;    // show this one in all its forms instead of timing
   std::string trace;     // paths; empty: none
   std::string json;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -28,7 +29,6 @@
 #include "engine/tune_child.h"
 #include "engine/tuned_options.h"
 #include "runtime/devices.h"
-#include "runtime/machines.h"
 
 namespace smelt {
 namespace {
@@ -46,13 +46,14 @@ constexpr const char* kExplanation =
     "promising, compares its output with the reference, times it with cold weights in turns with "
     "the kernel as it is without\n"
     "tuning. Then the same for weights in other layouts. What is faster is kept for this "
-    "processor, "
+    "device, "
     "and every later start uses\n"
     "it. Ctrl-C ends the search and keeps what was found so far. Let the machine do nothing else "
     "meanwhile.\n"
     "\nExamples:\n"
     "  smelt tune -m model.gguf                    ten minutes, shared out by what kernels cost\n"
     "  smelt tune -m model.gguf --minutes 60       longer\n"
+    "  smelt tune -m model.gguf --device cpu       for the processor, where there is a GPU too\n"
     "  smelt tune -m model.gguf --dry-run          what would be searched\n"
     "  smelt tune -m model.gguf --json tried.json  save what was tried; smelt viz tried.json shows it\n"
     "  smelt tune -m model.gguf --kernel sum_256   kernels with this in their names, as `smelt profile` gives them\n";
@@ -96,7 +97,7 @@ class TuneRun {
 
   // Keeps each gain as soon as it is found.
   Result<std::vector<TunedJob>> tune(const std::string& path) {
-    const TunedOptions known = TunedOptions::load(host_machine());
+    const TunedOptions known = TunedOptions::load(device().machine());
     std::vector<TunedJob> done;
     Stopwatch watch;
     double left = flags_.minutes * 60 * (layout_jobs_.empty() ? 1 : 1 - kLayoutShare), shares = 0;
@@ -105,8 +106,7 @@ class TuneRun {
       const TuneJob& job = jobs_[i];
       SMELT_CHECK(make_ready(kind_of(job)));
       const double seconds = std::max(left * job.share / shares, kFewestSeconds);
-      // What the child does to the session's memory is its own, so that the inputs stay in place here.
-      Result<TuneOutcome> outcome = in_child([&] { return tune(job, i, known, seconds); });
+      Result<TuneOutcome> outcome = searched([&] { return tune(job, i, known, seconds); });
       done.push_back(outcome ? TunedJob{job, outcome.take(), ""} : TunedJob{job, {}, outcome.error().message});
       SMELT_CHECK(keep(done.back(), known, path));
       note_ratio(done.back());
@@ -152,9 +152,19 @@ class TuneRun {
   }
 
  private:
-  // Those of a prompt and those of a token are judged together.
+  const Device& device() const { return session_.loaded().device(); }
+
+  // On the processor in a child: what that does to the session's memory is its own, so that the inputs stay in place
+  // here. A GPU belongs to one process, which it leaves with other inputs.
+  Result<TuneOutcome> searched(const std::function<Result<TuneOutcome>()>& search) {
+    if (is_processor(device().name())) return in_child(search);
+    ready_.reset();
+    return search();
+  }
+
+  // Those of a prompt and those of a token are judged together. The weights of a GPU lie as its own kernels want them.
   bool wants_layouts() const {
-    return !flags_.no_layouts && !flags_.engine.no_repack && flags_.plan == "both" &&
+    return is_processor(device().name()) && !flags_.no_layouts && !flags_.engine.no_repack && flags_.plan == "both" &&
            !times_[PlanKind::Prefill].empty();
   }
   static PlanKind kind_of(const TuneJob& job) { return job.plan == "decode" ? PlanKind::Decode : PlanKind::Prefill; }
@@ -257,7 +267,8 @@ class TuneRun {
 
   Result<TuneOutcome> tune(const TuneJob& job, size_t number, const TunedOptions& known, double seconds) {
     const PlanKind kind = kind_of(job);
-    SMELT_TRY(device, open_device({.threads = machine_.threads, .use_cache = false}));
+    SMELT_TRY(device,
+              open_device({.name = name_of(device(), flags_.engine), .threads = machine_.threads, .use_cache = false}));
     const PlanSites sites(session_, kind, times_[kind].symbols(), *device,
                           static_cast<double>(session_.stats().bytes_per_token));
     const TuneSite site = sites.site(job.kernel);
@@ -279,7 +290,7 @@ class TuneRun {
     const Ref tree = session_.loaded().kernel(tuned.job.kernel).tree;
     const TuneOutcome& outcome = tuned.outcome;
     const TunedEntry entry{.kernel = kernel_hash(tree),
-                           .device = device_text(host_machine()),
+                           .device = device_text(device().machine()),
                            .compiler = compiler_text(),
                            .program = outcome.program,
                            .before_us = outcome.before_us,
@@ -328,12 +339,11 @@ Result<int> run_tune(const TuneFlags& flags) {
   SMELT_TRY(path, database(flags.dry_run));
   SMELT_TRY(json, place_for_trials(flags));
   SMELT_TRY(file, open_model(flags.engine.model));
-  SMELT_TRY(machine, measure_machine(flags.engine.threads));
   EngineOptions options = session_options(flags.engine);
   // What is compared with is the heuristic's choice, over the layouts that were found before.
-  options.use_tuned = false;
-  options.layouts = TunedOptions::load(host_machine()).layouts();
+  options.only_tuned_layouts = true;
   SMELT_TRY(session, open_session(file, options));
+  SMELT_TRY(machine, measure_device(session->loaded().device().name(), flags.engine.threads));
   if (flags.prompt_tokens + kDecoded > session->context())
     return Error{"[tune] " + std::to_string(flags.prompt_tokens + kDecoded) + " tokens do not fit a context of " +
                  std::to_string(session->context()) +
@@ -364,7 +374,7 @@ Result<int> run_tune(const TuneFlags& flags) {
   if (json)
     SMELT_CHECK(json->write(text_of_tune({.model = std::filesystem::path(file.path()).filename().string(),
                                           .device = session->loaded().device().title(),
-                                          .machine = host_machine().name,
+                                          .machine = session->loaded().device().machine().name,
                                           .threads = machine.threads,
                                           .kernels = std::move(done),
                                           .layouts = std::move(layouts)})));
@@ -375,7 +385,7 @@ Result<int> run_tune(const TuneFlags& flags) {
 
 Action declare_tune(CLI::App& app) {
   const auto flags = std::make_shared<TuneFlags>();
-  declare_engine_flags(app, flags->engine);
+  declare_engine_and_device_flags(app, flags->engine);
   app.add_option("--minutes", flags->minutes,
                  "time for the search, shared out by what kernels cost; each gets 2 s at least, and "
                  "opening the model and timing it once come on top")

@@ -13,7 +13,7 @@ constexpr int kSearchFormat = 1;
 
 struct SavedTune {
   std::string model, device;  // in words
-  std::string machine;        // host_machine()
+  std::string machine;        // Machine::name of the device
   int threads = 1;
   std::vector<TunedJob> kernels;
   std::vector<TunedLayout> layouts;

@@ -36,10 +36,11 @@ struct EngineOptions {
   // Prompts also leave what each matrix was multiplied with, see LoadedModel::input_sums(). They come in whole groups
   // of kGroupSize tokens.
   bool sums_inputs = false;
-  bool use_tuned = true;         // what `smelt tune` has found (engine/tuned_options.h)
-  LayoutChoice layouts = {};     // of weights that are repacked; these go over tuned ones
-  bool pack_cache = false;       // keep these copies on disk, and map what an earlier start has kept
-  bool use_kernel_cache = true;  // look for compiled kernels on disk, and leave them there
+  bool use_tuned = true;            // what `smelt tune` has found (engine/tuned_options.h)
+  bool only_tuned_layouts = false;  // of that the layouts alone
+  LayoutChoice layouts = {};        // of weights that are repacked; these go over tuned ones
+  bool pack_cache = false;          // keep these copies on disk, and map what an earlier start has kept
+  bool use_kernel_cache = true;     // look for compiled kernels on disk, and leave them there
   uint64_t memory = 0;  // bytes that weights, cache and working memory may take; 0: what the system has available
 };
 

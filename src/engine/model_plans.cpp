@@ -45,7 +45,7 @@ Result<std::unique_ptr<ModelPlans>> ModelPlans::make(const GgufFile& file, Devic
   if (options.use_tuned) {
     TunedOptions tuned = TunedOptions::load(device.machine());
     layouts.merge(tuned.layouts());
-    plans->compiler_.use_tuned(std::move(tuned));
+    if (!options.only_tuned_layouts) plans->compiler_.use_tuned(std::move(tuned));
   }
   plans->make_passes(layouts, cancel);
   // Layouts go with the options that were found with them.

@@ -5,7 +5,6 @@
 #include <unordered_set>
 
 #include "base/clock.h"
-#include "base/ensure.h"
 #include "base/ensure_dump.h"
 #include "base/parallel.h"
 #include "engine/dump.h"
@@ -15,6 +14,7 @@
 #include "engine/tune_judge.h"
 #include "engine/tune_moves.h"
 #include "engine/tuned_options.h"
+#include "runtime/target.h"
 #include "schedule/schedule.h"
 
 namespace smelt {
@@ -76,7 +76,7 @@ class Search {
     if (bytes_per_second(request) > 0) out_.floor_us = bytes / bytes_per_second(request) * 1e6;
   }
 
-  TuneOutcome run() {
+  Result<TuneOutcome> run() {
     start();
     if (is_other_layout() && best_score() > kHopelessStart) return finished();
     // At least one generation, whatever the floor: on a busy machine memory seems slower than it is.
@@ -90,8 +90,9 @@ class Search {
   }
 
  private:
-  TuneOutcome finished() {
-    finish();
+  Result<TuneOutcome> finished() {
+    if (failed_) finish();
+    if (!failed_) return failed_.error();
     return std::move(out_);
   }
   bool is_other_layout() const { return &now_ != &site_; }
@@ -101,7 +102,7 @@ class Search {
     const double time = elapsed() / limits_.seconds,
                  count = static_cast<double>(out_.counts.compiled) / limits_.compiled;
     if (request_.progress) request_.progress(std::min(std::max(time, count), 1.0));
-    return cancelled() || time > 1 - kFinalShare || count >= 1;
+    return cancelled() || !failed_ || time > 1 - kFinalShare || count >= 1;
   }
   double best_score() const {
     if (is_other_layout()) return timed_.empty() ? kHopelessStart : timed_.front().score;
@@ -138,7 +139,7 @@ class Search {
     std::vector<Candidate> out;
     for (size_t at = 0; at < lists.size() && !must_stop(); at += kSlice) {
       std::vector<std::optional<Candidate>> slice(std::min(kSlice, lists.size() - at));
-      for_each_in_parallel(slice.size(), request_.device.workers(),
+      for_each_in_parallel(slice.size(), std::min(request_.device.workers(), thread_count(0)),
                            [&](size_t i, int) { slice[i] = candidate(std::move(lists[at + i])); });
       for (std::optional<Candidate>& c : slice) {
         ++out_.counts.considered;
@@ -195,27 +196,43 @@ class Search {
 
   // Compiles, judges and times; what passes is among timed_ afterwards.
   void try_out(std::vector<Candidate> batch) {
-    std::vector<Program> programs;
-    for (const Candidate& c : batch) programs.push_back(program_of(c.opts));
-    const auto built = builder_.build(programs, [&](size_t i) { return leave(batch[i].opts); });
-    ENSURE(built.ok(), built.ok() ? "" : built.error().message);
-    out_.counts.compiled += static_cast<int>(batch.size());
+    compile(batch);
     std::vector<Candidate> right;
-    now_.prepare();
-    for (size_t i = 0; i < batch.size() && !cancelled(); ++i) {
-      batch[i].kernel = (*built)[i];
-      const std::string problem = judge_.problem_with(batch[i].kernel, site_.launches[0]);
-      if (problem.empty()) {
+    failed_ = now_.prepare();
+    for (size_t i = 0; i < batch.size() && !cancelled() && failed_; ++i) {
+      if (!batch[i].kernel) continue;
+      const auto problem = judge_.problem_with(batch[i].kernel, site_.launches[0]);
+      if (!problem)
+        failed_ = problem.error();
+      else if (problem->empty())
         right.push_back(std::move(batch[i]));
-      } else {
-        disagrees(batch[i], problem);
-      }
+      else
+        disagrees(batch[i], *problem);
     }
-    if (right.empty() || cancelled()) return;
+    if (right.empty() || cancelled() || !failed_) return;
     time(right, rounds_for(right));
     for (Candidate& c : right) timed_.push_back(std::move(c));
     std::stable_sort(timed_.begin(), timed_.end(),
                      [](const Candidate& a, const Candidate& b) { return a.score < b.score; });
+  }
+
+  // Together, or, where the device refuses some of them, one by one. Those that it refuses get no kernel.
+  void compile(std::vector<Candidate>& batch) {
+    std::vector<Program> programs;
+    for (const Candidate& c : batch) programs.push_back(program_of(c.opts));
+    const auto built = builder_.build(programs, [&](size_t i) { return leave(batch[i].opts); });
+    out_.counts.compiled += static_cast<int>(batch.size());
+    for (size_t i = 0; i < batch.size(); ++i) {
+      if (built) {
+        batch[i].kernel = (*built)[i];
+        continue;
+      }
+      const auto alone = builder_.build(programs[i]);
+      if (alone)
+        batch[i].kernel = *alone;
+      else
+        disagrees(batch[i], alone.error().message);
+    }
   }
 
   void disagrees(const Candidate& c, const std::string& problem) {
@@ -239,8 +256,9 @@ class Search {
   std::vector<std::vector<double>> timed(const std::vector<TimedKernel>& kernels, int rounds,
                                          const std::atomic<bool>* cancel) {
     auto samples = bench_.run(kernels, rounds, cancel);
-    ENSURE(samples.ok(), samples.ok() ? "" : samples.error().message);
-    return samples.take();
+    if (samples) return samples.take();
+    failed_ = samples.error();
+    return std::vector<std::vector<double>>(kernels.size());
   }
 
   // Their samples, and the seconds that a round took.
@@ -349,7 +367,8 @@ class Search {
     std::vector<Candidate> last;
     for (const Candidate& c : timed_)
       if (last.size() < kFinalists && c.score > 0 && c.kernel != base_.kernel) last.push_back(c);
-    now_.prepare();
+    failed_ = now_.prepare();
+    if (!failed_) return;
     const int rounds = kLastRounds * (last.empty() ? kFewestRounds : rounds_for_last(last));
     const std::vector<TimedKernel> kernels = timed_kernels(last);
     // Not interrupted: what was found is to be worth something.
@@ -360,8 +379,12 @@ class Search {
       const double us = typical_of(samples[i + 1]) * 1e6;
       if (out_.before_us > 0) trial_of(last[i]).last_ratio = us / out_.before_us;
       if (us >= out_.after_us) continue;
-      now_.prepare();
-      if (!judge_.is_steady(last[i].kernel, site_.launches[0])) {
+      const auto steady = is_steady(last[i]);
+      if (!steady) {
+        failed_ = steady.error();
+        return;
+      }
+      if (!*steady) {
         disagrees(last[i], "the output depends on the number of threads");
         continue;
       }
@@ -372,6 +395,11 @@ class Search {
     }
     out_.improved = out_.after_us < out_.before_us * (1 - limits_.gain);
     if (request_.progress) request_.progress(1);
+  }
+
+  Result<bool> is_steady(const Candidate& c) {
+    SMELT_CHECK(now_.prepare());
+    return judge_.is_steady(c.kernel, site_.launches[0]);
   }
 
   int rounds_for_last(const std::vector<Candidate>& last) {
@@ -393,6 +421,7 @@ class Search {
   double base_us_ = 0;
   std::unordered_set<uint64_t> seen_;  // programs
   std::vector<Candidate> timed_;       // best first
+  Status failed_;                      // of the device: nothing more can be said
   TuneOutcome out_;
 };
 
@@ -425,7 +454,7 @@ Result<TuneOutcome> tune_kernel(const TuneRequest& request) {
                       .seconds;
   SMELT_TRY(judge, TuneJudge::make(site, base.kernel, device));
   SMELT_TRY(bench, ColdBench::make(site, weights, device));
-  TuneOutcome found = Search(request, builder, std::move(judge), std::move(bench), std::move(base), weights).run();
+  SMELT_TRY(found, Search(request, builder, std::move(judge), std::move(bench), std::move(base), weights).run());
   if (std::isinf(found.after_us))
     return Error{"[tune] " + site.name + ": nothing was found that agrees, in the time there was"};
   return found;

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "base/ensure.h"
 #include "graph/rules_algebra.h"
 #include "graph/views.h"
 #include "schedule/schedule.h"
@@ -61,18 +60,18 @@ Result<TuneJudge> TuneJudge::make(const TuneSite& site, const Executable* base, 
   judge.rounds_ = rounds_floats(site.tree);
   judge.agreement_ = tolerance(judge.rounds_);
   judge.find_regions();
-  site.prepare();
+  SMELT_CHECK(site.prepare());
   SMELT_CHECK(judge.ask_interpreter());
-  judge.poison();
-  judge.run(base, site.launches[0]);
+  SMELT_CHECK(judge.poison());
+  SMELT_CHECK(judge.run(base, site.launches[0]));
   if (const std::string problem = judge.compare_elements(); !problem.empty())
     return Error{"[tune] " + site.name + ": without tuning it disagrees with the interpreter: " + problem};
   for (Region& region : judge.regions_) {
-    const std::byte* at = judge.memory(region.buffer) + region.first;
-    region.reference.assign(at, at + region.bytes);
+    const std::span<const std::byte> now = judge.region_now(region);
+    region.reference.assign(now.begin(), now.end());
     if (!is_float(region.dtype)) continue;
     for (int64_t i = 0; i + size_of(region.dtype) <= region.bytes; i += size_of(region.dtype))
-      if (const double x = std::abs(read(at + i, region.dtype).f); std::isfinite(x))
+      if (const double x = std::abs(read(now.data() + i, region.dtype).f); std::isfinite(x))
         region.scale = std::max(region.scale, 1 + x);
   }
   return judge;
@@ -83,6 +82,7 @@ void TuneJudge::find_regions() {
   for (Ref node : stores_to_memory(with_symbols(site_->tree, site_->symbol_values()))) {
     const StoreView store(node);
     const int64_t buffer = number_of_buffer(store.buffer);
+    outputs_.insert(buffer);
     in_place_ |= loads(site_->tree, buffer);
     const Ref offset = store.offset;
     if (has_load(offset)) continue;
@@ -110,24 +110,21 @@ Status TuneJudge::ask_interpreter() {
   }
   const double each = operations(other) / std::max(stored, 1.0);
   const double count = kOperationsJudged / std::max(each, 1.0);
+  const auto buffers = static_cast<int64_t>(site_->buffers.size());
+  for (int64_t i = 0; i < buffers; ++i) SMELT_CHECK(memory_.refresh(i));
   SMELT_TRY(expected, evaluate_kernel({.tree = site_->tree,
-                                       .buffers = buffers(),
+                                       .buffers = memory_.all(),
                                        .variables = symbols,
                                        .elements_per_store =
                                            static_cast<int64_t>(std::clamp(count, kFewestElements, kMostElements))}));
   expected_ = std::move(expected);
+  for (int64_t i = 0; i < buffers; ++i)
+    if (!outputs_.contains(i)) memory_.forget(i);
   return {};
 }
 
-std::byte* TuneJudge::memory(int64_t buffer) const {
-  return static_cast<std::byte*>(const_cast<void*>(site_->launches[0][static_cast<size_t>(buffer)]));
-}
-
-std::vector<std::span<const std::byte>> TuneJudge::buffers() const {
-  std::vector<std::span<const std::byte>> out;
-  for (size_t i = 0; i < site_->buffers.size(); ++i)
-    out.emplace_back(memory(static_cast<int64_t>(i)), static_cast<size_t>(site_->buffers[i].bytes));
-  return out;
+std::span<const std::byte> TuneJudge::region_now(const Region& region) const {
+  return memory_[region.buffer].subspan(static_cast<size_t>(region.first), static_cast<size_t>(region.bytes));
 }
 
 int64_t TuneJudge::bytes() const {
@@ -136,28 +133,37 @@ int64_t TuneJudge::bytes() const {
   return bytes;
 }
 
-// Output of an earlier kernel must not pass for that of the next one.
-void TuneJudge::poison() {
-  if (in_place_) return;
-  for (const Region& r : regions_) std::memset(memory(r.buffer) + r.first, 0xff, static_cast<size_t>(r.bytes));
-  for (const KernelElement& e : expected_)
-    std::memset(memory(e.buffer) + e.offset, 0xff, static_cast<size_t>(size_of(e.dtype)));
+bool TuneJudge::is_in_a_region(const KernelElement& e) const {
+  return std::any_of(regions_.begin(), regions_.end(), [&](const Region& r) {
+    return r.buffer == e.buffer && r.first <= e.offset && e.offset + size_of(e.dtype) <= r.first + r.bytes;
+  });
 }
 
-void TuneJudge::run(const Executable* kernel, const void* const* arguments, int parts) {
+// Output of an earlier kernel must not pass for that of the next one.
+Status TuneJudge::poison() {
+  constexpr std::byte kPoison{0xff};
+  if (in_place_) return {};
+  for (const Region& r : regions_) SMELT_CHECK(memory_.fill(r.buffer, r.first, r.bytes, kPoison));
+  for (const KernelElement& e : expected_)
+    if (!is_in_a_region(e)) SMELT_CHECK(memory_.fill(e.buffer, e.offset, size_of(e.dtype), kPoison));
+  return {};
+}
+
+Status TuneJudge::run(const Executable* kernel, const void* const* arguments, int parts) {
   const Launch launch{.kernel = kernel, .buffers = arguments, .parts = parts};
-  auto plan = device_->capture({&launch, 1});
-  const Status ran = plan ? device_->run(**plan, site_->symbols) : Status(plan.error());
-  ENSURE(ran.ok(), ran.ok() ? "" : ran.error().message);
+  SMELT_TRY(plan, device_->capture({&launch, 1}));
+  SMELT_CHECK(device_->run(*plan, site_->symbols));
+  for (int64_t buffer : outputs_) SMELT_CHECK(memory_.refresh(buffer));
+  return {};
 }
 
 std::string TuneJudge::compare_elements() const {
-  const KernelDifference d = difference(expected_, buffers(), rounds_);
+  const KernelDifference d = difference(expected_, memory_.all(), rounds_);
   return d.worst <= agreement_ ? "" : d.where;
 }
 
 std::string TuneJudge::compare_region(const Region& region) const {
-  const std::byte* at = memory(region.buffer) + region.first;
+  const std::byte* at = region_now(region).data();
   if (std::memcmp(at, region.reference.data(), region.reference.size()) == 0) return "";
   const int64_t size = size_of(region.dtype);
   double differences = 0;
@@ -177,31 +183,37 @@ std::string TuneJudge::compare_region(const Region& region) const {
   return mean <= kMeanAgreement ? "" : "buffer " + std::to_string(region.buffer) + " is off everywhere, by a little";
 }
 
-std::string TuneJudge::problem_with(const Executable* kernel, const void* const* arguments) {
-  if (in_place_) site_->prepare();
-  poison();
-  run(kernel, arguments);
+Result<std::string> TuneJudge::problem_with(const Executable* kernel, const void* const* arguments) {
+  if (in_place_) SMELT_CHECK(site_->prepare());
+  SMELT_CHECK(poison());
+  SMELT_CHECK(run(kernel, arguments));
   std::string problem = compare_elements();
   for (size_t i = 0; i < regions_.size() && problem.empty(); ++i) problem = compare_region(regions_[i]);
-  if (!problem.empty()) site_->prepare();
+  if (!problem.empty()) SMELT_CHECK(site_->prepare());
   return problem;
 }
 
-bool TuneJudge::is_steady(const Executable* kernel, const void* const* arguments) {
-  const auto output = [&] {
-    std::vector<std::byte> out;
-    for (const Region& r : regions_)
-      out.insert(out.end(), memory(r.buffer) + r.first, memory(r.buffer) + r.first + r.bytes);
-    for (const KernelElement& e : expected_)
-      out.insert(out.end(), memory(e.buffer) + e.offset, memory(e.buffer) + e.offset + size_of(e.dtype));
-    return out;
-  };
-  if (in_place_) site_->prepare();
-  run(kernel, arguments);
+// What was stored at places that are known: regions, and the elements elsewhere.
+std::vector<std::byte> TuneJudge::output() const {
+  std::vector<std::byte> out;
+  for (const Region& r : regions_) {
+    const std::span<const std::byte> now = region_now(r);
+    out.insert(out.end(), now.begin(), now.end());
+  }
+  for (const KernelElement& e : expected_) {
+    const std::byte* at = memory_[e.buffer].data() + e.offset;
+    out.insert(out.end(), at, at + size_of(e.dtype));
+  }
+  return out;
+}
+
+Result<bool> TuneJudge::is_steady(const Executable* kernel, const void* const* arguments) {
+  if (in_place_) SMELT_CHECK(site_->prepare());
+  SMELT_CHECK(run(kernel, arguments));
   const std::vector<std::byte> together = output();
-  if (in_place_) site_->prepare();
-  poison();
-  run(kernel, arguments, kOtherParts);
+  if (in_place_) SMELT_CHECK(site_->prepare());
+  SMELT_CHECK(poison());
+  SMELT_CHECK(run(kernel, arguments, kOtherParts));
   return output() == together;
 }
 

@@ -70,10 +70,9 @@ TuneSite PlanSites::site_of(const std::vector<size_t>& launches) const {
   for (const std::string& name : site.symbol_names) site.symbols.push_back(state.symbols.at(name));
   for (const LaunchBuffer& b : state.plan[launches.front()].buffers) site.buffers.push_back({b.bytes, b.is_weight});
   for (size_t i : launches) site.launches.push_back(state.launches[i].buffers);
-  site.prepare = [&state, symbols = site.symbols, count = launches.front()] {
-    const auto plan = state.device.capture(std::span(state.launches).first(count));
-    const Status ran = plan ? state.device.run(**plan, symbols) : Status(plan.error());
-    ENSURE(ran.ok(), ran.ok() ? "" : ran.error().message);
+  site.prepare = [&state, symbols = site.symbols, count = launches.front()]() -> Status {
+    SMELT_TRY(plan, state.device.capture(std::span(state.launches).first(count)));
+    return state.device.run(*plan, symbols);
   };
   return site;
 }

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/result.h"
 #include "codegen/cost.h"
 #include "engine/profile.h"
 #include "graph/node.h"
@@ -28,8 +29,8 @@ struct TuneSite {
   // The addresses of each launch, by Param number. They differ in weights, cache and hidden states alone, so that the
   // inputs of the first one serve all.
   std::vector<const void* const*> launches;
-  std::function<void()> prepare;  // puts the inputs of the first launch in place
-  double bytes_between = 0;       // of weights that are read between two uses of the same weight
+  std::function<Status()> prepare;  // puts the inputs of the first launch in place; an Error if the device failed
+  double bytes_between = 0;         // of weights that are read between two uses of the same weight
 
   SymbolValues symbol_values() const;
 };

@@ -24,11 +24,13 @@ double weight_bytes_of(const TuneSite& site) {
 }
 
 // Why the output is not what it should be; empty if it is.
-std::string problem_of(TuneJudge& judge, const TuneSite& site, const Executable* kernel) {
-  site.prepare();
-  if (std::string problem = judge.problem_with(kernel, site.launches[0]); !problem.empty()) return problem;
-  site.prepare();
-  return judge.is_steady(kernel, site.launches[0]) ? "" : "the output depends on the number of threads";
+Result<std::string> problem_of(TuneJudge& judge, const TuneSite& site, const Executable* kernel) {
+  SMELT_CHECK(site.prepare());
+  SMELT_TRY(problem, judge.problem_with(kernel, site.launches[0]));
+  if (!problem.empty()) return problem;
+  SMELT_CHECK(site.prepare());
+  SMELT_TRY(steady, judge.is_steady(kernel, site.launches[0]));
+  return std::string(steady ? "" : "the output depends on the number of threads");
 }
 
 }  // namespace
@@ -43,12 +45,12 @@ Result<TrialOutcome> try_options(const TrialRequest& request) {
   const std::array programs = {builder.program(site.tree, site.name, request.now), out.program};
   SMELT_TRY(kernels, builder.build(programs));
   SMELT_TRY(judge, TuneJudge::make(site, kernels[0], request.device));
-  if (const std::string problem = problem_of(judge, site, kernels[1]); !problem.empty())
-    return Error{"its output is wrong: " + problem};
+  SMELT_TRY(problem, problem_of(judge, site, kernels[1]));
+  if (!problem.empty()) return Error{"its output is wrong: " + problem};
   out.judged_elements = judge.elements();
   out.compared_bytes = judge.bytes();
   SMELT_TRY(bench, ColdBench::make(site, weight_bytes_of(site), request.device));
-  site.prepare();
+  SMELT_CHECK(site.prepare());
   const std::array timed = {TimedKernel{kernels[0], site.launches}, TimedKernel{kernels[1], site.launches}};
   const auto start = Clock::now();
   SMELT_CHECK(bench.run(timed, 1, request.cancel));

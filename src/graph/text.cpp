@@ -31,7 +31,7 @@ std::string constant_text(Ref node) {
   return number + ":" + std::string(name_of(node->dtype));
 }
 
-std::string quoted(std::string_view name) {
+std::string in_quotes(std::string_view name) {
   static constexpr char kHex[] = "0123456789abcdef";
   std::string text = "\"";
   for (unsigned char c : name) {
@@ -61,7 +61,7 @@ std::string arg_text(Ref node) {
   if (arg.i != 0 || (node->op == Op::Const && !is_float(node->dtype))) text += " i=" + std::to_string(arg.i);
   if (std::bit_cast<uint64_t>(arg.f) != 0) text += " f=" + float_text(arg.f);
   if (!arg.list.empty()) text += " list=[" + joined(arg.list) + "]";
-  if (!arg.name.empty()) text += " name=" + quoted(arg.name);
+  if (!arg.name.empty()) text += " name=" + in_quotes(arg.name);
   return text;
 }
 
@@ -169,7 +169,7 @@ class Parser {
   }
 
   static std::string shortened(std::string_view text) {
-    std::string plain = quoted(text.substr(0, 24));
+    std::string plain = in_quotes(text.substr(0, 24));
     return plain.substr(1, plain.size() - 2);
   }
 

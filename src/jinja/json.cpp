@@ -25,7 +25,7 @@ void append_ascii(std::string& out, uint32_t codepoint) {
   append_escape(out, 0xDC00 + ((codepoint - 0x10000) & 0x3FF));
 }
 
-std::string quoted(std::string_view text, bool ascii) {
+std::string in_quotes(std::string_view text, bool ascii) {
   static constexpr std::string_view kSpecial = "\"\\\n\r\t\f\b", kLetters = "\"\\nrtfb";
   std::string out = "\"";
   for (size_t pos = 0; pos < text.size();) {
@@ -59,7 +59,7 @@ class Writer {
     interpreter_.charge(1);
     if (value.is_text()) {
       interpreter_.charge_bytes(out_.size() / 64 + value.text().size());
-      out_.append(value.text().as_plain().remade(quoted(value.bytes(), style_.ascii)));
+      out_.append(value.text().as_plain().remade(in_quotes(value.bytes(), style_.ascii)));
     } else if (value.is_dict()) {
       write(*value.dict());
     } else if (value.is_sequence() &&

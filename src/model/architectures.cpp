@@ -33,7 +33,7 @@ Result<std::shared_ptr<const Model>> read_model(const GgufFile& file) {
     if (a.name == name) return a.read(file, std::string(name));
     known += (known.empty() ? "" : ", ") + std::string(a.name) + " (" + std::string(a.models) + ")";
   }
-  return model_error("general.architecture", quoted(name) + " is not supported; smelt runs " + known);
+  return model_error("general.architecture", in_quotes(name) + " is not supported; smelt runs " + known);
 }
 
 }  // namespace smelt

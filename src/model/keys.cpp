@@ -20,7 +20,7 @@ GgufRange range(int64_t min, int64_t max) { return {static_cast<uint64_t>(min), 
 
 Error model_error(const std::string& where, const std::string& what) { return {"[model] " + where + ": " + what}; }
 
-std::string quoted(std::string_view text) { return "\"" + printable(text, 40) + "\""; }
+std::string in_quotes(std::string_view text) { return "\"" + printable(text, 40) + "\""; }
 
 int64_t Keys::integer(std::string_view key, int64_t min, int64_t max) {
   return keep(file_.u64(name(key), range(min, max)), min);

@@ -18,7 +18,7 @@ constexpr int64_t kMostContext = 1 << 28;  // positions
 constexpr int64_t kMostHeads = 1 << 14;
 
 Error model_error(const std::string& where, const std::string& what);
-std::string quoted(std::string_view text);  // in quotes, printable, at most 40 characters
+std::string in_quotes(std::string_view text);  // in quotes, printable, at most 40 characters
 
 // Reads keys ("llama." left out) one after another and remembers the first error, so that a list of keys reads like
 // one. What is returned after an error is in its range and means nothing.

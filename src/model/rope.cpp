@@ -87,7 +87,7 @@ RopeParameters read_rope(Keys& keys, int64_t width, int64_t context) {
   const std::string_view scaling = keys.string_or("rope.scaling.type", "none");
   if (scaling == "none") return r;
   if (scaling != "yarn" && scaling != "linear") {
-    keys.refuse("rope.scaling.type", quoted(scaling) + " is not supported; none, linear and yarn are");
+    keys.refuse("rope.scaling.type", in_quotes(scaling) + " is not supported; none, linear and yarn are");
     return r;
   }
   r.factor = keys.real("rope.scaling.factor", 1, 1e6);

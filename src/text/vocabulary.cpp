@@ -23,7 +23,7 @@ constexpr std::string_view kHarmonySign = "<|channel|>", kHarmonyMessageEnd = "<
 // In GLM's format the next speaker's mark ends a turn.
 constexpr std::string_view kGlmStopTexts[] = {"<|user|>", "<|observation|>"};
 
-std::string quoted(std::string_view text) { return "\"" + printable(text, 60) + "\""; }
+std::string in_quotes(std::string_view text) { return "\"" + printable(text, 60) + "\""; }
 
 Error bad(std::string_view key, const std::string& what) {
   return {"[tokenizer] " + std::string(kPrefix) + std::string(key) + ": " + what};
@@ -58,7 +58,7 @@ Result<TextTable> number_texts(const std::vector<std::string>& tokens) {
     auto earlier = table.add(tokens[i], static_cast<int32_t>(i));
     if (earlier)
       return bad("tokens", "entries " + std::to_string(*earlier) + " and " + std::to_string(i) + " are both " +
-                               quoted(tokens[i]) + "; convert the model again");
+                               in_quotes(tokens[i]) + "; convert the model again");
   }
   return table;
 }
@@ -77,7 +77,7 @@ Result<MergeTable> read_merges(const std::vector<std::string>& merges, const Tex
   std::string joined;
   for (size_t rank = 0; rank < merges.size(); ++rank) {
     auto wrong = [&](const std::string& why) {
-      return bad("merges", "entry " + std::to_string(rank) + " " + quoted(merges[rank]) + " " + why +
+      return bad("merges", "entry " + std::to_string(rank) + " " + in_quotes(merges[rank]) + " " + why +
                                "; convert the model again");
     };
     std::string_view merge = merges[rank];
@@ -86,9 +86,9 @@ Result<MergeTable> read_merges(const std::vector<std::string>& merges, const Tex
     std::string_view left = merge.substr(0, space), right = merge.substr(space + 1);
     joined.assign(left).append(right);
     auto left_id = ids.find(left), right_id = ids.find(right), joined_id = ids.find(joined);
-    if (!left_id) return wrong("names " + quoted(left) + ", which is no token");
-    if (!right_id) return wrong("names " + quoted(right) + ", which is no token");
-    if (!joined_id) return wrong("makes " + quoted(joined) + ", which is no token");
+    if (!left_id) return wrong("names " + in_quotes(left) + ", which is no token");
+    if (!right_id) return wrong("names " + in_quotes(right) + ", which is no token");
+    if (!joined_id) return wrong("makes " + in_quotes(joined) + ", which is no token");
     table.add(*left_id, *right_id, {static_cast<uint32_t>(rank), *joined_id});
   }
   return table;
@@ -104,7 +104,7 @@ Result<std::array<int32_t, 256>> find_byte_tokens(const TextTable& words) {
     ids[byte] = words.find({&c, 1}).value_or(-1);
     bool everyday = byte == '\n' || (byte >= ' ' && byte <= '~');
     if (ids[byte] < 0 && everyday)
-      return bad("tokens", "no token stands for the byte " + quoted({&c, 1}) +
+      return bad("tokens", "no token stands for the byte " + in_quotes({&c, 1}) +
                                " alone; only byte-level vocabularies can be used");
   }
   return ids;
@@ -251,7 +251,7 @@ Status fill_sentencepiece(Vocabulary& vocabulary, TokenizerData& data) {
   for (size_t i = 0; i < data.tokens.size(); ++i) {
     auto bytes = sentencepiece_bytes(data.tokens[i], vocabulary.types[i]);
     if (!bytes)
-      return bad("tokens", "entry " + std::to_string(i) + " is of the type of bytes, but " + quoted(data.tokens[i]) +
+      return bad("tokens", "entry " + std::to_string(i) + " is of the type of bytes, but " + in_quotes(data.tokens[i]) +
                                " is not written as <0x0A>; convert the model again");
     if (bytes->size() > kLongestPiece)
       return bad("tokens", "entry " + std::to_string(i) + " has " + std::to_string(bytes->size()) + " bytes; at most " +
@@ -277,11 +277,12 @@ Result<std::unique_ptr<const Vocabulary>> make_vocabulary(TokenizerData data) {
   const bool is_sentencepiece = data.model == "llama" || data.model == "t5";
   if (data.model != "gpt2" && !is_sentencepiece)
     return bad("model",
-               quoted(data.model) +
+               in_quotes(data.model) +
                    " is not supported; smelt reads byte-level BPE, \"gpt2\", and SentencePiece's two, \"llama\" and "
                    "\"t5\"");
   vocabulary->pre = is_sentencepiece ? &no_pretokenizer() : find_pretokenizer(data.pre);
-  if (!vocabulary->pre) return bad("pre", quoted(data.pre) + " is not supported; smelt knows " + pretokenizer_names());
+  if (!vocabulary->pre)
+    return bad("pre", in_quotes(data.pre) + " is not supported; smelt knows " + pretokenizer_names());
   vocabulary->pre_name = data.pre;
   SMELT_CHECK(check_sizes(data));
   SMELT_TRY(types, read_types(data));

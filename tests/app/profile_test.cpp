@@ -310,6 +310,36 @@ TEST_CASE("launches name the lines of the model that multiply with their weights
   CHECK(found >= 3);
 }
 
+TEST_CASE("other forms of a model's blocks, and what they would save on a machine") {
+  const std::vector<std::string> flags = {"profile", "--what-if",   "--machine",
+                                          "h200",    "--synthetic", "glm-4.7-flash:q4_0"};
+  std::vector<std::string> in_floats = flags;
+  in_floats.insert(in_floats.end(), {"--activations", "f32", "-d", "4000"});
+  const Outcome run = smelt::test::smelt(in_floats);
+  CAPTURE(run.out);
+  REQUIRE(run.exit_code == 0);
+  CHECK(contains(run.out, "NVIDIA H200"));
+  CHECK(contains(run.out, "1 block, of layer 0: "));
+  CHECK(contains(run.out, "46 blocks, as of layer 1: "));
+  CHECK(contains(run.out, "as written"));
+  CHECK(contains(run.out, "- contract [1, 768] <- attn_q_a.weight\n"));
+  CHECK(contains(run.out, "+ contract [1, 1344] <- concat(attn_q_a.weight, attn_kv_a_mqa.weight)\n"));
+  CHECK(contains(run.out, "concat(ffn_gate_inp.weight, ffn_gate_shexp.weight, ffn_up_shexp.weight)"));
+  // A launch is as dear as megabytes there.
+  CHECK(contains(run.out, "best if products were rounded"));
+  CHECK(contains(run.out, "+ contract [1, 2048] <- fold(attn_output.weight, attn_v_b.weight)\n"));
+  // With bytes between the products there is no product of two matrices, and the router reads floats.
+  const Outcome bytes = smelt::test::smelt(flags);
+  CAPTURE(bytes.out);
+  REQUIRE(bytes.exit_code == 0);
+  CHECK(contains(bytes.out, "concat(ffn_gate_shexp.weight, ffn_up_shexp.weight)"));
+  CHECK_FALSE(contains(bytes.out, "fold("));
+  CHECK_FALSE(contains(bytes.out, "concat(ffn_gate_inp.weight"));
+  const Outcome deep = smelt::test::smelt({"profile", "--what-if", "-c", "16", "-d", "16"});
+  CHECK(deep.exit_code == 1);
+  CHECK(contains(deep.err, "does not fit a context of 16"));
+}
+
 TEST_CASE("what profile cannot do is said in one line") {
   const std::pair<std::vector<std::string>, std::string> cases[] = {
       {{"profile", "--kernel", "no_such_kernel"}, "no kernel has this in its name"},

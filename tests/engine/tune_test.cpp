@@ -19,6 +19,7 @@
 #include "runtime/cpu/cpu_device.h"
 #include "runtime/devices.h"
 #include "runtime/target.h"
+#include "support/apart_device.h"
 #include "support/judge.h"
 #include "support/small_graphs.h"
 #include "support/temp_folder.h"
@@ -53,11 +54,24 @@ struct Site {
     }
     for (const Bytes& b : kernel.buffers) site.buffers.push_back({static_cast<int64_t>(b.size()), false});
     site.launches = {pointers.data()};
-    site.prepare = [this] { ++prepared; };
+    site.prepare = [this]() -> Status {
+      ++prepared;
+      return {};
+    };
+  }
+
+  // To memory that only the device sees.
+  void move_to(Device& device) {
+    for (size_t i = 0; i < memory.size(); ++i) {
+      moved.push_back(DeviceMemory::allocate(device, memory[i].size(), "a test").take());
+      REQUIRE(device.upload(moved.back().data(), memory[i]).ok());
+      pointers[i] = moved.back().data();
+    }
   }
 
   JudgedKernel kernel;
   std::vector<Bytes> memory;
+  std::vector<DeviceMemory> moved;
   std::vector<const void*> pointers;
   TuneSite site;
   int prepared = 0;
@@ -179,25 +193,50 @@ TEST_CASE("the estimate knows that vectors, and enough tasks, are better") {
   CHECK(seconds(alone) > 1.5 * chosen);
 }
 
-TEST_CASE("the judge takes the same kernel in other forms, and no other kernel") {
-  const auto device = open_cpu_device({.threads = 2, .use_cache = false}).take();
-  Site s(matvec());
-  const Executable* base = compiled(*device, s.site, {});
-  auto judge = TuneJudge::make(s.site, base, *device);
+void judge_kernels(Device& device, const Site& s) {
+  const Executable* base = compiled(device, s.site, {});
+  auto judge = TuneJudge::make(s.site, base, device);
   REQUIRE_MESSAGE(judge.ok(), judge.error().message);
   CHECK(judge->elements() == 64);
   CHECK(judge->bytes() == 64 * 4);
-  CHECK(judge->problem_with(base, s.site.launches[0]) == "");
-  CHECK(judge->problem_with(compiled(*device, s.site, no_opts(s.site.tree)), s.site.launches[0]) == "");
-  CHECK(judge->is_steady(base, s.site.launches[0]));
-  CHECK(judge->problem_with(&does_nothing, s.site.launches[0]) != "");  // what lay there from before does not count
-  CHECK(judge->problem_with(&tells_parts, s.site.launches[0]) != "");
-  CHECK_FALSE(judge->is_steady(&tells_parts, s.site.launches[0]));
-  CHECK(judge->problem_with(base, s.site.launches[0]) == "");
+  CHECK(*judge->problem_with(base, s.site.launches[0]) == "");
+  CHECK(*judge->problem_with(compiled(device, s.site, no_opts(s.site.tree)), s.site.launches[0]) == "");
+  CHECK(*judge->is_steady(base, s.site.launches[0]));
+  CHECK(*judge->problem_with(&does_nothing, s.site.launches[0]) != "");  // what lay there from before does not count
+  CHECK(*judge->problem_with(&tells_parts, s.site.launches[0]) != "");
+  CHECK_FALSE(*judge->is_steady(&tells_parts, s.site.launches[0]));
+  CHECK(*judge->problem_with(base, s.site.launches[0]) == "");
   // A kernel that is wrong before it is tuned is not tuned.
-  const auto refused = TuneJudge::make(s.site, &does_nothing, *device);
+  const auto refused = TuneJudge::make(s.site, &does_nothing, device);
   REQUIRE_FALSE(refused.ok());
   CHECK(has(refused.error().message, "disagrees with the interpreter"));
+}
+
+TEST_CASE("the judge takes the same kernel in other forms, and no other kernel") {
+  const auto device = open_cpu_device({.threads = 2, .use_cache = false}).take();
+  judge_kernels(*device, Site(matvec()));
+  ApartDevice apart(open_cpu_device({.threads = 2, .use_cache = false}).take());
+  Site s(matvec());
+  s.move_to(apart);
+  judge_kernels(apart, s);
+}
+
+TEST_CASE(
+    "a search on a device whose memory the host does not see finds what agrees, and ends where the device fails") {
+  for (const auto& [root, variables] : {std::pair{matvec(256), Variables{}}, {attention_graph(), {{"chunks", 2}}}}) {
+    ApartDevice device(open_cpu_device({.threads = 2, .use_cache = false}).take());
+    Site s(root, variables);
+    s.move_to(device);
+    const auto outcome = tune_kernel({.site = s.site, .device = device, .limits = {.seconds = 3600, .compiled = 8}});
+    REQUIRE_MESSAGE(outcome.ok(), outcome.error().message);
+    CHECK(outcome->counts.compiled >= 8);
+    CHECK_MESSAGE(outcome->counts.wrong == 0, outcome->wrong.front());
+    CHECK(problem_with(s.kernel, outcome->after, device.machine()) == "");
+    device.fails = true;
+    const auto failed = tune_kernel({.site = s.site, .device = device, .limits = {.seconds = 3600, .compiled = 8}});
+    REQUIRE_FALSE(failed.ok());
+    CHECK(has(failed.error().message, "the device is gone"));
+  }
 }
 
 TEST_CASE("cold samples: as many as rounds for each kernel, none after a cancellation") {

@@ -2,6 +2,7 @@
 //   SMELT_URL=http://127.0.0.1:8080 SMELT_KEY=... node page.mjs FOLDER_FOR_PICTURES
 import assert from "node:assert/strict";
 import { chromium } from "playwright-core";
+import { payloads, tracesOf } from "./payloads.mjs";
 
 const url = process.env.SMELT_URL, key = process.env.SMELT_KEY, pictures = process.argv[2];
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
@@ -157,6 +158,28 @@ await page.locator(".message.assistant").first().scrollIntoViewIfNeeded();
 await picture(page, "written-dark");
 await page.unroute("**/v1/chat/completions");
 await set(page, { tools: "", theme: "" });
+
+// what would be a script stays text: in questions and so in titles, in answers, in thoughts, in calls of tools
+{
+  const hostile = await open({ viewport: { width: 1100, height: 760 } });
+  hostile.on("dialog", (dialog) => assert.fail(`a text ran as a script: ${dialog.message()}`));
+  let payload;
+  await hostile.route("**/v1/chat/completions", (route) =>
+    route.fulfill(stream({ reasoning_content: payload }, { content: payload },
+                         { tool_calls: [{ index: 0, id: payload, function: { name: payload, arguments: payload } }] })));
+  for (payload of payloads) {
+    await hostile.click("#new");
+    await ask(hostile, payload);
+    await isIdle(hostile);
+    await hostile.locator("details.thoughts summary").click();
+    assert.deepEqual(await tracesOf(hostile), [], payload);
+  }
+  assert.ok(payloads.length >= 150);
+  assert.equal(await hostile.locator(".entry").count(), payloads.length);
+  await hostile.reload(); // the same from what the browser kept
+  assert.deepEqual(await tracesOf(hostile), []);
+  await hostile.close();
+}
 
 // JSON by a schema, and what the server refuses
 await set(page, { schema: '{"enum": ["yes", "no"]}' });

@@ -13,7 +13,6 @@
 #include "app/viz/print.h"
 #include "app/viz/recording.h"
 #include "base/output_file.h"
-#include "runtime/devices.h"
 #include "server/http_server.h"
 
 extern char** environ;
@@ -90,7 +89,7 @@ Result<Shown> shown_by(const VizFlags& flags) {
 Result<int> serve(const VizFlags& flags, const Shown& shown) {
   LivePage live;
   std::optional<WhatIf> what_if;
-  if (shown.model.session && is_processor(shown.model.session->loaded().device().name())) {
+  if (shown.model.session) {
     live.token = new_token();
     live.what_if = &what_if.emplace(*shown.model.session, flags.model.engine, flags.model.prompt_tokens);
   }

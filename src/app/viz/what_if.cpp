@@ -46,20 +46,23 @@ Json WhatIf::answer(const std::string& question) {
 Result<Json> WhatIf::try_out(const Json& question) {
   if (!question.is_object() || !question.contains("kernel") || !question["kernel"].is_string())
     return Error{"the question names no kernel"};
-  if (!is_processor(session_.loaded().device().name()))
-    return Error{"other options are tried on the processor alone, without --device"};
   const std::string name = question["kernel"];
   const int kernel = number_of(name);
   if (kernel < 0) return Error{name + ": the model has no such kernel"};
   SMELT_TRY(opts, options_in(question.value("options", Json()), session_.loaded().kernel(kernel).tree->src.size()));
   SMELT_TRY(plan, make_ready(kernel));
-  SMELT_TRY(text, text_from_child([&] { return try_here(plan, kernel, opts); }));
+  const auto try_it = [&] { return try_here(plan, kernel, opts); };
+  // A GPU belongs to one process, this one.
+  const bool forks = is_processor(session_.loaded().device().name());
+  SMELT_TRY(text, forks ? text_from_child(try_it) : try_it());
   return Json::parse(text);
 }
 
-// In the child: what it does to the session's memory, and the nodes that it makes, are its own.
+// Leaves other inputs of the kernel behind, and nodes; in a child these are its own.
 Result<std::string> WhatIf::try_here(PlanKind plan, int kernel, const KernelOpts& opts) {
-  SMELT_TRY(device, open_device({.threads = flags_.threads, .use_cache = false}));
+  SMELT_TRY(device,
+            open_device(
+                {.name = name_of(session_.loaded().device(), flags_), .threads = flags_.threads, .use_cache = false}));
   const PlanSites sites(session_, plan, times_[plan].symbols(), *device,
                         static_cast<double>(session_.stats().bytes_per_token));
   const TuneSite site = sites.site(kernel);
