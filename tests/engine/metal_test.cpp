@@ -6,6 +6,7 @@
 #include "base/machine.h"
 #include "graph/matrix_shape.h"
 #include "render/msl.h"
+#include "runtime/devices.h"
 #include "support/effort.h"
 #include "support/full_size_glm.h"
 #include "support/graph_kernels.h"
@@ -225,6 +226,20 @@ TEST_CASE("what is no Metal is refused with what the compiler says, and address 
   CHECK(says(test::shim_compiler().version, "clang"));
   CHECK(parse_msl(test::shim_compiler(), {&right, 1}) == "");
   CHECK(says(parse_msl(test::shim_compiler(), {&mixed, 1}), "__attribute__((address_space(1)))"));
+}
+
+TEST_CASE("memory is read in whole pieces of 16 bytes, wherever a stretch ends") {
+  const auto device = open_device({.name = "metal-shim"}).take();
+  const auto memory = DeviceMemory::allocate(*device, 4096, "a stretch").take();
+  const Executable* reader = device->memory_reader().take();
+  for (const int64_t bytes : {0, 4, 16, 20, 250, 4093}) {
+    CAPTURE(bytes);
+    const void* stretch[] = {memory.data(), memory.data() + bytes};
+    const Launch launch{.kernel = reader, .buffers = stretch};
+    const auto plan = device->capture({&launch, 1}).take();
+    const Status ran = device->run(*plan, {});
+    CHECK_MESSAGE(ran.ok(), ran.error().message);
+  }
 }
 
 namespace {

@@ -36,7 +36,8 @@ define ptx_kernel void @read_memory(ptr addrspace(1) %begin, ptr addrspace(1) %e
   %first = ptrtoint ptr addrspace(1) %begin to i64
   %behind = ptrtoint ptr addrspace(1) %end to i64
   %bytes = sub i64 %behind, %first
-  %last = sub i64 %bytes, 16
+  %most = sub i64 %bytes, 16
+  %last = and i64 %most, -16
   %thread = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
   %threads = call i32 @llvm.nvvm.read.ptx.sreg.ntid.x()
   %block = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()

@@ -25,7 +25,7 @@ kernel void read_memory(
     uint part_index [[threadgroup_position_in_grid]],
     uint part_count [[threadgroups_per_grid]]) {
   device uchar* begin = buffers.begin;
-  const long last = buffers.end - begin - 16;
+  const long last = (buffers.end - begin - 16) & ~15l;
   const long stride = long(part_count) * )" +
                   std::to_string(kThreads * 16) + R"(;
   uint4 sum = uint4(0);
