@@ -168,6 +168,33 @@ TransformerParameters qwen3_30b_a3b() {
   return m;
 }
 
+TransformerParameters qwen3_5_35b_a3b() {
+  return {.common = {.architecture = "qwen35moe",
+                     .layers = 40,
+                     .vocabulary = 248320,
+                     .context = 262144,
+                     .hidden = 2048,
+                     .epsilon = 1e-6},
+          .attention = {.heads = 16,
+                        .kv_heads = 2,
+                        .key_width = 256,
+                        .value_width = 256,
+                        .is_gated = true,
+                        .has_norms = true,
+                        .rope = {.width = 64, .base = 1e7},
+                        .order = RopeOrder::Halves},
+          .attention_every = 4,
+          .delta_net = {.key_heads = 16, .value_heads = 32, .width = 128, .taps = 4},
+          .network_norm = "post_attention_norm",
+          .experts = {.count = 256,
+                      .used = 8,
+                      .width = 512,
+                      .shared_width = 512,
+                      .has_shared_gate = true,
+                      .routing = Routing::Softmax,
+                      .normalise_weights = true}};
+}
+
 TransformerParameters glm_4_5_air() {
   return {.common = {.architecture = "glm4moe",
                      .layers = 46,
@@ -294,10 +321,10 @@ const std::vector<KnownShape>& known_shapes() {
       named("moonlight-16b-a3b", moonlight()),   named("kimi-k2", kimi_k2()),
       named("llama-3.1-8b", llama_3_1_8b()),     named("llama-3.2-3b", llama_3_2_3b()),
       named("qwen2.5-7b", qwen2_5_7b()),         named("qwen3-8b", qwen3_8b()),
-      named("qwen3-30b-a3b", qwen3_30b_a3b()),   named("glm-4.5-air", glm_4_5_air()),
-      named("gemma-3-12b", gemma_3_12b()),       named("gpt-oss-20b", gpt_oss_20b()),
-      named("tiny-glm", tiny(glm_flash())),      named("tiny-lite", tiny(deepseek_lite())),
-      named("tiny-llama", tiny(llama_3_1_8b())),
+      named("qwen3-30b-a3b", qwen3_30b_a3b()),   named("qwen3.5-35b-a3b", qwen3_5_35b_a3b()),
+      named("glm-4.5-air", glm_4_5_air()),       named("gemma-3-12b", gemma_3_12b()),
+      named("gpt-oss-20b", gpt_oss_20b()),       named("tiny-glm", tiny(glm_flash())),
+      named("tiny-lite", tiny(deepseek_lite())), named("tiny-llama", tiny(llama_3_1_8b())),
   };
   return list;
 }

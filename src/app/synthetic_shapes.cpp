@@ -64,7 +64,8 @@ const NamedMix* named_mix(const std::string& name) {
 GgufType type_of(const SyntheticSpec& spec, const TensorShape& tensor, int64_t layer) {
   std::string name = short_name(tensor.name);
   if (name == "token_embd" && spec.model->numbers().tied_output) name = "output";
-  if (tensor.rows.empty() || name == "ffn_gate_inp" || tensor.name.ends_with(".bias")) return GgufType::F32;
+  const bool is_small = name.starts_with("ffn_gate_inp") || name == "ssm_conv1d";
+  if (tensor.rows.empty() || is_small || tensor.name.ends_with(".bias")) return GgufType::F32;
   const NamedMix* mix = named_mix(spec.mix);
   return that_fits(mix ? mix->type(name, layer, spec.model->numbers().layers) : *uniform_type(spec.mix), tensor.k);
 }
@@ -92,6 +93,7 @@ SyntheticTensor tensor_of(const SyntheticSpec& spec, const TensorShape& shape, i
   t.bytes = t.dims[0] / info.elements * info.bytes;
   for (size_t i = 1; i < t.dims.size(); ++i) t.bytes *= t.dims[i];
   t.mean = shape.rows.empty() && name != "exp_probs_b" && !shape.name.ends_with(".bias") ? 1 : 0;
+  if (name == "ssm_a") t.mean = -1;  // a state fades
   t.deviation = deviation_of(name, shape);
   return t;
 }
