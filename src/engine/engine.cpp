@@ -228,7 +228,7 @@ void Engine::write_local_table(SequenceId sequence) {
   for (int64_t index = first; index < end; ++index) table[index] = pool_.local_page(run, index);
 }
 
-// Of a row of a batch, or of a group of a prompt: a state is read in one place and left in another.
+// Of a row of a batch, or of a group of a part of a prompt: a state is read in one place and left in another.
 void Engine::write_states(SequenceId sequence, int64_t index) {
   if (!has_states()) return;
   pool_.reserve_state(run_of(sequence));
@@ -366,6 +366,27 @@ Status Engine::report_batch(std::span<const StepItem> items, std::span<const Row
 
 // --- prompts
 
+namespace {
+
+// Of a part that begins at a position, with so many tokens of the prompt to come: where a state will be kept at the
+// latest.
+int64_t next_kept(int64_t at, int64_t rest) {
+  const int64_t every = (at / kKeptEvery + 1) * kKeptEvery, last_page = (at + rest) / kPageSize * kPageSize;
+  return last_page > at ? std::min(every, last_page) : every;
+}
+
+// The groups of a part behind its first one find what the one before them has left, and leave it in the same place. Groups
+// that fill up a tile are of nobody.
+void write_more_groups(EngineMemory& memory, int64_t row, int64_t count, int64_t tile) {
+  const int64_t first = row / kGroupSize, end = (row + count + kGroupSize - 1) / kGroupSize;
+  for (int64_t group = first + 1; group < end || group * kGroupSize % tile != 0; ++group) {
+    memory.states_in()[group] = group < end ? -1 : kZeroState;
+    memory.states_out()[group] = group < end ? memory.states_out()[first] : kPaddingState;
+  }
+}
+
+}  // namespace
+
 // What is left of all prompts, in runs of as many tokens as go into one.
 Status Engine::step_prompts(std::span<const StepItem> items, std::vector<StepOutcome>& outcomes,
                             const LogitsSink& sink) {
@@ -384,7 +405,7 @@ Status Engine::step_prompts(std::span<const StepItem> items, std::vector<StepOut
       const int64_t row = loaded_->layout().prefill_tokens - room;
       const int64_t at = first[i] + done[i];
       int64_t count = std::min(rest, room);
-      if (has_states()) count = std::min(count, kPageSize - at % kPageSize);
+      if (has_states()) count = std::min(count, next_kept(at, rest) - at);
       parts.push_back({.item = i, .index = done[i], .count = count, .row = row, .position = at});
       done[i] += count;
       room -= (count + kGroupSize - 1) / kGroupSize * kGroupSize;
@@ -449,8 +470,9 @@ Status Engine::write_parts(std::span<const StepItem> items, std::span<const Part
     const StepItem& item = items[part.item];
     const int64_t first = part.position;
     SMELT_CHECK(prepare(item.sequence, first, part.count));
-    write_states(item.sequence, part.row / kGroupSize);
     const int64_t multiple = &part == &parts.back() ? layout.token_tile : kGroupSize;
+    write_states(item.sequence, part.row / kGroupSize);
+    if (has_states()) write_more_groups(memory, part.row, part.count, multiple);
     for (int64_t i = 0; i < part.count || (part.row + i) % multiple != 0; ++i) {
       const int64_t row = part.row + i;
       const bool is_token = i < part.count;

@@ -138,11 +138,7 @@ Pass ModelPasses::draft_prompt(const std::atomic<bool>* cancel) const {
 
 ModelShape ModelPasses::prefill_shape() const {
   ModelShape shape = decode_shape(1);
-  // Where tokens change a state one after another, their number is part of the graph: delta_net().
-  if (layout_.states)
-    shape.tokens = Dim(kGroupSize);
-  else
-    shape.tokens = variable(names_[0], 1, layout_.prefill_tokens / layout_.token_tile) * layout_.token_tile;
+  shape.tokens = variable(names_[0], 1, layout_.prefill_tokens / layout_.token_tile) * layout_.token_tile;
   shape.many_tokens = true;
   shape.expert_places = options_.sums_inputs ? 1 : compiler_.machine().expert_places;
   shape.prompt_block = compiler_.machine().prompt_block;

@@ -55,15 +55,12 @@ Result<std::unique_ptr<ModelPlans>> ModelPlans::make(const GgufFile& file, Devic
   return plans;
 }
 
-// Tokens that change a state are a group at a time: delta_net().
 EngineLayout ModelPlans::layout_of(const Model& model, const Machine& machine, const EngineOptions& options,
                                    int64_t context) {
-  const bool has_states = model.has_states();
-  EngineLayout layout =
-      EngineLayout::make(context, has_states ? kGroupSize : options.prefill_chunk, options.sequences,
-                         options.cache_tokens, options.drafts, has_states ? kGroupSize : machine.token_tile);
+  EngineLayout layout = EngineLayout::make(context, options.prefill_chunk, options.sequences, options.cache_tokens,
+                                           options.drafts, machine.token_tile);
   layout.more_layers = options.mtp;
-  if (has_states) layout.add_states();
+  if (model.has_states()) layout.add_states();
   layout.add_window(model.longest_window(), options.kept_windows);
   return layout;
 }

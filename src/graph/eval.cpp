@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <numeric>
 
@@ -11,6 +12,7 @@
 #include "graph/eval_ops.h"
 #include "graph/eval_view.h"
 #include "graph/operands.h"
+#include "graph/steps.h"
 
 namespace smelt {
 namespace {
@@ -34,16 +36,60 @@ class Evaluator {
     Refs order = toposort(root);
     count_uses(order);
     remaining_[root.get()] += 1;
-    for (Ref node : order) {
-      if (is_piecewise(node)) continue;
-      if (node->op != Op::Sink) views_[node.get()] = compute(node);
-      for (Ref s : node->src) release(s);
-    }
+    Refs before, after;
+    for (Ref node : order) (is_after_steps(node) ? after : before).push_back(node);
+    compute_all(before);
+    for (Ref node : after)
+      if (is_leaving(node)) take_steps(node);
+    compute_all(after);
     if (root->op != Op::Sink) result_.value = array_of(root);
     return std::move(result_);
   }
 
  private:
+  void compute_all(const Refs& nodes) {
+    for (Ref node : nodes) {
+      if (is_piecewise(node)) continue;
+      const bool has_value = node->op != Op::Sink && node->op != Op::Local && !is_leaving(node);
+      if (has_value) views_[node.get()] = compute(node);
+      for (Ref s : node->src) release(s);
+    }
+  }
+
+  // Whether it depends on what steps leave. REQUIRES: asked of all nodes in order.
+  bool is_after_steps(Ref node) {
+    Ref left = node->op == Op::Local ? node : Ref();
+    for (Ref s : node->src)
+      if (const auto known = left_of_.find(s.get()); known != left_of_.end()) left = known->second;
+    if (left) left_of_[node.get()] = left;
+    return bool(left);
+  }
+
+  // What each step finds. All steps compute all of it, and from each one row is taken.
+  void take_steps(Ref leaving) {
+    const auto [left, numbers, next] = WriteView(leaving);
+    const std::vector<int64_t> shape = shape_of(left);
+    const auto axis = shape.begin() + axis_of_steps(leaving);
+    const auto product = [](auto from, auto to) { return std::accumulate(from, to, int64_t{1}, std::multiplies<>()); };
+    const int64_t steps = *axis, blocks = product(shape.begin(), axis), size = product(axis + 1, shape.end());
+    std::vector<double> found(static_cast<size_t>(count_of(shape)));
+    views_[left.get()] = view_of(found, shape);
+    for (int64_t s = 0; s + 1 < steps; ++s) {
+      for (Ref n : toposort(next)) {
+        const auto known = left_of_.find(n.get());
+        if (known == left_of_.end() || n == left || is_piecewise(n)) continue;
+        ENSURE(known->second == left, "eval: steps inside of steps");
+        views_[n.get()] = compute(n);
+      }
+      const std::vector<double> values = read_all(next);
+      for (int64_t b = 0; b < blocks; ++b) {
+        const auto from = values.begin() + (b * steps + s) * size;
+        std::copy(from, from + size, found.begin() + (b * steps + s + 1) * size);
+      }
+      views_[left.get()] = view_of(found, shape);
+    }
+  }
+
   // Whether the node is computed piece by piece inside its only user.
   bool is_piecewise(Ref node) const { return piecewise_.contains(node.get()); }
 
@@ -371,6 +417,7 @@ class Evaluator {
   std::unordered_map<const Node*, View> views_;
   std::unordered_map<const Node*, int> remaining_;
   std::unordered_map<const Node*, bool> piecewise_;
+  std::unordered_map<const Node*, Ref> left_of_;  // of nodes that depend on what steps leave
 };
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <optional>
 
 #include "graph/args.h"
+#include "graph/steps.h"
 #include "graph/verify_parts.h"
 
 namespace smelt {
@@ -136,7 +137,17 @@ std::string same_shapes(Ref node) {
   return "";
 }
 
+std::string leaving(Ref node) {
+  const auto [left, rows, next] = WriteView(node);
+  if (!is_axis(axis_of_steps(node), left)) return "it wants an axis of what is left";
+  for (Ref s : {left, next})
+    if (s->dtype != node->dtype || !(s->shape == node->shape)) return "it wants dtype and shape of what is left";
+  const Shape count{node->shape[static_cast<size_t>(axis_of_steps(node))]};
+  return wants(is_int(rows->dtype) && rows->shape == count, "a number for each step");
+}
+
 std::string writing(Ref node) {
+  if (is_leaving(node)) return leaving(node);
   Ref buffer = node->src[0], rows = node->src[1], values = node->src[2];
   Ref below = buffer;
   while (below->op == Op::Write) below = below->src[0];
@@ -165,8 +176,8 @@ std::string root(Ref node) {
 std::string leaf(Ref node) {
   switch (node->op) {
     case Op::Temp:
-    case Op::Local:
     case Op::Range: return "it belongs to kernels";
+    case Op::Local: return wants(!node->shape.empty(), "a shape, in which steps leave something");
     case Op::Iota: return wants(is_axis(axis_of(node), node), "an axis of its shape");
     case Op::Param: return wants(slot_of(node) >= 0 && node->dtype != DType::Void, "a slot and a dtype");
     default: return "";

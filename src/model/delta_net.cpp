@@ -2,27 +2,56 @@
 
 #include <cmath>
 
+#include "graph/rules_algebra.h"
+#include "graph/steps.h"
+
 namespace smelt {
 namespace {
 
 constexpr char kMatrices[] = "state matrices", kRows[] = "state rows";
+// Of a matrix so many columns lie side by side, in blocks behind each other.
+int64_t columns(const DeltaNetParameters& net) { return net.width % 16 == 0 ? 16 : 4; }
+int64_t column_blocks(const DeltaNetParameters& net) { return net.width / columns(net); }
+
 constexpr double kUnitEpsilon = 1e-6;  // inside of the root, as these models were trained
 
-// G states: one for each token, or one for the group of a prompt.
+// [G, rest...] -> [T, rest...] of a prompt.
+Tensor of_tokens(Block& b, Tensor of_group) {
+  std::vector<Dim> each(of_group.shape().begin(), of_group.shape().end()), all = each;
+  each.insert(each.begin() + 1, Dim(kGroupSize));
+  all.front() = b.shape.tokens;
+  return reshape(expand(unsqueeze(of_group, 1), each), all);
+}
+
+Tensor i64(int64_t value) { return scalar(static_cast<double>(value), DType::I64); }
+
+// G states: one for each token, or for each group of a prompt the one that its part begins with.
 struct States {
-  Tensor in, out;   // i32 [G]
-  Tensor is_token;  // bool [T], false for padding; absent where a padding token has a state of its own
+  Tensor in, out;  // i32 [G]
+  // Of prompts:
+  Tensor begins;        // bool [G]: a part begins with this group
+  Tensor begin, count;  // i64 [G]: the row of the first token of the group's part, and how many tokens the part has
+  Tensor is_token;      // bool [T], false for padding
+  bool are_of_parts() const { return bool(begins.ref()); }
 };
 
 States states(Block& b) {
   const ModelShape& s = b.shape;
-  const Dim count = s.many_tokens ? Dim(1) : s.tokens;
-  States out{.in = b.slots.input(Bound::StatesIn, DType::I32, {count}, "states in"),
-             .out = b.slots.input(Bound::StatesOut, DType::I32, {count}, "states out"),
-             .is_token = {}};
+  const Dim count = s.many_tokens ? Dim(simplify(s.tokens.ref / kGroupSize)) : s.tokens;
+  States out;
+  out.in = b.slots.input(Bound::StatesIn, DType::I32, {count}, "states in");
+  out.out = b.slots.input(Bound::StatesOut, DType::I32, {count}, "states out");
   if (!s.many_tokens) return out;
   const Tensor position = b.slots.input(Bound::Positions, DType::I32, {s.tokens}, "positions");
   out.is_token = less(position, scalar(static_cast<double>(s.context - kPageSize), DType::I32));
+  out.begins = less(scalar(-1, DType::I32), out.in);
+  const Tensor group = iota({count}, 0), row = unsqueeze(group, 1);
+  const Tensor is_before = less(unsqueeze(group, 0), row + 1.0);
+  const Tensor first = where(out.begins, group * double(kGroupSize), i64(0));  // of the last part that has begun
+  out.begin = place(max(where(is_before, unsqueeze(first, 0), i64(0)), 1));
+  const Tensor is_same = equal(unsqueeze(of_tokens(b, out.begin), 0), unsqueeze(out.begin, 1));
+  out.count = place(sum(cast(is_same & unsqueeze(out.is_token, 0), DType::I64), 1));
+  out.in = gather(out.in, out.begin / double(kGroupSize));
   return out;
 }
 
@@ -31,56 +60,61 @@ Tensor state_part(Block& b, const char* name, int64_t width) {
   return param(slot, DType::F32, {b.shape.states, width}, name);
 }
 
-Tensor i64(int64_t value) { return scalar(static_cast<double>(value), DType::I64); }
-
-// Rows from before a token to itself: those of its own run, and in front of them those that its state has kept.
+// Rows from before a token to itself: those of its own part, and in front of them those that its state has kept.
 class History {
  public:
   // mixed [T, C]
   History(Block& b, const DeltaNetParameters& net, const States& at, Tensor mixed)
-      : kept_rows_(net.taps - 1),
+      : b_(b),
+        kept_rows_(net.taps - 1),
         at_(at),
         mixed_(place(mixed)),
-        part_(state_part(b, kRows, kept_rows_ * net.mixed_width())),
-        kept_(reshape(gather(part_, at.in), {at.in.dim(0), kept_rows_, net.mixed_width()})) {}
+        part_(state_part(b, kRows, kept_rows_ * net.mixed_width())) {}
 
   // The rows up to each token's own, which is the last one: [T, taps, C].
   Tensor rows() const {
-    const Tensor number = iota({kept_rows_ + 1}, 0);
-    if (is_run()) return at(unsqueeze(iota({mixed_.dim(0)}, 0), 1) + unsqueeze(number, 0));
-    const Tensor of_state = gather(permute(kept_, {1, 0, 2}), minimum(number, i64(kept_rows_ - 1)));  // [taps, T, C]
-    const Tensor is_own = unsqueeze(unsqueeze(equal(number, i64(kept_rows_)), 1), 0);
-    return where(is_own, unsqueeze(mixed_, 1), permute(of_state, {1, 0, 2}));
+    const Tensor number = unsqueeze(iota({kept_rows_ + 1}, 0), 0);
+    if (at_.are_of_parts()) {
+      const Tensor begin = of_tokens(b_, at_.begin);
+      return at(number + unsqueeze(iota({mixed_.dim(0)}, 0) - begin, 1), begin, of_tokens(b_, at_.in));
+    }
+    const Tensor is_own = unsqueeze(equal(number, i64(kept_rows_)), 2);
+    return where(is_own, unsqueeze(mixed_, 1), kept(number, at_.in));
   }
 
-  // The buffer, with the rows that the next token of each sequence will read.
+  // The buffer, with the rows that the next token of each sequence will read. All groups of a part write the same.
   Tensor written() const {
     const int64_t columns = mixed_.size(1);
-    if (is_run()) {
-      const Tensor tokens = sum(cast(at_.is_token, DType::I64), 0);
-      const Tensor rows = at(iota({kept_rows_}, 0) + tokens);
-      return write_rows(part_, at_.out, 0, reshape(rows, {1, kept_rows_ * columns}));
+    const Dim count = at_.in.dim(0);
+    if (at_.are_of_parts()) {
+      const Tensor number = unsqueeze(iota({kept_rows_}, 0), 0) + unsqueeze(at_.count, 1);
+      return write_rows(part_, at_.out, 0, reshape(at(number, at_.begin, at_.in), {count, kept_rows_ * columns}));
     }
     const int64_t old_columns = (kept_rows_ - 1) * columns;
     const Tensor newest = write_rows(part_, at_.out, old_columns, mixed_);
     if (old_columns == 0) return newest;
-    const Tensor old = slice(kept_, 1, 1, kept_rows_ - 1);
-    return write_rows(newest, at_.out, 0, reshape(old, {mixed_.dim(0), old_columns}));
+    const Tensor old = kept(unsqueeze(iota({kept_rows_ - 1}, 0), 0) + double(1), at_.in);
+    return write_rows(newest, at_.out, 0, reshape(old, {count, old_columns}));
   }
 
  private:
-  bool is_run() const { return bool(at_.is_token.ref()); }
-
-  // Of the rows kept and those of the run behind them: shape(number) + [C].
-  Tensor at(Tensor number) const {
-    const Tensor of_run = gather(mixed_, maximum(number - double(kept_rows_), i64(0)));
-    const Tensor of_state = gather(squeeze(kept_, 0), minimum(number, i64(kept_rows_ - 1)));
-    return where(unsqueeze(less(number, i64(kept_rows_)), number.rank()), of_state, of_run);
+  // Rows that states have kept: number i64 [N or 1, rows], state i32 [N] -> [N, rows, C].
+  Tensor kept(Tensor number, Tensor state) const {
+    const Tensor rows = reshape(part_, {b_.shape.states * kept_rows_, mixed_.size(1)});
+    const Tensor last = minimum(number, i64(kept_rows_ - 1));
+    return gather(rows, unsqueeze(cast(state, DType::I64) * double(kept_rows_), 1) + last);
   }
 
+  // The same, and behind them those of a part of a prompt, which begins at row `begin`, i64 [N].
+  Tensor at(Tensor number, Tensor begin, Tensor state) const {
+    const Tensor of_run = gather(mixed_, maximum(number + unsqueeze(begin, 1) - double(kept_rows_), i64(0)));
+    return where(unsqueeze(less(number, i64(kept_rows_)), 2), kept(number, state), of_run);
+  }
+
+  Block& b_;
   const int64_t kept_rows_;
   const States& at_;
-  const Tensor mixed_, part_, kept_;
+  const Tensor mixed_, part_;
 };
 
 Tensor convolution(Block& b, const History& history) {
@@ -149,16 +183,24 @@ Projected project(Block& b, const DeltaNetParameters& net, const Activations& x)
   return out;
 }
 
-// What tokens do to their states. H value heads.
+// What tokens do to their states. H value heads, whose columns of values lie in J blocks of c: columns are independent
+// of each other.
 struct Steps {
-  Tensor q, k, v;      // [T, H, n]
-  Tensor decay, beta;  // [T, H]
-
-  Steps row(int64_t r) const {
-    const auto of = [r](Tensor x) { return slice(x, 0, r, 1); };
-    return {of(q), of(k), of(v), of(decay), of(beta)};
-  }
+  Tensor q, k;                  // [H, 1, T, n]
+  Tensor v;                     // [H, J, T, c]
+  Tensor decay, beta, overlap;  // [H, 1, T]: overlap is k q
 };
+
+// Token r of each group of a prompt.
+Steps of_groups(const Steps& steps, Dim groups, int64_t r) {
+  const auto of = [&](Tensor x) {
+    std::vector<Dim> divided(x.shape().begin(), x.shape().end());
+    divided[2] = groups;
+    divided.insert(divided.begin() + 3, Dim(kGroupSize));
+    return squeeze(slice(reshape(x, divided), 3, r, 1), 3);
+  };
+  return {of(steps.q), of(steps.k), of(steps.v), of(steps.decay), of(steps.beta), of(steps.overlap)};
+}
 
 Tensor unit_length(Tensor x) {
   const Tensor squares = place(sum(x * x, -1));
@@ -170,57 +212,75 @@ Steps steps_of(Block& b, const DeltaNetParameters& net, const Projected& x, Tens
   const auto heads = [&](int64_t first, int64_t count) {
     return reshape(slice(mixed, 1, first * net.width, count * net.width), {tokens, count, net.width});
   };
-  const auto for_values = [&](Tensor heads) {
-    const int64_t times = net.values_per_key();
-    const Tensor all = net.is_grouped ? expand(unsqueeze(heads, 2), {tokens, net.key_heads, times, net.width})
-                                      : expand(unsqueeze(heads, 1), {tokens, times, net.key_heads, net.width});
-    return place(reshape(all, {tokens, net.value_heads, net.width}));
+  // [T, key heads, rest...] -> [T, H, rest...]
+  const auto for_values = [&](Tensor x) {
+    std::vector<Dim> all(x.shape().begin(), x.shape().end()), out = all;
+    all.insert(all.begin() + (net.is_grouped ? 2 : 1), Dim(net.values_per_key()));
+    out[1] = Dim(net.value_heads);
+    return reshape(expand(unsqueeze(x, net.is_grouped ? 2 : 1), all), out);
+  };
+  // [T, H, rest...] -> [H, 1, T, rest...]
+  const auto by_head = [](Tensor x) {
+    return unsqueeze(x.rank() == 2 ? permute(x, {1, 0}) : permute(x, {1, 0, 2}), 1);
   };
   const Tensor rate = softplus(x.alpha + b.weights("ssm_dt.bias"));
   Tensor decay = exp(rate * b.weights("ssm_a")), beta = sigmoid(x.beta);
-  if (at.is_token.ref()) {  // padding leaves a state as it is
+  if (at.are_of_parts()) {  // padding leaves a state as it is
     const Tensor is_token = unsqueeze(at.is_token, 1);
     decay = where(is_token, decay, scalar(1));
     beta = where(is_token, beta, scalar(0));
   }
-  return {.q = for_values(unit_length(heads(0, net.key_heads)) * (1 / std::sqrt(static_cast<double>(net.width)))),
-          .k = for_values(unit_length(heads(net.key_heads, net.key_heads))),
-          .v = place(heads(2 * net.key_heads, net.value_heads)),
-          .decay = place(decay),
-          .beta = place(beta)};
+  const Tensor q = place(unit_length(heads(0, net.key_heads)) * (1 / std::sqrt(static_cast<double>(net.width))));
+  const Tensor k = place(unit_length(heads(net.key_heads, net.key_heads)));
+  const Tensor v =
+      reshape(heads(2 * net.key_heads, net.value_heads), {tokens, net.value_heads, column_blocks(net), columns(net)});
+  return {.q = by_head(for_values(q)),
+          .k = by_head(for_values(k)),
+          .v = permute(v, {1, 2, 0, 3}),
+          .decay = by_head(place(decay)),
+          .beta = by_head(place(beta)),
+          .overlap = by_head(for_values(place(sum(k * q, -1))))};
 }
 
 struct Changed {
-  Tensor state;  // [G, H, n, n]
-  Tensor out;    // S' q: [G, H, n]
+  Tensor state;  // [H, J, G, n, c]
+  Tensor out;    // S' q: [H, J, G, c]
 };
 
-// One token of each sequence. Both sums go over the old state, so that it is read once for them: with what is wrong,
-// (decay S' k - v) beta, the new state is decay S - k wrong' and gives decay S' q - (k q) wrong. A difference of
+// One token of each of G sequences. Both sums go over the old state, so that it is read once for them: with what is
+// wrong, (decay S' k - v) beta, the new state is decay S - k wrong' and gives decay S' q - (k q) wrong. A difference of
 // products, unlike their sum, says which of them is rounded first.
 Changed change(Tensor state, const Steps& s) {
-  const auto column = [](Tensor x) { return unsqueeze(x, 3); };  // of keys
-  const auto row = [](Tensor x) { return unsqueeze(x, 2); };     // of values
-  const Tensor by_key = place(sum(state * column(s.k), 2)), by_query = place(sum(state * column(s.q), 2));
-  const Tensor decay = unsqueeze(s.decay, 2), beta = unsqueeze(s.beta, 2);  // [G, H, 1]
-  const Tensor wrong = place((by_key * decay - s.v) * beta);                // [G, H, n]
-  const Tensor overlap = unsqueeze(place(sum(s.k * s.q, -1)), 2);
-  return {.state = state * unsqueeze(decay, 3) - column(s.k) * row(wrong),
-          .out = place(by_query * decay - wrong * overlap)};
+  const auto of_key = [](Tensor x) { return unsqueeze(x, 4); };
+  const auto of_all = [](Tensor x) { return unsqueeze(x, 3); };
+  const Tensor by_key = place(sum(state * of_key(s.k), 3)), by_query = place(sum(state * of_key(s.q), 3));
+  const Tensor wrong = place((by_key * of_all(s.decay) - s.v) * of_all(s.beta));
+  return {.state = state * of_key(of_all(s.decay)) - of_key(s.k) * of_all(wrong),
+          .out = place(by_query * of_all(s.decay) - wrong * of_all(s.overlap))};
 }
 
-// Of all tokens of a run: one after another where they are of one sequence.
-Changed change_all(const Steps& steps, Tensor state, bool is_run) {
-  if (!is_run) return change(state, steps);
-  const int64_t tokens = steps.q.size(0);
-  const Tensor row = unsqueeze(unsqueeze(iota({tokens}, 0), 1), 2);
-  Changed all{.state = state, .out = {}};
-  for (int64_t r = 0; r < tokens; ++r) {
-    const Changed next = change(all.state, steps.row(r));
+struct ChangedByGroups {
+  Tensor state;  // [H, J, G, n, c]
+  Tensor out;    // [H, J, G, tokens of a group, c]
+};
+
+// The tokens of groups, one after another.
+ChangedByGroups change_groups(Tensor state, const Steps& steps) {
+  const Tensor row = unsqueeze(iota({kGroupSize}, 0), 1);
+  ChangedByGroups all{.state = state, .out = {}};
+  for (int64_t r = 0; r < kGroupSize; ++r) {
+    const Changed next = change(all.state, of_groups(steps, state.dim(2), r));
+    const Tensor out = unsqueeze(next.out, 3);
     all.state = place(next.state);
-    all.out = r == 0 ? next.out : where(less(row, i64(r)), all.out, next.out);
+    all.out = r == 0 ? out : where(less(row, i64(r)), all.out, out);
   }
+  all.out = place(all.out);
   return all;
+}
+
+// A group goes on with what the one before has left, but for the first one of a part.
+Tensor found_by_groups(Tensor first, Tensor left, Tensor begins) {
+  return place(where(unsqueeze(unsqueeze(begins, 1), 2), first, left));
 }
 
 }  // namespace
@@ -288,12 +348,28 @@ Attended delta_net(Block& b, const DeltaNetParameters& net, Tensor normed) {
   const int64_t elements = net.inner() * net.width;
   const Tensor part = state_part(b, kMatrices, elements);
   const Dim count = at.in.dim(0);
-  const Tensor before = reshape(gather(part, at.in), {count, net.value_heads, net.width, net.width});
-  const Changed changed = change_all(steps, before, bool(at.is_token.ref()));
-  const Tensor matrices = write_rows(part, at.out, 0, reshape(changed.state, {count, elements}));
-  const Tensor inner = rms_norm(changed.out, b.weights("ssm_norm.weight"), b.model.epsilon) * silu(in.gate);
+  const Tensor before =
+      permute(reshape(gather(part, at.in), {count, net.value_heads, column_blocks(net), net.width, columns(net)}),
+              {1, 2, 0, 3, 4});
+  Tensor state, results;  // [H, J, G, n, c], [T, H, J, c]
+  Refs roots;
+  if (at.are_of_parts()) {
+    const Tensor left = left_before(0, {before.shape().begin(), before.shape().end()});
+    const ChangedByGroups changed = change_groups(found_by_groups(before, left, at.begins), steps);
+    roots.push_back(leave(left, 2, changed.state));
+    state = changed.state;
+    results = permute(changed.out, {2, 3, 0, 1, 4});
+  } else {
+    const Changed changed = change(before, steps);
+    state = changed.state;
+    results = permute(changed.out, {2, 0, 1, 3});
+  }
+  const Tensor matrices = write_rows(part, at.out, 0, reshape(permute(state, {2, 0, 1, 3, 4}), {count, elements}));
+  roots.insert(roots.begin(), {matrices.ref(), history.written().ref()});
+  const Tensor read = reshape(results, {b.shape.tokens, net.value_heads, net.width});
+  const Tensor inner = rms_norm(read, b.weights("ssm_norm.weight"), b.model.epsilon) * silu(in.gate);
   const Tensor out = b.weights.product(b.activations(reshape(inner, {b.shape.tokens, net.inner()})), "ssm_out.weight");
-  return {out, {matrices.ref(), history.written().ref()}};
+  return {out, std::move(roots)};
 }
 
 }  // namespace smelt

@@ -49,6 +49,8 @@ void place_inside_tile(ScheduleState& state, const Item& item) {
   const auto parts = std::find_if(extents.begin(), extents.end(), [](int64_t e) { return e > 1; });
   const int64_t count = parts == extents.end() ? 1 : *parts, padding = padding_of(bytes / count, state.machine);
   const Ref local = state.buffers[n.get()] = state.new_local(n->dtype, bytes + (count - 1) * padding);
+  // The next step finds there what this one leaves.
+  if (tile.scan && tile.scan->next == n) state.lowering.place(tile.scan->left, local, extents, padding);
   state.lowering.place(n, local, std::move(extents), padding);
 }
 

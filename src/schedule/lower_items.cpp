@@ -2,6 +2,7 @@
 #include "graph/views.h"
 #include "schedule/fold_chunks.h"
 #include "schedule/passes.h"
+#include "schedule/scans.h"
 
 namespace smelt {
 namespace {
@@ -68,6 +69,7 @@ void put_in_order(ScheduleState& state, const TileItems& items, const TileStores
 
 Ref lowered(ScheduleState& state, const Item& item) {
   const Ref n = item.node;
+  if (n->op == Op::Write && item.tile >= 0) return store_written(state.lowering, *state.tile_of_item(item).scan, n);
   // The sums of a tile have several stores: see add_fold().
   if (item.tile >= 0 && contains(state.tile_of_item(item).sums, n)) return Ref();
   if (n->op == Op::Write) return state.lowering.store_rows(n);
@@ -84,7 +86,12 @@ void join_tiles(ScheduleState& state) {
   for (const PlannedTile& tile : state.tiles) {
     const TileItems items = items_of(state, tile);
     TileStores stores{.chunk = stores_of(state, items.chunk), .after = stores_of(state, items.after)};
-    if (tile.shape.has_all_chunks) add_fold(state, tile, stores);
+    if (tile.scan) {
+      stores.before = {store_before(state.lowering, *tile.scan)};
+      reuse_buffers(stores.before, stores.chunk);
+    } else if (tile.shape.has_all_chunks) {
+      add_fold(state, tile, stores);
+    }
     put_in_order(state, items, share_loops(tile.shape, stores));
   }
 }

@@ -16,6 +16,14 @@ PlannedTile planned(const TileTensors& tensors, ScheduleState& state) {
   return tile;
 }
 
+// The steps are its chunks; of the axes in front of them a tile has one element.
+PlannedTile planned(const ScanTensors& scan) {
+  PlannedTile tile{.shape = {.axis = scan.axis, .extents = {}, .has_all_chunks = true}, .scores = scan.left};
+  tile.shape.extents.assign(static_cast<size_t>(scan.axis) + 1, 1);
+  tile.scan = &scan;
+  return tile;
+}
+
 }  // namespace
 
 void shape_tiles(ScheduleState& state) {
@@ -24,6 +32,14 @@ void shape_tiles(ScheduleState& state) {
     for (const Refs& members : {tensors.inner, tensors.results, tile.sums, tile.ends})
       for (Ref n : members) state.tile_of[n.get()] = static_cast<int>(state.tiles.size());
     state.tiles.push_back(std::move(tile));
+  }
+  for (const ScanTensors& scan : state.scans) {
+    for (Ref n : scan.made) state.places.erase(n.get());
+    for (Ref n : scan.inner) state.places[n.get()] = Where::InTile;
+    for (Ref n : scan.ends) state.places[n.get()] = Where::Memory;
+    for (const Refs& members : {scan.inner, scan.ends, scan.writes})
+      for (Ref n : members) state.tile_of[n.get()] = static_cast<int>(state.tiles.size());
+    state.tiles.push_back(planned(scan));
   }
 }
 

@@ -10,6 +10,7 @@
 #include "schedule/lower.h"
 #include "schedule/memory_plan.h"
 #include "schedule/placement.h"
+#include "schedule/scans.h"
 #include "schedule/schedule.h"
 #include "schedule/tiles.h"
 
@@ -19,13 +20,15 @@ namespace smelt {
 struct PlannedTile {
   TileShape shape;
   Ref scores;
-  Refs sums, ends;           // if it has all chunks: see fold_chunks.h
-  std::vector<int> members;  // items, in order
+  Refs sums, ends;                    // if it has all chunks: see fold_chunks.h
+  const ScanTensors* scan = nullptr;  // whose steps are its chunks
+  std::vector<int> members;           // items, in order
 };
 
 struct ScheduleState {
   const Machine& machine;  // that the kernels are for
   SplitGraph graph;
+  std::vector<ScanTensors> scans;
   std::unordered_map<const Node*, Where> places;
 
   std::vector<PlannedTile> tiles;

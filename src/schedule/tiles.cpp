@@ -224,7 +224,7 @@ TileStores share_loops(const TileShape& shape, const TileStores& stores) {
   const Ref positions = range_of_axis(scores, shape.axis + 1);
   Refs limits = positions ? limits_of_rows(cuts, StoreView(scores).value, positions) : Refs();
   Ref chunk_loop;
-  if (shape.has_all_chunks && RangeView(cuts.back().range).number == output_range(shape.axis)) {
+  if (shape.has_all_chunks && !cuts.empty() && RangeView(cuts.back().range).number == output_range(shape.axis)) {
     chunk_loop = without_masked(cuts.back().outer, limits, shape.chunk);
     for (Ref& l : limits) l = substitute(l, {{cuts.back().outer, chunk_loop}});
     cuts.back().outer = chunk_loop;
@@ -236,6 +236,7 @@ TileStores share_loops(const TileShape& shape, const TileStores& stores) {
     if (c.outer && c.outer != chunk_loop) tile.push_back(c.outer);
     if (RangeView(c.range).number == output_range(shape.axis)) chunks = c.outer;
   }
+  if (tile.empty()) tile.push_back(make_range(output_range(0), constant(1), RangeKind::Tile));  // one task
   tile = in_order(std::move(tile), chunks, limit);
   Refs of_chunk = tile;
   if (chunk_loop) of_chunk.push_back(chunk_loop);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "graph/steps.h"
 #include "graph/tensor.h"
 
 using namespace smelt;
@@ -39,6 +40,19 @@ TEST_CASE("movement ops move elements") {
   CHECK(values(iota({2, 3}, 0)) == Values{0, 0, 0, 1, 1, 1});
   CHECK(values(iota({2, 3}, 1)) == Values{0, 1, 2, 0, 1, 2});
   CHECK(of_x(gather(x, iota({2}, 0) * -1.0 + 1.0)) == Values{3, 4, 5, 0, 1, 2});
+}
+
+TEST_CASE("a step goes on from what the one before has left, or begins anew") {
+  const Tensor left = left_before(0, {2, 3});
+  const auto found_by = [&](Tensor begins, int axis) {
+    const Tensor found = where(begins, x, left);
+    return eval(sink({output(7, found), leave(left, axis, found * 2.0 + x)}), kInputs).outputs.at(7).values;
+  };
+  const Tensor row = iota({2, 3}, 0), column = iota({2, 3}, 1);
+  CHECK(found_by(less(row, scalar(2, DType::I64)), 0) == Values{0, 1, 2, 3, 4, 5});
+  CHECK(found_by(less(row, scalar(1, DType::I64)), 0) == Values{0, 1, 2, 0, 3, 6});
+  CHECK(found_by(less(column, scalar(1, DType::I64)), 1) == Values{0, 0, 1, 3, 9, 22});
+  CHECK(found_by(less(column, scalar(0, DType::I64)), 1) == Values{0, 0, 1, 0, 3, 10});
 }
 
 TEST_CASE("elementwise ops broadcast") {

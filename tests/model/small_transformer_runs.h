@@ -54,7 +54,7 @@ inline double prefill_error(const GgufWriter& writer, const Vector& wanted, int3
   ModelRunner runner(*opened.file, *opened.model, kPages, 5);
   for (int32_t t = 0; t < before; ++t) runner.run(runner.shape(), one_token(t));
   ModelShape shape = runner.shape();
-  shape.tokens = opened.model->has_states() ? Dim(kGroupSize) : Dim(variable("tokens", 1, 32) * 8);
+  shape.tokens = Dim(variable("tokens", 1, 32) * 8);
   shape.many_tokens = true;
   shape.chunks = Dim(variable("chunks", 1, 2));
   ModelRunner::Step step{.tables = {0}, .rows = {6 - before}, .variables = {{"tokens", 1}, {"chunks", 1}}};
