@@ -9,6 +9,7 @@
 #include "engine/session.h"
 #include "model/dequant.h"
 #include "model/product.h"
+#include "model/small_transformer.h"
 #include "support/effort.h"
 #include "support/run_graph.h"
 
@@ -156,6 +157,38 @@ std::vector<double> first_row(int64_t rows, const std::function<Tensor(Tensor)>&
 }
 
 }  // namespace
+
+TEST_CASE("logits of a recurrent model do not depend on how a prompt is divided, nor on the length of chunks") {
+  const auto bytes = test::SmallTransformer(test::kSmallQwen35).writer.bytes();
+  const GgufFile file = GgufFile::open_memory(bytes).take();
+  std::vector<int32_t> ids;
+  for (int32_t i = 0; i < 150; ++i) ids.push_back((7 * i + i / 5) % 40);
+  struct Division {
+    int64_t chunk;
+    size_t piece;
+    int threads;
+  };
+  // Those behind the prompt and behind one generated token.
+  const auto logits_in = [&](const Division& d) {
+    auto session =
+        Session::open(file, {.threads = d.threads, .context = 256, .prefill_chunk = d.chunk, .use_tuned = false}, {});
+    REQUIRE_MESSAGE(session.ok(), session.error().message);
+    Logits all;
+    for (size_t at = 0; at < ids.size(); at += d.piece) {
+      all.clear();
+      add(all, (*session)->append(std::span(ids).subspan(at, std::min(d.piece, ids.size() - at))));
+    }
+    add(all, (*session)->extend(5));
+    return all;
+  };
+  const Logits wanted = logits_in({512, 150, 1});
+  const Division others[] = {{8, 150, 2}, {24, 150, 1}, {512, 1, 1}, {512, 13, 3}, {512, 64, 1}, {64, 77, 1}};
+  for (const Division& d : others) {
+    CAPTURE(d.chunk);
+    CAPTURE(d.piece);
+    CHECK(same_bits(logits_in(d), wanted));
+  }
+}
 
 TEST_CASE("a row's sums do not depend on how many rows are computed with it") {
   const Tensor gains = param(1, DType::F32, {256}, "gains"), matrix = param(2, DType::F32, {64, 256}, "matrix");

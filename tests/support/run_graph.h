@@ -103,7 +103,7 @@ inline Comparison compare(Ref root, const Inputs& in) {
     if (n->op == Op::Write) {
       Ref p = n;
       while (p->op == Op::Write) p = p->src[0];
-      outputs[p->arg.i] = p;
+      if (p->op == Op::Param) outputs[p->arg.i] = p;  // not what steps leave to each other
     }
   }
   for (const auto& [slot, bytes] : in.buffers) {
