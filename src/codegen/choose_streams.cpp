@@ -7,6 +7,10 @@
 namespace smelt {
 namespace {
 
+// Of each processor: with one or two, a slow core, or a task more than comes out even, is all that the others wait for
+// (24 tasks of 16 cores take as long as 32).
+constexpr int64_t kFewestTasks = 4;
+
 // Bytes from one step of the axis to the next in what lanes read of narrow numbers: in a matrix of weights.
 int64_t stride_in_weights(const OptChoice& c, Ref axis) {
   int64_t greatest = 0;
@@ -35,7 +39,7 @@ Written written_of(const OptChoice& c) {
 
 // A product of one token waits for its matrix. Where a processor's prefetchers follow several streams, groups of rows
 // read side by side come in faster than one group after the other; where they follow one, they lose it (measured: 1.19
-// times the speed of a whole token on a Xeon, less than half of a kernel's on Zen 4). Every processor keeps a task.
+// times the speed of a whole token on a Xeon, less than half of a kernel's on Zen 4). Every processor keeps some tasks.
 void choose_streams(OptChoice& c) {
   if (c.machine.streams < 2 || c.machine.has_threads() || !c.has_local || c.is_block || c.is_part_of_tile()) return;
   const Refs axes = c.output_axes();
@@ -45,10 +49,14 @@ void choose_streams(OptChoice& c) {
   if (rows == axes.end() || kind_of(*rows) != RangeKind::Loop) return;
   const auto size = const_int(RangeView(*rows).size);
   if (!size || stride_in_weights(c, *rows) < c.machine.line_bytes) return;
+  int64_t all = *size;  // with other axes that become tasks, such as chosen experts
+  for (Ref axis : axes)
+    if (axis != *rows && kind_of(axis) == RangeKind::Loop) all *= const_int(RangeView(axis).size).value_or(1);
   const Written written = written_of(c);
   for (int64_t n = c.machine.streams; n > 1; n /= 2) {
     const bool has_room = n * written.sums <= c.machine.sums && n * written.terms <= c.machine.body_terms;
-    if (has_room && *size >= n * c.machine.processors && c.try_opt({OptKind::Upcast, c.id_of(*rows), n})) return;
+    const bool has_tasks = *size >= n * c.machine.processors && all >= n * kFewestTasks * c.machine.processors;
+    if (has_room && has_tasks && c.try_opt({OptKind::Upcast, c.id_of(*rows), n})) return;
   }
 }
 

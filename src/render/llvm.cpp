@@ -14,6 +14,8 @@
 namespace smelt {
 namespace {
 
+constexpr int64_t kNearBytes = 2 << 10;  // from a read to a hint
+
 std::string number(int64_t value) { return std::to_string(value); }
 
 class CpuRenderer : public FunctionRenderer {
@@ -132,7 +134,9 @@ class CpuRenderer : public FunctionRenderer {
     const AccessView access(x);
     const std::string pointer = value(access.pointer).text, offset = value(access.offset).text;
     const std::string at = x.arg.i ? plain(address(pointer, offset), number(x.arg.i)) : plain(pointer, offset);
-    out_.line("call void @llvm.prefetch.p0(ptr " + at + ", i32 0, i32 2, i32 1)");
+    // What is read as soon as that goes into the first level; the rest would be pushed out of it, and goes into the second.
+    const char* level = x.arg.i > 0 && x.arg.i <= kNearBytes ? "3" : "2";
+    out_.line("call void @llvm.prefetch.p0(ptr " + at + ", i32 0, i32 " + level + ", i32 1)");
   }
 
   void store(const Instruction& x) {

@@ -37,11 +37,29 @@ TEST_CASE("a product of one token reads as many groups of rows as there are stre
   }
 }
 
-TEST_CASE("every processor keeps a task, and sums stay in registers") {
+TEST_CASE("every processor keeps some tasks, and sums stay in registers") {
   const JudgedKernel k = product(1, 512);  // 32 groups of rows
-  CHECK(upcast_of(chosen(k, {.processors = 8, .streams = 8})) == 4);
+  CHECK(upcast_of(chosen(k, {.processors = 2, .streams = 8})) == 4);
+  CHECK(upcast_of(chosen(k, {.processors = 8, .streams = 8})) == 1);
   CHECK(upcast_of(chosen(k, {.processors = 32, .streams = 8})) == 1);
   CHECK(upcast_of(chosen(k, {.streams = 8, .sums = 4})) == 4);
+}
+
+TEST_CASE("words of a matrix are asked for ahead of time where prefetchers follow several streams") {
+  const JudgedKernel k = product(1, 1 << 14);  // more than stays in a cache
+  const auto hints = [&](int64_t streams) {
+    const Program program = generate({.tree = k.tree, .name = "kernel", .machine = {.streams = streams}}).program;
+    int64_t near = 0, words = 0;
+    for (const Instruction& x : program.code) {
+      near += x.kind == Inst::Prefetch && x.arg.i == 2048;
+      words += x.kind == Inst::Load && x.arg.i == 1;
+    }
+    CHECK(words > 0);
+    return near == words ? 1 : near == 0 ? 0 : -1;
+  };
+  CHECK(hints(1) == 0);
+  CHECK(hints(2) == 1);
+  CHECK(hints(8) == 1);
 }
 
 TEST_CASE("several tokens share what they read, whatever the streams") {

@@ -104,7 +104,8 @@ TEST_CASE("logits do not depend on the length of chunks and the number of thread
     const Logits expected = logits_of(*open(a), {577});
     for (int64_t chunk : test::some<int64_t>({40, 8, 128}))
       CHECK(same_bits(expected, logits_of(*open(a, 1, chunk), {577})));
-    for (int threads : test::some<int>({2, 3, 4})) CHECK(same_bits(expected, logits_of(*open(a, threads), {577})));
+    for (int threads : test::some<int>({2, 3, 4, 16, 33, 64}))
+      CHECK(same_bits(expected, logits_of(*open(a, threads), {577})));
   }
 }
 

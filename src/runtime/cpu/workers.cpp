@@ -112,19 +112,26 @@ using Scratch = std::unique_ptr<std::byte, FreeScratch>;
 // Workers that take part in a run, the first `count`, and what they share in it. Each number of workers has a barrier of
 // its own: a flag has one writer, which may still be at the last barrier of a run when the next one begins, with others.
 struct Team {
-  Team(int workers, Patience patience) : count(workers), barrier(workers, patience) {}
+  Team(int workers, Patience patience) : count(workers), barrier(workers, patience) {
+    for (auto& of_launch : taken) of_launch = std::vector<Taken>(static_cast<size_t>(workers));
+  }
 
   const int count;
   Barrier barrier;
   uint64_t first_epoch = 1;             // of the next run
   std::atomic<uint64_t> stop_epoch{0};  // of the barrier at which all leave the run
 
-  // The next part to be taken, of launches with even and with odd epochs. Worker 0 resets one while the other is in
-  // use.
-  struct alignas(128) NextPart {
+  // How many of the parts that are a worker's own somebody has taken, in launches with even and with odd epochs. Each
+  // worker resets its own of one kind while those of the other are in use.
+  struct alignas(128) Taken {
     std::atomic<int64_t> value{0};
   };
-  NextPart next_part[2];
+  std::vector<Taken> taken[2];
+
+  void forget_taken() {
+    for (auto& of_launch : taken)
+      for (Taken& of_worker : of_launch) of_worker.value = 0;
+  }
 
   // Worker 0 decides before it arrives at a barrier, so behind that barrier all know. It may by
   // then have decided about the next barrier (epoch + 1), which does not count yet, or, having
@@ -133,6 +140,36 @@ struct Team {
     uint64_t stop = stop_epoch.load(std::memory_order_relaxed);
     return stop == epoch || stop > last_epoch;
   }
+};
+
+// Which of the parts that workers take as they become free are a worker's own: neighbours, so that it reads on where its
+// last part has ended. The others come to them when they have none left: were all of them taken from one counter, the
+// workers would wait for each other at its cache line.
+struct OwnParts {
+  OwnParts(const CpuLaunch& launch, int workers)
+      : parts(launch.parts > 0 ? launch.parts : int64_t{workers} * launch.shares),
+        count(workers),
+        fixed(launch.half_is_fixed ? parts / 2 : 0) {}
+
+  int64_t first(int worker) const { return fixed + (parts - fixed) * worker / count; }
+  int64_t end(int worker) const { return first(worker + 1); }
+
+  // The one with most parts that nobody has taken, of equal ones the next behind `worker`; -1: there are none.
+  int who_has_most(const std::vector<Team::Taken>& taken, int worker) const {
+    int found = -1;
+    int64_t most = 0;
+    for (int i = 1; i < count; ++i) {
+      const int other = (worker + i) % count;
+      const int64_t left =
+          end(other) - first(other) - taken[static_cast<size_t>(other)].value.load(std::memory_order_relaxed);
+      if (left > most) most = left, found = other;
+    }
+    return found;
+  }
+
+  const int64_t parts;
+  const int count;
+  const int64_t fixed;  // parts that are shared out before
 };
 
 // Not touched: what no kernel uses takes no memory.
@@ -192,7 +229,7 @@ struct Workers::State {
     uint64_t epoch = first_epoch;
     if (!times.empty()) times[0] = now_ns();
     for (size_t i = 0; i < mine.size(); ++i, ++epoch) {
-      if (worker == 0) among.next_part[(epoch + 1) % 2].value.store(0, std::memory_order_relaxed);
+      among.taken[(epoch + 1) % 2][static_cast<size_t>(worker)].value.store(0, std::memory_order_relaxed);
       take_parts(mine[i], values, worker, among, epoch);
       if (!arrivals.empty()) arrivals[i] = now_ns();
       if (cancel && epoch != last_epoch && cancel->load(std::memory_order_relaxed))
@@ -212,13 +249,12 @@ struct Workers::State {
     };
     if (launch.shares == 1 && launch.parts == 0) return run(worker, among.count);
     if (launch.half_is_fixed) run(worker, 2 * int64_t{among.count});
-    const int64_t parts = launch.parts > 0 ? launch.parts : int64_t{among.count} * launch.shares;
-    const int64_t first = launch.half_is_fixed ? parts / 2 : 0;
-    std::atomic<int64_t>& next = among.next_part[epoch % 2].value;
-    while (true) {
-      const int64_t part = first + next.fetch_add(1, std::memory_order_relaxed);
-      if (part >= parts) return;
-      run(part, parts);
+    const OwnParts own(launch, among.count);
+    std::vector<Team::Taken>& taken = among.taken[epoch % 2];
+    for (int of = worker; of >= 0;) {
+      const int64_t part = own.first(of) + taken[static_cast<size_t>(of)].value.fetch_add(1, std::memory_order_relaxed);
+      if (part < own.end(of)) run(part, own.parts);
+      if (of != worker || part + 1 >= own.end(of)) of = own.who_has_most(taken, worker);
     }
   }
 
@@ -304,9 +340,10 @@ bool Workers::run(std::span<const CpuLaunch> launches, const int64_t* symbols, c
   state_->launches = launches;
   state_->symbols = symbols;
   state_->options = options;
-  team.next_part[team.first_epoch % 2].value.store(0, std::memory_order_relaxed);
   if (team.count > 1) state_->announce(team.count);
-  bool finished = state_->work(0);
+  const bool finished = state_->work(0);
+  // Launches that were left out have not reset it. Nobody looks at it between two runs.
+  if (!finished) team.forget_taken();
   team.first_epoch += launches.size();
   return finished;
 }
