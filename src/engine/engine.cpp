@@ -1,6 +1,7 @@
 #include "engine/engine.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "base/ensure.h"
@@ -78,12 +79,6 @@ void Engine::stop(SequenceId sequence) {
   sequences_[static_cast<size_t>(sequence)].reset();
 }
 
-void Engine::discard(SequenceId sequence) {
-  drop(sequence);
-  pool_.discard(run_of(sequence));
-  sequences_[static_cast<size_t>(sequence)].reset();
-}
-
 // --- steps
 
 Status Engine::check(std::span<const StepItem> items) const {
@@ -125,16 +120,46 @@ Result<std::vector<StepOutcome>> Engine::step(std::span<const StepItem> items, c
   return outcomes;
 }
 
-// Runs of a step follow each other without the host in between, unless it wants to see what one has left. What they
-// were to write counts once they are done.
+// It leaves its hidden values where the one before has left its own, so these are looked at before; but where a device
+// has a queue, and those sequences go on in this run, it is enough to look at what they have then.
+Status Engine::begin_run(const std::function<bool(SequenceId)>& takes_part) {
+  const auto goes_on = [&](const Begun& begun) { return takes_part(begun.sequence); };
+  if (!loaded_->device().runs_ahead() || !std::all_of(begun_.begin(), begun_.end(), goes_on))
+    SMELT_CHECK(finish_runs());
+  for (Begun& begun : begun_) begun.row.reset();
+  hidden_rows_.clear();
+  return {};
+}
+
+// Runs of a step follow each other without the host in between, unless it wants to see what one has left, or a run is
+// done when it returns. What they were to write counts once they are done.
+//
+// A token that is no finite number spoils others of its sequence in the same run, those before it, too: they see it
+// with weight zero. So what the sequence has got from these runs is not to be found by others.
 Status Engine::finish_runs() {
   const std::vector<Begun> begun = std::exchange(begun_, {});
   SMELT_CHECK(loaded_->finish());
+  for (const Begun& b : begun) {
+    SMELT_TRY(finite, is_finite(b));
+    if (!finite) pool_.distrust(run_of(b.sequence));
+  }
   for (const Begun& b : begun) {
     pool_.append(run_of(b.sequence), b.tokens);
     if (b.keeps_state) pool_.keep_state(run_of(b.sequence));
   }
   return {};
+}
+
+// Whether the hidden values behind the last layer are: what is none in a row of a layer's cache is none there, too.
+// Where they are to be fetched from a device the last token speaks for those before, whose rows it sees; layers with a
+// window do not show it all of them.
+Result<bool> Engine::is_finite(const Begun& begun) {
+  if (!begun.row) return true;  // a later run sees these rows
+  const auto count = std::ssize(begun.tokens);
+  const bool is_last_enough = !loaded_->device().host_sees_memory() && loaded_->layout().window == 0;
+  const int64_t first = is_last_enough ? count - 1 : 0;
+  SMELT_TRY(hidden, loaded_->read_hidden(*begun.row + first, count - first));
+  return std::all_of(hidden.begin(), hidden.end(), [](float x) { return std::isfinite(x); });
 }
 
 Result<StepOutcome> Engine::make_room(SequenceId sequence, int64_t tokens) {
@@ -286,6 +311,9 @@ Status Engine::run_batch(std::span<const StepItem> items, std::vector<Row> rows,
     return outcomes[row.item] != StepOutcome::Done;
   });
   if (rows.empty()) return {};
+  SMELT_CHECK(begin_run([&](SequenceId sequence) {
+    return std::any_of(rows.begin(), rows.end(), [&](const Row& r) { return items[r.item].sequence == sequence; });
+  }));
   SMELT_CHECK(write_rows(items, rows));
   const auto count = static_cast<int64_t>(rows.size());
   LoadedModel::Extent extent{.tokens = count, .first = rows.front().position};
@@ -294,17 +322,18 @@ Status Engine::run_batch(std::span<const StepItem> items, std::vector<Row> rows,
   const std::atomic<bool>* cancel = items[rows.front().item].cancel;
   for (const Row& row : rows)
     if (items[row.item].cancel != cancel) cancel = nullptr;
-  hidden_rows_.clear();
   if (const Status ran = loaded_->run_generated(loaded_->batch_for(count), extent, cancel); !ran) {
     if (!cancel || !cancel->load(std::memory_order_relaxed)) return ran;
     for (const Row& row : rows) outcomes[row.item] = StepOutcome::Cancelled;
     return {};
   }
   for (const Row& row : rows) {
+    const auto number = std::ssize(hidden_rows_);
     pool_.leave_behind(run_of(items[row.item].sequence), row.position + 1);
-    hidden_rows_.push_back({items[row.item].sequence, row.position, static_cast<int64_t>(hidden_rows_.size())});
+    hidden_rows_.push_back({items[row.item].sequence, row.position, number});
     begun_.push_back({.sequence = items[row.item].sequence,
-                      .tokens = cached(items[row.item].tokens.subspan(static_cast<size_t>(row.index), 1), true)});
+                      .tokens = cached(items[row.item].tokens.subspan(static_cast<size_t>(row.index), 1), true),
+                      .row = number});
   }
   const bool is_seen = std::any_of(rows.begin(), rows.end(), [&](const Row& row) { return wants_logits(items, row); });
   if (is_seen) return report_batch(items, rows, sink);
@@ -440,8 +469,10 @@ Status Engine::run_parts(std::span<const StepItem> items, std::span<const Part> 
     extent.end = std::max(extent.end, part.position + part.count);
     if (items[part.item].cancel != cancel) cancel = nullptr;
   }
+  SMELT_CHECK(begin_run([&](SequenceId sequence) {
+    return std::any_of(parts.begin(), parts.end(), [&](const Part& p) { return items[p.item].sequence == sequence; });
+  }));
   SMELT_CHECK(write_parts(items, parts));
-  hidden_rows_.clear();
   Status status = loaded_->run_prompt(extent, cancel);
   if (status) {
     for (const Part& part : parts) {
@@ -449,6 +480,7 @@ Status Engine::run_parts(std::span<const StepItem> items, std::span<const Part> 
       keep_windows(item, part);
       begun_.push_back({.sequence = item.sequence,
                         .tokens = cached(item.tokens.subspan(part.index, part.count), false),
+                        .row = part.row,
                         .keeps_state = keeps_state(item, part)});
     }
     status = report_parts(items, parts, extent, cancel, sink);

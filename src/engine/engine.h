@@ -84,10 +84,9 @@ class Engine {
   // position() says which. As far as the last drafts go it always can, but for states.
   // REQUIRES: position <= this->position(sequence)
   void rewind(SequenceId sequence, int64_t position);
-  // Ends a sequence. Its pages are free for others at once.
+  // Ends a sequence. Its pages are free for others at once, and what it has computed can be found, but for what is no
+  // finite number and came in a run with such tokens.
   void stop(SequenceId sequence);
-  // Ends one whose rows are not to be trusted: nobody who starts from now on finds them.
-  void discard(SequenceId sequence);
 
   int64_t position(SequenceId sequence) const { return run_of(sequence).size(); }  // tokens in its context
   std::span<const CachedToken> tokens(SequenceId sequence) const { return run_of(sequence).tokens(); }
@@ -193,9 +192,12 @@ class Engine {
   struct Begun {
     SequenceId sequence = 0;
     std::vector<CachedToken> tokens;
+    std::optional<int64_t> row;  // of the first one's hidden values, while these are there
     bool keeps_state = false;
   };
+  Status begin_run(const std::function<bool(SequenceId)>& takes_part);
   Status finish_runs();
+  Result<bool> is_finite(const Begun& begun);
 
   Status step_generated(std::span<const StepItem> items, std::vector<StepOutcome>& outcomes, const LogitsSink& sink);
   Status run_batch(std::span<const StepItem> items, std::vector<Row> rows, std::vector<StepOutcome>& outcomes,

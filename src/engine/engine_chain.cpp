@@ -89,9 +89,10 @@ Result<std::vector<Engine::Chosen>> Engine::take() {
     ENSURE(entry.token, "a step is taken before the one that chooses its tokens");
     const CachedToken token{*entry.token, true};
     PageRun& run = run_of(*entry.sequence);
+    chosen[row] = chosen_in(step, row);
+    if (!*chosen[row]) pool_.distrust(run);
     pool_.append(run, {&token, 1});
     pool_.leave_behind(run, position(*entry.sequence));
-    chosen[row] = chosen_in(step, row);
     if (chain_.empty()) continue;
     for (Chained::Entry& next : chain_.front().entries)
       if (next.sequence == entry.sequence && !next.token) next.token = step.chosen[row];

@@ -140,7 +140,8 @@ void EngineMemory::place(const Model& model, const EngineLayout& l, DType cache_
   if (!device_->host_sees_memory() || device_->runs_ahead()) inputs_.resize(static_cast<size_t>(input_bytes_));
   for (const PositionTable& table : model.position_tables())
     position_tables_[table.name] = pieces.take<float>(l.positions * table.width);
-  for (float*& h : hidden_) h = pieces.take<float>(l.tokens() * model.numbers().hidden);
+  hidden_width_ = model.numbers().hidden;
+  for (float*& h : hidden_) h = pieces.take<float>(l.tokens() * hidden_width_);
   vocabulary_ = model.numbers().vocabulary;
   logits_ = pieces.take<float>(l.logit_rows() * vocabulary_);
   chosen_ = pieces.take<int32_t>(2 * l.logit_rows());
@@ -227,11 +228,19 @@ Status EngineMemory::write(PartKind kind, int32_t number, std::span<const std::b
 }
 
 Result<std::span<const float>> EngineMemory::read_logits(int64_t rows) {
-  const auto count = static_cast<size_t>(rows * vocabulary_);
-  if (device_->host_sees_memory()) return std::span<const float>(logits_, count);
-  logits_read_.resize(count);
-  SMELT_CHECK(device_->read_back(std::as_writable_bytes(std::span(logits_read_)), logits_));
-  return std::span<const float>(logits_read_);
+  return read_floats(logits_, rows * vocabulary_, logits_read_);
+}
+
+Result<std::span<const float>> EngineMemory::read_hidden(bool flipped, int64_t first, int64_t rows) {
+  return read_floats(hidden_[flipped ? 1 : 0] + first * hidden_width_, rows * hidden_width_, hidden_read_);
+}
+
+Result<std::span<const float>> EngineMemory::read_floats(const float* floats, int64_t count,
+                                                         std::vector<float>& on_host) const {
+  if (device_->host_sees_memory()) return std::span<const float>(floats, static_cast<size_t>(count));
+  on_host.resize(static_cast<size_t>(count));
+  SMELT_CHECK(device_->read_back(std::as_writable_bytes(std::span(on_host)), floats));
+  return std::span<const float>(on_host);
 }
 
 namespace {

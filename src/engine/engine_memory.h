@@ -106,6 +106,8 @@ class EngineMemory {
   Status send_inputs();
   // The first `rows` rows of logits of the last run, valid until the next one. REQUIRES: it is done.
   Result<std::span<const float>> read_logits(int64_t rows);
+  // Likewise rows from `first` on of Bound::HiddenIn.
+  Result<std::span<const float>> read_hidden(bool flipped, int64_t first, int64_t rows);
 
   // The rows of a page, in all parts of the cache of all layers that have such pages.
   Status copy_page(PageKind kind, int32_t from, int32_t to);
@@ -148,14 +150,15 @@ class EngineMemory {
   Status for_each(PartKind kind, const std::function<Status(const Part& part)>& f) const;
   Status read(PartKind kind, int32_t number, std::span<std::byte> bytes);
   Status write(PartKind kind, int32_t number, std::span<const std::byte> bytes);
+  Result<std::span<const float>> read_floats(const float* floats, int64_t count, std::vector<float>& on_host) const;
   void place(const Model& model, const EngineLayout& layout, DType cache_type, int64_t arena_bytes);
   void place_kept(const Model& model, const EngineLayout& layout, DType cache_type, std::byte* at);
 
   Device* device_ = nullptr;
   DeviceMemory memory_;
   std::vector<std::byte> inputs_;  // of the host; empty: they are written where they are read
-  std::vector<float> logits_read_;
-  int64_t input_bytes_ = 0, vocabulary_ = 0;
+  std::vector<float> logits_read_, hidden_read_;
+  int64_t input_bytes_ = 0, vocabulary_ = 0, hidden_width_ = 0;
   int32_t *tokens_ = nullptr, *positions_ = nullptr, *rows_ = nullptr, *tables_ = nullptr, *pages_ = nullptr,
           *local_pages_ = nullptr, *states_in_ = nullptr, *states_out_ = nullptr, *chosen_ = nullptr;
   int64_t* choices_ = nullptr;

@@ -290,6 +290,11 @@ Result<std::span<const float>> LoadedModel::read_logits(int64_t rows) {
   return memory_.read_logits(rows);
 }
 
+// Where the head looks for them.
+Result<std::span<const float>> LoadedModel::read_hidden(int64_t first, int64_t rows) {
+  return memory_.read_hidden(ModelPasses::is_flipped(model().numbers().layers + 1), first, rows);
+}
+
 // For DEBUG=1, of each launch. It is counted anew where attention reads notably further.
 std::span<const LaunchTimes::Work> LoadedModel::work_of(const Runnable& runnable, const PassSymbols& symbols,
                                                         const Extent& extent) {

@@ -107,6 +107,9 @@ class LoadedModel : public KernelSet {
   Status finish();
   // The same, and the first `rows` rows of logits of the last run, valid until the next one.
   Result<std::span<const float>> read_logits(int64_t rows);
+  // The hidden values behind the last layer that the last run has left, rows from `first` on; likewise. REQUIRES: it
+  // is done, and was one of the model and not of a head for multi-token prediction.
+  Result<std::span<const float>> read_hidden(int64_t first, int64_t rows);
 
   // --- what the plans are made of, and what they cost
 

@@ -232,7 +232,6 @@ std::string ModelPasses::weight_name(const Pass& pass, size_t segment, const Slo
   return layer >= 0 ? layer_prefix(layer) + slot.name : slot.name;
 }
 
-// Each segment that writes hidden states swaps the two buffers.
 Plan ModelPasses::plan(const Pass& pass, const PackedWeights& weights, const EngineMemory& memory, void* arena,
                        const InputSums* sums) const {
   Plan out;
@@ -240,7 +239,7 @@ Plan ModelPasses::plan(const Pass& pass, const PackedWeights& weights, const Eng
     const int64_t stage = pass.stage(i), layer = std::max<int64_t>(layer_of(stage), 0);
     const auto resolve = [&](const SlotBinding& slot) -> const void* {
       if (slot.kind == Bound::InputSums) return sums->find(weight_name(pass, i, slot));
-      if (slot.kind != Bound::Weight) return memory.resolve(slot, layer, stage % 2 == 0);
+      if (slot.kind != Bound::Weight) return memory.resolve(slot, layer, is_flipped(stage));
       const std::string name = weight_name(pass, i, slot);
       const std::byte* packed = weights.find(name, slot.layout);
       ENSURE(packed || options_.reads_file, "the device has not got " + name);

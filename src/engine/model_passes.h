@@ -72,6 +72,9 @@ class ModelPasses {
   WantedLayouts packed_layouts(const std::vector<const Pass*>& passes) const;
   int64_t arena_bytes(const std::vector<const Pass*>& passes) const;
 
+  // Whether the two hidden buffers have changed roles in a stage: each one that writes hidden values swaps them.
+  static bool is_flipped(int64_t stage) { return stage % 2 == 0; }
+
   // The slots of a pass that take sums of inputs, by their names in the model.
   std::vector<InputSums::Place> input_sums(const Pass& pass) const;
 

@@ -152,6 +152,7 @@ void PagePool::rewind(PageRun& run, int64_t size) {
 
 void PagePool::cut(PageRun& run, int64_t size) {
   run.tokens_.resize(static_cast<size_t>(size));
+  if (size <= run.trusted_) run.trusted_ = PageRun::kAll;
   const auto needed = static_cast<size_t>(pages_for(size));
   let_go_behind(run, pages_for(size));
   while (run.pages_.size() > needed) {
@@ -172,15 +173,7 @@ void PagePool::release(PageRun& run) {
     run.pages_.pop_back();
   }
   run.tokens_.clear();
-}
-
-// Who uses a published page uses all before it, so that none behind one without users has any.
-void PagePool::discard(PageRun& run) {
-  const std::vector<int32_t> pages = run.pages_;
-  rewind(run, 0);
-  release(run);
-  for (int32_t number : pages)
-    if (page(number).is_published && page(number).users == 0) withdraw(number);
+  run.trusted_ = PageRun::kAll;
 }
 
 // --- recurrent states
@@ -363,6 +356,7 @@ void PagePool::free(int32_t number) {
 void PagePool::publish(PageRun& run, int64_t index) {
   const int32_t number = run.pages_[static_cast<size_t>(index)];
   if (page(number).is_published || page(number).users > 1) return;
+  if (std::min(run.size(), (index + 1) * page_rows_) > run.trusted_) return;
   const int32_t parent = index == 0 ? kNone : run.pages_[static_cast<size_t>(index - 1)];
   ENSURE(parent == kNone || page(parent).is_published, "a page of the cache behind one that is not full");
   const auto tokens = run.tokens().subspan(static_cast<size_t>(index * page_rows_));

@@ -15,9 +15,13 @@
 // So they do for a model whose layers have windows, at places whose last window is there: all pages that the next token
 // sees there have local pages (window_pages.h). A sequence holds those of its window, of a page in front of it, which
 // drafts that are taken back need, and of what a run is about to write.
+//
+// Rows that are not to be trusted, as they are no finite numbers, are never published: distrust().
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <set>
 #include <span>
@@ -69,7 +73,9 @@ class PageRun {
 
  private:
   friend class PagePool;
+  static constexpr int64_t kAll = std::numeric_limits<int64_t>::max();
   uint64_t owner_ = 0;
+  int64_t trusted_ = kAll;  // tokens whose rows others may find
   std::vector<CachedToken> tokens_;
   std::vector<int32_t> pages_;
   int32_t state_ = kZeroState, next_state_ = kZeroState;
@@ -95,6 +101,8 @@ class PagePool {
   void reserve_state(PageRun& run);
   // Their rows are in the cache now, and the state behind them is in run.next_state(). REQUIRES: room was reserved.
   void append(PageRun& run, std::span<const CachedToken> tokens);
+  // What is appended from now on is for this sequence alone, until it goes back to here or further.
+  void distrust(PageRun& run) { run.trusted_ = std::min(run.trusted_, run.size()); }
   // The last page keeps the state behind it. Without effect if it is not full.
   void keep_state(const PageRun& run);
   // Of layers with windows, where reserve() has made room: the sequence also holds local pages for its positions before
@@ -113,8 +121,6 @@ class PagePool {
   void rewind(PageRun& run, int64_t size);
   // The sequence ends. What it leaves can be found, until its room is needed.
   void release(PageRun& run);
-  // The sequence ends, and nobody who begins from now on finds anything of it. What others use of it stays for them.
-  void discard(PageRun& run);
 
   // Whether reserve() may give a token's row to this sequence as things are: pages in range, used by it alone.
   bool may_write(const PageRun& run, int64_t position) const;

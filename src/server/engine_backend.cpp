@@ -363,13 +363,8 @@ void EngineBackend::give_way() {
 }
 
 void EngineBackend::retire(const JobPointer& job) {
-  if (const SequenceId sequence = std::exchange(job->sequence, kNoSequence); sequence != kNoSequence) {
-    // A value that is no number may have come into rows of its prompt that others begin with, too.
-    if (job->is_over && job->end.reason == Finish::Failed)
-      engine_.discard(sequence);
-    else
-      engine_.stop(sequence);
-  }
+  if (const SequenceId sequence = std::exchange(job->sequence, kNoSequence); sequence != kNoSequence)
+    engine_.stop(sequence);
   std::lock_guard lock(mutex_);
   cache_use_ = share_in_use(engine_.pool());
   std::erase(running_, job);

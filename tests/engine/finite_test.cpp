@@ -182,22 +182,68 @@ TEST_CASE("who begins like a sequence that is no number further on has the bits 
   });
 }
 
-TEST_CASE("who begins like a sequence that was discarded has the bits that it gets alone") {
+// Sums over the positions of one run have zero times what is no number where a token does not see another.
+TEST_CASE("nobody begins with rows of a run that had tokens without a finite number behind them") {
   for_each_model([](const Damaged& model) {
-    Tokens prompt = sound_tokens(140, 8);
-    const auto alone = write(*model.open(), prompt, {});
+    const Tokens prompt = sound_tokens(140, 8), generated = sound_tokens(3, 9);
+    const auto alone = write(*model.open(), prompt, generated);
+    for (const size_t sound : {60, 120, 140}) {  // in the first page, at the end of the second one, behind it
+      CAPTURE(sound);
+      const auto engine = model.open();
+      const SequenceId first = engine->start()->id;
+      Tokens spoiled(prompt.begin(), prompt.begin() + static_cast<ptrdiff_t>(sound));
+      spoiled.resize(sound + 10, kBad);
+      check_wrong(step(*engine, {{.sequence = first, .tokens = spoiled}})[0]);
+      // While it runs, and after it.
+      const auto found = [&] {
+        const auto again = engine->start(prompt);
+        REQUIRE(again.ok());
+        engine->stop(again->id);
+        return again->found;
+      };
+      CHECK(found() <= static_cast<int64_t>(sound) / kPageSize * kPageSize);
+      engine->stop(first);
+      CHECK(found() <= static_cast<int64_t>(sound) / kPageSize * kPageSize);
+      check_same(write(*engine, prompt, generated).back(), alone.back());
+    }
+  });
+}
+
+TEST_CASE("nobody begins with generated tokens without a finite number, nor with those that were computed with them") {
+  for_each_model([](const Damaged& model) {
+    const Tokens common = sound_tokens(64, 11);
+    Tokens drafts = sound_tokens(3, 12);
+    drafts.push_back(kBad);
     const auto engine = model.open();
     const SequenceId first = engine->start()->id;
-    // Sums over the positions of one run have zero times what is no number where a token does not see another.
-    Tokens spoiled = prompt;
-    spoiled.insert(spoiled.end(), {kBad, kBad});
-    check_wrong(step(*engine, {{.sequence = first, .tokens = spoiled}})[0]);
-    engine->discard(first);
-    const auto again = engine->start(prompt);
+    step(*engine, {{.sequence = first, .tokens = common}});
+    check_wrong(step(*engine, {{.sequence = first, .tokens = drafts, .is_generated = true}})[0]);
+    engine->stop(first);
+    Tokens longer = common;
+    longer.insert(longer.end(), drafts.begin(), drafts.end());
+    longer.push_back(60);
+    const auto again = engine->start(longer);
     REQUIRE(again.ok());
-    CHECK(again->found == 0);
-    engine->stop(again->id);
-    check_same(write(*engine, prompt, {}).back(), alone.back());
+    CHECK(again->found <= std::ssize(common));
+  });
+}
+
+TEST_CASE("what a sequence computes after it has gone back before tokens without a finite number is found again") {
+  for_each_model([](const Damaged& model) {
+    const Tokens common = sound_tokens(64, 13), more = sound_tokens(64, 14), bad(5, kBad);
+    const auto engine = model.open();
+    const SequenceId first = engine->start()->id;
+    step(*engine, {{.sequence = first, .tokens = common}});
+    check_wrong(step(*engine, {{.sequence = first, .tokens = bad}})[0]);
+    engine->rewind(first, std::ssize(common));
+    REQUIRE(engine->position(first) == std::ssize(common));  // the end of a page, where a state is kept
+    step(*engine, {{.sequence = first, .tokens = more}});
+    Tokens both = common;
+    both.insert(both.end(), more.begin(), more.end());
+    both.push_back(60);
+    const auto again = engine->start(both);
+    REQUIRE(again.ok());
+    CHECK(again->found == 128);
   });
 }
 

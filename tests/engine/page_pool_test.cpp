@@ -250,22 +250,35 @@ TEST_CASE("equal pages that two sequences have computed become one") {
   CHECK(cache.pool().available() == 3);
 }
 
-TEST_CASE("what is discarded is found no more, but by those who have found it") {
+TEST_CASE("what is not to be trusted is found by nobody, neither while its sequence runs nor after it") {
   Cache cache(8);
-  PageRun good = cache.find({}), bad = cache.find({});
-  REQUIRE(cache.append(good, prompt(0, 6)));
-  REQUIRE(cache.append(bad, prompt(100, 10)));
-  cache.release(good);
-  PageRun other = cache.find(prompt(100, 7));
-  CHECK(other.size() == 7);
-  cache.pool().discard(bad);
-  CHECK(bad.pages().empty());
-  CHECK(cache.is_right(other));
-  CHECK(cache.found(prompt(100, 10)) == 4);  // the page that the other one shares; it has a copy of the next
-  cache.pool().discard(other);
-  CHECK(cache.found(prompt(100, 10)) == 0);
-  CHECK(cache.found(prompt(0, 6)) == 6);
+  PageRun run = cache.find({});
+  REQUIRE(cache.append(run, prompt(0, 6)));
+  cache.pool().distrust(run);
+  REQUIRE(cache.append(run, prompt(6, 7)));
+  CHECK(cache.found(prompt(0, 13)) == 4);  // the page that was whole before
+  PageRun other = cache.pool().fork(run);
+  REQUIRE(cache.append(other, prompt(13, 3)));
+  cache.release(other);
+  cache.release(run);
+  CHECK(cache.found(prompt(0, 16)) == 4);
   CHECK(cache.pool().available() == 8);
+}
+
+TEST_CASE("a sequence that goes back before what is not to be trusted is found again") {
+  Cache cache(8);
+  PageRun run = cache.find({});
+  REQUIRE(cache.append(run, prompt(0, 6)));
+  cache.pool().distrust(run);
+  REQUIRE(cache.append(run, prompt(100, 4)));
+  cache.pool().rewind(run, 7);
+  REQUIRE(cache.append(run, prompt(7, 2)));
+  CHECK(cache.found(prompt(0, 8)) == 4);
+  cache.pool().rewind(run, 6);
+  REQUIRE(cache.append(run, prompt(6, 3)));
+  CHECK(cache.found(prompt(0, 9)) == 8);
+  cache.release(run);
+  CHECK(cache.found(prompt(0, 9)) == 9);
 }
 
 TEST_CASE("the page that was not used for longest goes first, and none before those behind it") {
@@ -505,8 +518,8 @@ TEST_CASE("random sequences that start, fork, go back and end keep their rows, s
         if (!is_full()) runs.push_back(cache.pool().fork(runs[i]));
       } else if (act == 2) {
         cache.pool().rewind(runs[i], below(runs[i].size() + 1));
+        if (below(8) == 0) cache.pool().distrust(runs[i]);
       } else if (act == 3) {
-        if (below(4) == 0) cache.pool().discard(runs[i]);
         cache.release(runs[i]);
         runs.erase(runs.begin() + static_cast<std::ptrdiff_t>(i));
       } else if (!cache.append(runs[i], some(7))) {
