@@ -47,9 +47,9 @@ TEST_CASE("a barrier that is left out is missed, whichever it is") {
   int planted = 0;
   for (const JudgedKernel& kernel : kernels()) {
     const Program program = program_of(kernel, {}, kBlocks);
-    REQUIRE(problem_with(kernel, program) == "");
+    REQUIRE(problem_of_run(kernel, program) == "");
     for (const size_t barrier : all_of_kind(program, Inst::Barrier)) {
-      CHECK_MESSAGE(is_found(problem_with(kernel, without(program, barrier)), "with no barrier between"),
+      CHECK_MESSAGE(is_found(problem_of_run(kernel, without(program, barrier)), "with no barrier between"),
                     print(program), "barrier %", barrier);
       ++planted;
     }
@@ -65,7 +65,7 @@ TEST_CASE("stores of all threads in place of some are a race") {
       if (StoreInstView(program.code[at]).predicate < 0) continue;
       Program faulty = program;
       faulty.code[at].src.resize(3);
-      CHECK_MESSAGE(is_found(problem_with(kernel, faulty), "writes, with no barrier between"), print(program),
+      CHECK_MESSAGE(is_found(problem_of_run(kernel, faulty), "writes, with no barrier between"), print(program),
                     "store %", at);
       ++planted;
     }
@@ -83,7 +83,7 @@ TEST_CASE("loops that end at another round for each thread are named") {
       if (threads[0] > loop || program.code[threads[0]].dtype != program.code[loop].dtype) continue;
       Program faulty = program;
       faulty.code[loop].src[1] = static_cast<int>(threads[0]);
-      CHECK_MESSAGE(is_found(problem_with(kernel, faulty), "threads diverge"), print(program), "loop %", loop);
+      CHECK_MESSAGE(is_found(problem_of_run(kernel, faulty), "threads diverge"), print(program), "loop %", loop);
       ++planted;
     }
   }

@@ -95,7 +95,7 @@ inline Program program_of(const JudgedKernel& k, const KernelOpts& opts, const M
 }
 
 // What goes wrong when two workers run this program of the kernel; empty if nothing does.
-inline std::string problem_with(const JudgedKernel& k, const Program& program) {
+inline std::string problem_of_run(const JudgedKernel& k, const Program& program) {
   if (std::string problem = problem_of(program); !problem.empty()) return problem;
   std::vector<Bytes> after = k.buffers;
   std::vector<ByteSpan> spans(after.begin(), after.end());
@@ -112,7 +112,7 @@ inline std::string problem_with(const JudgedKernel& k, const Program& program) {
 
 // The same of the program with these options for each nest.
 inline std::string problem_with(const JudgedKernel& k, const KernelOpts& opts, const Machine& machine = {}) {
-  return problem_with(k, program_of(k, opts, machine));
+  return problem_of_run(k, program_of(k, opts, machine));
 }
 
 // What these options leave in the buffers, with every operation rounded as a machine does it.
