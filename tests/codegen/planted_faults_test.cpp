@@ -39,16 +39,25 @@ Program without(Program program, size_t at) {
   return program;
 }
 
+// Whether all threads wait there only because some of them run a loop that others do not.
+bool is_beside_loop_of_some(const Program& program, size_t barrier) {
+  const Instruction &before = program.code[barrier - 1], &behind = program.code[barrier + 1];
+  const bool ends =
+      before.kind == Inst::EndLoop && is_loop_of_some(program.code[static_cast<size_t>(only_operand(before))]);
+  return ends || is_loop_of_some(behind);
+}
+
 bool is_found(const std::string& problem, const std::string& part) { return problem.find(part) != std::string::npos; }
 
 }  // namespace
 
-TEST_CASE("a barrier that is left out is missed, whichever it is") {
+TEST_CASE("a barrier that is left out is missed, whichever it is, but around loops of some threads") {
   int planted = 0;
   for (const JudgedKernel& kernel : kernels()) {
     const Program program = program_of(kernel, {}, kBlocks);
     REQUIRE(problem_of_run(kernel, program) == "");
     for (const size_t barrier : all_of_kind(program, Inst::Barrier)) {
+      if (is_beside_loop_of_some(program, barrier)) continue;
       CHECK_MESSAGE(is_found(problem_of_run(kernel, without(program, barrier)), "with no barrier between"),
                     print(program), "barrier %", barrier);
       ++planted;
