@@ -94,8 +94,8 @@ Code NestEmitter::ask_early() {
     if (!region.pays()) continue;
     const auto i64 = [&](Op op, Value x, Value y) { return alu(op, DType::I64, {x, y}); };
     if (!values_.contains(tasks[0].get()))  // blocks that have no task in this nest ask for the last one's
-      know_tasks(tasks,
-                 i64(Op::Min, first_task(tasks_before_, part(), parts()), i64(Op::Sub, total_of(tasks), integer(1))));
+      know_tasks(tasks, i64(Op::Min, first_task(tasks_before_, of_part(PartValue::Index), of_part(PartValue::Count)),
+                            i64(Op::Sub, total_of(tasks), integer(1))));
     Value at = integer(region.first());
     for (size_t i = 0; i < tasks.size(); ++i)
       at = i64(Op::Add, at, i64(Op::Mul, value(tasks[i]), integer(region.strides[i])));

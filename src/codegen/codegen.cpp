@@ -4,6 +4,7 @@
 
 #include "base/ensure.h"
 #include "codegen/block_threads.h"
+#include "codegen/instruction_views.h"
 #include "codegen/linearize.h"
 #include "codegen/narrow_indices.h"
 #include "codegen/panel.h"
@@ -42,7 +43,7 @@ namespace {
 int64_t first_free_local(Ref tree) {
   int64_t first = 0;
   for (Ref n : toposort(tree))
-    if (n->op == Op::Local) first = std::max(first, n->arg.i + 1);
+    if (n->op == Op::Local) first = std::max(first, number_of_buffer(n) + 1);
   return first;
 }
 
@@ -86,9 +87,7 @@ class NestPasses {
 int64_t bytes_of_matrix_rows(const Program& program) {
   int64_t bytes = 0;
   for (const Instruction& x : program.code)
-    if (const MatrixShape shape = x.kind == Inst::MatrixDot ? matrix_shape(x.arg.list) : MatrixShape{};
-        !shape.in_fragments)
-      bytes += kMatrixRowBytes * shape.m;
+    if (x.kind == Inst::MatrixDot && !matrix_shape(x).in_fragments) bytes += kMatrixRowBytes * matrix_shape(x).m;
   return bytes;
 }
 

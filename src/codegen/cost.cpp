@@ -92,7 +92,8 @@ bool is_free(Op op) { return op == Op::Bitcast || !(is_elementwise(op) || is_red
 
 bool is_float_op(Ref n) {
   if (n->op == Op::Cast) return false;
-  return is_float(n->op == Op::Lt || n->op == Op::Eq || n->op == Op::TopK ? n->src[0]->dtype : n->dtype);
+  if (n->op == Op::TopK) return is_float(ReduceView(n).values[0]->dtype);
+  return is_float(n->op == Op::Lt || n->op == Op::Eq ? BinaryView(n).x->dtype : n->dtype);
 }
 
 void add_operations(const Refs& stores, KernelCost& cost) {

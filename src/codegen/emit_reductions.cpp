@@ -33,6 +33,147 @@ std::vector<Refs> sums_in_unit(const Refs& group) {
 
 }  // namespace
 
+// The loop of a group of reductions that have the same ranges: their accumulators stand in front of it, at `depth_`.
+class NestEmitter::ReductionLoop {
+ public:
+  ReductionLoop(NestEmitter& nest, const Refs& group, int depth) : nest_(nest), group_(group), depth_(depth) {}
+
+  void emit() {
+    for (Ref n : group_) open_accumulators(n);
+    const Refs ranges = own_ranges(group_[0]);
+    for (Ref r : ranges) nest_.open_loop(r);
+    if (nest_.ahead_ && depth_ > 0 && nest_.facts_.height(group_[0]) == 1) nest_.ask_ahead();
+    for (const Accumulator& a : accumulators_) old_.push_back(nest_.get(a.id, a.dtype, a.lanes));
+    step_maxima();
+    for (const auto& [n, i] : first_of_) accumulators_[i].next = old_[i];
+    step_sums(step_sums_in_unit());
+    for (Ref n : group_) {
+      if (n->op == Op::SoftmaxSum) step_softmax(n);
+      if (n->op == Op::TopK) step_topk(n, ranges);
+    }
+    for (const Accumulator& a : accumulators_) nest_.set(a.id, a.next, a.dtype, a.lanes);
+    for (size_t i = 0; i < ranges.size(); ++i) nest_.close_scope();
+    nest_.rescale_.clear();
+    for (Ref n : group_) tell_result(n);
+  }
+
+ private:
+  struct Accumulator {
+    DType dtype;
+    int lanes, id;
+    Value next;
+  };
+
+  size_t open(DType dtype, int lanes, Value initial) {
+    accumulators_.push_back({dtype, lanes, nest_.new_accumulator(depth_, initial, dtype, lanes), {}});
+    return accumulators_.size() - 1;
+  }
+
+  // A maximum that a softmax needs too is there once.
+  size_t maximum_of(Ref score) {
+    if (auto it = maximum_of_.find(score.get()); it != maximum_of_.end()) return it->second;
+    const Value lowest = nest_.identity(Op::ReduceMax, score->dtype);
+    const size_t i = open(score->dtype, nest_.facts_.lanes(score), lowest);
+    scores_.emplace_back(score, i);
+    return maximum_of_[score.get()] = i;
+  }
+
+  void open_accumulators(Ref n) {
+    const Ref first = ReduceView(n).values[0];
+    if (n->op == Op::ReduceMax) maximum_of(first);
+    if (n->op == Op::ReduceSum)
+      first_of_[n.get()] = open(n->dtype, nest_.facts_.lanes(n), nest_.identity(n->op, n->dtype));
+    if (n->op == Op::SoftmaxSum) {
+      maximum_of(first);
+      first_of_[n.get()] = open(n->dtype, nest_.facts_.lanes(n), nest_.number(0, n->dtype));
+    }
+    if (n->op == Op::TopK)
+      for (int64_t j = 0; j < top_count(n); ++j) {
+        const size_t i = open(first->dtype, 1, nest_.number(kLowest, first->dtype));
+        open(DType::I32, 1, nest_.value(constant(j, DType::I32)));
+        if (j == 0) first_of_[n.get()] = i;
+      }
+  }
+
+  Value& next_of(Ref n) { return accumulators_[first_of_[n.get()]].next; }
+
+  void step_maxima() {
+    for (const auto& [score, i] : scores_) {
+      Accumulator& a = accumulators_[i];
+      a.next = nest_.alu(Op::Max, a.dtype, {old_[i], nest_.value(score)});
+    }
+  }
+
+  // Returns the sums that this has stepped.
+  std::set<const Node*> step_sums_in_unit() {
+    std::set<const Node*> stepped;
+    for (const Refs& sums : sums_in_unit(group_)) {
+      std::vector<Value> so_far;
+      for (Ref n : sums) so_far.push_back(old_[first_of_[n.get()]]);
+      const Value product = nest_.matrix_dot(MatrixItemView(ReduceView(sums[0]).values[0]).product, so_far);
+      for (Ref n : sums) {
+        next_of(n) = nest_.matrix_item(ReduceView(n).values[0], product);
+        stepped.insert(n.get());
+      }
+    }
+    return stepped;
+  }
+
+  // The first terms of all sums, then the second ones, and so on: those side by side share what they read.
+  void step_sums(const std::set<const Node*>& stepped) {
+    size_t most = 0;
+    for (Ref n : group_)
+      if (n->op == Op::ReduceSum) most = std::max(most, ReduceView(n).values.size());
+    for (size_t k = 0; k < most; ++k) {
+      Refs sums, terms;
+      for (Ref n : group_)
+        if (n->op == Op::ReduceSum && !stepped.contains(n.get()) && k < ReduceView(n).values.size())
+          sums.push_back(n), terms.push_back(ReduceView(n).values[k]);
+      nest_.compute_terms(terms);
+      for (size_t i = 0; i < sums.size(); ++i) next_of(sums[i]) = nest_.sum_with(next_of(sums[i]), terms[i]);
+    }
+  }
+
+  void step_softmax(Ref n) {
+    const auto terms = ReduceView(n).values;
+    const size_t i = first_of_[n.get()], m = maximum_of_[terms[0].get()];
+    accumulators_[i].next = nest_.softmax_step(n, terms, old_[i], old_[m], accumulators_[m].next);
+  }
+
+  void step_topk(Ref n, const Refs& ranges) {
+    const size_t first = first_of_[n.get()];
+    const Value index = nest_.value(cast(flat_index(ranges), DType::I32));
+    const auto next = nest_.topk_step(ReduceView(n).values[0], index, top_count(n), &old_[first]);
+    for (size_t j = 0; j < next.size(); ++j) accumulators_[first + j].next = next[j];
+  }
+
+  Value result(size_t i) {
+    const Accumulator& a = accumulators_[i];
+    return nest_.get(a.id, a.dtype, a.lanes);
+  }
+
+  // Of a top-k the items are results, and it itself has no value.
+  void tell_result(Ref n) {
+    Value& told = nest_.values_[n.get()];
+    if (n->op == Op::TopK) {
+      for (int64_t j = 0; j < top_count(n); ++j)
+        nest_.topk_items_[{n.get(), j}] = result(first_of_[n.get()] + static_cast<size_t>(2 * j) + 1);
+      told = {-1, depth_, 1};
+    } else {
+      told = result(n->op == Op::ReduceMax ? maximum_of_[ReduceView(n).values[0].get()] : first_of_[n.get()]);
+    }
+  }
+
+  NestEmitter& nest_;
+  const Refs& group_;
+  const int depth_;
+  std::vector<Accumulator> accumulators_;
+  std::vector<Value> old_;                      // of them, before this round
+  std::map<const Node*, size_t> maximum_of_;    // by score
+  std::vector<std::pair<Ref, size_t>> scores_;  // the same, in order
+  std::map<const Node*, size_t> first_of_;      // by sum or top-k, which has a value and an index for each item
+};
+
 int NestEmitter::depth_of(const RangeSet& ranges) const {
   int depth = 0;
   for (const Node* r : ranges)
@@ -66,7 +207,7 @@ void NestEmitter::emit_reductions(Ref first) {
     inner_values.push_back(entry);
     return true;
   });
-  emit_loop_of(group, depth);
+  ReductionLoop(*this, group, depth).emit();
   scopes_.insert(scopes_.end(), std::make_move_iterator(inner.begin()), std::make_move_iterator(inner.end()));
   values_.insert(inner_values.begin(), inner_values.end());
 }
@@ -91,101 +232,6 @@ void NestEmitter::set(int accumulator, Value v, DType dtype, int lanes) {
 Value NestEmitter::identity(Op op, DType dtype) {
   if (is_float(dtype)) return op == Op::ReduceMax ? number(kLowest, dtype) : value(zero_of(dtype));
   return value(constant(op == Op::ReduceMax ? lowest_int(dtype) : 0, dtype));
-}
-
-void NestEmitter::emit_loop_of(const Refs& group, int depth) {
-  // Registers first: their loop comes after them.
-  struct Slot {
-    Op op;
-    DType dtype;
-    int lanes, id;
-    Value next;
-  };
-  std::vector<Slot> slots;
-  std::map<const Node*, size_t> max_slot;      // by the score whose maximum it is
-  std::vector<std::pair<Ref, size_t>> scores;  // the same, in order
-  std::map<const Node*, size_t> sum_slot;      // by reduction
-  const auto new_slot = [&](Op op, DType dtype, int lanes, Value initial) {
-    slots.push_back({op, dtype, lanes, new_accumulator(depth, initial, dtype, lanes), {}});
-    return slots.size() - 1;
-  };
-  const auto slot_of_max = [&](Ref score) {
-    if (auto it = max_slot.find(score.get()); it != max_slot.end()) return it->second;
-    const size_t slot =
-        new_slot(Op::ReduceMax, score->dtype, facts_.lanes(score), identity(Op::ReduceMax, score->dtype));
-    scores.emplace_back(score, slot);
-    return max_slot[score.get()] = slot;
-  };
-  for (Ref n : group) {
-    const auto terms = ReduceView(n).values;
-    if (n->op == Op::ReduceMax) slot_of_max(terms[0]);
-    if (n->op == Op::ReduceSum)
-      sum_slot[n.get()] = new_slot(n->op, n->dtype, facts_.lanes(n), identity(n->op, n->dtype));
-    if (n->op == Op::SoftmaxSum) {
-      slot_of_max(terms[0]);
-      sum_slot[n.get()] = new_slot(n->op, n->dtype, facts_.lanes(n), number(0, n->dtype));
-    }
-    if (n->op == Op::TopK)
-      for (int64_t j = 0; j < top_count(n); ++j) {
-        const size_t v = new_slot(n->op, terms[0]->dtype, 1, number(kLowest, terms[0]->dtype));
-        new_slot(n->op, DType::I32, 1, value(constant(j, DType::I32)));
-        if (j == 0) sum_slot[n.get()] = v;
-      }
-  }
-
-  const Refs ranges = own_ranges(group[0]);
-  for (Ref r : ranges) open_loop(r);
-  if (ahead_ && depth > 0 && facts_.height(group[0]) == 1) ask_ahead();
-  std::vector<Value> old;
-  for (const Slot& s : slots) old.push_back(get(s.id, s.dtype, s.lanes));
-  for (const auto& [score, i] : scores) slots[i].next = alu(Op::Max, slots[i].dtype, {old[i], value(score)});
-  for (const auto& [n, i] : sum_slot) slots[i].next = old[i];
-  std::set<const Node*> in_unit;
-  for (const Refs& sums : sums_in_unit(group)) {
-    std::vector<Value> so_far;
-    for (Ref n : sums) so_far.push_back(old[sum_slot[n.get()]]);
-    const Value product = matrix_dot(MatrixItemView(ReduceView(sums[0]).values[0]).product, so_far);
-    for (Ref n : sums) {
-      slots[sum_slot[n.get()]].next = matrix_item(ReduceView(n).values[0], product);
-      in_unit.insert(n.get());
-    }
-  }
-  size_t most = 0;
-  for (Ref n : group) most = std::max(most, n->op == Op::ReduceSum ? ReduceView(n).values.size() : 0);
-  for (size_t k = 0; k < most; ++k) {
-    Refs sums, column;
-    for (Ref n : group)
-      if (n->op == Op::ReduceSum && !in_unit.contains(n.get()) && k < ReduceView(n).values.size())
-        sums.push_back(n), column.push_back(ReduceView(n).values[k]);
-    compute_terms(column);
-    for (size_t i = 0; i < sums.size(); ++i) {
-      Slot& s = slots[sum_slot[sums[i].get()]];
-      s.next = sum_with(s.next, column[i]);
-    }
-  }
-  for (Ref n : group) {
-    const auto terms = ReduceView(n).values;
-    if (n->op == Op::SoftmaxSum) {
-      const size_t i = sum_slot[n.get()], m = max_slot[terms[0].get()];
-      slots[i].next = softmax_step(n, terms, old[i], old[m], slots[m].next);
-    } else if (n->op == Op::TopK) {
-      std::vector<Value> next =
-          topk_step(terms[0], value(cast(flat_index(ranges), DType::I32)), top_count(n), &old[sum_slot[n.get()]]);
-      for (size_t j = 0; j < next.size(); ++j) slots[sum_slot[n.get()] + j].next = next[j];
-    }
-  }
-  for (const Slot& s : slots) set(s.id, s.next, s.dtype, s.lanes);
-  for (size_t i = 0; i < ranges.size(); ++i) close_scope();
-  rescale_.clear();
-
-  for (Ref n : group) {
-    const auto result = [&](size_t i) { return get(slots[i].id, slots[i].dtype, slots[i].lanes); };
-    if (n->op == Op::TopK)
-      for (int64_t j = 0; j < top_count(n); ++j) topk_items_[{n.get(), j}] = result(sum_slot[n.get()] + 2 * j + 1);
-    values_[n.get()] = n->op == Op::TopK        ? Value{-1, depth, 1}
-                       : n->op == Op::ReduceMax ? result(max_slot[ReduceView(n).values[0].get()])
-                                                : result(sum_slot[n.get()]);
-  }
 }
 
 // The operands of the terms, together where they are of equal structure.

@@ -101,7 +101,8 @@ class Counter {
     depends_on_part_.resize(program_.code.size());
     for (size_t at = 0; at < program_.code.size(); ++at) {
       const Instruction& i = program_.code[at];
-      depends_on_part_[at] = i.kind == Inst::Part && i.arg.i < 2;  // each worker begins once
+      // Each worker begins once.
+      depends_on_part_[at] = i.kind == Inst::Part && part_value(i) != PartValue::Begins;
       if (i.kind != Inst::Value && i.kind != Inst::Loop) continue;
       for (int s : i.src)
         if (depends_on_part_[static_cast<size_t>(s)]) depends_on_part_[at] = true;
@@ -116,9 +117,8 @@ class Counter {
     if (i.kind == Inst::Load) return count_load(i);
     const bool computes = i.kind == Inst::LaneReduce || (i.kind == Inst::Value && is_elementwise(i.op));
     if (!computes || i.op == Op::Cast || i.op == Op::Bitcast) return;
-    const bool compares = i.op == Op::Lt || i.op == Op::Eq;
     const Instruction& operand = i.src.empty() ? i : source(program_, i, 0);
-    if (!is_float(compares ? operand.dtype : i.dtype)) return;
+    if (!is_float(is_comparison(i.op) ? operand.dtype : i.dtype)) return;
     const int lanes = i.kind == Inst::LaneReduce ? operand.lanes : i.lanes;
     const int ops = i.op == Op::Fma ? 2 : 1;
     out_.float_ops += times() * ops * lanes * (is_shared() ? 1 : workers_);
@@ -137,7 +137,7 @@ class Counter {
 
   // Rows of a product of matrices are read like vectors.
   void count_matrices(const Instruction& product) {
-    const MatrixShape shape = matrix_shape(product.arg.list);
+    const MatrixShape shape = matrix_shape(product);
     if (shape.in_fragments) return;
     const struct {
       size_t operand;

@@ -1,10 +1,21 @@
-// Views: the operands of instructions by name. Which operand is what is written in program.h, checked by
-// program_verify.cpp, and known only here. Those of elementwise ops are in the order of the op.
+// Views: the operands and arguments of instructions by name. Which is what is written in program.h, checked by
+// program_verify.cpp, and known only here. Operands of elementwise ops are in the order of the op.
 #pragma once
 
 #include "codegen/program.h"
+#include "graph/bounds.h"
+#include "graph/matrix_shape.h"
 
 namespace smelt {
+
+// Whether other instructions may name it.
+inline bool has_value(Inst kind) {
+  return kind != Inst::Store && kind != Inst::Prefetch && kind != Inst::Fetch && kind != Inst::Await &&
+         kind != Inst::Barrier && kind != Inst::EndLoop && kind != Inst::AccSet;
+}
+
+// Whether the result of the op is of another dtype than its operands: a bool.
+inline bool is_comparison(Op op) { return op == Op::Lt || op == Op::Eq; }
 
 inline bool is_constant(const Instruction& x) { return x.kind == Inst::Value && x.op == Op::Const; }
 
@@ -24,13 +35,42 @@ struct StoreInstView {
   int predicate;  // says which threads store; -1: all do
 };
 
+// What a Part says of a part.
+enum class PartValue : uint8_t {
+  Index,   // its number
+  Count,   // of how many parts it is one, at most kMostParts
+  Begins,  // 1 if its worker begins with it, else 0; where workers are single threads
+};
+constexpr int64_t kPartValues = 3;
+inline PartValue part_value(const Instruction& part) { return static_cast<PartValue>(part.arg.i); }
+
+// What a Symbol, and both ends of a Loop, are said to be within.
+inline Bounds given_bounds(const Instruction& x) {
+  return x.arg.list.empty() ? kNoBounds : Bounds{x.arg.list[0], x.arg.list[1]};
+}
+
 struct LoopView {
-  explicit LoopView(const Instruction& loop) : begin(loop.src[0]), end(loop.src[1]) {}
+  explicit LoopView(const Instruction& loop)
+      : begin(loop.src[0]), end(loop.src[1]), threads(loop.arg.i), within(given_bounds(loop)) {}
   int begin, end;
+  int64_t threads;  // of the block that run it, the first ones; 0: all
+  Bounds within;    // both ends
 };
 
 // A loop that runs once or not at all.
-inline bool is_condition(const Instruction& loop) { return loop.arg.list == std::vector<int64_t>{0, 1}; }
+inline bool is_condition(const Instruction& loop) { return given_bounds(loop) == Bounds{0, 1}; }
+
+// A loop that not all threads of the block run.
+inline bool is_loop_of_some(const Instruction& x) { return x.kind == Inst::Loop && LoopView(x).threads > 0; }
+
+// How many threads wait at a Barrier, the first ones; 0: all of the block.
+inline int64_t threads_waiting(const Instruction& barrier) { return barrier.arg.i; }
+
+// Whether a Load is part of a stream.
+inline bool is_of_stream(const Instruction& load) { return load.arg.i != 0; }
+
+// Of a MatrixDot.
+inline MatrixShape matrix_shape(const Instruction& product) { return matrix_shape(product.arg.list); }
 
 struct AccSetView {
   explicit AccSetView(const Instruction& set) : acc(set.src[0]), value(set.src[1]) {}

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/machine.h"
+#include "codegen/instruction_views.h"
 
 namespace smelt {
 namespace {
@@ -22,15 +23,23 @@ class Finder {
     if (!is_int(x.dtype) && x.dtype != DType::Bool) return kNoBounds;
     switch (x.kind) {
       case Inst::Value: return of_value(x);
-      case Inst::Symbol: return x.arg.list.empty() ? kNoBounds : Bounds{x.arg.list[0], x.arg.list[1]};
-      case Inst::Part:
-        return x.arg.i == 0 ? Bounds{0, kMostParts - 1} : x.arg.i == 1 ? Bounds{1, kMostParts} : Bounds{0, 1};
+      case Inst::Symbol: return given_bounds(x);
+      case Inst::Part: return of_part(part_value(x));
       case Inst::LaneIndex: return {0, x.lanes - 1};
       case Inst::ThreadIndex: return {0, program_.threads - 1};
       case Inst::Shuffle: return source(x, 0);
       case Inst::Loop: return of_index(x);
       default: return limits_of(x.dtype);
     }
+  }
+
+  static Bounds of_part(PartValue value) {
+    switch (value) {
+      case PartValue::Index: return {0, kMostParts - 1};
+      case PartValue::Count: return {1, kMostParts};
+      case PartValue::Begins: return {0, 1};
+    }
+    return kNoBounds;
   }
 
   Bounds of_value(const Instruction& x) const {
@@ -41,12 +50,9 @@ class Finder {
 
   // There is an index only where the loop has rounds.
   Bounds of_index(const Instruction& loop) const {
-    Bounds begin = source(loop, 0), end = source(loop, 1);
-    if (!loop.arg.list.empty()) {
-      begin.min = std::max(begin.min, loop.arg.list[0]);
-      end.max = std::min(end.max, loop.arg.list[1]);
-    }
-    return {begin.min, std::max(begin.min, end.max == kNoBounds.min ? end.max : end.max - 1)};
+    const Bounds within = LoopView(loop).within;
+    const int64_t begin = std::max(source(loop, 0).min, within.min), end = std::min(source(loop, 1).max, within.max);
+    return {begin, std::max(begin, end == kNoBounds.min ? end : end - 1)};
   }
 
   const Program& program_;

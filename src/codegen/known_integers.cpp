@@ -25,14 +25,14 @@ std::optional<int64_t> KnownIntegers::value_of(const Instruction& i,
       const auto given = symbols.find(program_.symbols[static_cast<size_t>(i.arg.i)]);
       return given == symbols.end() ? std::optional<int64_t>() : given->second;
     }
-    case Inst::Part: return i.arg.i == 0 ? 0 : 1;  // part 0 of 1
+    case Inst::Part: return part_value(i) == PartValue::Index ? 0 : 1;  // part 0 of 1
     case Inst::Loop: return of(LoopView(i).begin);
     case Inst::Value: break;
     default: return std::nullopt;
   }
   if (i.lanes != 1 || (i.dtype != DType::I64 && i.dtype != DType::I32)) return std::nullopt;
   if (i.op == Op::Const) return i.arg.i;
-  if (i.op == Op::Cast) return of(i.src[0]);
+  if (i.op == Op::Cast) return of(only_operand(i));
   if (i.src.size() != 2 || !of(i.src[0]) || !of(i.src[1])) return std::nullopt;
   const auto result = apply_binary(i.op, i.dtype, {.i = *of(i.src[0])}, {.i = *of(i.src[1])});
   return result ? std::optional<int64_t>(result->i) : std::nullopt;

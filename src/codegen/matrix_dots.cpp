@@ -71,7 +71,7 @@ SumParts match(Ref sum, const MatrixUnit& unit) {
   if (m.a->op != Op::Load || m.b->op != Op::Load) return failed("its words are not plainly in memory");
   m.shape.a_is_signed = !has_range(offset_of(m.a), RangeKind::Lane);
   if (!m.shape.a_is_signed) std::swap(m.a, m.b);
-  m.shape.greatest = dot->arg.i;
+  m.shape.greatest = Dot4View(dot).greatest;
   m.row = only_range(offset_of(m.a), RangeKind::MatrixRow), m.lane = only_range(offset_of(m.b), RangeKind::Lane);
   if (!m.lane || has_range(offset_of(m.a), RangeKind::Lane) || stride(offset_of(m.b), m.lane) != kBytesOfWord ||
       !is_const(RangeView(m.lane).size))

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "codegen/instruction_views.h"
 #include "codegen/known_bounds.h"
 
 namespace smelt {
@@ -30,8 +31,6 @@ bool has_narrow_form(Op op) {
   }
 }
 
-bool compares(Op op) { return op == Op::Lt || op == Op::Eq; }
-
 class Narrowing {
  public:
   Narrowing(Program& program, const Machine& machine)
@@ -56,10 +55,10 @@ class Narrowing {
   bool can_narrow(size_t i) const {
     const Instruction& x = program_.code[i];
     if (!all_ && x.lanes == 1) return false;
-    if (x.kind == Inst::Value && compares(x.op)) return code(x.src[0]).dtype == kWide && operands_fit(x);
+    if (x.kind == Inst::Value && is_comparison(x.op)) return code(x.src[0]).dtype == kWide && operands_fit(x);
     if (x.dtype != kWide) return false;
     if (x.kind == Inst::LaneIndex || x.kind == Inst::ThreadIndex) return true;
-    if (x.kind == Inst::Loop) return !x.arg.list.empty() && fits({x.arg.list[0], x.arg.list[1]}, kNarrow);
+    if (x.kind == Inst::Loop) return fits(LoopView(x).within, kNarrow);
     if (x.kind != Inst::Value || !has_narrow_form(x.op) || !fits_narrow(static_cast<int>(i))) return false;
     return x.op == Op::Cast ? is_integer(code(x.src[0])) : operands_fit(x);
   }

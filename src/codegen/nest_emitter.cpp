@@ -48,7 +48,9 @@ Code NestEmitter::run_for(std::span<const TaskShare> readers) {
   values_.clear();
   Value wanted;
   for (const TaskShare& reader : readers) {
-    const Value has_task = alu(Op::Lt, DType::Bool, {first_task(reader.before, part(), parts()), value(reader.count)});
+    const Value has_task =
+        alu(Op::Lt, DType::Bool,
+            {first_task(reader.before, of_part(PartValue::Index), of_part(PartValue::Count)), value(reader.count)});
     wanted = wanted.id < 0 ? has_task : alu(Op::Or, DType::Bool, {wanted, has_task});
   }
   return under(std::move(nest), alu(Op::Cast, DType::I64, {wanted}));
@@ -58,7 +60,7 @@ Code NestEmitter::run_once() {
   Code nest = run();
   scopes_.assign(1, {});
   values_.clear();
-  return under(std::move(nest), begins());
+  return under(std::move(nest), of_part(PartValue::Begins));
 }
 
 // What runs once or not at all: a loop of so many rounds.
@@ -179,14 +181,15 @@ void NestEmitter::know_tasks(const Refs& tasks, Value number) {
   }
 }
 
-Value NestEmitter::begins() { return {add(0, {.kind = Inst::Part, .dtype = DType::I64, .arg = {.i = 2}}), 0, 1}; }
-Value NestEmitter::part() { return {add(0, {.kind = Inst::Part, .dtype = DType::I64, .arg = {.i = 0}}), 0, 1}; }
-Value NestEmitter::parts() { return {add(0, {.kind = Inst::Part, .dtype = DType::I64, .arg = {.i = 1}}), 0, 1}; }
+Value NestEmitter::of_part(PartValue value) {
+  const auto which = static_cast<int64_t>(value);
+  return {add(0, {.kind = Inst::Part, .dtype = DType::I64, .arg = {.i = which}}), 0, 1};
+}
 
 // Over the tasks of a worker, in each sweep the same ones: `total` of them, a value of the node `count`. A thread takes
 // an equal, contiguous share.
 Value NestEmitter::open_loop_over_share(Value total, Ref count) {
-  const Value part = this->part(), parts = this->parts();
+  const Value part = of_part(PartValue::Index), parts = of_part(PartValue::Count);
   if (is_block()) return open_loop_of_block(total, count, part, parts);
   const auto share = [&](Value p) { return alu(Op::Div, DType::I64, {alu(Op::Mul, DType::I64, {total, p}), parts}); };
   const Value begin = share(part), end = share(alu(Op::Add, DType::I64, {part, integer(1)}));

@@ -11,6 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "codegen/instruction_views.h"
 #include "codegen/linearize.h"
 #include "codegen/nest_facts.h"
 
@@ -100,10 +101,8 @@ class NestEmitter {
   size_t open_task_loops();
   Value open_loop_over_share(Value total, Ref count);
   Value open_loop_of_block(Value total, Ref count, Value part, Value parts);
-  Value part();
-  Value begins();
+  Value of_part(PartValue value);
   Code under(Code code, Value rounds);
-  Value parts();
   Value total_of(const Refs& tasks);
   Value first_task(Ref before, Value part, Value parts);
   void know_tasks(const Refs& tasks, Value number);
@@ -154,6 +153,7 @@ class NestEmitter {
   void reduce_threads(Refs reductions);
 
   // --- reductions
+  class ReductionLoop;
   int depth_of(const RangeSet& ranges) const;
   int depth_of_reduction(Ref n);
   void emit_reductions(Ref first);
@@ -162,7 +162,6 @@ class NestEmitter {
   Value get(int accumulator, DType dtype, int lanes);
   void set(int accumulator, Value v, DType dtype, int lanes);
   Value identity(Op op, DType dtype);
-  void emit_loop_of(const Refs& group, int depth);
   void compute_terms(const Refs& terms);
   Value sum_with(Value sum, Ref term);
   Value exp_of_difference(Value x, Value y, DType dtype);

@@ -38,10 +38,9 @@ Refs fuse_multiply_adds(const Refs& stores);
 Refs pack_dots(const Refs& stores);
 
 // 7. Sums of these words over rows and lanes (option MATRIX) become products of small matrices, whose operands lie
-// where
-//    the unit wants them: in memory, or in the registers of a warp.
-//      sum(dot4(0, w[l, lane], x[row, l]); l)  ->  matrix_row(matrix_dot(x, w), lane, row)
-//                                              ->  fragment_item(fragment_dot(words of x and w), row * 2 + column)
+//    where the unit wants them: in memory, or in the registers of a warp.
+//      sum(dot4(0, w[l, lane], x[row, l]); l)  ->  matrix_item(matrix_dot(x, w), row, lane)
+//                                              ->  matrix_item(matrix_dot(words of x, words of w), row * 2 + column)
 Refs matrix_dots(const Refs& stores, const MatrixUnit& unit);
 
 // 8. Unroll ranges are written out: stores are repeated, reductions get several terms. Partial results are written

@@ -63,7 +63,7 @@ class Placement {
   int64_t waiting(size_t at) const {
     int64_t threads = 0;
     for (size_t loop = 0; loop < at; ++loop)
-      if (is_loop_of_some(loop) && at <= ends_[loop]) threads = program_.code[loop].arg.i;
+      if (is_loop_of_some(program_.code[loop]) && at <= ends_[loop]) threads = LoopView(program_.code[loop]).threads;
     return threads;
   }
 
@@ -118,8 +118,6 @@ class Placement {
     }
   }
 
-  bool is_loop_of_some(size_t at) const { return program_.code[at].kind == Inst::Loop && program_.code[at].arg.i > 0; }
-
   bool touches_any(size_t begin, size_t end) const {
     for (size_t i = begin; i < end; ++i)
       if (!touched_by(i).is_none()) return true;
@@ -147,7 +145,7 @@ class Placement {
   // The body is repeated until it needs no more barriers; it may also run not at all. Returns the loop's end.
   size_t walk_loop(size_t loop, Touched& state) {
     const size_t end = ends_[loop];
-    if (is_loop_of_some(loop) && touches_any(loop, end)) return walk_loop_of_some(loop, state);
+    if (is_loop_of_some(program_.code[loop]) && touches_any(loop, end)) return walk_loop_of_some(loop, state);
     if (is_condition(program_.code[loop])) {
       const Touched without = state;
       walk(loop + 1, end, state);

@@ -285,7 +285,7 @@ class Evaluator {
   }
 
   std::string matrix_dot(const Instruction& x) {
-    const MatrixShape shape = matrix_shape(x.arg.list);
+    const MatrixShape shape = matrix_shape(x);
     return shape.in_fragments ? matrix_in_fragments(x, shape) : matrix_in_memory(x, shape);
   }
 
@@ -349,7 +349,7 @@ class Evaluator {
 
   std::string matrix_item(const Instruction& x) {
     const Lanes product = value_at(only_operand(x));
-    const MatrixShape shape = matrix_shape(program_.code[static_cast<size_t>(only_operand(x))].arg.list);
+    const MatrixShape shape = matrix_shape(program_.code[static_cast<size_t>(only_operand(x))]);
     const auto number = static_cast<size_t>(x.arg.i), items = static_cast<size_t>(shape.items());
     Lanes& result = fresh(shape.in_fragments ? threads() : static_cast<size_t>(x.lanes));
     for (size_t i = 0; i < result.size(); ++i)
@@ -368,7 +368,7 @@ class Evaluator {
         if (!other.defined || other.value.i != value_at(bound)[0].value.i)
           return "threads diverge: a bound differs among them";
     for (const Lane* bound : {&begin, &end})
-      if (!x.arg.list.empty() && (bound->value.i < x.arg.list[0] || bound->value.i > x.arg.list[1]))
+      if (bound->value.i < loop.within.min || bound->value.i > loop.within.max)
         return "a bound is outside of what it is said to be within";
     values_[pc_] = {begin};
     if (begin.value.i >= end.value.i) pc_ = ends_[pc_];

@@ -2,7 +2,7 @@
 
 #include <charconv>
 
-#include "graph/matrix_shape.h"
+#include "codegen/instruction_views.h"
 #include "graph/scalar_math.h"
 
 namespace smelt {
@@ -55,7 +55,7 @@ std::string list_text(const std::vector<int64_t>& list) {
 // As units are named, with the signs of the elements; in memory with the distances of rows.
 std::string matrix_text(const Instruction& x) {
   if (!is_matrix_shape(x.arg.list)) return list_text(x.arg.list);
-  const MatrixShape s = matrix_shape(x.arg.list);
+  const MatrixShape s = matrix_shape(x);
   const auto text = [](int64_t n) { return std::to_string(n); };
   return "m" + text(s.m) + "n" + text(s.n) + "k" + text(s.k) + " " + (s.a_is_signed ? "su" : "us") +
          (s.in_fragments ? "" : " " + list_text({s.a_stride, s.b_stride}));
@@ -66,19 +66,30 @@ std::string symbol_text(const Program& program, int64_t index) {
   return known ? program.symbols[static_cast<size_t>(index)] : "#" + std::to_string(index);
 }
 
+std::string part_text(PartValue value) {
+  switch (value) {
+    case PartValue::Index: return "index";
+    case PartValue::Count: return "count";
+    case PartValue::Begins: return "begins";
+  }
+  return "?";
+}
+
+std::string threads_text(int64_t threads) { return threads > 0 ? "threads " + std::to_string(threads) : ""; }
+
 // What an instruction says besides its operands.
 std::string argument_text(const Program& program, const Instruction& x) {
   switch (x.kind) {
     case Inst::Symbol: return symbol_text(program, x.arg.i);
-    case Inst::Part: return x.arg.i == 0 ? "index" : x.arg.i == 1 ? "count" : "begins";
+    case Inst::Part: return part_text(part_value(x));
     case Inst::Buffer:
     case Inst::MatrixItem:
     case Inst::Scratch: return std::to_string(x.arg.i);
     case Inst::MatrixDot: return matrix_text(x);
     case Inst::Shuffle: return "xor " + std::to_string(x.arg.i);
-    case Inst::Loop:
-    case Inst::Barrier: return x.arg.i ? "threads " + std::to_string(x.arg.i) : "";
-    case Inst::Load: return x.arg.i ? "stream" : "";
+    case Inst::Loop: return threads_text(LoopView(x).threads);
+    case Inst::Barrier: return threads_text(threads_waiting(x));
+    case Inst::Load: return is_of_stream(x) ? "stream" : "";
     case Inst::Prefetch: return x.arg.i ? "ahead " + std::to_string(x.arg.i) : "";
     case Inst::Fetch: return std::to_string(x.arg.i) + " bytes";
     case Inst::Value:
@@ -87,11 +98,6 @@ std::string argument_text(const Program& program, const Instruction& x) {
       return is_float(x.dtype) ? float_text(x.arg.f, x.dtype) : std::to_string(x.arg.i);
     default: return "";
   }
-}
-
-bool has_result(Inst kind) {
-  return kind != Inst::Store && kind != Inst::Prefetch && kind != Inst::Fetch && kind != Inst::Await &&
-         kind != Inst::Barrier && kind != Inst::EndLoop && kind != Inst::AccSet;
 }
 
 std::string type_text(const Instruction& x) {
@@ -103,7 +109,7 @@ std::string type_text(const Instruction& x) {
 
 std::string print_instruction(const Program& program, int position) {
   const Instruction& x = program.code[static_cast<size_t>(position)];
-  std::string text = has_result(x.kind) ? value_name(position) + " = " : "";
+  std::string text = has_value(x.kind) ? value_name(position) + " = " : "";
   bool names_op = x.kind == Inst::Value || x.kind == Inst::LaneReduce;
   text += names_op ? name_of(x.op) : word_of(x.kind);
   text += type_text(x);

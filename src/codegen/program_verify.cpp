@@ -3,16 +3,12 @@
 #include <algorithm>
 #include <cctype>
 
+#include "codegen/instruction_views.h"
 #include "codegen/program_text.h"
-#include "graph/matrix_shape.h"
 
 namespace smelt {
 namespace {
 
-bool has_value(Inst kind) {
-  return kind != Inst::Store && kind != Inst::Prefetch && kind != Inst::Fetch && kind != Inst::Await &&
-         kind != Inst::Barrier && kind != Inst::EndLoop && kind != Inst::AccSet;
-}
 bool is_pointer(Inst kind) { return kind == Inst::Buffer || kind == Inst::Scratch; }
 
 // Each check returns what is wrong, or "".
@@ -56,7 +52,7 @@ class Verifier {
   // How many threads run the open loops; 0: all.
   int64_t threads_here() const {
     int64_t threads = 0;
-    for (int loop : open_) threads = std::max(threads, code(loop).arg.i);
+    for (int loop : open_) threads = std::max(threads, LoopView(code(loop)).threads);
     return threads;
   }
 
@@ -144,7 +140,7 @@ class Verifier {
     switch (x.kind) {
       case Inst::Value: return check_value(x);
       case Inst::Symbol: return within(x.arg.i, static_cast<int64_t>(program_.symbols.size()), "symbols");
-      case Inst::Part: return within(x.arg.i, 3, "part values");
+      case Inst::Part: return check_part(x);
       case Inst::LaneIndex: return is_int(x.dtype) ? "" : "not an integer";
       case Inst::ThreadIndex: return is_index(x.dtype) ? in_block() : "the index of a thread is i64 or i32";
       case Inst::Buffer: return within(x.arg.i, program_.buffers, "buffers");
@@ -156,7 +152,8 @@ class Verifier {
       case Inst::Store: return check_store(x);
       case Inst::LaneReduce: return check_lane_reduce(x);
       case Inst::Shuffle: return check_shuffle(x);
-      case Inst::Barrier: return x.arg.i == threads_here() ? in_block() : "it waits for threads that do not come here";
+      case Inst::Barrier:
+        return threads_waiting(x) == threads_here() ? in_block() : "it waits for threads that do not come here";
       case Inst::MatrixDot: return check_matrix_dot(x);
       case Inst::MatrixItem: return check_matrix_item(x);
       case Inst::Loop: return check_loop(x);
@@ -188,6 +185,11 @@ class Verifier {
     if (x.dtype == DType::Void) return "no dtype";
     return is_int(dtype(x, 1)) ? fits(x, x, 1) : operand(x, 1) + " is not an integer";
   }
+  std::string check_part(const Instruction& x) const {
+    const std::string problem = within(x.arg.i, kPartValues, "part values");
+    if (!problem.empty() || !is_block() || part_value(x) != PartValue::Begins) return problem;
+    return "no block begins with a part";
+  }
   std::string check_fetch(const Instruction& x) const {
     if (code(x.src[0]).kind != Inst::Buffer) return "only what lies in memory is fetched";
     return x.arg.i > 0 && x.arg.i % kFetchUnit == 0 ? "" : "a multiple of " + std::to_string(kFetchUnit) + " is wanted";
@@ -218,12 +220,12 @@ class Verifier {
     return dtype(x, 0) == x.dtype && x.lanes == 1 ? "" : "the result is one lane of the operand's dtype";
   }
   static bool is_in_fragments(const Instruction& product) {
-    return is_matrix_shape(product.arg.list) && matrix_shape(product.arg.list).in_fragments;
+    return is_matrix_shape(product.arg.list) && matrix_shape(product).in_fragments;
   }
 
   std::string check_matrix_dot(const Instruction& x) const {
     if (!is_matrix_shape(x.arg.list)) return "no shape";
-    const MatrixShape shape = matrix_shape(x.arg.list);
+    const MatrixShape shape = matrix_shape(x);
     if (x.dtype != DType::I32) return "sums are i32";
     if (shape.in_fragments) return check_words(x, shape);
     if (shape.n != x.lanes) return "no shape";
@@ -241,7 +243,7 @@ class Verifier {
   }
   std::string check_matrix_item(const Instruction& x) const {
     const Instruction& product = code(x.src[0]);
-    const MatrixShape shape = matrix_shape(product.arg.list);
+    const MatrixShape shape = matrix_shape(product);
     if (x.dtype != product.dtype || x.lanes != product.lanes) return "the product has other elements";
     return within(x.arg.i, shape.items(), shape.in_fragments ? "sums" : "rows");
   }
@@ -249,8 +251,9 @@ class Verifier {
     bool typed = is_index(x.dtype) && x.lanes == 1;
     for (size_t i = 0; i < 2; ++i) typed = typed && dtype(x, i) == x.dtype && lanes(x, i) == 1;
     if (!typed) return "the bounds and the index of a loop are single i64, or single i32";
-    if (x.arg.i == 0) return "";
-    const bool are_warps = x.arg.i > 0 && x.arg.i < program_.threads && x.arg.i % kWarp == 0;
+    const int64_t threads = LoopView(x).threads;
+    if (threads == 0) return "";
+    const bool are_warps = threads > 0 && threads < program_.threads && threads % kWarp == 0;
     if (!are_warps) return "a loop is run by all threads, or by the first warps of them";
     return threads_here() ? "a loop of some threads is in another one" : "";
   }

@@ -6,6 +6,7 @@
 #include "base/ensure_dump.h"
 #include "engine/dump.h"
 #include "graph/tensor.h"
+#include "graph/views.h"
 #include "render/llvm.h"
 #include "render/msl.h"
 #include "render/nvptx.h"
@@ -13,8 +14,7 @@
 namespace smelt {
 
 std::string kernel_name(Ref tree) {
-  const Ref store = tree->src.back()->src.back();
-  const StoreView view(store);
+  const StoreView view(stores_of(tree->src.back()).back());
   std::string what(name_of(view.value->op));
   for (Ref n : toposort(view.value))
     if (is_reduce(n->op)) what = name_of(n->op);

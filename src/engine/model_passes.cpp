@@ -6,6 +6,7 @@
 #include "base/ensure.h"
 #include "graph/line.h"
 #include "graph/text.h"
+#include "graph/views.h"
 #include "model/choice_graph.h"
 #include "model/mtp.h"
 
@@ -44,7 +45,7 @@ std::vector<std::string> lines_of(const Kernel& kernel, const std::vector<SlotBi
     if (!line.empty() && std::find(lines.begin(), lines.end(), line) == lines.end()) lines.push_back(line);
   };
   for (Ref buffer : kernel.buffers)
-    if (buffer->op == Op::Param) add(slots[static_cast<size_t>(buffer->arg.i)].line);
+    if (buffer->op == Op::Param) add(slots[static_cast<size_t>(number_of_buffer(buffer))].line);
   if (!lines.empty()) return lines;
   for (Ref value : kernel.values)
     if (const auto line = line_of(value)) add(to_text(*line));
@@ -84,7 +85,8 @@ bool same_buffers(const Schedule& a, const Schedule& b) {
   return equal(a.temps, b.temps,
                [](const auto& x, const auto& y) { return x.bytes == y.bytes && x.offset == y.offset; }) &&
          equal(a.kernels, b.kernels, [&](const Kernel& x, const Kernel& y) {
-           return equal(x.buffers, y.buffers, [](Ref p, Ref q) { return p->op == q->op && p->arg.i == q->arg.i; });
+           return equal(x.buffers, y.buffers,
+                        [](Ref p, Ref q) { return p->op == q->op && number_of_buffer(p) == number_of_buffer(q); });
          });
 }
 
@@ -271,14 +273,12 @@ std::vector<PlanLaunch> ModelPasses::launches(const Pass& pass) const {
 }
 
 LaunchBuffer ModelPasses::describe(Ref buffer, const Pass& pass, size_t segment) const {
+  const auto number = static_cast<size_t>(number_of_buffer(buffer));
   if (buffer->op == Op::Temp) {
     const auto& temps = compiler_.segment(pass.compiled[segment]).schedule.temps;
-    return {.name = "temp " + std::to_string(buffer->arg.i),
-            .bytes = temps[static_cast<size_t>(buffer->arg.i)].bytes,
-            .shape = shape_text(buffer)};
+    return {.name = "temp " + std::to_string(number), .bytes = temps[number].bytes, .shape = shape_text(buffer)};
   }
-  LaunchBuffer slot =
-      describe(pass.segments[segment].slots[static_cast<size_t>(buffer->arg.i)], most_bytes(buffer), pass, segment);
+  LaunchBuffer slot = describe(pass.segments[segment].slots[number], most_bytes(buffer), pass, segment);
   if (slot.shape.empty()) slot.shape = shape_text(buffer);
   return slot;
 }

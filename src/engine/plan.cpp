@@ -66,9 +66,9 @@ void check_apart(const Kernel& kernel, const std::vector<Extent>& extents) {
 std::vector<bool> stored_buffers(const Kernel& kernel) {
   std::vector<bool> stored(kernel.buffers.size());
   for (Ref nest : nests_of(kernel))
-    for (Ref store : nest->src)
+    for (Ref store : stores_of(nest))
       if (const Ref buffer = StoreView(store).buffer; buffer->op == Op::Param)
-        stored[static_cast<size_t>(buffer->arg.i)] = true;
+        stored[static_cast<size_t>(number_of_buffer(buffer))] = true;
   return stored;
 }
 
@@ -84,7 +84,7 @@ void Plan::append(const Compiler& compiler, int segment, const std::vector<SlotB
     std::vector<const void*>& pointers = pointers_.emplace_back();
     std::vector<Extent> extents;
     for (Ref buffer : kernel.buffers) {
-      const auto number = static_cast<size_t>(buffer->arg.i);
+      const auto number = static_cast<size_t>(number_of_buffer(buffer));
       const bool temp = buffer->op == Op::Temp;
       pointers.push_back(temp ? static_cast<std::byte*>(arena) + schedule.temps[number].offset
                               : resolve(slots[number]));

@@ -89,12 +89,12 @@ class Walk {
 
   // A row is loaded back where a unit has left it; else it is there.
   double work_of_item(const Instruction& product) const {
-    const MatrixShape shape = matrix_shape(product.arg.list);
+    const MatrixShape shape = matrix_shape(product);
     return !shape.in_fragments && unit_for_bytes(request_.machine) ? 1 : 0;
   }
 
   double work_of_matrices(const Instruction& i) const {
-    const MatrixShape shape = matrix_shape(i.arg.list);
+    const MatrixShape shape = matrix_shape(i);
     const MatrixUnit* unit = unit_for_bytes(request_.machine);
     if (shape.in_fragments) return std::max(1.0, unit ? request_.machine.vectors_per_cycle * unit->start_cycles : 0.0);
     const double cycles =

@@ -89,10 +89,6 @@ uint64_t Footprint::cache_bytes(uint64_t context, uint64_t value_bytes) const {
   return (Checked(context) * cache_values * value_bytes).get().value_or(UINT64_MAX);
 }
 
-uint64_t Footprint::memory_bytes(uint64_t file_bytes, uint64_t context, uint64_t value_bytes) const {
-  return (Checked(file_bytes) + cache_bytes(context, value_bytes) + work_bytes).get().value_or(UINT64_MAX);
-}
-
 uint64_t bytes_read_per_token(const GgufFile& file, const GgufTensor& tensor, const Footprint& model) {
   if (const auto layer = layer_of(tensor.name); layer && model.layers > 0 && *layer >= model.layers) return 0;
   if (tensor.name == "token_embd.weight") {

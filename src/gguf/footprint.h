@@ -23,8 +23,6 @@ struct Footprint {
 
   // Sizes over 64 bits, which only a damaged file has, are UINT64_MAX.
   uint64_t cache_bytes(uint64_t context, uint64_t value_bytes) const;
-  // File, cache and working memory together.
-  uint64_t memory_bytes(uint64_t file_bytes, uint64_t context, uint64_t value_bytes) const;
 };
 
 // Missing keys count as zero, so that any file has a footprint; keys of the wrong type or out of

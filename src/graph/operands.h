@@ -11,6 +11,9 @@ namespace smelt {
 // reduces.
 inline Ref operand_of(Ref node) { return node->src[0]; }
 
+// Of any reduction of a tensor: what has the axis that it reduces, of a softmax the scores.
+inline Ref reduced_tensor(Ref reduce) { return reduce->src[0]; }
+
 // Of a binary op, in the order in which it is written: x - y, x >> y, x < y.
 struct BinaryView {
   explicit BinaryView(Ref node) : x(node->src[0]), y(node->src[1]) {}
@@ -25,8 +28,9 @@ struct FmaView {
 
 // sum + the four products of the bytes of two words, those of x without a sign.
 struct Dot4View {
-  explicit Dot4View(Ref dot) : sum(dot->src[0]), x(dot->src[1]), y(dot->src[2]) {}
+  explicit Dot4View(Ref dot) : sum(dot->src[0]), x(dot->src[1]), y(dot->src[2]), greatest(dot->arg.i) {}
   Ref sum, x, y;
+  int64_t greatest;  // no byte of x is above it (0: not known)
 };
 
 struct WhereView {

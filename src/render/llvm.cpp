@@ -36,7 +36,7 @@ class CpuRenderer : public FunctionRenderer {
   IrValue machine_instruction(int position, const Instruction& x) override {
     switch (x.kind) {
       case Inst::Symbol: return symbol(x.arg.i);
-      case Inst::Part: return part(x.arg.i);
+      case Inst::Part: return part(part_value(x));
       case Inst::Buffer: return {.text = buffer(x.arg.i)};
       case Inst::Scratch: return {.text = scratch(x.arg.i)};
       case Inst::Load: return load(x);
@@ -64,10 +64,10 @@ class CpuRenderer : public FunctionRenderer {
   }
   std::string buffer(int64_t index) { return argument("%buffer." + number(index), "buffers", "ptr", index); }
 
-  static IrValue part(int64_t which) {
-    return {.text = which == 0   ? "%part"
-                    : which == 1 ? "%parts"
-                                 : "%begins",
+  static IrValue part(PartValue value) {
+    return {.text = value == PartValue::Index   ? "%part"
+                    : value == PartValue::Count ? "%parts"
+                                                : "%begins",
             .dtype = DType::I64,
             .non_negative = true};
   }
@@ -83,7 +83,7 @@ class CpuRenderer : public FunctionRenderer {
   std::string access(const Instruction& x) const {
     int buffer = buffer_of(x);
     if (buffer < 0) return ", align 1";
-    bool invariant = x.kind == Inst::Load && !x.arg.i && !is_stored(buffer);
+    bool invariant = x.kind == Inst::Load && !is_of_stream(x) && !is_stored(buffer);
     return ", align 1" + metadata_.access(buffer) + (invariant ? ", !invariant.load !0" : "");
   }
 
@@ -108,7 +108,7 @@ class CpuRenderer : public FunctionRenderer {
     std::string at = address(value(AccessView(x).pointer).text, offset.text);
     // LLVM moves loads for the sake of registers, by some lines, which costs a third of the speed of a stream:
     // measured 25 instead of 34 GB/s a core. Volatile ones stay.
-    return from_memory(x, out_.emit(std::string(x.arg.i ? "load volatile " : "load ") +
+    return from_memory(x, out_.emit(std::string(is_of_stream(x) ? "load volatile " : "load ") +
                                     ir_memory_type(x.dtype, x.lanes) + ", ptr " + at + access(x)));
   }
 
@@ -158,7 +158,7 @@ class CpuRenderer : public FunctionRenderer {
   // --- products of matrices
 
   void matrix_dot(int position, const Instruction& x) {
-    const MatrixShape shape = matrix_shape(x.arg.list);
+    const MatrixShape shape = matrix_shape(x);
     const auto pointer = [&](size_t k) { return matrix_address(value(x.src[k]), value(x.src[k + 1])); };
     const MatrixOperands operands{pointer(0), pointer(2)};
     const auto tiles = tiles_.of(shape);

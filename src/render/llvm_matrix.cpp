@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/ensure.h"
+#include "codegen/instruction_views.h"
 #include "render/llvm_dot.h"
 #include "render/llvm_ops.h"
 
@@ -54,7 +55,7 @@ TileRegisters::TileRegisters(const Program& program, const Machine& machine) {
   if (const MatrixUnit* unit = unit_for_bytes(machine); unit && unit->loads_operands) unit_ = *unit;
   for (const Instruction& x : program.code) {
     if (x.kind != Inst::MatrixDot) continue;
-    const MatrixShape shape = matrix_shape(x.arg.list);
+    const MatrixShape shape = matrix_shape(x);
     if (words_of(shape) == 0) continue;
     std::vector<Tile> more = tiles_;
     for (const Tile& t : tiles_of(shape))

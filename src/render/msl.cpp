@@ -75,9 +75,9 @@ class KernelRenderer {
     if (x.kind == Inst::Load || x.kind == Inst::Store) note_access(x);
     if (x.kind == Inst::Loop) open_.push_back(static_cast<int>(position));
     if (x.kind == Inst::EndLoop) open_.pop_back();
-    if (x.kind != Inst::Barrier || x.arg.i == 0) return;
+    if (x.kind != Inst::Barrier || threads_waiting(x) == 0) return;
     for (int loop : open_)
-      if (code(loop).arg.i > 0) barriers_of_some_.insert(loop);
+      if (is_loop_of_some(code(loop))) barriers_of_some_.insert(loop);
   }
 
   // How often values become part of other text. What leads to no store is not counted, and not rendered.
@@ -234,7 +234,8 @@ class KernelRenderer {
       case Inst::AccGet: return give(position, value(only_operand(x)));
       case Inst::AccSet: return set(position, x);
       case Inst::Symbol: return symbol(position, x);
-      case Inst::Part: return give(position, msl_cast(x.dtype, {x.arg.i == 0 ? "part_index" : "part_count"}));
+      case Inst::Part:
+        return give(position, msl_cast(x.dtype, {part_value(x) == PartValue::Index ? "part_index" : "part_count"}));
       case Inst::ThreadIndex: return thread_index(position, x);
       case Inst::Buffer: values_[at] = {buffers_[static_cast<size_t>(x.arg.i)].name(x.arg.i)}; return;
       case Inst::Scratch: values_[at] = {"scratch" + (x.arg.i ? " + " + number(x.arg.i) : "")}; return;
@@ -382,7 +383,7 @@ class KernelRenderer {
   }
 
   void matrix_dot(int position, const Instruction& x) {
-    const MatrixShape shape = matrix_shape(x.arg.list);
+    const MatrixShape shape = matrix_shape(x);
     const std::string function = msl_matrix_product(shape, preamble_), type = msl_sums_type(shape);
     const auto words = static_cast<size_t>(shape.a_words() + shape.b_words());
     std::string text, sums;
@@ -410,10 +411,10 @@ class KernelRenderer {
         [&](const Pending& p) { return !p.accs.empty() || (p.position != loop.begin && p.position != loop.end); });
     take_sources(position);
     const bool waits = barriers_of_some_.contains(position);
-    if (x.arg.i > 0) uses_threads_ = true;
-    if (x.arg.i > 0 && waits) guard_ = x.arg.i;
+    if (loop.threads > 0) uses_threads_ = true;
+    if (loop.threads > 0 && waits) guard_ = loop.threads;
     const std::string name = "i" + number(position), type = msl_type(x.dtype);
-    const std::string head = x.arg.i > 0 && !waits ? "if (thread < " + number(x.arg.i) + ") " : "";
+    const std::string head = loop.threads > 0 && !waits ? "if (thread < " + number(loop.threads) + ") " : "";
     line(head + "for (" + type + " " + name + " = " + value(loop.begin).text + "; " + name + " < " +
          value(loop.end).in(MslBinding::Order) + "; ++" + name + ") {");
     values_[static_cast<size_t>(position)] = {name};

@@ -47,7 +47,7 @@ class BlockRenderer : public FunctionRenderer {
   IrValue machine_instruction(int position, const Instruction& x) override {
     switch (x.kind) {
       case Inst::Symbol: return symbol(x.arg.i);
-      case Inst::Part: return special(x, x.arg.i == 0 ? "ctaid.x" : "nctaid.x");
+      case Inst::Part: return special(x, part_value(x) == PartValue::Index ? "ctaid.x" : "nctaid.x");
       case Inst::ThreadIndex: return special(x, "tid.x");
       case Inst::Buffer: return {.text = "%buffer." + number(x.arg.i)};
       case Inst::Scratch: return {.text = scratch(x.arg.i)};
@@ -57,7 +57,7 @@ class BlockRenderer : public FunctionRenderer {
       case Inst::Await: await(); return {};
       case Inst::Store: store(position, x); return {};
       case Inst::Shuffle: return shuffle(x);
-      case Inst::Barrier: barrier(x.arg.i); return {};
+      case Inst::Barrier: barrier(threads_waiting(x)); return {};
       case Inst::MatrixDot: return matrix_dot(x);
       case Inst::MatrixItem: return matrix_item(x);
       default: ENSURE(false, "threads have no such instruction");
@@ -188,7 +188,7 @@ class BlockRenderer : public FunctionRenderer {
   }
 
   IrValue matrix_dot(const Instruction& x) {
-    const MatrixShape shape = matrix_shape(x.arg.list);
+    const MatrixShape shape = matrix_shape(x);
     const std::string function = "@llvm.nvvm.mma.m" + number(shape.m) + "n" + number(shape.n) + "k" + number(shape.k) +
                                  (shape.a_is_signed ? ".row.col.s8.u8" : ".row.col.u8.s8");
     std::string types, operands;
@@ -204,15 +204,15 @@ class BlockRenderer : public FunctionRenderer {
   }
 
   IrValue matrix_item(const Instruction& x) {
-    const MatrixShape shape = matrix_shape(code(only_operand(x)).arg.list);
+    const MatrixShape shape = matrix_shape(code(only_operand(x)));
     return out_.emit(x.dtype, 1,
                      "extractvalue " + sums_type(shape) + " " + value(only_operand(x)).text + ", " + number(x.arg.i));
   }
 
   std::string runs(const Instruction& x) override {
-    if (x.arg.i == 0) return "";
+    if (!is_loop_of_some(x)) return "";
     const IrValue thread = special({.kind = Inst::ThreadIndex, .dtype = DType::I32}, "tid.x");
-    return out_.emit("icmp slt i32 " + thread.text + ", " + number(x.arg.i));
+    return out_.emit("icmp slt i32 " + thread.text + ", " + number(LoopView(x).threads));
   }
 
   // Some threads wait at a barrier of their own, as others may be at that of all.

@@ -62,13 +62,6 @@ Buffer::~Buffer() {
   if (data_) ::munmap(data_, mapped_);
 }
 
-std::byte* Arena::take(size_t bytes) {
-  ENSURE(padded(bytes) <= size() - used_, "the arena's size was planned too small");
-  std::byte* piece = buffer_.data() + used_;
-  used_ += padded(bytes);
-  return piece;
-}
-
 GuardedBuffer::GuardedBuffer(size_t bytes, Flush flush) : size_(bytes) {
   size_t inside = std::max(up_to(bytes, page_size()), page_size());
   mapped_ = inside + 2 * page_size();

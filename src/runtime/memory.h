@@ -36,26 +36,6 @@ class Buffer {
   size_t size_ = 0, mapped_ = 0;
 };
 
-// Hands out pieces of one Buffer, front to back, never back. The size is known before: plan first,
-// allocate once.
-class Arena {
- public:
-  static constexpr size_t kAlignment = 64;  // a cache line and the widest vector
-  static size_t padded(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
-
-  Arena() = default;
-  explicit Arena(Buffer buffer) : buffer_(std::move(buffer)) {}
-
-  // REQUIRES: padded(bytes) still fits.
-  std::byte* take(size_t bytes);
-  size_t used() const { return used_; }
-  size_t size() const { return buffer_.size(); }
-
- private:
-  Buffer buffer_;
-  size_t used_ = 0;
-};
-
 // For tests: `bytes` of memory between two pages that nobody may touch. Generated code is invisible
 // to sanitizers, so this is how reads and writes out of bounds are found. With Flush::end the last
 // byte touches the page behind (data() is then aligned only as far as `bytes` is), with

@@ -106,7 +106,7 @@ std::optional<Refs> ends_of_sums(const TileTensors& tile, const TileShape& shape
 }
 
 Ref maximum_below(Ref sum) {
-  Ref n = sum->src.front();
+  Ref n = reduced_tensor(sum);
   while (n->op == Op::Expand || n->op == Op::Place) n = operand_of(n);
   return n;
 }

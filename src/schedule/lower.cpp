@@ -172,7 +172,7 @@ Ref Lowering::reinterpret(Ref t, const Refs& index) {
 
 Ref Lowering::reduction(Ref t, const Refs& index) {
   const int64_t axis = reduced_axes(t)[0];
-  const Ref size = t->src.front()->shape[axis];
+  const Ref size = reduced_tensor(t)->shape[axis];
   // Numbered by how many reductions lie below. Two reductions of equal height never nest, so they may share a range:
   // sibling sums over one axis become one loop, and common subexpressions meet.
   const Ref range = make_range(reduce_range(height(t)), size, RangeKind::Reduce);

@@ -3,85 +3,19 @@
 #include <algorithm>
 #include <cstdio>
 #include <functional>
-#include <set>
 
 #include "base/ensure.h"
 #include "graph/args.h"
 #include "graph/operands.h"
 #include "graph/tensor.h"
+#include "schedule/marked_axes.h"
 
 namespace smelt {
 namespace {
 
-using Axes = std::set<int>;
-
 bool is_leaf(Ref n) { return class_of(n->op) == OpClass::leaf; }
 
-// --- how axes travel through movement
-
-// Axes of `to` that hold elements of the marked axes of `from`. Axes of equal sizes in order correspond; in a group
-// that is split or merged, one marked axis marks all.
-Axes through_reshape(const Shape& from, const Shape& to, const Axes& marked) {
-  Axes out;
-  size_t i = 0, j = 0;
-  while (i < from.size() || j < to.size()) {
-    if (i < from.size() && is_const(from[i], 1)) {
-      ++i;
-      continue;
-    }
-    if (j < to.size() && is_const(to[j], 1)) {
-      ++j;
-      continue;
-    }
-    if (i < from.size() && j < to.size() && from[i] == to[j]) {
-      if (marked.contains(static_cast<int>(i))) out.insert(static_cast<int>(j));
-      ++i, ++j;
-      continue;
-    }
-    bool any = false;
-    int64_t a = 1, b = 1;
-    const size_t j0 = j;
-    const auto size = [](Ref d) { return const_int(d).value_or(1 << 20); };
-    do {
-      if (i < from.size() && (a <= b || j == to.size())) {
-        any |= marked.contains(static_cast<int>(i));
-        a *= size(from[i++]);
-      } else if (j < to.size()) {
-        b *= size(to[j++]);
-      }
-    } while (a != b && (i < from.size() || j < to.size()));
-    if (any)
-      for (size_t k = j0; k < j; ++k) out.insert(static_cast<int>(k));
-  }
-  return out;
-}
-
-Axes through_move(Ref user, const Axes& marked) {
-  switch (user->op) {
-    case Op::Reshape: return through_reshape(operand_of(user)->shape, user->shape, marked);
-    case Op::Permute: {
-      Axes out;
-      for (size_t k = 0; k < permutation_of(user).size(); ++k)
-        if (marked.contains(static_cast<int>(permutation_of(user)[k]))) out.insert(static_cast<int>(k));
-      return out;
-    }
-    default: return marked;
-  }
-}
-
-Axes without_axis(const Axes& axes, int axis) {
-  Axes out;
-  for (int a : axes)
-    if (a != axis) out.insert(a > axis ? a - 1 : a);
-  return out;
-}
-
-Axes expanded_axes(Ref expand) {
-  Axes out;
-  for (size_t k = 0; k < expand->shape.size(); ++k)
-    if (expand->shape[k] != operand_of(expand)->shape[k]) out.insert(static_cast<int>(k));
-  return out;
-}
+// --- sizes
 
 int64_t constant_count(const Shape& shape) {  // symbolic axes count as 1
   int64_t n = 1;
@@ -116,7 +50,7 @@ class Placement {
     for (const Node* p : split.partials) {
       places_[p] = Where::Memory;
       note(Ref(p), "a partial result of a split reduction: one value for each chunk");
-      kernel_of_[p] = without_movement(p->src.front());
+      kernel_of_[p] = without_movement(operand_of(Ref(p)));
     }
     // The nests of a tile recompute what they have in common.
     for (const TileTensors& tile : split.tiles)
@@ -363,7 +297,7 @@ class Placement {
     const std::function<void(Ref)> visit = [&](Ref x) {
       if (!seen.insert(x.get()).second) return;
       if (is_elementwise(x->op)) total += constant_count(x->shape);
-      if (is_reduce(x->op)) total += constant_count(x->src.front()->shape);
+      if (is_reduce(x->op)) total += constant_count(reduced_tensor(x)->shape);
       for (Ref s : x->src)
         if (!placed(s) && !is_leaf(s)) visit(s);
     };
@@ -415,7 +349,7 @@ class Placement {
     std::unordered_set<const Node*> seen;
     const std::function<bool(Ref)> visit = [&](Ref x) {
       if (!seen.insert(x.get()).second) return false;
-      if (is_reduce(x->op) && has_symbolic_axis(x->src.front()->shape)) return true;
+      if (is_reduce(x->op) && has_symbolic_axis(reduced_tensor(x)->shape)) return true;
       return std::any_of(x->src.begin(), x->src.end(), [&](Ref s) { return !placed(s) && visit(s); });
     };
     return visit(n);

@@ -181,7 +181,7 @@ SplitGraph split_reduce(Ref root) {
   out.root = rebuild(root, [&](Ref original, Ref node) {
     if (!is_reduce(node->op) || node->op == Op::TopK) return node;
     const int axis = static_cast<int>(reduced_axes(node)[0]);
-    const auto c = chunks_of(node->src.front()->shape[axis]);
+    const auto c = chunks_of(reduced_tensor(node)->shape[axis]);
     if (!c) return node;
     std::optional<AtLine> at;  // what takes its place comes from the same line
     if (const auto line = line_of(original)) at.emplace(*line);

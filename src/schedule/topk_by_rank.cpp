@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "graph/args.h"
 #include "graph/operands.h"
 #include "graph/tensor.h"
 
@@ -16,7 +17,7 @@ Tensor i32(Tensor x) { return cast(x, DType::I32); }
 Tensor ranked(Ref topk) {
   const Tensor x(operand_of(topk));
   const int last = x.rank() - 1;
-  const int64_t n = x.size(last), k = topk->arg.i;
+  const int64_t n = x.size(last), k = top_count(topk);
   const Tensor lowest = scalar(std::numeric_limits<float>::lowest());
   const Tensor key = place(where(equal(x, x), x, lowest));  // [..., n]
   const Tensor mine = unsqueeze(key, last + 1), other = unsqueeze(key, last);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "codegen/instruction_views.h"
 #include "codegen/matrix_cost.h"
 #include "codegen/matrix_rows.h"
 #include "support/judge.h"
@@ -112,7 +113,7 @@ TEST_CASE("sums of a long product stay in the unit") {
   const Program p = program_of(k, {opts});
   REQUIRE(products_in(p) == 1);
   for (const Instruction& x : p.code)
-    if (x.kind == Inst::MatrixDot) CHECK(matrix_shape(x.arg.list).k == 512);
+    if (x.kind == Inst::MatrixDot) CHECK(matrix_shape(x).k == 512);
   CHECK(problem_with(k, {opts}) == "");
   std::vector<Opt> plain = opts;
   plain.back().kind = OptKind::Upcast;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 
+#include "codegen/instruction_views.h"
 #include "graph/matrix_shape.h"
 #include "support/judge.h"
 #include "support/program_builder.h"
@@ -64,7 +65,7 @@ TEST_CASE("sums of bytes become products of fragments, with either side as their
     REQUIRE(!products.empty());
     for (const Instruction* x : products) {
       CHECK(x->src.size() == 6);
-      CHECK(matrix_shape(x->arg.list).a_is_signed == c.a_is_signed);
+      CHECK(matrix_shape(*x).a_is_signed == c.a_is_signed);
     }
     CHECK(all_of_kind(p, Inst::MatrixItem).size() == 4 * products.size());
     CHECK(problem_with(k, {c.opts}, kWarps) == "");
@@ -116,7 +117,7 @@ TEST_CASE("so many words are written out as one short product takes, or several 
     const Program p = program_of(k, {opts}, kWarps);
     const auto found = all_of_kind(p, Inst::MatrixDot);
     CHECK(found.size() == products);
-    for (const Instruction* x : found) CHECK(matrix_shape(x->arg.list).k == (words % 8 ? 16 : 32));
+    for (const Instruction* x : found) CHECK(matrix_shape(*x).k == (words % 8 ? 16 : 32));
     CHECK(problem_with(k, {opts}, kWarps) == "");
   }
 }

@@ -47,17 +47,6 @@ TEST_CASE("a buffer that no machine has is an error with its size") {
   }
 }
 
-TEST_CASE("an arena hands out cache lines one after the other") {
-  Arena arena(Buffer::allocate(Arena::padded(10) + Arena::padded(64) + Arena::padded(1)).take());
-  std::byte* a = arena.take(10);
-  std::byte* b = arena.take(64);
-  std::byte* c = arena.take(1);
-  CHECK(reinterpret_cast<uintptr_t>(a) % 64 == 0);
-  CHECK(b == a + 64);
-  CHECK(c == b + 64);
-  CHECK(arena.used() == arena.size());
-}
-
 TEST_CASE("a guarded buffer may be used to its ends and not beyond") {
   for (size_t bytes : {size_t{1}, size_t{100}, size_t{4096}, size_t{5000}}) {
     GuardedBuffer tail(bytes, GuardedBuffer::Flush::end);

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
 #include <map>
@@ -23,7 +24,8 @@ constexpr double kGraphAgreement = 2e-4;  // several steps in f32, each of which
 struct Compiled {
   Schedule schedule;
   std::vector<Program> programs;
-  std::string opts;  // as text
+  std::string opts;              // as text
+  bool has_random_opts = false;  // a kernel of it has options that were drawn
 };
 
 inline std::vector<std::string> names_of(const Variables& variables) {
@@ -77,6 +79,8 @@ inline Compiled generate_kernels(const RandomGraph& g, const Machine& machine, c
                            .machine = machine,
                            .symbols = names_of(g.variables)};
     choose(request);
+    out.has_random_opts |=
+        std::any_of(request.opts.begin(), request.opts.end(), [](const auto& o) { return !o.empty(); });
     request.observe = [](const char* pass, const Refs& stores) {
       const bool expanded = pass == std::string("expand") || pass == std::string("coalesce loads");
       const Status s = verify(sink(stores), expanded ? Phase::Expanded : Phase::Kernel);

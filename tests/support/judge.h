@@ -94,10 +94,8 @@ inline Program program_of(const JudgedKernel& k, const KernelOpts& opts, const M
   return generate({.tree = k.tree, .name = "kernel", .machine = machine, .symbols = names, .opts = opts}).program;
 }
 
-// What goes wrong when the kernel runs with these options for each nest, as two workers; empty if
-// nothing does.
-inline std::string problem_with(const JudgedKernel& k, const KernelOpts& opts, const Machine& machine = {}) {
-  const Program program = program_of(k, opts, machine);
+// What goes wrong when two workers run this program of the kernel; empty if nothing does.
+inline std::string problem_of_run(const JudgedKernel& k, const Program& program) {
   if (std::string problem = problem_of(program); !problem.empty()) return problem;
   std::vector<Bytes> after = k.buffers;
   std::vector<ByteSpan> spans(after.begin(), after.end());
@@ -110,6 +108,11 @@ inline std::string problem_with(const JudgedKernel& k, const KernelOpts& opts, c
   if (!expected) return expected.error().message;
   const KernelDifference d = difference(*expected, views(after));
   return d.worst <= kAgreement ? "" : d.where;
+}
+
+// The same of the program with these options for each nest.
+inline std::string problem_with(const JudgedKernel& k, const KernelOpts& opts, const Machine& machine = {}) {
+  return problem_of_run(k, program_of(k, opts, machine));
 }
 
 // What these options leave in the buffers, with every operation rounded as a machine does it.

@@ -41,9 +41,9 @@ struct CuLaunch {
 struct Cu {
   static constexpr CuResult kOutOfMemory = 2;
   // device_attribute
-  static constexpr int kBlockThreads = 1, kWarpThreads = 10, kClockKilohertz = 13, kProcessors = 16, kL2Bytes = 38,
-                       kProcessorThreads = 39, kMajor = 75, kMinor = 76, kProcessorSharedBytes = 81,
-                       kProcessorRegisters = 82, kBlockSharedBytes = 97, kProcessorBlocks = 106;
+  static constexpr int kBlockThreads = 1, kWarpThreads = 10, kProcessors = 16, kL2Bytes = 38, kProcessorThreads = 39,
+                       kMajor = 75, kMinor = 76, kProcessorSharedBytes = 81, kProcessorRegisters = 82,
+                       kBlockSharedBytes = 97, kProcessorBlocks = 106;
   // function_get, function_set
   static constexpr int kRegisters = 4, kDynamicSharedBytes = 8;
   // options of link_create and module_load
