@@ -90,6 +90,23 @@ void choose_pairs(OptChoice& c) {
   if (size && *size > 1 && *size <= kPairs) c.try_opt({OptKind::Upcast, c.id_of(axes.back()), *size});
 }
 
+// Whether sums along the axis read the same bytes from memory, and others along another axis.
+bool shares_bytes(const OptChoice& c, Ref axis) {
+  Refs others = c.output_axes();
+  std::erase_if(others, [&](Ref r) { return r == axis || kind_of(r) != RangeKind::Loop; });
+  const auto is_shared = [&](Ref n) {
+    if (n->op != Op::Load || LoadView(n).buffer->op != Op::Param || size_of(n->dtype) != 1) return false;
+    const Ref offset = LoadView(n).offset;
+    return !depends_on(offset, axis) &&
+           std::any_of(others.begin(), others.end(), [&](Ref r) { return depends_on(offset, r); });
+  };
+  const Refs reductions = reductions_of(c.stores);
+  return std::any_of(reductions.begin(), reductions.end(), [&](Ref reduce) {
+    const Refs nodes = toposort(reduce);
+    return depends_on(reduce, axis) && std::any_of(nodes.begin(), nodes.end(), is_shared);
+  });
+}
+
 }  // namespace
 
 // The parts of a block are written out; a plain long loop gets a few terms an iteration.
@@ -189,6 +206,16 @@ Ref vectors_of_panel(const OptChoice& c) {
     return kind_of(r) == RangeKind::Loop && shared_work(c, r) == 0 && known_divisor(RangeView(r).size) % 2 == 0;
   });
   return it == axes.rend() ? Ref() : *it;
+}
+
+// Rows of a tile that read the same bytes, as heads do keys and values: a thread computes all of them from what it has
+// read.
+void choose_rows(OptChoice& c) {
+  for (Ref axis : c.output_axes()) {
+    const auto size = const_int(RangeView(axis).size);
+    if (kind_of(axis) == RangeKind::Loop && size && *size <= c.machine.sums / 2 && shares_bytes(c, axis))
+      c.has_rows |= c.try_opt({OptKind::Upcast, c.id_of(axis), *size});
+  }
 }
 
 // As many neighbours along the axes that share most work as have room in registers and in a loop's body.

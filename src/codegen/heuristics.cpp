@@ -27,6 +27,7 @@ std::vector<Opt> choose_opts_of_block(const Refs& stores, const Machine& machine
   choose_pack(c);
   const bool has_fragments = !is_local && choose_fragments(c);
   if (!has_fragments) {
+    if (c.is_part_of_tile()) choose_rows(c);
     choose_threads(c, is_local);
     choose_unroll(c);
   }

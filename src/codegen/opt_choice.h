@@ -15,6 +15,7 @@ struct OptChoice {
   std::vector<Opt> opts = {};
   bool has_local = false;  // neighbouring outputs are in lanes
   bool is_block = false;   // a block of sums fills the registers
+  bool has_rows = false;   // a thread computes all rows of a tile from what it reads for one
 
   // Takes an option if it is legal.
   bool try_opt(Opt opt);
@@ -52,6 +53,7 @@ void choose_block(OptChoice& c);
 bool is_product_of_reused(const OptChoice& c);
 
 // choose_copies.cpp
+void choose_rows(OptChoice& c);
 void choose_unroll(OptChoice& c);
 void choose_unroll_of_bytes(OptChoice& c);
 void choose_upcast(OptChoice& c);

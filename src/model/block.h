@@ -149,6 +149,10 @@ struct Block {
     const AtLine at(line);
     return shape.few_streams && !shape.many_tokens && x.size(-1) <= model.hidden ? place(x) : x;
   }
+
+  // A product of a few tokens whose operands are there before those of what it is added to: made with a place of its
+  // own it runs beside the kernels in between, and nobody waits for it in the end.
+  Tensor ahead(Tensor x, Line line = Line::current()) const { return shape.many_tokens ? x : place(x, line); }
 };
 
 }  // namespace smelt

@@ -252,7 +252,7 @@ Tensor expert_network(Block& b, const ExpertParameters& m, Tensor normed) {
   const Choice choice = route(b, m, normed);
   const Tensor routed = routed_experts(b, m, x, choice);
   if (!m.shared_width) return routed;
-  const Tensor shared = b.streamed(gated_network(b, x, "_shexp.weight"));
+  const Tensor shared = b.ahead(gated_network(b, x, "_shexp.weight"));
   if (!m.has_shared_gate) return routed + shared;
   const Tensor gate = place(sigmoid(sum(normed * b.weights("ffn_gate_inp_shexp.weight"), -1)));  // [T]
   return routed + shared * unsqueeze(gate, 1);

@@ -12,7 +12,7 @@
 namespace smelt {
 namespace {
 
-constexpr int64_t kLimitStepOfThreads = 64, kLimitStepOfUnit = 128;
+constexpr int64_t kLimitStepOfUnit = 128;
 
 int64_t greatest_divisor(int64_t n, int64_t most) {
   for (int64_t d = std::min(n, most); d > 1; --d)
@@ -190,19 +190,22 @@ TileShape shape_of_tile(const TileTensors& tile, const Machine& machine) {
   const Ref scores = tile.inner.front();
   int64_t bytes = size_of(scores->dtype);
   for (size_t k = shape.extents.size(); k < scores->shape.size(); ++k) bytes *= *const_int(scores->shape[k]);
-  const auto take = [&](size_t k, int64_t most = std::numeric_limits<int64_t>::max()) {
+  const bool has_few_tokens = const_int(scores->shape[0]).has_value();
+  int64_t rows = has_few_tokens && machine.tile_rows ? machine.tile_rows : std::numeric_limits<int64_t>::max();
+  const auto take = [&](size_t k, int64_t most) {
     const int64_t fit = std::max<int64_t>(machine.tile_bytes / bytes, 1);
     shape.extents[k] = greatest_divisor(known_divisor(scores->shape[k]), std::min(fit, most));
     bytes *= shape.extents[k];
+    rows /= shape.extents[k];
   };
   const MatrixUnit* unit = machine.has_threads() ? unit_for_bytes(machine) : nullptr;
-  const bool has_columns = unit && !const_int(scores->shape[0]);
+  const bool has_columns = unit && !has_few_tokens;
   if (has_columns) take(0, unit->n);
-  for (size_t k = shape.extents.size() - 1; k-- > (has_columns ? 1 : 0);) take(k);
+  for (size_t k = shape.extents.size() - 1; k-- > (has_columns ? 1 : 0);) take(k, rows);
   leave_tasks(shape, scores, machine);
-  // Threads compute positions side by side: few long rounds are better than many short ones. But a lone token of a
-  // short context has one round, of which it uses a part.
-  const int64_t step = has_columns ? kLimitStepOfUnit : kLimitStepOfThreads;
+  // Threads compute positions side by side: each round waits for memory anew, so few long ones are better than many
+  // short ones.
+  const int64_t step = has_columns ? kLimitStepOfUnit : machine.tile_positions;
   if (machine.has_threads() && tile.chunk % step == 0) shape.step = step;
   return shape;
 }

@@ -151,6 +151,24 @@ TEST_CASE("tokens of a prompt come into a tile first, as many as a unit has colu
   CHECK(shape_of_tile(scores, {.tile_bytes = 8 << 10}).extents == std::vector<int64_t>{1, 5, 1});
 }
 
+TEST_CASE("of the heads of one token a tile has as many as the machine says, those of one key first") {
+  const Ref chunks = variable("chunks", 1, 8);
+  const auto extents = [&](std::vector<Dim> shape, int axis) {
+    return shape_of_tile(scores_of(std::move(shape), axis), *known_machine("h100")).extents;
+  };
+  CHECK(extents({1, 20, Dim(chunks), 256}, 2) == std::vector<int64_t>{1, 4, 1});
+  CHECK(extents({1, 8, 8, Dim(chunks), 256}, 3) == std::vector<int64_t>{1, 1, 4, 1});
+  CHECK(extents({1, 8, 3, Dim(chunks), 256}, 3) == std::vector<int64_t>{1, 1, 3, 1});
+  CHECK(extents({8, 8, 2, Dim(chunks), 256}, 3) == std::vector<int64_t>{1, 2, 2, 1});
+}
+
+TEST_CASE("a block computes all positions of a chunk side by side where tokens are few") {
+  const Ref chunks = variable("chunks", 1, 8);
+  CHECK(shape_of_tile(scores_of({1, 20, Dim(chunks), 256}, 2), *known_machine("h100")).step == 256);
+  const Machine machine{.parallelism = Parallelism::Threads, .tile_positions = 64};
+  CHECK(shape_of_tile(scores_of({1, 20, Dim(chunks), 256}, 2), machine).step == 64);
+}
+
 TEST_CASE("odd rows of a chunk are cut where blocks of threads want many tasks") {
   const Ref chunks = variable("chunks", 1, 8);
   const auto tasks = [&](Parallelism parallelism) {
