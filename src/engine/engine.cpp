@@ -404,8 +404,8 @@ int64_t next_kept(int64_t at, int64_t rest) {
   return last_page > at ? std::min(every, last_page) : every;
 }
 
-// The groups of a part behind its first one find what the one before them has left, and leave it in the same place. Groups
-// that fill up a tile are of nobody.
+// The groups of a part behind its first one find what the one before them has left, and leave it in the same place.
+// Groups that fill up a tile are of nobody.
 void write_more_groups(EngineMemory& memory, int64_t row, int64_t count, int64_t tile) {
   const int64_t first = row / kGroupSize, end = (row + count + kGroupSize - 1) / kGroupSize;
   for (int64_t group = first + 1; group < end || group * kGroupSize % tile != 0; ++group) {

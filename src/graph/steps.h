@@ -5,9 +5,10 @@
 //   leave(left, 1, g(found))                               a root: what a step leaves
 //   y = f(found)                                           results, with a value of each step
 //
-// It is the one effect that a graph has on itself, so it is written with the nodes of effects: what is left is a Local, an
-// on-chip buffer, here with a shape, and who leaves something is a Write to it, whose rows are those along the axis arg.i
-// in place of the first one: row src1[s] = s + 1 of it becomes row s of src2. How it is computed: schedule/scans.h.
+// It is the one effect that a graph has on itself, so it is written with the nodes of effects: what is left is a Local,
+// an on-chip buffer, here with a shape, and who leaves something is a Write to it, whose rows are those along the axis
+// arg.i in place of the first one: row src1[s] = s + 1 of it becomes row s of src2. How it is computed:
+// schedule/scans.h.
 #pragma once
 
 #include <string>

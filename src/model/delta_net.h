@@ -38,8 +38,9 @@ void write_delta_net(KeyWriter& out, const DeltaNetParameters& net);
 std::vector<TensorShape> delta_net_tensors(const DeltaNetParameters& net, int64_t hidden);
 std::vector<StatePart> delta_net_states(const DeltaNetParameters& net);
 
-// normed [T, D]. Tokens of a prompt are kGroupSize of one sequence, some at the end for padding; other tokens are of
-// sequences that differ. What it leaves behind are states in place of a cache.
+// normed [T, D]. Tokens of a prompt are parts of sequences that differ, in whole groups, some at the end of a part for
+// padding; so are other tokens, one each. Of a group that goes on with the part of the group before, StatesIn is -1.
+// What it leaves behind are states in place of a cache.
 Attended delta_net(Block& b, const DeltaNetParameters& net, Tensor normed);
 
 }  // namespace smelt

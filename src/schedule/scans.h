@@ -1,14 +1,14 @@
 // Scans: steps that need each other in order (graph/steps.h), with what passes from one to the next on chip.
 //
-//   found = where(begins, first, left)    kernel: for each task { for each step { local found = begins ? first : local next;
-//   y = f(found), leave(g(found))                                                 y = f(local found);
-//                                                                                 local next = g(local found) } }
+//   found = where(begins, first, left)      for each task { for each step {
+//   y = f(found), leave(g(found))             local found = begins ? first : local next
+//                                             y = f(local found), local next = g(local found) } }
 //
-// What is made of `left` step by step is a tile (tiles.h) that goes over the steps as others do over chunks. The axes in
-// front of that of the steps are shared out as tasks, one element each, so a step may look at no other element of them:
-// between what is left and what leaves the tile there are elementwise ops and those of axes behind that of the steps.
-// What the model gives a place is kept on chip, but for results: placed tensors that others read (in memory), and writes
-// of all that a step leaves, the axis of the steps first.
+// What is made of `left` step by step is a tile (tiles.h) that goes over the steps as others do over chunks. The axes
+// in front of that of the steps are shared out as tasks, one element each, so a step may look at no other element of
+// them: between what is left and what leaves the tile there are elementwise ops and those of axes behind that of the
+// steps. What the model gives a place is kept on chip, but for results: placed tensors that others read (in memory),
+// and writes of all that a step leaves, the axis of the steps first.
 #pragma once
 
 #include <vector>

@@ -58,12 +58,10 @@ Schedule schedule_for(Ref root, const Machine& machine, const ScheduleObserver& 
   if (observe.begin) observe.begin();
   ScheduleState state{.machine = machine};
   // On tensors: what is computed chunk by chunk, which tensors get memory, and how tiles divide theirs.
-  std::vector<ScanTensors> scans;
-  const Ref in_steps = step("split scans", split_scans(step("model", root), scans));
-  state.graph = split_reduce(step("top k by rank", topk_by_rank(in_steps, machine)));
+  state.graph = split_reduce(step("top k by rank", topk_by_rank(step("model", root), machine)));
   step("split reductions", state.graph.root);
-  for (ScanTensors& scan : scans) find_members(state.graph.root, scan);
-  state.scans = std::move(scans);
+  state.graph.root = step("split scans", split_scans(state.graph.root, state.scans));
+  for (ScanTensors& scan : state.scans) find_members(state.graph.root, scan);
   state.places = choose_places(state.graph, machine, observe.place);
   shape_tiles(state);
   // On tensors that have a place, one item each. Buffers come first, as lowering writes loads from them.
