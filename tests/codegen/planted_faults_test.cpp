@@ -63,7 +63,7 @@ TEST_CASE("a barrier that is left out is missed, whichever it is, but around loo
       ++planted;
     }
   }
-  CHECK(planted >= 8);
+  CHECK(planted >= 6);
 }
 
 TEST_CASE("stores of all threads in place of some are a race") {
