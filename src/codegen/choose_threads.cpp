@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kMostThreads = 512;   // of a block that are worth having: with some blocks a processor is full
 constexpr int64_t kLocalThreads = 256;  // for what every block makes for itself, and for tiles, of which there are many
-constexpr int64_t kTermsOfThread = 2;    // that a sum should leave to a thread at least, if they are no sums
+constexpr int64_t kTermsOfThread = 2;   // that a sum should leave to a thread at least, if they are no sums
 constexpr int64_t kNeighbourBytes = 16;  // that a thread stores side by side
 
 // A tile of which there are fewer than processors has one of them for itself.
