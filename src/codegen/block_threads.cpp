@@ -1,6 +1,7 @@
 #include "codegen/block_threads.h"
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "codegen/program.h"
@@ -34,13 +35,15 @@ bool is_power_of_two(int64_t n) { return (n & (n - 1)) == 0; }
 
 }  // namespace
 
+// Behind all of them. Digits that are not needed together may overlap, and one that is needed with both begins where
+// both begin anew: t % 3 and t % 4 beside t / 12.
 int64_t stride_of_threads(const Refs& stores, Ref range) {
-  int64_t end = 1;
+  int64_t stride = 1;
   for (const Refs& ranges : ranges_together(stores)) {
     if (!contains(ranges, range)) continue;
-    for (Ref r : ranges) end = std::max(end, end_of(r));
+    for (Ref r : ranges) stride = std::lcm(stride, std::max<int64_t>(end_of(r), 1));
   }
-  return end;
+  return stride;
 }
 
 int threads_of(const Refs& stores) {

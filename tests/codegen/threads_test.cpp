@@ -65,6 +65,19 @@ TEST_CASE("the first axis taken has its neighbours in neighbouring threads") {
   CHECK(strides == std::vector<int64_t>{16, 1});
 }
 
+// Of five sums each is needed for three outputs, which take threads that the terms of the sum take as well.
+TEST_CASE("digits that overlap begin anew with each digit that stands beside both") {
+  const Tensor sums = sum(input(0, {5, 12}), 1);
+  const Ref root = sink({output(1, expand(unsqueeze(sums, 1), {5, 3}) * 0.25)});
+  const std::vector<Opt> opts = {group("r1.1", 4), local("o1", 3), local("o0", 5)};
+  const Program p = judged(root, opts);
+  CHECK(p.threads == 64);
+  std::set<int64_t> strides;
+  for (Ref r : axes_of(apply_opts(prepared_stores(root), opts, lane_rules(kBlocks))))
+    if (is_of_threads(r)) strides.insert(thread_stride(r));
+  CHECK(strides == std::set<int64_t>{1, 12});
+}
+
 TEST_CASE("a sum over the threads of a warp needs no on-chip memory") {
   const Program p = judged(matmul(), {group("r1.1", 32)});
   CHECK(p.threads == 32);
