@@ -332,7 +332,7 @@ TEST_CASE("a recorded kernel has all its passes, and the options that were tried
   for (const std::string& option : taken) applied += (applied.empty() ? "" : " ") + option;
   CHECK(applied == kernel["options"][0].get<std::string>());
   REQUIRE(segments.size() == 1);
-  CHECK(segments[0]["passes"].size() == 4);
+  CHECK(segments[0]["passes"].size() == 5);
   for (const Json& pass : segments[0]["passes"]) CHECK_FALSE(pass.contains("fault"));
   CHECK(segments[0]["items"].size() >= 1);
   CHECK(segments[0]["places"].size() >= 1);
