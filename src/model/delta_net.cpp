@@ -232,8 +232,8 @@ Steps steps_of(Block& b, const DeltaNetParameters& net, const Projected& x, Tens
   }
   const Tensor q = place(unit_length(heads(0, net.key_heads)) * (1 / std::sqrt(static_cast<double>(net.width))));
   const Tensor k = place(unit_length(heads(net.key_heads, net.key_heads)));
-  const Tensor v =
-      reshape(heads(2 * net.key_heads, net.value_heads), {tokens, net.value_heads, column_blocks(net), columns(net)});
+  const Tensor v = reshape(place(heads(2 * net.key_heads, net.value_heads)),
+                           {tokens, net.value_heads, column_blocks(net), columns(net)});
   return {.q = by_head(for_values(q)),
           .k = by_head(for_values(k)),
           .v = permute(v, {1, 2, 0, 3}),
@@ -362,7 +362,8 @@ Attended delta_net(Block& b, const DeltaNetParameters& net, Tensor normed) {
   } else {
     const Changed changed = change(before, steps);
     state = changed.state;
-    results = permute(changed.out, {2, 0, 1, 3});
+    // In the order in which sums read it, or they would have another order for several tokens than for one.
+    results = place(permute(changed.out, {2, 0, 1, 3}));
   }
   const Tensor matrices = write_rows(part, at.out, 0, reshape(permute(state, {2, 0, 1, 3, 4}), {count, elements}));
   roots.insert(roots.begin(), {matrices.ref(), history.written().ref()});
