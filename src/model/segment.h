@@ -30,7 +30,8 @@ enum class Bound {
   LocalPages,     // i32 [page_entries]: likewise of layers with a window, whose rows have numbers of their own
   Cache,          // the part `name` of this layer's cache, read and written: see Model::cache_parts()
   State,          // the part `name` of this layer's recurrent states, read and written: see Model::state_parts()
-  StatesIn,       // i32, as Tables: the state that a token of a sequence finds, or the first one of a group
+  StatesIn,       // i32, as Tables: the state that a token of a sequence finds, or the first one of a group; -1: what
+                  // the group before, of the same part of a prompt, has left
   StatesOut,      // i32, as Tables: where the state after it goes; another one
   HiddenIn,       // f32 [T, hidden]
   HiddenOut,      // f32 [T, hidden]: written; another buffer than HiddenIn
