@@ -139,11 +139,12 @@ Value NestEmitter::load(Ref n) {
 }
 
 // Weights lie in the order in which loops use them (see WeightLayout), so hardware prefetchers follow them as long as
-// loads keep this order: where they follow one stream, they run far ahead, and software prefetches would cost a tenth to
-// a third. Those that follow several stay close to each, and with hints a token is read 1.13 to 1.2 times as fast
-// (measured on a Xeon with 2, 8 and 16 threads). A tile computes for long between reads, and hardware prefetchers give
-// up: it prefetches by itself. So do several outputs that share what is read: their arithmetic fills the reorder buffer,
-// and the loads of the next block are issued too late (measured: Q4_0 for 8 tokens from 217 to 350 GOP/s a core).
+// loads keep this order: where they follow one stream, they run far ahead, and software prefetches would cost a tenth
+// to a third. Those that follow several stay close to each, and with hints a token is read 1.13 to 1.2 times as fast
+// (measured on a Xeon with 2, 8 and 16 threads). A tile computes for long between reads, and hardware prefetchers
+// give up: it prefetches by itself. So do several outputs that share what is read: their arithmetic fills the reorder
+// buffer, and the loads of the next block are issued too late (measured: Q4_0 for 8 tokens from 217 to 350 GOP/s a
+// core).
 int64_t NestEmitter::bytes_ahead(Ref load, Ref offset, int depth) {
   if (!is_tile() && shared_.contains(load.get())) return machine_.shared_ahead_bytes;
   if (!is_tile()) return machine_.streams > 1 && is_word(load) ? kStreamAhead : 0;

@@ -134,7 +134,8 @@ class CpuRenderer : public FunctionRenderer {
     const AccessView access(x);
     const std::string pointer = value(access.pointer).text, offset = value(access.offset).text;
     const std::string at = x.arg.i ? plain(address(pointer, offset), number(x.arg.i)) : plain(pointer, offset);
-    // What is read as soon as that goes into the first level; the rest would be pushed out of it, and goes into the second.
+    // What is read as soon as that goes into the first level; the rest would be pushed out of it, and goes into the
+    // second.
     const char* level = x.arg.i > 0 && x.arg.i <= kNearBytes ? "3" : "2";
     out_.line("call void @llvm.prefetch.p0(ptr " + at + ", i32 0, i32 " + level + ", i32 1)");
   }

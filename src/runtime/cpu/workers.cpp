@@ -142,9 +142,9 @@ struct Team {
   }
 };
 
-// Which of the parts that workers take as they become free are a worker's own: neighbours, so that it reads on where its
-// last part has ended. The others come to them when they have none left: were all of them taken from one counter, the
-// workers would wait for each other at its cache line.
+// Which of the parts that workers take as they become free are a worker's own: neighbours, so that it reads on where
+// its last part has ended. The others come to them when they have none left: were all of them taken from one counter,
+// the workers would wait for each other at its cache line.
 struct OwnParts {
   OwnParts(const CpuLaunch& launch, int workers)
       : parts(launch.parts > 0 ? launch.parts : int64_t{workers} * launch.shares),
