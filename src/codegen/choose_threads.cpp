@@ -67,10 +67,11 @@ Refs reductions_to_share(const OptChoice& c) {
 
 // The axis along which most loads read neighbours; the longest if none does. Of a float sum: of its partial sums.
 Ref axis_to_group(Ref reduce) {
+  if (has_order(reduce)) return last_partials(reduce);
   Ref best;
   std::pair<int, int64_t> most{};
   for (Ref r : own_ranges(reduce)) {
-    if (kind_of(r) != (has_order(reduce) ? RangeKind::Partial : RangeKind::Reduce)) continue;
+    if (kind_of(r) != RangeKind::Reduce) continue;
     const Walk w = walk({ReduceView(reduce).values.front()}, r);
     const std::pair<int, int64_t> score{std::max(w.neighbours - 2 * w.scattered, 0), known_divisor(RangeView(r).size)};
     if (!best || score > most) best = r, most = score;

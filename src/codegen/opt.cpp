@@ -88,9 +88,13 @@ std::string why_not_side_by_side(const Refs& stores, Ref range) {
 bool is_power_of_two(int64_t n) { return (n & (n - 1)) == 0; }
 
 // A float sum keeps its order: only its partial sums may be side by side, so many that halves are left to combine.
+// Those along the last of their ranges are combined last, so they are the first to be side by side.
 std::string why_not_group(const Refs& stores, const Opt& opt, Ref range) {
   if (opt.kind != OptKind::Group) return "";
   if (kind_of(range) == RangeKind::Partial) {
+    for (Ref n : reductions_over(stores, range))
+      if (last_partials(n) != range)
+        return "partial sums along another axis are combined after those of axis " + to_string(opt.axis);
     if (is_power_of_two(opt.amount) || is_const(RangeView(range).size, opt.amount)) return "";
     return std::to_string(opt.amount) + " partial sums are neither a power of two nor all of them";
   }
@@ -413,11 +417,17 @@ Refs apply_opt(const Refs& stores, const Opt& opt, const LaneRules& rules) {
 }
 
 std::string why_no_partials(const Refs& stores, Ref range, const LaneRules& rules) {
-  for (Ref n : reductions_over(stores, range))
-    for (Ref r : rules.are_threads() ? own_ranges(n) : ranges_of(n))
-      if (kind_of(r) == RangeKind::Partial && (rules.are_threads() || depends_on(n, r)))
-        return "the reduction already has partial results";
+  for (Ref n : rules.are_threads() ? Refs{} : reductions_over(stores, range))
+    for (Ref r : ranges_of(n))
+      if (kind_of(r) == RangeKind::Partial && depends_on(n, r)) return "the reduction already has partial results";
   return why_not_side_by_side(stores, range);
+}
+
+Ref last_partials(Ref reduce) {
+  const Refs ranges = own_ranges(reduce);
+  const auto last =
+      std::find_if(ranges.rbegin(), ranges.rend(), [](Ref r) { return kind_of(r) == RangeKind::Partial; });
+  return last == ranges.rend() ? Ref() : *last;
 }
 
 Refs in_partials(const Refs& stores, Ref range, int64_t count) {

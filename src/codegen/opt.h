@@ -82,10 +82,13 @@ std::string why_not(const Refs& stores, const Opt& opt, const LaneRules& rules =
 Refs apply_opt(const Refs& stores, const Opt& opt, const LaneRules& rules = {});
 Refs apply_opts(Refs stores, const std::vector<Opt>& opts, const LaneRules& rules = {});
 
-// The reductions over a range in `count` partial results each, and why they cannot be: none of them has any already,
-// and what they are part of has none, either, unless lanes are threads, which combine those of an inner sum among
-// themselves before each term of the outer one. For order_sums().
+// The reductions over a range in `count` partial results each, behind those that they have, and why they cannot be.
+// Lanes of a vector: what they are part of must have none yet. Threads combine those of an inner sum among themselves
+// before each term of the outer one, and a sum may have some along several ranges. For order_sums().
 Refs in_partials(const Refs& stores, Ref range, int64_t count);
 std::string why_no_partials(const Refs& stores, Ref range, const LaneRules& rules);
+
+// The last range of a reduction's partial results, which are combined last; null if it has none.
+Ref last_partials(Ref reduce);
 
 }  // namespace smelt

@@ -32,19 +32,34 @@ bool adds_groups(Ref reduce) {
   return !inner.empty() && std::none_of(inner.begin(), inner.end(), has_order);
 }
 
-// As many threads as a range of a sum can be shared out to. Of groups each wants some: a block has few threads for an
-// output, and what is left of the shares would be written out.
+// As many threads as a sum can be shared out to. Of groups each wants some: a block has few threads for an output, and
+// what is left of the shares would be written out.
+int64_t most_shares(Ref reduce) {
+  if (!adds_groups(reduce)) return kMostShares;
+  int64_t terms = 1;
+  for (Ref r : own_ranges(reduce)) terms *= RangeView(r).most();
+  return std::min(kMostShares, terms / (terms < kFewGroups ? 2 : kLeastTerms));
+}
+
+// The same for one of its ranges. A sum of groups is shared out along several: the first may leave an odd number of
+// shares, the others halve what is left (expand.cpp).
 int64_t shares_of(Ref reduce, Ref range) {
-  const int64_t size = known_divisor(RangeView(range).size);
-  int64_t most = std::min(size, kMostShares);
-  if (adds_groups(reduce)) {
-    int64_t terms = 1;
-    for (Ref r : own_ranges(reduce)) terms *= RangeView(r).most();
-    most = std::min(most, terms / (terms < kFewGroups ? 2 : kLeastTerms));
-  }
-  for (int64_t n = most; n > 1; --n)
-    if (size % n == 0 && odd_part(n) <= kMostOddShares) return n;
+  const int64_t size = known_divisor(RangeView(range).size), before = partial_registers(reduce);
+  if (before > 1 && !adds_groups(reduce)) return 1;
+  for (int64_t n = std::min(size, most_shares(reduce) / before); n > 1; --n)
+    if (size % n == 0 && odd_part(n) <= (before == 1 ? kMostOddShares : 1)) return n;
   return 1;
+}
+
+// What threads that share the sum along this range have in common: words that each of them loads, and conditions that
+// differ between them. Bits of a group's place in a superblock select words, halves of words, or a formula.
+int in_common(Ref reduce, Ref range) {
+  int count = 0;
+  for (Ref n : toposort(ReduceView(reduce).values[0])) {
+    if (n->op == Op::Load) count += !depends_on(n, range);
+    if (n->op == Op::Where) count += depends_on(n->src[0], range);
+  }
+  return count;
 }
 
 int64_t chains_of(Ref range, int64_t lanes, const Machine& machine) {
@@ -66,12 +81,20 @@ bool has_lanes(const Refs& stores, Ref range) {
 // Whether a term is a sum itself, whose time hides the latency of adding it. Threads share these, too.
 bool is_slow_itself(const OptChoice& c, Ref reduce) { return holds_reduction(reduce) && !c.machine.has_threads(); }
 
+// Whether a machine is full with as many threads as share this sum, for each output. (Outputs are rows of a matrix:
+// what tokens and heads are computed together, has no constant number.)
+bool is_shared_enough(const OptChoice& c, Ref reduce) {
+  int64_t threads = partial_registers(reduce);
+  for (Ref r : c.output_axes()) threads *= const_int(RangeView(r).size).value_or(1);
+  return threads >= c.machine.processors * c.machine.processor_threads;
+}
+
 // The range along which the terms of a sum lie side by side, if they are not in lanes yet.
 Ref range_of_neighbours(const OptChoice& c, Ref reduce) {
   Ref best;
   int best_score = 0;
   const Ref term = ReduceView(reduce).values[0];
-  if (varies_in_lanes(term)) return best;
+  if (varies_in_lanes(term) || last_partials(reduce)) return best;
   for (Ref r : own_ranges(reduce)) {
     if (c.lanes_for(r) == 0 || !why_no_partials(c.stores, r, lane_rules(c.machine)).empty() || has_lanes(c.stores, r))
       continue;
@@ -136,18 +159,20 @@ class Partials {
     return false;
   }
 
-  // The sum that most threads can share, of those that are part of each other.
+  // The sum that most threads can share, of those that are part of each other, and of its ranges the one that most of
+  // them take, or else that leaves them least in common.
   bool share_out(OptChoice& c) {
     Ref best;
-    int64_t most = 1;
+    std::pair<int64_t, int> most{1, 0};
     for (Ref reduce : reductions_of(c.stores)) {
-      if (!has_order(reduce)) continue;
-      for (Ref r : own_ranges(reduce))
-        if (kind_of(r) == RangeKind::Reduce && shares_of(reduce, r) > most &&
-            why_no_partials(c.stores, r, lane_rules(c.machine)).empty())
-          best = r, most = shares_of(reduce, r);
+      if (!has_order(reduce) || (last_partials(reduce) && is_shared_enough(c, reduce))) continue;
+      for (Ref r : own_ranges(reduce)) {
+        if (kind_of(r) != RangeKind::Reduce || !why_no_partials(c.stores, r, lane_rules(c.machine)).empty()) continue;
+        const std::pair<int64_t, int> score{shares_of(reduce, r), -in_common(reduce, r)};
+        if (score.first > 1 && score > most) best = r, most = score;
+      }
     }
-    if (best) cut(c, best, most);
+    if (best) cut(c, best, most.first);
     return static_cast<bool>(best);
   }
 
@@ -161,17 +186,21 @@ class Partials {
   const OptChoice whole_;
 };
 
-// Ranges of partial results, the last of a reduction's.
-Ref range_of_partials(Ref reduce) {
-  const Ref last = ReduceView(reduce).ranges.back();
-  return kind_of(last) == RangeKind::Partial ? last : Ref();
+bool is_partial(Ref range) { return kind_of(range) == RangeKind::Partial; }
+
+// The ranges of a sum's partial results: its last ones.
+Refs partials_of(Ref sum) {
+  Refs partials = own_ranges(sum);
+  std::erase_if(partials, [](Ref r) { return !is_partial(r); });
+  return partials;
 }
 
-bool is_sum_of_partials(Ref n) { return has_order(n) && range_of_partials(n); }
+bool is_sum_of_partials(Ref n) { return has_order(n) && !partials_of(n).empty(); }
 
 Ref without_partials(Ref sum) {
-  const ReduceView s(sum);
-  return s.ranges.size() == 1 ? s.values[0] : with_ranges(sum, s.ranges.first(s.ranges.size() - 1));
+  Refs ranges = own_ranges(sum);
+  std::erase_if(ranges, is_partial);
+  return ranges.empty() ? ReduceView(sum).values[0] : with_ranges(sum, ranges);
 }
 
 // sum(x; i, p) + sum(y; j, q)  ->  sum(sum(x; i) + sum(y; j); p): partial sums are combined once.
@@ -179,10 +208,13 @@ Ref join_partials(Ref n) {
   if (n->op != Op::Add) return n;
   const auto [x, y] = BinaryView(n);
   if (!is_sum_of_partials(x) || !is_sum_of_partials(y)) return n;
-  const Ref p = range_of_partials(x), q = range_of_partials(y);
-  if (RangeView(p).size != RangeView(q).size) return n;
-  const Ref both = binary(Op::Add, without_partials(x), substitute(without_partials(y), {{q, p}}));
-  return make_reduce(Op::ReduceSum, n->dtype, {both}, Refs{p});
+  const Refs p = partials_of(x), q = partials_of(y);
+  const auto same_size = [](Ref a, Ref b) { return RangeView(a).size == RangeView(b).size; };
+  if (!std::equal(p.begin(), p.end(), q.begin(), q.end(), same_size)) return n;
+  Replacements renamed;
+  for (size_t i = 0; i < p.size(); ++i) renamed[q[i]] = p[i];
+  return make_reduce(Op::ReduceSum, n->dtype,
+                     {binary(Op::Add, without_partials(x), substitute(without_partials(y), renamed))}, p);
 }
 
 }  // namespace
@@ -191,8 +223,7 @@ bool has_order(Ref reduce) { return reduce->op == Op::ReduceSum && is_float(redu
 
 int64_t partial_registers(Ref reduce) {
   int64_t count = 1;
-  for (Ref r : own_ranges(reduce))
-    if (kind_of(r) == RangeKind::Partial) count *= RangeView(r).count();
+  for (Ref r : partials_of(reduce)) count *= RangeView(r).count();
   return count;
 }
 

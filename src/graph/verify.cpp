@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "graph/on_chip.h"
 #include "graph/text.h"
@@ -106,6 +107,20 @@ class Scopes {
   std::unordered_map<const Node*, FreeRanges> free_;
 };
 
+// A load of what no nest before has left on chip; null if there is none. Stores of one nest may read what others leave.
+Ref read_before_stored(Ref root) {
+  std::unordered_set<const Node*> stored;
+  const auto stores_of = [](Ref nest) {
+    return nest->op == Op::Sink ? Refs(nest->src.begin(), nest->src.end()) : Refs{nest};
+  };
+  for (Ref nest : root->src) {
+    for (Ref store : stores_of(nest)) stored.insert(StoreView(store).buffer.get());
+    for (Ref n : toposort(nest))
+      if (n->op == Op::Load && n->src[0]->op == Op::Local && !stored.contains(n->src[0].get())) return n;
+  }
+  return Ref();
+}
+
 }  // namespace
 
 std::optional<VerifyFault> fault_in(Ref root, Phase phase) {
@@ -133,6 +148,8 @@ Status verify(Ref root, Phase phase) {
 
 Status verify_kernel(Ref tree, const std::string& name, const Machine& machine) {
   SMELT_CHECK(verify(tree, Phase::Kernel));
+  if (const Ref load = read_before_stored(tree); load)
+    return Error{fault_at(Phase::Kernel, load, "no nest of " + name + " stores before what it reads on chip").message};
   const std::string reason = why_too_much_on_chip(bytes_on_chip({&tree, 1}), on_chip_scope(machine));
   if (reason.empty()) return {};
   return Error{"[verify] kernel " + name + ": " + reason + "; lower local_bytes or tile_bytes of machine " +

@@ -28,8 +28,8 @@ struct VerifyFault {
 // The first thing that verify() minds; nothing where it minds none.
 std::optional<VerifyFault> fault_in(Ref root, Phase phase);
 
-// A kernel of the name `name` as the machine will run it: verify(tree, Phase::Kernel), and all that it keeps on chip
-// fits there together (graph/on_chip.h).
+// A kernel of the name `name` as the machine will run it: verify(tree, Phase::Kernel), nests find on chip what they
+// read there, and all that is kept there fits together (graph/on_chip.h).
 Status verify_kernel(Ref tree, const std::string& name, const Machine& machine);
 
 }  // namespace smelt

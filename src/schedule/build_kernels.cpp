@@ -51,10 +51,13 @@ std::vector<Refs> group_stores(const ScheduleState& state, const std::vector<int
   return groups;
 }
 
-// All on-chip items that the item reads, directly or through others, sources first.
-void gather_on_chip(const ScheduleState& state, const Item& item, std::set<int>& out) {
-  for (int i : item.needs)
-    if (state.item(i).on_chip && out.insert(i).second) gather_on_chip(state, state.item(i), out);
+// All on-chip items that the item reads, directly or through others, by the numbers of their tensors: sources first.
+using OnChipItems = std::set<std::pair<int, int>>;
+void gather_on_chip(const ScheduleState& state, const Item& item, OnChipItems& out) {
+  for (int i : item.needs) {
+    const Item& need = state.item(i);
+    if (need.on_chip && out.emplace(state.item_of.at(need.node.get()), i).second) gather_on_chip(state, need, out);
+  }
 }
 
 Refs in_streams(ScheduleState& state, Ref nest) {
@@ -84,10 +87,10 @@ Ref last_reduction(const ScheduleState& state, Ref item) {
 }
 
 void add_kernel(ScheduleState& state, int level, std::vector<int> members) {
-  std::set<int> local;
+  OnChipItems local;
   for (int i : members) gather_on_chip(state, state.item(i), local);
   Refs nests;
-  for (int i : local) nests.push_back(sink({state.item(i).store}));
+  for (const auto& [tensor, i] : local) nests.push_back(sink({state.item(i).store}));
   // Nests of a tile follow each other, in the order in which they need each other.
   std::stable_sort(members.begin(), members.end(), [&](int a, int b) {
     return std::pair(state.item(a).tile, state.item(a).order) < std::pair(state.item(b).tile, state.item(b).order);

@@ -28,6 +28,12 @@ void join_tiles(ScheduleState& state);
 // (changes stores, `tile` and `order` of items, and empties temps that nobody reads any more).
 void follow_rows(ScheduleState& state);
 
+// What blocks of threads would compute, each for itself, before they begin with their own work. Where its readers wait
+// for something else of its level, a kernel that is there anyway stores it once; and what it reads of the level before
+// goes on chip, if that is what makes room: ranks of experts, for the list of those chosen (changes `on_chip`, buffers
+// and stores, adds to `items`).
+void store_once(ScheduleState& state);
+
 // A kernel for each level: its items as nests, in order, with on-chip items in front.
 void build_kernels(ScheduleState& state);
 

@@ -211,6 +211,49 @@ TEST_CASE("a sum of any length leaves few partial sums to a thread, as each is w
   }
 }
 
+// Eight superblocks of eight groups, whose low and high halves share words: d[r, i] * sum over g of the group's scale
+// times its sum of products.
+JudgedKernel superblocks(int64_t rows) {
+  const Tensor words = input(0, {rows, 8, 4, 1, 8}, DType::U8);
+  const Tensor shift = cast(iota({2, 1}, 0) * 4.0, DType::U8);
+  const Tensor q = reshape((words >> shift) & 15, {rows, 8, 8, 8});
+  const Tensor sums = sum(cast(q, DType::I32) * cast(input(1, {1, 8, 8, 8}, DType::I8), DType::I32), -1);
+  const Tensor scaled = cast(sums, DType::F32) * input(2, {rows, 8, 8}) * unsqueeze(input(3, {rows, 8}), 2);
+  return kernel_of(sink({output(4, sum(reshape(scaled, {rows, 64}), -1))}));
+}
+
+Refs partials_in(const Refs& stores) {
+  Refs axes = axes_of(stores);
+  std::erase_if(axes, [](Ref r) { return kind_of(r) != RangeKind::Partial; });
+  return axes;
+}
+
+TEST_CASE("groups of superblocks are shared out along several axes, the last of which threads take first") {
+  Machine large = kBlocks;
+  large.processors = 8, large.processor_threads = 1024;
+  const JudgedKernel kernel = superblocks(16);
+  const Refs stores = prepared(kernel.tree, 0, large), partials = partials_in(stores);
+  REQUIRE(partials.size() == 2);
+  const int64_t first_count = RangeView(partials[0]).count(), last_count = RangeView(partials[1]).count();
+  CHECK(first_count * last_count == 16);  // four groups are left to each
+  const LaneRules rules = lane_rules(large);
+  const RangeId first = id_of(stores, partials[0]), last = id_of(stores, partials[1]);
+  const Opt of_first = group(first, first_count), of_last = group(last, last_count);
+  CHECK(why_not(stores, of_first, rules) ==
+        "group: partial sums along another axis are combined after those of axis " + to_string(first));
+  CHECK(why_not(stores, of_last, rules) == "");
+  CHECK(why_not(apply_opt(stores, of_last, rules), of_first, rules) == "");
+  CHECK(partials_in(apply_opts(stores, choose_opts(stores, large, false), rules)).empty());
+  for (const std::vector<Opt>& opts : {std::vector<Opt>{}, {of_last}, {of_last, of_first}})
+    CHECK(problem_with(kernel, {opts}, large) == "");
+}
+
+TEST_CASE("where there are rows for all threads, sums are shared out along one axis") {
+  Machine small = kBlocks;
+  small.processors = 2, small.processor_threads = 64;
+  CHECK(partials_in(prepared(superblocks(16).tree, 0, small)).size() == 1);
+}
+
 TEST_CASE("partial sums are grouped by powers of two, or all of them") {
   const Ref root = sink({output(2, linear(input(0, {1, 96}), input(1, {4, 96})))});
   const LaneRules rules = lane_rules(kBlocks);

@@ -4,8 +4,6 @@
 
 #include <random>
 
-#include "codegen/program_eval.h"
-#include "codegen/program_verify.h"
 #include "model/choice_graph.h"
 #include "support/graph_kernels.h"
 
@@ -13,18 +11,6 @@ using namespace smelt;
 using namespace smelt::testing;
 
 namespace {
-
-std::string evaluate_all(const Compiled& c, Memory& memory) {
-  for (size_t k = 0; k < c.programs.size(); ++k) {
-    if (std::string problem = problem_of(c.programs[k]); !problem.empty()) return problem;
-    std::vector<ByteSpan> spans;
-    for (Ref b : c.schedule.kernels[k].buffers) spans.push_back(memory.of(b));
-    spans.resize(static_cast<size_t>(c.programs[k].buffers));
-    for (int64_t part = 0; part < 2; ++part)
-      if (Status s = evaluate(c.programs[k], spans, {}, part, 2, {.round_f32 = true}); !s) return s.error().message;
-  }
-  return "";
-}
 
 RandomGraph graph_of(int64_t rows, int64_t vocabulary, ChoiceKind kind) {
   std::mt19937_64 random(1);
@@ -53,7 +39,7 @@ TEST_CASE("threads of blocks choose the tokens that the interpreter chooses" * d
       const RandomGraph g = graph_of(rows, 1500, kind);
       const Compiled c = generate_kernels(g, machine, choose_heuristic);
       Memory memory(g, c.schedule);
-      CHECK(evaluate_all(c, memory) == "");
+      CHECK(run_blocks(c, memory, 2) == "");
       CHECK(judge(g, memory) == "");
     }
 }

@@ -105,6 +105,20 @@ TEST_CASE("good kernels pass") {
   CHECK(problem(sink({store(i, total(load(triangle), triangle), {i})}), Phase::Kernel) == "");
 }
 
+TEST_CASE("what a kernel reads on chip, an earlier nest has stored") {
+  const Ref local = make(Op::Local, DType::F32, {}, {.list = {32}});
+  const Ref maker = sink({make(Op::Store, DType::Void, {local, i * 4, load(i), i})});
+  const Ref reader = sink({store(i, make(Op::Load, DType::F32, {local, i * 4}), {i})});
+  const auto said = [](Ref tree) {
+    const Status status = verify_kernel(tree, "kernel", {});
+    return status ? "" : status.error().message;
+  };
+  CHECK(said(sink({maker, reader})) == "");
+  const std::string problem = "[verify] kernel: load f32: no nest of kernel stores before what it reads on chip";
+  CHECK(said(sink({reader, maker})) == problem);
+  CHECK(said(sink({reader})) == problem);
+}
+
 TEST_CASE("bad kernels are named") {
   auto in_sink = [](Ref s, Phase phase = Phase::Kernel) { return problem(sink({s}), phase); };
   CHECK(in_sink(store(i, load(k), {i})) == "[verify] kernel: store void: it uses r64 outside of its loop");

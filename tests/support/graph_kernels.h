@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "codegen/program_eval.h"
+#include "codegen/program_verify.h"
 #include "engine/compile.h"
 #include "runtime/memory.h"
 #include "support/random_graph.h"
@@ -142,6 +143,21 @@ class Memory {
   std::map<int64_t, GuardedBuffer> slots_;
   std::vector<std::byte> arena_;
 };
+
+// Runs all kernels, each in so many blocks one after the other. Says what is wrong with a program or its steps: races
+// and missing barriers of threads, too.
+inline std::string run_blocks(const Compiled& c, Memory& memory, int64_t blocks) {
+  for (size_t k = 0; k < c.programs.size(); ++k) {
+    if (std::string problem = problem_of(c.programs[k]); !problem.empty()) return problem;
+    std::vector<ByteSpan> spans;
+    for (Ref b : c.schedule.kernels[k].buffers) spans.push_back(memory.of(b));
+    spans.resize(static_cast<size_t>(c.programs[k].buffers));
+    for (int64_t block = 0; block < blocks; ++block)
+      if (Status s = evaluate(c.programs[k], spans, {}, block, blocks, {.round_f32 = true}); !s)
+        return s.error().message;
+  }
+  return "";
+}
 
 // What differs from the interpreter, or nothing.
 inline std::string judge(const RandomGraph& g, const Memory& memory) {

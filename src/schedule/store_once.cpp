@@ -1,0 +1,187 @@
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "graph/operands.h"
+#include "graph/rules_algebra.h"
+#include "graph/tensor.h"
+#include "graph/views.h"
+#include "schedule/passes.h"
+
+namespace smelt {
+namespace {
+
+bool reads(const Item& item, int source) {
+  return std::find(item.needs.begin(), item.needs.end(), source) != item.needs.end();
+}
+
+// Scalar operations of a store: those of each node for all values of the ranges that it varies along.
+class Operations {
+ public:
+  double of(Ref store) {
+    double total = 0;
+    for (Ref n : toposort(StoreView(store).value)) {
+      std::set<const Node*> ranges = free_ranges(n);
+      if (is_reduce(n->op))
+        for (Ref r : ReduceView(n).ranges) ranges.insert(r.get());
+      double times = is_elementwise(n->op) || is_reduce(n->op) ? 1 : 0;
+      for (const Node* r : ranges) times *= static_cast<double>(std::max<int64_t>(RangeView(Ref(r)).size->max, 1));
+      total += times;
+    }
+    return total;
+  }
+
+ private:
+  const std::set<const Node*>& free_ranges(Ref n) {
+    const auto [known, is_new] = free_.try_emplace(n.get());
+    std::set<const Node*>& mine = known->second;
+    if (!is_new) return mine;
+    if (n->op == Op::Range) mine.insert(n.get());
+    for (Ref s : n->src) mine.merge(std::set(free_ranges(s)));
+    if (is_reduce(n->op))
+      for (Ref r : ReduceView(n).ranges) mine.erase(r.get());
+    return mine;
+  }
+
+  std::map<const Node*, std::set<const Node*>> free_;
+};
+
+class StoreOnce {
+ public:
+  explicit StoreOnce(ScheduleState& state) : state_(state) {}
+
+  void run() {
+    const int count = static_cast<int>(state_.item_of.size());  // behind these are stores that tiles have added
+    for (int i = 0; i < count; ++i) {
+      const Item& item = state_.item(i);
+      if (!item.on_chip || !item.store || item.tile >= 0) continue;
+      set_level(i);
+      if (!has_spare_level(i)) take_level_of_sources(i);
+      if (has_spare_level(i))
+        store_in_memory(i);
+      else
+        store_for_later_readers(i);
+    }
+  }
+
+ private:
+  void set_level(int index) {
+    int level = 0;
+    for (int i : state_.item(index).needs) level = std::max(level, level_after(state_.item(i)));
+    state_.item(index).level = level;
+  }
+
+  std::vector<int> readers_of(int index) const {
+    std::vector<int> readers;
+    for (int i = 0; i < static_cast<int>(state_.items.size()); ++i)
+      if (reads(state_.item(i), index)) readers.push_back(i);
+    return readers;
+  }
+
+  // Of the first kernel that an item is computed in.
+  int first_level(int index) const {
+    const Item& item = state_.item(index);
+    if (!item.on_chip) return item.level;
+    int level = INT32_MAX;
+    for (int i : readers_of(index)) level = std::min(level, first_level(i));
+    return level;
+  }
+
+  bool has_spare_level(int index) const { return first_level(index) > state_.item(index).level; }
+
+  // What an item reads of the level before its own is computed on chip for it, if all of that is small.
+  void take_level_of_sources(int index) {
+    std::vector<int> last;
+    for (int i : state_.item(index).needs) {
+      if (level_after(state_.item(i)) < state_.item(index).level) continue;
+      if (!may_go_on_chip(i) || state_.item(i).level >= first_level(index)) return;
+      last.push_back(i);
+    }
+    for (int i : last) {
+      if (readers_of(i).size() == 1)
+        keep_on_chip(i);
+      else
+        let_read(index, i, copy_of(i, true));
+    }
+    set_level(index);
+  }
+
+  bool may_go_on_chip(int index) const {
+    const Item& item = state_.item(index);
+    return !item.on_chip && item.store && !item.copy && item.tile < 0 && buffer_of(item)->op == Op::Temp &&
+           bytes_of(item) <= state_.machine.local_bytes &&
+           Operations().of(item.store) <= static_cast<double>(state_.machine.small_kernel_local_operations);
+  }
+
+  // Readers at its own level have it on chip, those of later levels need not make it again.
+  void store_for_later_readers(int index) {
+    std::vector<int> later;
+    for (int i : readers_of(index))
+      if (first_level(i) > state_.item(index).level) later.push_back(i);
+    if (later.empty()) return;
+    const int copy = copy_of(index, false);
+    for (int i : later) let_read(i, index, copy);
+  }
+
+  void keep_on_chip(int index) {
+    empty_temp(buffer_of(state_.item(index)));
+    move(index, new_buffer(index, true));
+    state_.item(index).on_chip = true;
+  }
+
+  void store_in_memory(int index) {
+    move(index, new_buffer(index, false));
+    state_.item(index).on_chip = false;
+  }
+
+  void empty_temp(Ref temp) { state_.temps[static_cast<size_t>(number_of_buffer(temp))].bytes = 0; }
+
+  Ref new_buffer(int index, bool on_chip) {
+    const Item& item = state_.item(index);
+    if (on_chip) return state_.new_local(item.node->dtype, bytes_of(item));
+    state_.temps.push_back({.bytes = bytes_of(item)});
+    return make(Op::Temp, item.node->dtype, {}, {.i = static_cast<int64_t>(state_.temps.size()) - 1}, item.node->shape);
+  }
+
+  void move(int index, Ref to) {
+    const Ref from = buffer_of(state_.item(index));
+    replace_buffer(index, from, to);
+    for (int i : readers_of(index)) replace_buffer(i, from, to);
+    state_.buffers[state_.item(index).node.get()] = to;
+  }
+
+  // The same once more, in another place.
+  int copy_of(int index, bool on_chip) {
+    Item copy = state_.item(index);
+    copy.on_chip = on_chip;
+    const StoreView store(copy.store);
+    copy.store = make_store(new_buffer(index, on_chip), store.offset, store.value, own_ranges(copy.store));
+    state_.items.push_back(std::move(copy));
+    return static_cast<int>(state_.items.size()) - 1;
+  }
+
+  void let_read(int reader, int index, int copy) {
+    std::vector<int>& needs = state_.item(reader).needs;
+    std::replace(needs.begin(), needs.end(), index, copy);
+    replace_buffer(reader, buffer_of(state_.item(index)), StoreView(state_.item(copy).store).buffer);
+  }
+
+  void replace_buffer(int index, Ref from, Ref to) {
+    for (Ref* store : {&state_.item(index).store, &state_.item(index).copy})
+      if (*store) *store = substitute(*store, {{from, to}});
+  }
+
+  Ref buffer_of(const Item& item) const { return state_.buffers.at(item.node.get()); }
+
+  static int64_t bytes_of(const Item& item) { return element_count(item.node->shape)->max * size_of(item.node->dtype); }
+
+  ScheduleState& state_;
+};
+
+}  // namespace
+
+void store_once(ScheduleState& state) {
+  if (state.machine.has_threads()) StoreOnce(state).run();
+}
+
+}  // namespace smelt
