@@ -263,7 +263,7 @@ Action declare_bench(CLI::App& app) {
       ->allow_extra_args(false)
       ->needs(predict);
   app.add_option("--write", flags->write,
-                 "with one --synthetic: write it as a GGUF file without a tokenizer, for programs to compare with, and "
+                 "with one --synthetic: write it as a GGUF file, for programs to compare with, and "
                  "measure nothing")
       ->type_name("FILE")
       ->check(not_empty());

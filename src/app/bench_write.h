@@ -8,7 +8,7 @@
 namespace smelt {
 
 // Writes the model SHAPE:MIX:LAYERS (synthetic_shapes.h) to `path`, with a progress bar; gives the exit code. The file
-// has no tokenizer, which llama-bench and llama-batched-bench do without.
+// has a tokenizer (synthetic_vocabulary.h), so that servers take it, too.
 Result<int> write_synthetic(const std::string& name, const std::string& path);
 
 }  // namespace smelt

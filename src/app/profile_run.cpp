@@ -26,7 +26,7 @@ Result<ProfiledModel> ProfiledModel::open(const ProfiledFlags& flags, const Open
     out.name = file_name(out.opened.file->path());
     return out;
   }
-  if (flags.prompt) return Error{"[profile] --prompt: a synthetic model has no tokenizer; use --prompt-tokens"};
+  if (flags.prompt) return Error{"[profile] --prompt: a text says nothing to random weights; use --prompt-tokens"};
   SMELT_TRY(spec, parse_synthetic(flags.synthetic));
   SMELT_TRY(model, SyntheticModel::make(spec, use_of_weights(flags.engine.no_repack)));
   SMELT_TRY(session, open_session(model->file(), session_options(flags.engine), watch));

@@ -1,5 +1,7 @@
 #include "app/synthetic_file.h"
 
+#include "app/synthetic_vocabulary.h"
+
 namespace smelt {
 namespace {
 
@@ -27,7 +29,7 @@ NewMetadata metadata_of(const SyntheticSpec& spec, uint64_t alignment) {
   out.number("general.alignment", static_cast<uint32_t>(alignment));
   Metadata keys(out, architecture + ".");
   spec.model->write_keys(keys);
-  out.text("tokenizer.ggml.model", "none");
+  write_synthetic_vocabulary(spec.model->numbers().vocabulary, out);
   return out;
 }
 

@@ -8,7 +8,6 @@
 
 namespace smelt {
 
-// There is no tokenizer.
 NewHead synthetic_file(const SyntheticSpec& spec, const std::vector<SyntheticTensor>& tensors, uint64_t alignment);
 
 }  // namespace smelt

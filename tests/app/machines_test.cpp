@@ -172,7 +172,7 @@ TEST_CASE("a model of random weights is timed on this machine, too") {
   CHECK(contains(run.out, "decode: "));
   const Outcome text = smelt::test::smelt({"profile", "--synthetic", "tiny-glm", "--prompt", "Once"});
   CHECK(text.exit_code == 1);
-  CHECK(contains(text.err, "has no tokenizer"));
+  CHECK(contains(text.err, "use --prompt-tokens"));
 }
 
 TEST_CASE("behind a comma a machine gets other numbers") {
