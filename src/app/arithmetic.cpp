@@ -29,7 +29,15 @@ void ArithmeticSeen::add(double one, double all) {
   most = std::max(most, all);
 }
 
+void ArithmeticSeen::add(const MeasuredRates& rates) {
+  add(rates.one_thread, rates.all_threads);
+  bytes = std::max(bytes, rates.byte_dots);
+  unit = std::max(unit, rates.unit);
+}
+
 void ArithmeticSeen::add(const ArithmeticSeen& other) {
+  bytes = std::max(bytes, other.bytes);
+  unit = std::max(unit, other.unit);
   if (other.most <= 0) return;
   add(other.one_thread, other.least);
   add(other.one_thread, other.most);
@@ -41,13 +49,19 @@ std::string arithmetic_text(const ArithmeticSeen& seen) {
       seen.threads == 1 || seen.one_thread <= 0
           ? ""
           : " (" + range_text("%.1f", seen.least_cores(), seen.most_cores()) + " times one thread)";
-  return "arithmetic reaches " + range_text("%.0f", seen.least / 1e9, seen.most / 1e9) + " GFLOP/s" + cores;
+  const auto integers = [](double rate, const char* of) {
+    return rate > 0 ? text_of(", %.0f GOP/s in ", rate / 1e9) + of : std::string();
+  };
+  return "arithmetic reaches " + range_text("%.0f", seen.least / 1e9, seen.most / 1e9) + " GFLOP/s in f32" + cores +
+         integers(seen.bytes, "int8") + integers(seen.unit, "the matrix unit");
 }
 
 nlohmann::ordered_json json_of(const ArithmeticSeen& seen) {
   return {{"flops_of_one_thread", seen.one_thread},
           {"flops_at_least", seen.least},
           {"flops_at_most", seen.most},
+          {"byte_ops", seen.bytes},
+          {"unit_ops", seen.unit},
           {"cores_at_least", seen.least_cores()},
           {"cores_at_most", seen.most_cores()}};
 }

@@ -8,6 +8,8 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "runtime/machine_rates.h"
+
 namespace smelt {
 
 // What was seen of it (runtime/machine_rates.h) in a run, at one number of threads. Operations a second; 0: not
@@ -16,13 +18,15 @@ struct ArithmeticSeen {
   int threads = 1;
   double one_thread = 0;       // the best
   double least = 0, most = 0;  // by all threads together, at different times
+  double bytes = 0, unit = 0;  // by all threads, the best: products of bytes by vectors, and by the matrix unit
   double least_cores() const;  // as many times what one thread reaches
   double most_cores() const;
   void add(double one, double all);
+  void add(const MeasuredRates& rates);
   void add(const ArithmeticSeen& other);
 };
 
-// "arithmetic reaches 228 GFLOP/s (2.0 times one thread)", or a range where it changed.
+// "arithmetic reaches 228 GFLOP/s in f32 (2.0 times one thread), 460 GOP/s in int8", or a range where it changed.
 std::string arithmetic_text(const ArithmeticSeen& seen);
 
 // Fields of a measurement.

@@ -57,7 +57,7 @@ std::vector<std::string> cells_of(const BlockResult& result, const BlockRow& row
           std::to_string(row.launches) + shared,
           bytes_text(static_cast<uint64_t>(row.work.bytes)),
           text_of("%.1f", row.bytes_per_second() / 1e9),
-          text_of("%.0f %%", roofline * 100),
+          share_text(roofline),
           text_of("%.0f", row.flops() / 1e9),
           row.ratios.empty() ? "" : text_of("%.3fx (%.3f to %.3f)", ratio.median, ratio.p10, ratio.p90)};
 }

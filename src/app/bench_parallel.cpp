@@ -154,7 +154,7 @@ std::string line_of(const ParallelRow& row, const ParallelRow& first, const Benc
                      text_of("%.1f ± %.1f", rate.mean, rate.deviation),
                      text_of("%.2f", rate.median / static_cast<double>(row.sequences)),
                      text_of("%.2fx", rate.median / one), text_of("%.0f %%", 100 * row.share_of_bytes),
-                     text_of("%.2f", row.bytes_per_second() / 1e9), text_of("%.0f %%", 100 * row.share_of_roofline())},
+                     text_of("%.2f", row.bytes_per_second() / 1e9), share_text(row.share_of_roofline())},
                     columns);
 }
 

@@ -12,7 +12,7 @@ void Rooflines::measure(int threads) {
     m.bandwidth_now = rates->bandwidth;
     m.bandwidth = std::max(m.bandwidth, m.bandwidth_now);
     m.arithmetic.threads = threads;
-    m.arithmetic.add(rates->one_thread, rates->all_threads);
+    m.arithmetic.add(*rates);
   }
   m.last = Clock::now();
 }

@@ -11,6 +11,7 @@ constexpr double kMatters = 0.01;     // of the plan's time
 constexpr double kGoodEnough = 0.7;   // of what memory or arithmetic allows
 constexpr double kNearBarrier = 5;    // barriers
 constexpr double kIdle = 0.15;        // of the workers' time
+constexpr double kManyRemote = 0.2;   // of the bytes of weights
 constexpr double kManyGathers = 0.1;  // of the loads
 constexpr double kManyScalars = 0.3;  // of the operations
 constexpr double kManyPasses = 1.5;   // over the weights
@@ -31,8 +32,8 @@ std::vector<std::string> advice_on(const ProfiledKernel& k, const MachineRates& 
   std::vector<std::string> out;
   if (k.seconds < kMatters * plan_seconds || k.seconds <= 0) return out;
   const double memory = k.bytes() / machine.bytes_per_second / k.seconds;
-  const double arithmetic = k.operations() / machine.arithmetic.most / k.seconds;
-  if (std::max(memory, arithmetic) > kGoodEnough) return out;
+  const ArithmeticShare arithmetic = arithmetic_share(k, machine);
+  if (std::max(memory, arithmetic.share) > kGoodEnough) return out;
 
   if (k.seconds_per_call() < kNearBarrier * machine.barrier_seconds)
     out.push_back(text_of("barrier-bound: %.2f us a call, an empty launch takes %.2f us; fuse it with a neighbour",
@@ -47,6 +48,12 @@ std::vector<std::string> advice_on(const ProfiledKernel& k, const MachineRates& 
         "imbalance: workers wait %.0f %% of its time for the last one; more and smaller tasks, or cores that do "
         "nothing else",
         k.waiting / k.seconds * 100));
+  if (k.remote_share > kManyRemote)
+    out.push_back(
+        text_of("remote memory: %.0f %% of its weights lie on another node of memory than the worker that reads them; "
+                "let weights be packed at load (no --no-repack, no --pack-cache), or keep to the cores of one node "
+                "(taskset)",
+                k.remote_share * 100));
   if (k.scalar_share > kManyScalars)
     out.push_back(
         text_of("not vectorised: %.0f %% of the operations are in nests without SIMD lanes", k.scalar_share * 100));
@@ -73,13 +80,13 @@ std::vector<std::string> advice_on(const ProfiledKernel& k, const MachineRates& 
   if (k.float_passes > kRepeats)
     out.push_back(
         text_of("recomputation: the code does %.1f times the floating-point operations of the "
-                "formula; what several tasks or workers need is computed by each",
+                "formula; what several tasks or workers need is computed by each: a kernel or a loop of its own for it",
                 k.float_passes));
-  if (out.empty() && std::max(memory, arithmetic) < kFarBelow)
+  if (out.empty() && arithmetic.share >= 0 && std::max(memory, arithmetic.share) < kFarBelow)
     out.push_back(
         text_of("far below both rooflines: %.0f %% of the memory bandwidth, %.0f %% of the "
-                "arithmetic; look at its assembly with --kernel",
-                memory * 100, arithmetic * 100));
+                "arithmetic (%s); look at its assembly with --kernel",
+                memory * 100, arithmetic.share * 100, arithmetic.kind));
   return out;
 }
 

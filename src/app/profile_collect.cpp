@@ -4,6 +4,8 @@
 
 #include "app/bench_sample.h"
 #include "app/profile_words.h"
+#include "runtime/devices.h"
+#include "runtime/memory_nodes.h"
 
 namespace smelt {
 namespace {
@@ -92,7 +94,8 @@ std::string ProfileCollector::stage(PlanKind plan, size_t launch) const { return
 
 ProfiledPlan ProfileCollector::plan_of(const std::string& name, std::initializer_list<PlanKind> kinds, int replays,
                                        const MachineRates& machine) const {
-  ProfileTotals totals(kernels_, threads_);
+  const bool is_on_processor = is_processor(session_.loaded().device().name());
+  ProfileTotals totals(kernels_, threads_, is_on_processor ? nodes_of_workers(threads_) : std::vector<int>());
   double tokens = 0;
   for (PlanKind kind : kinds) {
     const PlanSamples& samples = plans_.at(kind);

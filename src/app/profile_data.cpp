@@ -25,12 +25,15 @@ void visit_fields(Kernel& k, Visit visit) {
   visit("bytes_written", k.written);
   visit("float_ops", k.float_ops);
   visit("int_ops", k.int_ops);
+  visit("byte_ops", k.byte_ops);
+  visit("uses_unit", k.uses_unit);
   visit("tasks", k.tasks);
   visit("scalar_share", k.scalar_share);
   visit("gather_share", k.gather_share);
   visit("weight_gather_share", k.weight_gather_share);
   visit("weight_passes", k.weight_passes);
   visit("float_passes", k.float_passes);
+  visit("remote_share", k.remote_share);
   visit("serial_share", k.serial_share);
   visit("serial_cycles", k.serial_cycles);
   visit("serial_instructions", k.serial_instructions);
@@ -41,6 +44,7 @@ template <class Part, class Visit>
 void visit_part(Part& p, Visit visit) {
   visit("name", p.name);
   visit("seconds", p.seconds);
+  visit("waiting_seconds", p.waiting);
   visit("bytes", p.bytes);
   visit("calls", p.calls);
 }
@@ -61,22 +65,24 @@ Json json_of(const std::vector<ProfiledPart>& parts) {
   return out;
 }
 
+// Fields that profiles of earlier versions lack.
+bool is_new(std::string_view name) {
+  for (std::string_view known : {"lines", "waiting_seconds", "weight_gather_share", "float_passes", "serial_share",
+                                 "serial_cycles", "serial_instructions", "byte_ops", "uses_unit", "remote_share"})
+    if (name == known) return true;
+  return false;
+}
+
 // These throw where a field is missing or of another type; load_profile() catches it.
 std::vector<ProfiledPart> parts_from(const Json& json) {
   std::vector<ProfiledPart> out;
   for (const Json& item : json) {
     ProfiledPart& part = out.emplace_back();
-    visit_part(part, [&](const char* name, auto& value) { item.at(name).get_to(value); });
+    visit_part(part, [&](const char* name, auto& value) {
+      if (item.contains(name) || !is_new(name)) item.at(name).get_to(value);
+    });
   }
   return out;
-}
-
-// Fields that profiles of earlier versions lack.
-bool is_new(std::string_view name) {
-  for (std::string_view known : {"lines", "waiting_seconds", "weight_gather_share", "float_passes", "serial_share",
-                                 "serial_cycles", "serial_instructions"})
-    if (name == known) return true;
-  return false;
 }
 
 ProfiledPlan plan_from(const Json& json) {
@@ -105,7 +111,9 @@ Profile profile_from(const Json& json) {
   profile.machine.arithmetic = {.threads = profile.machine.threads,
                                 .one_thread = machine.value("float_ops_of_one_thread", 0.0),
                                 .least = machine.value("float_ops_at_least", most),
-                                .most = most};
+                                .most = most,
+                                .bytes = machine.value("byte_ops_per_second", 0.0),
+                                .unit = machine.value("unit_ops_per_second", 0.0)};
   for (const Json& plan : json.at("plans")) profile.plans.push_back(plan_from(plan));
   return profile;
 }
@@ -118,6 +126,17 @@ double total(const std::vector<ProfiledKernel>& kernels, Field field) {
 }
 
 }  // namespace
+
+ArithmeticShare arithmetic_share(const ProfiledKernel& k, const MachineRates& m) {
+  if (k.seconds <= 0) return {};
+  const char* of_bytes = k.uses_unit ? "unit" : "int8";
+  const double rate = k.uses_unit ? m.arithmetic.unit : m.arithmetic.bytes;
+  if (k.int_ops > k.float_ops && k.byte_ops <= 0) return {-1, "int"};
+  if (k.byte_ops > k.float_ops && rate <= 0) return {-1, of_bytes};
+  const double floats = m.arithmetic.most > 0 ? k.float_ops / m.arithmetic.most / k.seconds : 0;
+  const double bytes = rate > 0 ? k.byte_ops / rate / k.seconds : 0;
+  return bytes > floats ? ArithmeticShare{bytes, of_bytes} : ArithmeticShare{floats, "f32"};
+}
 
 double ProfiledPlan::seconds() const {
   return total(kernels, [](const ProfiledKernel& k) { return k.seconds; });
@@ -139,6 +158,8 @@ Json json_of(const Profile& profile) {
                 {"float_ops_per_second", profile.machine.arithmetic.most},
                 {"float_ops_at_least", profile.machine.arithmetic.least},
                 {"float_ops_of_one_thread", profile.machine.arithmetic.one_thread},
+                {"byte_ops_per_second", profile.machine.arithmetic.bytes},
+                {"unit_ops_per_second", profile.machine.arithmetic.unit},
                 {"barrier_seconds", profile.machine.barrier_seconds}}},
               {"plans", Json::array()}};
   if (!profile.estimated_for.empty()) out["estimated_for"] = profile.estimated_for;

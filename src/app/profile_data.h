@@ -21,6 +21,8 @@ struct ProfiledKernel {
   double seconds = 0;  // of all calls
   double waiting = 0;  // of these, on average over the workers: for the others to end
   double read = 0, written = 0, float_ops = 0, int_ops = 0;  // of all calls
+  double byte_ops = 0;                                       // of the integer ones: products of bytes and their sums
+  bool uses_unit = false;                                    // that multiplies matrices
   int64_t tasks = 0;                                         // of one call
   double scalar_share = 0;                                   // of the operations: outside of SIMD lanes
   double gather_share = 0;                                   // of the loads: one address a lane, weights left out
@@ -28,6 +30,7 @@ struct ProfiledKernel {
   double weight_passes =
       0;                    // how often the code loads each byte of its weights; 0: these are not most of what it reads
   double float_passes = 0;  // floating-point operations of the code over those of the formula; 0: not known
+  double remote_share = 0;  // of its weights: on other nodes of memory than the workers that read them
   double serial_share = 0;  // of the time in loops: rounds wait for each other, see codegen/execution.h
   int serial_cycles = 0, serial_instructions = 0;  // of such a round
   std::vector<std::string> advice;
@@ -37,11 +40,20 @@ struct ProfiledKernel {
   double operations() const { return float_ops + int_ops; }
 };
 
+// How near a kernel comes to what a machine reaches in the operation that limits it, and which that is.
+struct ArithmeticShare {
+  double share = 0;  // below zero: nobody knows how fast the machine is in it
+  const char* kind =
+      "f32";  // "int8": sums of products of bytes; "unit": these by the matrix unit; "int": other integers
+};
+ArithmeticShare arithmetic_share(const ProfiledKernel& kernel, const MachineRates& machine);
+
 struct ProfiledPart {
   std::string name;  // "attention", "layer 3"
   double seconds = 0;
   double bytes = 0;
   double calls = 0;
+  double waiting = 0;  // of the seconds, on average over the workers: for the others to end
 };
 
 struct ProfiledPlan {

@@ -8,6 +8,26 @@
 #include "runtime/target.h"
 
 namespace smelt {
+namespace {
+
+// Products of bytes and their sums that vectors make in a second, two operations for each.
+double byte_operations_of(const Machine& m) {
+  const double instructions = m.byte_dot == ByteDot::Madd ? 3 : 1;  // for the products of a vector and their sums
+  const int64_t side_by_side = m.has_threads() ? m.warp_threads : 1;
+  const double bytes = static_cast<double>(m.processors * side_by_side * m.byte_dot_bytes);
+  return 2 * bytes * m.vectors_per_cycle * m.cycles_per_second / instructions;
+}
+
+// The same by the matrix unit; 0: not known. One that loads matrices itself takes a row a cycle.
+double unit_operations_of(const Machine& m) {
+  const MatrixUnit* unit = unit_for_bytes(m);
+  if (!unit) return 0;
+  const auto products = static_cast<double>(unit->m * unit->n * unit->k);
+  const double cycles = unit->loads_operands ? static_cast<double>(unit->m) : unit->start_cycles;
+  return cycles > 0 ? 2 * products / cycles * m.cycles_per_second * static_cast<double>(m.processors) : 0;
+}
+
+}  // namespace
 
 Result<MachineRates> measure_machine(int threads) {
   SMELT_TRY(measured, measure_rates(threads));
@@ -16,7 +36,7 @@ Result<MachineRates> measure_machine(int threads) {
                      .bytes_per_second = measured.bandwidth,
                      .barrier_seconds = measured.barrier_seconds};
   rates.arithmetic.threads = rates.threads;
-  rates.arithmetic.add(measured.one_thread, measured.all_threads);
+  rates.arithmetic.add(measured);
   return rates;
 }
 
@@ -35,7 +55,12 @@ MachineRates described_rates(const Machine& machine) {
   return {.threads = processors,
           .cores = processors,
           .bytes_per_second = machine.bandwidth,
-          .arithmetic = {.threads = processors, .one_thread = most / processors, .least = most, .most = most},
+          .arithmetic = {.threads = processors,
+                         .one_thread = most / processors,
+                         .least = most,
+                         .most = most,
+                         .bytes = byte_operations_of(machine),
+                         .unit = unit_operations_of(machine)},
           .barrier_seconds = std::max(machine.launch_seconds, machine.barrier_seconds)};
 }
 

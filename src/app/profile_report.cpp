@@ -24,7 +24,7 @@ std::string machine_text(const Profile& profile) {
                                 ? text_of("%d %s", m.threads, m.threads == 1 ? "thread" : "threads")
                                 : "estimated for " + profile.estimated_for + ", where nothing was run";
   return whose + text_of(": memory reads %.2f GB/s, ", m.bytes_per_second / 1e9) + arithmetic_text(m.arithmetic) +
-         text_of(" in f32, an empty launch takes %.2f us", m.barrier_seconds * 1e6);
+         text_of(", an empty launch takes %.2f us", m.barrier_seconds * 1e6);
 }
 
 std::string headline(const ProfiledPlan& plan, const MachineRates& m, bool is_estimate) {
@@ -41,26 +41,27 @@ std::string headline(const ProfiledPlan& plan, const MachineRates& m, bool is_es
 }
 
 // How evenly the workers share the work: who waits least holds up the others.
-std::string waiting_line(const std::vector<double>& waiting) {
+std::string waiting_lines(const std::vector<double>& waiting, bool details) {
   if (waiting.size() < 2) return "";
   const auto [least, most] = std::minmax_element(waiting.begin(), waiting.end());
   double mean = 0;
   for (double share : waiting) mean += share / static_cast<double>(waiting.size());
+  std::string each = "worker by worker: ";
+  for (size_t i = 0; i < waiting.size(); ++i) each += (i ? ", " : "") + text_of("%.0f %%", waiting[i] * 100);
   return wrapped(text_of("workers wait for each other %.0f %% of the time: worker %d least, %.0f %%, worker %d most, "
                          "%.0f %%",
                          mean * 100, static_cast<int>(least - waiting.begin()), *least * 100,
                          static_cast<int>(most - waiting.begin()), *most * 100),
                  kReportWidth - 2, 2) +
-         "\n";
+         "\n" + (details ? wrapped(each, kReportWidth - 2, 2) + "\n" : "");
 }
 
 constexpr const char* kHeader =
-    "  share  calls    us each  waits     GB/s  memory  GFLOP/s  arith.    kernel, part: what it computes\n";
+    "  share  calls   us each waits    GB/s  memory  GFLOP/s arithmetic    kernel, part: what it computes\n";
 
-// Integer operations run on other units than those that the roofline of f32 is measured with.
-std::string arithmetic_share(const ProfiledKernel& k, const MachineRates& m) {
-  if (k.int_ops > k.float_ops) return "int";
-  return text_of("%.0f %%", 100 * rate(k.operations(), k.seconds) / m.arithmetic.most);
+// "21 % int8"; "over int8": more than was measured; "int8" where nothing is known of it.
+std::string arithmetic_text(const ArithmeticShare& a) {
+  return a.share < 0 ? a.kind : (is_over(a.share) ? "over" : percent_text(a.share)) + " " + a.kind;
 }
 
 std::string detail_line(const std::string& text) { return "          " + wrapped(text, kReportWidth - 10, 12) + "\n"; }
@@ -70,9 +71,9 @@ std::string kernel_lines(const ProfiledKernel& k, const ProfiledPlan& plan, cons
   const double bytes = rate(k.bytes(), k.seconds), operations = rate(k.operations(), k.seconds);
   const std::string waits = plan.waiting.empty() ? "" : share_text(rate(k.waiting, k.seconds));
   const std::string figures =
-      text_of("%5.1f %% %6.1f %10.2f %6s %8.2f %7s %8.2f %7s  %s ", 100 * rate(k.seconds, plan.seconds()), k.calls,
+      text_of("%5.1f %% %6.1f %9.2f %5s %7.2f %7s %8.2f %10s  %s ", 100 * rate(k.seconds, plan.seconds()), k.calls,
               k.seconds_per_call() * 1e6, waits.c_str(), bytes / 1e9, share_text(bytes / m.bytes_per_second).c_str(),
-              operations / 1e9, arithmetic_share(k, m).c_str(), k.advice.empty() ? " " : "!");
+              operations / 1e9, arithmetic_text(arithmetic_share(k, m)).c_str(), k.advice.empty() ? " " : "!");
   if (!details) return clipped(figures + k.name + ", " + k.stage + ": " + k.what, kReportWidth) + "\n";
   std::string out = figures + k.name + "\n" + detail_line(k.stage + ": " + k.what);
   if (!k.lines.empty()) out += detail_line("made by " + k.lines);
@@ -81,11 +82,12 @@ std::string kernel_lines(const ProfiledKernel& k, const ProfiledPlan& plan, cons
   return out;
 }
 
-std::string part_line(const std::string& name, double seconds, double bytes, double calls, const MachineRates& m,
-                      double plan_seconds) {
-  return text_of("%5.1f %% %6.1f %10s %8.2f %7s  %s\n", 100 * rate(seconds, plan_seconds), calls,
-                 time_text(seconds).c_str(), rate(bytes, seconds) / 1e9,
-                 share_text(rate(bytes, seconds) / m.bytes_per_second).c_str(), name.c_str());
+std::string part_line(const ProfiledPart& part, const ProfiledPlan& plan, const MachineRates& m) {
+  const double bytes = rate(part.bytes, part.seconds);
+  const std::string waits = plan.waiting.empty() ? "" : share_text(rate(part.waiting, part.seconds));
+  return text_of("%5.1f %% %6.1f %9s %5s %7.2f %7s  %s\n", 100 * rate(part.seconds, plan.seconds()), part.calls,
+                 time_text(part.seconds).c_str(), waits.c_str(), bytes / 1e9,
+                 share_text(bytes / m.bytes_per_second).c_str(), part.name.c_str());
 }
 
 bool alike(const ProfiledPart& a, const ProfiledPart& b) {
@@ -93,24 +95,25 @@ bool alike(const ProfiledPart& a, const ProfiledPart& b) {
 }
 
 // Neighbouring layers that do the same are one line: their median and their extremes.
-std::string layer_lines(const ProfiledPlan& plan, const MachineRates& m, double plan_seconds) {
+std::string layer_lines(const ProfiledPlan& plan, const MachineRates& m) {
   std::string out;
   for (size_t first = 0; first < plan.layers.size();) {
     size_t end = first;
     std::vector<double> seconds;
-    double bytes = 0;
+    ProfiledPart all{.name = plan.layers[first].name};
     for (; end < plan.layers.size() && alike(plan.layers[end], plan.layers[first]); ++end) {
       seconds.push_back(plan.layers[end].seconds);
-      bytes += plan.layers[end].bytes;
+      all.seconds += plan.layers[end].seconds;
+      all.waiting += plan.layers[end].waiting;
+      all.bytes += plan.layers[end].bytes;
+      all.calls += plan.layers[end].calls;
     }
     const Sample s = sample_of(seconds);
-    const double total = s.mean * static_cast<double>(s.count);
-    std::string name = plan.layers[first].name;
     if (s.count > 1)
-      name = text_of("layers %s to %s, each %s (%s to %s)", plan.layers[first].name.substr(6).c_str(),
-                     plan.layers[end - 1].name.substr(6).c_str(), time_text(s.median).c_str(), time_text(s.min).c_str(),
-                     time_text(s.max).c_str());
-    out += part_line(name, total, bytes, plan.layers[first].calls * static_cast<double>(s.count), m, plan_seconds);
+      all.name = text_of("layers %s to %s, each %s (%s to %s)", plan.layers[first].name.substr(6).c_str(),
+                         plan.layers[end - 1].name.substr(6).c_str(), time_text(s.median).c_str(),
+                         time_text(s.min).c_str(), time_text(s.max).c_str());
+    out += part_line(all, plan, m);
     first = end;
   }
   return out;
@@ -119,13 +122,15 @@ std::string layer_lines(const ProfiledPlan& plan, const MachineRates& m, double 
 std::string plan_text(const ProfiledPlan& plan, const Profile& profile, const ReportOptions& options) {
   const MachineRates& m = profile.machine;
   const double seconds = plan.seconds();
-  std::string out = headline(plan, m, !profile.estimated_for.empty()) + waiting_line(plan.waiting) + "\n" + kHeader;
+  std::string out =
+      headline(plan, m, !profile.estimated_for.empty()) + waiting_lines(plan.waiting, options.details) + "\n" + kHeader;
   const size_t count = options.kernels > 0 ? std::min<size_t>(plan.kernels.size(), static_cast<size_t>(options.kernels))
                                            : plan.kernels.size();
   double rest = 0;
-  bool has_advice = false;
+  bool has_advice = false, has_over = false;
   for (size_t i = 0; i < plan.kernels.size(); ++i) {
     has_advice = has_advice || (i < count && !plan.kernels[i].advice.empty());
+    has_over = has_over || (i < count && is_over(arithmetic_share(plan.kernels[i], m).share));
     if (i < count)
       out += kernel_lines(plan.kernels[i], plan, m, options.details);
     else
@@ -135,10 +140,13 @@ std::string plan_text(const ProfiledPlan& plan, const Profile& profile, const Re
     out += text_of("%5.1f %%  in %zu more %s (--all shows them)\n", 100 * rate(rest, seconds),
                    plan.kernels.size() - count, plan.kernels.size() - count == 1 ? "kernel" : "kernels");
   if (has_advice && !options.details) out += "! --details says what slows such a kernel down\n";
-  out += "\n  share  calls       time     GB/s  memory  stage\n";
-  for (const ProfiledPart& p : plan.stages) out += part_line(p.name, p.seconds, p.bytes, p.calls, m, seconds);
-  out += "\n  share  calls       time     GB/s  memory  layer\n";
-  return out + layer_lines(plan, m, seconds);
+  if (has_over)
+    out +=
+        "over: more than arithmetic reached when it was measured; the clock, or other work on these cores, differed\n";
+  out += "\n  share  calls      time waits    GB/s  memory  stage\n";
+  for (const ProfiledPart& p : plan.stages) out += part_line(p, plan, m);
+  out += "\n  share  calls      time waits    GB/s  memory  layer\n";
+  return out + layer_lines(plan, m);
 }
 
 // --- comparison

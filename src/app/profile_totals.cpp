@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "app/profile_advice.h"
+#include "app/profile_nodes.h"
 #include "app/profile_words.h"
 #include "engine/launch_cost.h"
 
@@ -35,13 +36,18 @@ void add_execution(const PlanLaunch& launch, const KernelCost& cost, const Execu
   k.serial_instructions = execution.serial_instructions;
 }
 
+bool multiplies_matrices(const Program& program) {
+  return std::any_of(program.code.begin(), program.code.end(), [](const auto& i) { return i.kind == Inst::MatrixDot; });
+}
+
 ProfiledPart& part_named(std::vector<ProfiledPart>& parts, const std::string& name) {
   const auto found = std::find_if(parts.begin(), parts.end(), [&](const ProfiledPart& p) { return p.name == name; });
   return found != parts.end() ? *found : parts.emplace_back(ProfiledPart{.name = name});
 }
 
-void add_part(ProfiledPart& part, const KernelCost& cost, double times, double seconds) {
-  part.seconds += seconds;
+void add_part(ProfiledPart& part, const KernelCost& cost, double times, const ProfileTotals::Time& time) {
+  part.seconds += time.seconds * times;
+  part.waiting += time.waiting * times;
   part.bytes += cost.bytes() * times;
   part.calls += times;
 }
@@ -72,6 +78,7 @@ void ProfileTotals::add_kernel(const PlanLaunch& launch, const LaunchFacts& fact
     k.options = options_text(description.opts);
     k.what = launch_in_words(launch, description.tree, facts.cost);
     k.lines = lines_in_words(launch);
+    k.uses_unit = multiplies_matrices(facts.program) && unit_for_bytes(description.machine);
   }
   k.calls += times;
   k.seconds += time.seconds * times;
@@ -80,11 +87,13 @@ void ProfileTotals::add_kernel(const PlanLaunch& launch, const LaunchFacts& fact
   k.written += facts.cost.written * times;
   k.float_ops += facts.cost.float_ops * times;
   k.int_ops += facts.cost.int_ops * times;
+  k.byte_ops += facts.cost.byte_ops * times;
   double& most = most_operations_[launch.kernel];
   if (facts.cost.operations() < most) return;
   most = facts.cost.operations();
   k.tasks = facts.shape.tasks;
   k.scalar_share = facts.shape.scalar_share;
+  k.remote_share = remote_share(launch, facts.cost, nodes_);
   add_execution(launch, facts.cost, facts.execution, k);
 }
 
@@ -97,12 +106,11 @@ void ProfileTotals::add(const std::vector<PlanLaunch>& launches, const SymbolVal
     if (!known.contains(launch.kernel)) known[launch.kernel] = facts_of(launch, symbols, position);
     const LaunchFacts& facts = known[launch.kernel];
     const Time time = time_of(i, facts);
-    const double seconds = time.seconds * times;
     add_kernel(launch, facts, times, time);
-    stage_of_[launch.kernel][stages[i]] += seconds;
-    add_part(part_named(stages_, stages[i]), facts.cost, times, seconds);
+    stage_of_[launch.kernel][stages[i]] += time.seconds * times;
+    add_part(part_named(stages_, stages[i]), facts.cost, times, time);
     if (launch.layer >= 0)
-      add_part(part_named(layers_, "layer " + std::to_string(launch.layer)), facts.cost, times, seconds);
+      add_part(part_named(layers_, "layer " + std::to_string(launch.layer)), facts.cost, times, time);
   }
 }
 
@@ -116,13 +124,13 @@ ProfiledPlan ProfileTotals::plan(const std::string& name, double tokens, int rep
     k.stage = std::max_element(stages.begin(), stages.end(), [](const auto& a, const auto& b) {
                 return a.second < b.second;
               })->first;
-    for (double* value : {&k.calls, &k.seconds, &k.waiting, &k.read, &k.written, &k.float_ops, &k.int_ops})
+    for (double* value : {&k.calls, &k.seconds, &k.waiting, &k.read, &k.written, &k.float_ops, &k.int_ops, &k.byte_ops})
       *value *= share;
     plan.kernels.push_back(std::move(k));
   }
   for (std::vector<ProfiledPart>* parts : {&plan.stages, &plan.layers})
     for (ProfiledPart& p : *parts)
-      for (double* value : {&p.seconds, &p.bytes, &p.calls}) *value *= share;
+      for (double* value : {&p.seconds, &p.waiting, &p.bytes, &p.calls}) *value *= share;
   std::stable_sort(plan.kernels.begin(), plan.kernels.end(),
                    [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
   const double seconds = plan.seconds();

@@ -30,8 +30,10 @@ class ProfileTotals {
   };
   using TimeOf = std::function<Time(size_t launch, const LaunchFacts& facts)>;
 
-  // REQUIRES: the kernels outlive it. `threads`: workers that share a launch.
-  ProfileTotals(const KernelSet& kernels, int threads) : kernels_(kernels), threads_(threads) {}
+  // REQUIRES: the kernels outlive it. `threads`: workers that share a launch; `nodes`: of memory, that they are on, if
+  // there are several.
+  ProfileTotals(const KernelSet& kernels, int threads, std::vector<int> nodes = {})
+      : kernels_(kernels), threads_(threads), nodes_(std::move(nodes)) {}
 
   // Adds `times` replays of a plan with these launch values, whose tokens have `position` in their middle.
   void add(const std::vector<PlanLaunch>& launches, const SymbolValues& symbols, int64_t position, double times,
@@ -46,6 +48,7 @@ class ProfileTotals {
 
   const KernelSet& kernels_;
   const int threads_;
+  const std::vector<int> nodes_;
   std::map<int, ProfiledKernel> by_number_;
   std::map<int, std::map<std::string, double>> stage_of_;  // of each kernel: seconds by stage
   std::map<int, double> most_operations_;                  // of the replays whose shape is told

@@ -96,11 +96,21 @@ bool is_float_op(Ref n) {
   return is_float(n->op == Op::Lt || n->op == Op::Eq ? BinaryView(n).x->dtype : n->dtype);
 }
 
+bool is_from_byte(Ref n) { return n->op == Op::Cast && size_of(n->src[0]->dtype) == 1; }
+
+// A sum of products of bytes, whatever instruction makes it later.
+bool is_byte_dot(Ref n) {
+  if (n->op != Op::ReduceSum || n->dtype != DType::I32) return false;
+  const Ref term = ReduceView(n).values[0];
+  return term->op == Op::Mul && is_from_byte(BinaryView(term).x) && is_from_byte(BinaryView(term).y);
+}
+
 void add_operations(const Refs& stores, KernelCost& cost) {
   Multiplicity multiplicity;
   for (Ref n : data_of(stores)) {
     if (is_free(n->op)) continue;
     double ops = is_reduce(n->op) ? multiplicity.terms(n) : multiplicity.of(n);
+    if (is_byte_dot(n)) cost.byte_ops += 2 * ops;
     if (n->op == Op::SoftmaxSum) ops *= kSoftmaxOps;
     (is_float_op(n) ? cost.float_ops : cost.int_ops) += ops;
   }

@@ -26,6 +26,7 @@ struct KernelCost {
   std::vector<BufferCost> buffers;  // by Param number
   double read = 0, written = 0;     // of all buffers together
   double float_ops = 0, int_ops = 0;
+  double byte_ops = 0;  // of the integer ones: products of bytes and their sums, which processors have instructions for
   double bytes() const { return read + written; }
   double operations() const { return float_ops + int_ops; }
 };

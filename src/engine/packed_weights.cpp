@@ -4,7 +4,8 @@
 // read ahead in large pages; asking for pieces in advance (WILLNEED) costs ten times the system time, as it reads
 // small ones. Where the file and the weights do not fit into memory side by side, what was rewritten leaves the page
 // cache, too: the next start would find only the end of the file there, which its own beginning evicts, and the small
-// pages of the cache are in the way of the weights' large ones.
+// pages of the cache are in the way of the weights' large ones. With several nodes of memory a thread takes the pieces
+// that are to lie on its node (near_pieces.h).
 #include "engine/packed_weights.h"
 
 #include <algorithm>
@@ -13,7 +14,10 @@
 
 #include "base/advice.h"
 #include "base/parallel.h"
+#include "engine/near_pieces.h"
 #include "runtime/available_memory.h"
+#include "runtime/cores.h"
+#include "runtime/memory_nodes.h"
 
 namespace smelt {
 namespace {
@@ -74,13 +78,20 @@ Result<PackedWeights> PackedWeights::pack(const PackPlan& plan, const LoadOption
   const bool keep_cached = fits_beside_file(plan);
   SMELT_TRY(memory, DeviceMemory::allocate(device, static_cast<size_t>(plan.bytes), "the weights"));
   packed.memory_ = std::move(memory);
-  const std::vector<PackPiece> pieces = cut_in_pieces(plan, kPieceBytes);
+  const std::vector<int> nodes = device.host_sees_memory() ? nodes_of_workers(device.workers()) : std::vector<int>();
+  const std::vector<int> cpus = nodes.empty() ? std::vector<int>() : core_cpus();
+  // What lies on one node is a large page at least.
+  const std::vector<PackPiece> pieces = cut_in_pieces(plan, nodes.empty() ? kPieceBytes : kPieceBytes / 2);
+  NearPieces near(pieces, nodes);
   const ReadOnce reading(plan);
   std::atomic<int64_t> done = 0;
   std::mutex failing;
   Status failure;
-  for_each_in_parallel(pieces.size(), options.threads, [&](size_t i, int worker) {
+  for_each_in_parallel(pieces.size(), options.threads, [&](size_t, int worker) {
     if (options.cancelled()) return;
+    const size_t place = nodes.empty() ? 0 : static_cast<size_t>(worker) % nodes.size();
+    const PinnedHere pinned(nodes.empty() ? -1 : cpus[place]);
+    const size_t i = near.take(nodes.empty() ? 0 : nodes[place]);
     if (Status placed = place_piece(pieces[i], keep_cached, device, packed.memory_.data() + pieces[i].to()); !placed) {
       std::lock_guard lock(failing);
       failure = placed;

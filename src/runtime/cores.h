@@ -7,7 +7,8 @@
 
 namespace smelt {
 
-// The cores that this process may run on: for each the number of one of its CPUs (hardware threads). On Apple's systems
+// The cores that this process may run on: for each the number of one of its CPUs (hardware threads), those beside one
+// memory (memory_nodes.h) together, as neighbouring workers read neighbouring rows of a weight. On Apple's systems
 // those that are made for speed; a core that saves energy would be waited for at each barrier.
 std::vector<int> core_cpus();
 

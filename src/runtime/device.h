@@ -43,8 +43,9 @@ struct Launch {
   // for kernels whose parts differ in work, or last long enough for one core to fall behind.
   int shares = 1;
   int parts = 0;  // in all; 0: as many as the device likes best
-  // Worker i has part i of twice as many parts as there are workers, and then they take what is left as above: for
-  // kernels that make something for all parts of a worker first, and read on where its last part has ended.
+  // Each worker has the first half of its own parts as one, and then they take what is left as above: for kernels that
+  // make something for all parts of a worker first, and read on where its last part has ended. REQUIRES: shares are
+  // even, and `parts` is 0.
   bool half_is_fixed = false;
 };
 

@@ -18,13 +18,18 @@ ArithmeticSeen seen(int threads, std::vector<double> rates, double one = 115e9) 
 }  // namespace
 
 TEST_CASE("arithmetic is told as a rate and as times that of one thread, both as they changed") {
-  CHECK(arithmetic_text(seen(2, {228e9})) == "arithmetic reaches 228 GFLOP/s (2.0 times one thread)");
+  CHECK(arithmetic_text(seen(2, {228e9})) == "arithmetic reaches 228 GFLOP/s in f32 (2.0 times one thread)");
   CHECK(arithmetic_text(seen(2, {228e9, 118e9})) ==
-        "arithmetic reaches 118 to 228 GFLOP/s (1.0 to 2.0 times one thread)");
-  CHECK(arithmetic_text(seen(1, {115e9})) == "arithmetic reaches 115 GFLOP/s");
+        "arithmetic reaches 118 to 228 GFLOP/s in f32 (1.0 to 2.0 times one thread)");
+  CHECK(arithmetic_text(seen(1, {115e9})) == "arithmetic reaches 115 GFLOP/s in f32");
   CHECK(arithmetic_text({.threads = 2, .least = 228e9, .most = 228e9}) ==
-        "arithmetic reaches 228 GFLOP/s");  // a profile from before one thread was measured
+        "arithmetic reaches 228 GFLOP/s in f32");  // a profile from before one thread was measured
   CHECK(arithmetic_text({}) == "arithmetic was not measured");
+  ArithmeticSeen all = seen(1, {115e9});
+  all.bytes = 230e9;
+  all.unit = 2e12;
+  CHECK(arithmetic_text(all) ==
+        "arithmetic reaches 115 GFLOP/s in f32, 230 GOP/s in int8, 2000 GOP/s in the matrix unit");
 }
 
 TEST_CASE("threads that reach clearly less than a core each seem to share one") {
@@ -48,7 +53,7 @@ TEST_CASE("what was seen by two is seen by both together") {
   CHECK(both.one_thread == 115e9);
   CHECK(both.least == 118e9);
   CHECK(both.most == 228e9);
-  both.add({});
+  both.add(ArithmeticSeen{});
   CHECK(both.least == 118e9);
 }
 
@@ -59,4 +64,7 @@ TEST_CASE("rooflines of a number of threads are bytes and operations a second") 
   CHECK(rooflines.arithmetic(1).one_thread > 0);
   CHECK(rooflines.arithmetic(1).least > 0);
   CHECK(rooflines.arithmetic(1).threads == 1);
+  // A product of bytes is less work than one of floats, where there are instructions for either.
+  const double bytes = rooflines.arithmetic(1).bytes;
+  CHECK((bytes == 0 || bytes > rooflines.arithmetic(1).one_thread));
 }

@@ -10,6 +10,7 @@
 
 #include "app/process.h"
 #include "app/profile_advice.h"
+#include "app/profile_nodes.h"
 #include "app/profile_report.h"
 #include "app/profile_words.h"
 #include "engine/session.h"
@@ -103,8 +104,51 @@ TEST_CASE("the advisor names the cause with its evidence") {
   k.weight_passes = 8;
   CHECK(contains(advice(k), "loads each byte of its weights 8.0 times"));
   k = slow_kernel();
+  k.remote_share = 0.5;
+  CHECK(contains(advice(k), "remote memory: 50 % of its weights lie on another node"));
+  k = slow_kernel();
   k.calls = 500;
   CHECK(contains(advice(k), "barrier-bound: 2.00 us a call"));
+}
+
+TEST_CASE("arithmetic is told as part of what the operations of a kernel could reach") {
+  MachineRates machine = kMachine;  // 1e11 a second in f32
+  machine.arithmetic.bytes = 4e11;
+  machine.arithmetic.unit = 4e12;
+  ProfiledKernel k = slow_kernel();
+  k.float_ops = 2e7;
+  CHECK(arithmetic_share(k, machine).share == doctest::Approx(0.2));
+  CHECK(arithmetic_share(k, machine).kind == std::string("f32"));
+  k.int_ops = 3e8;
+  k.byte_ops = 2e8;
+  CHECK(arithmetic_share(k, machine).share == doctest::Approx(0.5));
+  CHECK(arithmetic_share(k, machine).kind == std::string("int8"));
+  k.uses_unit = true;
+  k.float_ops = 1e6;
+  CHECK(arithmetic_share(k, machine).share == doctest::Approx(0.05));
+  CHECK(arithmetic_share(k, machine).kind == std::string("unit"));
+  k.byte_ops = 8e9;
+  Profile profile = small_profile(1e-3);
+  profile.machine = machine;
+  profile.plans[0].kernels = {k};
+  CHECK(contains(report(profile), " over unit "));
+  CHECK(contains(report(profile), "over: more than arithmetic reached"));
+  machine.arithmetic.unit = 0;
+  profile.machine = machine;
+  CHECK(arithmetic_share(k, machine).share < 0);  // nobody knows
+  CHECK(contains(report(profile), " unit "));
+  CHECK(!contains(report(profile), "over"));
+}
+
+TEST_CASE("memory is remote where a page and the worker that reads it are on different nodes") {
+  const std::vector<int> nodes = {0, 0, 1, 1}, near = {0, 0, 0, 0, 1, 1, 1, 1}, far = {1, 1, 1, 1, 0, 0, 0, 0},
+                         half = {0, 1, 0, 1, 0, 1, 0, 1}, unknown(8, -1);
+  CHECK(remote_share_of(near, false, nodes) == 0);
+  CHECK(remote_share_of(far, false, nodes) == 1);
+  CHECK(remote_share_of(half, false, nodes) == 0.5);
+  CHECK(remote_share_of(near, true, nodes) == 0.5);  // all workers read each page
+  CHECK(remote_share_of(unknown, false, nodes) == 0);
+  CHECK(remote_share(launch_of({{"attn_q.weight", true}}), {}, nodes) == 0);  // of a model that is only looked at
 }
 
 TEST_CASE("the advisor is silent about kernels that are fast or do not matter") {
@@ -151,7 +195,8 @@ TEST_CASE("a saved profile reads back the same, other files are refused by name"
   CHECK(json_of(*loaded) == json_of(profile));
   CHECK(loaded->plans[0].kernels[0].lines == "model.cpp:12");
   auto older = json_of(profile);  // from before there were lines
-  for (const char* field : {"lines", "serial_share", "float_passes"}) older["plans"][0]["kernels"][0].erase(field);
+  for (const char* field : {"lines", "serial_share", "float_passes", "byte_ops", "uses_unit", "remote_share"})
+    older["plans"][0]["kernels"][0].erase(field);
   std::ofstream(path) << older;
   REQUIRE(load_profile(path).ok());
   CHECK(load_profile(path)->plans[0].kernels[0].lines == "");
@@ -190,6 +235,14 @@ TEST_CASE("a report has kernels with advice, stages and layers") {
     CAPTURE(part);
     CHECK(contains(details, part));
   }
+  CHECK(contains(details, "worker by worker: 10 %, 2 %, 30 %, 10 %"));
+  CHECK(!contains(text, "worker by worker"));
+}
+
+TEST_CASE("a stage says how long workers wait in it") {
+  Profile profile = small_profile(1e-3);
+  profile.plans[0].stages[0].waiting = 0.4e-3;
+  CHECK(contains(report(profile), "40 %    0.10     1 %  attention"));
 }
 
 TEST_CASE("no line of a report is over 120 columns, and shares that caches give are named so") {

@@ -48,6 +48,14 @@ TEST_CASE("a quantised matrix counts its blocks, not its values") {
   for (const BufferCost& b : cost.buffers) CHECK(!b.gathered);
 }
 
+TEST_CASE("products of bytes and their sums count as such, those of floats do not") {
+  const Tensor x = input(0, {1, 256}, DType::I8), matrix = input(1, {64, 256}, DType::U8);
+  const KernelCost bytes = cost_of(kernel_tree(sum(cast(x, DType::I32) * cast(matrix, DType::I32), -1)));
+  CHECK(bytes.byte_ops == 2 * 64 * 256);
+  CHECK(bytes.int_ops >= bytes.byte_ops);
+  CHECK(cost_of(kernel_tree(linear(input(0, {1, 256}), input(1, {64, 256})))).byte_ops == 0);
+}
+
 TEST_CASE("gathered rows count what the indices can reach") {
   const Tensor table = input(0, {1000, 64}), rows = input(1, {3}, DType::I32);
   const KernelCost cost = cost_of(kernel_tree(gather(table, rows) * 2.0));

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 #include "engine/memory_need.h"
+#include "engine/near_pieces.h"
 #include "engine/packed_weights.h"
 #include "engine/session.h"
 #include "model/layout_choice.h"
@@ -114,6 +116,37 @@ TEST_CASE("pieces are whole groups of rows, and together all of the plan") {
     for (const PackedTensor& t : plan.tensors) wanted += static_cast<int64_t>(t.tensor->bytes);
     CHECK(total == wanted);
   }
+}
+
+TEST_CASE("pieces go to threads of the node whose workers read them, and each to one thread") {
+  const GgufTensor matrix{.name = "matrix", .dims = {256, 1024, 1, 1}, .bytes = 1024 * 256},
+      experts{.name = "experts", .dims = {256, 8, 16, 1}, .bytes = 128 * 256};
+  PackPlan plan;
+  plan.tensors = {{&matrix, {}, 0, false}, {&experts, {}, 1024 * 256, false}};
+  const std::vector<PackPiece> pieces = cut_in_pieces(plan, 16 * 256);
+  const std::vector<int> nodes = {0, 0, 2, 2};
+  NearPieces near(pieces, nodes);
+  std::set<size_t> taken;
+  for (int node : {0, 2})
+    for (int i = 0; i < 32; ++i) {
+      const size_t piece = near.take(node);
+      CHECK(taken.insert(piece).second);
+      CHECK(pieces[piece].of->tensor == &matrix);
+      CHECK((pieces[piece].row < 512) == (node == 0));
+    }
+  // Two experts are read by all.
+  for (int node : {0, 2})
+    for (int i = 0; i < 4; ++i) {
+      const size_t piece = near.take(node);
+      CHECK(taken.insert(piece).second);
+      CHECK(pieces[piece].of->tensor == &experts);
+    }
+  NearPieces alike(pieces, {});
+  for (size_t i = 0; i < pieces.size(); ++i) CHECK(alike.take(0) == i);
+  NearPieces busy(pieces, nodes);  // one thread takes them all, those of its node first
+  taken.clear();
+  for (size_t i = 0; i < pieces.size(); ++i) taken.insert(busy.take(2));
+  CHECK(taken.size() == pieces.size());
 }
 
 TEST_CASE("tensors are packed in the order of the file") {

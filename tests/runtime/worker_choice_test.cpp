@@ -64,6 +64,18 @@ TEST_CASE("runs with other work are not compared") {
   }
 }
 
+TEST_CASE("what is best for little work is not taken for much") {
+  WorkerChoices choices(16);
+  const std::array<int64_t, 2> little = {1, 4}, much = {64, 4}, about_as_much = {100, 5};
+  for (int i = 0; i < 200; ++i) choices.took(divided(10, 10)(choices.workers(little)), little);
+  CHECK(choices.workers(little) == 1);
+  CHECK(choices.workers(much) == 16);
+  for (int i = 0; i < 200; ++i) choices.took(divided(1600, 20)(choices.workers(much)), much);
+  CHECK(choices.workers(much) == 8);
+  CHECK(choices.workers(about_as_much) == 8);
+  CHECK(choices.workers(little) == 1);
+}
+
 TEST_CASE("after many runs it looks again") {
   WorkerChoice choice(16);
   CHECK(choice_after(200, choice, divided(1600, 20)) == 8);

@@ -1,6 +1,7 @@
 #include "runtime/cpu/cpu_device.h"
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -33,11 +34,12 @@ std::string symbol_of(const Source& source, const KernelKey& key) { return sourc
 constexpr size_t kStackOfKernel = 2 * kMostStackOfFunction;
 
 struct CpuPlan : CapturedPlan {
-  explicit CpuPlan(int most) : choice(most) {}
-  int workers() const override { return choice.workers(); }
+  explicit CpuPlan(int most) : choices(most), chosen(most) {}
+  int workers() const override { return chosen; }
 
   std::vector<CpuLaunch> launches;
-  mutable WorkerChoice choice;  // of the runs so far
+  mutable WorkerChoices choices;    // of the runs so far
+  mutable std::atomic<int> chosen;  // for runs as the last one
 };
 
 struct State {
@@ -159,8 +161,9 @@ class CpuDevice : public HostMemoryDevice {
     const bool chooses = state_.chooses_workers && workers() > 1 && options.times_ns.empty();
     if (!chooses) return state_.workers->run(plan.launches, symbols.data(), options);
     const auto begin = Clock::now();
-    if (!state_.workers->run(plan.launches, symbols.data(), options, plan.choice.workers())) return false;
-    plan.choice.took(std::chrono::nanoseconds(Clock::now() - begin).count(), symbols);
+    if (!state_.workers->run(plan.launches, symbols.data(), options, plan.choices.workers(symbols))) return false;
+    plan.choices.took(std::chrono::nanoseconds(Clock::now() - begin).count(), symbols);
+    plan.chosen = plan.choices.workers(symbols);
     return true;
   }
 

@@ -1,6 +1,7 @@
 #include "runtime/cpu/worker_choice.h"
 
 #include <algorithm>
+#include <bit>
 
 namespace smelt {
 
@@ -43,6 +44,13 @@ void WorkerChoice::judge(int64_t typical) {
 void WorkerChoice::settle() {
   tried_ = best_;
   is_settled_ = true;
+}
+
+WorkerChoice& WorkerChoices::of(std::span<const int64_t> symbols) {
+  uint64_t work = 0;  // the number of bits of each
+  for (int64_t symbol : symbols)
+    work = work * 65 + static_cast<uint64_t>(std::bit_width(static_cast<uint64_t>(symbol)));
+  return by_work_.try_emplace(work, most_).first->second;
 }
 
 }  // namespace smelt

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <span>
 #include <vector>
 
@@ -34,6 +35,22 @@ class WorkerChoice {
   bool is_settled_;
   int64_t best_time_ = 0, runs_ = 0;
   std::vector<int64_t> times_, symbols_;
+};
+
+// Those of a plan: one for runs of about as much work each, whose symbols differ by less than twice. What is best for a
+// prompt of a few tokens is not for one of many.
+class WorkerChoices {
+ public:
+  explicit WorkerChoices(int most) : most_(most) {}
+
+  int workers(std::span<const int64_t> symbols) { return of(symbols).workers(); }  // for the next run with these
+  void took(int64_t nanoseconds, std::span<const int64_t> symbols) { of(symbols).took(nanoseconds, symbols); }
+
+ private:
+  WorkerChoice& of(std::span<const int64_t> symbols);
+
+  const int most_;
+  std::map<uint64_t, WorkerChoice> by_work_;
 };
 
 }  // namespace smelt

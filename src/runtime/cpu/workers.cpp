@@ -143,16 +143,17 @@ struct Team {
 };
 
 // Which of the parts that workers take as they become free are a worker's own: neighbours, so that it reads on where
-// its last part has ended. The others come to them when they have none left: were all of them taken from one counter,
-// the workers would wait for each other at its cache line.
+// its last part has ended, and the same place of all whichever way a launch is shared out (near_pieces.h counts on it).
+// The others come to them when they have none left: were all of them taken from one counter, the workers would wait for
+// each other at its cache line.
 struct OwnParts {
   OwnParts(const CpuLaunch& launch, int workers)
       : parts(launch.parts > 0 ? launch.parts : int64_t{workers} * launch.shares),
         count(workers),
-        fixed(launch.half_is_fixed ? parts / 2 : 0) {}
+        fixed(launch.half_is_fixed ? launch.shares / 2 : 0) {}
 
-  int64_t first(int worker) const { return fixed + (parts - fixed) * worker / count; }
-  int64_t end(int worker) const { return first(worker + 1); }
+  int64_t first(int worker) const { return parts * worker / count + fixed; }
+  int64_t end(int worker) const { return parts * (worker + 1) / count; }
 
   // The one with most parts that nobody has taken, of equal ones the next behind `worker`; -1: there are none.
   int who_has_most(const std::vector<Team::Taken>& taken, int worker) const {
@@ -169,7 +170,7 @@ struct OwnParts {
 
   const int64_t parts;
   const int count;
-  const int64_t fixed;  // parts that are shared out before
+  const int64_t fixed;  // parts of each that are shared out before
 };
 
 // Not touched: what no kernel uses takes no memory.
@@ -248,7 +249,7 @@ struct Workers::State {
       begins = 0;
     };
     if (launch.shares == 1 && launch.parts == 0) return run(worker, among.count);
-    if (launch.half_is_fixed) run(worker, 2 * int64_t{among.count});
+    if (launch.half_is_fixed) run(2 * int64_t{worker}, 2 * int64_t{among.count});
     const OwnParts own(launch, among.count);
     std::vector<Team::Taken>& taken = among.taken[epoch % 2];
     for (int of = worker; of >= 0;) {

@@ -2,9 +2,12 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <fstream>
 #include <set>
 #include <string>
+
+#include "runtime/memory_nodes.h"
 
 namespace smelt {
 namespace {
@@ -44,6 +47,7 @@ std::vector<int> core_cpus() {
     std::string siblings = siblings_of(cpu);
     if (siblings.empty() || seen.insert(std::move(siblings)).second) cpus.push_back(cpu);
   }
+  std::ranges::stable_sort(cpus, {}, node_of_cpu);
   return cpus;
 }
 
