@@ -1,6 +1,7 @@
 #include "engine/sampler.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <string>
 
@@ -9,11 +10,7 @@
 namespace smelt {
 namespace {
 
-Status check_finite(std::span<const float> logits) {
-  // One addition an entry: anything that is not finite stays so in the sum of x - x.
-  float probe = 0;
-  for (float x : logits) probe += x - x;
-  if (probe == 0) return {};
+Error not_finite(std::span<const float> logits) {
   size_t bad = 0;
   while (std::isfinite(logits[bad])) ++bad;
   return Error{"[sampler] logits: entry " + std::to_string(bad) + " of " + std::to_string(logits.size()) + " is " +
@@ -21,8 +18,10 @@ Status check_finite(std::span<const float> logits) {
                "; the model file is damaged or its weights overflow"};
 }
 
-int32_t most_likely(std::span<const float> logits) {
-  return static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+// What a logit is at least that counts as one of `least`, or of more: a level lower at most (model/token_choice.h).
+float least_alike(float least) {
+  if (least <= -kMostLogit) return -INFINITY;
+  return std::min(least - 2 / static_cast<float>(int64_t{1} << kLevelBits), static_cast<float>(kMostLogit));
 }
 
 int64_t random_bits(const RandomWords& words) { return words.first >> (32 - kRandomBits); }
@@ -66,11 +65,9 @@ bool Sampler::changes_logits() const {
   return penalises || options_.dry.multiplier > 0 || !options_.bias.empty();
 }
 
-// What follows changes logits, and REQUIRES: candidates_[i].token == i.
-
 void Sampler::apply_bias() {
   for (const LogitBias& b : options_.bias)
-    if (b.token >= 0 && static_cast<size_t>(b.token) < candidates_.size()) candidates_[b.token].logit += b.bias;
+    if (b.token >= 0 && static_cast<size_t>(b.token) < changed_.size()) changed_[b.token] += b.bias;
 }
 
 void Sampler::apply_penalties() {
@@ -82,8 +79,8 @@ void Sampler::apply_penalties() {
     const int32_t token = recent[i];
     end = i + 1;
     while (end < recent.size() && recent[end] == token) ++end;
-    if (token < 0 || static_cast<size_t>(token) >= candidates_.size()) continue;
-    float& logit = candidates_[token].logit;
+    if (token < 0 || static_cast<size_t>(token) >= changed_.size()) continue;
+    float& logit = changed_[token];
     logit = logit > 0 ? logit / options_.repeat_penalty : logit * options_.repeat_penalty;
     logit -= options_.presence_penalty + options_.frequency_penalty * static_cast<float>(end - i);
   }
@@ -92,22 +89,41 @@ void Sampler::apply_penalties() {
 void Sampler::apply_dry() {
   if (options_.dry.multiplier <= 0) return;
   for (const DryPenalty& p : dry_penalties(options_.dry, history_))
-    if (p.token >= 0 && static_cast<size_t>(p.token) < candidates_.size()) candidates_[p.token].logit -= p.penalty;
+    if (p.token >= 0 && static_cast<size_t>(p.token) < changed_.size()) changed_[p.token] -= p.penalty;
 }
 
 bool Sampler::is_banned(int32_t token) const {
   return std::binary_search(options_.banned.begin(), options_.banned.end(), token);
 }
 
-void Sampler::drop_banned() {
-  std::erase_if(candidates_, [&](const Candidate& c) { return is_banned(c.token); });
+std::span<const float> Sampler::with_changes(std::span<const float> logits) {
+  if (!changes_logits()) return logits;
+  changed_.assign(logits.begin(), logits.end());
+  apply_bias();
+  apply_penalties();
+  apply_dry();
+  scan_.look_at(changed_);
+  return changed_;
 }
 
-void Sampler::keep_allowed(std::span<const uint64_t> allowed) {
-  std::erase_if(candidates_, [&](const Candidate& c) {
-    const auto token = static_cast<size_t>(c.token);
-    return token / 64 >= allowed.size() || (allowed[token / 64] >> (token % 64) & 1) == 0;
-  });
+void Sampler::add_candidate(size_t token, float logit) {
+  const auto number = static_cast<int32_t>(token);
+  if (logit != -INFINITY && !is_banned(number)) candidates_.push_back({number, logit});
+}
+
+// All that may be chosen, in order; as far as only the best count, no others than may be among them.
+void Sampler::collect_candidates(std::span<const float> logits, std::span<const uint64_t> allowed) {
+  candidates_.clear();
+  if (allowed.empty()) {
+    const size_t best = is_greedy() ? 1 : static_cast<size_t>(std::max(options_.top_k, 0));
+    const float least = best == 0 ? -INFINITY : least_alike(scan_.reached_by(best + options_.banned.size()));
+    return scan_.for_each_reaching(least, [&](size_t token, float logit) { add_candidate(token, logit); });
+  }
+  for (size_t word = 0; word < allowed.size(); ++word)
+    for (uint64_t bits = allowed[word]; bits != 0; bits &= bits - 1) {
+      const size_t token = 64 * word + static_cast<size_t>(std::countr_zero(bits));
+      if (token < logits.size()) add_candidate(token, logits[token]);
+    }
 }
 
 Result<int32_t> Sampler::sample(std::span<const float> logits, std::span<const uint64_t> allowed) {
@@ -134,22 +150,13 @@ Result<int32_t> Sampler::sample_with_draft(std::span<const float> logits, int32_
 
 // Leaves in candidates_ what a token is drawn from, with weights_; the token itself where nothing is to be drawn.
 Result<std::optional<int32_t>> Sampler::narrow(std::span<const float> logits, std::span<const uint64_t> allowed) {
-  SMELT_CHECK(check_finite(logits));
+  scan_.look_at(logits);
+  if (!scan_.are_finite()) return not_finite(logits);
   if (is_greedy() && !changes_logits() && allowed.empty()) {
-    const int32_t token = most_likely(logits);
+    const auto token = static_cast<int32_t>(scan_.greatest());
     if (!is_banned(token)) return std::optional<int32_t>(token);
   }
-
-  candidates_.resize(logits.size());
-  for (size_t i = 0; i < logits.size(); ++i) candidates_[i] = {static_cast<int32_t>(i), logits[i]};
-  if (changes_logits()) {
-    apply_bias();
-    apply_penalties();
-    apply_dry();
-    std::erase_if(candidates_, [](const Candidate& c) { return c.logit == -INFINITY; });
-  }
-  if (!options_.banned.empty()) drop_banned();
-  if (!allowed.empty()) keep_allowed(allowed);
+  collect_candidates(with_changes(logits), allowed);
   if (candidates_.empty() && !allowed.empty()) return Error{"[sampler] the grammar allows no token of the vocabulary"};
   if (candidates_.empty())
     return Error{"[sampler] every token of the vocabulary ends the text; run without --ignore-eos"};

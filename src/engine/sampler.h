@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "engine/dry.h"
+#include "engine/logit_scan.h"
 #include "engine/sampler_filters.h"
 #include "engine/token_choice.h"
 #include "engine/token_probability.h"
@@ -80,18 +81,21 @@ class Sampler {
   void apply_penalties();
   void apply_dry();
   bool is_banned(int32_t token) const;
-  void drop_banned();
-  void keep_allowed(std::span<const uint64_t> allowed);
+  std::span<const float> with_changes(std::span<const float> logits);
+  void add_candidate(size_t token, float logit);
+  void collect_candidates(std::span<const float> logits, std::span<const uint64_t> allowed);
   Result<std::optional<int32_t>> narrow(std::span<const float> logits, std::span<const uint64_t> allowed);
   std::optional<int32_t> filter();
   int32_t draw();
 
   SamplerOptions options_;
   std::vector<int32_t> history_;
-  uint32_t draws_ = 0;                 // of the token that is next
-  std::vector<Candidate> candidates_;  // reused from token to token
-  std::vector<int64_t> weights_;       // of the candidates that are left
-  int64_t weight_ = 0;                 // their sum
+  uint32_t draws_ = 0;  // of the token that is next
+  LogitScan scan_;
+  std::vector<float> changed_;  // logits with bias and penalties; reused from token to token, as those below
+  std::vector<Candidate> candidates_;
+  std::vector<int64_t> weights_;  // of the candidates that are left
+  int64_t weight_ = 0;            // their sum
 };
 
 }  // namespace smelt
