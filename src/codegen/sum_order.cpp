@@ -81,12 +81,20 @@ bool has_lanes(const Refs& stores, Ref range) {
 // Whether a term is a sum itself, whose time hides the latency of adding it. Threads share these, too.
 bool is_slow_itself(const OptChoice& c, Ref reduce) { return holds_reduction(reduce) && !c.machine.has_threads(); }
 
-// Whether a machine is full with as many threads as share this sum, for each output. (Outputs are rows of a matrix:
-// what tokens and heads are computed together, has no constant number.)
+// Results along the innermost output axis, all parts of it: rows of the matrix that a sum reads. The axes around it are
+// tokens, and experts of tokens: how many are computed together must not count.
+int64_t matrix_rows(const OptChoice& c) {
+  const Refs axes = c.output_axes();
+  int64_t rows = 1;
+  for (Ref r : axes)
+    if (whole_range(RangeView(r).number) == whole_range(RangeView(axes.back()).number))
+      rows *= const_int(RangeView(r).size).value_or(1);
+  return rows;
+}
+
+// Whether threads that share this sum, for each row of its matrix, fill a machine.
 bool is_shared_enough(const OptChoice& c, Ref reduce) {
-  int64_t threads = partial_registers(reduce);
-  for (Ref r : c.output_axes()) threads *= const_int(RangeView(r).size).value_or(1);
-  return threads >= c.machine.processors * c.machine.processor_threads;
+  return partial_registers(reduce) * matrix_rows(c) >= c.machine.processors * c.machine.processor_threads;
 }
 
 // The range along which the terms of a sum lie side by side, if they are not in lanes yet.

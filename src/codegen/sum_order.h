@@ -9,8 +9,9 @@
 // a loop may be written out (UNROLL), split, and stand around or inside of others.
 //
 // How many partial sums: as many as lanes, where lanes read neighbours; four times as many where nothing else hides
-// the latency of an addition. Threads of a block share every long sum, if there is one row of outputs. It must not
-// depend on how many rows, tokens or heads are computed together.
+// the latency of an addition. Threads of a block share every long sum, if there is one row of outputs; one of groups in
+// superblocks along several axes, of which those in front are combined first, until the rows of the matrix fill the
+// machine. It must not depend on how many rows, tokens or heads are computed together.
 #pragma once
 
 #include "codegen/heuristics.h"

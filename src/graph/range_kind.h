@@ -58,6 +58,8 @@ inline int64_t outer_part(int64_t number) { return 2 * number; }
 inline int64_t inner_part(int64_t number) { return 2 * number + 1; }
 inline bool has_parts(int64_t number) { return bits_of_range(number) < kMostRangeBits; }
 inline bool is_part(int64_t number) { return bits_of_range(number) > kRangeBits; }
+// The number of the range that it is a part of, or a part of a part.
+inline int64_t whole_range(int64_t number) { return number >> std::max(0, bits_of_range(number) - kRangeBits); }
 
 // Orders numbers so that the parts of a range stand where it stood, the outer one first. REQUIRES: is_range_number().
 inline int64_t range_order(int64_t number) {

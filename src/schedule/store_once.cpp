@@ -108,7 +108,8 @@ class StoreOnce {
 
   bool may_go_on_chip(int index) const {
     const Item& item = state_.item(index);
-    return !item.on_chip && item.store && !item.copy && item.tile < 0 && buffer_of(item)->op == Op::Temp &&
+    const Ref buffer = buffer_of(item);
+    return !item.on_chip && item.store && !item.copy && item.tile < 0 && buffer && buffer->op == Op::Temp &&
            bytes_of(item) <= state_.machine.local_bytes &&
            Operations().of(item.store) <= static_cast<double>(state_.machine.small_kernel_local_operations);
   }
@@ -171,7 +172,11 @@ class StoreOnce {
       if (*store) *store = substitute(*store, {{from, to}});
   }
 
-  Ref buffer_of(const Item& item) const { return state_.buffers.at(item.node.get()); }
+  // Null for a write to a cache.
+  Ref buffer_of(const Item& item) const {
+    const auto known = state_.buffers.find(item.node.get());
+    return known == state_.buffers.end() ? Ref() : known->second;
+  }
 
   static int64_t bytes_of(const Item& item) { return element_count(item.node->shape)->max * size_of(item.node->dtype); }
 

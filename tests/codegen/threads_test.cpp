@@ -212,14 +212,15 @@ TEST_CASE("a sum of any length leaves few partial sums to a thread, as each is w
 }
 
 // Eight superblocks of eight groups, whose low and high halves share words: d[r, i] * sum over g of the group's scale
-// times its sum of products.
-JudgedKernel superblocks(int64_t rows) {
+// times its sum of products, for each token.
+JudgedKernel superblocks(int64_t rows, int64_t tokens = 1) {
   const Tensor words = input(0, {rows, 8, 4, 1, 8}, DType::U8);
   const Tensor shift = cast(iota({2, 1}, 0) * 4.0, DType::U8);
-  const Tensor q = reshape((words >> shift) & 15, {rows, 8, 8, 8});
-  const Tensor sums = sum(cast(q, DType::I32) * cast(input(1, {1, 8, 8, 8}, DType::I8), DType::I32), -1);
-  const Tensor scaled = cast(sums, DType::F32) * input(2, {rows, 8, 8}) * unsqueeze(input(3, {rows, 8}), 2);
-  return kernel_of(sink({output(4, sum(reshape(scaled, {rows, 64}), -1))}));
+  const Tensor q = reshape((words >> shift) & 15, {1, rows, 8, 8, 8});
+  const Tensor x = input(1, {tokens, 1, 8, 8, 8}, DType::I8);
+  const Tensor sums = cast(sum(cast(q, DType::I32) * cast(x, DType::I32), -1), DType::F32);
+  const Tensor scaled = sums * input(2, {1, rows, 8, 8}) * input(3, {1, rows, 8, 1});
+  return kernel_of(sink({output(4, sum(reshape(scaled, {tokens, rows, 64}), -1))}));
 }
 
 Refs partials_in(const Refs& stores) {
@@ -252,6 +253,8 @@ TEST_CASE("where there are rows for all threads, sums are shared out along one a
   Machine small = kBlocks;
   small.processors = 2, small.processor_threads = 64;
   CHECK(partials_in(prepared(superblocks(16).tree, 0, small)).size() == 1);
+  CHECK(partials_in(prepared(superblocks(8).tree, 0, small)).size() == 2);
+  CHECK(partials_in(prepared(superblocks(8, 16).tree, 0, small)).size() == 2);  // more tokens are no more rows
 }
 
 TEST_CASE("partial sums are grouped by powers of two, or all of them") {
