@@ -82,7 +82,7 @@ Ref axis_to_group(Ref reduce) {
 int64_t terms_left(Ref reduce) {
   int64_t terms = 1;
   for (Ref r : own_ranges(reduce))
-    if (kind_of(r) == RangeKind::Reduce || kind_of(r) == RangeKind::Partial)
+    if (kind_of(r) == RangeKind::Reduce || is_partial(r))
       terms *= const_int(RangeView(r).size).value_or(std::max<int64_t>(RangeView(r).size->max, 1));
   return terms;
 }
@@ -91,7 +91,7 @@ int64_t terms_left(Ref reduce) {
 // than leave all of it to a thread, whose registers it would fill, it may be more than `most`, if there is room.
 int64_t group_for(Ref range, int64_t most, int64_t room) {
   const int64_t halves = threads_for(range, most), size = const_int(RangeView(range).size).value_or(0);
-  if (kind_of(range) != RangeKind::Partial || size == 0) return halves;
+  if (!is_partial(range) || size == 0) return halves;
   return size <= most || (size % 2 != 0 && most > 1 && size <= room) ? size : halves;
 }
 

@@ -38,7 +38,7 @@ Ranges sorted_ranges(Ref node) {
       by.copies.push_back(r);
     else if (kind_of(r) == RangeKind::Lane)
       by.lanes.push_back(r);
-    else if (kind_of(r) == RangeKind::Partial)
+    else if (is_partial(r))
       by.partials.push_back(r);
     else
       by.loops.push_back(r);

@@ -29,8 +29,6 @@ Ref multiply(const Refs& factors) {
   return product;
 }
 
-bool is_partial(Ref range) { return kind_of(range) == RangeKind::Partial; }
-
 bool has_partials(const Refs& ranges) { return std::any_of(ranges.begin(), ranges.end(), is_partial); }
 
 // A sum of sums with nothing between them is one sum, unless both have partial sums: each combines its own, in its

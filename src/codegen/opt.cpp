@@ -91,7 +91,7 @@ bool is_power_of_two(int64_t n) { return (n & (n - 1)) == 0; }
 // Those along the last of their ranges are combined last, so they are the first to be side by side.
 std::string why_not_group(const Refs& stores, const Opt& opt, Ref range) {
   if (opt.kind != OptKind::Group) return "";
-  if (kind_of(range) == RangeKind::Partial) {
+  if (is_partial(range)) {
     for (Ref n : reductions_over(stores, range))
       if (last_partials(n) != range)
         return "partial sums along another axis are combined after those of axis " + to_string(opt.axis);
@@ -308,7 +308,7 @@ int64_t copies_of(Ref reduce) {
     if (is_reduce(n->op))
       for (Ref r : ReduceView(n).ranges) bound.insert(r.get());
   for (Ref r : ranges_of(reduce))
-    if (!bound.contains(r.get()) && (is_copies(r) || kind_of(r) == RangeKind::Partial)) copies *= RangeView(r).count();
+    if (!bound.contains(r.get()) && (is_copies(r) || is_partial(r))) copies *= RangeView(r).count();
   return copies;
 }
 
@@ -365,8 +365,8 @@ std::string why_not(const Refs& stores, const Opt& opt, const LaneRules& rules) 
   if (wants_output_axis(opt.kind) && !output) return name + ": axis " + to_string(opt.axis) + " is not an output axis";
   if (wants_reduce_axis(opt.kind) && output) return name + ": axis " + to_string(opt.axis) + " is not a reduction axis";
   const bool fits_kind = is_serial(range) || (opt.kind == OptKind::Front && kind_of(range) == RangeKind::Task) ||
-                         (opt.kind == OptKind::Group && kind_of(range) == RangeKind::Partial);
-  if (!fits_kind && kind_of(range) == RangeKind::Partial)
+                         (opt.kind == OptKind::Group && is_partial(range));
+  if (!fits_kind && is_partial(range))
     return name + ": axis " + to_string(opt.axis) + " is one of partial sums, which only group takes";
   if (!fits_kind) return name + ": axis " + to_string(opt.axis) + " is already taken";
   if (opt.kind == OptKind::Front) return "";
@@ -419,14 +419,13 @@ Refs apply_opt(const Refs& stores, const Opt& opt, const LaneRules& rules) {
 std::string why_no_partials(const Refs& stores, Ref range, const LaneRules& rules) {
   for (Ref n : rules.are_threads() ? Refs{} : reductions_over(stores, range))
     for (Ref r : ranges_of(n))
-      if (kind_of(r) == RangeKind::Partial && depends_on(n, r)) return "the reduction already has partial results";
+      if (is_partial(r) && depends_on(n, r)) return "the reduction already has partial results";
   return why_not_side_by_side(stores, range);
 }
 
 Ref last_partials(Ref reduce) {
   const Refs ranges = own_ranges(reduce);
-  const auto last =
-      std::find_if(ranges.rbegin(), ranges.rend(), [](Ref r) { return kind_of(r) == RangeKind::Partial; });
+  const auto last = std::find_if(ranges.rbegin(), ranges.rend(), is_partial);
   return last == ranges.rend() ? Ref() : *last;
 }
 

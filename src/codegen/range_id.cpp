@@ -37,7 +37,7 @@ std::optional<int64_t> whole_of_text(std::string_view text) {
 
 std::string to_string(RangeId id) {
   const int digits = std::max(0, bits_of_range(id.number) - kRangeBits);
-  std::string text = text_of_whole(id.number >> digits);
+  std::string text = text_of_whole(whole_range(id.number));
   if (digits > 0) text += '.';
   for (int digit = digits; digit-- > 0;) text += (id.number >> digit) % 2 ? '1' : '0';
   return id.among > 0 ? text + "#" + std::to_string(id.among) : text;

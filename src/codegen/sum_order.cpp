@@ -194,8 +194,6 @@ class Partials {
   const OptChoice whole_;
 };
 
-bool is_partial(Ref range) { return kind_of(range) == RangeKind::Partial; }
-
 // The ranges of a sum's partial results: its last ones.
 Refs partials_of(Ref sum) {
   Refs partials = own_ranges(sum);

@@ -1,5 +1,5 @@
-// LogitScan: one pass over a row of logits, as many as a vocabulary has, that answers what a sampler asks first. To make
-// a candidate of each of 150 thousand tokens and to look for the best 40 among them takes longer than some models do.
+// LogitScan: one pass over a row of logits that answers what a sampler asks first. To make a candidate of each of 150
+// thousand tokens and to look for the best 40 among them takes longer than some models do.
 #pragma once
 
 #include <algorithm>

@@ -20,8 +20,8 @@ namespace smelt {
 class TuneJudge {
  public:
   // `base`: the kernel with the heuristic's options. An Error if it disagrees with the interpreter, or if that would
-  // take too long to find out, or if the device failed, as below. Prepares the site. REQUIRES: site and device outlive the
-  // judge.
+  // take too long to find out, or if the device failed, as below. Prepares the site. REQUIRES: site and device outlive
+  // the judge.
   static Result<TuneJudge> make(const TuneSite& site, const Executable* base, Device& device);
 
   // What is wrong with a kernel's output; empty if nothing is. `arguments`: of the site's first launch, or with the

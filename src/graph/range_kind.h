@@ -27,6 +27,7 @@ enum class RangeKind : uint8_t {
 inline RangeKind kind_of(Ref range) { return static_cast<RangeKind>(range->arg.list[0]); }
 
 // A loop that no option has taken yet.
+inline bool is_partial(Ref range) { return kind_of(range) == RangeKind::Partial; }
 inline bool is_serial(Ref range) { return kind_of(range) == RangeKind::Loop || kind_of(range) == RangeKind::Reduce; }
 
 inline bool is_range(Ref node, RangeKind kind) { return node->op == Op::Range && kind_of(node) == kind; }

@@ -11,8 +11,8 @@ struct MeasuredRates {
   // other programs on the same cores does not change it; threads beyond the cores that this program may use add
   // nothing.
   double one_thread = 0, all_threads = 0;
-  // The same of products of bytes that are added up, two for each, in vectors and by the matrix unit, by all threads; 0:
-  // this processor has no such instruction.
+  // The same of products of bytes that are added up, two for each, in vectors and by the matrix unit, by all threads;
+  // 0: this processor has no such instruction.
   double byte_dots = 0, unit = 0;
   double barrier_seconds = 0;  // an empty launch and its barrier
 };

@@ -146,8 +146,8 @@ class StoreOnce {
 
   void move(int index, Ref to) {
     const Ref from = buffer_of(state_.item(index));
-    replace_buffer(index, from, to);
-    for (int i : readers_of(index)) replace_buffer(i, from, to);
+    for (Item& item : state_.items)
+      replace_buffer(item, from, to);  // stores that tiles have added name few of their needs
     state_.buffers[state_.item(index).node.get()] = to;
   }
 
@@ -164,11 +164,11 @@ class StoreOnce {
   void let_read(int reader, int index, int copy) {
     std::vector<int>& needs = state_.item(reader).needs;
     std::replace(needs.begin(), needs.end(), index, copy);
-    replace_buffer(reader, buffer_of(state_.item(index)), StoreView(state_.item(copy).store).buffer);
+    replace_buffer(state_.item(reader), buffer_of(state_.item(index)), StoreView(state_.item(copy).store).buffer);
   }
 
-  void replace_buffer(int index, Ref from, Ref to) {
-    for (Ref* store : {&state_.item(index).store, &state_.item(index).copy})
+  static void replace_buffer(Item& item, Ref from, Ref to) {
+    for (Ref* store : {&item.store, &item.copy})
       if (*store) *store = substitute(*store, {{from, to}});
   }
 

@@ -39,7 +39,7 @@ TEST_CASE("threads of blocks choose the tokens that the interpreter chooses" * d
       const RandomGraph g = graph_of(rows, 1500, kind);
       const Compiled c = generate_kernels(g, machine, choose_heuristic);
       Memory memory(g, c.schedule);
-      CHECK(run_blocks(c, memory, 2) == "");
+      CHECK(evaluate_all(g, c, 2, memory, {.round_f32 = true}) == "");
       CHECK(judge(g, memory) == "");
     }
 }

@@ -33,20 +33,6 @@ Machine some_vectors(std::mt19937_64& rng) {
   return {.vector_bytes = 16 << (rng() % 3), .registers = 16 << (rng() % 2), .tasks = 1 << (rng() % 7)};
 }
 
-std::string evaluate_all(const RandomGraph& g, const Compiled& c, int64_t parts, Memory& memory,
-                         const EvalOptions& options = {}) {
-  for (size_t k = 0; k < c.programs.size(); ++k) {
-    if (std::string problem = problem_of(c.programs[k]); !problem.empty()) return problem;
-    std::vector<ByteSpan> spans;
-    for (Ref b : c.schedule.kernels[k].buffers) spans.push_back(memory.of(b));
-    spans.resize(static_cast<size_t>(c.programs[k].buffers));
-    for (int64_t part = 0; part < parts; ++part)
-      if (Status s = evaluate(c.programs[k], spans, values_of(g.variables), part, parts, options); !s)
-        return s.error().message;
-  }
-  return "";
-}
-
 void run_all(const RandomGraph& g, const Compiled& c, int parts, Device& device, Memory& memory) {
   const std::vector<const Executable*> kernels = KernelBuilder(device, {}).build(c.programs).take();
   std::deque<std::vector<const void*>> pointers;

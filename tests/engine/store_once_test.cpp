@@ -72,7 +72,7 @@ TEST_CASE("what is stored once has the values that each block would have made") 
   const RandomGraph g = with_numbers(experts());
   const Compiled c = generate_kernels(g, gpu(), choose_heuristic);
   Memory memory(g, c.schedule);
-  CHECK(run_blocks(c, memory, 3) == "");
+  CHECK(evaluate_all(g, c, 3, memory, {.round_f32 = true}) == "");
   CHECK(judge(g, memory) == "");
 }
 

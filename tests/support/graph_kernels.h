@@ -144,16 +144,17 @@ class Memory {
   std::vector<std::byte> arena_;
 };
 
-// Runs all kernels, each in so many blocks one after the other. Says what is wrong with a program or its steps: races
-// and missing barriers of threads, too.
-inline std::string run_blocks(const Compiled& c, Memory& memory, int64_t blocks) {
+// Evaluates all kernels, each in so many parts one after the other: blocks, where lanes are threads. Says what is wrong
+// with a program or its steps, as races and missing barriers are.
+inline std::string evaluate_all(const RandomGraph& g, const Compiled& c, int64_t parts, Memory& memory,
+                                const EvalOptions& options = {}) {
   for (size_t k = 0; k < c.programs.size(); ++k) {
     if (std::string problem = problem_of(c.programs[k]); !problem.empty()) return problem;
     std::vector<ByteSpan> spans;
     for (Ref b : c.schedule.kernels[k].buffers) spans.push_back(memory.of(b));
     spans.resize(static_cast<size_t>(c.programs[k].buffers));
-    for (int64_t block = 0; block < blocks; ++block)
-      if (Status s = evaluate(c.programs[k], spans, {}, block, blocks, {.round_f32 = true}); !s)
+    for (int64_t part = 0; part < parts; ++part)
+      if (Status s = evaluate(c.programs[k], spans, values_of(g.variables), part, parts, options); !s)
         return s.error().message;
   }
   return "";

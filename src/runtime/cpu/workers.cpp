@@ -109,8 +109,9 @@ struct FreeScratch {
 };
 using Scratch = std::unique_ptr<std::byte, FreeScratch>;
 
-// Workers that take part in a run, the first `count`, and what they share in it. Each number of workers has a barrier of
-// its own: a flag has one writer, which may still be at the last barrier of a run when the next one begins, with others.
+// Workers that take part in a run, the first `count`, and what they share in it. Each number of workers has a barrier
+// of its own: a flag has one writer, which may still be at the last barrier of a run when the next one begins, with
+// others.
 struct Team {
   Team(int workers, Patience patience) : count(workers), barrier(workers, patience) {
     for (auto& of_launch : taken) of_launch = std::vector<Taken>(static_cast<size_t>(workers));

@@ -26,8 +26,8 @@ struct CodegenOptions {
   static const std::string_view kDefaultPasses;
 };
 
-// Most bytes of a stack that a function of a kernel takes, for registers that are spilled and rows of matrices: one that
-// wants more stops the process.
+// Most bytes of a stack that a function of a kernel takes, for registers that are spilled and rows of matrices: one
+// that wants more stops the process.
 constexpr size_t kMostStackOfFunction = 64 << 10;
 
 // Machine code as a relocatable ELF file that defines `symbol` (the function that the text calls
