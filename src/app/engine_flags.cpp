@@ -169,14 +169,16 @@ Result<std::unique_ptr<Engine>> open_sequences(const GgufFile& file, const Engin
   return until_interrupted([&](Opening& opening) { return Engine::open(file, options, opening.hooks()); });
 }
 
-Result<OpenedModel> open_engine(const EngineFlags& flags, const OpenWatch& watch) {
+Result<OpenedModel> open_engine(const EngineFlags& flags, const OpenWatch& watch, int64_t sequences) {
   note_crowded_cores(flags.threads);
   SMELT_CHECK(check_draft_flags(flags.draft));
   return until_interrupted(
       [&](Opening& opening) -> Result<OpenedModel> {
         OpenedModel opened;
         SMELT_CHECK(open_file(flags, opened));
-        SMELT_TRY(session, Session::open(*opened.file, session_options(flags), opening.hooks()));
+        EngineOptions options = session_options(flags);
+        options.sequences = sequences;
+        SMELT_TRY(session, Session::open(*opened.file, options, opening.hooks()));
         opened.session = std::move(session);
         SMELT_TRY(drafts, open_draft_model(flags, *opened.tokenizer, opened.session->engine(), opening));
         opened.speculation = make_speculation(flags.draft, *opened.session, std::move(drafts));

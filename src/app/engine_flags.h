@@ -60,8 +60,8 @@ struct OpenedModel {
   std::unique_ptr<Speculation> speculation;  // nothing where nothing is to be drafted
 };
 
-// Opens the model; compiling shows its progress on stderr.
-Result<OpenedModel> open_engine(const EngineFlags& flags, const OpenWatch& watch = {});
+// Opens the model; compiling shows its progress on stderr. `sequences`: that the engine under the session has room for.
+Result<OpenedModel> open_engine(const EngineFlags& flags, const OpenWatch& watch = {}, int64_t sequences = 1);
 
 struct OpenedSequences {
   std::unique_ptr<GgufFile> file;

@@ -131,6 +131,9 @@ CLI::Option* declare_profiled(CLI::App& app, ProfiledFlags& flags) {
   app.add_option("-d,--n-depth", flags.depth, "tokens in the context before decoding is timed")
       ->type_name("N")
       ->check(whole_number(0, 1 << 24));
+  app.add_option("--parallel", flags.parallel, "sequences that decode side by side, a token of each at a time")
+      ->type_name("N")
+      ->check(whole_number(1, 1 << 10));
   app.add_option("-r,--repetitions", flags.repetitions, "how often the prompt is read")
       ->type_name("N")
       ->check(whole_number(1, 1000));

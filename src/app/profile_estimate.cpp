@@ -22,8 +22,9 @@ class Estimate {
 
   ProfiledPlan decode(int64_t depth) const {
     ProfileTotals totals(listing_, rates_.threads);
+    const int64_t sequences = listing_.layout().sequences;
     add(totals, PlanKind::Decode, 1, depth);
-    return totals.plan("decode", 1, 1, rates_);
+    return totals.plan("decode", static_cast<double>(sequences), 1, rates_);
   }
 
   // Chunk by chunk, as a session reads it.

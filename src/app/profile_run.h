@@ -28,11 +28,15 @@ struct ProfiledFlags {
   int64_t prompt_tokens = 256;        // random ones, where there is no text
   std::optional<std::string> prompt;  // the text
   int64_t depth = 0;                  // tokens in the context before decoding is measured
+  int64_t parallel = 1;               // sequences that decode side by side
   int repetitions = 5;                // of the prompt
 };
 
 // Their options. Returns --machine.
 CLI::Option* declare_profiled(CLI::App& app, ProfiledFlags& flags);
+
+// Of the session that is timed.
+EngineOptions options_of(const ProfiledFlags& flags);
 
 // What is timed: a model of a file, or one of random weights in memory.
 struct ProfiledModel {
@@ -60,12 +64,15 @@ class ProfileRun {
 
  private:
   static std::vector<int32_t> prompt_of(const ProfiledFlags& flags, const ProfiledModel& model);
+  Status start_sequences();
+  Status decode();
 
   const ProfiledFlags& flags_;
   const int threads_;
   const bool is_on_processor_;
   Rooflines rooflines_;
   Session& session_;
+  std::vector<SequenceId> sequences_;  // that decode side by side: the session first
   ProfileCollector collector_;
   std::vector<int32_t> prompt_;
   Progress progress_;

@@ -20,11 +20,16 @@ Status extend(Session& session, int32_t token) {
 
 namespace {
 
-Status step(Engine& engine, std::span<const SequenceId> sequences, std::span<const int32_t> tokens) {
+// As many tokens of each sequence.
+Status step(Engine& engine, std::span<const SequenceId> sequences, std::span<const int32_t> tokens,
+            bool are_generated) {
+  const size_t count = tokens.size() / sequences.size();
   std::vector<StepItem> items;
   for (size_t i = 0; i < sequences.size(); ++i)
-    items.push_back(
-        {.sequence = sequences[i], .tokens = tokens.subspan(i, 1), .is_generated = true, .cancel = &interrupted()});
+    items.push_back({.sequence = sequences[i],
+                     .tokens = tokens.subspan(i * count, count),
+                     .is_generated = are_generated,
+                     .cancel = &interrupted()});
   SMELT_TRY(outcomes, engine.step(items, [](size_t, int64_t, std::span<const float>) {}));
   if (interrupted()) return Error{"[session] interrupted"};
   for (StepOutcome outcome : outcomes)
@@ -51,6 +56,14 @@ Status extend_chained(Engine& engine, std::span<const SequenceId> sequences, std
 
 }  // namespace
 
+Status append(Engine& engine, std::span<const SequenceId> sequences, std::span<const int32_t> tokens) {
+  return step(engine, sequences, tokens, false);
+}
+
+Status extend_once(Engine& engine, std::span<const SequenceId> sequences, std::span<const int32_t> tokens) {
+  return step(engine, sequences, tokens, true);
+}
+
 Status extend(Engine& engine, std::span<const SequenceId> sequences, std::span<const int32_t> tokens) {
   if (engine.chooses_tokens() && std::ssize(sequences) <= engine.loaded().layout().batch) {
     const Status done = extend_chained(engine, sequences, tokens);
@@ -60,7 +73,7 @@ Status extend(Engine& engine, std::span<const SequenceId> sequences, std::span<c
     return done;
   }
   for (size_t at = 0; at < tokens.size(); at += sequences.size())
-    SMELT_CHECK(step(engine, sequences, tokens.subspan(at, sequences.size())));
+    SMELT_CHECK(extend_once(engine, sequences, tokens.subspan(at, sequences.size())));
   return {};
 }
 

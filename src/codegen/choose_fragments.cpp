@@ -5,6 +5,7 @@
 
 #include "codegen/matrix_rows.h"
 #include "codegen/opt_choice.h"
+#include "codegen/sum_order.h"
 #include "graph/matrix_shape.h"
 #include "graph/rules_algebra.h"
 #include "schedule/tiles.h"
@@ -14,6 +15,7 @@ namespace {
 
 constexpr int64_t kMostWarps = 8;      // of a block, with fragments of their own
 constexpr int64_t kMostCopies = 4;     // of an axis of a tile
+constexpr int64_t kMostPartials = 4;   // sums of a batch that a thread holds for one
 constexpr int64_t kStepsTogether = 4;  // products of fragments that are written out
 
 // What is left of an axis when an option has taken its inner part; null if that was all.
@@ -42,18 +44,24 @@ bool try_fragments(OptChoice& c, const MatrixUnit& unit, Ref tokens, Ref& rows, 
   return take_part(c, OptKind::Matrix, rows, 2);
 }
 
-bool is_of_rows(Ref n) {
-  if (n->op != Op::Load || size_of(n->dtype) != 1) return false;
-  const Refs ranges = ranges_of(LoadView(n).offset);
+Refs loads_of_bytes(const Refs& stores) {
+  Refs loads;
+  for (Ref s : stores)
+    for (Ref n : toposort(s))
+      if (n->op == Op::Load && size_of(n->dtype) == 1) loads.push_back(n);
+  return loads;
+}
+
+bool is_of_rows(Ref load) {
+  const Refs ranges = ranges_of(LoadView(load).offset);
   return std::any_of(ranges.begin(), ranges.end(), [](Ref r) { return kind_of(r) == RangeKind::MatrixRow; });
 }
 
 // A loop over tokens that is left: those multiply with the same words of the rows. Null if there is none.
 Ref tokens_left(const OptChoice& c) {
   Refs of_rows;
-  for (Ref s : c.stores)
-    for (Ref n : toposort(s))
-      if (is_of_rows(n)) of_rows.push_back(LoadView(n).offset);
+  for (Ref n : loads_of_bytes(c.stores))
+    if (is_of_rows(n)) of_rows.push_back(LoadView(n).offset);
   for (Ref r : c.output_axes()) {
     const auto depends = [&](Ref offset) { return depends_on(offset, r); };
     if (kind_of(r) == RangeKind::Loop && known_divisor(RangeView(r).size) % 2 == 0 &&
@@ -66,7 +74,47 @@ Ref tokens_left(const OptChoice& c) {
 bool is_of_known_length(Ref axis) { return kind_of(axis) == RangeKind::Loop && const_int(RangeView(axis).size); }
 
 // Further tokens share the words of the rows; or rows those of the tokens, where warps have enough left.
+// Iterations that are left for blocks; of a number that is not known: none.
+int64_t blocks_left(const OptChoice& c) {
+  int64_t blocks = 1;
+  for (Ref r : c.output_axes())
+    if (kind_of(r) == RangeKind::Loop) blocks *= const_int(RangeView(r).size).value_or(0);
+  return blocks;
+}
+
+// A sum of which a thread would hold too many partial sums; null if there is none.
+Ref sum_to_group(const OptChoice& c) {
+  for (Ref n : reductions_of(c.stores))
+    if (has_order(n) && partial_registers(n) > kMostPartials && last_partials(n)) return last_partials(n);
+  return Ref();
+}
+
+// Warps share the partial sums of long sums, of which few are left to a thread. Returns how many warps are left.
+int64_t group_partials(OptChoice& c, int64_t warps) {
+  while (const Ref axis = sum_to_group(c)) {
+    int64_t n = std::min(warps, RangeView(axis).count());
+    while (n > 1 && !c.try_opt({OptKind::Group, c.id_of(axis), n})) n /= 2;
+    if (n <= 1) break;
+    warps /= n;
+  }
+  return warps;
+}
+
+// Of a batch, whose sums are in as many parts as those of one token: warps share these, and then rows, if that leaves a
+// block to each processor.
+void share_out_batch(OptChoice& c, Ref rows) {
+  const auto leaves_enough = [&](int64_t n) { return blocks_left(c) >= n * c.machine.tasks; };
+  int64_t warps = group_partials(c, kMostWarps);
+  Ref tokens = tokens_left(c);
+  if (tokens && leaves_enough(2)) take_part(c, OptKind::Upcast, tokens, 2);
+  for (; rows && warps > 1; warps /= 2)
+    if (leaves_enough(warps) && known_divisor(RangeView(rows).size) % warps == 0 &&
+        take_part(c, OptKind::Local, rows, warps))
+      break;
+}
+
 void share_out_rest(OptChoice& c, Ref rows) {
+  if (!c.is_part_of_tile() && blocks_left(c) > 0) return share_out_batch(c, rows);
   Ref tokens = tokens_left(c);
   if (tokens) take_part(c, OptKind::Upcast, tokens, 2);
   if (rows && known_divisor(RangeView(rows).size) % (2 * kMostWarps) == 0) take_part(c, OptKind::Upcast, rows, 2);
@@ -85,14 +133,24 @@ void share_out_rest(OptChoice& c, Ref rows) {
     if (is_of_known_length(axis)) take_part(c, OptKind::Upcast, axis, std::gcd(RangeView(axis).count(), kMostCopies));
 }
 
-// Tokens of a prompt: an axis of unknown length, places of tiles that are as many as there happen to be, or those of a
-// tile that goes over chunks of positions.
+// Tokens that lie side by side as a fragment wants them (model/activation_layout.h): the two words that each thread has
+// of one, then those of the next one.
+bool lies_for_fragments(const OptChoice& c, Ref axis) {
+  if (!is_const(RangeView(axis).size, kFragmentGroups)) return false;
+  for (Ref n : loads_of_bytes(c.stores))
+    if (stride(LoadView(n).offset, axis) == 2 * kFragmentPlaces * kBytesOfWord) return true;
+  return false;
+}
+
+// Tokens: an axis of unknown length, places of tiles that are as many as there happen to be, those of a tile that goes
+// over chunks of positions, or those of a batch.
 bool are_tokens(const OptChoice& c, Ref axis) {
   if (kind_of(axis) != RangeKind::Loop || known_divisor(RangeView(axis).size) % (2 * kFragmentPlaces) != 0)
     return false;
   if (c.is_part_of_tile()) return is_const(RangeView(axis).size, 2 * kFragmentPlaces) && chunk_range(c.stores);
   const Refs axes = c.output_axes();
-  return std::any_of(axes.begin(), axes.end(), [](Ref r) { return !is_const(RangeView(r).size); });
+  return lies_for_fragments(c, axis) ||
+         std::any_of(axes.begin(), axes.end(), [](Ref r) { return !is_const(RangeView(r).size); });
 }
 
 }  // namespace

@@ -51,6 +51,7 @@ class FactorHoist {
     while (!loops.empty()) {
       pending.insert(pending.begin(), loops.back());
       loops.pop_back();
+      if (may_be_empty(pending)) continue;
       if (const Ref pulled = pull(body, pending); pulled) {
         body = pulled;
         pending.clear();
@@ -82,6 +83,11 @@ class FactorHoist {
   static void replace_factor(Refs& factors, size_t i, Ref by) {
     factors.erase(factors.begin() + i);
     collect_factors(by, factors);
+  }
+
+  // A sum of no terms is zero, also where its factors are no numbers: memory on chip that the terms would have filled.
+  static bool may_be_empty(const Refs& ranges) {
+    return std::any_of(ranges.begin(), ranges.end(), [](Ref r) { return RangeView(r).size->min <= 0; });
   }
 
   bool has_invariant(const Refs& factors, const Refs& inner) const {

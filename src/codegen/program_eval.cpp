@@ -221,8 +221,11 @@ class Evaluator {
     auto size = static_cast<size_t>(size_of(x.dtype));
     for (size_t i = 0, at = 0; i < result.size(); ++i) {
       if (std::string problem = locate(x, memory, i, &at); !problem.empty()) return problem;
-      if (memory.is_scratch && !was_written(at, size))
-        return "scratch byte " + std::to_string(at) + " is read before it is written";
+      if (memory.is_scratch && !was_written(at, size)) {
+        if (unwritten_.empty()) unwritten_ = ": scratch byte " + std::to_string(at) + " is read before it is written";
+        result[i] = {.value = {}, .defined = false};
+        continue;
+      }
       if (std::string problem = log_read(memory, at, size, i, result.size()); !problem.empty()) return problem;
       uint64_t bits = 0;
       std::memcpy(&bits, memory.bytes.data() + at, size);
@@ -258,7 +261,7 @@ class Evaluator {
       if (std::string problem = locate(x, memory, i, &at); !problem.empty()) return problem;
       if (std::string problem = log_write(memory, at, size, i); !problem.empty()) return problem;
       const Lane& lane = lane_of(value_at(view.value), i);
-      if (!lane.defined) return "the value of lane " + std::to_string(i) + " is undefined";
+      if (!lane.defined) return "the value of lane " + std::to_string(i) + " is undefined" + unwritten_;
       uint64_t bits = to_bits(lane.value, x.dtype);
       std::memcpy(memory.bytes.data() + at, &bits, size);
       if (memory.is_scratch) std::fill_n(scratch_written_.begin() + static_cast<std::ptrdiff_t>(at), size, true);
@@ -451,6 +454,7 @@ class Evaluator {
   std::vector<size_t> ends_;          // by position of a loop: its EndLoop
   std::vector<std::byte> scratch_;
   std::vector<bool> scratch_written_;
+  std::string unwritten_;  // the first byte of it that was read before: nothing may depend on what was found
   std::set<size_t> stored_;  // memories that are written to, by number: what is only read meets nobody
   AccessLog log_;
   size_t pc_ = 0;

@@ -203,7 +203,8 @@ std::vector<const Pass*> LoadedModel::passes() {
 }
 
 const LoadedModel::Runnable& LoadedModel::of_kind(PlanKind kind) const {
-  return kind == PlanKind::Decode ? generated_.front() : kind == PlanKind::Prefill ? prompt_ : head_;
+  if (kind != PlanKind::Decode) return kind == PlanKind::Prefill ? prompt_ : head_;
+  return generated_[number_of(batch_for(std::min(options_.sequences, layout().batch)))];
 }
 
 // --- runs

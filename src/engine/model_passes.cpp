@@ -149,6 +149,7 @@ ModelShape ModelPasses::prefill_shape() const {
 }
 
 ModelShape ModelPasses::decode_shape(int64_t tokens) const {
+  const int64_t side_by_side = compiler_.machine().tokens_side_by_side();
   return {.tokens = Dim(tokens),
           .chunks = variable(names_[1], 1, layout_.positions / kChunkSize),
           .rows = Dim(tokens),
@@ -161,6 +162,7 @@ ModelShape ModelPasses::decode_shape(int64_t tokens) const {
           .few_streams = !compiler_.machine().has_threads(),
           .token_block = compiler_.machine().token_block,
           .superblock_token_block = compiler_.machine().superblock_token_block,
+          .tokens_side_by_side = tokens % side_by_side == 0 ? side_by_side : 1,
           .interleave = options_.interleave,
           .layouts = options_.layouts,
           .hidden_rows = layout_.tokens(),

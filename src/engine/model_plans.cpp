@@ -1,6 +1,7 @@
 #include "engine/model_plans.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "engine/tuned_options.h"
 #include "model/mtp.h"
@@ -116,7 +117,9 @@ KernelListing ModelPlans::listing(int number, bool with_assembly) const {
 }
 
 const Pass& ModelPlans::of_kind(PlanKind plan) const {
-  return plan == PlanKind::Decode ? generated_.front() : plan == PlanKind::Prefill ? prompt_ : head_;
+  if (plan != PlanKind::Decode) return plan == PlanKind::Prefill ? prompt_ : head_;
+  const auto batch = static_cast<uint64_t>(std::min(options_.sequences, layout_.batch));
+  return generated_[static_cast<size_t>(std::bit_width(batch - 1))];
 }
 
 std::vector<PlanLaunch> ModelPlans::launches(PlanKind plan) const { return passes_->launches(of_kind(plan)); }

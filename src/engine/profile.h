@@ -14,7 +14,7 @@
 namespace smelt {
 
 enum class PlanKind {
-  Decode,   // one token
+  Decode,   // a token of each of EngineOptions::sequences
   Prefill,  // a chunk of a prompt, without logits
   Head,     // the logits of the last token of a prompt
 };

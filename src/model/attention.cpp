@@ -119,9 +119,9 @@ Tensor scores_of_blocks(const Activations& x, Tensor q, Tensor scale) {
 Tensor scores_of_bytes(Block& b, Tensor x, Tensor q, Tensor scale) {
   const auto i32 = [](Tensor v) { return cast(v, DType::I32); };
   const int last = x.rank() - 1;
-  if (const Activations in = quantise_activations(x, b.layout(), b.blocks()); in.sums.ref())
+  const ActivationLayout layout = b.layout_of_queries();
+  if (const Activations in = quantise_activations(x, layout, b.blocks()); in.sums.ref())
     return scores_of_blocks(in, q, scale);
-  const ActivationLayout layout = b.layout();
   const ByteRows in = to_bytes(x, layout);
   const Tensor total = sum(i32(in.q), -1) * kKeyZero, zeros = layout.rows > 1 ? place_rows(total, layout) : total;
   const Tensor products = sum(i32(unsqueeze(in.q, last)) * i32(q), -1);

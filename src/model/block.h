@@ -122,8 +122,11 @@ struct Block {
 
   // How numbers of tokens lie that products read; tokens are along `axis`.
   ActivationLayout layout(int axis = 0) const {
-    return {.rows = shape.many_tokens ? shape.tokens_side_by_side : 1, .axis = axis};
+    return {.rows = shape.tokens_side_by_side, .axis = axis};
   }
+
+  // Tokens that are not of one prompt have keys of their own.
+  ActivationLayout layout_of_queries() const { return shape.many_tokens ? layout() : ActivationLayout{}; }
 
   ActivationBlocks blocks() const {
     if (!shape.many_tokens)

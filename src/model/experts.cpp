@@ -100,7 +100,9 @@ constexpr int64_t kPlacesOfFew = 1;
 Tiles sort_by_expert(const Block& b, const ExpertParameters& m, Tensor chosen, int64_t n_places) {
   const int64_t n_experts = m.count, per_token = m.used;
   const Dim pairs = simplify(b.shape.tokens.ref * per_token);
-  const Dim tiles = n_places == 1 ? pairs : Dim(simplify(pairs.ref / n_places + n_experts));
+  const Dim most_tiles = simplify(pairs.ref / n_places + n_experts);
+  const bool has_each_one = n_places == 1 || (const_int(pairs.ref) && *const_int(pairs.ref) <= most_tiles.ref->max);
+  const Dim tiles = has_each_one ? pairs : most_tiles;
   const Dim places = simplify(tiles.ref * n_places);
   auto index = [](Dim n) { return cast(iota({n}, 0), DType::I32); };
   auto column = [](Tensor x) { return unsqueeze(x, 1); };
@@ -154,6 +156,7 @@ bool pays_to_sort(const ExpertParameters& m, int64_t tokens) {
 // The same bits for each token, in whichever way.
 Tensor routed_experts(Block& b, const ExpertParameters& m, const Activations& x, const Choice& choice) {
   if (b.shape.many_tokens) return experts_by_tile(b, m, x, choice, b.shape.expert_places);
+  if (b.shape.tokens_side_by_side > 1) return experts_by_tile(b, m, x, choice, b.shape.tokens_side_by_side);
   if (pays_to_sort(m, *const_int(b.shape.tokens.ref))) return experts_by_tile(b, m, x, choice, kPlacesOfFew);
   return experts_by_token(b, m, x, choice);
 }

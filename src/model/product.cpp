@@ -32,8 +32,8 @@ Activations quantise_activations(Tensor x, const ActivationLayout& layout, Activ
   const Tensor steps = cast(floor(blocks * per_group(inverse) + 0.5), DType::I8),
                q = layout.rows == 1 ? place(steps) : steps;
   const Tensor row = with_last_axes(q, 2, {k});
-  const bool is_short = !of.wide && n < ActivationBlocks().most && n == of.most && layout.rows == 1;
-  const Tensor sums = is_short ? place(sum(cast(q, DType::I32), -1)) : Tensor();
+  const bool is_short = !of.wide && n < ActivationBlocks().most && n == of.most;
+  const Tensor sums = is_short ? place_rows(sum(cast(q, DType::I32), -1), layout) : Tensor();
   return {x, layout.rows == 1 ? row : place_bytes(row, layout), scale, sums, layout, of.wide};
 }
 
@@ -51,7 +51,7 @@ Activations rows_of(const Activations& x, Tensor rows) {
   return {gather(x.x, rows),
           place_bytes(gather(x.q, rows), layout),
           place_rows(gather(x.scale, rows), layout),
-          {},
+          x.sums.ref() ? place_rows(gather(x.sums, rows), layout) : Tensor(),
           layout,
           x.wide};
 }

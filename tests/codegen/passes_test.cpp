@@ -184,6 +184,15 @@ TEST_SUITE("hoist factors") {
     CHECK(values_of(of(sum(gain * x, 1)).apply(hoist_factors).stores) ==
           "load(x1, a*4)*reduce_sum(load(x2, a*32 + b*4), b); a<2 b<8");
   }
+
+  TEST_CASE("a sum that may have no terms keeps its factors, as it is zero whatever these are") {
+    for (int64_t least : {0, 1}) {
+      const Dim n = variable("n", least, 8);
+      const Tensor x = param(0, DType::F32, {2, n}, "x"), gain = input(1, {2, 1});
+      PassTest test = of(sum(gain * x, 1), {{"n", 8}});
+      CHECK((values_of(test.apply(hoist_factors).stores).find("reduce_sum(") == 0) == (least == 0));
+    }
+  }
 }
 
 TEST_SUITE("order sums") {
