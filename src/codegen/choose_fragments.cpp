@@ -147,7 +147,7 @@ bool lies_for_fragments(const OptChoice& c, Ref axis) {
 bool are_tokens(const OptChoice& c, Ref axis) {
   if (kind_of(axis) != RangeKind::Loop || known_divisor(RangeView(axis).size) % (2 * kFragmentPlaces) != 0)
     return false;
-  if (c.is_part_of_tile()) return is_const(RangeView(axis).size, 2 * kFragmentPlaces) && chunk_range(c.stores);
+  if (c.is_part_of_tile()) return is_const(RangeView(axis).size, 2 * kFragmentPlaces);
   const Refs axes = c.output_axes();
   return lies_for_fragments(c, axis) ||
          std::any_of(axes.begin(), axes.end(), [](Ref r) { return !is_const(RangeView(r).size); });

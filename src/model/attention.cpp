@@ -103,6 +103,25 @@ Tensor causal(Tensor score, const Positions& at) {
 
 namespace {
 
+// x [..., H, n] with `heads` heads: those behind the last one are that one.
+Tensor with_heads(Tensor x, int axis, int64_t heads) {
+  const int64_t own = x.size(axis);
+  if (own == heads) return x;
+  const auto dims = x.shape();
+  std::vector<Dim> index(dims.begin(), dims.begin() + axis + 1), flat(dims.begin() + axis, dims.end());
+  int64_t rows = 1;
+  for (int k = 0; k < axis; ++k) rows *= x.size(k);
+  flat[0] = Dim(rows * own);
+  index[static_cast<size_t>(axis)] = Dim(heads);
+  const Tensor head = minimum(iota({rows, heads}, 1), scalar(static_cast<double>(own - 1), DType::I64));
+  return gather(reshape(x, flat), reshape(iota({rows, heads}, 0) * static_cast<double>(own) + head, index));
+}
+
+Activations with_heads(const Activations& x, int axis, int64_t heads) {
+  const auto each = [&](Tensor v) { return v.ref() ? with_heads(v, axis, heads) : v; };
+  return {each(x.x), each(x.q), each(x.scale), each(x.sums), x.layout, x.wide};
+}
+
 // Of short blocks of x, each with a scale, as the tasks make them that make x.
 Tensor scores_of_blocks(const Activations& x, Tensor q, Tensor scale) {
   const auto i32 = [](Tensor v) { return cast(v, DType::I32); };
@@ -120,9 +139,11 @@ Tensor scores_of_bytes(Block& b, Tensor x, Tensor q, Tensor scale) {
   const auto i32 = [](Tensor v) { return cast(v, DType::I32); };
   const int last = x.rank() - 1;
   const ActivationLayout layout = b.layout_of_queries();
+  const int64_t heads = b.heads_computed(x.size(last - 1));
   if (const Activations in = quantise_activations(x, layout, b.blocks()); in.sums.ref())
-    return scores_of_blocks(in, q, scale);
-  const ByteRows in = to_bytes(x, layout);
+    return scores_of_blocks(with_heads(in, last - 1, heads), q, scale);
+  const ByteRows rows = to_bytes(x, layout);
+  const ByteRows in{with_heads(rows.q, last - 1, heads), with_heads(rows.scale, last - 1, heads)};
   const Tensor total = sum(i32(in.q), -1) * kKeyZero, zeros = layout.rows > 1 ? place_rows(total, layout) : total;
   const Tensor products = sum(i32(unsqueeze(in.q, last)) * i32(q), -1);
   return cast(products - unsqueeze(zeros, last), DType::F32) * unsqueeze(in.scale, last) * scale;

@@ -128,6 +128,14 @@ struct Block {
   // Tokens that are not of one prompt have keys of their own.
   ActivationLayout layout_of_queries() const { return shape.many_tokens ? layout() : ActivationLayout{}; }
 
+  // As many heads as are computed for `heads` that read the same keys: whole ones for a unit, if it then has less than
+  // twice as many. The ones behind are the last head once more.
+  int64_t heads_computed(int64_t heads) const {
+    const int64_t n = shape.heads_together, all = (heads + n - 1) / n * n;
+    const bool is_by_unit = shape.quantise && shape.cache_type == DType::U8 && !shape.many_tokens;
+    return is_by_unit && all <= 2 * heads ? all : heads;
+  }
+
   ActivationBlocks blocks() const {
     if (!shape.many_tokens)
       return {.most = weights.have_superblocks() ? shape.superblock_token_block : shape.token_block};

@@ -19,9 +19,12 @@ Tensor sum_of_weights(Tensor score) {
 
 Tensor with_sinks(Tensor average, Tensor score, Tensor sink) {
   const Tensor scores = unsqueeze(score, score.rank());  // as averages over rows of values have them
-  const Tensor total = sum_of_weights(scores), top = max(scores, score.rank() - 1);  // [..., 1]
+  // Of heads that have a sink, see Block::heads_computed().
+  const int axis = score.rank() - 2;
+  const auto of_heads = [&](Tensor x) { return slice(x, axis, 0, sink.dim(axis)); };
+  const Tensor total = of_heads(sum_of_weights(scores)), top = of_heads(max(scores, score.rank() - 1));  // [..., 1]
   // Where the sink is far above all scores the exponential is infinite and the share 0, as it should be.
-  return average * (total / (total + exp(sink - top)));
+  return of_heads(average) * (total / (total + exp(sink - top)));
 }
 
 }  // namespace smelt

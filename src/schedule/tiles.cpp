@@ -182,6 +182,11 @@ void leave_tasks(TileShape& shape, Ref scores, const Machine& machine) {
   }
 }
 
+// Whether weights of a softmax are bytes.
+bool multiplies_bytes(const TileTensors& tile) {
+  return std::any_of(tile.inner.begin(), tile.inner.end(), [](Ref n) { return size_of(n->dtype) == 1; });
+}
+
 }  // namespace
 
 TileShape shape_of_tile(const TileTensors& tile, const Machine& machine) {
@@ -201,6 +206,9 @@ TileShape shape_of_tile(const TileTensors& tile, const Machine& machine) {
   const MatrixUnit* unit = machine.has_threads() ? unit_for_bytes(machine) : nullptr;
   const bool has_columns = unit && !has_few_tokens;
   if (has_columns) take(0, unit->n);
+  // Heads that read the same bytes are the columns where tokens are few.
+  if (unit && has_few_tokens && multiplies_bytes(tile) && known_divisor(scores->shape[shape.extents.size() - 2]) % unit->n == 0)
+    rows = unit->n;
   for (size_t k = shape.extents.size() - 1; k-- > (has_columns ? 1 : 0);) take(k, rows);
   leave_tasks(shape, scores, machine);
   // Threads compute positions side by side: each round waits for memory anew, so few long ones are better than many
