@@ -24,6 +24,20 @@ bool moves_in_word(Ref reduce, Ref range) {
   return false;
 }
 
+// A product of floats of which blocks of threads have far more outputs than there are processors.
+bool is_batch_of_floats(const OptChoice& c) {
+  constexpr int64_t kMany = 16;
+  int64_t outputs = 1;
+  for (Ref r : c.output_axes()) outputs *= const_int(RangeView(r).size).value_or(0);
+  if (outputs < kMany * c.machine.tasks) return false;
+  const Refs reductions = reductions_of(c.stores);
+  return std::all_of(reductions.begin(), reductions.end(), [](Ref reduce) {
+    const Refs nodes = toposort(reduce);
+    return std::none_of(nodes.begin(), nodes.end(),
+                        [](Ref n) { return n->op == Op::Load && size_of(n->dtype) < size_of(DType::F32); });
+  });
+}
+
 // Work saved by computing neighbours along an axis together: what does not depend on it is shared. Unpacking weights
 // is worth it; reading the same floats again is not, as they come from the first-level cache, while several rows of
 // a matrix streamed side by side confuse the prefetchers (measured: 2-3 times slower from memory). Blocks of threads
@@ -32,7 +46,8 @@ int shared_work(const OptChoice& c, Ref axis) {
   int work = 0;
   const Refs axes = c.output_axes();
   const bool has_many_tokens =
-      std::any_of(axes.begin(), axes.end(), [](Ref r) { return !const_int(RangeView(r).size); });
+      std::any_of(axes.begin(), axes.end(), [](Ref r) { return !const_int(RangeView(r).size); }) ||
+      is_batch_of_floats(c);
   const int64_t most_bytes = c.machine.has_threads() && has_many_tokens && !c.is_part_of_tile() ? 4 : 2;
   for (Ref reduce : reductions_of(c.stores))
     for (Ref n : toposort(reduce))

@@ -13,7 +13,8 @@
 namespace smelt {
 namespace {
 
-constexpr int64_t kMostWarps = 8;      // of a block, with fragments of their own
+constexpr int64_t kMostWarps = 8;  // of a block, with fragments of their own
+constexpr int64_t kMostWarpsOfFew = 16;
 constexpr int64_t kMostCopies = 4;     // of an axis of a tile
 constexpr int64_t kMostPartials = 4;   // sums of a batch that a thread holds for one
 constexpr int64_t kStepsTogether = 4;  // products of fragments that are written out
@@ -117,8 +118,11 @@ void share_out_rest(OptChoice& c, Ref rows) {
   if (!c.is_part_of_tile() && blocks_left(c) > 0) return share_out_batch(c, rows);
   Ref tokens = tokens_left(c);
   if (tokens) take_part(c, OptKind::Upcast, tokens, 2);
-  if (rows && known_divisor(RangeView(rows).size) % (2 * kMostWarps) == 0) take_part(c, OptKind::Upcast, rows, 2);
-  int64_t warps = kMostWarps;
+  const bool has_few = c.is_part_of_tile() && !chunk_range(c.stores);
+  if (!has_few && rows && known_divisor(RangeView(rows).size) % (2 * kMostWarps) == 0)
+    take_part(c, OptKind::Upcast, rows, 2);
+  // Tiles of few tokens are few, too: each has a processor for itself.
+  int64_t warps = has_few ? kMostWarpsOfFew : kMostWarps;
   const auto share_out = [&](Ref axis) {
     for (int64_t n = warps; axis && n > 1; n /= 2)
       if (known_divisor(RangeView(axis).size) % n == 0 && take_part(c, OptKind::Local, axis, n))

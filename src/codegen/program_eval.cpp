@@ -454,7 +454,7 @@ class Evaluator {
   std::vector<size_t> ends_;          // by position of a loop: its EndLoop
   std::vector<std::byte> scratch_;
   std::vector<bool> scratch_written_;
-  std::string unwritten_;  // the first byte of it that was read before: nothing may depend on what was found
+  std::string unwritten_;    // the first byte of it that was read before: nothing may depend on what was found
   std::set<size_t> stored_;  // memories that are written to, by number: what is only read meets nobody
   AccessLog log_;
   size_t pc_ = 0;

@@ -163,7 +163,7 @@ ModelShape ModelPasses::decode_shape(int64_t tokens) const {
           .token_block = compiler_.machine().token_block,
           .superblock_token_block = compiler_.machine().superblock_token_block,
           .tokens_side_by_side = tokens % side_by_side == 0 ? side_by_side : 1,
-          .heads_together = side_by_side,
+          .heads_together = tokens >= compiler_.machine().unit_tokens ? side_by_side : 1,
           .interleave = options_.interleave,
           .layouts = options_.layouts,
           .hidden_rows = layout_.tokens(),

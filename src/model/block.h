@@ -121,9 +121,7 @@ struct Block {
   const Weights& weights;
 
   // How numbers of tokens lie that products read; tokens are along `axis`.
-  ActivationLayout layout(int axis = 0) const {
-    return {.rows = shape.tokens_side_by_side, .axis = axis};
-  }
+  ActivationLayout layout(int axis = 0) const { return {.rows = shape.tokens_side_by_side, .axis = axis}; }
 
   // Tokens that are not of one prompt have keys of their own.
   ActivationLayout layout_of_queries() const { return shape.many_tokens ? layout() : ActivationLayout{}; }
@@ -159,6 +157,11 @@ struct Block {
   Tensor streamed(Tensor x, Line line = Line::current()) const {
     const AtLine at(line);
     return shape.few_streams && !shape.many_tokens && x.size(-1) <= model.hidden ? place(x) : x;
+  }
+
+  // The product of a batch by the unit has all of its tokens: what is made of each of its rows is a kernel behind it.
+  Tensor by_unit(Tensor x, Line line = Line::current()) const {
+    return !shape.many_tokens && shape.tokens_side_by_side > 1 ? place(x, line) : x;
   }
 
   // A product of a few tokens whose operands are there before those of what it is added to: made with a place of its

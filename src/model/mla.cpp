@@ -150,7 +150,7 @@ Tensor average_of_latents(Tensor score, const Context& context) {
 // -> [T, H, v_head]
 Tensor absorbed_attention(Block& b, const MlaParameters& m, Tensor q, Tensor q_rope, const Context& context,
                           const Positions& at) {
-  const Tensor q_latent = times_keys(b, m, q) * latent_scale(b);                                    // [T, H, L]
+  const Tensor q_latent = b.by_unit(times_keys(b, m, q) * latent_scale(b));                         // [T, H, L]
   const Tensor score = scores_of(b, q_latent, context.latent) + scores_of(b, q_rope, context.key);  // [T, H, S]
   const Tensor masked = causal(score * m.softmax_scale, at);
   const Tensor average = slice(average_of_latents(masked, context), 1, 0, m.heads);

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "graph/rules_algebra.h"
 #include "graph/tensor.h"
 #include "schedule/passes.h"
 #include "schedule/row_tiles.h"
@@ -83,9 +84,25 @@ class RowFollower {
 
   // What has few rows of its own, or none that fit, as a product of one token, may go by those of what follows.
   int64_t rows_to_divide(const Item& source, const Item& item) const {
-    if (!state_.machine.has_threads() || source.tile >= 0) return 0;
+    if (!state_.machine.has_threads() || source.tile >= 0 || is_of_batch(source.store)) return 0;
     return const_int(RangeView(all_rows(item)).size).value_or(0);
   }
+  // A product of so many tokens, the first loop, that a unit takes them together: the rows of its matrix, which another
+  // loop goes through, are the same for all of them.
+  bool is_of_batch(Ref node) const {
+    const MatrixUnit* unit = unit_for_bytes(state_.machine);
+    const StoreView store(node);
+    if (!unit || store.ranges.empty() || !multiplies_with_matrix(node)) return false;
+    const Ref tokens = store.ranges.front();
+    if (const_int(RangeView(tokens).size).value_or(0) < unit->n) return false;
+    const auto is_for_all = [&](Ref n) {
+      return n->op == Op::Load && !depends_on(n, tokens) &&
+             std::any_of(store.ranges.begin(), store.ranges.end(), [&](Ref r) { return depends_on(n, r); });
+    };
+    const Refs nodes = toposort(store.value);
+    return std::any_of(nodes.begin(), nodes.end(), is_for_all);
+  }
+
   bool has_few_rows(const Item& source) const {
     const Ref own = rows_of(source);
     return own && const_int(RangeView(own).size).value_or(state_.machine.tasks) < state_.machine.tasks;

@@ -207,7 +207,8 @@ TileShape shape_of_tile(const TileTensors& tile, const Machine& machine) {
   const bool has_columns = unit && !has_few_tokens;
   if (has_columns) take(0, unit->n);
   // Heads that read the same bytes are the columns where tokens are few.
-  if (unit && has_few_tokens && multiplies_bytes(tile) && known_divisor(scores->shape[shape.extents.size() - 2]) % unit->n == 0)
+  const bool goes_by_unit = unit && has_few_tokens && *const_int(scores->shape[0]) >= machine.unit_tokens;
+  if (goes_by_unit && multiplies_bytes(tile) && known_divisor(scores->shape[shape.extents.size() - 2]) % unit->n == 0)
     rows = unit->n;
   for (size_t k = shape.extents.size() - 1; k-- > (has_columns ? 1 : 0);) take(k, rows);
   leave_tasks(shape, scores, machine);

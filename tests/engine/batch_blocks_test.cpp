@@ -65,7 +65,7 @@ Bytes content(const SlotBinding& slot, Ref param, int64_t first, int64_t tokens)
   }
   Bytes out = random_bytes(bytes, param->dtype, random);
   if (slot.kind == Bound::Weight && param->dtype == DType::U8)
-    for (std::byte& b : out) b &= std::byte{0x37};  // scales of ordinary size
+    for (std::byte& b : out) b &= std::byte{0x37};              // scales of ordinary size
   if (slot.kind == Bound::Cache && param->dtype == DType::F32)  // scales are no less than zero
     for (size_t at = 3; at < out.size(); at += 4) out[at] &= std::byte{0x7f};
   return out;
