@@ -63,6 +63,7 @@ Result<DraftModel> open_draft_model(const EngineFlags& flags, const Tokenizer& t
   EngineOptions options = session_options(flags);
   options.context = engine.context();
   options.sequences = engine.most_sequences();
+  options.back_steps = options.drafts;
   options.drafts = 0;
   SMELT_TRY(session, Session::open(*out.file, options, opening.hooks()));
   out.session = std::move(session);

@@ -6,6 +6,7 @@
 #include "codegen/panel.h"
 #include "graph/operands.h"
 #include "graph/rules_algebra.h"
+#include "schedule/tiles.h"
 
 namespace smelt {
 namespace {
@@ -16,10 +17,16 @@ constexpr int64_t kFewGroups = 16;   // of a sum whose shares may have half as m
 // Threads take a power of two of the shares, or all. What they leave is registers and written out, so it must be few.
 constexpr int64_t kMostOddShares = 9;
 
+// Whether it is a step of few, as tokens of a batch are that follow each other: its sums are those of one token.
+bool is_one_of_few_steps(const Refs& stores) {
+  const Ref steps = chunk_range(stores);
+  return steps && is_const(RangeView(steps).size);
+}
+
 // Many rows are computed side by side, and parts of a tile are blocks of sums: those hide the latency. A tile of
 // threads is a block, and shares its sums.
 bool hides_latency(const OptChoice& c) {
-  if (c.is_part_of_tile()) return !c.machine.has_threads();
+  if (c.is_part_of_tile()) return !c.machine.has_threads() && !is_one_of_few_steps(c.stores);
   const Refs axes = c.output_axes();
   return std::any_of(axes.begin(), axes.end(), [](Ref r) { return !is_const(RangeView(r).size); });
 }

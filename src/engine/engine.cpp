@@ -253,12 +253,14 @@ void Engine::write_local_table(SequenceId sequence) {
   for (int64_t index = first; index < end; ++index) table[index] = pool_.local_page(run, index);
 }
 
-// Of a row of a batch, or of a group of a part of a prompt: a state is read in one place and left in another.
-void Engine::write_states(SequenceId sequence, int64_t index) {
+// Of a row of a batch, or of a group of a part of a prompt: a state is read in one place and left in another. Row
+// `number` of those of the sequence in this run finds what the one before has left.
+void Engine::write_states(SequenceId sequence, int64_t index, int64_t number) {
   if (!has_states()) return;
-  pool_.reserve_state(run_of(sequence));
-  loaded_->memory().states_in()[index] = run_of(sequence).state();
-  loaded_->memory().states_out()[index] = run_of(sequence).next_state();
+  PageRun& run = run_of(sequence);
+  pool_.reserve_states(run, number + 1);
+  loaded_->memory().states_in()[index] = number == 0 ? run.state() : -1;
+  loaded_->memory().states_out()[index] = run.next_states()[static_cast<size_t>(number)];
 }
 
 // Kernels trust what they are given: a wrong page would be another sequence's, or nobody's memory.
@@ -293,10 +295,10 @@ Status Engine::step_generated(std::span<const StepItem> items, std::vector<StepO
     if (!items[i].is_generated || outcomes[i] != StepOutcome::Done) continue;
     const int64_t first = position(items[i].sequence);
     for (int64_t index = 0; index < static_cast<int64_t>(items[i].tokens.size()); ++index) {
-      // Of a recurrent state the next token needs what this one has left.
-      const bool is_last_of_run = rows.size() + 1 == most || (has_states() && index + 1 < std::ssize(items[i].tokens));
       rows.push_back({i, index, first + index});
-      if (!is_last_of_run) continue;
+      // There are no more states for a sequence, each of which could be the one to go on from.
+      const bool has_all_states = has_states() && (index + 1) % (1 + loaded_->layout().drafts) == 0;
+      if (rows.size() < most && !(has_all_states && index + 1 < std::ssize(items[i].tokens))) continue;
       SMELT_CHECK(run_batch(items, rows, outcomes, sink));
       rows.clear();
     }
@@ -343,13 +345,17 @@ Status Engine::run_batch(std::span<const StepItem> items, std::vector<Row> rows,
 // The inputs of a batch.
 Status Engine::write_rows(std::span<const StepItem> items, std::span<const Row> rows) {
   const auto count = static_cast<int64_t>(rows.size());
+  for (auto& run : sequences_)  // the drafts of the run before are decided
+    if (run) pool_.keep_states(*run, 1 + loaded_->layout().back_steps);
+  int64_t first = 0;  // row of the same item
   for (int64_t r = 0; r < count; ++r) {
     const Row& row = rows[static_cast<size_t>(r)];
     const StepItem& item = items[row.item];
-    const bool is_first = r == 0 || rows[static_cast<size_t>(r - 1)].item != row.item;
+    if (rows[static_cast<size_t>(first)].item != row.item) first = r;
     const auto is_of_item = [&](const Row& other) { return other.item == row.item; };
-    if (is_first)
+    if (r == first)
       SMELT_CHECK(prepare(item.sequence, row.position, std::count_if(rows.begin(), rows.end(), is_of_item)));
+    write_states(item.sequence, r, r - first);
     write_row(r, item.sequence, item.tokens[static_cast<size_t>(row.index)], row.position);
   }
   write_padding(count, loaded_->batch_for(count));
@@ -357,21 +363,23 @@ Status Engine::write_rows(std::span<const StepItem> items, std::span<const Row> 
 }
 
 // Rows that fill a batch up are the last one once more: they choose its experts, so that no other ones are read for
-// them, and write what it writes, to the last bit. Their states, which nobody wants, go elsewhere.
+// them, and write what it writes, to the last bit. With states it is the last one that has found its state in a place,
+// not in what a row has left; those of padding, which nobody wants, go elsewhere.
 void Engine::write_padding(int64_t first, int64_t batch) {
   EngineMemory& memory = loaded_->memory();
+  int64_t from = first - 1;
+  while (has_states() && memory.states_in()[from] < 0) --from;
   for (int64_t r = first; r < batch; ++r) {
-    memory.tokens()[r] = memory.tokens()[first - 1];
-    memory.positions()[r] = memory.positions()[first - 1];
-    memory.tables()[r] = memory.tables()[first - 1];
+    memory.tokens()[r] = memory.tokens()[from];
+    memory.positions()[r] = memory.positions()[from];
+    memory.tables()[r] = memory.tables()[from];
     memory.rows()[r] = static_cast<int32_t>(r);
-    if (has_states()) memory.states_in()[r] = memory.states_in()[first - 1], memory.states_out()[r] = kPaddingState;
+    if (has_states()) memory.states_in()[r] = memory.states_in()[from], memory.states_out()[r] = kPaddingState;
   }
 }
 
 void Engine::write_row(int64_t row, SequenceId sequence, int32_t token, int64_t position) {
   EngineMemory& memory = loaded_->memory();
-  write_states(sequence, row);
   memory.tokens()[row] = token;
   memory.positions()[row] = static_cast<int32_t>(position);
   memory.tables()[row] = static_cast<int32_t>(loaded_->layout().table(sequence));
@@ -503,7 +511,8 @@ Status Engine::write_parts(std::span<const StepItem> items, std::span<const Part
     const int64_t first = part.position;
     SMELT_CHECK(prepare(item.sequence, first, part.count));
     const int64_t multiple = &part == &parts.back() ? layout.token_tile : kGroupSize;
-    write_states(item.sequence, part.row / kGroupSize);
+    pool_.keep_states(run_of(item.sequence), 1);
+    write_states(item.sequence, part.row / kGroupSize, 0);
     if (has_states()) write_more_groups(memory, part.row, part.count, multiple);
     for (int64_t i = 0; i < part.count || (part.row + i) % multiple != 0; ++i) {
       const int64_t row = part.row + i;

@@ -81,7 +81,8 @@ class Engine {
   Result<SequenceId> fork(SequenceId sequence);
   // Forgets what comes after `position`. A model with recurrent states keeps them at few positions, one whose layers
   // have windows not all rows of these (docs/design.md): it goes back to the last place where it can go on, and
-  // position() says which. As far as the last drafts go it always can, but for states.
+  // position() says which. As far as the generated tokens of the last run go, a step's of up to EngineLayout::batch, it
+  // always can.
   // REQUIRES: position <= this->position(sequence)
   void rewind(SequenceId sequence, int64_t position);
   // Ends a sequence. Its pages are free for others at once, and what it has computed can be found, but for what is no
@@ -185,7 +186,7 @@ class Engine {
   void write_table(SequenceId sequence);
   void write_local_table(SequenceId sequence);
   bool has_states() const { return loaded_->layout().states > 0; }
-  void write_states(SequenceId sequence, int64_t index);
+  void write_states(SequenceId sequence, int64_t index, int64_t number);
   Status check_table(SequenceId sequence, int64_t first, int64_t count) const;
 
   // Tokens whose rows a run of this step is to write, and which the sequence has once that is done.

@@ -36,10 +36,7 @@ int64_t aligned(int64_t bytes) { return (bytes + kAlign - 1) / kAlign * kAlign; 
 
 // Of caches and recurrent states of all layers.
 int64_t kept_bytes(const Model& model, const EngineLayout& layout, DType type) {
-  int64_t bytes = cache_bytes(model, layout, type);
-  for (int64_t layer = 0; layer < model.numbers().layers + layout.more_layers; ++layer)
-    for (const StatePart& part : model.state_parts(layer)) bytes += aligned(layout.states * bytes_of_state(part));
-  return bytes;
+  return cache_bytes(model, layout, type) + states_bytes(model, layout);
 }
 
 // No sequence has a page yet.
@@ -63,9 +60,16 @@ int64_t cache_bytes(const Model& model, const EngineLayout& layout, DType type) 
   return bytes;
 }
 
+int64_t states_bytes(const Model& model, const EngineLayout& layout) {
+  int64_t bytes = 0;
+  for (int64_t layer = 0; layer < model.numbers().layers + layout.more_layers; ++layer)
+    for (const StatePart& part : model.state_parts(layer)) bytes += aligned(layout.states * bytes_of_state(part));
+  return bytes;
+}
+
 EngineLayout EngineLayout::make(int64_t context, int64_t prefill_tokens, int64_t sequences, int64_t cache_tokens,
                                 int64_t drafts, int64_t token_tile) {
-  EngineLayout l{.context = context, .sequences = sequences, .token_tile = token_tile};
+  EngineLayout l{.context = context, .sequences = sequences, .token_tile = token_tile, .drafts = drafts};
   const int64_t rows = std::max(sequences, 1 + drafts);
   l.batch = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::min(rows, kMostRows))));
   const int64_t in_chunks = (context + kChunkSize - 1) / kChunkSize * kChunkSize;
@@ -78,6 +82,12 @@ EngineLayout EngineLayout::make(int64_t context, int64_t prefill_tokens, int64_t
   const auto tiles = [&](int64_t tokens) { return (tokens + token_tile - 1) / token_tile; };
   l.prefill_tokens = std::max<int64_t>(1, std::min(tiles(prefill_tokens), tiles(context) * sequences)) * token_tile;
   return l;
+}
+
+void EngineLayout::add_states(int64_t steps) {
+  back_steps = steps;
+  const int64_t of_drafts = std::min(batch - 1, drafts * sequences);
+  states = kFirstState + (2 + back_steps) * sequences + of_drafts + 4 + sequences;
 }
 
 // A sequence holds the pages of its window and, for drafts, of kPageSize positions more; in a run one more is begun,

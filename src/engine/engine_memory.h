@@ -49,15 +49,18 @@ struct EngineLayout {
   int64_t token_tile = 0;      // tokens of a prompt come in multiples of it, a multiple of 8
   int64_t prefill_tokens = 0;  // most tokens of a prompt of one run, a multiple of token_tile
   int64_t head_rows = 8;       // most rows of logits of one run over a prompt
+  int64_t drafts = 0;          // see EngineOptions
   int64_t states = 0;          // places of recurrent states, those two included; 0: the model has none
+  int64_t back_steps = 0;      // see EngineOptions
   int64_t more_layers = 0;     // with a cache, behind those of the model: of its head for multi-token prediction
 
   // `cache_tokens`: rows of the cache; 0: so that every sequence may fill its context. `drafts`: see EngineOptions.
   static EngineLayout make(int64_t context, int64_t prefill_tokens, int64_t sequences = 1, int64_t cache_tokens = 0,
                            int64_t drafts = 0, int64_t token_tile = kGroupSize);
 
-  // Room for recurrent states: two for each sequence, as of a run, and some that are kept to go on from.
-  void add_states() { states = kFirstState + 2 * sequences + 4 + sequences; }
+  // Room for recurrent states: two for each sequence, as of a run, and those that it may go back to; one for each row of
+  // a batch that verifies a draft; and some that are kept to go on from.
+  void add_states(int64_t back_steps);
 
   // Room for local pages: those that sequences hold, what a run writes, and as many windows that are kept to go on
   // from; without a number as many as a recurrent model keeps states, or a sixteenth of the cache where that is more.
@@ -171,5 +174,7 @@ class EngineMemory {
 
 // Bytes of the caches of all layers.
 int64_t cache_bytes(const Model& model, const EngineLayout& layout, DType cache_type);
+// Of their recurrent states.
+int64_t states_bytes(const Model& model, const EngineLayout& layout);
 
 }  // namespace smelt

@@ -44,7 +44,7 @@ Status Engine::read_piece(SequenceId sequence, int64_t piece, std::span<std::byt
 Status Engine::write_piece(SequenceId sequence, const Pieces& pieces, int64_t piece, std::span<const std::byte> bytes) {
   const PageRun& run = run_of(sequence);
   EngineMemory& memory = loaded_->memory();
-  if (piece >= pieces.pages + pieces.local_pages) return memory.write_state(run.next_state(), bytes);
+  if (piece >= pieces.pages + pieces.local_pages) return memory.write_state(run.next_states().front(), bytes);
   const PageKind kind = piece < pieces.pages ? PageKind::Whole : PageKind::Local;
   const int32_t page = kind == PageKind::Whole ? run.pages()[static_cast<size_t>(piece)]
                                                : pool_.local_page(run, piece - pieces.local_pages);
@@ -64,7 +64,7 @@ Status Engine::restore(SequenceId sequence, std::span<const CachedToken> tokens,
   if (outcome == StepOutcome::NoRoom) return Error{"[engine] the cache has no room for these tokens"};
   pool_.begin_window(run_of(sequence), pieces.local_pages, size);
   SMELT_CHECK(reserve_window(sequence, 0, size));
-  if (has_states()) pool_.reserve_state(run_of(sequence));
+  if (has_states()) pool_.reserve_states(run_of(sequence), 1);
   for (int64_t piece = 0; piece < pieces.count(); ++piece) {
     std::vector<std::byte> bytes(static_cast<size_t>(pieces.bytes(piece)));
     Status status = source(piece, bytes);

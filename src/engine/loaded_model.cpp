@@ -94,7 +94,7 @@ Result<LoadedModel::Start> LoadedModel::start_on(const std::string& device) {
 Status LoadedModel::check_memory(const Start& start) const {
   const auto session = EngineMemory::bytes(model(), layout(), options_.cache_type, start.arena_bytes);
   const uint64_t there = options_.memory ? options_.memory : device_->available_memory();
-  MemoryNeed need{.weights = start.packing.bytes, .session = session};
+  MemoryNeed need{.weights = start.packing.bytes, .session = session, .states = states_bytes(model(), layout())};
   if (static_cast<uint64_t>(need.bytes()) > there)
     need.fitting_context = fitting_context(static_cast<int64_t>(there) - need.weights, start.arena_bytes);
   return smelt::check_memory(need, {.bytes = there, .gpu = device_->host_sees_memory() ? "" : device_->name()},

@@ -21,10 +21,11 @@ std::string advice_for(const MemoryNeed& need, const MemoryThere& there) {
 Status check_memory(const MemoryNeed& need, const MemoryThere& there, const std::string& model) {
   const auto needed = static_cast<uint64_t>(need.bytes());
   if (needed <= there.bytes) return {};
-  const std::string parts =
-      need.weights == 0 ? "for the context and working memory"
-                        : bytes_text(static_cast<uint64_t>(need.weights)) + " for the weights and " +
-                              bytes_text(static_cast<uint64_t>(need.session)) + " for the context and working memory";
+  std::string parts = need.weights == 0
+                          ? "for the context and working memory"
+                          : bytes_text(static_cast<uint64_t>(need.weights)) + " for the weights and " +
+                                bytes_text(static_cast<uint64_t>(need.session)) + " for the context and working memory";
+  if (need.states > 0) parts += " (" + bytes_text(static_cast<uint64_t>(need.states)) + " of it recurrent states)";
   const std::string where = there.gpu.empty() ? "" : " of " + there.gpu;
   return Error{"[memory] " + model + ": " + both(needed) + " of memory" + where + " are needed, " + parts + ", and " +
                both(there.bytes) + " are available; " + advice_for(need, there)};

@@ -11,6 +11,7 @@ namespace smelt {
 struct MemoryNeed {
   int64_t weights = 0;          // that are packed; those read in place can be dropped by the system and do not count
   int64_t session = 0;          // cache and working memory
+  int64_t states = 0;           // of that recurrent states
   int64_t fitting_context = 0;  // most tokens of context that the memory there is has room for; 0: not known, or none
 
   int64_t bytes() const { return weights + session; }

@@ -158,6 +158,7 @@ ModelShape ModelPasses::decode_shape(int64_t tokens) const {
           .local_rows = layout_.local_rows(),
           .page_entries = layout_.page_entries,
           .states = layout_.states,
+          .rows_follow = layout_.drafts > 0 && tokens > 1,
           .cache_type = options_.cache_type,
           .few_streams = !compiler_.machine().has_threads(),
           .token_block = compiler_.machine().token_block,

@@ -37,9 +37,6 @@ Result<std::unique_ptr<ModelPlans>> ModelPlans::make(const GgufFile& file, Devic
   if (context < 1 || context > trained)
     return Error{"[context] " + std::to_string(context) + " tokens: this model was made for 1 to " +
                  std::to_string(trained)};
-  if (model->has_states() && (options.mtp || options.drafts > 0))
-    return Error{"[engine] drafts cannot be taken back from the recurrent state of architecture " +
-                 model->numbers().architecture + "; run without --mtp, --lookup and --model-draft"};
   if (options.mtp) SMELT_CHECK(check_mtp(file, *model));
   std::unique_ptr<ModelPlans> plans(new ModelPlans(file, std::move(model), device, options, context));
   LayoutChoice layouts = options.layouts;
@@ -61,7 +58,7 @@ EngineLayout ModelPlans::layout_of(const Model& model, const Machine& machine, c
   EngineLayout layout = EngineLayout::make(context, options.prefill_chunk, options.sequences, options.cache_tokens,
                                            options.drafts, machine.token_tile);
   layout.more_layers = options.mtp;
-  if (model.has_states()) layout.add_states();
+  if (model.has_states()) layout.add_states(options.back_steps);
   layout.add_window(model.longest_window(), options.kept_windows);
   return layout;
 }

@@ -50,7 +50,7 @@ PageRun PagePool::find(std::span<const int32_t> tokens, const PrefixReuse& reuse
     const int64_t rest = found.tokens - run.size();
     run.tokens_.insert(run.tokens_.end(), taken, taken + std::min(rest, page_rows_));
   }
-  if (found.page != kNone) set_state(run, page(found.page).state);
+  if (has_states_ && found.page != kNone) add_state(run, run.size(), page(found.page).state);
   if (window_.is_used()) run.first_local_ = run.end_local_ = std::ssize(run.pages_);
   hold_window(run);
   keep_window(run, run.size());
@@ -107,8 +107,8 @@ PageRun PagePool::fork(const PageRun& run) {
   for (int32_t number : other.pages_) use(number);
   other.end_local_ = std::min(run.end_local_, std::ssize(other.pages_));
   for (int64_t i = other.first_local_; i < other.end_local_; ++i) window_.hold(other.pages_[static_cast<size_t>(i)]);
-  states_.use(other.state_);
-  other.next_state_ = kZeroState;
+  other.states_.clear(), other.next_states_.clear();
+  if (has_states_ && run.size() > 0) add_state(other, run.size(), run.state());
   return other;
 }
 
@@ -132,20 +132,23 @@ bool PagePool::reserve(PageRun& run, int64_t tokens, std::vector<PageCopy>& copi
 void PagePool::append(PageRun& run, std::span<const CachedToken> tokens) {
   ENSURE(run.size() + static_cast<int64_t>(tokens.size()) <= static_cast<int64_t>(run.pages_.size()) * page_rows_,
          "tokens without room in the cache");
-  if (has_states_) {
-    ENSURE(run.next_state_ != kZeroState, "tokens without room for the state behind them");
-    states_.drop(std::exchange(run.state_, std::exchange(run.next_state_, kZeroState)));
-  }
   int64_t whole = run.size() / page_rows_;
   run.tokens_.insert(run.tokens_.end(), tokens.begin(), tokens.end());
+  if (has_states_) {
+    ENSURE(!run.next_states_.empty(), "tokens without room for the state behind them");
+    run.states_.push_back({run.size(), run.next_states_.front()});
+    run.next_states_.erase(run.next_states_.begin());
+  }
   for (; whole < run.size() / page_rows_; ++whole) publish(run, whole);
 }
 
 void PagePool::rewind(PageRun& run, int64_t size) {
   ENSURE(size >= 0 && size <= run.size(), "a position that is not in the sequence");
-  states_.drop(std::exchange(run.next_state_, kZeroState));
+  drop_next_states(run);
   const int64_t place = last_place(run, size);
-  if (has_states_ && place < run.size()) set_state(run, place == 0 ? kZeroState : page(page_before(run, place)).state);
+  drop_states_behind(run, place);
+  if (has_states_ && place > 0 && (run.states_.empty() || run.states_.back().tokens < place))
+    add_state(run, place, page(page_before(run, place)).state);
   cut(run, place);
   hold_window(run);
 }
@@ -165,7 +168,7 @@ void PagePool::release(PageRun& run) {
   rewind(run, run.size());
   if (run.size() % page_rows_ != 0) publish(run, run.size() / page_rows_);
   if (has_states_ && run.size() > 0) give_state(run);
-  set_state(run, kZeroState);
+  keep_states(run, 0);
   keep_window(run, run.size());
   let_go_behind(run, 0);
   while (!run.pages_.empty()) {
@@ -178,14 +181,29 @@ void PagePool::release(PageRun& run) {
 
 // --- recurrent states
 
-void PagePool::reserve_state(PageRun& run) {
-  if (!has_states_ || run.next_state_ != kZeroState) return;
-  std::optional<int32_t> place;
-  while (!(place = states_.take())) {
-    ENSURE(!kept_.empty(), "more states are in use than sequences have");
-    forget_state(kept_.front());
+void PagePool::reserve_states(PageRun& run, int64_t count) {
+  while (has_states_ && std::ssize(run.next_states_) < count) {
+    std::optional<int32_t> place;
+    while (!(place = states_.take())) {
+      ENSURE(!kept_.empty(), "more states are in use than sequences have");
+      forget_state(kept_.front());
+    }
+    run.next_states_.push_back(*place);
   }
-  run.next_state_ = *place;
+}
+
+void PagePool::keep_states(PageRun& run, int64_t count) {
+  for (; std::ssize(run.states_) > count; run.states_.erase(run.states_.begin()))
+    states_.drop(run.states_.front().place);
+}
+
+void PagePool::drop_states_behind(PageRun& run, int64_t tokens) {
+  for (; !run.states_.empty() && run.states_.back().tokens > tokens; run.states_.pop_back())
+    states_.drop(run.states_.back().place);
+}
+
+void PagePool::drop_next_states(PageRun& run) {
+  for (int32_t place : std::exchange(run.next_states_, {})) states_.drop(place);
 }
 
 void PagePool::keep_state(const PageRun& run) {
@@ -198,8 +216,8 @@ void PagePool::give_state(const PageRun& run) {
   Page& p = page(number);
   const bool ends_here = static_cast<int64_t>(p.tokens.size()) == (run.size() - 1) % page_rows_ + 1;
   if (!p.is_published || !ends_here || p.state != kZeroState) return;
-  states_.use(run.state_);
-  p.state = run.state_;
+  states_.use(run.state());
+  p.state = run.state();
   kept_.push_back(number);
 }
 
@@ -211,24 +229,27 @@ void PagePool::forget_state(int32_t number) {
 
 // Behind the tokens of a sequence, or in between.
 bool PagePool::can_go_on(const PageRun& run, int64_t size) const {
-  const bool has_state = !has_states_ || size == 0 || size == run.size() ||
+  const auto is_there = [&](const PageRun::State& state) { return state.tokens == size; };
+  const bool has_state = !has_states_ || size == 0 || std::any_of(run.states_.begin(), run.states_.end(), is_there) ||
                          (size % page_rows_ == 0 && page(page_before(run, size)).state != kZeroState);
   return has_state && has_window(run, size);
 }
 
-// Up to `size` tokens. In front of a place inside of a page the next one may be the page's begin: others before see
-// more local pages.
+// Up to `size` tokens. In front of a place inside of a page the next one may be the page's begin, as others before see
+// more local pages, or a state that the sequence has.
 int64_t PagePool::last_place(const PageRun& run, int64_t size) const {
   if (can_go_on(run, size)) return size;
   int64_t place = (size - 1) / page_rows_ * page_rows_;
   while (!can_go_on(run, place)) place -= page_rows_;
+  for (const PageRun::State& state : run.states_)
+    if (state.tokens < size && can_go_on(run, state.tokens)) place = std::max(place, state.tokens);
   return place;
 }
 
-// Another state; it is used as late as the page that keeps it.
-void PagePool::set_state(PageRun& run, int32_t state) {
+// Another state of a sequence; it is used as late as the page that keeps it.
+void PagePool::add_state(PageRun& run, int64_t tokens, int32_t state) {
   states_.use(state);
-  states_.drop(std::exchange(run.state_, state));
+  run.states_.push_back({tokens, state});
   const auto keeps = [&](int32_t number) { return page(number).state == state; };
   const auto kept = std::find_if(kept_.begin(), kept_.end(), keeps);
   if (kept != kept_.end()) std::rotate(kept, kept + 1, kept_.end());

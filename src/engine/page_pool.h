@@ -10,7 +10,9 @@
 //
 // Of a model with recurrent states a sequence can only go on where the state behind its tokens is there. A published
 // page may keep the one behind its last token: keep_state() at the end of a whole page, release() where a sequence
-// ends. Then find() and rewind() stop at such a place, or go back to the begin.
+// ends. Then find() and rewind() stop at such a place, or go back to the begin. A sequence itself has the states behind
+// the tokens that it has got last, each with a place of its own, so that drafts can be taken back one by one:
+// keep_states() says how many.
 //
 // So they do for a model whose layers have windows, at places whose last window is there: all pages that the next token
 // sees there have local pages (window_pages.h). A sequence holds those of its window, of a page in front of it, which
@@ -65,20 +67,26 @@ class PageRun {
   std::span<const CachedToken> tokens() const { return tokens_; }  // whose rows are in the cache
   int64_t size() const { return static_cast<int64_t>(tokens_.size()); }
   std::span<const int32_t> pages() const { return pages_; }  // at least as many as the tokens need
-  int32_t state() const { return state_; }                   // behind the last token
-  int32_t next_state() const { return next_state_; }         // see PagePool::reserve_state()
+  // Of recurrent states, the place of the one behind the last token, and see PagePool::reserve_states().
+  int32_t state() const { return states_.empty() ? kZeroState : states_.back().place; }
+  std::span<const int32_t> next_states() const { return next_states_; }
   // Of layers with windows: pages()[first_local()] up to pages()[end_local()] have local pages that the sequence holds.
   int64_t first_local() const { return first_local_; }
   int64_t end_local() const { return end_local_; }
 
  private:
   friend class PagePool;
+  struct State {
+    int64_t tokens = 0;  // that it is behind
+    int32_t place = kZeroState;
+  };
   static constexpr int64_t kAll = std::numeric_limits<int64_t>::max();
   uint64_t owner_ = 0;
   int64_t trusted_ = kAll;  // tokens whose rows others may find
   std::vector<CachedToken> tokens_;
   std::vector<int32_t> pages_;
-  int32_t state_ = kZeroState, next_state_ = kZeroState;
+  std::vector<State> states_;         // that it may go back to, in order; the last one is behind all tokens
+  std::vector<int32_t> next_states_;  // behind tokens to come
   int64_t first_local_ = 0, end_local_ = 0;
 };
 
@@ -96,11 +104,15 @@ class PagePool {
   // Makes room for `tokens` more: afterwards pages are there for them, which only this sequence uses. False, and
   // nothing is changed, if the pool is full, even without the pages that nobody uses.
   bool reserve(PageRun& run, int64_t tokens, std::vector<PageCopy>& copies);
-  // A place for the state behind the tokens that come next: run.next_state(), which only this sequence uses. Where
-  // there is none, a state that a page has kept makes room. REQUIRES: sequences use no more than two states each.
-  void reserve_state(PageRun& run);
-  // Their rows are in the cache now, and the state behind them is in run.next_state(). REQUIRES: room was reserved.
+  // Places for the states behind the tokens of that many append() to come: run.next_states(), which only this sequence
+  // uses. Where there are none, states that pages have kept make room. REQUIRES: sequences use no more places than
+  // there are.
+  void reserve_states(PageRun& run, int64_t count);
+  // Their rows are in the cache now, and the state behind them is in the first of run.next_states(). The sequence may
+  // also go back to the states that it had, until keep_states(). REQUIRES: room was reserved.
   void append(PageRun& run, std::span<const CachedToken> tokens);
+  // Of its states the sequence has only the last `count` from now on; without any it cannot go on.
+  void keep_states(PageRun& run, int64_t count);
   // What is appended from now on is for this sequence alone, until it goes back to here or further.
   void distrust(PageRun& run) { run.trusted_ = std::min(run.trusted_, run.size()); }
   // The last page keeps the state behind it. Without effect if it is not full.
@@ -197,7 +209,9 @@ class PagePool {
   void forget_state(int32_t number);
   bool can_go_on(const PageRun& run, int64_t size) const;
   int64_t last_place(const PageRun& run, int64_t size) const;
-  void set_state(PageRun& run, int32_t state);
+  void add_state(PageRun& run, int64_t tokens, int32_t place);
+  void drop_states_behind(PageRun& run, int64_t tokens);
+  void drop_next_states(PageRun& run);
 
   int64_t pages_for(int64_t rows) const { return (rows + page_rows_ - 1) / page_rows_; }
   // The index of the first page that the token at `position` sees, and of that before, which drafts may go back to.

@@ -15,8 +15,12 @@ int64_t column_blocks(const DeltaNetParameters& net) { return net.width / column
 
 constexpr double kUnitEpsilon = 1e-6;  // inside of the root, as these models were trained
 
-// [G, rest...] -> [T, rest...] of a prompt.
+// Tokens of a group: neighbours of one part, that follow each other.
+int64_t group_size(const ModelShape& s) { return s.many_tokens ? kGroupSize : 1; }
+
+// [G, rest...] -> [T, rest...]
 Tensor of_tokens(Block& b, Tensor of_group) {
+  if (!b.shape.many_tokens) return of_group;
   std::vector<Dim> each(of_group.shape().begin(), of_group.shape().end()), all = each;
   each.insert(each.begin() + 1, Dim(kGroupSize));
   all.front() = b.shape.tokens;
@@ -25,13 +29,15 @@ Tensor of_tokens(Block& b, Tensor of_group) {
 
 Tensor i64(int64_t value) { return scalar(static_cast<double>(value), DType::I64); }
 
-// G states: one for each token, or for each group of a prompt the one that its part begins with.
+// G states: one for each token, where these are of different sequences. Else tokens come in parts of sequences, in groups
+// of a prompt or one by one: for each group the state that its part begins with.
 struct States {
   Tensor in, out;  // i32 [G]
-  // Of prompts:
+  // Of parts:
   Tensor begins;        // bool [G]: a part begins with this group
-  Tensor begin, count;  // i64 [G]: the row of the first token of the group's part, and how many tokens the part has
-  Tensor is_token;      // bool [T], false for padding
+  Tensor begin, count;  // i64 [G]: the row of the first token of the group's part, and how many tokens the part has, or
+                        // one by one: how many up to this one
+  Tensor is_token;      // bool [T], false for padding; only of prompts
   bool are_of_parts() const { return bool(begins.ref()); }
 };
 
@@ -41,17 +47,22 @@ States states(Block& b) {
   States out;
   out.in = b.slots.input(Bound::StatesIn, DType::I32, {count}, "states in");
   out.out = b.slots.input(Bound::StatesOut, DType::I32, {count}, "states out");
-  if (!s.many_tokens) return out;
-  const Tensor position = b.slots.input(Bound::Positions, DType::I32, {s.tokens}, "positions");
-  out.is_token = less(position, scalar(static_cast<double>(s.context - kPageSize), DType::I32));
+  if (!s.many_tokens && !s.rows_follow) return out;
+  const auto size = static_cast<double>(group_size(s));
   out.begins = less(scalar(-1, DType::I32), out.in);
   const Tensor group = iota({count}, 0), row = unsqueeze(group, 1);
   const Tensor is_before = less(unsqueeze(group, 0), row + 1.0);
-  const Tensor first = where(out.begins, group * double(kGroupSize), i64(0));  // of the last part that has begun
+  const Tensor first = where(out.begins, group * size, i64(0));  // of the last part that has begun
   out.begin = place(max(where(is_before, unsqueeze(first, 0), i64(0)), 1));
+  out.in = gather(out.in, out.begin / size);
+  if (!s.many_tokens) {
+    out.count = group - out.begin + 1.0;
+    return out;
+  }
+  const Tensor position = b.slots.input(Bound::Positions, DType::I32, {s.tokens}, "positions");
+  out.is_token = less(position, scalar(static_cast<double>(s.context - kPageSize), DType::I32));
   const Tensor is_same = equal(unsqueeze(of_tokens(b, out.begin), 0), unsqueeze(out.begin, 1));
   out.count = place(sum(cast(is_same & unsqueeze(out.is_token, 0), DType::I64), 1));
-  out.in = gather(out.in, out.begin / double(kGroupSize));
   return out;
 }
 
@@ -82,7 +93,8 @@ class History {
     return where(is_own, unsqueeze(mixed_, 1), kept(number, at_.in));
   }
 
-  // The buffer, with the rows that the next token of each sequence will read. All groups of a part write the same.
+  // The buffer, with the rows that the next token of each sequence will read. All groups of a part of a prompt write the
+  // same.
   Tensor written() const {
     const int64_t columns = mixed_.size(1);
     const Dim count = at_.in.dim(0);
@@ -105,7 +117,7 @@ class History {
     return gather(rows, unsqueeze(cast(state, DType::I64) * double(kept_rows_), 1) + last);
   }
 
-  // The same, and behind them those of a part of a prompt, which begins at row `begin`, i64 [N].
+  // The same, and behind them those of a part, which begins at row `begin`, i64 [N].
   Tensor at(Tensor number, Tensor begin, Tensor state) const {
     const Tensor of_run = gather(mixed_, maximum(number + unsqueeze(begin, 1) - double(kept_rows_), i64(0)));
     return where(unsqueeze(less(number, i64(kept_rows_)), 2), kept(number, state), of_run);
@@ -225,7 +237,7 @@ Steps steps_of(Block& b, const DeltaNetParameters& net, const Projected& x, Tens
   };
   const Tensor rate = softplus(x.alpha + b.weights("ssm_dt.bias"));
   Tensor decay = exp(rate * b.weights("ssm_a")), beta = sigmoid(x.beta);
-  if (at.are_of_parts()) {  // padding leaves a state as it is
+  if (at.is_token.ref()) {  // padding leaves a state as it is
     const Tensor is_token = unsqueeze(at.is_token, 1);
     decay = where(is_token, decay, scalar(1));
     beta = where(is_token, beta, scalar(0));
@@ -259,15 +271,17 @@ Changed change(Tensor state, const Steps& s) {
           .out = place(by_query * of_all(s.decay) - wrong * of_all(s.overlap))};
 }
 
-struct ChangedByGroups {
-  Tensor state;  // [H, J, G, n, c]
-  Tensor out;    // [H, J, G, tokens of a group, c]
-};
+// Of parts without groups.
+Changed change_one(Tensor state, const Steps& steps) {
+  Changed changed = change(state, steps);
+  changed.state = place(changed.state);
+  return changed;
+}
 
-// The tokens of groups, one after another.
-ChangedByGroups change_groups(Tensor state, const Steps& steps) {
+// The tokens of groups, one after another: out [H, J, G, tokens of a group, c].
+Changed change_groups(Tensor state, const Steps& steps) {
   const Tensor row = unsqueeze(iota({kGroupSize}, 0), 1);
-  ChangedByGroups all{.state = state, .out = {}};
+  Changed all{.state = state, .out = {}};
   for (int64_t r = 0; r < kGroupSize; ++r) {
     const Changed next = change(all.state, of_groups(steps, state.dim(2), r));
     const Tensor out = unsqueeze(next.out, 3);
@@ -351,21 +365,22 @@ Attended delta_net(Block& b, const DeltaNetParameters& net, Tensor normed) {
   const Tensor before =
       permute(reshape(gather(part, at.in), {count, net.value_heads, column_blocks(net), net.width, columns(net)}),
               {1, 2, 0, 3, 4});
-  Tensor state, results;  // [H, J, G, n, c], [T, H, J, c]
   Refs roots;
+  Changed changed;
   if (at.are_of_parts()) {
     const Tensor left = left_before(0, {before.shape().begin(), before.shape().end()});
-    const ChangedByGroups changed = change_groups(found_by_groups(before, left, at.begins), steps);
+    const Tensor found = found_by_groups(before, left, at.begins);
+    changed = b.shape.many_tokens ? change_groups(found, steps) : change_one(found, steps);
     roots.push_back(leave(left, 2, changed.state));
-    state = changed.state;
-    results = permute(changed.out, {2, 3, 0, 1, 4});
   } else {
-    const Changed changed = change(before, steps);
-    state = changed.state;
-    // In the order in which sums read it, or they would have another order for several tokens than for one.
-    results = place(permute(changed.out, {2, 0, 1, 3}));
+    changed = change(before, steps);
   }
-  const Tensor matrices = write_rows(part, at.out, 0, reshape(permute(state, {2, 0, 1, 3, 4}), {count, elements}));
+  // [T, H, J, c], of few tokens in the order in which sums read it, or they would have another order for several tokens
+  // than for one.
+  const Tensor results =
+      b.shape.many_tokens ? permute(changed.out, {2, 3, 0, 1, 4}) : place(permute(changed.out, {2, 0, 1, 3}));
+  const Tensor matrices =
+      write_rows(part, at.out, 0, reshape(permute(changed.state, {2, 0, 1, 3, 4}), {count, elements}));
   roots.insert(roots.begin(), {matrices.ref(), history.written().ref()});
   const Tensor read = reshape(results, {b.shape.tokens, net.value_heads, net.width});
   const Tensor inner = rms_norm(read, b.weights("ssm_norm.weight"), b.model.epsilon) * silu(in.gate);

@@ -31,7 +31,7 @@ enum class Bound {
   Cache,          // the part `name` of this layer's cache, read and written: see Model::cache_parts()
   State,          // the part `name` of this layer's recurrent states, read and written: see Model::state_parts()
   StatesIn,       // i32, as Tables: the state that a token of a sequence finds, or the first one of a group; -1: what
-                  // the group before, of the same part of a prompt, has left
+                  // the group before, of the same part of a prompt, has left, or the token before, see rows_follow
   StatesOut,      // i32, as Tables: where the state after it goes; another one
   HiddenIn,       // f32 [T, hidden]
   HiddenOut,      // f32 [T, hidden]: written; another buffer than HiddenIn
@@ -84,6 +84,7 @@ struct ModelShape {
   int64_t local_rows = 0;    // of layers with a window: pages * 64
   int64_t page_entries = 0;  // entries of a page table
   int64_t states = 0;        // recurrent states that there is room for
+  bool rows_follow = false;  // of a few tokens neighbours may be of one sequence: StatesIn may be -1
   // F32, F16, or U8: bytes, see byte_cache.h, with scales for the rows.
   DType cache_type = DType::F32;
   // Pairs of token and expert in a tile, where tokens are many: a weight that was unpacked serves a whole tile. Every

@@ -25,6 +25,7 @@ using Tokens = std::vector<int32_t>;
 
 constexpr char kGlm[] = SMELT_SOURCE_DIR "/models/tiny-glm-Q4_K_M.gguf";
 constexpr char kMtp[] = SMELT_SOURCE_DIR "/../shared/models/tiny-glm/tiny-glm-mtp-Q4_0.gguf";
+constexpr char kRecurrent[] = SMELT_SOURCE_DIR "/../shared/models/zoo/qwen35moe/qwen35moe-Q4_K_M.gguf";
 constexpr int64_t kDrafts = 4;
 
 // What a test needs of a model, opened once.
@@ -173,9 +174,10 @@ TEST_CASE("lookup writes a text that repeats itself in fewer steps") {
 
 namespace {
 
-std::unique_ptr<Drafter> same_model(DraftChoice choice, int64_t context = 256) {
-  auto file = std::make_unique<GgufFile>(GgufFile::open(kGlm).take());
-  auto session = Session::open(*file, {.threads = 1, .context = context, .cache_type = DType::U8}, {});
+std::unique_ptr<Drafter> same_model(DraftChoice choice, int64_t context = 256, const char* path = kGlm) {
+  auto file = std::make_unique<GgufFile>(GgufFile::open(path).take());
+  auto session =
+      Session::open(*file, {.threads = 1, .context = context, .back_steps = kDrafts, .cache_type = DType::U8}, {});
   REQUIRE(session.ok());
   return std::make_unique<ModelDrafter>(std::move(file), session.take(), choice);
 }
@@ -201,6 +203,25 @@ TEST_CASE("a draft model changes no text, and one that is the model itself is ne
     // Another text in the same contexts: what they have in common is not read again.
     CHECK(write(model(), sampling, options, prompt, &drafts) == plain);
     if (sampling.temperature <= 0) CHECK(drafts.counts().accepted() + 3 >= drafts.counts().drafted());
+  }
+}
+
+TEST_CASE("drafts change no text of a recurrent model, nor those of one") {
+  if (!std::filesystem::exists(kRecurrent)) {
+    MESSAGE(kRecurrent << " is not there");
+    return;
+  }
+  Opened recurrent(kRecurrent);
+  const auto options = [] { return GenerateOptions{.max_tokens = 90, .ignore_stop = true}; };
+  const std::string text = "Once upon a time, there was a cat";
+  for (const SamplerOptions& sampling :
+       {SamplerOptions{.temperature = 0}, SamplerOptions{.repeat_penalty = 1.2f, .seed = 4}}) {
+    check_same(recurrent, sampling, options, text);
+    const Tokens prompt = recurrent.tokenizer.encode(text);
+    const Written plain = write(recurrent, sampling, options(), prompt);
+    Speculation drafts(same_model({0, false}, 256, kRecurrent), {.most = 3, .adaptive = false});
+    for (int turn = 0; turn < 2; ++turn) CHECK(write(recurrent, sampling, options(), prompt, &drafts) == plain);
+    if (sampling.temperature <= 0) CHECK(4 * drafts.counts().accepted() > 3 * drafts.counts().drafted());
   }
 }
 

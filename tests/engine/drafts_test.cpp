@@ -26,7 +26,9 @@ struct Tested {
 };
 constexpr Tested kModels[] = {{kGlm, true, DType::U8},     {kGlm, false, DType::F32},   {kMtp, true, DType::F16},
                               {kLlama, true, DType::U8},   {kLlama, false, DType::F32}, {kGemma, true, DType::U8},
-                              {kQwenMoe, true, DType::U8}, {kGptOss, true, DType::U8},  {kGemma, false, DType::F32}};
+                              {kQwenMoe, true, DType::U8}, {kGptOss, true, DType::U8},  {kGemma, false, DType::F32},
+                              {kQwen35, true, DType::U8},  {kQwen35, false, DType::F32}};
+constexpr Tested kRecurrent = {kQwen35, true, DType::U8};
 
 constexpr int64_t kDrafts = 7;
 
@@ -131,19 +133,112 @@ TEST_CASE("several generated tokens of one sequence in one step have the bits of
 }
 
 TEST_CASE("a step of more tokens than a plan has rows is several runs, with the same bits") {
-  const GgufFile file = GgufFile::open(kGlm).take();
-  const auto alone = open(file, kModels[0], 0), drafting = open(file, kModels[0], 2);
-  std::mt19937 rng(1);
-  const Tokens text = random_tokens(rng, 11, alone->vocabulary_size());
-  REQUIRE(alone->append({{1, 2, 3}}).ok());
-  REQUIRE(drafting->append({{1, 2, 3}}).ok());
-  int64_t rows = 0;
-  const auto compare = [&](int64_t index, std::span<const float> row) {
-    CHECK(same_bits(row, *alone->extend(text[static_cast<size_t>(index)])));
-    ++rows;
+  for (const Tested& model : {kModels[0], kRecurrent}) {
+    if (!std::filesystem::exists(model.path)) continue;
+    const GgufFile file = GgufFile::open(model.path).take();
+    const auto alone = open(file, model, 0), drafting = open(file, model, 2);
+    std::mt19937 rng(1);
+    const Tokens text = random_tokens(rng, 11, alone->vocabulary_size());
+    REQUIRE(alone->append({{1, 2, 3}}).ok());
+    REQUIRE(drafting->append({{1, 2, 3}}).ok());
+    int64_t rows = 0;
+    const auto compare = [&](int64_t index, std::span<const float> row) {
+      CHECK(same_bits(row, *alone->extend(text[static_cast<size_t>(index)])));
+      ++rows;
+    };
+    REQUIRE(drafting->extend_all(text, compare).ok());
+    CHECK(rows == 11);
+  }
+}
+
+namespace {
+
+// Of a model that has one.
+std::vector<std::byte> state_of(Session& session) {
+  const Engine::Pieces pieces = session.engine().pieces(session.sequence());
+  REQUIRE(pieces.state_bytes > 0);
+  std::vector<std::byte> bytes(static_cast<size_t>(pieces.state_bytes));
+  REQUIRE(session.engine().read_piece(session.sequence(), pieces.count() - 1, bytes).ok());
+  return bytes;
+}
+
+// A token and drafts of which `right` are right are taken in one step, and the others back: the recurrent state is the
+// one that single steps leave, and a prompt goes on from it with the same bits.
+void check_states(Session& alone, Session& drafting, size_t right, size_t drafts) {
+  CAPTURE(right);
+  CAPTURE(drafts);
+  std::mt19937 rng(static_cast<unsigned>(drafts));
+  const int64_t vocabulary = alone.vocabulary_size();
+  const Tokens prompt = random_tokens(rng, 70, vocabulary), more = random_tokens(rng, 9, vocabulary);
+  Tokens step = random_tokens(rng, 1 + drafts, vocabulary);
+  for (Session* session : {&alone, &drafting}) {
+    session->reset();
+    REQUIRE(session->append(prompt).ok());
+  }
+  REQUIRE(drafting.extend_all(step, [](int64_t, std::span<const float>) {}).ok());
+  CHECK(drafting.position() == 71 + static_cast<int64_t>(drafts));
+  drafting.rewind(71 + static_cast<int64_t>(right));
+  REQUIRE(drafting.position() == 71 + static_cast<int64_t>(right));
+  for (size_t i = 0; i <= right; ++i) REQUIRE(alone.extend(step[i]).ok());
+  CHECK(state_of(drafting) == state_of(alone));
+  const auto a = alone.append(more), b = drafting.append(more);
+  REQUIRE((a.ok() && b.ok()));
+  CHECK(same_bits(*a, *b));
+  CHECK(state_of(drafting) == state_of(alone));
+}
+
+}  // namespace
+
+TEST_CASE("drafts taken back from a recurrent state leave the bits of single steps, however many were right") {
+  if (!std::filesystem::exists(kRecurrent.path)) {
+    MESSAGE(kRecurrent.path << " is not there");
+    return;
+  }
+  const GgufFile file = GgufFile::open(kRecurrent.path).take();
+  const auto alone = open(file, kRecurrent, 0), drafting = open(file, kRecurrent, kDrafts);
+  for (size_t drafts = 0; drafts <= kDrafts; ++drafts)
+    for (size_t right = 0; right <= drafts; ++right) check_states(*alone, *drafting, right, drafts);
+}
+
+TEST_CASE("of a recurrent model single steps are taken back one by one where the options ask for it") {
+  if (!std::filesystem::exists(kRecurrent.path)) {
+    MESSAGE(kRecurrent.path << " is not there");
+    return;
+  }
+  const GgufFile file = GgufFile::open(kRecurrent.path).take();
+  const auto session = Session::open(file, {.threads = 1, .context = 512, .back_steps = 3, .use_tuned = false}, {});
+  REQUIRE(session.ok());
+  Session& s = **session;
+  const Tokens prompt(70, 5);
+  for (int64_t back : {3, 2, 1, 0}) {
+    s.reset();
+    REQUIRE(s.append(prompt).ok());
+    std::vector<std::vector<std::byte>> states;
+    for (int32_t token = 1; token <= 6; ++token) {
+      REQUIRE(s.extend(token).ok());
+      states.push_back(state_of(s));
+    }
+    s.rewind(76 - back);
+    CHECK(s.position() == 76 - back);
+    CHECK(state_of(s) == states[static_cast<size_t>(5 - back)]);
+  }
+  s.rewind(71);  // further than that, and than the last step
+  CHECK(s.position() == 64);
+}
+
+TEST_CASE(
+    "the states of drafts are as many places as rows of a batch have drafts, those of single steps as asked for") {
+  const auto states = [](int64_t sequences, int64_t drafts, int64_t back_steps) {
+    EngineLayout layout = EngineLayout::make(4096, 512, sequences, 0, drafts);
+    layout.add_states(back_steps);
+    return layout.states;
   };
-  REQUIRE(drafting->extend_all(text, compare).ok());
-  CHECK(rows == 11);
+  CHECK(states(1, 0, 0) == 2 + 2 + 5);
+  CHECK(states(1, 7, 0) == 2 + 2 + 7 + 5);
+  CHECK(states(1, 8, 0) == 2 + 2 + 8 + 5);  // of a batch of 16 rows
+  CHECK(states(16, 0, 0) == 2 + 32 + 20);
+  CHECK(states(16, 7, 0) == 2 + 32 + 15 + 20);
+  CHECK(states(16, 0, 3) == 2 + 32 + 48 + 20);
 }
 
 TEST_CASE("how many drafts there may be is said in a sentence") {

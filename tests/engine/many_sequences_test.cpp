@@ -442,17 +442,99 @@ TEST_CASE("a step refuses what it cannot do with a sentence, before anything is 
   CHECK(third.error().message == "[engine] all 2 sequences are taken; stop one first");
 }
 
-TEST_CASE("drafts for a model with recurrent states are refused with a sentence") {
+// Steps of several sequences, each with drafts of which some are wrong, beside a prompt: all logits that count, and what
+// a sequence begins with later, have the bits of single steps.
+TEST_CASE("drafts of several recurrent sequences in one step are taken back, with the bits of single steps") {
   const Tested model{kQwen35, "q8", true, DType::U8};
   if (!std::filesystem::exists(model.path)) {
     MESSAGE(model.path << " is not there");
     return;
   }
-  EngineOptions options = options_of(model, 1);
-  options.drafts = 3;
-  const auto engine = Engine::open(file_of(model), options, {});
-  REQUIRE(!engine.ok());
-  CHECK(engine.error().message.starts_with("[engine] drafts cannot be taken back from the recurrent state"));
+  constexpr size_t kSequences = 4, kDrafts = 7, kDrafting = 2;  // these fill a batch
+  EngineOptions options = options_of(model, kSequences);
+  options.drafts = kDrafts;
+  auto opened = Engine::open(file_of(model), options, {});
+  REQUIRE_MESSAGE(opened.ok(), opened.error().message);
+  const std::unique_ptr<Engine> engine = opened.take();
+  REQUIRE(engine->loaded().layout().batch == 8);
+  Solo solo(model);
+  std::mt19937 rng(5);
+  const auto random_token = [&] {
+    return static_cast<int32_t>(rng() % static_cast<uint64_t>(engine->vocabulary_size()));
+  };
+  int64_t compared = 0, found = 0;
+
+  std::vector<History> ended;
+  for (int turn = 0; turn < 3; ++turn) {
+    std::vector<SequenceId> ids;
+    std::vector<Tokens> prompts;
+    std::vector<std::map<size_t, Logits>> got(kSequences);  // behind so many tokens
+    for (size_t s = 0; s < kSequences; ++s) {
+      Tokens prompt;
+      if (turn > 0)
+        for (const CachedToken& token : ended[(s + 1) % kSequences]) prompt.push_back(token.id);
+      for (int i = 0; i < 60; ++i) prompt.push_back(random_token());
+      const auto started = engine->start(prompt);
+      REQUIRE(started.ok());
+      found += started->found;
+      if (turn > 0) CHECK(started->found >= std::ssize(ended[(s + 1) % kSequences]));
+      ids.push_back(started->id);
+      prompts.push_back({prompt.begin() + started->found, prompt.end()});
+    }
+    for (int step = 0; step < 12; ++step) {
+      std::vector<StepItem> items;
+      std::vector<Tokens> tokens;
+      std::vector<size_t> owners, right;
+      size_t drafted = 0, reading = 0;  // one prompt beside those that draft
+      tokens.reserve(kSequences);
+      for (size_t k = 0; k < kSequences; ++k) {
+        const size_t s = (k + static_cast<size_t>(step)) % kSequences, drafting = step % 3 ? kDrafting : 1;
+        const bool is_read = prompts[s].empty();
+        if (is_read ? drafted++ >= drafting : reading++ > 0) continue;
+        if (is_read) {
+          Tokens& t = tokens.emplace_back();
+          for (size_t count = 1 + rng() % ((1 + kDrafts) / drafting); count > 0; --count) t.push_back(random_token());
+          right.push_back(rng() % t.size());
+        } else {
+          tokens.push_back(std::exchange(prompts[s], {}));
+          right.push_back(tokens.back().size() - 1);
+        }
+        owners.push_back(s);
+        items.push_back({.sequence = ids[s],
+                         .tokens = tokens.back(),
+                         .is_generated = is_read,
+                         .logits = is_read ? WantedLogits::All : WantedLogits::Last});
+      }
+      std::vector<size_t> begins;
+      for (size_t s : owners) begins.push_back(static_cast<size_t>(engine->position(ids[s])));
+      const auto outcomes = engine->step(items, [&](size_t item, int64_t index, std::span<const float> row) {
+        if (static_cast<size_t>(index) <= right[item])
+          got[owners[item]][begins[item] + static_cast<size_t>(index) + 1].assign(row.begin(), row.end());
+      });
+      REQUIRE(outcomes.ok());
+      for (size_t i = 0; i < items.size(); ++i) {
+        CHECK((*outcomes)[i] == StepOutcome::Done);
+        const auto kept = static_cast<int64_t>(begins[i] + right[i] + 1);
+        engine->rewind(items[i].sequence, kept);
+        REQUIRE(engine->position(items[i].sequence) == kept);
+      }
+    }
+    ended.clear();
+    for (size_t s = 0; s < kSequences; ++s) {
+      ended.emplace_back(engine->tokens(ids[s]).begin(), engine->tokens(ids[s]).end());
+      const std::vector<Logits> alone = solo.run(ended.back());
+      for (const auto& [size, row] : got[s]) {
+        CAPTURE(turn);
+        CAPTURE(s);
+        CAPTURE(size);
+        CHECK(same_bits(row, alone[size - 1]));
+        ++compared;
+      }
+      engine->stop(ids[s]);
+    }
+  }
+  CHECK(compared > 100);
+  CHECK(found > 0);
 }
 
 TEST_CASE("rows that fill a batch up read no experts of their own: they are its last row once more") {

@@ -180,6 +180,8 @@ TEST_CASE("too little memory is refused with the bytes needed and available, and
   const Status context = check_memory({.session = 2'000'000}, {.bytes = 1'000'000}, "m.gguf");
   REQUIRE_FALSE(context.ok());
   CHECK(contains(context.error().message, "use a smaller context (-c)"));
+  const Status states = check_memory({.session = 2'000'000, .states = 1'500'000}, {.bytes = 1'000'000}, "m.gguf");
+  CHECK(contains(states.error().message, "for the context and working memory (1.50 MB of it recurrent states), and"));
   const MemoryNeed fits{.weights = 100, .session = 1000, .fitting_context = 768};
   CHECK(
       contains(check_memory(fits, {.bytes = 500, .gpu = "cuda:0"}, "m.gguf").error().message,

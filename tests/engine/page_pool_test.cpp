@@ -84,13 +84,29 @@ class Cache {
       if (window_) local_row(run, at) = row_of(all);
     }
     if (!states_.empty()) {
-      pool_.reserve_state(run);
-      REQUIRE(run.next_state() >= kFirstState);
-      CHECK(run.next_state() != run.state());
-      state(run.next_state()) = row_of(all);
+      pool_.keep_states(run, 1);
+      pool_.reserve_states(run, 1);
+      leave_state(run, 0, all);
     }
     pool_.leave_behind(run, static_cast<int64_t>(all.size()));
     pool_.append(run, tokens);
+    CHECK(is_right(run));
+    return true;
+  }
+
+  // As rows of a batch, each of which leaves a state.
+  bool append_rows(PageRun& run, const Tokens& tokens) {
+    if (!pool_.reserve(run, std::ssize(tokens), copies_)) return false;
+    copy();
+    Tokens all(run.tokens().begin(), run.tokens().end());
+    pool_.reserve_states(run, std::ssize(tokens));
+    REQUIRE(std::ssize(run.next_states()) == std::ssize(tokens));
+    for (size_t i = 0; i < tokens.size(); ++i) {
+      all.push_back(tokens[i]);
+      row(run, std::ssize(all) - 1) = row_of(all);
+      leave_state(run, i, all);
+    }
+    for (const CachedToken& token : tokens) pool_.append(run, {&token, 1});
     CHECK(is_right(run));
     return true;
   }
@@ -122,6 +138,12 @@ class Cache {
   }
 
   size_t& state(int32_t place) { return states_[static_cast<size_t>(place)]; }
+  void leave_state(const PageRun& run, size_t number, const Tokens& all) {
+    const int32_t place = run.next_states()[number];
+    REQUIRE(place >= kFirstState);
+    CHECK(place != run.state());
+    state(place) = row_of(all);
+  }
 
   size_t& row(const PageRun& run, int64_t position) {
     return rows_[static_cast<size_t>(run.pages()[static_cast<size_t>(position / kRows)] * kRows + position % kRows)];
@@ -368,6 +390,49 @@ TEST_CASE("of a model with states a sequence begins, and goes back, where a stat
   cache.release(other);
 }
 
+TEST_CASE("a sequence goes back over the rows of its last batch one by one, until it has told that they count") {
+  for (int64_t kept = 0; kept <= 5; ++kept) {
+    CAPTURE(kept);
+    Cache cache(8, kFirstState + 6);
+    PageRun run;
+    REQUIRE(cache.append(run, prompt(0, 6)));
+    REQUIRE(cache.append_rows(run, prompt(6, 5)));  // the last row of a page, all of the next one
+    PageRun other = cache.pool().fork(run);         // has one state, of those that are there
+    cache.pool().rewind(run, 6 + kept);
+    CHECK(run.size() == 6 + kept);
+    CHECK(cache.is_right(run));
+    cache.pool().keep_states(run, 1);
+    REQUIRE(cache.append_rows(run, prompt(50, 1)));
+    cache.pool().keep_states(run, 1);
+    cache.pool().rewind(run, 6 + kept);
+    CHECK(run.size() == 0);
+    cache.release(run);
+    cache.release(other);
+    // Where the fork has ended, unless another page goes on there.
+    CHECK(cache.found(prompt(0, 12)) == (kept < 5 ? 11 : 0));
+  }
+}
+
+TEST_CASE("a sequence goes back to the last of its states before, where that of the place itself is gone") {
+  Cache cache(8, kFirstState + 6);
+  PageRun run;
+  REQUIRE(cache.append(run, prompt(0, 5)));
+  REQUIRE(cache.append(run, prompt(5, 4)));
+  cache.pool().rewind(run, 8);
+  CHECK(run.size() == 5);
+  CHECK(cache.is_right(run));
+  for (int64_t kept = 3; kept > 0; --kept) {
+    REQUIRE(cache.append_rows(run, prompt(5, 4)));
+    cache.pool().keep_states(run, kept);
+    cache.pool().rewind(run, 10 - kept);
+    CHECK(run.size() == 10 - kept);
+    cache.pool().rewind(run, 9 - kept);
+    CHECK(run.size() == 0);
+    REQUIRE(cache.append(run, prompt(0, 5)));
+  }
+  cache.release(run);
+}
+
 TEST_CASE("states that pages keep make room for those of sequences, least recently used first") {
   Cache cache(16, kFirstState + 4);
   const auto leave = [&](int32_t first) {
@@ -496,7 +561,8 @@ TEST_CASE("random sequences that start, fork, go back and end keep their rows, s
       for (int64_t n = below(most + 1); n > 0; --n) out.push_back({static_cast<int32_t>(below(2)), below(4) == 0});
       return out;
     };
-    const int64_t states = kFirstState + 2 * int64_t{kMost} + below(4), window = 1 + below(12);
+    const int64_t drafts = has_windows ? 0 : below(4);
+    const int64_t states = kFirstState + 2 * int64_t{kMost} + drafts + below(4), window = 1 + below(12);
     const int64_t held = (window + 2 * kRows - 3) / kRows + 1;
     const int64_t local_pages = int64_t{kMost} * (held + 1) + 2 + 1 + below(8);  // runs write up to 7 rows
     Cache cache(4 + below(30), has_states ? states : 0,
@@ -522,6 +588,10 @@ TEST_CASE("random sequences that start, fork, go back and end keep their rows, s
       } else if (act == 3) {
         cache.release(runs[i]);
         runs.erase(runs.begin() + static_cast<std::ptrdiff_t>(i));
+      } else if (act == 4 && has_states && !has_windows) {
+        for (PageRun& run : runs) cache.pool().keep_states(run, 1);
+        if (cache.append_rows(runs[i], some(1 + drafts)) && below(2) == 0)
+          cache.pool().rewind(runs[i], runs[i].size() - below(std::min<int64_t>(2, runs[i].size() + 1)));
       } else if (!cache.append(runs[i], some(7))) {
         ++refused;
         cache.release(runs[i]);

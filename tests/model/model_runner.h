@@ -28,7 +28,7 @@ inline double relative_error(std::span<const double> got, std::span<const double
 
 class ModelRunner {
  public:
-  static constexpr int64_t kStates = 4;
+  static constexpr int64_t kStates = 8;
 
   // What one run appends: equal lengths, padded to the shape's T.
   struct Step {

@@ -31,6 +31,43 @@ TEST_CASE("a delta net goes on from the state that tokens before have left, in a
   }
 }
 
+TEST_CASE("tokens of a delta net that follow each other in a batch leave a state each, to go on from") {
+  constexpr int32_t kRun = 3;
+  const std::vector<int32_t> places = {4, 5, 6};
+  for (const Traits& traits : {kSmallQwen35, kSmallQwen3Next}) {
+    const SmallTransformer small(traits);
+    const Opened opened(small.writer);
+    const std::vector<Vector> wanted = small.logits(kIds);
+    const size_t width = wanted[0].size();
+    for (int32_t before : {0, 1, 3}) {
+      CAPTURE(before);
+      ModelRunner runner(*opened.file, *opened.model, kPages, 5);
+      for (int32_t t = 0; t < before; ++t) runner.run(runner.shape(), one_token(t));
+      ModelShape shape = runner.shape();
+      shape.tokens = shape.rows = Dim(kRun + 1);
+      shape.rows_follow = true;
+      ModelRunner::Step step{.tables = {0, 0, 0, 0}, .rows = {0, 1, 2, 3}, .variables = {}};
+      for (int32_t i = 0; i < kRun; ++i) step.tokens.push_back(kIds[before + i]), step.positions.push_back(before + i);
+      step.tokens.push_back(step.tokens[0]), step.positions.push_back(before);  // padding begins anew
+      const int32_t found = one_token(before).states_in[0];
+      step.states_in = {found, -1, -1, found};
+      step.states_out = {places[0], places[1], places[2], 7};
+      const Vector logits = runner.run(shape, step);
+      for (size_t row = 0; row <= kRun; ++row) {
+        const auto begin = logits.begin() + static_cast<std::ptrdiff_t>(row * width);
+        const size_t token = static_cast<size_t>(before) + row % kRun;
+        CHECK(relative_error(Vector(begin, begin + static_cast<std::ptrdiff_t>(width)), wanted[token]) < 2e-6);
+      }
+      // Taken back to each of them, the text goes on.
+      for (int32_t kept = 1; kept <= kRun; ++kept) {
+        ModelRunner::Step next = one_token(before + kept);
+        next.states_in = {places[static_cast<size_t>(kept - 1)]}, next.states_out = {3};
+        CHECK(relative_error(runner.run(runner.shape(), next), wanted[static_cast<size_t>(before + kept)]) < 2e-6);
+      }
+    }
+  }
+}
+
 TEST_CASE("layers with windows read no more chunks than the windows of a group of tokens touch") {
   // Of a context of up to 16 chunks: as many as attention goes over, at most.
   const auto chunks_read = [](size_t window, int64_t layer, Dim tokens) {
