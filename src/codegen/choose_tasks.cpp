@@ -9,15 +9,36 @@
 namespace smelt {
 namespace {
 
+// Terms of a sum, symbolic sizes at their greatest.
+double terms_of(const Refs& ranges) {
+  double terms = 1;
+  for (Ref r : ranges) terms *= static_cast<double>(RangeView(r).most());
+  return terms;
+}
+
+// Those of all its values in an iteration of the axis.
+double terms_in_iteration(const OptChoice& c, Ref reduce, Ref axis) {
+  double terms = terms_of(own_ranges(reduce));
+  for (Ref r : c.output_axes())
+    if (r != axis && kind_of(r) != RangeKind::Task && depends_on(reduce, r)) terms *= terms_of({r});
+  return terms;
+}
+
+constexpr double kLittleAgain = 1.0 / 64;  // of what an iteration does
+
 // Tasks in which the workers would do the same again are no tasks: a sum that does not depend on the axis, but on
-// those outside of it, belongs to all of its iterations.
+// those outside of it, belongs to all of its iterations. Where it is next to nothing, as what the columns of a softmax
+// have in common, more tasks are worth it.
 bool repeats_sums(const OptChoice& c, Ref axis) {
-  const Refs reductions = reductions_of(c.stores);
-  return std::any_of(reductions.begin(), reductions.end(), [&](Ref reduce) {
+  double again = 0, own = 0;
+  for (Ref reduce : reductions_of(c.stores)) {
     const Refs ranges = ranges_of(reduce);
-    return !depends_on(reduce, axis) &&
-           std::any_of(ranges.begin(), ranges.end(), [](Ref r) { return kind_of(r) == RangeKind::Task; });
-  });
+    if (depends_on(reduce, axis))
+      own += terms_in_iteration(c, reduce, axis);
+    else if (std::any_of(ranges.begin(), ranges.end(), [](Ref r) { return kind_of(r) == RangeKind::Task; }))
+      again += terms_in_iteration(c, reduce, axis);
+  }
+  return again > 0 && (c.machine.has_threads() || again > own * kLittleAgain);
 }
 
 // Each task costs divisions, which is more than some of them do. Where iterations differ in work, of a number that is

@@ -13,6 +13,9 @@ namespace {
 // From a read of a stream to what is asked for. Twice as far, into the second-level cache, it gained less.
 constexpr int64_t kStreamAhead = 2 << 10;
 
+// Of products of matrices in a tile: what is nearer is read too soon, and rows are asked for one by one.
+constexpr int64_t kLeastAhead = 2 << 10, kMostRowsAhead = 64;
+
 // The order in which operands are computed. Of a chain of multiply-adds the sum so far comes first: then a product is
 // added as soon as it is there, and neither registers nor loads wait for the products behind it.
 std::vector<size_t> order_of_operands(Ref n) {
@@ -130,7 +133,7 @@ Value NestEmitter::load(Ref n) {
   // What a nest of the tile has written is not there before.
   const int written = written_.contains(buffer.get()) ? floor_ : 0;
   const int depth = std::max({pointer.depth, at.depth, written});
-  const bool is_vector = lanes > 1 && at.lanes == 1 && is_from_memory(n);
+  const bool is_vector = lanes > 1 && at.lanes == 1 && is_from_memory(buffer, LoadView(n).offset);
   const int64_t ahead = is_vector && depth > 0 ? bytes_ahead(n, offset, depth) : 0;
   if (ahead) prefetch(pointer, at, ahead);
   Instruction out{.kind = Inst::Load, .dtype = n->dtype, .lanes = lanes, .src = {pointer.id, at.id}};
@@ -146,8 +149,12 @@ Value NestEmitter::load(Ref n) {
 // buffer, and the loads of the next block are issued too late (measured: Q4_0 for 8 tokens from 217 to 350 GOP/s a
 // core).
 int64_t NestEmitter::bytes_ahead(Ref load, Ref offset, int depth) {
-  if (!is_tile() && shared_.contains(load.get())) return machine_.shared_ahead_bytes;
-  if (!is_tile()) return machine_.streams > 1 && is_word(load) ? kStreamAhead : 0;
+  if (is_tile()) return bytes_ahead_in_tile(offset, depth);
+  if (shared_.contains(load.get())) return machine_.shared_ahead_bytes;
+  return machine_.streams > 1 && is_word(load) ? kStreamAhead : 0;
+}
+
+int64_t NestEmitter::bytes_ahead_in_tile(Ref offset, int depth) {
   if (is_in_reduction(offset)) return machine_.tile_ahead_bytes;
   // Read once for an output, whose sum takes long: prefetch for the next output.
   const Refs& ranges = scopes_[static_cast<size_t>(depth)].ranges;
@@ -169,8 +176,7 @@ void NestEmitter::find_shared(const Refs& stores) {
       if (n->op == Op::Load && !seen.insert(n.get()).second) shared_.insert(n.get());
 }
 
-bool NestEmitter::is_from_memory(Ref load) const {
-  const auto [buffer, offset] = LoadView(load);
+bool NestEmitter::is_from_memory(Ref buffer, Ref offset) const {
   return buffer->op == Op::Param && offset->max >= machine_.streamed_bytes;
 }
 
@@ -181,6 +187,29 @@ bool NestEmitter::is_word(Ref load) { return is_int(load->dtype) && size_of(load
 void NestEmitter::prefetch(Value pointer, Value at, int64_t bytes) {
   if (!is_block())
     add(std::max(pointer.depth, at.depth), {.kind = Inst::Prefetch, .src = {pointer.id, at.id}, .arg = {.i = bytes}});
+}
+
+// A unit takes little time for what it reads, and waits for each row. So of the columns of a product, row by row of
+// words, those of the next round of the outermost loop over outputs are asked for: a sum over positions, which goes from
+// page to page, stands inside. What the rows of the product are made of is on chip, or read again for all columns.
+void NestEmitter::ask_for_columns(Ref product, const MatrixShape& shape, int depth) {
+  const MatrixInMemoryView view(product);
+  const bool is_first = asked_.insert(view.b_offset.get()).second;
+  if (!is_tile() || !is_first || !is_from_memory(view.b, view.b_offset) || shape.words() > kMostRowsAhead) return;
+  const int64_t ahead = bytes_to_next_output(view.b_offset, depth).value_or(machine_.tile_ahead_bytes);
+  for (int64_t k = 0; k < shape.words() && depth > 0; ++k)
+    prefetch(value(view.b), value(view.b_offset), ahead + k * shape.b_stride);
+}
+
+// Where it is known and not so far that caches would lose it again.
+std::optional<int64_t> NestEmitter::bytes_to_next_output(Ref offset, int depth) {
+  for (int d = floor_ + 1; d <= depth; ++d)
+    for (Ref r : scopes_[static_cast<size_t>(d)].ranges) {
+      if (kind_of(r) != RangeKind::Loop || !depends_on(offset, r)) continue;
+      const auto step = stride(offset, r);
+      if (step && *step >= kLeastAhead && *step <= machine_.tile_ahead_bytes) return step;
+    }
+  return std::nullopt;
 }
 
 // `sums`: of fragments, what the first product of a chain is added to, by register; none where it begins at zero or
@@ -202,6 +231,7 @@ Value NestEmitter::matrix_dot(Ref n, const std::vector<Value>& sums) {
   if (!before) {
     for (Ref s : n->src) add_source(s);
     for (const Value& sum : sums) add_operand(sum);
+    if (!shape.in_fragments) ask_for_columns(n, shape, depth);
   } else {
     const Value so_far = matrix_dot(before, sums);
     const MatrixDotView view(n);

@@ -32,6 +32,7 @@ Code NestEmitter::run() {
     if (is_block()) add(top(), {.kind = Inst::Barrier});  // what one nest stores on chip, another one uses
     find_siblings(nest.stores);
     find_shared(nest.stores);
+    asked_.clear();
     ahead_ = nest.ahead ? &*nest.ahead : nullptr;
     const bool is_of_some = open_scope_of_some(nest);
     for (const Refs& group : groups_by_loops(nest.stores)) emit_stores(group);

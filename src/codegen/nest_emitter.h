@@ -5,6 +5,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -14,6 +15,7 @@
 #include "codegen/instruction_views.h"
 #include "codegen/linearize.h"
 #include "codegen/nest_facts.h"
+#include "graph/matrix_shape.h"
 
 namespace smelt {
 
@@ -124,12 +126,15 @@ class NestEmitter {
   Value load(Ref n);
   Value matrix_dot(Ref n, const std::vector<Value>& sums);
   Value matrix_item(Ref n, Value product);
-  bool is_from_memory(Ref load) const;
+  bool is_from_memory(Ref buffer, Ref offset) const;
   bool is_tile() const;
   static bool is_word(Ref load);
   // To ask for when it happens; 0: nothing.
   int64_t bytes_ahead(Ref load, Ref offset, int depth);
+  int64_t bytes_ahead_in_tile(Ref offset, int depth);
   bool is_in_reduction(Ref offset);
+  std::optional<int64_t> bytes_to_next_output(Ref offset, int depth);
+  void ask_for_columns(Ref product, const MatrixShape& shape, int depth);
   void prefetch(Value pointer, Value at, int64_t bytes);
   Value lane_reduce(Ref n);
 
@@ -182,6 +187,7 @@ class NestEmitter {
   const Ahead* ahead_ = nullptr;  // of the nest under way
   NestFacts facts_;
   std::set<const Node*> reductions_, shared_;
+  std::set<const Node*> asked_;      // offsets of columns in the nest that were asked for
   std::set<const Node*> passed_on_;  // nodes of the nest that depend on these buffers
   std::map<GroupKey, Refs> siblings_;
   std::vector<Scope> scopes_;

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "codegen/instruction_views.h"
+#include "render/llvm_dot.h"
 #include "render/llvm_ops.h"
 
 namespace smelt {
@@ -17,9 +18,12 @@ FunctionRenderer::FunctionRenderer(const Program& program, const Machine& machin
       machine_(machine),
       metadata_(program.buffers),
       values_(program.code.size()),
+      readers_(program.code.size()),
       bounds_(known_bounds(program)) {
-  for (const Instruction& instruction : program.code)
+  for (const Instruction& instruction : program.code) {
     if (instruction.kind == Inst::Store) stored_.insert(buffer_of(instruction));
+    for (int src : instruction.src) ++readers_[static_cast<size_t>(src)];
+  }
 }
 
 void FunctionRenderer::render_body() {
@@ -67,9 +71,17 @@ void FunctionRenderer::instruction(int position, const Instruction& x) {
 }
 
 IrValue FunctionRenderer::elementwise(int position, const Instruction& x) {
+  if (x.op == Op::Dot4) return sum_of_products(x);
   IrValue result = render_value(out_, x, operands(x), machine_, never_wraps(x, program_, bounds_));
   if (is_signed_int(x.dtype) && bounds_[static_cast<size_t>(position)].min >= 0) result.non_negative = true;
   return result;
+}
+
+IrValue FunctionRenderer::sum_of_products(const Instruction& x) {
+  std::vector<IrValue> wide;
+  for (const IrValue& operand : operands(x)) wide.push_back(out_.widen(operand, x.lanes));
+  const bool shares_y = readers_[static_cast<size_t>(x.src[2])] > 1;
+  return render_dot4(out_, wide[0], wide[1], wide[2], x.arg.i, machine_, shares_y);
 }
 
 std::vector<IrValue> FunctionRenderer::operands(const Instruction& x) const {

@@ -46,6 +46,7 @@ class FunctionRenderer {
  private:
   void instruction(int position, const Instruction& x);
   IrValue elementwise(int position, const Instruction& x);
+  IrValue sum_of_products(const Instruction& x);
   std::vector<IrValue> operands(const Instruction& x) const;
   static IrValue lane_index(const Instruction& x);
   IrValue begin_loop(int position, const Instruction& x);
@@ -56,6 +57,7 @@ class FunctionRenderer {
   void write(const IrValue& acc, const IrValue& x);
 
   std::vector<IrValue> values_;       // by position
+  std::vector<int> readers_;          // how many, by position
   const std::vector<Bounds> bounds_;  // the same
   std::set<int> stored_;              // buffers that are written to
 };

@@ -58,7 +58,7 @@ Schedule schedule_for(Ref root, const Machine& machine, const ScheduleObserver& 
   if (observe.begin) observe.begin();
   ScheduleState state{.machine = machine};
   // On tensors: what is computed chunk by chunk, which tensors get memory, and how tiles divide theirs.
-  state.graph = split_reduce(step("top k by rank", topk_by_rank(step("model", root), machine)));
+  state.graph = split_reduce(step("top k by rank", topk_by_rank(step("model", root), machine)), machine);
   step("split reductions", state.graph.root);
   state.graph.root = step("split scans", split_scans(state.graph.root, state.scans));
   for (ScanTensors& scan : state.scans) find_members(state.graph.root, scan);

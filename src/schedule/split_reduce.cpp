@@ -5,6 +5,7 @@
 #include "base/ensure.h"
 #include "graph/args.h"
 #include "graph/operands.h"
+#include "graph/rules_algebra.h"
 #include "graph/tensor.h"
 
 namespace smelt {
@@ -15,12 +16,18 @@ struct Chunks {
   int64_t chunk;  // elements each
 };
 
-std::optional<Chunks> chunks_of(Ref length) {
+// Of an axis of a tensor. `most`: positions of a chunk where rows are few, 0 if that is left to the graph; many rows
+// have tasks enough, and go over the chunks.
+std::optional<Chunks> chunks_of(Ref tensor, int axis, int64_t most) {
+  const Ref length = tensor->shape[static_cast<size_t>(axis)];
   if (length->op != Op::Mul) return std::nullopt;
   const auto [count, size] = BinaryView(length);
   const auto chunk = const_int(size);
   if (!chunk || const_int(count)) return std::nullopt;
-  return Chunks{count, *chunk};
+  const auto rows = std::span(tensor->shape).first(static_cast<size_t>(axis));
+  const bool are_few = std::all_of(rows.begin(), rows.end(), [](Ref n) { return const_int(n).has_value(); });
+  if (!are_few || most == 0 || most >= *chunk || *chunk % most != 0) return Chunks{count, *chunk};
+  return Chunks{simplify(count * (*chunk / most)), most};
 }
 
 // [.., chunks * n, ..] seen as [.., chunks, n, ..].
@@ -175,13 +182,13 @@ Ref split_plain(Ref node, int axis, const Chunks& c, SplitGraph& out) {
 
 }  // namespace
 
-SplitGraph split_reduce(Ref root) {
+SplitGraph split_reduce(Ref root, const Machine& machine) {
   SplitGraph out;
   const std::unordered_set<const Node*> scores = scores_of_softmaxes(root);
   out.root = rebuild(root, [&](Ref original, Ref node) {
     if (!is_reduce(node->op) || node->op == Op::TopK) return node;
     const int axis = static_cast<int>(reduced_axes(node)[0]);
-    const auto c = chunks_of(reduced_tensor(node)->shape[axis]);
+    const auto c = chunks_of(reduced_tensor(node), axis, machine.chunk_positions);
     if (!c) return node;
     std::optional<AtLine> at;  // what takes its place comes from the same line
     if (const auto line = line_of(original)) at.emplace(*line);

@@ -14,6 +14,7 @@
 #include <map>
 #include <unordered_set>
 
+#include "base/machine.h"
 #include "graph/node.h"
 
 namespace smelt {
@@ -36,6 +37,6 @@ struct SplitGraph {
 // What is left out at the end of a chunk is left out in steps of so many positions, which options can divide.
 constexpr int64_t kLimitStep = 16;
 
-SplitGraph split_reduce(Ref root);
+SplitGraph split_reduce(Ref root, const Machine& machine);
 
 }  // namespace smelt

@@ -152,6 +152,18 @@ Ref with_loops(Ref node, const Refs& tile, const std::vector<Cut>& cuts, const R
   return make_store(store.buffer, substitute(store.offset, by), substitute(store.value, by), ranges);
 }
 
+// Threads compute positions side by side: each round waits for memory anew, so few long ones are better than many short
+// ones. A unit that loads its operands multiplies as many positions at once as it has bytes in a row: with fewer, each
+// of its products costs nearly as much.
+int64_t step_of_positions(const Machine& machine, int64_t chunk, bool has_columns) {
+  int64_t step = kLimitStep;
+  if (machine.has_threads())
+    step = has_columns ? kLimitStepOfUnit : machine.tile_positions;
+  else if (const MatrixUnit* unit = unit_for_bytes(machine); unit && unit->loads_operands)
+    step = unit->k;
+  return step % kLimitStep == 0 && chunk % step == 0 ? step : kLimitStep;
+}
+
 // Tasks that a chunk makes as far as its axes have known sizes; 0: some have not, and count as long.
 int64_t tasks_of_chunk(const TileShape& shape, Ref scores) {
   int64_t tasks = 1;
@@ -212,10 +224,7 @@ TileShape shape_of_tile(const TileTensors& tile, const Machine& machine) {
     rows = unit->n;
   for (size_t k = shape.extents.size() - 1; k-- > (has_columns ? 1 : 0);) take(k, rows);
   leave_tasks(shape, scores, machine);
-  // Threads compute positions side by side: each round waits for memory anew, so few long ones are better than many
-  // short ones.
-  const int64_t step = has_columns ? kLimitStepOfUnit : machine.tile_positions;
-  if (machine.has_threads() && tile.chunk % step == 0) shape.step = step;
+  shape.step = step_of_positions(machine, tile.chunk, has_columns);
   return shape;
 }
 

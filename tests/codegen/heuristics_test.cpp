@@ -51,6 +51,20 @@ TEST_CASE("no more loops become tasks than it takes, as each costs divisions in 
   CHECK(chosen.count(OptKind::Task) == 2);  // 8 tokens at least, times 20
 }
 
+TEST_CASE(
+    "columns of a softmax become tasks, though each makes again what they have in common; those of a sum do not") {
+  const Dim length = Dim(Dim(variable("chunks", 1, 8)).ref * 32);
+  const Tensor o = attention(input(0, {4, 512}), input(1, {256, 512}), input(2, {1}, DType::I32), length, 512);
+  const Schedule schedule = make_schedule(sink({output(9, o)}));
+  const auto tasks = [](Ref tree) {
+    return Chosen{choose_opts(prepared(tree, tree->src.size() - 1), {}, false)}.count(OptKind::Task);
+  };
+  CHECK(tasks(schedule.kernels.back().tree) == 2);
+  const Tensor x = input(0, {4, 512}), w = input(1, {512});
+  const Tensor scaled = x * w * unsqueeze(sum(x * x, -1), 1);
+  CHECK(tasks(kernel_of(sink({output(2, scaled)})).tree) == 1);
+}
+
 TEST_CASE("bytes that are only copied go by vectors, others by words") {
   const auto bytes = [](Tensor x) { return chosen_for(sink({output(1, x)}), {{"tokens8", 1}}).count(OptKind::Pack); };
   const Tensor x = input(0, {tokens(), 64}, DType::U8);

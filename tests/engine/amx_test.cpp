@@ -5,10 +5,12 @@
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "engine/compile.h"
 #include "engine/session.h"
 #include "engine/tuned_options.h"
+#include "graph/matrix_shape.h"
 #include "model/model.h"
 #include "render/llvm.h"
 #include "runtime/devices.h"
@@ -90,6 +92,28 @@ TEST_CASE("prompts on a machine with AMX use tiles") {
   }
   MESSAGE(kernels << " kernels of a block take products of matrices");
   CHECK(kernels >= 9);  // all products with weights but the router's, and attention
+}
+
+TEST_CASE("an attention asks for the columns of its products ahead of time, and multiplies 64 positions at once") {
+  Machine machine = machine_of(named_target("sapphirerapids").take());
+  machine.streamed_bytes = 1 << 10;  // the model is small
+  int asked = 0;
+  for (Ref tree : prompt_kernels(machine)) {
+    const Program program =
+        generate({.tree = tree, .name = kernel_name(tree), .machine = machine, .symbols = {"tokens16", "chunks"}})
+            .program;
+    std::set<int64_t> hints;  // buffers that are asked for
+    for (const Instruction& x : program.code) {
+      if (x.kind == Inst::Prefetch) hints.insert(program.code[static_cast<size_t>(x.src[0])].arg.i);
+      if (x.kind != Inst::MatrixDot) continue;
+      const Instruction& columns = program.code[static_cast<size_t>(x.src[2])];
+      if (columns.kind != Inst::Buffer) continue;  // of a panel, which is on chip
+      CHECK(hints.contains(columns.arg.i));
+      CHECK(matrix_shape(x.arg.list).k >= 16);
+      asked += matrix_shape(x.arg.list).k >= 64;
+    }
+  }
+  CHECK(asked >= 1);
 }
 
 TEST_CASE("a prompt through tiles has the logits of the same products as sums of words, bit for bit" *

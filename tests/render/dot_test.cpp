@@ -43,6 +43,37 @@ TEST_CASE("sums of products of bytes are exact with every instruction for them")
       }
 }
 
+TEST_CASE("sums that share their signed bytes are exact with every instruction") {
+  for (int64_t greatest : {127, 255})
+    for (int lanes : kDotLanes) {
+      const int most = static_cast<int>(greatest);
+      const Buffers buffers{random_bytes(1, -128, 127), random_bytes(2, 0, most), random_bytes(3, 0, most),
+                            random_bytes(4, -128, 127), Bytes(4 * kWords)};
+      const Program program = dots_of_one(lanes, greatest);
+      const Buffers expected = evaluated(program, buffers);
+      for (const CpuTarget& target : dot_targets()) {
+        CAPTURE(target.cpu);
+        CAPTURE(greatest);
+        CAPTURE(lanes);
+        CHECK(compiled(program, buffers, {}, 1, target)[4] == expected[4]);
+      }
+    }
+}
+
+TEST_CASE("without sums of four bytes, sums that share them multiply numbers of 16 bits, two products each") {
+  const CpuTarget target = named_target("x86-64-v3").take();
+  const auto products = [&](const Program& program, const std::string& instruction) {
+    const std::string text = assembly(Source{render_llvm(program, machine_of(target)), program.name}, target);
+    int found = 0;
+    for (size_t at = text.find(instruction); at != std::string::npos; at = text.find(instruction, at + 1)) ++found;
+    return found;
+  };
+  CHECK(products(dots_of_one(8, 255), "vpmaddubsw") == 0);
+  CHECK(products(dots_of_one(8, 255), "vpmaddwd") == 4);
+  CHECK(products(dots(8, 255, false), "vpmaddubsw") == 2);
+  CHECK(products(dots_of_one(8, 15), "vpmaddubsw") == 2);
+}
+
 TEST_CASE("processors with other instructions for sums of bytes use theirs") {
   const std::pair<std::string, std::string> wanted[] = {{"sapphirerapids", "vpdpbusd"}, {"alderlake", "vpdpbusd"},
                                                         {"x86-64-v4", "vpmaddubsw"},    {"x86-64-v3", "vpmaddubsw"},

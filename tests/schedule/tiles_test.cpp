@@ -169,6 +169,31 @@ TEST_CASE("a block computes all positions of a chunk side by side where tokens a
   CHECK(shape_of_tile(scores_of({1, 20, Dim(chunks), 256}, 2), machine).step == 64);
 }
 
+TEST_CASE("positions that a mask leaves are counted in steps of what a matrix unit multiplies at once") {
+  const Ref chunks = variable("chunks", 1, 8);
+  const auto step = [&](const Machine& machine, int64_t chunk) {
+    TileTensors scores = scores_of({1, 20, Dim(chunks), chunk}, 2);
+    scores.chunk = chunk;
+    return shape_of_tile(scores, machine).step;
+  };
+  CHECK(step(*known_machine("sapphire-rapids"), 256) == 64);
+  CHECK(step(*known_machine("sapphire-rapids"), 96) == 16);
+  CHECK(step(*known_machine("zen4"), 256) == 16);
+}
+
+TEST_CASE("where tokens are few, chunks are as short as the machine says") {
+  const auto tree = [](Tensor attention, int64_t positions) {
+    const Schedule schedule = make_schedule(sink({output(9, attention)}), Machine{.chunk_positions = positions});
+    return schedule.kernels[0].tree;
+  };
+  const Tensor few = attention_of_rows(Dim(1), 4), many = attention_of_rows(many_tokens(), 4);  // in chunks of 32
+  CHECK(tree(few, 16) != tree(few, 0));
+  CHECK(tree(few, 32) == tree(few, 0));
+  CHECK(tree(few, 64) == tree(few, 0));
+  CHECK(tree(few, 12) == tree(few, 0));  // is no divisor
+  CHECK(tree(many, 16) == tree(many, 0));
+}
+
 TEST_CASE("odd rows of a chunk are cut where blocks of threads want many tasks") {
   const Ref chunks = variable("chunks", 1, 8);
   const auto tasks = [&](Parallelism parallelism) {

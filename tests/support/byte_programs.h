@@ -34,6 +34,24 @@ inline Program dots(int lanes, int64_t greatest, bool broadcast) {
   return p.program();
 }
 
+// out[i] = sum[i] + the products of x[i] and y[i] + those of x2[i] and y[i]: two sums that share y. `lanes` at a time.
+inline Program dots_of_one(int lanes, int64_t greatest) {
+  ProgramBuilder p("dots_of_one", 5);
+  const int out = p.buffer(4), loop = p.loop(kWords / lanes), offset = p.mul(loop, p.integer(4 * lanes));
+  const int y = p.load(DType::U32, lanes, p.buffer(3), offset);
+  int sum = p.load(DType::I32, lanes, p.buffer(0), offset);
+  for (int i : {1, 2})
+    sum = p.add({.kind = Inst::Value,
+                 .op = Op::Dot4,
+                 .dtype = DType::I32,
+                 .lanes = lanes,
+                 .src = {sum, p.load(DType::U32, lanes, p.buffer(i), offset), y},
+                 .arg = {.i = greatest}});
+  p.store(out, offset, sum);
+  p.end(loop);
+  return p.program();
+}
+
 // out[i] = mad16(x[i], y[i], z[i]), `lanes` at a time.
 inline Program mads(int lanes) {
   ProgramBuilder p("mads", 4);

@@ -86,11 +86,11 @@ inline std::vector<std::byte> random_floats(int64_t n, uint64_t seed) {
 }
 
 // Buffers lie against guard pages; outputs start as NaN.
-inline Comparison compare(Ref root, const Inputs& in) {
+inline Comparison compare(Ref root, const Inputs& in, Device& on = device()) {
   std::vector<std::string> names;
   std::vector<int64_t> symbols;
   for (const auto& [name, v] : in.variables) names.push_back(name), symbols.push_back(v);
-  Compiler compiler(device(), names);
+  Compiler compiler(on, names);
   const int s = compiler.add_segment(root);
   const Status compiled = compiler.finish();
   ENSURE(compiled.ok(), "the kernels of a test do not compile");
@@ -127,8 +127,8 @@ inline Comparison compare(Ref root, const Inputs& in) {
                         .buffers = pointers.data(),
                         .parts = in.parts});
   }
-  const auto plan = device().capture(launches);
-  ENSURE(plan && device().run(**plan, symbols).ok(), "the kernels of a test do not run");
+  const auto plan = on.capture(launches);
+  ENSURE(plan && on.run(**plan, symbols).ok(), "the kernels of a test do not run");
 
   EvalInputs eval_in;
   for (const auto& [slot, bytes] : in.buffers) eval_in.buffers[slot] = bytes;
