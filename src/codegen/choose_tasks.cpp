@@ -51,11 +51,7 @@ int64_t least_iterations(const OptChoice& c, Ref axis) {
 }  // namespace
 
 void choose_order(OptChoice& c) {
-  // Blocks of few tokens are all under way at once, and find what they read again in the cache that they share.
-  const Refs axes = c.output_axes();
-  const bool has_known_sizes = std::all_of(axes.begin(), axes.end(), [](Ref r) { return is_const(RangeView(r).size); });
-  const int64_t cache = c.machine.has_threads() && has_known_sizes ? c.machine.l2_bytes : c.machine.cache_bytes;
-  for (const Opt& opt : choose_loop_order(c.stores, cache)) c.try_opt(opt);
+  for (const Opt& opt : choose_loop_order(c.stores, c.machine.cache_bytes)) c.try_opt(opt);
   if (!c.machine.has_threads()) return;
   // Blocks take tasks in turn. Those that have nothing to do, at the end of a ragged axis, then come last for all.
   for (Ref axis : c.output_axes())
