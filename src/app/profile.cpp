@@ -133,7 +133,7 @@ CLI::Option* declare_profiled(CLI::App& app, ProfiledFlags& flags) {
       ->check(whole_number(0, 1 << 24));
   app.add_option("--parallel", flags.parallel, "sequences that decode side by side, a token of each at a time")
       ->type_name("N")
-      ->check(whole_number(1, 1 << 10));
+      ->check(whole_number(1, 64));
   app.add_option("-r,--repetitions", flags.repetitions, "how often the prompt is read")
       ->type_name("N")
       ->check(whole_number(1, 1000));

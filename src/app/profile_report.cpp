@@ -29,7 +29,8 @@ std::string machine_text(const Profile& profile) {
 
 std::string headline(const ProfiledPlan& plan, const MachineRates& m, bool is_estimate) {
   const double seconds = plan.seconds(), memory = rate(plan.bytes(), seconds) / m.bytes_per_second;
-  const std::string unit = plan.name == "decode" ? "a token" : text_of("a prompt of %.0f tokens", plan.tokens);
+  const std::string of_step = plan.tokens > 1 ? text_of("a step of %.0f tokens", plan.tokens) : "a token";
+  const std::string unit = plan.name == "decode" ? of_step : text_of("a prompt of %.0f tokens", plan.tokens);
   const std::string text =
       plan.name + ": " + time_text(seconds) + " " + unit +
       text_of(" (%.1f tok/s in kernels), ", rate(plan.tokens, seconds)) +
