@@ -9,7 +9,8 @@
 
 namespace smelt::test {
 
-// The kernels of decode and of a prompt, of every kind of layer, each once.
+// The kernels of decode, of a batch where its tokens lie side by side, and of a prompt, of every kind of layer, each
+// once.
 inline Refs kernel_trees(const GgufFile& file, const Machine& machine, int interleave, bool quantise = true) {
   const auto model = read_model(file).take();
   const ModelShape shape{.chunks = variable("chunks", 1, 4),
@@ -18,14 +19,21 @@ inline Refs kernel_trees(const GgufFile& file, const Machine& machine, int inter
                          .local_rows = 1088,
                          .page_entries = 17,
                          .expert_places = machine.expert_places,
-                         .tokens_side_by_side = machine.tokens_side_by_side(),
                          .interleave = interleave,
                          .quantise = quantise};
   ModelShape prefill = shape;
   prefill.tokens = variable("tokens8", 1, 4) * machine.token_tile;
   prefill.many_tokens = true;
+  prefill.tokens_side_by_side = machine.tokens_side_by_side();
+  std::vector<ModelShape> shapes{shape, prefill};
+  if (prefill.tokens_side_by_side > 1) {
+    ModelShape batch = shape;
+    batch.tokens = batch.rows = prefill.tokens_side_by_side;
+    batch.tokens_side_by_side = batch.heads_together = prefill.tokens_side_by_side;
+    shapes.push_back(batch);
+  }
   Refs trees;
-  for (const ModelShape& s : {shape, prefill})
+  for (const ModelShape& s : shapes)
     for (Ref root : {model->embed(file, s).root, model->block(file, s, 0).root,
                      model->block(file, s, model->numbers().layers - 1).root, model->head(file, s).root})
       for (const Kernel& k : make_schedule(root, machine).kernels)
