@@ -10,8 +10,9 @@
 namespace smelt::test {
 
 // The kernels of decode, of a batch where its tokens lie side by side, and of a prompt, of every kind of layer, each
-// once.
-inline Refs kernel_trees(const GgufFile& file, const Machine& machine, int interleave, bool quantise = true) {
+// once. `with_batch`: false where they run on random numbers, among which a batch looks for its experts.
+inline Refs kernel_trees(const GgufFile& file, const Machine& machine, int interleave, bool quantise = true,
+                         bool with_batch = true) {
   const auto model = read_model(file).take();
   const ModelShape shape{.chunks = variable("chunks", 1, 4),
                          .context = 1088,
@@ -26,7 +27,7 @@ inline Refs kernel_trees(const GgufFile& file, const Machine& machine, int inter
   prefill.many_tokens = true;
   prefill.tokens_side_by_side = machine.tokens_side_by_side();
   std::vector<ModelShape> shapes{shape, prefill};
-  if (prefill.tokens_side_by_side > 1) {
+  if (with_batch && prefill.tokens_side_by_side > 1) {
     ModelShape batch = shape;
     batch.tokens = batch.rows = prefill.tokens_side_by_side;
     batch.tokens_side_by_side = batch.heads_together = prefill.tokens_side_by_side;
