@@ -87,47 +87,31 @@ class ParallelBench {
   int threads() const { return threads_; }
 
  private:
-  // Of each sequence, or the same of all. Random ones: models that talk to themselves choose the same experts again and
-  // again.
-  std::vector<std::vector<int32_t>> random_tokens(int64_t sequences, int64_t count) {
-    std::vector<std::vector<int32_t>> all(static_cast<size_t>(sequences));
-    for (std::vector<int32_t>& tokens : all) {
-      if (flags_.same_tokens && &tokens != &all[0]) {
-        tokens = all[0];
-        continue;
-      }
-      tokens.resize(static_cast<size_t>(count));
-      for (int32_t& t : tokens) t = static_cast<int32_t>(random_() % static_cast<uint64_t>(engine_->vocabulary_size()));
+  // [sequences, count], of each its own, or the same of all. Random ones: models that talk to themselves choose the same
+  // experts again and again.
+  std::vector<int32_t> random_tokens(int64_t sequences, int64_t count) {
+    std::vector<int32_t> all(static_cast<size_t>(sequences * count));
+    for (size_t i = 0; i < all.size(); ++i) {
+      const bool is_repeated = flags_.same_tokens && i >= static_cast<size_t>(count);
+      all[i] = is_repeated ? all[i - static_cast<size_t>(count)]
+                           : static_cast<int32_t>(random_() % static_cast<uint64_t>(engine_->vocabulary_size()));
     }
     return all;
   }
 
-  Status step(const std::vector<StepItem>& items) {
-    SMELT_TRY(outcomes, engine_->step(items, [](size_t, int64_t, std::span<const float>) {}));
-    if (interrupted()) return Error{"[bench] interrupted"};
-    for (StepOutcome outcome : outcomes)
-      if (outcome != StepOutcome::Done) return Error{"[bench] the cache has no room for all sequences"};
-    return {};
-  }
-
   // Seconds to generate; filling contexts is not counted.
   Result<double> time(int64_t sequences) {
-    const std::vector<std::vector<int32_t>> contexts = random_tokens(sequences, depth_);
-    std::vector<StepItem> items;
+    const std::vector<int32_t> contexts = random_tokens(sequences, depth_);
     std::vector<SequenceId> ids;
     for (int64_t i = 0; i < sequences; ++i) {
       SMELT_TRY(started, engine_->start());
       ids.push_back(started.id);
-      items.push_back({.sequence = started.id,
-                       .tokens = contexts[static_cast<size_t>(i)],
-                       .logits = WantedLogits::None,
-                       .cancel = &interrupted()});
     }
-    if (depth_ > 0) SMELT_CHECK(step(items));
+    if (depth_ > 0) SMELT_CHECK(append(*engine_, ids, contexts));
+    const std::vector<int32_t> texts = random_tokens(sequences, tokens_);
     std::vector<int32_t> tokens;  // [steps, sequences]
-    const std::vector<std::vector<int32_t>> texts = random_tokens(sequences, tokens_);
-    for (size_t t = 0; t < static_cast<size_t>(tokens_); ++t)
-      for (const std::vector<int32_t>& text : texts) tokens.push_back(text[t]);
+    for (int64_t t = 0; t < tokens_; ++t)
+      for (int64_t i = 0; i < sequences; ++i) tokens.push_back(texts[static_cast<size_t>(i * tokens_ + t)]);
     Stopwatch watch;
     SMELT_CHECK(extend(*engine_, ids, tokens));
     const double seconds = watch.lap();

@@ -12,12 +12,6 @@ Status append(Session& session, std::span<const int32_t> tokens) {
   return {};
 }
 
-Status extend(Session& session, int32_t token) {
-  SMELT_TRY(logits, session.extend(token, &interrupted()));
-  (void)logits;
-  return {};
-}
-
 namespace {
 
 // As many tokens of each sequence.
@@ -29,6 +23,7 @@ Status step(Engine& engine, std::span<const SequenceId> sequences, std::span<con
     items.push_back({.sequence = sequences[i],
                      .tokens = tokens.subspan(i * count, count),
                      .is_generated = are_generated,
+                     .logits = are_generated ? WantedLogits::Last : WantedLogits::None,
                      .cancel = &interrupted()});
   SMELT_TRY(outcomes, engine.step(items, [](size_t, int64_t, std::span<const float>) {}));
   if (interrupted()) return Error{"[session] interrupted"};

@@ -88,13 +88,8 @@ int64_t loads_written(const Refs& stores) {
 
 // Blocks of threads that find nothing to do help nobody: an axis of known size is first shared out.
 bool leaves_enough_blocks(const OptChoice& c, int64_t copies) {
-  if (!c.machine.has_threads()) return true;
-  int64_t blocks = 1;
-  for (Ref r : c.output_axes()) {
-    if (!is_const(RangeView(r).size)) return true;
-    if (kind_of(r) == RangeKind::Loop) blocks *= RangeView(r).count();
-  }
-  return blocks >= copies * c.machine.tasks;
+  const int64_t blocks = c.blocks_left();
+  return !c.machine.has_threads() || blocks == 0 || blocks >= copies * c.machine.tasks;
 }
 
 // Neighbours that have no lanes, such as the two numbers of a rotation, share what they are made of.

@@ -13,11 +13,11 @@
 namespace smelt {
 namespace {
 
-constexpr int64_t kMostWarps = 8;  // of a block, with fragments of their own
-constexpr int64_t kMostWarpsOfFew = 16;
-constexpr int64_t kMostCopies = 4;     // of an axis of a tile
-constexpr int64_t kMostPartials = 4;   // sums of a batch that a thread holds for one
-constexpr int64_t kStepsTogether = 4;  // products of fragments that are written out
+constexpr int64_t kMostWarps = 8;        // of a block, with fragments of their own
+constexpr int64_t kMostWarpsOfFew = 16;  // of a tile of few tokens: such tiles are few, each has a processor for itself
+constexpr int64_t kMostCopies = 4;       // of an axis of a tile
+constexpr int64_t kMostPartials = 4;     // sums of a batch that a thread holds for one
+constexpr int64_t kStepsTogether = 4;    // products of fragments that are written out
 
 // What is left of an axis when an option has taken its inner part; null if that was all.
 Ref left_of(const OptChoice& c, Ref axis) {
@@ -74,15 +74,6 @@ Ref tokens_left(const OptChoice& c) {
 
 bool is_of_known_length(Ref axis) { return kind_of(axis) == RangeKind::Loop && const_int(RangeView(axis).size); }
 
-// Further tokens share the words of the rows; or rows those of the tokens, where warps have enough left.
-// Iterations that are left for blocks; of a number that is not known: none.
-int64_t blocks_left(const OptChoice& c) {
-  int64_t blocks = 1;
-  for (Ref r : c.output_axes())
-    if (kind_of(r) == RangeKind::Loop) blocks *= const_int(RangeView(r).size).value_or(0);
-  return blocks;
-}
-
 // A sum of which a thread would hold too many partial sums; null if there is none.
 Ref sum_to_group(const OptChoice& c) {
   for (Ref n : reductions_of(c.stores))
@@ -104,7 +95,7 @@ int64_t group_partials(OptChoice& c, int64_t warps) {
 // Of a batch, whose sums are in as many parts as those of one token: warps share these, and then rows, if that leaves a
 // block to each processor.
 void share_out_batch(OptChoice& c, Ref rows) {
-  const auto leaves_enough = [&](int64_t n) { return blocks_left(c) >= n * c.machine.tasks; };
+  const auto leaves_enough = [&](int64_t n) { return c.blocks_left() >= n * c.machine.tasks; };
   int64_t warps = group_partials(c, kMostWarps);
   Ref tokens = tokens_left(c);
   if (tokens && leaves_enough(2)) take_part(c, OptKind::Upcast, tokens, 2);
@@ -114,14 +105,14 @@ void share_out_batch(OptChoice& c, Ref rows) {
       break;
 }
 
+// Further tokens share the words of the rows; or rows those of the tokens, where warps have enough left.
 void share_out_rest(OptChoice& c, Ref rows) {
-  if (!c.is_part_of_tile() && blocks_left(c) > 0) return share_out_batch(c, rows);
+  if (!c.is_part_of_tile() && c.blocks_left() > 0) return share_out_batch(c, rows);
   Ref tokens = tokens_left(c);
   if (tokens) take_part(c, OptKind::Upcast, tokens, 2);
   const bool has_few = c.is_part_of_tile() && !chunk_range(c.stores);
   if (!has_few && rows && known_divisor(RangeView(rows).size) % (2 * kMostWarps) == 0)
     take_part(c, OptKind::Upcast, rows, 2);
-  // Tiles of few tokens are few, too: each has a processor for itself.
   int64_t warps = has_few ? kMostWarpsOfFew : kMostWarps;
   const auto share_out = [&](Ref axis) {
     for (int64_t n = warps; axis && n > 1; n /= 2)
@@ -146,9 +137,9 @@ bool lies_for_fragments(const OptChoice& c, Ref axis) {
   return false;
 }
 
-// Tokens: an axis of unknown length, places of tiles that are as many as there happen to be, those of a tile that goes
-// over chunks of positions, or those of a batch.
-bool are_tokens(const OptChoice& c, Ref axis) {
+// Columns of a product: tokens of a prompt, an axis of unknown length; places of experts' tiles that are as many as there
+// happen to be; tokens or heads of a tile of an attention; or tokens of a batch.
+bool are_columns(const OptChoice& c, Ref axis) {
   if (kind_of(axis) != RangeKind::Loop || known_divisor(RangeView(axis).size) % (2 * kFragmentPlaces) != 0)
     return false;
   if (c.is_part_of_tile()) return is_const(RangeView(axis).size, 2 * kFragmentPlaces);
@@ -169,7 +160,7 @@ bool choose_fragments(OptChoice& c) {
   for (Ref tokens : axes)
     for (Ref lane : lanes)
       for (Ref rows : axes) {
-        if (!are_tokens(c, tokens) || tokens == lane || tokens == rows) continue;
+        if (!are_columns(c, tokens) || tokens == lane || tokens == rows) continue;
         Ref rows_left = rows;
         if (try_fragments(c, *unit, tokens, rows_left, lane)) {
           share_out_rest(c, rows_left);

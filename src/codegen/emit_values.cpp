@@ -190,8 +190,8 @@ void NestEmitter::prefetch(Value pointer, Value at, int64_t bytes) {
 }
 
 // A unit takes little time for what it reads, and waits for each row. So of the columns of a product, row by row of
-// words, those of the next round of the outermost loop over outputs are asked for: a sum over positions, which goes from
-// page to page, stands inside. What the rows of the product are made of is on chip, or read again for all columns.
+// words, those of the next round of the outermost loop over outputs are asked for: a sum over positions, which goes
+// from page to page, stands inside. What the rows of the product are made of is on chip, or read again for all columns.
 void NestEmitter::ask_for_columns(Ref product, const MatrixShape& shape, int depth) {
   const MatrixInMemoryView view(product);
   const bool is_first = asked_.insert(view.b_offset.get()).second;

@@ -51,6 +51,13 @@ Refs OptChoice::output_axes() const {
   return out;
 }
 
+int64_t OptChoice::blocks_left() const {
+  int64_t blocks = 1;
+  for (Ref r : output_axes())
+    if (kind_of(r) == RangeKind::Loop) blocks *= const_int(RangeView(r).size).value_or(0);
+  return blocks;
+}
+
 int64_t OptChoice::lanes_for(Ref range) const {
   for (int64_t w = machine.has_threads() ? machine.warp_threads : machine.lanes(); w >= 4; w /= 2)
     if (known_divisor(RangeView(range).size) % w == 0) return w;

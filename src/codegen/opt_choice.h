@@ -21,6 +21,8 @@ struct OptChoice {
   bool try_opt(Opt opt);
   RangeId id_of(Ref range) const;
   Refs output_axes() const;
+  // Iterations of output loops that are left for blocks; 0 where their number is not known.
+  int64_t blocks_left() const;
   // The widest vector, or part of a warp, of which the range's size is a multiple; 0 if there is none.
   int64_t lanes_for(Ref range) const;
   bool is_part_of_tile() const;

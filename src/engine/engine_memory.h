@@ -58,8 +58,8 @@ struct EngineLayout {
   static EngineLayout make(int64_t context, int64_t prefill_tokens, int64_t sequences = 1, int64_t cache_tokens = 0,
                            int64_t drafts = 0, int64_t token_tile = kGroupSize);
 
-  // Room for recurrent states: two for each sequence, as of a run, and those that it may go back to; one for each row of
-  // a batch that verifies a draft; and some that are kept to go on from.
+  // Room for recurrent states: two for each sequence, as of a run, and those that it may go back to; one for each row
+  // of a batch that verifies a draft; and some that are kept to go on from.
   void add_states(int64_t back_steps);
 
   // Room for local pages: those that sequences hold, what a run writes, and as many windows that are kept to go on

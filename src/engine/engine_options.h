@@ -19,8 +19,8 @@ struct EngineOptions {
   int64_t context = 0;                  // most tokens of a sequence; 0: what the model was trained for, at most 4096
   int64_t sequences = 1;                // that there may be at a time
   int64_t drafts = 0;                   // most tokens that a step verifies behind a generated one, see engine/drafter.h
-  // Of a model with recurrent states: generated tokens of single steps that rewind() can take back one by one, as a model
-  // that drafts for another one does. The last drafts it can take back without.
+  // Of a model with recurrent states: generated tokens of single steps that rewind() can take back one by one, as a
+  // model that drafts for another one does. The last drafts it can take back without.
   int64_t back_steps = 0;
   bool mtp = false;          // the model's head for multi-token prediction drafts, see Engine::draft()
   int64_t cache_tokens = 0;  // rows of the cache, for all of them; 0: so that each may fill its context

@@ -203,8 +203,8 @@ std::vector<const Pass*> LoadedModel::passes() {
 }
 
 const LoadedModel::Runnable& LoadedModel::of_kind(PlanKind kind) const {
-  if (kind != PlanKind::Decode) return kind == PlanKind::Prefill ? prompt_ : head_;
-  return generated_[number_of(batch_for(std::min(options_.sequences, layout().batch)))];
+  if (kind == PlanKind::Decode) return generated_[plans_->decode_number()];
+  return kind == PlanKind::Prefill ? prompt_ : head_;
 }
 
 // --- runs

@@ -113,10 +113,14 @@ KernelListing ModelPlans::listing(int number, bool with_assembly) const {
   return out;
 }
 
+size_t ModelPlans::decode_number() const {
+  const auto tokens = static_cast<uint64_t>(std::min(layout_.sequences, layout_.batch));
+  return static_cast<size_t>(std::bit_width(tokens - 1));
+}
+
 const Pass& ModelPlans::of_kind(PlanKind plan) const {
-  if (plan != PlanKind::Decode) return plan == PlanKind::Prefill ? prompt_ : head_;
-  const auto batch = static_cast<uint64_t>(std::min(options_.sequences, layout_.batch));
-  return generated_[static_cast<size_t>(std::bit_width(batch - 1))];
+  if (plan == PlanKind::Decode) return generated_[decode_number()];
+  return plan == PlanKind::Prefill ? prompt_ : head_;
 }
 
 std::vector<PlanLaunch> ModelPlans::launches(PlanKind plan) const { return passes_->launches(of_kind(plan)); }

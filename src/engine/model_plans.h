@@ -32,6 +32,7 @@ class ModelPlans : public KernelSet {
   Compiler& compiler() { return compiler_; }
   const ModelPasses& passes() const { return *passes_; }
   const std::vector<Pass>& generated() const { return generated_; }  // for batches of 1, 2, 4 ... tokens
+  size_t decode_number() const;                                      // of these, the one for a token of each sequence
   const Pass& prompt() const { return prompt_; }
   const Pass& head() const { return head_; }  // of one row
   // Of the head for multi-token prediction, where the options ask for it.

@@ -29,8 +29,8 @@ Tensor of_tokens(Block& b, Tensor of_group) {
 
 Tensor i64(int64_t value) { return scalar(static_cast<double>(value), DType::I64); }
 
-// G states: one for each token, where these are of different sequences. Else tokens come in parts of sequences, in groups
-// of a prompt or one by one: for each group the state that its part begins with.
+// G states: one for each token, where these are of different sequences. Else tokens come in parts of sequences, in
+// groups of a prompt or one by one: for each group the state that its part begins with.
 struct States {
   Tensor in, out;  // i32 [G]
   // Of parts:
@@ -93,8 +93,8 @@ class History {
     return where(is_own, unsqueeze(mixed_, 1), kept(number, at_.in));
   }
 
-  // The buffer, with the rows that the next token of each sequence will read. All groups of a part of a prompt write the
-  // same.
+  // The buffer, with the rows that the next token of each sequence will read. All groups of a part of a prompt write
+  // the same.
   Tensor written() const {
     const int64_t columns = mixed_.size(1);
     const Dim count = at_.in.dim(0);

@@ -39,9 +39,9 @@ std::vector<TensorShape> delta_net_tensors(const DeltaNetParameters& net, int64_
 std::vector<StatePart> delta_net_states(const DeltaNetParameters& net);
 
 // normed [T, D]. Tokens of a prompt are parts of sequences that differ, in whole groups, some at the end of a part for
-// padding. Of a group that goes on with the part of the group before, StatesIn is -1. Other tokens are of sequences that
-// differ, or also of such parts, without groups, see rows_follow: then each leaves its own state.
-// What it leaves behind are states in place of a cache.
+// padding. Of a group that goes on with the part of the group before, StatesIn is -1. Other tokens are of sequences
+// that differ, or also of such parts, without groups, see rows_follow: then each leaves its own state. What it leaves
+// behind are states in place of a cache.
 Attended delta_net(Block& b, const DeltaNetParameters& net, Tensor normed);
 
 }  // namespace smelt

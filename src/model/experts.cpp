@@ -100,9 +100,11 @@ constexpr int64_t kPlacesOfFew = 1;
 Tiles sort_by_expert(const Block& b, const ExpertParameters& m, Tensor chosen, int64_t n_places) {
   const int64_t n_experts = m.count, per_token = m.used;
   const Dim pairs = simplify(b.shape.tokens.ref * per_token);
-  const Dim most_tiles = simplify(pairs.ref / n_places + n_experts);
-  const bool has_each_one = n_places == 1 || (const_int(pairs.ref) && *const_int(pairs.ref) <= most_tiles.ref->max);
-  const Dim tiles = has_each_one ? pairs : most_tiles;
+  // An expert's last tile may have free places; there are never more tiles than pairs.
+  const Dim with_free = simplify(pairs.ref / n_places + n_experts);
+  const auto count_of_pairs = const_int(pairs.ref);
+  const bool are_few = n_places == 1 || (count_of_pairs && *count_of_pairs <= *const_int(with_free.ref));
+  const Dim tiles = are_few ? pairs : with_free;
   const Dim places = simplify(tiles.ref * n_places);
   auto index = [](Dim n) { return cast(iota({n}, 0), DType::I32); };
   auto column = [](Tensor x) { return unsqueeze(x, 1); };
@@ -156,6 +158,7 @@ bool pays_to_sort(const ExpertParameters& m, int64_t tokens) {
 // The same bits for each token, in whichever way.
 Tensor routed_experts(Block& b, const ExpertParameters& m, const Activations& x, const Choice& choice) {
   if (b.shape.many_tokens) return experts_by_tile(b, m, x, choice, b.shape.expert_places);
+  // For a unit, to which free places cost nothing.
   if (b.shape.tokens_side_by_side > 1) return experts_by_tile(b, m, x, choice, b.shape.tokens_side_by_side);
   if (pays_to_sort(m, *const_int(b.shape.tokens.ref))) return experts_by_tile(b, m, x, choice, kPlacesOfFew);
   return experts_by_token(b, m, x, choice);

@@ -108,8 +108,8 @@ Segment Model::head(const GgufFile& file, const ModelShape& shape) const {
   const Tensor hidden = slots.input(Bound::HiddenIn, DType::F32, {shape.tokens, n.hidden}, "hidden");
   const Tensor wanted = slots.input(Bound::Rows, DType::I32, {shape.rows}, "rows");
   const Tensor x = rms_norm(gather(hidden, wanted), weights("output_norm.weight"), n.epsilon);  // [R, D]
-  const bool has_whole_places = *const_int(shape.rows.ref) % shape.tokens_side_by_side == 0;
-  const ActivationLayout layout{.rows = has_whole_places ? shape.tokens_side_by_side : 1};
+  const int64_t side_by_side = shape.tokens_side_by_side;  // of prompts few rows are wanted
+  const ActivationLayout layout{.rows = *const_int(shape.rows.ref) % side_by_side == 0 ? side_by_side : 1};
   const Activations in = shape.quantise ? quantise_activations(x, layout) : Activations{x, {}, {}};
   const Tensor logits = weights.product(in, head_tensors().back().name);
   const Ref out = slots.output(Bound::Logits, n.logit_scale == 1 ? logits : logits * (1 / n.logit_scale));

@@ -87,6 +87,11 @@ class RowFollower {
     if (!state_.machine.has_threads() || source.tile >= 0 || is_of_batch(source.store)) return 0;
     return const_int(RangeView(all_rows(item)).size).value_or(0);
   }
+  bool has_few_rows(const Item& source) const {
+    const Ref own = rows_of(source);
+    return own && const_int(RangeView(own).size).value_or(state_.machine.tasks) < state_.machine.tasks;
+  }
+
   // A product of so many tokens, the first loop, that a unit takes them together: the rows of its matrix, which another
   // loop goes through, are the same for all of them.
   bool is_of_batch(Ref node) const {
@@ -101,11 +106,6 @@ class RowFollower {
     };
     const Refs nodes = toposort(store.value);
     return std::any_of(nodes.begin(), nodes.end(), is_for_all);
-  }
-
-  bool has_few_rows(const Item& source) const {
-    const Ref own = rows_of(source);
-    return own && const_int(RangeView(own).size).value_or(state_.machine.tasks) < state_.machine.tasks;
   }
 
   // A loop over tokens that lie side by side may become one over parts of them.

@@ -442,8 +442,8 @@ TEST_CASE("a step refuses what it cannot do with a sentence, before anything is 
   CHECK(third.error().message == "[engine] all 2 sequences are taken; stop one first");
 }
 
-// Steps of several sequences, each with drafts of which some are wrong, beside a prompt: all logits that count, and what
-// a sequence begins with later, have the bits of single steps.
+// Steps of several sequences, each with drafts of which some are wrong, beside a prompt: all logits that count, and
+// what a sequence begins with later, have the bits of single steps.
 TEST_CASE("drafts of several recurrent sequences in one step are taken back, with the bits of single steps") {
   const Tested model{kQwen35, "q8", true, DType::U8};
   if (!std::filesystem::exists(model.path)) {
