@@ -62,7 +62,7 @@ class Report {
   // The plan's shape, with activations as e-graphs know them: how they lie and how many share a scale is no matter of
   // equality.
   ModelShape shape() const {
-    ModelShape shape = plans_.generated().front().shape;
+    ModelShape shape = plans_.generated().front().pass.shape;
     const ModelShape plain;
     shape.token_block = plain.token_block;
     shape.superblock_token_block = plain.superblock_token_block;

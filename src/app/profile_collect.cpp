@@ -40,7 +40,7 @@ Waiting waiting_in(const RunTimes& run) {
 
 ProfileCollector::ProfileCollector(Session& session, int threads)
     : session_(session), kernels_(session.loaded()), threads_(threads) {
-  for (PlanKind kind : {PlanKind::Decode, PlanKind::Prefill, PlanKind::Head}) {
+  for (PlanKind kind : kPlanKinds) {
     PlanSamples& samples = plans_[kind];
     samples.launches = session.loaded().launches(kind);
     samples.stages = stages_of(samples.launches);
@@ -108,15 +108,19 @@ ProfiledPlan ProfileCollector::plan_of(const std::string& name, std::initializer
     if (kind != PlanKind::Head) tokens += static_cast<double>(samples.tokens);
   }
   ProfiledPlan plan = totals.plan(name, tokens, replays, machine);
-  // A prompt's head is a small part of it.
-  for (const auto& replays : plans_.at(*kinds.begin()).waiting) plan.waiting.push_back(sample_of(replays).median);
+  // A prompt's head is a small part of it, and contexts are short or long.
+  for (PlanKind kind : kinds) {
+    if (!plan.waiting.empty()) break;
+    for (const auto& replays : plans_.at(kind).waiting) plan.waiting.push_back(sample_of(replays).median);
+  }
   return plan;
 }
 
 Profile ProfileCollector::result(const std::string& model, const MachineRates& machine, int prompts) const {
   Profile profile{.model = model, .machine = machine};
-  if (const int replays = plans_.at(PlanKind::Decode).replays; replays > 0)
-    profile.plans.push_back(plan_of("decode", {PlanKind::Decode}, replays, machine));
+  const int replays = plans_.at(PlanKind::Decode).replays + plans_.at(PlanKind::LongDecode).replays;
+  if (replays > 0)
+    profile.plans.push_back(plan_of("decode", {PlanKind::Decode, PlanKind::LongDecode}, replays, machine));
   if (prompts > 0 && plans_.at(PlanKind::Prefill).replays > 0)
     profile.plans.push_back(plan_of("prefill", {PlanKind::Prefill, PlanKind::Head}, prompts, machine));
   return profile;

@@ -23,7 +23,8 @@ class Estimate {
   ProfiledPlan decode(int64_t depth) const {
     ProfileTotals totals(listing_, rates_.threads);
     const int64_t sequences = listing_.layout().sequences;
-    add(totals, PlanKind::Decode, 1, depth);
+    const bool is_long = listing_.is_long(depth + 1) && !listing_.launches(PlanKind::LongDecode).empty();
+    add(totals, is_long ? PlanKind::LongDecode : PlanKind::Decode, 1, depth);
     return totals.plan("decode", static_cast<double>(sequences), 1, rates_);
   }
 

@@ -35,7 +35,10 @@ Result<int> find_kernel(const KernelSet& kernels, const std::string& name) {
 std::string places(const KernelSet& kernels, int kernel, const KernelCost& cost) {
   std::string out;
   const std::pair<PlanKind, const char*> kPlans[] = {
-      {PlanKind::Decode, "decode"}, {PlanKind::Prefill, "prefill"}, {PlanKind::Head, "logits of a prompt"}};
+      {PlanKind::Decode, "decode"},
+      {PlanKind::LongDecode, "decode of a long context"},
+      {PlanKind::Prefill, "prefill"},
+      {PlanKind::Head, "logits of a prompt"}};
   for (const auto& [plan, name] : kPlans) {
     int count = 0;
     std::string what;
@@ -55,7 +58,7 @@ std::string places(const KernelSet& kernels, int kernel, const KernelCost& cost)
 
 // The buffers of the first launch, under the numbers that formulas, program and text know them by.
 std::string arguments(const KernelSet& kernels, int kernel) {
-  for (PlanKind plan : {PlanKind::Decode, PlanKind::Prefill, PlanKind::Head})
+  for (PlanKind plan : kPlanKinds)
     for (const PlanLaunch& launch : kernels.launches(plan)) {
       if (launch.kernel != kernel) continue;
       std::string out;

@@ -18,7 +18,8 @@ Json row_name(int row, const std::string& name) {
 
 std::string replay_name(const RecordedRun& run) {
   switch (run.plan) {
-    case PlanKind::Decode: return "token at position " + std::to_string(run.position);
+    case PlanKind::Decode:
+    case PlanKind::LongDecode: return "token at position " + std::to_string(run.position);
     case PlanKind::Prefill:
       return "prompt, " + std::to_string(run.tokens) + " tokens from position " + std::to_string(run.position);
     case PlanKind::Head: return "logits of the prompt";
@@ -81,8 +82,7 @@ void name_workers(Json& events, const ProfileCollector& collector) {
 std::string chrome_trace(const ProfileCollector& collector, const Session& session) {
   Json events = {row_name(kReplays, "replays"), row_name(kLaunches, "launches")};
   std::map<PlanKind, std::vector<LaunchText>> texts;
-  for (PlanKind plan : {PlanKind::Decode, PlanKind::Prefill, PlanKind::Head})
-    texts[plan] = texts_of(collector, session, plan);
+  for (PlanKind plan : kPlanKinds) texts[plan] = texts_of(collector, session, plan);
   name_workers(events, collector);
   const int64_t start = collector.runs().empty() ? 0 : collector.runs().front().times_ns.front();
   std::set<PlanKind> with_workers;  // the first replay of each plan: a GPU has many

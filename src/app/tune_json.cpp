@@ -10,7 +10,13 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 const char* name_of(PlanKind plan) {
-  return plan == PlanKind::Decode ? "decode" : plan == PlanKind::Prefill ? "prefill" : "head";
+  switch (plan) {
+    case PlanKind::Decode: return "decode";
+    case PlanKind::LongDecode: return "decode of a long context";
+    case PlanKind::Prefill: return "prefill";
+    case PlanKind::Head: return "head";
+  }
+  return "";
 }
 
 // [parent, generation, estimate, ratio, last ratio, options], and the problem where there is one

@@ -24,6 +24,7 @@ constexpr uint64_t kPerMille = 1000;
 const char* name_of(PlanKind plan) {
   switch (plan) {
     case PlanKind::Decode: return "decode";
+    case PlanKind::LongDecode: return "decode of a long context";
     case PlanKind::Prefill: return "prefill";
     case PlanKind::Head: return "head of a prompt";
   }

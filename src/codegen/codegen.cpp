@@ -24,6 +24,11 @@ constexpr int64_t kLeastThreads = 128;  // of a block, for the nests that have l
 
 }  // namespace
 
+Phase phase_behind(std::string_view pass) {
+  const bool is_expanded = pass == "expand" || pass == "rounds of a softmax" || pass == "coalesce loads";
+  return is_expanded ? Phase::Expanded : Phase::Kernel;
+}
+
 Refs prepare_nest(Ref nest, const Machine& machine, const PassObserver& observe) {
   Refs stores = stores_of(nest);
   const auto step = [&](const char* pass, Refs after) {
@@ -58,6 +63,7 @@ class NestPasses {
     stores = step("pack dots", pack_dots(stores));
     stores = step("matrix dots", matrix_dots(stores, lane_rules(request_.machine).unit));
     stores = step("expand", expand(stores, request_.machine));
+    stores = step("rounds of a softmax", softmax_rounds(stores, request_.machine));
     stores = step("coalesce loads",
                   coalesce_loads(stores));  // after expand, when the byte of a word is known
     out_.push_back({.stores = stores, .is_local = is_local});

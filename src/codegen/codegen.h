@@ -3,10 +3,12 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "codegen/heuristics.h"
 #include "codegen/program.h"
+#include "graph/verify.h"
 
 namespace smelt {
 
@@ -20,6 +22,9 @@ struct CodegenResult {
 
 // Called after each pass with its name and the nest as it is now; for DEBUG output.
 using PassObserver = std::function<void(const char* pass, const Refs& stores)>;
+
+// The form of a nest behind a pass.
+Phase phase_behind(std::string_view pass);
 
 struct CodegenRequest {
   Ref tree;          // Sink(nests of stores), from make_schedule()

@@ -64,27 +64,42 @@ class NestEmitter::ReductionLoop {
     Value next;
   };
 
+  struct Maximum {
+    Refs scores;  // of a round
+    size_t accumulator;
+    std::vector<Value> so_far;  // before the round, and behind each score
+  };
+
   size_t open(DType dtype, int lanes, Value initial) {
     accumulators_.push_back({dtype, lanes, nest_.new_accumulator(depth_, initial, dtype, lanes), {}});
     return accumulators_.size() - 1;
   }
 
+  // The scores of a round: of a maximum one, of a softmax every other value.
+  static Refs scores_of(Ref n) {
+    const auto values = ReduceView(n).values;
+    Refs scores;
+    for (size_t k = 0; k < values.size(); k += n->op == Op::SoftmaxSum ? 2 : values.size()) scores.push_back(values[k]);
+    return scores;
+  }
+
   // A maximum that a softmax needs too is there once.
-  size_t maximum_of(Ref score) {
-    if (auto it = maximum_of_.find(score.get()); it != maximum_of_.end()) return it->second;
-    const Value lowest = nest_.identity(Op::ReduceMax, score->dtype);
-    const size_t i = open(score->dtype, nest_.facts_.lanes(score), lowest);
-    scores_.emplace_back(score, i);
-    return maximum_of_[score.get()] = i;
+  Maximum& maximum_of(Ref n) {
+    const Refs scores = scores_of(n);
+    const auto at = std::find_if(maxima_.begin(), maxima_.end(), [&](const Maximum& m) { return m.scores == scores; });
+    if (at != maxima_.end()) return *at;
+    const Value lowest = nest_.identity(Op::ReduceMax, scores[0]->dtype);
+    maxima_.push_back({scores, open(scores[0]->dtype, nest_.facts_.lanes(scores[0]), lowest), {}});
+    return maxima_.back();
   }
 
   void open_accumulators(Ref n) {
     const Ref first = ReduceView(n).values[0];
-    if (n->op == Op::ReduceMax) maximum_of(first);
+    if (n->op == Op::ReduceMax) maximum_of(n);
     if (n->op == Op::ReduceSum)
       first_of_[n.get()] = open(n->dtype, nest_.facts_.lanes(n), nest_.identity(n->op, n->dtype));
     if (n->op == Op::SoftmaxSum) {
-      maximum_of(first);
+      maximum_of(n);
       first_of_[n.get()] = open(n->dtype, nest_.facts_.lanes(n), nest_.number(0, n->dtype));
     }
     if (n->op == Op::TopK)
@@ -98,9 +113,11 @@ class NestEmitter::ReductionLoop {
   Value& next_of(Ref n) { return accumulators_[first_of_[n.get()]].next; }
 
   void step_maxima() {
-    for (const auto& [score, i] : scores_) {
-      Accumulator& a = accumulators_[i];
-      a.next = nest_.alu(Op::Max, a.dtype, {old_[i], nest_.value(score)});
+    for (Maximum& m : maxima_) {
+      Accumulator& a = accumulators_[m.accumulator];
+      m.so_far = {old_[m.accumulator]};
+      for (Ref score : m.scores) m.so_far.push_back(nest_.alu(Op::Max, a.dtype, {m.so_far.back(), nest_.value(score)}));
+      a.next = m.so_far.back();
     }
   }
 
@@ -136,8 +153,11 @@ class NestEmitter::ReductionLoop {
 
   void step_softmax(Ref n) {
     const auto terms = ReduceView(n).values;
-    const size_t i = first_of_[n.get()], m = maximum_of_[terms[0].get()];
-    accumulators_[i].next = nest_.softmax_step(n, terms, old_[i], old_[m], accumulators_[m].next);
+    const std::vector<Value>& maxima = maximum_of(n).so_far;
+    Value sum = old_[first_of_[n.get()]];
+    for (size_t k = 0; k + 1 < maxima.size(); ++k)
+      sum = nest_.softmax_step(n, terms.subspan(2 * k, 2), sum, maxima[k], maxima[k + 1]);
+    next_of(n) = sum;
   }
 
   void step_topk(Ref n, const Refs& ranges) {
@@ -160,7 +180,7 @@ class NestEmitter::ReductionLoop {
         nest_.topk_items_[{n.get(), j}] = result(first_of_[n.get()] + static_cast<size_t>(2 * j) + 1);
       told = {-1, depth_, 1};
     } else {
-      told = result(n->op == Op::ReduceMax ? maximum_of_[ReduceView(n).values[0].get()] : first_of_[n.get()]);
+      told = result(n->op == Op::ReduceMax ? maximum_of(n).accumulator : first_of_[n.get()]);
     }
   }
 
@@ -168,10 +188,9 @@ class NestEmitter::ReductionLoop {
   const Refs& group_;
   const int depth_;
   std::vector<Accumulator> accumulators_;
-  std::vector<Value> old_;                      // of them, before this round
-  std::map<const Node*, size_t> maximum_of_;    // by score
-  std::vector<std::pair<Ref, size_t>> scores_;  // the same, in order
-  std::map<const Node*, size_t> first_of_;      // by sum or top-k, which has a value and an index for each item
+  std::vector<Value> old_;  // of them, before this round
+  std::vector<Maximum> maxima_;
+  std::map<const Node*, size_t> first_of_;  // by sum or top-k, which has a value and an index for each item
 };
 
 int NestEmitter::depth_of(const RangeSet& ranges) const {

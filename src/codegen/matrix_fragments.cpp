@@ -115,10 +115,22 @@ Parts match(Ref sum, const MatrixUnit& unit) {
   return p;
 }
 
+// Whether words that follow each other lie so in memory.
+bool are_neighbours(Ref word, const Refs& words) {
+  const Refs nodes = toposort(word);
+  return words.size() == 1 && std::all_of(nodes.begin(), nodes.end(), [&](Ref n) {
+           return n->op != Op::Load || stride(LoadView(n).offset, words[0]) == kBytesOfWord;
+         });
+}
+
 // The word of a row in a step, in terms of the ranges that words are counted by. Threads have neighbours, so what
 // tells the blocks of words apart is known: by how much to shift, where both halves of bytes are words.
 void choose_word(const Parts& p, int64_t step, int64_t block, Replacements& by) {
-  const Ref number = p.place + (step * p.shape.words() + block * kFragmentPlaces);
+  // Which words the unit takes together changes no sum. Those that a thread has of a column are one load if they can.
+  const int64_t blocks = p.shape.words() / kFragmentPlaces;
+  const bool is_pair = are_neighbours(p.b, p.words);
+  const Ref number = is_pair ? p.place * blocks + (step * p.shape.words() + block)
+                             : p.place + (step * p.shape.words() + block * kFragmentPlaces);
   int64_t inside = 1;
   for (size_t i = p.words.size(); i-- > 0;) {
     const int64_t size = RangeView(p.words[i]).count();

@@ -48,7 +48,14 @@ Refs matrix_dots(const Refs& stores, const MatrixUnit& unit);
 //    LaneReduce.
 Refs expand(const Refs& stores, const Machine& machine);
 
-// 9. Byte loads that lie a word apart in neighbouring lanes share word loads.
+// 9. An online softmax over an unknown number of elements takes several of them in a round, one after the other, whose
+//    loads a thread asks for together. On machines with threads only: elsewhere such loads are not waited for.
+//      softmax_sum(s[c], v[c]; c < n)
+//        ->  softmax_sum(s[c * 8], v[c * 8], ..., where(c * 8 + 7 < n, s[min(c * 8 + 7, n - 1)], lowest),
+//                        v[min(c * 8 + 7, n - 1)]; c < (n + 7) / 8)
+Refs softmax_rounds(const Refs& stores, const Machine& machine);
+
+// 10. Byte loads that lie a word apart in neighbouring lanes share word loads.
 Refs coalesce_loads(const Refs& stores);
 
 }  // namespace smelt

@@ -22,8 +22,7 @@ void check(Ref root, Phase phase, const std::string& where) {
 PassObserver observer(const std::string& kernel) {
   return [kernel, print = debug_passes(kernel)](const char* pass, const Refs& stores) {
     const std::string name = pass;
-    const bool expanded = name == "expand" || name == "coalesce loads";
-    check(sink(stores), expanded ? Phase::Expanded : Phase::Kernel, kernel + " after " + name);
+    check(sink(stores), phase_behind(name), kernel + " after " + name);
     if (print) print(pass, stores);
   };
 }

@@ -129,12 +129,12 @@ Status LoadedModel::open_device(const std::string& name) {
 
 void LoadedModel::name_passes() {
   generated_.clear(), drafts_.clear();
-  for (std::vector<Runnable>& of_kind : choosing_) of_kind.clear();
-  for (const Pass& pass : plans_->generated()) generated_.push_back({.pass = &pass, .plan = {}});
+  for (std::vector<DecodeRunnables>& of_kind : choosing_) of_kind.clear();
+  for (const DecodePasses& passes : plans_->generated()) generated_.emplace_back(passes);
   for (const Pass& pass : plans_->drafts()) drafts_.push_back({.pass = &pass, .plan = {}});
   for (const ChoiceKind kind : {ChoiceKind::Greedy, ChoiceKind::Drawn})
-    for (const Pass& pass : plans_->choosing(kind))
-      choosing_[static_cast<size_t>(kind)].push_back({.pass = &pass, .plan = {}});
+    for (const DecodePasses& passes : plans_->choosing(kind))
+      choosing_[static_cast<size_t>(kind)].emplace_back(passes);
   draft_prompt_.pass = &plans_->draft_prompt();
   prompt_.pass = &plans_->prompt();
   head_.pass = &plans_->head();
@@ -159,13 +159,13 @@ Status LoadedModel::load(const PackPlan& packing) {
 
 EngineStats LoadedModel::stats() const {
   EngineStats stats = stats_;
-  stats.threads_per_token = generated_.front().plan.workers();
+  stats.threads_per_token = generated_.front().run.plan.workers();
   return stats;
 }
 
 void LoadedModel::fill_stats() {
   const CompileStats compiled = device_->stats();
-  const Runnable& single = generated_.front();
+  const Runnable& single = generated_.front().run;
   stats_.kernels_compiled = compiled.compiled - compiled_before_.compiled;
   stats_.kernels_cached = compiled.cached - compiled_before_.cached;
   stats_.kernels_per_token = static_cast<int>(single.plan.launches().size());
@@ -187,10 +187,15 @@ void LoadedModel::report(const char* what, double done) const {
 
 std::vector<LoadedModel::Runnable*> LoadedModel::runnables() {
   std::vector<Runnable*> list = {&prompt_, &head_};
-  for (Runnable& r : generated_) list.push_back(&r);
+  const auto add = [&](std::vector<DecodeRunnables>& batches) {
+    for (DecodeRunnables& batch : batches) {
+      list.push_back(&batch.run);
+      if (batch.of_long) list.push_back(&*batch.of_long);
+    }
+  };
+  add(generated_);
   for (Runnable& r : drafts_) list.push_back(&r);
-  for (std::vector<Runnable>& of_kind : choosing_)
-    for (Runnable& r : of_kind) list.push_back(&r);
+  for (std::vector<DecodeRunnables>& of_kind : choosing_) add(of_kind);
   if (!drafts_.empty()) list.push_back(&draft_prompt_);
   if (layout().sequences > 1) list.push_back(&wide_head_);
   return list;
@@ -202,9 +207,19 @@ std::vector<const Pass*> LoadedModel::passes() {
   return list;
 }
 
-const LoadedModel::Runnable& LoadedModel::of_kind(PlanKind kind) const {
-  if (kind == PlanKind::Decode) return generated_[plans_->decode_number()];
-  return kind == PlanKind::Prefill ? prompt_ : head_;
+const LoadedModel::Runnable* LoadedModel::of_kind(PlanKind kind) const {
+  const DecodeRunnables& batch = generated_[plans_->decode_number()];
+  switch (kind) {
+    case PlanKind::Decode: return &batch.run;
+    case PlanKind::LongDecode: return batch.of_long ? &*batch.of_long : nullptr;
+    case PlanKind::Prefill: return &prompt_;
+    case PlanKind::Head: return &head_;
+  }
+  return nullptr;
+}
+
+bool LoadedModel::is_long(const DecodeRunnables& batch, const Extent& extent) const {
+  return batch.of_long && plans_->is_long(extent.end);
 }
 
 // --- runs
@@ -214,12 +229,15 @@ int64_t LoadedModel::batch_for(int64_t tokens) const {
 }
 
 Status LoadedModel::run_generated(int64_t batch, const Extent& extent, const std::atomic<bool>* cancel) {
-  return run(PlanKind::Decode, generated_.at(number_of(batch)), extent, extent.tokens, cancel);
+  const DecodeRunnables& of_batch = generated_.at(number_of(batch));
+  if (is_long(of_batch, extent)) return run(PlanKind::LongDecode, *of_batch.of_long, extent, extent.tokens, cancel);
+  return run(PlanKind::Decode, of_batch.run, extent, extent.tokens, cancel);
 }
 
 Result<uint64_t> LoadedModel::run_choosing(ChoiceKind kind, int64_t batch, const Extent& extent,
                                            std::span<int32_t> chosen) {
-  const Runnable& runnable = choosing_[static_cast<size_t>(kind)].at(number_of(batch));
+  const DecodeRunnables& of_batch = choosing_[static_cast<size_t>(kind)].at(number_of(batch));
+  const Runnable& runnable = is_long(of_batch, extent) ? *of_batch.of_long : of_batch.run;
   const ReadBack read_back{.to = std::as_writable_bytes(chosen), .from = memory_.chosen()};
   SMELT_CHECK(run({}, runnable, extent, extent.tokens, nullptr, read_back));
   return std::exchange(last_run_, 0);
@@ -336,16 +354,18 @@ void LoadedModel::observe(std::function<void(const RunTimes&)> observer) {
 }
 
 std::vector<PlanLaunch> LoadedModel::launches(PlanKind kind) const {
-  const Runnable& r = of_kind(kind);
-  return plans_->passes().launches(*r.pass, r.plan);
+  const Runnable* r = of_kind(kind);
+  return r ? plans_->passes().launches(*r->pass, r->plan) : std::vector<PlanLaunch>();
 }
 
 std::vector<PlanSegment> LoadedModel::segments(PlanKind kind) const {
-  return plans_->passes().segments(*of_kind(kind).pass);
+  const Runnable* r = of_kind(kind);
+  return r ? plans_->passes().segments(*r->pass) : std::vector<PlanSegment>();
 }
 
 std::vector<Ref> LoadedModel::trees_with(PlanKind kind, const std::string& role, WeightLayout layout) const {
-  return plans_->passes().trees_with(*of_kind(kind).pass, role, layout);
+  const Runnable* r = of_kind(kind);
+  return r ? plans_->passes().trees_with(*r->pass, role, layout) : std::vector<Ref>();
 }
 
 }  // namespace smelt

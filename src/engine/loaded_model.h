@@ -70,7 +70,7 @@ class LoadedModel : public KernelSet {
   const EngineLayout& layout() const { return plans_->layout(); }
   EngineStats stats() const;
   // Bytes of weights that so many generated tokens have to read together, see ModelPasses.
-  double bytes_read(int64_t tokens) const { return plans_->passes().bytes_read(*generated_.front().pass, tokens); }
+  double bytes_read(int64_t tokens) const { return plans_->passes().bytes_read(*generated_.front().run.pass, tokens); }
   EngineMemory& memory() { return memory_; }
   // Of all prompts so far. REQUIRES: EngineOptions::sums_inputs
   const InputSums& input_sums() const { return *sums_; }
@@ -136,6 +136,14 @@ class LoadedModel : public KernelSet {
     const Pass* pass = nullptr;
     Plan plan;
   };
+  // As DecodePasses.
+  struct DecodeRunnables {
+    explicit DecodeRunnables(const DecodePasses& passes) : run{&passes.pass, {}} {
+      if (passes.of_long) of_long = Runnable{&*passes.of_long, {}};
+    }
+    Runnable run;
+    std::optional<Runnable> of_long;
+  };
 
   LoadedModel(const GgufFile& file, const EngineOptions& options) : file_(file), options_(options) {}
   Status prepare(const OpenHooks& hooks);
@@ -161,7 +169,8 @@ class LoadedModel : public KernelSet {
 
   std::vector<Runnable*> runnables();
   std::vector<const Pass*> passes();
-  const Runnable& of_kind(PlanKind kind) const;
+  const Runnable* of_kind(PlanKind kind) const;  // null: there is none
+  bool is_long(const DecodeRunnables& batch, const Extent& extent) const;
   Status run(std::optional<PlanKind> kind, const Runnable& runnable, const Extent& extent, int64_t symbol_tokens,
              const std::atomic<bool>* cancel, const ReadBack& read_back = {});
   std::span<const LaunchTimes::Work> work_of(const Runnable& runnable, const PassSymbols& symbols,
@@ -179,11 +188,11 @@ class LoadedModel : public KernelSet {
   std::optional<InputSums> sums_;
   DeviceMemory wide_arena_;
   uint64_t last_run_ = 0;            // that nobody has waited for; 0: none
-  std::vector<Runnable> generated_;  // for batches of 1, 2, 4 ...
+  std::vector<DecodeRunnables> generated_;  // for batches of 1, 2, 4 ...
   Runnable prompt_, head_, wide_head_;
   std::vector<Runnable> drafts_;  // for batches of 1, 2, 4 ..., if asked for
   Runnable draft_prompt_;
-  std::vector<Runnable> choosing_[2];  // by ChoiceKind; for batches of 1, 2, 4 ..., if asked for
+  std::vector<DecodeRunnables> choosing_[2];  // by ChoiceKind; for batches of 1, 2, 4 ..., if asked for
   Pass wide_head_pass_;
   EngineStats stats_;
   LaunchTimes times_;

@@ -105,12 +105,13 @@ std::map<std::string, int64_t> PassSymbols::named(int64_t token_tile) const {
   return {{list[0], token_tiles}, {list[1], chunks}};
 }
 
-Pass ModelPasses::decode(const std::atomic<bool>* cancel, int64_t tokens) const {
-  return stages(decode_shape(tokens), 0, model_.numbers().layers + 2, cancel);
+Pass ModelPasses::decode(const std::atomic<bool>* cancel, int64_t tokens, Contexts contexts) const {
+  return stages(decode_shape(tokens, contexts), 0, model_.numbers().layers + 2, cancel);
 }
 
-Pass ModelPasses::decode_and_choose(const std::atomic<bool>* cancel, int64_t tokens, ChoiceKind kind) const {
-  ModelShape shape = decode_shape(tokens);
+Pass ModelPasses::decode_and_choose(const std::atomic<bool>* cancel, int64_t tokens, ChoiceKind kind,
+                                    Contexts contexts) const {
+  ModelShape shape = decode_shape(tokens, contexts);
   shape.chosen_rows = layout_.batch;
   shape.choice = kind;
   return stages(shape, 0, choice_stage() + 1, cancel);
@@ -129,7 +130,7 @@ Pass ModelPasses::head(int64_t rows) const {
 }
 
 Pass ModelPasses::draft(const std::atomic<bool>* cancel, int64_t tokens) const {
-  return stages(decode_shape(tokens), mtp_stage(), mtp_stage() + 3, cancel);
+  return stages(decode_shape(tokens, Contexts::All), mtp_stage(), mtp_stage() + 3, cancel);
 }
 
 Pass ModelPasses::draft_prompt(const std::atomic<bool>* cancel) const {
@@ -139,7 +140,7 @@ Pass ModelPasses::draft_prompt(const std::atomic<bool>* cancel) const {
 }
 
 ModelShape ModelPasses::prefill_shape() const {
-  ModelShape shape = decode_shape(1);
+  ModelShape shape = decode_shape(1, Contexts::All);
   shape.tokens = variable(names_[0], 1, layout_.prefill_tokens / layout_.token_tile) * layout_.token_tile;
   shape.many_tokens = true;
   shape.expert_places = options_.sums_inputs ? 1 : compiler_.machine().expert_places;
@@ -148,10 +149,15 @@ ModelShape ModelPasses::prefill_shape() const {
   return shape;
 }
 
-ModelShape ModelPasses::decode_shape(int64_t tokens) const {
+Dim ModelPasses::chunks_of(Contexts contexts) const {
+  const int64_t all = layout_.positions / kChunkSize, few = compiler_.machine().short_context / kChunkSize;
+  return variable(names_[1], contexts == Contexts::Long ? few + 1 : 1, contexts == Contexts::Short ? few : all);
+}
+
+ModelShape ModelPasses::decode_shape(int64_t tokens, Contexts contexts) const {
   const int64_t side_by_side = compiler_.machine().tokens_side_by_side();
   return {.tokens = Dim(tokens),
-          .chunks = variable(names_[1], 1, layout_.positions / kChunkSize),
+          .chunks = chunks_of(contexts),
           .rows = Dim(tokens),
           .context = layout_.positions,
           .cache_rows = layout_.cache_rows(),

@@ -38,6 +38,9 @@ struct PassSymbols {
   std::map<std::string, int64_t> named(int64_t token_tile) const;
 };
 
+// Which contexts a pass is for: all, or those of up to Machine::short_context positions, or longer ones.
+enum class Contexts { All, Short, Long };
+
 struct PassOptions {
   DType cache_type = DType::F32;
   bool quantise = false;     // activations
@@ -56,9 +59,10 @@ class ModelPasses {
 
   // These add their segments to the compiler. Incomplete, and of no use, when `cancel` becomes true in between.
   // Generated tokens, of several sequences if they are several, with the logits of each.
-  Pass decode(const std::atomic<bool>* cancel, int64_t tokens = 1) const;
+  Pass decode(const std::atomic<bool>* cancel, int64_t tokens = 1, Contexts contexts = Contexts::All) const;
   // The same, and a token is chosen behind each of them.
-  Pass decode_and_choose(const std::atomic<bool>* cancel, int64_t tokens, ChoiceKind kind) const;
+  Pass decode_and_choose(const std::atomic<bool>* cancel, int64_t tokens, ChoiceKind kind,
+                         Contexts contexts = Contexts::All) const;
   Pass prefill(const std::atomic<bool>* cancel) const;  // a chunk of a prompt, without
   Pass head(int64_t rows) const;                        // over `rows` rows of a chunk
   // The head for multi-token prediction behind what the last run has left: over some of its rows, with the logits of
@@ -95,7 +99,8 @@ class ModelPasses {
   double bytes_read(const Pass& pass, int64_t tokens = 1) const;
 
  private:
-  ModelShape decode_shape(int64_t tokens) const;
+  ModelShape decode_shape(int64_t tokens, Contexts contexts) const;
+  Dim chunks_of(Contexts contexts) const;
   ModelShape prefill_shape() const;
   Segment segment(const ModelShape& shape, int64_t stage) const;
   Pass stages(const ModelShape& shape, int64_t first, int64_t end, const std::atomic<bool>* cancel) const;

@@ -86,14 +86,20 @@ void ModelPlans::make_passes(const LayoutChoice& layouts, const std::atomic<bool
                                  .layouts = layouts};
   passes_ = std::make_unique<ModelPasses>(file_, *model_, layout_, pass_options, compiler_);
   generated_.clear();
-  for (int64_t batch = 1; batch <= layout_.batch; batch *= 2) generated_.push_back(passes_->decode(cancel, batch));
+  const auto in_both = [&](int64_t batch, auto&& make) -> DecodePasses {
+    if (!has_long(batch)) return {make(Contexts::All), {}};
+    return {make(Contexts::Short), make(Contexts::Long)};
+  };
+  for (int64_t batch = 1; batch <= layout_.batch; batch *= 2)
+    generated_.push_back(in_both(batch, [&](Contexts c) { return passes_->decode(cancel, batch, c); }));
   prompt_ = passes_->prefill(cancel);
   head_ = passes_->head(1);
   for (const ChoiceKind kind : {ChoiceKind::Greedy, ChoiceKind::Drawn}) {
-    std::vector<Pass>& choosing = choosing_[static_cast<size_t>(kind)];
+    std::vector<DecodePasses>& choosing = choosing_[static_cast<size_t>(kind)];
     choosing.clear();
     for (int64_t batch = 1; batch <= layout_.batch && chooses_tokens(); batch *= 2)
-      choosing.push_back(passes_->decode_and_choose(cancel, batch, kind));
+      choosing.push_back(
+          in_both(batch, [&](Contexts c) { return passes_->decode_and_choose(cancel, batch, kind, c); }));
   }
   drafts_.clear();
   if (!options_.mtp) return;
@@ -118,13 +124,34 @@ size_t ModelPlans::decode_number() const {
   return static_cast<size_t>(std::bit_width(tokens - 1));
 }
 
-const Pass& ModelPlans::of_kind(PlanKind plan) const {
-  if (plan == PlanKind::Decode) return generated_[decode_number()];
-  return plan == PlanKind::Prefill ? prompt_ : head_;
+// Batches have enough tasks in any context.
+bool ModelPlans::has_long(int64_t batch) const {
+  const Machine& m = device_.machine();
+  return m.short_context > 0 && layout_.positions > m.short_context && batch < m.unit_tokens;
 }
 
-std::vector<PlanLaunch> ModelPlans::launches(PlanKind plan) const { return passes_->launches(of_kind(plan)); }
-std::vector<PlanSegment> ModelPlans::segments(PlanKind plan) const { return passes_->segments(of_kind(plan)); }
+const Pass* ModelPlans::of_kind(PlanKind plan) const {
+  switch (plan) {
+    case PlanKind::Decode: return &generated_[decode_number()].pass;
+    case PlanKind::LongDecode: {
+      const std::optional<Pass>& of_long = generated_[decode_number()].of_long;
+      return of_long ? &*of_long : nullptr;
+    }
+    case PlanKind::Prefill: return &prompt_;
+    case PlanKind::Head: return &head_;
+  }
+  return nullptr;
+}
+
+std::vector<PlanLaunch> ModelPlans::launches(PlanKind plan) const {
+  const Pass* pass = of_kind(plan);
+  return pass ? passes_->launches(*pass) : std::vector<PlanLaunch>();
+}
+
+std::vector<PlanSegment> ModelPlans::segments(PlanKind plan) const {
+  const Pass* pass = of_kind(plan);
+  return pass ? passes_->segments(*pass) : std::vector<PlanSegment>();
+}
 
 std::map<std::string, int64_t> ModelPlans::symbols(int64_t tokens, int64_t position) const {
   return PassSymbols::of(tokens, position + tokens, layout_.token_tile).named(layout_.token_tile);

@@ -92,7 +92,7 @@ void join_tiles(ScheduleState& state) {
     } else if (tile.shape.has_all_chunks) {
       add_fold(state, tile, stores);
     }
-    put_in_order(state, items, share_loops(tile.shape, stores));
+    put_in_order(state, items, share_loops(tile.shape, stores, state.machine));
   }
 }
 

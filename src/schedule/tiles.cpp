@@ -127,12 +127,16 @@ Refs reductions_over_positions(Ref store, const Refs& on_chip, int64_t chunk) {
 }
 
 // The ranges of a tile, outermost first. Where the work differs along several of them, these go inside, so that equal
-// shares are about equal work.
-Refs in_order(Refs ranges, Ref chunks, Ref limit) {
+// shares are about equal work. Blocks of threads take tasks one by one: there heads that read the same keys go inside,
+// so that they read them at the same time and memory is read once.
+Refs in_order(Refs ranges, Ref chunks, Ref limit, const Machine& machine) {
   const auto is_ragged = [&](Ref r) { return limit && depends_on(limit, r); };
   const auto ragged = std::count_if(ranges.begin(), ranges.end(), is_ragged);
   std::stable_sort(ranges.begin(), ranges.end(), [&](Ref a, Ref b) {
-    const auto rank = [&](Ref r) { return ragged > 1 && !is_ragged(r) ? 0 : r == chunks ? 1 : 2; };
+    const auto rank = [&](Ref r) {
+      if (ragged > 1 && !is_ragged(r)) return machine.has_threads() ? 3 : 0;
+      return r == chunks ? 1 : 2;
+    };
     return rank(a) < rank(b);
   });
   return ranges;
@@ -194,6 +198,18 @@ void leave_tasks(TileShape& shape, Ref scores, const Machine& machine) {
   }
 }
 
+// Rows of a tile where tokens are few. As long as all tiles of the longest context are no more than processors, fewer
+// rows are sooner done.
+int64_t few_rows(const TileTensors& tile, const Machine& machine) {
+  if (machine.tile_rows == 0) return std::numeric_limits<int64_t>::max();
+  const Ref scores = tile.inner.front(), chunks = scores->shape[static_cast<size_t>(tile.axis)];
+  if (chunks->max * tile.chunk > machine.short_context) return machine.tile_rows;
+  int64_t all = chunks->max, rows = 1;
+  for (int k = 0; k < tile.axis; ++k) all *= known_divisor(scores->shape[static_cast<size_t>(k)]);
+  while (rows < machine.tile_rows && all > rows * machine.tasks) rows *= 2;
+  return rows;
+}
+
 // Whether weights of a softmax are bytes.
 bool multiplies_bytes(const TileTensors& tile) {
   return std::any_of(tile.inner.begin(), tile.inner.end(), [](Ref n) { return size_of(n->dtype) == 1; });
@@ -208,7 +224,7 @@ TileShape shape_of_tile(const TileTensors& tile, const Machine& machine) {
   int64_t bytes = size_of(scores->dtype);
   for (size_t k = shape.extents.size(); k < scores->shape.size(); ++k) bytes *= *const_int(scores->shape[k]);
   const bool has_few_tokens = const_int(scores->shape[0]).has_value();
-  int64_t rows = has_few_tokens && machine.tile_rows ? machine.tile_rows : std::numeric_limits<int64_t>::max();
+  int64_t rows = has_few_tokens ? few_rows(tile, machine) : std::numeric_limits<int64_t>::max();
   const auto take = [&](size_t k, int64_t most) {
     const int64_t fit = std::max<int64_t>(machine.tile_bytes / bytes, 1);
     shape.extents[k] = greatest_divisor(known_divisor(scores->shape[k]), std::min(fit, most));
@@ -239,7 +255,7 @@ std::vector<int64_t> extents_in_tile(const TileShape& shape, Ref tensor, bool is
   return extents;
 }
 
-TileStores share_loops(const TileShape& shape, const TileStores& stores) {
+TileStores share_loops(const TileShape& shape, const TileStores& stores, const Machine& machine) {
   const Ref scores = stores.chunk.front();
   std::vector<Cut> cuts = cuts_of(shape, scores);
   const Ref positions = range_of_axis(scores, shape.axis + 1);
@@ -258,7 +274,7 @@ TileStores share_loops(const TileShape& shape, const TileStores& stores) {
     if (RangeView(c.range).number == output_range(shape.axis)) chunks = c.outer;
   }
   if (tile.empty()) tile.push_back(make_range(output_range(0), constant(1), RangeKind::Tile));  // one task
-  tile = in_order(std::move(tile), chunks, limit);
+  tile = in_order(std::move(tile), chunks, limit, machine);
   Refs of_chunk = tile;
   if (chunk_loop) of_chunk.push_back(chunk_loop);
   for (Ref store : stores.chunk)

@@ -45,7 +45,7 @@ struct TileStores {
 
 // The stores, as lowered one by one, with the loops that they share as Tile and Chunk ranges. Scores that a mask drops
 // at the end of a chunk are not computed, and chunks that it drops in all rows of a tile are left out.
-TileStores share_loops(const TileShape& shape, const TileStores& stores);
+TileStores share_loops(const TileShape& shape, const TileStores& stores, const Machine& machine);
 
 // --- Of a nest, by its stores
 

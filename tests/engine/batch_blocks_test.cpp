@@ -89,12 +89,12 @@ Bytes run(const Segment& block, int64_t first, int64_t tokens) {
 
 // The last block, which has experts where a model has some, or the head.
 void check_segment(const Plans& p, size_t segment, int64_t tokens) {
-  const std::vector<Pass>& passes = p.plans->generated();
-  const Bytes all = run(passes.back().segments[segment], 0, tokens);
+  const std::vector<DecodePasses>& passes = p.plans->generated();
+  const Bytes all = run(passes.back().pass.segments[segment], 0, tokens);
   const auto row = static_cast<std::ptrdiff_t>(all.size()) / tokens;
   for (int64_t t : {int64_t{0}, tokens - 1}) {
     CAPTURE(t);
-    const Bytes alone = run(passes.front().segments[segment], t, 1);
+    const Bytes alone = run(passes.front().pass.segments[segment], t, 1);
     CHECK(Bytes(all.begin() + t * row, all.begin() + (t + 1) * row) == alone);
     const auto floats = std::span(reinterpret_cast<const float*>(alone.data()), alone.size() / 4);
     CHECK(std::all_of(floats.begin(), floats.end(), [](float x) { return std::isfinite(x); }));

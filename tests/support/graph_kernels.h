@@ -83,8 +83,7 @@ inline Compiled generate_kernels(const RandomGraph& g, const Machine& machine, c
     out.has_random_opts |=
         std::any_of(request.opts.begin(), request.opts.end(), [](const auto& o) { return !o.empty(); });
     request.observe = [](const char* pass, const Refs& stores) {
-      const bool expanded = pass == std::string("expand") || pass == std::string("coalesce loads");
-      const Status s = verify(sink(stores), expanded ? Phase::Expanded : Phase::Kernel);
+      const Status s = verify(sink(stores), phase_behind(pass));
       CHECK_MESSAGE(s.ok(), pass, ": ", (s ? "" : s.error().message));
     };
     CodegenResult result = generate(request);

@@ -86,10 +86,9 @@ Json passes_of(const KernelDescription& kernel, Tables& tables) {
   request.opts = kernel.opts;
   request.observe = [&](const char* name, const Refs& stores) {
     nest += std::string_view(name) == kFirstPass;
-    const bool is_expanded = std::string_view(name) == "expand" || std::string_view(name) == "coalesce loads";
     Json pass = {{"nest", nest}, {"name", name}, {"roots", tables.nodes.numbers(stores)}};
     rules.put_into(pass);
-    put_fault(sink(stores), is_expanded ? Phase::Expanded : Phase::Kernel, tables, pass);
+    put_fault(sink(stores), phase_behind(name), tables, pass);
     passes.push_back(std::move(pass));
   };
   generate(request);
@@ -202,7 +201,13 @@ void put_fault(Ref root, Phase phase, Tables& tables, Json& pass) {
 }
 
 std::string name_of(PlanKind plan) {
-  return plan == PlanKind::Decode ? "decode" : plan == PlanKind::Prefill ? "prefill" : "head";
+  switch (plan) {
+    case PlanKind::Decode: return "decode";
+    case PlanKind::LongDecode: return "decode of a long context";
+    case PlanKind::Prefill: return "prefill";
+    case PlanKind::Head: return "head";
+  }
+  return "";
 }
 
 Json record_texts(const KernelListing& listing, const Machine& machine) {
@@ -228,8 +233,9 @@ Json record_kernels(const KernelSet& kernels, Tables& tables, const RecordHooks&
 Json record_segments(const KernelSet& kernels, Tables& tables, Json& plans) {
   Json out = Json::array();
   std::map<int, int> known;  // number of a segment: where it is in `out`
-  for (PlanKind kind : {PlanKind::Decode, PlanKind::Prefill, PlanKind::Head}) {
+  for (PlanKind kind : kPlanKinds) {
     const std::vector<PlanLaunch> launches = kernels.launches(kind);
+    if (launches.empty()) continue;  // the last one, where a machine has no other plan for long contexts
     Json recorded = Json::array();
     const std::vector<std::string> stages = stages_of(launches);
     size_t launch = 0;

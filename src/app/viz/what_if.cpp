@@ -79,7 +79,7 @@ Result<std::string> WhatIf::try_here(PlanKind plan, int kernel, const KernelOpts
 
 // Runs a plan that launches the kernel, so that its inputs are in place.
 Result<PlanKind> WhatIf::make_ready(int kernel) {
-  for (PlanKind plan : {PlanKind::Decode, PlanKind::Prefill, PlanKind::Head}) {
+  for (PlanKind plan : kPlanKinds) {
     const std::vector<PlanLaunch> launches = session_.loaded().launches(plan);
     if (std::none_of(launches.begin(), launches.end(), [&](const PlanLaunch& l) { return l.kernel == kernel; }))
       continue;

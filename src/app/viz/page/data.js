@@ -150,7 +150,7 @@ export class Recording {
   }
 
   profileName(plan) {
-    return this.plans[plan]?.name === "decode" ? "decode" : "prefill";
+    return this.plans[plan]?.name.startsWith("decode") ? "decode" : "prefill";
   }
 
   profileOf(plan, kernel) {
