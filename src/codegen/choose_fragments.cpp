@@ -45,6 +45,18 @@ bool try_fragments(OptChoice& c, const MatrixUnit& unit, Ref tokens, Ref& rows, 
   return take_part(c, OptKind::Matrix, rows, 2);
 }
 
+// The same in a nest of a tile, with two neighbouring rows in each thread, which loads the words of both at once.
+bool try_neighbours(OptChoice& c, const MatrixUnit& unit, Ref tokens, Ref lane) {
+  const int64_t number = RangeView(lane).number;
+  if (!c.try_opt({OptKind::Split, c.id_of(lane), 2})) return false;
+  Ref rows, outer;
+  for (Ref r : c.output_axes()) {
+    if (RangeView(r).number == inner_part(number)) rows = r;
+    if (RangeView(r).number == outer_part(number)) outer = r;
+  }
+  return rows && outer && try_fragments(c, unit, tokens, rows, outer);
+}
+
 Refs loads_of_bytes(const Refs& stores) {
   Refs loads;
   for (Ref s : stores)
@@ -73,6 +85,13 @@ Ref tokens_left(const OptChoice& c) {
 }
 
 bool is_of_known_length(Ref axis) { return kind_of(axis) == RangeKind::Loop && const_int(RangeView(axis).size); }
+
+// Positions up to a limit; null where there are none.
+Ref limited_axis(const OptChoice& c) {
+  for (Ref r : c.output_axes())
+    if (kind_of(r) == RangeKind::Loop && !const_int(RangeView(r).size)) return r;
+  return Ref();
+}
 
 // A sum of which a thread would hold too many partial sums; null if there is none.
 Ref sum_to_group(const OptChoice& c) {
@@ -158,9 +177,15 @@ bool choose_fragments(OptChoice& c) {
   const Refs lanes(axes.rbegin(), axes.rend());
   const std::vector<Opt> opts = c.opts;
   for (Ref tokens : axes)
-    for (Ref lane : lanes)
+    for (Ref lane : lanes) {
+      if (!are_columns(c, tokens) || tokens == lane) continue;
+      if (c.is_part_of_tile() && try_neighbours(c, *unit, tokens, lane)) {
+        share_out_rest(c, limited_axis(c));
+        return true;
+      }
+      c.stores = stores, c.opts = opts;
       for (Ref rows : axes) {
-        if (!are_columns(c, tokens) || tokens == lane || tokens == rows) continue;
+        if (tokens == rows) continue;
         Ref rows_left = rows;
         if (try_fragments(c, *unit, tokens, rows_left, lane)) {
           share_out_rest(c, rows_left);
@@ -168,6 +193,7 @@ bool choose_fragments(OptChoice& c) {
         }
         c.stores = stores, c.opts = opts;
       }
+    }
   return false;
 }
 

@@ -51,8 +51,8 @@ Refs expand(const Refs& stores, const Machine& machine);
 // 9. An online softmax over an unknown number of elements takes several of them in a round, one after the other, whose
 //    loads a thread asks for together. On machines with threads only: elsewhere such loads are not waited for.
 //      softmax_sum(s[c], v[c]; c < n)
-//        ->  softmax_sum(s[c * 8], v[c * 8], ..., where(c * 8 + 7 < n, s[min(c * 8 + 7, n - 1)], lowest),
-//                        v[min(c * 8 + 7, n - 1)]; c < (n + 7) / 8)
+//        ->  softmax_sum(s[c * 4], v[c * 4], ..., where(c * 4 + 3 < n, s[min(c * 4 + 3, n - 1)], lowest),
+//                        v[min(c * 4 + 3, n - 1)]; c < (n + 3) / 4)
 Refs softmax_rounds(const Refs& stores, const Machine& machine);
 
 // 10. Byte loads that lie a word apart in neighbouring lanes share word loads.

@@ -15,12 +15,15 @@ bool has_reduction(std::span<const Ref> values) {
   });
 }
 
+constexpr int64_t kFewest = 4, kMost = 16;  // elements of a round
+
 // Elements behind the last one are the last one once more, with a score that gives them no weight.
-Ref in_rounds(Ref softmax, int64_t together) {
+Ref in_rounds(Ref softmax) {
   const ReduceView view(softmax);
   if (view.values.size() != 2 || view.ranges.size() != 1 || has_reduction(view.values)) return softmax;
   const Ref range = view.ranges[0], count = RangeView(range).size;
   if (const_int(count) || !is_range(range, RangeKind::Reduce)) return softmax;
+  const int64_t together = std::clamp(count->min, kFewest, kMost);
   const Ref round = with_size(range, simplify((count + (together - 1)) / together));
   Refs src;
   for (int64_t i = 0; i < together; ++i) {
@@ -40,8 +43,7 @@ Refs softmax_rounds(const Refs& stores, const Machine& machine) {
   if (!machine.has_threads()) return stores;
   Refs out;
   for (Ref s : stores)
-    out.push_back(
-        rebuild(s, [&](Ref, Ref n) { return n->op == Op::SoftmaxSum ? in_rounds(n, machine.flight_rounds) : n; }));
+    out.push_back(rebuild(s, [](Ref, Ref n) { return n->op == Op::SoftmaxSum ? in_rounds(n) : n; }));
   return out;
 }
 

@@ -156,6 +156,7 @@ Dim ModelPasses::chunks_of(Contexts contexts) const {
 
 ModelShape ModelPasses::decode_shape(int64_t tokens, Contexts contexts) const {
   const int64_t side_by_side = compiler_.machine().tokens_side_by_side();
+  const bool goes_by_unit = contexts == Contexts::Long || tokens >= compiler_.machine().unit_tokens;
   return {.tokens = Dim(tokens),
           .chunks = chunks_of(contexts),
           .rows = Dim(tokens),
@@ -170,7 +171,7 @@ ModelShape ModelPasses::decode_shape(int64_t tokens, Contexts contexts) const {
           .token_block = compiler_.machine().token_block,
           .superblock_token_block = compiler_.machine().superblock_token_block,
           .tokens_side_by_side = tokens % side_by_side == 0 ? side_by_side : 1,
-          .heads_together = tokens >= compiler_.machine().unit_tokens ? side_by_side : 1,
+          .heads_together = goes_by_unit ? side_by_side : 1,
           .interleave = options_.interleave,
           .layouts = options_.layouts,
           .hidden_rows = layout_.tokens(),

@@ -198,15 +198,25 @@ void leave_tasks(TileShape& shape, Ref scores, const Machine& machine) {
   }
 }
 
+// Tasks of all chunks where a tile has up to so many rows: heads of one key first.
+int64_t tasks_with(int64_t rows, const TileTensors& tile) {
+  const Ref scores = tile.inner.front();
+  int64_t tasks = scores->shape[static_cast<size_t>(tile.axis)]->max;
+  for (size_t k = static_cast<size_t>(tile.axis); k-- > 0;) {
+    const int64_t size = known_divisor(scores->shape[k]), inside = greatest_divisor(size, rows);
+    tasks *= size / inside;
+    rows = inside == size ? rows / inside : 1;
+  }
+  return tasks;
+}
+
 // Rows of a tile where tokens are few. As long as all tiles of the longest context are no more than processors, fewer
 // rows are sooner done.
 int64_t few_rows(const TileTensors& tile, const Machine& machine) {
   if (machine.tile_rows == 0) return std::numeric_limits<int64_t>::max();
-  const Ref scores = tile.inner.front(), chunks = scores->shape[static_cast<size_t>(tile.axis)];
-  if (chunks->max * tile.chunk > machine.short_context) return machine.tile_rows;
-  int64_t all = chunks->max, rows = 1;
-  for (int k = 0; k < tile.axis; ++k) all *= known_divisor(scores->shape[static_cast<size_t>(k)]);
-  while (rows < machine.tile_rows && all > rows * machine.tasks) rows *= 2;
+  const Ref chunks = tile.inner.front()->shape[static_cast<size_t>(tile.axis)];
+  int64_t rows = chunks->max * tile.chunk > machine.short_context ? machine.tile_rows : 1;
+  while (rows < machine.tile_rows && tasks_with(rows, tile) > machine.tasks) ++rows;
   return rows;
 }
 
@@ -229,13 +239,15 @@ TileShape shape_of_tile(const TileTensors& tile, const Machine& machine) {
     const int64_t fit = std::max<int64_t>(machine.tile_bytes / bytes, 1);
     shape.extents[k] = greatest_divisor(known_divisor(scores->shape[k]), std::min(fit, most));
     bytes *= shape.extents[k];
-    rows /= shape.extents[k];
+    const bool is_whole = shape.extents[k] == known_divisor(scores->shape[k]);
+    rows = is_whole || !has_few_tokens ? rows / shape.extents[k] : 1;
   };
   const MatrixUnit* unit = machine.has_threads() ? unit_for_bytes(machine) : nullptr;
   const bool has_columns = unit && !has_few_tokens;
   if (has_columns) take(0, unit->n);
-  // Heads that read the same bytes are the columns where tokens are few.
-  const bool goes_by_unit = unit && has_few_tokens && *const_int(scores->shape[0]) >= machine.unit_tokens;
+  // Heads that read the same bytes are the columns where tokens are few, or chunks are many.
+  const bool is_long = scores->shape[static_cast<size_t>(tile.axis)]->min > 1;
+  const bool goes_by_unit = unit && has_few_tokens && (is_long || *const_int(scores->shape[0]) >= machine.unit_tokens);
   if (goes_by_unit && multiplies_bytes(tile) && known_divisor(scores->shape[shape.extents.size() - 2]) % unit->n == 0)
     rows = unit->n;
   for (size_t k = shape.extents.size() - 1; k-- > (has_columns ? 1 : 0);) take(k, rows);

@@ -152,7 +152,7 @@ TEST_CASE("tokens of a prompt come into a tile first, as many as a unit has colu
 }
 
 TEST_CASE("of the heads of one token a tile has as many as the machine says, those of one key first") {
-  const Ref chunks = variable("chunks", 1, 8);
+  const Ref chunks = variable("chunks", 1, 64);
   const auto extents = [&](std::vector<Dim> shape, int axis) {
     return shape_of_tile(scores_of(std::move(shape), axis), *known_machine("h100")).extents;
   };
@@ -160,6 +160,17 @@ TEST_CASE("of the heads of one token a tile has as many as the machine says, tho
   CHECK(extents({1, 8, 8, Dim(chunks), 256}, 3) == std::vector<int64_t>{1, 1, 4, 1});
   CHECK(extents({1, 8, 3, Dim(chunks), 256}, 3) == std::vector<int64_t>{1, 1, 3, 1});
   CHECK(extents({8, 8, 2, Dim(chunks), 256}, 3) == std::vector<int64_t>{1, 2, 2, 1});
+}
+
+TEST_CASE("in a short context as few heads as leave a task to each processor") {
+  const auto extents = [&](std::vector<Dim> shape, int axis) {
+    return shape_of_tile(scores_of(std::move(shape), axis), *known_machine("h100")).extents;
+  };
+  const Ref few = variable("chunks", 1, 6), more = variable("chunks", 1, 13);
+  CHECK(extents({1, 20, Dim(few), 256}, 2) == std::vector<int64_t>{1, 1, 1});
+  CHECK(extents({1, 20, Dim(more), 256}, 2) == std::vector<int64_t>{1, 2, 1});
+  CHECK(extents({1, 8, 3, Dim(more), 256}, 3) == std::vector<int64_t>{1, 1, 3, 1});
+  CHECK(extents({1, 8, 8, Dim(more), 256}, 3) == std::vector<int64_t>{1, 1, 4, 1});
 }
 
 TEST_CASE("a block computes all positions of a chunk side by side where tokens are few") {

@@ -270,7 +270,7 @@ Machine machine_of(const CudaProperties& p) {
   m.warp_threads = p.warp_threads;
   m.processor_registers = p.processor_registers;
   m.l1_bytes = p.processor_shared_bytes;
-  m.l2_bytes = p.l2_bytes;
+  m.l2_bytes = m.cache_bytes = p.l2_bytes;
   m.memory_bytes = static_cast<int64_t>(p.memory_bytes);
   m.block_memory_bytes = p.block_shared_bytes;
   m.processor_memory_bytes = p.processor_shared_bytes;
