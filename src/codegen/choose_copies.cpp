@@ -190,7 +190,7 @@ void choose_rounds_in_flight(OptChoice& c, int64_t most) {
 // loads: they are made side by side.
 void choose_rounds_together(OptChoice& c) {
   for (Ref reduce : reductions_of(c.stores))
-    if (reduce->op == Op::TopK || reduce->op == Op::SoftmaxSum) return;
+    if (reduce->op == Op::TopK) return;
   for (bool again = true; again;) {
     const int64_t most = kLoadsTogether / std::max<int64_t>(loads_written(c.stores), 1);
     Refs axes = c.output_axes();
