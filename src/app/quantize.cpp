@@ -11,6 +11,7 @@
 #include "app/checks.h"
 #include "app/command.h"
 #include "app/interrupt.h"
+#include "app/sources.h"
 #include "app/type_mix.h"
 #include "base/file.h"
 #include "base/new_file.h"
@@ -277,6 +278,9 @@ Result<int> run(const QuantizeFlags& flags) {
   mix->is_uniform = mix->is_uniform || flags.pure;
   SMELT_TRY(chosen, tensor_types(flags.tensor_types));
   SMELT_TRY(source, open_model_files(flags.input));
+  std::vector<std::string> sources = files_of(source);
+  if (!flags.imatrix.empty()) sources.push_back(flags.imatrix);
+  if (!flags.dry_run) SMELT_CHECK(check_is_no_source("quantize", flags.output, sources));
   SMELT_TRY(plan, Planner(source, *mix, std::move(chosen)).run());
   std::optional<Provenance> provenance;
   if (!flags.imatrix.empty()) {

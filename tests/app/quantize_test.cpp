@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "app/process.h"
+#include "base/file.h"
 #include "gguf/gguf.h"
 #include "support/gguf_writer.h"
 
@@ -105,4 +106,23 @@ TEST_CASE("what cannot be quantised is refused in a sentence, and an old file st
   CHECK(contains(refusal({scratch().file("missing.gguf"), out, "Q4_0"}), "missing.gguf"));
   CHECK(contains(refusal({good, scratch().file("no/such/folder.gguf"), "Q4_0"}), "folder.gguf"));
   CHECK(std::filesystem::file_size(out) == size);
+}
+
+TEST_CASE("a file that is read is not written, by whatever name") {
+  namespace fs = std::filesystem;
+  const std::string in = file_of("source.gguf"), link = scratch().file("link.gguf"), hard = scratch().file("hard.gguf");
+  fs::create_symlink(in, link);
+  fs::create_hard_link(in, hard);
+  fs::permissions(in, fs::perms::owner_read);
+  const std::string before = *read_file(in);
+  const std::string beside = scratch().file("./source.gguf");
+  for (const std::string& out : {in, link, hard, beside}) {
+    const Outcome done = quantize({in, out, "Q4_0"});
+    CHECK(done.exit_code == 1);
+    CHECK(done.err == "smelt: " + out + ": this file" + (out == in ? "" : ", also " + in + ",") +
+                          " is read; name another one to write\n");
+  }
+  CHECK(*read_file(in) == before);
+  CHECK(fs::is_symlink(link));
+  CHECK(quantize({in, in, "Q4_0", "--dry-run"}).exit_code == 0);  // it writes none
 }
