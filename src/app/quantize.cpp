@@ -39,8 +39,8 @@ constexpr const char* kExplanation =
     "TYPE is a mix, which gives some matrices a better type, or one type: F32 F16 BF16 Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q2_K\n"
     "Q3_K_S Q3_K_M Q3_K_L Q4_K_S Q4_K_M Q5_K_S Q5_K_M Q6_K IQ1_S IQ1_M IQ2_XXS IQ2_XS IQ2_S IQ3_XXS IQ3_S IQ4_NL\n"
     "IQ4_XS MXFP4 NVFP4, and TQ1_0 TQ2_0 for weights that are ternary already.\n"
-    "IN has F32, F16, BF16 or Q8_0 weights. Norms, biases and routers stay as they are. Matrices whose rows are not\n"
-    "whole blocks of a type take the nearest type that fits.\n"
+    "IN has F32, F16, BF16 or Q8_0 weights. Norms, biases, routers and short convolutions stay as they are. Matrices\n"
+    "whose rows are not whole blocks of a type take the nearest type that fits.\n"
     "With --imatrix the weights that matter most for a text are kept more exactly: `smelt imatrix` makes that file.\n"
     "IQ1 and IQ2 lose too much without one.\n"
     "\nExamples:\n"
@@ -92,11 +92,11 @@ TensorName parts_of(std::string name) {
   return parts;
 }
 
-// Matrices that products are made with.
+// Matrices that products are made with: neither routers nor the short convolutions of recurrent layers.
 bool is_matrix(const GgufTensor& tensor) {
-  const std::string_view name = tensor.name;
-  return tensor.rows() > 1 && name.ends_with(".weight") && name.find("norm") == std::string_view::npos &&
-         name.find("ffn_gate_inp") == std::string_view::npos;
+  const auto has = [&](std::string_view part) { return tensor.name.find(part) != std::string_view::npos; };
+  return tensor.rows() > 1 && tensor.name.ends_with(".weight") && !has("norm") && !has("ffn_gate_inp") &&
+         !has("ssm_conv1d");
 }
 
 struct Planned {

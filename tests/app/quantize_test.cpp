@@ -23,11 +23,12 @@ std::string numbers(size_t count, float at_17) {
   return {reinterpret_cast<const char*>(values.data()), count * sizeof(float)};
 }
 
-// A file of two layers' feed-forward matrices; no model, as none is needed.
+// A file of two layers' feed-forward matrices and a short convolution; no model, as none is needed.
 std::string file_of(const std::string& name, GgufType type = GgufType::F32, float at_17 = 0) {
   GgufWriter w;
   w.string("general.architecture", "llama").u32("general.file_type", 0).strings("tokenizer.ggml.tokens", {"a", "b"});
   w.tensor("output_norm.weight", {256}).tensor("output.weight", {256, 4});
+  w.tensor("blk.0.ssm_conv1d.weight", {4, 256});
   for (const char* layer : {"blk.0.", "blk.1."}) {
     w.tensor(layer + std::string("ffn_up.weight"), {256, 8}, type, type == GgufType::F32 ? numbers(2048, at_17) : "");
     w.tensor(layer + std::string("ffn_down.weight"), {288, 8});
@@ -60,6 +61,7 @@ TEST_CASE("a file is written with the types of the mix, what is no matrix as it 
   CHECK(file.find("blk.1.ffn_gate_inp.weight")->type == GgufType::F32);
   CHECK(file.find("output.weight")->type == GgufType::Q6_K);
   CHECK(file.find("output_norm.weight")->type == GgufType::F32);
+  CHECK(file.find("blk.0.ssm_conv1d.weight")->type == GgufType::F32);
   CHECK(*file.u64("general.file_type") == 15);
   CHECK(file.strings("tokenizer.ggml.tokens")->size() == 2);
 }
