@@ -58,6 +58,14 @@ std::string capitals(std::string text) {
   return text;
 }
 
+Error no_such_type(const std::string& text) {
+  std::string alike;
+  for (const TypeMix& mix : type_mixes())
+    if (mix.name.starts_with(capitals(text))) alike += (alike.empty() ? "" : ", ") + std::string(mix.name);
+  if (alike.empty()) return quantize_error(text, "no such type; `smelt quantize --help` lists them");
+  return quantize_error(text, "no such type; those that begin so are " + alike);
+}
+
 struct TensorType {
   std::string name;  // a part of the name of the tensor
   GgufType type;
@@ -274,7 +282,7 @@ Result<int> write(const QuantizeFlags& flags, const GgufFile& source, const NewM
 
 Result<int> run(const QuantizeFlags& flags) {
   auto mix = find_mix(capitals(flags.type));
-  if (!mix) return quantize_error(flags.type, "no such type; `smelt quantize --help` lists them");
+  if (!mix) return no_such_type(flags.type);
   mix->is_uniform = mix->is_uniform || flags.pure;
   SMELT_TRY(chosen, tensor_types(flags.tensor_types));
   SMELT_TRY(source, open_model_files(flags.input));

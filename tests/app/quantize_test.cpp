@@ -100,7 +100,9 @@ TEST_CASE("what cannot be quantised is refused in a sentence, and an old file st
     CHECK(std::count(done.err.begin(), done.err.end(), '\n') == 1);
     return done.err;
   };
-  CHECK(contains(refusal({good, out, "Q9_9"}), "Q9_9: no such type"));
+  CHECK(contains(refusal({good, out, "Q9_9"}), "Q9_9: no such type; `smelt quantize --help` lists them"));
+  CHECK(contains(refusal({good, out, "q3_k"}), "no such type; those that begin so are Q3_K_S, Q3_K_M, Q3_K_L\n"));
+  CHECK(contains(refusal({good, out, "Q5_K"}), "no such type; those that begin so are Q5_K_S, Q5_K_M\n"));
   CHECK(contains(refusal({good, out, "Q4_0", "--tensor-type", "ffn_up"}), "NAME=TYPE"));
   CHECK(contains(refusal({good, out, "Q4_0", "--tensor-type", "ffn_up=Q8_K"}), "NAME=TYPE"));
   CHECK(contains(refusal({file_of("q4.gguf", GgufType::Q4_K), out, "Q5_K_M"}), "blk.0.ffn_up.weight: type Q4_K"));
