@@ -212,7 +212,8 @@ Status check_files(const std::vector<Contest>& contests) {
 
 Result<int> run_bench(const BenchFlags& flags) {
   if (!flags.write.empty()) {
-    if (flags.synthetic.size() != 1) return usage("--write: name one model with --synthetic");
+    if (flags.synthetic.size() != 1 || !flags.models.empty())
+      return usage("--write: name one model with --synthetic, and none with -m");
     return write_synthetic(flags.synthetic.front(), flags.write);
   }
   auto contests = contests_of(flags);

@@ -15,6 +15,7 @@
 #include "app/line_editor.h"
 #include "app/printing.h"
 #include "app/sampling_flags.h"
+#include "app/sources.h"
 #include "base/dirs.h"
 #include "base/file.h"
 #include "base/output_file.h"
@@ -190,6 +191,7 @@ Result<int> chat(const ChatFlags& flags) {
   if (flags.save)
     if (const auto place = OutputFile::open(*flags.save); !place) return place.error();
   SMELT_TRY(session, ChatSession::open(flags.engine, source));
+  if (flags.save) SMELT_CHECK(check_is_no_source("chat", *flags.save, files_of(session.file())));
   SMELT_TRY(settings, settings_of(flags, session));
   Conversation conversation{std::move(session), std::move(settings)};
   conversation.screen.fold_thoughts = flags.fold;

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "app/sources.h"
 #include "app/statistics.h"
 #include "base/file.h"
 #include "base/progress.h"
@@ -213,6 +214,7 @@ void show_conversation(Conversation& conversation) {
 }
 
 Status save_conversation(Conversation& conversation, const std::string& path) {
+  SMELT_CHECK(check_is_no_source("chat", path, files_of(conversation.session.file())));
   const Chat& chat = conversation.settings.chat;
   const SamplerOptions& sampler = conversation.settings.sampler;
   const ordered_json json = {{"messages", chat.messages},

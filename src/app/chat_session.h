@@ -32,6 +32,7 @@ class ChatSession {
   // The maker's sampling where it is known; the rest as smelt usually has it.
   Result<SamplerOptions> default_sampling() const;
   const ChatTemplate& chat_template() const { return *template_; }
+  const GgufFile& file() const { return *engine_.file; }
   const Tokenizer& tokenizer() const { return *engine_.tokenizer; }
   EngineStats stats() const { return engine_.session->stats(); }
   int64_t context() const { return engine_.session->context(); }

@@ -6,6 +6,7 @@
 #include "app/command.h"
 #include "app/engine_flags.h"
 #include "app/interrupt.h"
+#include "app/sources.h"
 #include "base/file.h"
 #include "base/output_file.h"
 #include "base/progress.h"
@@ -103,6 +104,7 @@ Result<int> run(ImatrixFlags flags) {
   if (flags.engine.context == 0) flags.engine.context = flags.chunk;
   flags.engine.sums_inputs = true;
   SMELT_TRY(engine, open_engine(flags.engine));
+  SMELT_CHECK(check_is_no_source("imatrix", flags.output, files_of(*engine.file)));
   SMELT_TRY(ids, tokens_of(flags, *engine.tokenizer, text));
   SMELT_TRY(done, read_chunks(*engine.session, ids, flags.chunk));
   if (interrupted()) {

@@ -7,6 +7,8 @@
 #include "app/engine_flags.h"
 #include "app/interrupt.h"
 #include "app/number_list.h"
+#include "app/sources.h"
+#include "base/output_file.h"
 
 namespace smelt {
 namespace {
@@ -76,8 +78,10 @@ Status write_rows(Session& session, const LogitsFlags& flags, RowFile& file) {
 }
 
 Result<int> run(const LogitsFlags& flags) {
-  SMELT_TRY(file, RowFile::create(flags.output));
+  if (const auto place = OutputFile::open(flags.output); !place) return place.error();  // tried before the work
   SMELT_TRY(engine, open_engine(flags.engine));
+  SMELT_CHECK(check_is_no_source("logits", flags.output, files_of(*engine.file)));
+  SMELT_TRY(file, RowFile::create(flags.output));
   SMELT_CHECK(check_ids(flags.ids, *engine.session));
   const Status written = write_rows(*engine.session, flags, file);
   if (interrupted()) return kExitInterrupted;

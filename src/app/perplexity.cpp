@@ -14,6 +14,7 @@
 #include "app/engine_flags.h"
 #include "app/interrupt.h"
 #include "app/logits_file.h"
+#include "app/sources.h"
 #include "app/token_loss.h"
 #include "base/file.h"
 #include "base/progress.h"
@@ -197,6 +198,11 @@ Result<int> run_text(PerplexityFlags flags) {
   }
   if (flags.engine.context == 0) flags.engine.context = flags.chunk;
   SMELT_TRY(engine, open_engine(flags.engine));
+  if (!flags.save.empty()) {
+    std::vector<std::string> sources = files_of(*engine.file);
+    sources.push_back(comparison.base ? flags.kl_base : flags.text);
+    SMELT_CHECK(check_is_no_source("perplexity", flags.save, sources));
+  }
   SMELT_TRY(ids, tokens_of(flags, text, engine, comparison));
   const int64_t chunks = static_cast<int64_t>(ids.size()) / flags.chunk;
   if (!flags.save.empty()) {

@@ -14,6 +14,7 @@
 #include "app/profile_report.h"
 #include "app/profile_run.h"
 #include "app/profile_trace.h"
+#include "app/sources.h"
 #include "base/output_file.h"
 
 namespace smelt {
@@ -101,6 +102,9 @@ Result<int> run_profile(const ProfileFlags& flags) {
   SMELT_TRY(trace, place_of(flags.trace));
   SMELT_TRY(machine, measure_device(flags.engine.device, flags.engine.threads));
   SMELT_TRY(model, ProfiledModel::open(flags));
+  if (model.opened.file)
+    for (const std::string& output : {flags.json, flags.trace})
+      SMELT_CHECK(check_is_no_source("profile", output, files_of(*model.opened.file)));
   ProfileRun run(flags, model, machine.threads);
   const Status done = run.run();
   if (interrupted()) return kExitInterrupted;

@@ -11,6 +11,7 @@
 #include "app/checks.h"
 #include "app/command.h"
 #include "app/interrupt.h"
+#include "app/sources.h"
 #include "app/type_mix.h"
 #include "base/file.h"
 #include "base/new_file.h"
@@ -38,8 +39,8 @@ constexpr const char* kExplanation =
     "TYPE is a mix, which gives some matrices a better type, or one type: F32 F16 BF16 Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q2_K\n"
     "Q3_K_S Q3_K_M Q3_K_L Q4_K_S Q4_K_M Q5_K_S Q5_K_M Q6_K IQ1_S IQ1_M IQ2_XXS IQ2_XS IQ2_S IQ3_XXS IQ3_S IQ4_NL\n"
     "IQ4_XS MXFP4 NVFP4, and TQ1_0 TQ2_0 for weights that are ternary already.\n"
-    "IN has F32, F16, BF16 or Q8_0 weights. Norms, biases and routers stay as they are. Matrices whose rows are not\n"
-    "whole blocks of a type take the nearest type that fits.\n"
+    "IN has F32, F16, BF16 or Q8_0 weights. Norms, biases, routers and short convolutions stay as they are. Matrices\n"
+    "whose rows are not whole blocks of a type take the nearest type that fits.\n"
     "With --imatrix the weights that matter most for a text are kept more exactly: `smelt imatrix` makes that file.\n"
     "IQ1 and IQ2 lose too much without one.\n"
     "\nExamples:\n"
@@ -55,6 +56,14 @@ Error quantize_error(const std::string& where, const std::string& what) {
 std::string capitals(std::string text) {
   for (char& c : text) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
   return text;
+}
+
+Error no_such_type(const std::string& text) {
+  std::string alike;
+  for (const TypeMix& mix : type_mixes())
+    if (mix.name.starts_with(capitals(text))) alike += (alike.empty() ? "" : ", ") + std::string(mix.name);
+  if (alike.empty()) return quantize_error(text, "no such type; `smelt quantize --help` lists them");
+  return quantize_error(text, "no such type; those that begin so are " + alike);
 }
 
 struct TensorType {
@@ -91,11 +100,11 @@ TensorName parts_of(std::string name) {
   return parts;
 }
 
-// Matrices that products are made with.
+// Matrices that products are made with: neither routers nor the short convolutions of recurrent layers.
 bool is_matrix(const GgufTensor& tensor) {
-  const std::string_view name = tensor.name;
-  return tensor.rows() > 1 && name.ends_with(".weight") && name.find("norm") == std::string_view::npos &&
-         name.find("ffn_gate_inp") == std::string_view::npos;
+  const auto has = [&](std::string_view part) { return tensor.name.find(part) != std::string_view::npos; };
+  return tensor.rows() > 1 && tensor.name.ends_with(".weight") && !has("norm") && !has("ffn_gate_inp") &&
+         !has("ssm_conv1d");
 }
 
 struct Planned {
@@ -273,10 +282,13 @@ Result<int> write(const QuantizeFlags& flags, const GgufFile& source, const NewM
 
 Result<int> run(const QuantizeFlags& flags) {
   auto mix = find_mix(capitals(flags.type));
-  if (!mix) return quantize_error(flags.type, "no such type; `smelt quantize --help` lists them");
+  if (!mix) return no_such_type(flags.type);
   mix->is_uniform = mix->is_uniform || flags.pure;
   SMELT_TRY(chosen, tensor_types(flags.tensor_types));
   SMELT_TRY(source, open_model_files(flags.input));
+  std::vector<std::string> sources = files_of(source);
+  if (!flags.imatrix.empty()) sources.push_back(flags.imatrix);
+  if (!flags.dry_run) SMELT_CHECK(check_is_no_source("quantize", flags.output, sources));
   SMELT_TRY(plan, Planner(source, *mix, std::move(chosen)).run());
   std::optional<Provenance> provenance;
   if (!flags.imatrix.empty()) {

@@ -5,12 +5,21 @@
 namespace smelt {
 namespace {
 
+// The pairs that turn by the place in time, in height and in width: a third each, 11, 11 and 10 of the makers' 32. In
+// a text these places are one. Other programs refuse files of Qwen 3.5 that do not say it.
+std::vector<int32_t> rotary_sections(int64_t pairs) {
+  const auto part = [&](int64_t more) { return static_cast<int32_t>((pairs + more) / 3); };
+  return {part(2), part(1), part(0), 0};
+}
+
 // Keys of a model, under its architecture.
 class Metadata : public KeyWriter {
  public:
   Metadata(NewMetadata& out, std::string prefix) : out_(out), prefix_(std::move(prefix)) {}
   void number(const std::string& key, int64_t value) override {
     out_.number(prefix_ + key, static_cast<uint32_t>(value));
+    if (key == "rope.dimension_count" && prefix_.starts_with("qwen35"))
+      out_.numbers(prefix_ + "rope.dimension_sections", rotary_sections(value / 2));
   }
   void real(const std::string& key, double value) override { out_.real(prefix_ + key, static_cast<float>(value)); }
   void flag(const std::string& key, bool value) override { out_.flag(prefix_ + key, value); }

@@ -18,6 +18,7 @@
 #include "app/profile_machine.h"
 #include "app/profile_words.h"
 #include "app/random_tokens.h"
+#include "app/sources.h"
 #include "app/stopwatch.h"
 #include "app/tune_json.h"
 #include "app/tune_layouts.h"
@@ -339,6 +340,7 @@ Result<int> run_tune(const TuneFlags& flags) {
   SMELT_TRY(path, database(flags.dry_run));
   SMELT_TRY(json, place_for_trials(flags));
   SMELT_TRY(file, open_model(flags.engine.model));
+  SMELT_CHECK(check_is_no_source("tune", flags.json, files_of(file)));
   EngineOptions options = session_options(flags.engine);
   // What is compared with is the heuristic's choice, over the layouts that were found before.
   options.only_tuned_layouts = true;

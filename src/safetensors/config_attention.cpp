@@ -83,6 +83,20 @@ void read_yarn(ConfigReader& rope, const HubConfig& model, ArchitectureKeys& out
   out.real("rope.scaling.yarn_log_multiplier", 0.1 * all);
 }
 
+// Qwen 3.5's: the pairs that turn by the place in time, in height and in width. In a text these places are one, so that
+// nothing here reads it; programs that a GGUF file of the folder is for do.
+void keep_sections(ConfigPass& pass, ConfigReader& rope) {
+  constexpr size_t kSections = 4;
+  const Json& list = rope.at("mrope_section");
+  if (!list.is_array() || list.size() > kSections) return;
+  std::vector<int32_t> sections(kSections);
+  for (size_t i = 0; i < list.size(); ++i) {
+    if (!list[i].is_number_unsigned() || list[i] > INT16_MAX) return;
+    sections[i] = list[i].get<int32_t>();
+  }
+  pass.out.numbers("rope.dimension_sections", sections);
+}
+
 // `rotated`: values of a head that turn.
 void read_rope(ConfigPass& pass, uint32_t rotated) {
   const Json& config = pass.in.json();
@@ -90,6 +104,7 @@ void read_rope(ConfigPass& pass, uint32_t rotated) {
   const double base = rope.real_or("rope_theta", pass.in.real_or("rope_theta", 10000));
   pass.out.number("rope.dimension_count", rotated);
   pass.out.real("rope.freq_base", base);
+  keep_sections(pass, rope);
   const std::string kind = rope.text_or("rope_type", rope.text_or("type", "default"));
   if (kind == "llama3") {
     pass.model.divisors["rope_freqs.weight"] = llama3_divisors(rope, base, rotated);

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "gguf/head.h"
 #include "safetensors/config.h"
@@ -18,6 +19,7 @@ class ArchitectureKeys {
       : out_(out), prefix_(std::string(architecture) + ".") {}
 
   void number(const std::string& key, uint32_t value) { out_.number(prefix_ + key, value); }
+  void numbers(const std::string& key, const std::vector<int32_t>& values) { out_.numbers(prefix_ + key, values); }
   void real(const std::string& key, double value) { out_.real(prefix_ + key, static_cast<float>(value)); }
   void flag(const std::string& key, bool value) { out_.flag(prefix_ + key, value); }
   void text(const std::string& key, const std::string& value) { out_.text(prefix_ + key, value); }

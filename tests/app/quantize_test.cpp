@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "app/process.h"
+#include "base/file.h"
 #include "gguf/gguf.h"
 #include "support/gguf_writer.h"
 
@@ -22,11 +23,12 @@ std::string numbers(size_t count, float at_17) {
   return {reinterpret_cast<const char*>(values.data()), count * sizeof(float)};
 }
 
-// A file of two layers' feed-forward matrices; no model, as none is needed.
+// A file of two layers' feed-forward matrices and a short convolution; no model, as none is needed.
 std::string file_of(const std::string& name, GgufType type = GgufType::F32, float at_17 = 0) {
   GgufWriter w;
   w.string("general.architecture", "llama").u32("general.file_type", 0).strings("tokenizer.ggml.tokens", {"a", "b"});
   w.tensor("output_norm.weight", {256}).tensor("output.weight", {256, 4});
+  w.tensor("blk.0.ssm_conv1d.weight", {4, 256});
   for (const char* layer : {"blk.0.", "blk.1."}) {
     w.tensor(layer + std::string("ffn_up.weight"), {256, 8}, type, type == GgufType::F32 ? numbers(2048, at_17) : "");
     w.tensor(layer + std::string("ffn_down.weight"), {288, 8});
@@ -59,6 +61,7 @@ TEST_CASE("a file is written with the types of the mix, what is no matrix as it 
   CHECK(file.find("blk.1.ffn_gate_inp.weight")->type == GgufType::F32);
   CHECK(file.find("output.weight")->type == GgufType::Q6_K);
   CHECK(file.find("output_norm.weight")->type == GgufType::F32);
+  CHECK(file.find("blk.0.ssm_conv1d.weight")->type == GgufType::F32);
   CHECK(*file.u64("general.file_type") == 15);
   CHECK(file.strings("tokenizer.ggml.tokens")->size() == 2);
 }
@@ -97,7 +100,9 @@ TEST_CASE("what cannot be quantised is refused in a sentence, and an old file st
     CHECK(std::count(done.err.begin(), done.err.end(), '\n') == 1);
     return done.err;
   };
-  CHECK(contains(refusal({good, out, "Q9_9"}), "Q9_9: no such type"));
+  CHECK(contains(refusal({good, out, "Q9_9"}), "Q9_9: no such type; `smelt quantize --help` lists them"));
+  CHECK(contains(refusal({good, out, "q3_k"}), "no such type; those that begin so are Q3_K_S, Q3_K_M, Q3_K_L\n"));
+  CHECK(contains(refusal({good, out, "Q5_K"}), "no such type; those that begin so are Q5_K_S, Q5_K_M\n"));
   CHECK(contains(refusal({good, out, "Q4_0", "--tensor-type", "ffn_up"}), "NAME=TYPE"));
   CHECK(contains(refusal({good, out, "Q4_0", "--tensor-type", "ffn_up=Q8_K"}), "NAME=TYPE"));
   CHECK(contains(refusal({file_of("q4.gguf", GgufType::Q4_K), out, "Q5_K_M"}), "blk.0.ffn_up.weight: type Q4_K"));
@@ -105,4 +110,23 @@ TEST_CASE("what cannot be quantised is refused in a sentence, and an old file st
   CHECK(contains(refusal({scratch().file("missing.gguf"), out, "Q4_0"}), "missing.gguf"));
   CHECK(contains(refusal({good, scratch().file("no/such/folder.gguf"), "Q4_0"}), "folder.gguf"));
   CHECK(std::filesystem::file_size(out) == size);
+}
+
+TEST_CASE("a file that is read is not written, by whatever name") {
+  namespace fs = std::filesystem;
+  const std::string in = file_of("source.gguf"), link = scratch().file("link.gguf"), hard = scratch().file("hard.gguf");
+  fs::create_symlink(in, link);
+  fs::create_hard_link(in, hard);
+  fs::permissions(in, fs::perms::owner_read);
+  const std::string before = *read_file(in);
+  const std::string beside = scratch().file("./source.gguf");
+  for (const std::string& out : {in, link, hard, beside}) {
+    const Outcome done = quantize({in, out, "Q4_0"});
+    CHECK(done.exit_code == 1);
+    CHECK(done.err == "smelt: " + out + ": this file" + (out == in ? "" : ", also " + in + ",") +
+                          " is read; name another one to write\n");
+  }
+  CHECK(*read_file(in) == before);
+  CHECK(fs::is_symlink(link));
+  CHECK(quantize({in, in, "Q4_0", "--dry-run"}).exit_code == 0);  // it writes none
 }

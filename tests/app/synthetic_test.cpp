@@ -255,3 +255,14 @@ TEST_CASE("layers with windows take little of the memory of a long context") {
   CHECK(gemma < 0.25);
   CHECK(share_of_whole("qwen3-8b") == doctest::Approx(1).epsilon(0.001));
 }
+
+TEST_CASE("files of Qwen 3.5 say how many pairs turn by each place, as other programs want it") {
+  const auto sections = [](const std::string& spec) {
+    const auto model = make(spec);
+    const std::string architecture(*model->file().string("general.architecture"));
+    const auto list = model->file().integers(architecture + ".rope.dimension_sections");
+    return list ? *list : std::vector<int64_t>();
+  };
+  CHECK(sections("qwen3.5-35b-a3b:q4_0:1") == std::vector<int64_t>{11, 11, 10, 0});
+  CHECK(sections("tiny-llama:q4_0:1").empty());
+}

@@ -9,7 +9,7 @@
 #include <random>
 
 #include "engine/session.h"
-#include "model/small_transformer.h"
+#include "model/small_models.h"
 #include "support/effort.h"
 #include "support/model_files.h"
 
@@ -43,6 +43,7 @@ constexpr Sizes kSmallSizes{.hidden = 64,
                             .inner = 64,
                             .vocabulary = 96,
                             .window = 40,
+                            .net_width = 32,
                             .type = GgufType::Q8_0};
 
 GgufFile open_file(const Tested& model) {
@@ -354,6 +355,18 @@ void check_crowds(const Crowd::Limits& limits, int crowds, int steps, std::span<
 
 TEST_CASE("random sequences beside each other get the bits that they get alone") {
   check_crowds({.sequences = 4, .cache_tokens = 0, .longest = 90}, 2, 30);
+}
+
+// A crowd of each, in the arithmetics by turns.
+TEST_CASE("random sequences of every architecture get the bits that they get alone") {
+  std::vector<Traits> all = small_models();
+  for (Traits& traits : all) traits.rotated = traits.rotated * kSmallSizes.width / kWidth;
+  std::vector<std::string> names;  // a name for each, since several have one architecture
+  for (const Traits& traits : all) names.push_back("small " + traits.architecture + " " + std::to_string(names.size()));
+  std::vector<Tested> models;
+  for (size_t i = 0; i < all.size(); ++i)
+    models.push_back({names[i].c_str(), i % 2 ? "f32" : "q8", i % 2 == 0, i % 2 ? DType::F32 : DType::U8, &all[i]});
+  check_crowds({.sequences = 4, .cache_tokens = 0, .longest = 90}, 2, 30, models);
 }
 
 TEST_CASE("sequences that wait for room in a full cache get the same bits") {

@@ -84,6 +84,48 @@ TEST_CASE("blocks of one scale are those of llama.cpp's reference functions, byt
   }
 }
 
+// By the definition of the format: a power of two, 2^(e - 127), of which the greatest value is at least four times, and
+// for each value the nearest of 16 levels, the first of equals. Levels of elements i and i + 16 share a byte.
+Bytes mxfp4_by_definition(const std::vector<float>& x) {
+  constexpr double kLevels[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6};
+  Bytes bytes;
+  for (size_t begin = 0; begin < x.size(); begin += 32) {
+    double greatest = 0;
+    for (size_t i = 0; i < 32; ++i) greatest = std::max(greatest, std::fabs(double{x[begin + i]}));
+    int e = 0;  // of a block of zeros
+    while (greatest > 0 && e < 254 && std::ldexp(8, e - 127) <= greatest) ++e;
+    const auto nearest = [&](double value) {
+      int best = 0;
+      for (int level = 1; level < 16; ++level)
+        if (std::fabs(std::ldexp(kLevels[level], e - 127) - value) <
+            std::fabs(std::ldexp(kLevels[best], e - 127) - value))
+          best = level;
+      return best;
+    };
+    bytes.push_back(static_cast<std::byte>(e));
+    for (size_t i = begin; i < begin + 16; ++i)
+      bytes.push_back(static_cast<std::byte>(nearest(x[i]) | nearest(x[i + 16]) << 4));
+  }
+  return bytes;
+}
+
+TEST_CASE("blocks of MXFP4 are those of the format's definition, byte by byte") {
+  const std::vector<float> weights = stored_vectors().x;
+  CHECK(blocks_of(GgufType::MXFP4, weights) == mxfp4_by_definition(weights));
+  std::mt19937 random(11);
+  std::vector<float> x;
+  for (int block = 0; block < 400; ++block) {
+    const int size = static_cast<int>(random() % 200) - 100;
+    for (int i = 0; i < 32; ++i)
+      x.push_back(static_cast<float>(std::ldexp(double(random()) / double(random.max()) - 0.5, size)));
+  }
+  for (int i = 0; i < 32; ++i) x.push_back(0);
+  // Halfway between levels, and the greatest value at a power of two and just below one.
+  for (float greatest : {4.0f, std::nextafter(8.0f, 0.0f)})
+    for (int i = 0; i < 32; ++i) x.push_back(i == 31 ? greatest : static_cast<float>(i - 16) / 4);
+  CHECK(blocks_of(GgufType::MXFP4, x) == mxfp4_by_definition(x));
+}
+
 TEST_CASE("blocks of groups lose no more than those of another program that searches") {
   const Vectors vectors = stored_vectors();
   REQUIRE(vectors.x.size() == 8 * 256);

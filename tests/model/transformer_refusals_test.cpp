@@ -1,10 +1,11 @@
 // Files of models that cannot be: what is wrong is named.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <functional>
 
 #include "model/model.h"
-#include "model/small_transformer.h"
+#include "model/small_models.h"
 
 using namespace smelt;
 using namespace smelt::test;
@@ -120,4 +121,62 @@ TEST_CASE("granite and mistral3: scales outside of what is sane are refused by n
   check_refused(SmallTransformer({.architecture = "mistral3"}).writer,
                 {{"mistral3.attention.temperature_scale",
                   [](GgufWriter& w) { w.f32("mistral3.attention.temperature_scale", -1); }}});
+}
+
+namespace {
+
+bool is_one_sentence(const std::string& message) {
+  return message.starts_with("[") && message.find('\n') == std::string::npos && message.size() < 400;
+}
+
+void check_names(const GgufWriter& bad, const std::string& name) {
+  const std::string message = error_of(bad);
+  CAPTURE(message);
+  CHECK(is_one_sentence(message));
+  CHECK_MESSAGE(message.find(name) != std::string::npos, name);
+}
+
+}  // namespace
+
+TEST_CASE("every architecture: keys that are missing or absurd are refused by name") {
+  for (const Traits& traits : small_models()) {
+    const std::string a = traits.architecture;
+    // Then no layer has a network of the other width, which is not read.
+    const bool has_experts_alone = traits.has_experts && traits.has_own_expert_width() && !traits.is_glm_moe();
+    const GgufWriter good = SmallTransformer(traits).writer;
+    REQUIRE(error_of(good) == "");
+    CAPTURE(a);
+    std::vector<std::string> required = {"block_count", "context_length", "embedding_length", "attention.head_count",
+                                         "attention.layer_norm_rms_epsilon"};
+    if (traits.has_experts) required.push_back("expert_used_count");
+    if (!traits.has_experts) required.push_back("feed_forward_length");
+    if (traits.has_delta_net()) required.insert(required.end(), {"ssm.group_count", "ssm.state_size"});
+    if (traits.is_granite()) required.push_back("logit_scale");
+    for (const std::string& key : required) {
+      GgufWriter bad = good;
+      check_names(bad.remove(a + "." + key), a + "." + key);
+    }
+    for (const GgufWriter::Entry& entry : good.entries) {
+      if (!entry.key.starts_with(a + ".") || (has_experts_alone && entry.key.ends_with(".feed_forward_length")))
+        continue;
+      const auto kind = static_cast<GgufKind>(entry.kind);
+      GgufWriter bad = good;
+      if (kind == GgufKind::U32) check_names(bad.u32(entry.key, UINT32_MAX), entry.key);
+      if (kind == GgufKind::F32) check_names(bad.f32(entry.key, NAN), entry.key);
+      check_names(bad.string(entry.key, "many"), entry.key);
+    }
+  }
+}
+
+TEST_CASE("every architecture: tensors of another shape are refused by name") {
+  for (const Traits& traits : small_models()) {
+    const GgufWriter good = SmallTransformer(traits).writer;
+    CAPTURE(traits.architecture);
+    for (const GgufWriter::Tensor& tensor : good.tensors) {
+      GgufWriter bad = good;
+      bad.remove_tensor(tensor.name);
+      bad.tensor(tensor.name, {7, 3});
+      check_names(bad, tensor.name);
+    }
+  }
 }

@@ -105,6 +105,17 @@ void check_near(const GgufTensor& got, const GgufTensor& wanted) {
 }
 
 // The error of a folder with another config.json.
+// As the GGUF file of the folder has them.
+Result<std::vector<int64_t>> sections_with(const Json& sections) {
+  const TempFolder folder;
+  Json config = small_config("llama");
+  config["rope_parameters"] = {{"mrope_section", sections}};
+  write_model_folder(folder.path(), SmallTransformer(kLlama).writer, config);
+  const auto file = open_model_files(folder.path());
+  REQUIRE_MESSAGE(file.ok(), file.error().message);
+  return file->integers("llama.rope.dimension_sections");
+}
+
 std::string error_with(const char* key, const Json& value) {
   const TempFolder folder;
   Json config = small_config("llama");
@@ -114,6 +125,13 @@ std::string error_with(const char* key, const Json& value) {
 }
 
 }  // namespace
+
+TEST_CASE("the pairs that turn by each place are kept for other programs") {
+  CHECK(*sections_with({11, 11, 10}) == std::vector<int64_t>{11, 11, 10, 0});
+  CHECK(!sections_with({1, 1, 1, 1, 1}).ok());
+  CHECK(!sections_with({-1, 1e9, "a"}).ok());
+  CHECK(!sections_with(nullptr).ok());
+}
 
 TEST_CASE("a folder has the keys and tensors of the GGUF file of the same model") {
   for (const Traits& traits : published_models()) {
