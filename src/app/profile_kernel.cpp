@@ -34,11 +34,10 @@ Result<int> find_kernel(const KernelSet& kernels, const std::string& name) {
 // Where the model launches it: "decode: layers 1 to 46", with the weights of the first place.
 std::string places(const KernelSet& kernels, int kernel, const KernelCost& cost) {
   std::string out;
-  const std::pair<PlanKind, const char*> kPlans[] = {
-      {PlanKind::Decode, "decode"},
-      {PlanKind::LongDecode, "decode of a long context"},
-      {PlanKind::Prefill, "prefill"},
-      {PlanKind::Head, "logits of a prompt"}};
+  const std::pair<PlanKind, const char*> kPlans[] = {{PlanKind::Decode, "decode"},
+                                                     {PlanKind::LongDecode, "decode of a long context"},
+                                                     {PlanKind::Prefill, "prefill"},
+                                                     {PlanKind::Head, "logits of a prompt"}};
   for (const auto& [plan, name] : kPlans) {
     int count = 0;
     std::string what;

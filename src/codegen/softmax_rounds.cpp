@@ -42,8 +42,7 @@ Ref in_rounds(Ref softmax) {
 Refs softmax_rounds(const Refs& stores, const Machine& machine) {
   if (!machine.has_threads()) return stores;
   Refs out;
-  for (Ref s : stores)
-    out.push_back(rebuild(s, [](Ref, Ref n) { return n->op == Op::SoftmaxSum ? in_rounds(n) : n; }));
+  for (Ref s : stores) out.push_back(rebuild(s, [](Ref, Ref n) { return n->op == Op::SoftmaxSum ? in_rounds(n) : n; }));
   return out;
 }
 

@@ -133,8 +133,7 @@ void LoadedModel::name_passes() {
   for (const DecodePasses& passes : plans_->generated()) generated_.emplace_back(passes);
   for (const Pass& pass : plans_->drafts()) drafts_.push_back({.pass = &pass, .plan = {}});
   for (const ChoiceKind kind : {ChoiceKind::Greedy, ChoiceKind::Drawn})
-    for (const DecodePasses& passes : plans_->choosing(kind))
-      choosing_[static_cast<size_t>(kind)].emplace_back(passes);
+    for (const DecodePasses& passes : plans_->choosing(kind)) choosing_[static_cast<size_t>(kind)].emplace_back(passes);
   draft_prompt_.pass = &plans_->draft_prompt();
   prompt_.pass = &plans_->prompt();
   head_.pass = &plans_->head();

@@ -187,7 +187,7 @@ class LoadedModel : public KernelSet {
   EngineMemory memory_;
   std::optional<InputSums> sums_;
   DeviceMemory wide_arena_;
-  uint64_t last_run_ = 0;            // that nobody has waited for; 0: none
+  uint64_t last_run_ = 0;                   // that nobody has waited for; 0: none
   std::vector<DecodeRunnables> generated_;  // for batches of 1, 2, 4 ...
   Runnable prompt_, head_, wide_head_;
   std::vector<Runnable> drafts_;  // for batches of 1, 2, 4 ..., if asked for
