@@ -295,6 +295,39 @@ TEST_SUITE("expand") {
   }
 }
 
+TEST_SUITE("rounds of a softmax") {
+  Machine gpu() { return *known_machine("h100"); }
+  Refs in_rounds(const Refs& stores) { return softmax_rounds(stores, gpu()); }
+
+  // The softmax_sums of an average over `chunks` elements.
+  Refs sums_of(Dim chunks, const Machine& machine) {
+    const PassTest test = of(softmax_average(input(0, {2, chunks}), input(1, {2, chunks}), 1), {{"chunks", 3}});
+    Refs sums;
+    for (Ref n : toposort(sink(softmax_rounds(test.stores, machine))))
+      if (n->op == Op::SoftmaxSum) sums.push_back(n);
+    return sums;
+  }
+
+  TEST_CASE("of an unknown number of elements a thread takes as many as there are at least, 4 to 16") {
+    for (const auto& [least, together] : {std::pair{1, 4}, {14, 14}, {40, 16}}) {
+      const Refs sums = sums_of(Dim(variable("chunks", least, 64)), gpu());
+      REQUIRE(!sums.empty());
+      CHECK(std::ssize(ReduceView(sums[0]).values) == 2 * together);
+    }
+  }
+
+  TEST_CASE("of a known number one after the other, and so on processors without threads") {
+    for (Ref n : sums_of(12, gpu())) CHECK(ReduceView(n).values.size() == 2);
+    for (Ref n : sums_of(Dim(variable("chunks", 1, 64)), *known_machine("zen4")))
+      CHECK(ReduceView(n).values.size() == 2);
+  }
+
+  TEST_CASE("elements that are not there change nothing") {
+    const Dim chunks(variable("chunks", 1, 64));
+    of(softmax_average(input(0, {2, chunks}), input(1, {2, chunks}), 1), {{"chunks", 5}}).apply(in_rounds);
+  }
+}
+
 TEST_SUITE("coalesce loads") {
   // Row r has the bytes 4 r .. 4 r + 3; rows are lanes.
   PassTest rows_of_words() { return of(sum(cast(input(0, {16, 4}, DType::U8) & 15, DType::F32), 1)); }

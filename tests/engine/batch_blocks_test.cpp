@@ -24,8 +24,8 @@ struct Plans {
   std::unique_ptr<ModelPlans> plans;
 };
 
-Plans plans_for(const char* path, int64_t sequences) {
-  Plans p{.file = GgufFile::open(path).take(), .device = open_null_device("h100").take(), .plans = {}};
+Plans plans_for(const char* path, int64_t sequences, const std::string& machine = "h100") {
+  Plans p{.file = GgufFile::open(path).take(), .device = open_null_device(machine).take(), .plans = {}};
   const EngineOptions options{.context = kContext, .sequences = sequences, .cache_type = DType::U8, .use_tuned = false};
   p.plans = ModelPlans::make(p.file, *p.device, options).take();
   return p;
@@ -112,5 +112,22 @@ TEST_CASE("each token of a batch on a GPU has the bits that it has alone") {
     const auto head = static_cast<size_t>(p.plans->model().numbers().layers + 1);
     check_segment(p, head - 1, kTokens);
     check_segment(p, head, kTokens);
+  }
+}
+
+TEST_CASE("a long context has a plan of its own on a GPU, with the bits of the plan for all contexts") {
+  for (const char* path : {test::kGlm, test::kQwenMoe, test::kGptOss}) {
+    if (!std::filesystem::exists(path)) continue;
+    CAPTURE(std::string(path));
+    const Plans two = plans_for(path, 1, "h100,short_context=256"), one = plans_for(path, 1, "h100,short_context=0");
+    const DecodePasses &passes = two.plans->generated().front(), &all = one.plans->generated().front();
+    REQUIRE(passes.of_long.has_value());
+    CHECK_FALSE(all.of_long.has_value());
+    CHECK(two.plans->is_long(257));
+    CHECK_FALSE(two.plans->is_long(256));
+    CHECK_FALSE(two.plans->launches(PlanKind::LongDecode).empty());
+    CHECK(one.plans->launches(PlanKind::LongDecode).empty());
+    const auto block = static_cast<size_t>(two.plans->model().numbers().layers);
+    CHECK(run(passes.of_long->segments[block], 1, 1) == run(all.pass.segments[block], 1, 1));
   }
 }
