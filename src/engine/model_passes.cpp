@@ -151,7 +151,8 @@ ModelShape ModelPasses::prefill_shape() const {
 
 Dim ModelPasses::chunks_of(Contexts contexts) const {
   const int64_t all = layout_.positions / kChunkSize, few = compiler_.machine().short_context / kChunkSize;
-  return variable(names_[1], contexts == Contexts::Long ? few + 1 : 1, contexts == Contexts::Short ? few : all);
+  // At least one in any case: what is known of a size may change the order of a sum, and the bits with it.
+  return variable(names_[1], 1, contexts == Contexts::Short ? few : all);
 }
 
 ModelShape ModelPasses::decode_shape(int64_t tokens, Contexts contexts) const {

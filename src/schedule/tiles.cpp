@@ -246,7 +246,8 @@ TileShape shape_of_tile(const TileTensors& tile, const Machine& machine) {
   const bool has_columns = unit && !has_few_tokens;
   if (has_columns) take(0, unit->n);
   // Heads that read the same bytes are the columns where tokens are few, or chunks are many.
-  const bool is_long = scores->shape[static_cast<size_t>(tile.axis)]->min > 1;
+  const int64_t most = scores->shape[static_cast<size_t>(tile.axis)]->max * tile.chunk;
+  const bool is_long = machine.short_context > 0 && most > machine.short_context;
   const bool goes_by_unit = unit && has_few_tokens && (is_long || *const_int(scores->shape[0]) >= machine.unit_tokens);
   if (goes_by_unit && multiplies_bytes(tile) && known_divisor(scores->shape[shape.extents.size() - 2]) % unit->n == 0)
     rows = unit->n;

@@ -119,7 +119,7 @@ TEST_CASE("a long context has a plan of its own on a GPU, with the bits of the p
   for (const char* path : {test::kGlm, test::kQwenMoe, test::kGptOss}) {
     if (!std::filesystem::exists(path)) continue;
     CAPTURE(std::string(path));
-    const Plans two = plans_for(path, 1, "h100,short_context=256"), one = plans_for(path, 1, "h100,short_context=0");
+    const Plans two = plans_for(path, 2, "h100,short_context=256"), one = plans_for(path, 2, "h100,short_context=0");
     const DecodePasses &passes = two.plans->generated().front(), &all = one.plans->generated().front();
     REQUIRE(passes.of_long.has_value());
     CHECK_FALSE(all.of_long.has_value());
