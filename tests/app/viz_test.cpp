@@ -228,7 +228,7 @@ TEST_CASE("kernels that DUMP left behind are recorded without a model") {
     CHECK(problem_with(r).empty());
     REQUIRE(r["kernels"].size() == 1);
     CHECK(r["kernels"][0]["name"] == "one");
-    CHECK(r["kernels"][0]["passes"].size() == 10);
+    CHECK(r["kernels"][0]["passes"].size() == 11);
     CHECK(contains(r["kernels"][0]["assembly"].get<std::string>(), "ret"));
     CHECK(r["kernels"][0]["assembly_lines"].size() > 10);
   }
