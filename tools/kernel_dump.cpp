@@ -161,13 +161,18 @@ Result<std::vector<Entry>> dump(const Configuration& configuration) {
       }
     entries.push_back({kind, "", {{"launches", plan_text(compiler, pass, names)}}});
   };
-  add("decode", plans->generated().front());
+  const auto add_both = [&](const std::string& kind, const DecodePasses& passes) {
+    add(kind, passes.pass);
+    if (passes.of_long) add(kind + " of a long context", *passes.of_long);
+  };
+  add_both("decode", plans->generated().front());
   add("batch", batch);
   add("prompt", plans->prompt());
   add("head of 1", plans->head());
   add("head of " + std::to_string(kBatch), wide_head);
   for (const ChoiceKind kind : {ChoiceKind::Greedy, ChoiceKind::Drawn})
-    for (const Pass& pass : plans->choosing(kind)) add(kind == ChoiceKind::Greedy ? "greedy" : "drawn", pass);
+    for (const DecodePasses& passes : plans->choosing(kind))
+      add_both(kind == ChoiceKind::Greedy ? "greedy" : "drawn", passes);
 
   for (int number : order) entries.push_back(kernel_entry(compiler, number, names[static_cast<size_t>(number)]));
   return entries;
