@@ -25,10 +25,11 @@ std::string ranges_from(Ref node, size_t first) {
 
 std::string reduction(Ref node, Phase phase) {
   const size_t values = ReduceView(node).values.size();
-  bool terms = node->op == Op::ReduceSum && phase == Phase::Expanded;  // unrolled: added one after the other
-  if (node->op == Op::SoftmaxSum && phase == Phase::Expanded && values > 0 && values % 2 == 0) return "";  // in rounds
+  // Of sums and softmaxes a round may have several terms then, which are added one after the other.
+  bool terms = (node->op == Op::ReduceSum || node->op == Op::SoftmaxSum) && phase == Phase::Expanded;
   size_t wanted = node->op == Op::SoftmaxSum ? 2 : 1;
-  if (values != wanted && !(terms && values >= 1)) return "it has a wrong number of values";
+  if (values != wanted && !(terms && values >= wanted && values % wanted == 0))
+    return "it has a wrong number of values";
   if (values == node->src.size()) return "it has no ranges";
   for (size_t k = 0; k < values; ++k)
     if (node->op == Op::SoftmaxSum && node->src[k]->dtype != node->src[k % 2]->dtype)
