@@ -156,8 +156,8 @@ bool lies_for_fragments(const OptChoice& c, Ref axis) {
   return false;
 }
 
-// Columns of a product: tokens of a prompt, an axis of unknown length; places of experts' tiles that are as many as there
-// happen to be; tokens or heads of a tile of an attention; or tokens of a batch.
+// Columns of a product: tokens of a prompt, an axis of unknown length; places of experts' tiles that are as many as
+// there happen to be; tokens or heads of a tile of an attention; or tokens of a batch.
 bool are_columns(const OptChoice& c, Ref axis) {
   if (kind_of(axis) != RangeKind::Loop || known_divisor(RangeView(axis).size) % (2 * kFragmentPlaces) != 0)
     return false;

@@ -15,7 +15,7 @@ bool has_reduction(std::span<const Ref> values) {
   });
 }
 
-constexpr int64_t kFewest = 4, kMost = 16;  // elements of a round
+constexpr int64_t kTogether = 4;  // elements of a round
 
 // Elements behind the last one are the last one once more, with a score that gives them no weight.
 Ref in_rounds(Ref softmax) {
@@ -23,11 +23,10 @@ Ref in_rounds(Ref softmax) {
   if (view.values.size() != 2 || view.ranges.size() != 1 || has_reduction(view.values)) return softmax;
   const Ref range = view.ranges[0], count = RangeView(range).size;
   if (const_int(count) || !is_range(range, RangeKind::Reduce)) return softmax;
-  const int64_t together = std::clamp(count->min, kFewest, kMost);
-  const Ref round = with_size(range, simplify((count + (together - 1)) / together));
+  const Ref round = with_size(range, simplify((count + (kTogether - 1)) / kTogether));
   Refs src;
-  for (int64_t i = 0; i < together; ++i) {
-    const Ref index = simplify(round * together + i);
+  for (int64_t i = 0; i < kTogether; ++i) {
+    const Ref index = simplify(round * kTogether + i);
     const Replacements by{{range, simplify(binary(Op::Min, index, count - 1))}};
     const Ref score = substitute(view.values[0], by);
     src.push_back(where(binary(Op::Lt, index, count), score, constant_f(kLowest, score->dtype)));
