@@ -2,22 +2,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include "app/plan_name.h"
 #include "engine/tuned_options.h"
 
 namespace smelt {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-const char* name_of(PlanKind plan) {
-  switch (plan) {
-    case PlanKind::Decode: return "decode";
-    case PlanKind::LongDecode: return "decode of a long context";
-    case PlanKind::Prefill: return "prefill";
-    case PlanKind::Head: return "head";
-  }
-  return "";
-}
 
 // [parent, generation, estimate, ratio, last ratio, options], and the problem where there is one
 Json trials_of(const TuneOutcome& o) {
@@ -67,7 +58,7 @@ void add(const TunedLayout& tuned, Json& out) {
     for (size_t i = 0; i < tried.outcomes.size(); ++i) {
       const RoleKernel& k = tuned.job.kernels[i];
       out.push_back(search_of({.kernel = k.name,
-                               .plan = name_of(k.plan),
+                               .plan = plan_name(k.plan),
                                .stage = k.stage,
                                .what = tuned.job.role,
                                .layout = to_string(tried.layout),

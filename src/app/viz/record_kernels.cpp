@@ -3,6 +3,7 @@
 #include <map>
 #include <tuple>
 
+#include "app/plan_name.h"
 #include "app/profile_totals.h"
 #include "app/profile_words.h"
 #include "engine/model_passes.h"
@@ -200,16 +201,6 @@ void put_fault(Ref root, Phase phase, Tables& tables, Json& pass) {
   pass["fault_node"] = tables.nodes.number(fault->node);
 }
 
-std::string name_of(PlanKind plan) {
-  switch (plan) {
-    case PlanKind::Decode: return "decode";
-    case PlanKind::LongDecode: return "decode of a long context";
-    case PlanKind::Prefill: return "prefill";
-    case PlanKind::Head: return "head";
-  }
-  return "";
-}
-
 Json record_texts(const KernelListing& listing, const Machine& machine) {
   Json out = {{"program", print(listing.program)},
               {"source", listing.source.text},
@@ -251,7 +242,7 @@ Json record_segments(const KernelSet& kernels, Tables& tables, Json& plans) {
                             tables.strings.number(stages[launch]),
                             tables.strings.number(lines_in_words(launches[launch]))});
     }
-    plans.push_back({{"name", name_of(kind)}, {"launches", std::move(recorded)}});
+    plans.push_back({{"name", plan_name(kind)}, {"launches", std::move(recorded)}});
   }
   return out;
 }

@@ -28,6 +28,4 @@ Json record_segments(const KernelSet& kernels, Tables& tables, Json& plans);
 // What breaks the rules of its phase, the first of it: `fault`, the sentence, and `fault_node`, which it is about.
 void put_fault(Ref root, Phase phase, Tables& tables, Json& pass);
 
-std::string name_of(PlanKind plan);  // "decode", "decode of a long context", "prefill", "head"
-
 }  // namespace smelt

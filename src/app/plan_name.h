@@ -1,0 +1,18 @@
+// The names of plans in files: recordings and reports of the tuner.
+#pragma once
+
+#include "engine/profile.h"
+
+namespace smelt {
+
+inline const char* plan_name(PlanKind plan) {
+  switch (plan) {
+    case PlanKind::Decode: return "decode";
+    case PlanKind::LongDecode: return "decode of a long context";
+    case PlanKind::Prefill: return "prefill";
+    case PlanKind::Head: return "head";
+  }
+  return "";
+}
+
+}  // namespace smelt
