@@ -8,6 +8,7 @@
 #include "runtime/devices.h"
 #include "runtime/machines.h"
 #include "support/effort.h"
+#include "support/machine_kinds.h"
 
 using namespace smelt;
 
@@ -38,9 +39,9 @@ TEST_CASE("a listing has the kernels and launches of a session") {
   }
 }
 
-TEST_CASE("every known machine gets kernels as text, and assembly where LLVM makes some") {
+TEST_CASE("every kind of machine gets kernels as text, and assembly where LLVM makes some") {
   const GgufFile file = small_model();
-  for (const Machine& m : test::some(known_machines())) {
+  for (const Machine& m : test::some(test::machine_kinds())) {
     CAPTURE(m.name);
     const auto device = open_null_device(m.name).take();
     const auto listing = ModelPlans::make(file, *device, {});
