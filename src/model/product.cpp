@@ -31,10 +31,10 @@ Activations quantise_activations(Tensor x, const ActivationLayout& layout, Activ
   const Tensor inverse = where(less(scalar(0), scale), scalar(1) / maximum(scale, scalar(1e-30)), scalar(0));
   const Tensor steps = cast(floor(blocks * per_group(inverse) + 0.5), DType::I8),
                q = layout.rows == 1 ? place(steps) : steps;
-  const Tensor row = with_last_axes(q, 2, {k});
+  const Tensor row = with_last_axes(q, 2, {k}), bytes = layout.rows == 1 ? row : place_bytes(row, layout);
   const bool is_short = !of.wide && n < ActivationBlocks().most && n == of.most;
-  const Tensor sums = is_short ? place_rows(sum(cast(q, DType::I32), -1), layout) : Tensor();
-  return {x, layout.rows == 1 ? row : place_bytes(row, layout), scale, sums, layout, of.wide};
+  const auto sum_of_blocks = [&] { return sum(cast(with_last_axes(bytes, 1, {k / n, n}), DType::I32), -1); };
+  return {x, bytes, scale, is_short ? place_rows(sum_of_blocks(), layout) : Tensor(), layout, of.wide};
 }
 
 Activations first_of(const Activations& x, int64_t n) {

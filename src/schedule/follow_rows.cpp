@@ -58,10 +58,34 @@ class RowFollower {
     const bool may_divide = rows_to_divide(*source, item) >= state_.machine.tasks;
     if (may_divide && has_few_rows(*source) && follow_divided(item, *source)) return;
     const Ref whole = source->store;
+    if (follow_in_more_rows(item, *source)) return;
     if (!rows_of(*source) && may_split(*source)) source->store = in_fitting_rows(whole, state_.machine.row_bytes);
     if (follow(item, *source)) return;
     source->store = whole;
     if (may_divide) follow_divided(item, *source);
+  }
+
+  // A first loop of a few rows goes with those behind it: 8 tokens side by side are one row of what is made of them,
+  // and a group of 32 numbers of each is one as well.
+  bool follow_in_more_rows(Item& item, Item& source) {
+    if (!state_.machine.has_threads() || source.tile >= 0 || is_of_batch(source.store)) return false;
+    const Ref whole = source.store, rows = leading_rows(source, state_.machine.tasks / 2);
+    if (!rows) return false;
+    source.store = in_rows_of(whole, rows);
+    const bool follows = source.store != whole && follow(item, source);
+    if (!follows) source.store = whole;
+    return follows;
+  }
+
+  // As few first loops of a store, as one, as have so many iterations; nothing where the first one has, or none have.
+  static Ref leading_rows(const Item& item, int64_t least) {
+    const auto ranges = StoreView(item.store).ranges;
+    int64_t rows = 1;
+    size_t loops = 0;
+    for (; loops < ranges.size() && rows > 0 && rows < least; ++loops)
+      rows *= const_int(RangeView(ranges[loops]).size).value_or(0);
+    if (loops < 2 || rows < least) return Ref();
+    return make_range(RangeView(ranges.front()).number, constant(rows), RangeKind::Loop);
   }
 
   bool follow_divided(Item& item, Item& source) {
@@ -108,12 +132,11 @@ class RowFollower {
     return std::any_of(nodes.begin(), nodes.end(), is_for_all);
   }
 
-  // A loop over tokens that lie side by side may become one over parts of them.
+  // A first loop may become one over parts of its iterations, as over those of tokens that lie side by side.
   bool may_split(const Item& item) const {
     if (!state_.machine.has_threads() || item.tile >= 0 || !item.store) return false;
     const StoreView store(item.store);
-    return !store.ranges.empty() && !const_int(RangeView(store.ranges.front()).size) &&
-           !multiplies_with_matrix(item.store);
+    return !store.ranges.empty() && !multiplies_with_matrix(item.store);
   }
 
   // False: nothing is changed.
