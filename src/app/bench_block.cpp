@@ -42,7 +42,7 @@ class BlockRun {
     result_ = {
         .config = config, .test = test, .threads = session.threads(), .bytes_between = session.stats().bytes_per_token};
     for (const BlockKind& kind : block_kinds(session.file(), session.model())) {
-      const auto work = work_of(session, test, config.batch, kind.layers[0]);
+      const auto work = work_of(session, test, session.chunk(), kind.layers[0]);
       BlockRow all{.block = kind.name, .layers = kind.layers.size()};
       for (const auto& [part, w] : work) {
         all.work.bytes += w.bytes;

@@ -90,8 +90,8 @@ void declare_bench_flags(CLI::App& app, BenchFlags& flags) {
   add_number_list(app, "-d,--n-depth", flags.depth, 0, kMostTokens, "N,...",
                   "tokens in the context before a test begins");
   add_number_list(app, "-t,--threads", flags.threads, 0, most_threads(), "N,...", "processor cores to use; 0: all");
-  add_number_list(app, "-b,--batch-size", flags.batch, 8, 1 << 16, "N,...",
-                  "tokens of a prompt that are computed together");
+  add_number_list(app, "-b,--batch-size", flags.batch, 0, 1 << 16, "N,...",
+                  "tokens of a prompt that are computed together; 0: as suits the device");
   add_list(app, "--cache-type", flags.cache_types, "KIND,...", "numbers of the attention cache: q8, f16 or f32")
       ->check(one_of({"q8", "f16", "f32"}));
   add_list(app, "--activations", flags.activations, "KIND,...", "numbers that weights are multiplied with: q8 or f32")
@@ -174,7 +174,7 @@ Result<std::vector<BenchConfig>> configs_of(const BenchFlags& flags) {
             config.engine.device = flags.device;
             config.engine.activations = activations;
             config.engine.no_repack = flags.no_repack;
-            config.batch = batch;
+            if (batch > 0) config.batch = batch;
             config.use_kernel_cache = !flags.no_kernel_cache;
             config.times_compile = flags.compile;
             configs.push_back(config);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,7 +29,7 @@ struct BenchFlags {
   std::vector<int64_t> parallel;  // sequences that generate side by side, in place of whole tests
   bool same_tokens = false;       // with parallel: all of them the same
   std::vector<int64_t> threads = {0};
-  std::vector<int64_t> batch = {512};
+  std::vector<int64_t> batch = {0};
   std::vector<std::string> cache_types = {"q8"};
   std::vector<std::string> activations = {"q8"};
   int64_t repetitions = 5;
@@ -48,9 +49,9 @@ struct BenchFlags {
 
 // What a session is opened for.
 struct BenchConfig {
-  EngineFlags engine;     // but for the context, which follows from the tests
-  std::string synthetic;  // in place of engine.model, unless empty
-  int64_t batch = 512;
+  EngineFlags engine;            // but for the context, which follows from the tests
+  std::string synthetic;         // in place of engine.model, unless empty
+  std::optional<int64_t> batch;  // tokens of a prompt that are computed together; none: as suits the device
   bool use_kernel_cache = true;
   bool times_compile = false;
   std::string label;  // "" or the flags of --vs

@@ -106,7 +106,7 @@ Json fields_of(const std::string& model, const BenchConfig& config, const BenchT
           {"synthetic", !config.synthetic.empty()},
           {"configuration", config.label},
           {"threads", threads},
-          {"batch", config.batch},
+          {"batch", config.batch.value_or(0)},
           {"cache_type", config.engine.cache_type},
           {"activations", config.engine.activations},
           {"test", name_of(test)},

@@ -27,6 +27,7 @@ class BenchSession {
   std::optional<double> cold_compile() const { return cold_compile_; }  // seconds, if asked for
   DType cache_type() const { return cache_type_; }
   int threads() const { return threads_; }
+  int64_t chunk() const { return session_->loaded().layout().prefill_tokens; }  // tokens of a prompt at once, at most
 
  private:
   BenchSession() = default;

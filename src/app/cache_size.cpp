@@ -4,6 +4,7 @@
 
 #include "app/engine_flags.h"
 #include "base/checked.h"
+#include "base/machine.h"
 #include "engine/engine_memory.h"
 #include "model/model.h"
 
@@ -31,7 +32,7 @@ std::optional<uint64_t> cache_bytes(const GgufFile& file, const std::string& cac
   if (!model) return std::nullopt;
   const DType type = type_of(cache_type);
   const auto tokens = static_cast<int64_t>(std::min(context, kMostTokens));
-  EngineLayout layout = EngineLayout::make(tokens, EngineOptions().prefill_chunk);
+  EngineLayout layout = EngineLayout::make(tokens, Machine().prompt_chunk);
   layout.add_window((*model)->longest_window(), {});
   const int64_t local_tokens = std::min(tokens, layout.local_pages * kPageSize);
   Checked bytes = 0;

@@ -1,7 +1,10 @@
 // `smelt logits`: the model's raw output, for comparison with other programs.
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <memory>
+#include <optional>
 
 #include "app/command.h"
 #include "app/engine_flags.h"
@@ -36,12 +39,20 @@ class RowFile {
     return RowFile(file, path);
   }
 
-  void write(std::span<const float> row) { std::fwrite(row.data(), sizeof(float), row.size(), file_.get()); }
+  void write(std::span<const float> row) {
+    std::fwrite(row.data(), sizeof(float), row.size(), file_.get());
+    if (!first_bad_ && !std::all_of(row.begin(), row.end(), [](float x) { return std::isfinite(x); }))
+      first_bad_ = rows_;
+    ++rows_;
+  }
 
+  // An Error also where a row has logits that are no finite numbers: all rows are in the file, to be looked at.
   Status close() {
     const bool written = std::fflush(file_.get()) == 0 && !std::ferror(file_.get());
-    if (written) return {};
-    return Error{"[logits] " + path_ + ": writing failed; is the disk full?"};
+    if (!written) return Error{"[logits] " + path_ + ": writing failed; is the disk full?"};
+    if (!first_bad_) return {};
+    return Error{"[logits] row " + std::to_string(*first_bad_) + " of " + std::to_string(rows_) +
+                 ", counted from 0, has logits that are not finite; the model file is damaged or its weights overflow"};
   }
 
  private:
@@ -53,6 +64,8 @@ class RowFile {
   RowFile(std::FILE* file, std::string path) : file_(file), path_(std::move(path)) {}
   std::unique_ptr<std::FILE, Closer> file_;
   std::string path_;
+  int64_t rows_ = 0;
+  std::optional<int64_t> first_bad_;
 };
 
 Status check_ids(const std::vector<int64_t>& ids, const Session& session) {

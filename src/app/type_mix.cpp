@@ -15,7 +15,8 @@ bool is_tiny(const TypeMix& mix) {
   return mix.name.starts_with("IQ1") || mix.name.starts_with("IQ2") || mix.name == "IQ3_XXS";
 }
 GgufType better_than_tiny(const TypeMix& mix) {
-  return mix.base == GgufType::IQ2_S || mix.base == GgufType::IQ3_XXS ? GgufType::IQ3_S : GgufType::Q2_K;
+  const bool is_large = mix.name == "IQ2_S" || mix.name == "IQ2_M" || mix.name == "IQ3_XXS";
+  return is_large ? GgufType::IQ3_S : GgufType::Q2_K;
 }
 bool is_ternary(const TypeMix& mix) { return mix.base == GgufType::TQ1_0 || mix.base == GgufType::TQ2_0; }
 
@@ -51,20 +52,22 @@ GgufType attention_output_type(const TypeMix& mix) {
 
 const std::vector<TypeMix>& type_mixes() {
   static const std::vector<TypeMix> mixes = {
-      {"F32", 0, GgufType::F32, true},    {"F16", 1, GgufType::F16, true},      {"BF16", 32, GgufType::BF16, true},
-      {"Q8_0", 7, GgufType::Q8_0, true},  {"Q4_0", 2, GgufType::Q4_0},          {"Q4_1", 3, GgufType::Q4_1},
-      {"Q5_0", 8, GgufType::Q5_0},        {"Q5_1", 9, GgufType::Q5_1},          {"Q2_K", 10, GgufType::Q2_K},
-      {"Q3_K_S", 11, GgufType::Q3_K},     {"Q3_K_M", 12, GgufType::Q3_K},       {"Q3_K_L", 13, GgufType::Q3_K},
-      {"Q4_K_S", 14, GgufType::Q4_K},     {"Q4_K_M", 15, GgufType::Q4_K},       {"Q5_K_S", 16, GgufType::Q5_K},
-      {"Q5_K_M", 17, GgufType::Q5_K},     {"Q6_K", 18, GgufType::Q6_K},         {"IQ4_NL", 25, GgufType::IQ4_NL},
-      {"IQ4_XS", 30, GgufType::IQ4_XS},   {"IQ1_S", 24, GgufType::IQ1_S},       {"IQ1_M", 31, GgufType::IQ1_M},
-      {"IQ2_XXS", 19, GgufType::IQ2_XXS}, {"IQ2_XS", 20, GgufType::IQ2_XS},     {"IQ2_S", 28, GgufType::IQ2_S},
-      {"IQ3_XXS", 23, GgufType::IQ3_XXS}, {"IQ3_S", 26, GgufType::IQ3_S},       {"TQ1_0", 36, GgufType::TQ1_0},
-      {"TQ2_0", 37, GgufType::TQ2_0},     {"MXFP4", 38, GgufType::MXFP4, true}, {"NVFP4", 39, GgufType::NVFP4, true}};
+      {"F32", 0, GgufType::F32, true},     {"F16", 1, GgufType::F16, true},    {"BF16", 32, GgufType::BF16, true},
+      {"Q8_0", 7, GgufType::Q8_0, true},   {"Q4_0", 2, GgufType::Q4_0},        {"Q4_1", 3, GgufType::Q4_1},
+      {"Q5_0", 8, GgufType::Q5_0},         {"Q5_1", 9, GgufType::Q5_1},        {"Q2_K", 10, GgufType::Q2_K},
+      {"Q3_K_S", 11, GgufType::Q3_K},      {"Q3_K_M", 12, GgufType::Q3_K},     {"Q3_K_L", 13, GgufType::Q3_K},
+      {"Q4_K_S", 14, GgufType::Q4_K},      {"Q4_K_M", 15, GgufType::Q4_K},     {"Q5_K_S", 16, GgufType::Q5_K},
+      {"Q5_K_M", 17, GgufType::Q5_K},      {"Q6_K", 18, GgufType::Q6_K},       {"IQ4_NL", 25, GgufType::IQ4_NL},
+      {"IQ4_XS", 30, GgufType::IQ4_XS},    {"IQ1_S", 24, GgufType::IQ1_S},     {"IQ1_M", 31, GgufType::IQ1_M},
+      {"IQ2_XXS", 19, GgufType::IQ2_XXS},  {"IQ2_XS", 20, GgufType::IQ2_XS},   {"IQ2_S", 28, GgufType::IQ2_XS},
+      {"IQ2_M", 29, GgufType::IQ2_S},      {"IQ3_XXS", 23, GgufType::IQ3_XXS}, {"IQ3_S", 26, GgufType::IQ3_S},
+      {"TQ1_0", 36, GgufType::TQ1_0},      {"TQ2_0", 37, GgufType::TQ2_0},     {"MXFP4", 38, GgufType::MXFP4, true},
+      {"NVFP4", 39, GgufType::NVFP4, true}};
   return mixes;
 }
 
 std::optional<TypeMix> find_mix(std::string_view name) {
+  if (name == "Q3_K" || name == "Q4_K" || name == "Q5_K") return find_mix(std::string(name) + "_M");
   for (const TypeMix& mix : type_mixes())
     if (mix.name == name) return mix;
   return std::nullopt;

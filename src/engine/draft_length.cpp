@@ -9,6 +9,7 @@ namespace {
 constexpr size_t kWindow = 9;         // steps whose median counts
 constexpr size_t kEnough = 3;         // of them, before a length is judged
 constexpr int64_t kTryAgain = 96;     // steps
+constexpr double kRepaid = 50;        // times the cost of a try, before the next one
 constexpr double kFirstGuess = 0.7;   // of a draft's being right
 constexpr double kNew = 1.0 / 24;     // what one draft counts among those before it
 constexpr double kWorthwhile = 1.02;  // gains below that are noise
@@ -46,12 +47,21 @@ double DraftLength::tokens_per_second(int64_t length) const {
   return time > 0 ? expected_tokens(length) / time : 0;
 }
 
+double DraftLength::fastest() const {
+  double most = 0;
+  for (int64_t length : lengths_) most = std::max(most, tokens_per_second(length));
+  return most;
+}
+
 int64_t DraftLength::next() {
   ++steps_;
   // Long drafts first: they tell most about how often drafts are right.
   for (auto length = lengths_.rbegin(); length != lengths_.rend(); ++length) {
     const Kind& kind = kinds_[kind_of(*length)];
-    if (kind.seconds.size() < kEnough || steps_ - kind.last_step > kTryAgain) return *length;
+    const int64_t gap = steps_ - kind.last_step;
+    const double cost = kind.cost + kind.cost_of_step * static_cast<double>(gap);
+    if (kind.seconds.size() < kEnough || (gap > kTryAgain && all_seconds_ - kind.since >= kRepaid * cost))
+      return *length;
   }
   int64_t best = 0;
   double most = tokens_per_second(0) * kWorthwhile;
@@ -62,7 +72,12 @@ int64_t DraftLength::next() {
 
 void DraftLength::record(int64_t drafted, int64_t accepted, double seconds) {
   Kind& kind = kinds_[kind_of(drafted)];
+  const double usual = kind.seconds.empty() ? seconds : median(kind.seconds), most = fastest();
+  if (steps_ - kind.last_step > kTryAgain)
+    kind.cost_of_step = std::max(0.0, seconds - usual) / static_cast<double>(steps_ - kind.last_step);
+  kind.cost = most > 0 ? std::max(0.0, std::min(seconds, usual) - static_cast<double>(1 + accepted) / most) : 0;
   kind.last_step = steps_;
+  kind.since = all_seconds_ += seconds;
   kind.seconds.push_back(seconds);
   if (kind.seconds.size() > kWindow) kind.seconds.pop_front();
   for (int64_t i = 0; i < std::min(drafted, accepted + 1); ++i) {

@@ -1,6 +1,7 @@
 // DraftLength: how many tokens to draft, by what was measured: what a step with so many of them takes, and how often
 // the first, second ... of them is right. The length that gives most tokens per second is taken, 0 where drafts do not
-// pay. Lengths that are not in use are tried again now and then, as texts and machines change.
+// pay. Lengths that are not in use are tried again now and then, as texts and machines change: the more seldom the more a
+// try has cost, since who has not drafted for a while may have to read a whole text first.
 //
 // It knows of no clock and draws nothing: the same steps give the same lengths.
 #pragma once
@@ -28,13 +29,18 @@ class DraftLength {
   struct Kind {
     std::deque<double> seconds;  // of the last steps
     int64_t last_step = 0;
+    double cost = 0;          // seconds that it takes beyond those that its tokens would have taken otherwise
+    double cost_of_step = 0;  // and more for each step since the one before: a text that is to be read first
+    double since = 0;         // all_seconds_ at the latest
   };
+  double fastest() const;  // tokens a second of the lengths that are known; 0: none
   double expected_tokens(int64_t length) const;
 
   std::vector<int64_t> lengths_;  // that are tried, ascending
   std::vector<Kind> kinds_;
   std::vector<double> right_;  // of the first draft, the second ...: how often it is, where those before it are
   int64_t steps_ = 0;
+  double all_seconds_ = 0;
 };
 
 }  // namespace smelt

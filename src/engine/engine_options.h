@@ -33,7 +33,7 @@ struct EngineOptions {
   // Tokens may be chosen where logits are, see Engine::begin(); by default on a device that works on while the host
   // looks at what it has chosen. Neither with drafts nor for a model with recurrent states.
   std::optional<bool> chooses_tokens = {};
-  int64_t prefill_chunk = 512;  // tokens appended by one run of the prefill plan
+  std::optional<int64_t> prefill_chunk = {};  // tokens appended by one run of the prefill plan; {}: of the machine
   // Copy quantised weights into the layout that kernels read fastest; else read the file in place.
   bool repack = true;
   // Prompts also leave what each matrix was multiplied with, see LoadedModel::input_sums(). They come in whole groups

@@ -55,8 +55,8 @@ Result<std::unique_ptr<ModelPlans>> ModelPlans::make(const GgufFile& file, Devic
 
 EngineLayout ModelPlans::layout_of(const Model& model, const Machine& machine, const EngineOptions& options,
                                    int64_t context) {
-  EngineLayout layout = EngineLayout::make(context, options.prefill_chunk, options.sequences, options.cache_tokens,
-                                           options.drafts, machine.token_tile);
+  EngineLayout layout = EngineLayout::make(context, options.prefill_chunk.value_or(machine.prompt_chunk),
+                                           options.sequences, options.cache_tokens, options.drafts, machine.token_tile);
   layout.more_layers = options.mtp;
   if (model.has_states()) layout.add_states(options.back_steps);
   layout.add_window(model.longest_window(), options.kept_windows);

@@ -1,14 +1,17 @@
 // `smelt logits`, `perplexity`, `tokenize`, `inspect` and `replay` from outside, with the embedded model.
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <span>
 #include <sstream>
 
 #include "app/process.h"
+#include "support/bad_tokens.h"
 
 using smelt::test::Outcome;
 using smelt::test::scratch;
@@ -50,6 +53,19 @@ TEST_CASE("logits are rows of 32-bit floats: the last position, or all") {
   const std::string all = logits({"--all"});
   CHECK(last.size() == kVocabulary * sizeof(float));
   CHECK(all.size() == 8 * kVocabulary * sizeof(float));
+}
+
+TEST_CASE("logits that are no numbers are written, and an error names their row") {
+  const std::string whole = file_text(kModel);
+  const auto bytes = std::as_bytes(std::span(whole));
+  const std::vector<std::byte> bad = smelt::test::with_bad_tokens({bytes.begin(), bytes.end()}, std::array{416});
+  const std::string model = scratch().file("bad-token.gguf"), out = scratch().file("bad-token.bin");
+  std::ofstream(model).write(reinterpret_cast<const char*>(bad.data()), static_cast<std::streamsize>(bad.size()));
+  const Outcome done =
+      smelt::test::smelt(smelt::test::on_one_thread({"logits", "-m", model, "--all", "--ids", "432,416", "-o", out}));
+  CHECK(done.exit_code == 1);
+  CHECK(contains(done.err, "smelt: row 1 of 2, counted from 0, has logits that are not finite"));
+  CHECK(file_text(out).size() == 2 * kVocabulary * sizeof(float));
 }
 
 TEST_CASE("logits are bit-identical for any number of threads and in every run" * doctest::test_suite("threads")) {

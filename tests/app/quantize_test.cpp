@@ -87,6 +87,9 @@ TEST_CASE("formats with codebooks and ternary ones give more to what loses most"
     return std::pair(file->find("blk.0.ffn_up.weight")->type, file->find("output.weight")->type);
   };
   CHECK(types_of("IQ2_XXS") == std::pair(GgufType::IQ2_XXS, GgufType::Q5_K));
+  CHECK(types_of("IQ2_S").first == GgufType::IQ2_XS);
+  CHECK(types_of("IQ2_M").first == GgufType::IQ2_S);
+  CHECK(types_of("Q4_K") == types_of("Q4_K_M"));
   CHECK(types_of("TQ1_0") == std::pair(GgufType::TQ1_0, GgufType::Q6_K));
   CHECK(types_of("NVFP4") == std::pair(GgufType::NVFP4, GgufType::NVFP4));
 }
@@ -101,8 +104,8 @@ TEST_CASE("what cannot be quantised is refused in a sentence, and an old file st
     return done.err;
   };
   CHECK(contains(refusal({good, out, "Q9_9"}), "Q9_9: no such type; `smelt quantize --help` lists them"));
-  CHECK(contains(refusal({good, out, "q3_k"}), "no such type; those that begin so are Q3_K_S, Q3_K_M, Q3_K_L\n"));
-  CHECK(contains(refusal({good, out, "Q5_K"}), "no such type; those that begin so are Q5_K_S, Q5_K_M\n"));
+  CHECK(contains(refusal({good, out, "q3_k_"}), "no such type; those that begin so are Q3_K_S, Q3_K_M, Q3_K_L\n"));
+  CHECK(contains(refusal({good, out, "Q5_"}), "no such type; those that begin so are Q5_0, Q5_1, Q5_K_S, Q5_K_M\n"));
   CHECK(contains(refusal({good, out, "Q4_0", "--tensor-type", "ffn_up"}), "NAME=TYPE"));
   CHECK(contains(refusal({good, out, "Q4_0", "--tensor-type", "ffn_up=Q8_K"}), "NAME=TYPE"));
   CHECK(contains(refusal({file_of("q4.gguf", GgufType::Q4_K), out, "Q5_K_M"}), "blk.0.ffn_up.weight: type Q4_K"));

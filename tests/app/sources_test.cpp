@@ -59,6 +59,8 @@ TEST_CASE("no command writes its result over its model") {
       {"profile", "-n", "1", "--json"},
       {"profile", "-n", "1", "--trace"},
       {"chat", "Hi", "-n", "1", "--save"},
+      {"viz", "-n", "1", "--prompt-tokens", "0", "--json"},
+      {"viz", "-n", "1", "--prompt-tokens", "0", "--out"},
   };
   for (std::vector<std::string> arguments : commands) {
     arguments.insert(arguments.end(), {model, "-m", model});

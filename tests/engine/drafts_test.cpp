@@ -308,6 +308,22 @@ TEST_CASE("the length of drafts follows a text that changes") {
   CHECK(run(200, true) > 500);
 }
 
+TEST_CASE("lengths that do not pay are tried the more seldom the more a try costs") {
+  DraftLength length(3);
+  double seconds = 0;
+  int without = 0, tries = 0;  // steps since the last draft: whoever guesses next reads these tokens first
+  for (int step = 0; step < 4000; ++step) {
+    const int64_t n = length.next();
+    const double time = n == 0 ? 1 : n == 1 ? 2 + 0.25 * without : 3.5 + 0.25 * without;
+    length.record(n, 0, time);
+    seconds += time;
+    tries += n > 0;
+    without = n == 0 ? without + 1 : 0;
+  }
+  CHECK(seconds < 4000 * 1.02);
+  CHECK(tries >= 8);
+}
+
 TEST_CASE("counts of drafts by place, and what they gain") {
   Speculation speculation(std::make_unique<KnownText>(Tokens{1, 2, 3, 4, 5, 6}), {.most = 3, .adaptive = false});
   const Tokens text = {1, 2};

@@ -38,6 +38,20 @@ TEST_CASE("rows of one token are tasks for blocks of threads") {
   CHECK(make_schedule(rows_to_bytes(input(0, {1, 2, 64}), false), gpu).kernels.size() == 3);
 }
 
+TEST_CASE("a first loop of few rows goes with those behind it, until half of the processors have a task") {
+  Machine gpu = *known_machine("h100");
+  gpu.local_operations = 0;
+  gpu.small_kernel_operations = 0;
+  const auto kernels = [&](std::vector<Dim> shape, int64_t tasks) {
+    gpu.tasks = tasks;
+    return summary(make_schedule(rows_to_bytes(input(0, std::move(shape)), false), gpu));
+  };
+  CHECK(kernels({8, 64, 8, 32}, 132) == "local reduce_max[512,8] | local cast[512,8,32] | reduce_sum[512,8]\n");
+  CHECK(kernels({8, 64, 8, 32}, 16) == "local reduce_max[8,64,8] | local cast[8,64,8,32] | reduce_sum[8,64,8]\n");
+  CHECK(kernels({2, 5, 3, 32}, 20) == "local reduce_max[10,3] | local cast[10,3,32] | reduce_sum[10,3]\n");
+  CHECK(kernels({2, 5, 3, 32}, 132) == "reduce_max[2,5,3]\ncast[2,5,3,32]\nreduce_sum[2,5,3]\n");
+}
+
 TEST_CASE("the bytes of a product of one token follow in its tasks, if these are as many as the machine wants") {
   Machine gpu = *known_machine("h100");
   gpu.local_operations = 1 << 15;  // what can follow is not made by every block for itself

@@ -12,7 +12,7 @@ struct BlockBytes {
 inline BlockBytes bytes_of_blocks(Tensor x) {
   const Tensor scale = place(max(maximum(x, -x), -1) * (1.0 / 127));
   const Tensor inverse = scalar(1) / maximum(scale, scalar(1e-30));
-  const Tensor q = place(cast(floor(x * unsqueeze(inverse, 2) + 0.5), DType::I8));
+  const Tensor q = place(cast(floor(x * unsqueeze(inverse, inverse.rank()) + 0.5), DType::I8));
   return {scale, q, place(cast(sum(cast(q, DType::I32), -1), DType::F32))};
 }
 

@@ -7,6 +7,7 @@
 
 #include "app/checks.h"
 #include "app/command.h"
+#include "app/sources.h"
 #include "app/viz/live.h"
 #include "app/viz/load.h"
 #include "app/viz/page.h"
@@ -103,10 +104,20 @@ Result<std::optional<OutputFile>> place_for(const std::string& path) {
   return std::optional<OutputFile>(std::move(file));
 }
 
+std::vector<std::string> sources_of(const VizFlags& flags, const Shown& shown) {
+  std::vector<std::string> sources = flags.files;
+  sources.push_back(flags.model.engine.model);
+  if (shown.model.opened.file)
+    for (std::string& file : files_of(*shown.model.opened.file)) sources.push_back(std::move(file));
+  return sources;
+}
+
 Result<int> viz(const VizFlags& flags) {
   SMELT_TRY(out, place_for(flags.out));
   SMELT_TRY(json, place_for(flags.json));
   SMELT_TRY(shown, shown_by(flags));
+  for (const std::string& output : {flags.json, flags.out})
+    SMELT_CHECK(check_is_no_source("viz", output, sources_of(flags, shown)));
   const std::vector<Json>& recordings = shown.recordings;
   if (json) SMELT_CHECK(json->write(recordings[0].dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"));
   if (out) SMELT_CHECK(out->write(page_with(recordings)));
