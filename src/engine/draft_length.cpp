@@ -6,10 +6,12 @@
 namespace smelt {
 namespace {
 
-constexpr size_t kWindow = 9;         // steps whose median counts
-constexpr size_t kEnough = 3;         // of them, before a length is judged
-constexpr int64_t kTryAgain = 96;     // steps
-constexpr double kRepaid = 50;        // times the cost of a try, before the next one
+constexpr size_t kWindow = 9;      // steps whose median counts
+constexpr size_t kEnough = 3;      // of them, before a length is judged
+constexpr int64_t kTryAgain = 96;  // steps
+constexpr double kRepaid = 50;     // times the cost of a try, before the next one
+constexpr int64_t kManyUnread =
+    32;  // steps without drafts, after which reading them shows in the time of the next ones
 constexpr double kFirstGuess = 0.7;   // of a draft's being right
 constexpr double kNew = 1.0 / 24;     // what one draft counts among those before it
 constexpr double kWorthwhile = 1.02;  // gains below that are noise
@@ -58,9 +60,10 @@ int64_t DraftLength::next() {
   // Long drafts first: they tell most about how often drafts are right.
   for (auto length = lengths_.rbegin(); length != lengths_.rend(); ++length) {
     const Kind& kind = kinds_[kind_of(*length)];
-    const int64_t gap = steps_ - kind.last_step;
-    const double cost = kind.cost + kind.cost_of_step * static_cast<double>(gap);
-    if (kind.seconds.size() < kEnough || (gap > kTryAgain && all_seconds_ - kind.since >= kRepaid * cost))
+    const int64_t unread = *length > 0 ? steps_ - 1 - last_drafts_ : 0;
+    const double cost = kind.cost + cost_of_step_ * static_cast<double>(unread);
+    if (kind.seconds.size() < kEnough ||
+        (steps_ - kind.last_step > kTryAgain && all_seconds_ - kind.since >= kRepaid * cost))
       return *length;
   }
   int64_t best = 0;
@@ -73,8 +76,9 @@ int64_t DraftLength::next() {
 void DraftLength::record(int64_t drafted, int64_t accepted, double seconds) {
   Kind& kind = kinds_[kind_of(drafted)];
   const double usual = kind.seconds.empty() ? seconds : median(kind.seconds), most = fastest();
-  if (steps_ - kind.last_step > kTryAgain)
-    kind.cost_of_step = std::max(0.0, seconds - usual) / static_cast<double>(steps_ - kind.last_step);
+  if (const int64_t unread = steps_ - 1 - last_drafts_; drafted > 0 && unread >= kManyUnread)
+    cost_of_step_ = std::max(0.0, seconds - usual) / static_cast<double>(unread);
+  if (drafted > 0) last_drafts_ = steps_;
   kind.cost = most > 0 ? std::max(0.0, std::min(seconds, usual) - static_cast<double>(1 + accepted) / most) : 0;
   kind.last_step = steps_;
   kind.since = all_seconds_ += seconds;

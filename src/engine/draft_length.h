@@ -29,9 +29,8 @@ class DraftLength {
   struct Kind {
     std::deque<double> seconds;  // of the last steps
     int64_t last_step = 0;
-    double cost = 0;          // seconds that it takes beyond those that its tokens would have taken otherwise
-    double cost_of_step = 0;  // and more for each step since the one before: a text that is to be read first
-    double since = 0;         // all_seconds_ at the latest
+    double cost = 0;   // seconds that it takes beyond those that its tokens would have taken otherwise
+    double since = 0;  // all_seconds_ at the latest
   };
   double fastest() const;  // tokens a second of the lengths that are known; 0: none
   double expected_tokens(int64_t length) const;
@@ -40,6 +39,8 @@ class DraftLength {
   std::vector<Kind> kinds_;
   std::vector<double> right_;  // of the first draft, the second ...: how often it is, where those before it are
   int64_t steps_ = 0;
+  int64_t last_drafts_ = 0;  // step
+  double cost_of_step_ = 0;  // seconds that drafts take longer for each step since the last ones: what is read first
   double all_seconds_ = 0;
 };
 
