@@ -7,7 +7,9 @@
 #include "engine/kernel_builder.h"
 #include "model/layout_choice.h"
 #include "model/product.h"
+#include "runtime/llvm/compile.h"
 #include "runtime/llvm/ptx.h"
+#include "runtime/target.h"
 #include "support/block_formats.h"
 #include "support/judge.h"
 
@@ -16,13 +18,13 @@ using namespace smelt::testing;
 
 namespace {
 
-// The kernel of y = W x for W [rows, 512]; scales are of ordinary size.
-JudgedKernel product_kernel(GgufType type, WeightLayout layout, int64_t rows = 16) {
-  const Tensor x = param(0, DType::F32, {1, 512}, "x");
-  const Tensor raw = raw_weight(1, type, {rows}, 512, "w", layout);
+// The kernel of y = W x for W [rows, columns]; scales are of ordinary size.
+JudgedKernel product_kernel(GgufType type, WeightLayout layout, int64_t rows = 16, int64_t columns = 512) {
+  const Tensor x = param(0, DType::F32, {1, columns}, "x");
+  const Tensor raw = raw_weight(1, type, {rows}, columns, "w", layout);
   JudgedKernel k = kernel_of(sink({output(2, product(quantise_activations(x), raw, type, layout))}));
   for (Bytes& buffer : k.buffers)
-    if (static_cast<int64_t>(buffer.size()) == info_of(type).bytes * rows * 512 / info_of(type).elements)
+    if (static_cast<int64_t>(buffer.size()) == info_of(type).bytes * rows * columns / info_of(type).elements)
       for (std::byte& b : buffer) b &= std::byte{0x37};
   return k;
 }
@@ -70,6 +72,17 @@ TEST_CASE("products with codebooks and digits of base 3 become PTX") {
     const JudgedKernel k = product_kernel(type, {32}, 32);
     const Program program = generate({.tree = k.tree, .name = "product", .machine = h100}).program;
     CHECK(compile_ptx(source_of(program, h100), "sm_90").find(".entry product") != std::string::npos);
+  }
+}
+
+TEST_CASE("products of long rows with codebooks take no more of a stack than kernels may") {
+  const Machine machine = *known_machine("sapphire-rapids");
+  const CpuTarget target = named_target("sapphirerapids").take();
+  for (GgufType type : {GgufType::IQ2_XXS, GgufType::IQ2_XS, GgufType::IQ3_XXS, GgufType::NVFP4}) {
+    CAPTURE(name_of(type));
+    const JudgedKernel k = product_kernel(type, {16}, 3072, 8192);
+    const Program program = generate({.tree = k.tree, .name = "product", .machine = machine}).program;
+    CHECK(compile_object(source_of(program, machine), "product", target).size() > 200);
   }
 }
 

@@ -27,8 +27,8 @@ struct CodegenOptions {
 };
 
 // Most bytes of a stack that a function of a kernel takes, for registers that are spilled and rows of matrices: one
-// that wants more stops the process.
-constexpr size_t kMostStackOfFunction = 64 << 10;
+// that wants more stops the process. Look-ups in the largest codebooks, 16 rows side by side, spill up to 168 KB.
+constexpr size_t kMostStackOfFunction = 192 << 10;
 
 // Machine code as a relocatable ELF file that defines `symbol` (the function that the text calls
 // source.entry).
