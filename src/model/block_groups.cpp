@@ -353,18 +353,22 @@ Grouped IQ3_S(const Block& b) {
 Tensor iq1_scale(Tensor d, Tensor scale) { return d * (f32(scale) * 2.0 + 1.0) * 0.125; }
 
 Grouped IQ1_S(const Block& b) {
-  const Tensor both = b["qh"];  // four times three bits of index, the scale, and whether elements are below
+  // Of 16 bits each: four times three bits of index, the scale, and whether elements are below.
+  const Tensor both = join(fields_of(b["qh"], 2, 16));
   const Tensor q = iq1_groups(with_high(b["qs"], join(fields_of(both, 4, 3))), both >> 15, 8);
   return {q, iq1_scale(b.f("d"), (both >> 12) & 7), 9, {}};
 }
 
 Grouped IQ1_M(const Block& b) {
-  const Tensor both = join(fields_of(b["qh"], 2, 4)), words = b["scales"];  // three bits of index; below
+  const Tensor both = join(fields_of(b["qh"], 2, 4)),
+               words = join(fields_of(b["scales"], 2, 16));  // three bits of index; below
   const Tensor scale = join(fields_of(words, 4, 3));
   Tensor bits = slice(words, -1, 0, 1) >> 12;
   for (int64_t i = 1; i < 4; ++i) bits = bits | ((slice(words, -1, i, 1) >> 12) << (4 * i));
-  return {
-      iq1_groups(with_high(b["qs"], both & 7), both >> 3, 16), iq1_scale(f32(bitcast(bits, DType::F16)), scale), 9, {}};
+  return {iq1_groups(with_high(b["qs"], both & 7), both >> 3, 16),
+          iq1_scale(f32(bitcast(cast(bits, DType::U16), DType::F16)), scale),
+          9,
+          {}};
 }
 
 Grouped MXFP4(const Block& b) {

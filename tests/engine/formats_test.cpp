@@ -78,7 +78,8 @@ TEST_CASE("products with codebooks and digits of base 3 become PTX") {
 TEST_CASE("products of long rows with codebooks take no more of a stack than kernels may") {
   const Machine machine = *known_machine("sapphire-rapids");
   const CpuTarget target = named_target("sapphirerapids").take();
-  for (GgufType type : {GgufType::IQ2_XXS, GgufType::IQ2_XS, GgufType::IQ3_XXS, GgufType::NVFP4}) {
+  for (GgufType type :
+       {GgufType::IQ1_S, GgufType::IQ1_M, GgufType::IQ2_XXS, GgufType::IQ2_XS, GgufType::IQ3_XXS, GgufType::NVFP4}) {
     CAPTURE(name_of(type));
     const JudgedKernel k = product_kernel(type, {16}, 3072, 8192);
     const Program program = generate({.tree = k.tree, .name = "product", .machine = machine}).program;
