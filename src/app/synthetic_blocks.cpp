@@ -93,7 +93,7 @@ uint16_t small_float_bits(double d) {
   return static_cast<uint16_t>(std::clamp(std::lround(steps), 1L, 126L));
 }
 
-// Four bits of d above four scales of 3 (2 * 1 + 1).
+// Of four words of 16 bits: four bits of d above four scales of 3 (2 * 1 + 1).
 uint16_t piece_of_scale(double d, int k) {
   return static_cast<uint16_t>((half_bits(d) >> (4 * k) & 15) << 12 | 0b001'001'001'001);
 }
@@ -113,8 +113,8 @@ std::vector<std::vector<Patch>> scale_choices(GgufType type, double deviation) {
       if (field.name == "e")
         for (int k = 0; k < field.count; ++k)
           choices[i].push_back({field.offset + k, 1, field.count == 1 ? power_of_two_bits(d) : small_float_bits(d)});
-      if (field.name == "scales" && field.dtype == DType::U16)
-        for (int k = 0; k < field.count; ++k)
+      if (field.name == "scales" && type == GgufType::IQ1_M)
+        for (int k = 0; k < 4; ++k)
           choices[i].push_back({field.offset + 2 * k, 2, piece_of_scale(negative ? -d : d, k)});
     }
   }
