@@ -6,12 +6,11 @@
 namespace smelt {
 namespace {
 
-constexpr size_t kWindow = 9;      // steps whose median counts
-constexpr size_t kEnough = 3;      // of them, before a length is judged
-constexpr int64_t kTryAgain = 96;  // steps
-constexpr double kRepaid = 50;     // times the cost of a try, before the next one
-constexpr int64_t kManyUnread =
-    32;  // steps without drafts, after which reading them shows in the time of the next ones
+constexpr size_t kWindow = 9;         // steps whose median counts
+constexpr size_t kEnough = 3;         // of them, before a length is judged
+constexpr int64_t kTryAgain = 96;     // steps
+constexpr double kRepaid = 50;        // times the cost of a try, before the next one
+constexpr int64_t kManyUnread = 32;   // steps without drafts: reading them shows in the time of the next ones
 constexpr double kFirstGuess = 0.7;   // of a draft's being right
 constexpr double kNew = 1.0 / 24;     // what one draft counts among those before it
 constexpr double kWorthwhile = 1.02;  // gains below that are noise
