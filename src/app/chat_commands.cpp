@@ -6,11 +6,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
+#include <utility>
 
 #include "app/sources.h"
 #include "app/statistics.h"
 #include "base/file.h"
 #include "base/progress.h"
+#include "chat/saved_conversation.h"
 
 namespace smelt {
 namespace {
@@ -79,21 +82,25 @@ void show_settings(Conversation& conversation) {
 }
 
 // A setting of numbers; false where there is none with that name or the value is not for it.
-bool set_number(Conversation& conversation, std::string_view name, const std::string& text) {
-  char* end = nullptr;
-  const double value = std::strtod(text.c_str(), &end);
-  if (text.empty() || *end != 0) return false;
+bool set_number(Conversation& conversation, std::string_view name, double value) {
   SamplerOptions& sampler = conversation.settings.sampler;
   const auto within = [&](double low, double high) { return value >= low && value <= high; };
   if (name == "temp" && within(0, 100)) return sampler.temperature = static_cast<float>(value), true;
   if (name == "top-k" && within(0, INT32_MAX)) return sampler.top_k = static_cast<int32_t>(value), true;
   if (name == "top-p" && within(0, 1)) return sampler.top_p = static_cast<float>(value), true;
   if (name == "min-p" && within(0, 1)) return sampler.min_p = static_cast<float>(value), true;
-  if (name == "repeat-penalty" && within(0.01, 100)) return sampler.repeat_penalty = static_cast<float>(value), true;
+  if (name == "repeat-penalty" && within(0.01f, 100)) return sampler.repeat_penalty = static_cast<float>(value), true;
   if (name == "seed" && within(0, 9e15)) return sampler.seed = static_cast<uint64_t>(value), true;
   if (name == "predict" && within(-1, 1 << 30))
     return conversation.settings.max_tokens = static_cast<int64_t>(value), true;
   return false;
+}
+
+std::optional<double> number_of(const std::string& text) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end != 0) return std::nullopt;
+  return value;
 }
 
 void set(Conversation& conversation, std::string_view rest) {
@@ -104,7 +111,9 @@ void set(Conversation& conversation, std::string_view rest) {
   if (name == "fold") {
     conversation.screen.fold_thoughts = value != "off" && value != "false" && value != "0";
   } else if (std::find(std::begin(kNumbers), std::end(kNumbers), name) != std::end(kNumbers)) {
-    if (!set_number(conversation, name, value)) conversation.screen.note(name + ": '" + value + "' is no value for it");
+    const std::optional<double> number = number_of(value);
+    if (!number || !set_number(conversation, name, *number))
+      conversation.screen.note(name + ": '" + value + "' is no value for it");
   } else {
     ordered_json parsed = ordered_json::parse(value, nullptr, false);
     conversation.settings.chat.variables[name] = parsed.is_discarded() ? ordered_json(value) : parsed;
@@ -122,17 +131,6 @@ CommandOutcome retry(Conversation& conversation) {
   return CommandOutcome::answer;
 }
 
-Result<ordered_json> read_json(const std::string& path) {
-  SMELT_TRY(text, read_file(path));
-  ordered_json json = ordered_json::parse(text, nullptr, false);
-  if (json.is_discarded()) return Error{"[chat] " + path + ": this is no JSON"};
-  return json;
-}
-
-bool is_message(const ordered_json& message) {
-  return message.is_object() && message.contains("role") && message["role"].is_string();
-}
-
 std::string cache_file_of(const std::string& path) { return path + ".cache"; }
 
 std::string saved_note(const std::string& path) {
@@ -147,19 +145,12 @@ void load_context(Conversation& conversation, const std::string& path) {
     conversation.screen.note(loaded.error().message + "; what was said is computed anew");
 }
 
-template <class T>
-void take_number(const ordered_json& json, const char* name, T& into) {
-  if (json.contains(name) && json[name].is_number()) into = json[name].get<T>();
-}
-
 Status tools(Conversation& conversation, const std::string& path) {
   ordered_json& list = conversation.settings.chat.tools;
   if (!path.empty()) {
-    SMELT_TRY(json, read_json(path));
-    const bool has_list = json.is_object() && json.contains("tools");
-    if (has_list) json = ordered_json(json["tools"]);
-    if (!json.is_array()) return Error{"[chat] " + path + ": it has no list of tools"};
-    list = json;
+    SMELT_TRY(text, read_file(path));
+    SMELT_TRY(read, read_tools(text, path));
+    list = std::move(read);
   }
   if (list.empty()) conversation.screen.note("no tools; /tools FILE takes those of a JSON file");
   for (const ordered_json& tool : list) conversation.screen.note(tool.dump());
@@ -174,7 +165,7 @@ CommandOutcome result(Conversation& conversation, std::string_view text) {
     if (field(messages[i], "role") == "tool") continue;
     if (!messages[i].contains("tool_calls") || results >= messages[i]["tool_calls"].size()) break;
     const ordered_json& calls = messages[i]["tool_calls"];
-    message["tool_call_id"] = calls[results]["id"];
+    message["tool_call_id"] = field(calls[results], "id");
     message["name"] = calls[results]["function"]["name"];
     const bool is_last = results + 1 == calls.size();
     conversation.settings.chat.messages.push_back(message);
@@ -230,24 +221,21 @@ Status save_conversation(Conversation& conversation, const std::string& path) {
 }
 
 Status load_conversation(Conversation& conversation, const std::string& path) {
-  SMELT_TRY(json, read_json(path));
-  const ordered_json saved = json.is_object() ? json : ordered_json{{"messages", json}};
-  if (!saved.contains("messages") || !saved["messages"].is_array())
-    return Error{"[chat] " + path + ": it has no list of messages"};
-  const ordered_json& messages = saved["messages"];
-  if (!std::all_of(messages.begin(), messages.end(), is_message))
-    return Error{"[chat] " + path + ": a message has no role"};
+  static constexpr std::pair<const char*, std::string_view> kNumbers[] = {{"temperature", "temp"},
+                                                                          {"top_k", "top-k"},
+                                                                          {"top_p", "top-p"},
+                                                                          {"min_p", "min-p"},
+                                                                          {"repeat_penalty", "repeat-penalty"}};
+  SMELT_TRY(text, read_file(path));
+  SMELT_TRY(saved, read_conversation(text, path));
+  for (const auto& [key, name] : kNumbers)
+    if (saved.numbers.contains(key) && !set_number(conversation, name, saved.numbers[key]))
+      return Error{"[chat] " + path + ": " + key + " is " + number_text(saved.numbers[key]) +
+                   ", which is no value for it"};
   Chat& chat = conversation.settings.chat;
-  chat.messages = messages;
-  if (saved.contains("tools") && saved["tools"].is_array()) chat.tools = saved["tools"];
-  if (saved.contains("chat_template_kwargs") && saved["chat_template_kwargs"].is_object())
-    chat.variables = saved["chat_template_kwargs"];
-  SamplerOptions& sampler = conversation.settings.sampler;
-  take_number(saved, "temperature", sampler.temperature);
-  take_number(saved, "top_k", sampler.top_k);
-  take_number(saved, "top_p", sampler.top_p);
-  take_number(saved, "min_p", sampler.min_p);
-  take_number(saved, "repeat_penalty", sampler.repeat_penalty);
+  chat.messages = std::move(saved.messages);
+  if (saved.tools) chat.tools = std::move(*saved.tools);
+  if (saved.variables) chat.variables = std::move(*saved.variables);
   load_context(conversation, cache_file_of(path));
   return {};
 }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "app/token_loss.h"
+#include "evaluation/token_loss.h"
 
 namespace smelt {
 namespace {

@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "app/choice_tasks.h"
 #include "engine/session.h"
+#include "evaluation/choice_tasks.h"
 #include "text/tokenizer.h"
 
 namespace smelt {

@@ -10,14 +10,14 @@
 #include "app/checks.h"
 #include "app/choices.h"
 #include "app/command.h"
-#include "app/divergence.h"
 #include "app/engine_flags.h"
 #include "app/interrupt.h"
-#include "app/logits_file.h"
 #include "app/sources.h"
-#include "app/token_loss.h"
 #include "base/file.h"
 #include "base/progress.h"
+#include "evaluation/divergence.h"
+#include "evaluation/logits_file.h"
+#include "evaluation/token_loss.h"
 
 namespace smelt {
 namespace {

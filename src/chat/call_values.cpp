@@ -1,5 +1,7 @@
 #include "chat/call_values.h"
 
+#include "chat/json_follower.h"
+
 namespace smelt {
 
 using nlohmann::ordered_json;
@@ -23,11 +25,10 @@ bool is_tool_name(std::string_view text) {
 
 ordered_json parse_json(std::string_view text) {
   constexpr int kMostDepth = 128;
-  int depth = 0;
+  JsonFollower follower;
   for (char c : text) {
-    if (c == '{' || c == '[') ++depth;
-    if (c == '}' || c == ']') --depth;
-    if (depth > kMostDepth) return ordered_json(ordered_json::value_t::discarded);
+    follower.take(c);
+    if (follower.depth() > kMostDepth) return ordered_json(ordered_json::value_t::discarded);
   }
   return ordered_json::parse(text, nullptr, false);
 }

@@ -78,6 +78,11 @@ TEST_CASE("a saved conversation goes on with its messages, tools and variables")
   CHECK(contains(run.err, "now"));
   CHECK(contains(chat({"--load", file_with("none.json", "{}"), "Why?"}).err, "it has no list of messages"));
   CHECK(contains(chat({"--load", file_with("odd.json", "[7]"), "Why?"}).err, "a message has no role"));
+  const std::string calls = R"([{"role": "assistant", "tool_calls": [{}]}])";
+  CHECK(contains(chat({"--load", file_with("calls.json", calls), "Why?"}).err, "no list of objects with the name of"));
+  const std::string hot = R"({"messages": [], "top_k": 1e300})";
+  CHECK(
+      contains(chat({"--load", file_with("hot.json", hot), "Why?"}).err, "top_k is 1e+300, which is no value for it"));
 }
 
 TEST_CASE("a conversation is kept with its cache and goes on from disk; a cache that cannot serve is computed anew") {

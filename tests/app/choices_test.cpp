@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "app/process.h"
-#include "app/token_loss.h"
+#include "evaluation/token_loss.h"
 #include "gguf/gguf.h"
 
 using namespace smelt;

@@ -85,9 +85,9 @@ TEST_CASE("a thread whose stack is too small for kernels is refused before one r
   Thread([&] { ran = device->run(**plan, symbols); }, 96 << 10).join();
   REQUIRE_FALSE(ran.ok());
   CHECK(ran.error().message.starts_with("[run] the stack of the calling thread has "));
-  CHECK(ran.error().message.ends_with(" KB left, and kernels want 128; raise its limit (ulimit -s)"));
+  CHECK(ran.error().message.ends_with(" KB left, and kernels want 384; raise its limit (ulimit -s)"));
   CHECK(out == -1);
-  Thread([&] { ran = device->run(**plan, symbols); }, 256 << 10).join();
+  Thread([&] { ran = device->run(**plan, symbols); }, 768 << 10).join();
   CHECK(ran.ok());
   CHECK(out == 7);
 }

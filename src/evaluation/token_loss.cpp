@@ -1,4 +1,4 @@
-#include "app/token_loss.h"
+#include "evaluation/token_loss.h"
 
 #include <algorithm>
 #include <cmath>

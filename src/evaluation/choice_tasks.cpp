@@ -1,4 +1,4 @@
-#include "app/choice_tasks.h"
+#include "evaluation/choice_tasks.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,9 +1,9 @@
-#include "app/divergence.h"
+#include "evaluation/divergence.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "app/logits_file.h"
+#include "evaluation/logits_file.h"
 
 namespace smelt {
 

@@ -1,4 +1,4 @@
-#include "app/logits_file.h"
+#include "evaluation/logits_file.h"
 
 #include <algorithm>
 #include <cmath>
