@@ -1,6 +1,7 @@
 #include "codegen/panel.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "base/ensure.h"
@@ -79,13 +80,19 @@ Refs ranges_of_value(Ref value) {
   return ranges;
 }
 
-// The loops of the reductions of a nest, outer ones first.
-void add_reduce_loops(Ref n, std::set<const Node*>& seen, Refs& loops) {
-  if (!seen.insert(n.get()).second || n->op == Op::Load || n->op == Op::Range) return;
+// The loops of the reductions between n and a value below it, outer ones first. False if it is not below n. Reductions
+// side by side may share some loops and not others, so there is no order for all values.
+bool find_loops_around(Ref n, Ref value, std::set<const Node*>& seen, Refs& loops) {
+  if (n == value) return true;
+  if (!seen.insert(n.get()).second || n->op == Op::Load || n->op == Op::Range) return false;
+  const size_t outer = loops.size();
   if (is_reduce(n->op))
     for (Ref r : own_ranges(n))
       if (!contains(loops, r)) loops.push_back(r);
-  for (Ref s : n->src) add_reduce_loops(s, seen, loops);
+  if (std::any_of(n->src.begin(), n->src.end(), [&](Ref s) { return find_loops_around(s, value, seen, loops); }))
+    return true;
+  loops.resize(outer);
+  return false;
 }
 
 // How the loops of a nest divide.
@@ -112,8 +119,7 @@ class PanelMaker {
     // The bulk first: its reads bring the lines of memory into a cache, where the rest (scales) is found then.
     std::stable_sort(values_.begin(), values_.end(),
                      [](Ref a, Ref b) { return is_byte_in_panel(a) && !is_byte_in_panel(b); });
-    std::set<const Node*> seen;
-    for (Ref s : stores) add_reduce_loops(StoreView(s).value, seen, reduce_loops_);
+    for (Ref v : values_) terms_[v.get()] = find_terms(v);
     divide();
   }
 
@@ -251,9 +257,14 @@ class PanelMaker {
   }
 
   // The loops of reductions that a value is a term of, outermost first.
-  Refs terms_of(Ref value) const {
+  const Refs& terms_of(Ref value) const { return terms_.at(value.get()); }
+
+  Refs find_terms(Ref value) const {
     const Refs mine = ranges_of_value(value);
-    Refs terms = reduce_loops_;
+    Refs terms;
+    std::set<const Node*> seen;
+    for (Ref s : stores_)
+      if (find_loops_around(StoreView(s).value, value, seen, terms)) break;
     std::erase_if(terms, [&](Ref r) { return !contains(mine, r); });
     return terms;
   }
@@ -360,7 +371,8 @@ class PanelMaker {
   const Refs& stores_;
   Ref axis_;
   int64_t rows_;
-  Refs values_, row_ranges_, indices_, reduce_loops_;
+  Refs values_, row_ranges_, indices_;
+  std::map<const Node*, Refs> terms_;  // by value
   Loops loops_;
 };
 

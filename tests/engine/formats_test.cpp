@@ -5,6 +5,7 @@
 
 #include "base/machine.h"
 #include "engine/kernel_builder.h"
+#include "graph/rules_algebra.h"
 #include "model/layout_choice.h"
 #include "model/product.h"
 #include "runtime/llvm/compile.h"
@@ -18,11 +19,13 @@ using namespace smelt::testing;
 
 namespace {
 
-// The kernel of y = W x for W [rows, columns]; scales are of ordinary size.
-JudgedKernel product_kernel(GgufType type, WeightLayout layout, int64_t rows = 16, int64_t columns = 512) {
-  const Tensor x = param(0, DType::F32, {1, columns}, "x");
+// The kernel of y = W x for W [rows, columns] and some tokens; scales are of ordinary size.
+JudgedKernel product_kernel(GgufType type, WeightLayout layout, int64_t rows = 16, int64_t columns = 512,
+                            Dim tokens = 1, const Variables& variables = {}) {
+  const Tensor x = param(0, DType::F32, {tokens, columns}, "x");
   const Tensor raw = raw_weight(1, type, {rows}, columns, "w", layout);
-  JudgedKernel k = kernel_of(sink({output(2, product(quantise_activations(x), raw, type, layout))}));
+  const Ref root = sink({output(2, product(quantise_activations(x), raw, type, layout))});
+  JudgedKernel k = kernel_of(root, variables, make_schedule(root).kernels.size() - 1);
   for (Bytes& buffer : k.buffers)
     if (static_cast<int64_t>(buffer.size()) == info_of(type).bytes * rows * columns / info_of(type).elements)
       for (std::byte& b : buffer) b &= std::byte{0x37};
@@ -54,6 +57,20 @@ TEST_CASE("integer products are dots of words for every block format") {
       CHECK(dots_in(program_of(k, {})) > 0);
       CHECK(problem_with(k, {}) == "");
     }
+}
+
+TEST_CASE("prompts multiply words of bytes from panels, whatever the groups of a format") {
+  const Machine zen4 = *known_machine("zen4");
+  const Dim tokens(variable("tokens8", 1, 64) * 8);
+  for (GgufType type : block_formats()) {
+    CAPTURE(name_of(type));
+    const JudgedKernel k = product_kernel(type, {16}, 32, 512, tokens, {{"tokens8", 2}});
+    const auto made = generate({.tree = k.tree, .name = "product", .machine = zen4});
+    const auto has_panel = [](const std::vector<Opt>& nest) { return !nest.empty() && nest[0].kind == OptKind::Panel; };
+    CHECK(std::any_of(made.opts.begin(), made.opts.end(), has_panel));
+    CHECK(dots_in(made.program) > 0);
+    CHECK(problem_with(k, made.opts) == "");
+  }
 }
 
 TEST_CASE("products are right in every layout that a search may try" * doctest::test_suite("generated")) {
