@@ -197,6 +197,34 @@ TEST_CASE("lines of assembly know their lines of the IR, and the code stays as i
   }
 }
 
+TEST_CASE("vectors that find no register lie in whole cache lines of the stack, and lines are known there, too") {
+  constexpr int kVectors = 60;  // all of them read before one is used
+  std::string body, last = "%v0";
+  for (int i = 0; i < kVectors; ++i) {
+    const std::string n = std::to_string(i);
+    body += "  %p" + n + " = getelementptr <16 x float>, ptr %in, i64 " + n + "\n  %v" + n +
+            " = load volatile <16 x float>, ptr %p" + n + ", align 64\n";
+  }
+  for (int i = kVectors - 1; i > 0; --i) {
+    const std::string n = std::to_string(i);
+    body += "  %m" + n + " = fmul <16 x float> %v" + n + ", " + last + "\n  %s" + n + " = fadd <16 x float> %m" + n +
+            ", %v" + n + "\n";
+    last = "%s" + n;
+  }
+  const Source source{.text =
+                          "define void @spills(ptr %buffers, ptr %symbols, i64 %part, i64 %parts, ptr %scratch, i64 "
+                          "%begins) {\n  %in = load ptr, ptr %buffers\n" +
+                          body + "  store <16 x float> " + last + ", ptr %in, align 64\n  ret void\n}\n",
+                      .entry = "spills"};
+  const CpuTarget target = *named_target("x86-64-v4");
+  const std::string text = assembly(source, target);
+  CHECK(contains(text, "andq\t$-64, %rsp"));
+  CHECK_FALSE(contains(assembly(vector_kernel(), target), "%rsp"));
+  const Assembly linked = linked_assembly(source, target);
+  CHECK(linked.text == text);
+  CHECK(linked.lines.size() == lines_of(text).size());
+}
+
 TEST_CASE("only operations marked contract are fused") {
   auto v4 = named_target("x86-64-v4");
   CHECK_FALSE(contains(assembly(scale_kernel(), *v4), "vfmadd"));

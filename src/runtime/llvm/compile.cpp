@@ -8,6 +8,8 @@
 #include <llvm/Support/raw_ostream.h>
 #include <llvm/TargetParser/Host.h>
 
+#include <algorithm>
+
 #include "base/ensure.h"
 #include "runtime/llvm/line_marks.h"
 #include "runtime/llvm/module.h"
@@ -22,6 +24,17 @@ const std::string_view CodegenOptions::kDefaultPasses =
 
 namespace {
 
+// Vectors that find no register lie on the stack. Where they cross cache lines there, a load and a store take twice as
+// long, and LLVM cannot move the stack to whole lines any more once it knows that it will need it.
+bool may_spill_vectors(const llvm::Function& function) {
+  constexpr size_t kFewVectors = 128;  // in the body: they find registers
+  size_t vectors = 0;
+  for (const llvm::BasicBlock& block : function)
+    vectors += static_cast<size_t>(std::count_if(block.begin(), block.end(),
+                                                 [](const llvm::Instruction& x) { return x.getType()->isVectorTy(); }));
+  return vectors > kFewVectors;
+}
+
 void set_attributes(llvm::Module& module, const std::string& entry, const CpuTarget& target) {
   for (llvm::Function& function : module) {
     if (function.isDeclaration()) continue;
@@ -35,6 +48,7 @@ void set_attributes(llvm::Module& module, const std::string& entry, const CpuTar
     std::string bits = std::to_string(target.vector_bytes * 8);
     function.addFnAttr("prefer-vector-width", bits);
     function.addFnAttr("min-legal-vector-width", bits);
+    if (may_spill_vectors(function)) function.addFnAttr("stackrealign");
     function.addFnAttr("warn-stack-size", std::to_string(kMostStackOfFunction));
     if (is_entry) function.setAlignment(llvm::Align(64));
   }
