@@ -37,8 +37,8 @@ struct QuantizeFlags {
 
 constexpr const char* kExplanation =
     "TYPE is a mix, which gives some matrices a better type, or one type: F32 F16 BF16 Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q2_K\n"
-    "Q3_K_S Q3_K_M Q3_K_L Q4_K_S Q4_K_M Q5_K_S Q5_K_M Q6_K IQ1_S IQ1_M IQ2_XXS IQ2_XS IQ2_S IQ2_M IQ3_XXS IQ3_S\n"
-    "IQ4_NL IQ4_XS MXFP4 NVFP4, and TQ1_0 TQ2_0 for weights that are ternary already.\n"
+    "Q2_K_S Q3_K_S Q3_K_M Q3_K_L Q4_K_S Q4_K_M Q5_K_S Q5_K_M Q6_K IQ1_S IQ1_M IQ2_XXS IQ2_XS IQ2_S IQ2_M IQ3_XXS\n"
+    "IQ3_XS IQ3_S IQ3_M IQ4_NL IQ4_XS MXFP4 NVFP4, and TQ1_0 TQ2_0 for weights that are ternary already.\n"
     "IN has F32, F16, BF16 or Q8_0 weights. Norms, biases, routers and short convolutions stay as they are. Matrices\n"
     "whose rows are not whole blocks of a type take the nearest type that fits.\n"
     "With --imatrix the weights that matter most for a text are kept more exactly: `smelt imatrix` makes that file.\n"

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "app/process.h"
+#include "app/type_mix.h"
 #include "base/file.h"
 #include "gguf/gguf.h"
 #include "support/gguf_writer.h"
@@ -90,8 +91,28 @@ TEST_CASE("formats with codebooks and ternary ones give more to what loses most"
   CHECK(types_of("IQ2_S").first == GgufType::IQ2_XS);
   CHECK(types_of("IQ2_M").first == GgufType::IQ2_S);
   CHECK(types_of("Q4_K") == types_of("Q4_K_M"));
+  CHECK(types_of("Q2_K_S") == std::pair(GgufType::Q2_K, GgufType::Q6_K));
+  CHECK(types_of("IQ3_M") == std::pair(GgufType::IQ3_S, GgufType::Q6_K));
   CHECK(types_of("TQ1_0") == std::pair(GgufType::TQ1_0, GgufType::Q6_K));
   CHECK(types_of("NVFP4") == std::pair(GgufType::NVFP4, GgufType::NVFP4));
+}
+
+TEST_CASE("mixes around IQ3_S and Q2_K give layers and matrices what llama-quantize gives them") {
+  const auto type = [](const char* mix, const char* name, int64_t layer) {
+    return type_in_mix(*find_mix(mix), name, layer, 32);
+  };
+  CHECK(type("IQ3_XS", "attn_q", 0) == GgufType::IQ3_XXS);
+  CHECK(type("IQ3_XS", "attn_v", 0) == GgufType::Q4_K);
+  CHECK(type("IQ3_XS", "ffn_up", 3) == GgufType::IQ3_S);
+  CHECK(type("IQ3_XS", "ffn_gate_exps", 4) == GgufType::IQ3_XXS);
+  CHECK(type("IQ3_XS", "ffn_up", 28) == GgufType::IQ3_S);
+  CHECK(type("IQ3_XS", "ffn_down", 10) == GgufType::IQ3_S);
+  CHECK(type("IQ3_M", "attn_output", 20) == GgufType::Q4_K);
+  CHECK(type("IQ3_M", "ffn_down", 3) == GgufType::Q4_K);
+  CHECK(type("IQ3_M", "ffn_down", 4) == GgufType::IQ3_S);
+  CHECK(type("Q2_K_S", "attn_v", 9) == GgufType::Q4_K);
+  CHECK(type("Q2_K_S", "attn_output", 9) == GgufType::Q2_K);
+  CHECK(type("Q2_K_S", "ffn_down", 4) == GgufType::Q2_K);
 }
 
 TEST_CASE("what cannot be quantised is refused in a sentence, and an old file stays") {
