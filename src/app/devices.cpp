@@ -18,7 +18,9 @@ namespace {
 std::string known_text(const Machine& machine) {
   if (machine.processor_bandwidth <= 0) return "";
   const std::string streams = std::to_string(machine.streams) + (machine.streams == 1 ? " stream" : " streams");
-  return text_of("%-8s", "") + "kernels are made for " + streams + " of reads at once, " +
+  return text_of("%-8s", "") + "kernels are made for " + streams + " of reads at once" +
+         (machine.stream_ahead_bytes ? text_of(" with hints %.0f KB ahead, ", machine.stream_ahead_bytes / 1024.0)
+                                     : ", ") +
          text_of("%.0f GB/s of one ", machine.processor_bandwidth * 1e-9) +
          (machine.has_threads() ? "multiprocessor, " : "core, ") +
          text_of("%.2f us for a barrier\n", machine.barrier_seconds * 1e6);

@@ -92,6 +92,7 @@ Machine machine_of(const CpuTarget& target) {
   m.byte_dot = dot_of(target, is_x86);
   m.byte_dot_bytes = is_x86 ? std::min(target.vector_bytes, is_vnni_of_256_bits ? 32 : 64) : 16;
   m.shuffle_bytes = is_x86 ? shuffle_bytes_of(target) : 16;
+  m.table_bytes = target.avx512_vbmi ? 128 : 0;
   m.fma = target.fma;
   m.f16_convert = target.f16_convert;
   if (is_x86 && target.amx_int8 && !target.amx_refused) {

@@ -19,6 +19,7 @@ struct CpuTarget {
   bool avx2 = false;
   bool avx512 = false;  // F, BW, DQ, VL
   bool avx512_vnni = false;
+  bool avx512_vbmi = false;  // bytes picked from two registers of 64
   bool avx_vnni = false;
   bool neon_dot = false;   // sums of four products of bytes, of equal signs
   bool neon_i8mm = false;  // the same of unsigned and signed bytes

@@ -25,7 +25,8 @@ constexpr int64_t kLeastThreads = 128;  // of a block, for the nests that have l
 }  // namespace
 
 Phase phase_behind(std::string_view pass) {
-  const bool is_expanded = pass == "expand" || pass == "rounds of a softmax" || pass == "coalesce loads";
+  const bool is_expanded =
+      pass == "expand" || pass == "rounds of a softmax" || pass == "coalesce loads" || pass == "look up words";
   return is_expanded ? Phase::Expanded : Phase::Kernel;
 }
 
@@ -66,6 +67,7 @@ class NestPasses {
     stores = step("rounds of a softmax", softmax_rounds(stores, request_.machine));
     stores = step("coalesce loads",
                   coalesce_loads(stores));  // after expand, when the byte of a word is known
+    stores = step("look up words", look_up_words(stores, request_.machine));
     out_.push_back({.stores = stores, .is_local = is_local});
   }
 

@@ -58,4 +58,8 @@ Refs softmax_rounds(const Refs& stores, const Machine& machine);
 // 10. Byte loads that lie a word apart in neighbouring lanes share word loads.
 Refs coalesce_loads(const Refs& stores);
 
+// 11. Words of a long table that bytes of a word are looked up in: by tables of bytes, where registers have room for
+//     them (Machine::table_bytes), instead of gathers.
+Refs look_up_words(const Refs& stores, const Machine& machine);
+
 }  // namespace smelt

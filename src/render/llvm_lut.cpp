@@ -80,6 +80,32 @@ IrValue shuffled(LlvmWriter& out, std::span<const int64_t> table, const IrValue&
   return {.text = slice(out, parts[0], lanes, 0, index.lanes), .dtype = DType::I8, .lanes = index.lanes};
 }
 
+// Entries first .. first + 63 of a table of bytes, as a register.
+std::string part_of_table(std::span<const int64_t> table, size_t first) {
+  std::string text = "<";
+  for (size_t i = 0; i < 64; ++i)
+    text += (i ? ", i8 " : "i8 ") + std::to_string(first + i < table.size() ? table[first + i] & 255 : 0);
+  return text + ">";
+}
+
+// Look-ups of 64 bytes at once, in tables of 128 and 256: a pair of registers holds 128 entries, and the highest bit of
+// an index chooses the pair.
+IrValue picked_from_pairs(LlvmWriter& out, std::span<const int64_t> table, const IrValue& index) {
+  const std::string type = ir_type(DType::I8, 64), function = "@llvm.x86.avx512.vpermi2var.qi.512";
+  out.declare("declare " + type + " " + function + "(" + type + ", " + type + ", " + type + ")");
+  const auto from_pair = [&](size_t first) {
+    return out.emit("call " + type + " " + function + "(" + type + " " + part_of_table(table, first) + ", " + type +
+                    " " + index.text + ", " + type + " " + part_of_table(table, first + 64) + ")");
+  };
+  std::string entries = from_pair(0);
+  if (table.size() > 128) {
+    const std::string is_upper = out.emit("icmp slt " + type + " " + index.text + ", zeroinitializer");
+    entries =
+        out.emit("select <64 x i1> " + is_upper + ", " + type + " " + from_pair(128) + ", " + type + " " + entries);
+  }
+  return {.text = entries, .dtype = DType::U8, .lanes = 64};
+}
+
 std::string table_literal(std::span<const int64_t> table, DType dtype) {
   std::string element = ir_memory_type(dtype, 1);
   std::string text = "[" + std::to_string(table.size()) + " x " + element + "] [";
@@ -183,7 +209,9 @@ IrValue render_lut4(LlvmWriter& out, std::span<const int64_t> table, const IrVal
       .text = out.emit("bitcast " + ir_type(x.dtype, x.lanes) + " " + x.text + " to " + ir_type(DType::U8, bytes)),
       .dtype = DType::U8,
       .lanes = bytes};
-  const IrValue entries = render_lut(out, table, index, DType::U8, machine);
+  const bool in_pairs = machine.table_bytes >= 128 && bytes == 64 && table.size() > 16 && table.size() <= 256;
+  const IrValue entries =
+      in_pairs ? picked_from_pairs(out, table, index) : render_lut(out, table, index, DType::U8, machine);
   return out.emit(DType::U32, x.lanes,
                   "bitcast " + ir_type(DType::U8, bytes) + " " + entries.text + " to " + ir_type(DType::U32, x.lanes));
 }

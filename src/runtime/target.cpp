@@ -24,6 +24,7 @@ void fill_from_features(CpuTarget& target, const std::set<std::string>& features
   target.avx2 = has("avx2");
   target.avx512 = has("avx512f") && has("avx512bw") && has("avx512dq") && has("avx512vl");
   target.avx512_vnni = target.avx512 && has("avx512vnni");
+  target.avx512_vbmi = target.avx512 && has("avx512vbmi");
   target.avx_vnni = has("avxvnni");
   target.neon_dot = is_arm && has("dotprod");
   target.neon_i8mm = is_arm && has("i8mm");
@@ -129,6 +130,7 @@ constexpr Named kNamed[] = {
     {"x86-64-v4", "x86_64-unknown-linux-gnu", "x86-64-v4", ""},
     {"sapphirerapids", "x86_64-unknown-linux-gnu", "sapphirerapids", ""},
     {"znver4", "x86_64-unknown-linux-gnu", "znver4", ""},
+    {"znver5", "x86_64-unknown-linux-gnu", "znver5", ""},
     {"alderlake", "x86_64-unknown-linux-gnu", "alderlake", ""},
     {"aarch64", "aarch64-unknown-linux-gnu", "generic", "+neon"},
     {"neoverse-n1", "aarch64-unknown-linux-gnu", "neoverse-n1", ""},

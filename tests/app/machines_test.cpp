@@ -192,7 +192,7 @@ TEST_CASE("what was measured of this machine is kept, shown and measured again o
   std::filesystem::path kept;
   for (const auto& entry : std::filesystem::directory_iterator(cache)) kept = entry.path();
   const std::string text = text_of(kept);
-  CHECK(text.starts_with("smelt machine 2\n"));
+  CHECK(text.starts_with("smelt machine 3\n"));
   CHECK(smelt::test::smelt({"machines", "host"}, own).out == first.out);
 
   const size_t at = text.find("streams ");

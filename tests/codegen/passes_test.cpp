@@ -358,3 +358,56 @@ TEST_SUITE("coalesce loads") {
     CHECK(test.apply(coalesce_loads).stores == before);
   }
 }
+
+TEST_SUITE("look up words") {
+  Refs by_bytes(const Refs& stores) { return look_up_words(stores, {.table_bytes = 128}); }
+  Refs without_tables(const Refs& stores) { return look_up_words(stores, {.table_bytes = 0}); }
+
+  size_t count(const Refs& stores, Op op) {
+    const Refs nodes = toposort(sink(stores));
+    return static_cast<size_t>(std::count_if(nodes.begin(), nodes.end(), [&](Ref n) { return n->op == op; }));
+  }
+
+  std::vector<int64_t> table_of(size_t size) {
+    std::vector<int64_t> words;
+    for (size_t i = 0; i < size; ++i) words.push_back(static_cast<int64_t>(i * 2654435761u % (1u << 24)));
+    return words;
+  }
+
+  // Bytes 0 .. used - 1 of a word for each of 16 lanes, with `high` bits of another one above them.
+  PassTest look_ups(int64_t used, int64_t high) {
+    const Tensor shift = cast(iota({1, used}, 1) * 8.0, DType::U32);
+    Tensor index = (input(0, {16, 1}, DType::U32) >> shift) & 255;
+    if (high) index = index | (((input(1, {16, 1}, DType::U32) >> shift) & ((1 << high) - 1)) << 8);
+    const Tensor words = lut(index, table_of(size_t{256} << high), DType::U32);
+    PassTest test = of(sum(cast(words, DType::I32), 1));
+    test.apply({local("o0", 16), unroll("r1", used)}).apply(written_out);
+    CHECK(count(test.stores, Op::Lut) == static_cast<size_t>(used));
+    return test;
+  }
+
+  TEST_CASE("bytes of a word are looked up together, a table for each byte that entries have") {
+    PassTest test = look_ups(4, 0);
+    test.apply(by_bytes);
+    CHECK(count(test.stores, Op::Lut) == 0);
+    CHECK(count(test.stores, Op::Lut4) == 3);  // the highest byte of all entries is zero
+  }
+
+  TEST_CASE("of a table of 512 words, bits above the byte choose the half") {
+    PassTest test = look_ups(4, 1);
+    test.apply(by_bytes);
+    CHECK(count(test.stores, Op::Lut) == 0);
+    CHECK(count(test.stores, Op::Lut4) == 5);  // the lowest bytes of both halves are the same
+    CHECK(count(test.stores, Op::Where) == 4);
+  }
+
+  TEST_CASE("longer tables, few bytes, and processors without such tables keep what they have") {
+    for (PassTest test : {look_ups(4, 2), look_ups(2, 0)}) {
+      const Refs before = test.stores;
+      CHECK(test.apply(by_bytes).stores == before);
+    }
+    PassTest test = look_ups(4, 0);
+    const Refs before = test.stores;
+    CHECK(test.apply(without_tables).stores == before);
+  }
+}

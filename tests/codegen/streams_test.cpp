@@ -45,21 +45,23 @@ TEST_CASE("every processor keeps some tasks, and sums stay in registers") {
   CHECK(upcast_of(chosen(k, {.streams = 8, .sums = 4})) == 4);
 }
 
-TEST_CASE("words of a matrix are asked for ahead of time where prefetchers follow several streams") {
+TEST_CASE("words of a matrix are asked for ahead of time where prefetchers do not run ahead") {
   const JudgedKernel k = product(1, 1 << 14);  // more than stays in a cache
-  const auto hints = [&](int64_t streams) {
-    const Program program = generate({.tree = k.tree, .name = "kernel", .machine = {.streams = streams}}).program;
+  const auto hints = [&](int64_t ahead, int64_t streams) {
+    const Machine machine{.streams = streams, .stream_ahead_bytes = ahead};
+    const Program program = generate({.tree = k.tree, .name = "kernel", .machine = machine}).program;
     int64_t near = 0, words = 0;
     for (const Instruction& x : program.code) {
-      near += x.kind == Inst::Prefetch && x.arg.i == 2048;
+      near += x.kind == Inst::Prefetch && x.arg.i == ahead;
       words += x.kind == Inst::Load && x.arg.i == 1;
     }
     CHECK(words > 0);
     return near == words ? 1 : near == 0 ? 0 : -1;
   };
-  CHECK(hints(1) == 0);
-  CHECK(hints(2) == 1);
-  CHECK(hints(8) == 1);
+  CHECK(hints(0, 1) == 0);
+  CHECK(hints(0, 8) == 0);
+  CHECK(hints(2048, 8) == 1);
+  CHECK(hints(4096, 1) == 1);
 }
 
 TEST_CASE("several tokens share what they read, whatever the streams") {

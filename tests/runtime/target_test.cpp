@@ -82,7 +82,7 @@ TEST_CASE("targets can be named") {
   REQUIRE_FALSE(unknown);
   CHECK(unknown.error().message ==
         "[target] z80: not a known target; use one of host, x86-64-v2, x86-64-v3, x86-64-v4, "
-        "sapphirerapids, znver4, alderlake, aarch64, neoverse-n1, neoverse-v1");
+        "sapphirerapids, znver4, znver5, alderlake, aarch64, neoverse-n1, neoverse-v1");
 }
 
 TEST_CASE("a processor without the best instructions of its kind is told about in one sentence") {

@@ -93,11 +93,15 @@ inline std::vector<std::byte> random_bytes(uint64_t seed, int lowest, int greate
   return bytes;
 }
 
-// A table for one shuffle, and one that is too long for it.
+// A table for one shuffle, and some that are too long for it, up to as many entries as bytes tell apart.
 inline std::vector<std::vector<int64_t>> byte_tables() {
-  std::vector<int64_t> large;
-  for (int i = 0; i < 40; ++i) large.push_back(255 - 3 * i);
-  return {{-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}, large};
+  std::vector<std::vector<int64_t>> tables = {
+      {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113}};
+  for (int size : {40, 128, 129, 256}) {
+    tables.emplace_back();
+    for (int i = 0; i < size; ++i) tables.back().push_back((255 - 3 * i) & 255);
+  }
+  return tables;
 }
 
 // Products of matrices: out[p, m, n] = row m, lane n of a product for each of `products` neighbours of a and b.

@@ -18,6 +18,7 @@
 #include "base/hex.h"
 #include "runtime/available_memory.h"
 #include "runtime/cpu/barrier_time.h"
+#include "runtime/cpu/hint_reader.h"
 #include "runtime/cpu/read_bandwidth.h"
 #include "runtime/cpu/stream_reader.h"
 #include "runtime/cpu/workers.h"
@@ -27,7 +28,7 @@
 namespace smelt {
 namespace {
 
-constexpr std::string_view kFormat = "smelt machine 2";
+constexpr std::string_view kFormat = "smelt machine 3";
 constexpr double kClearly = 0.94;     // of the time: a smaller gain may be chance,
 constexpr double kNoSlower = 1.03;    // and so may a smaller loss
 constexpr int kRuns = 8;              // of each half
@@ -60,23 +61,48 @@ double seconds_of(Workers& workers, KernelEntry entry, const void* const* buffer
 }
 
 // In turns, so that what disturbs one number disturbs all.
-std::vector<StreamTimes> time_streams(Workers& workers, const void* const* buffers) {
-  std::vector<StreamTimes> times;
-  for (const StreamReader& reader : stream_readers()) times.push_back({reader.streams, {1e9, 1e9}});
+std::vector<ReadTimes> time_reads(Workers& workers, const void* const* buffers, std::vector<ReadTimes> times,
+                                  const std::function<KernelEntry(size_t)>& entry) {
+  for (ReadTimes& t : times) t.seconds = {1e9, 1e9};
   const auto start = Clock::now();
   for (int run = 0; run < 2 * kRuns && (run < 4 || seconds_since(start) < kMostSeconds); ++run)
     for (size_t i = 0; i < times.size(); ++i) {
       double& best = times[i].seconds[run % 2];
-      best = std::min(best, seconds_of(workers, stream_readers()[i].entry, buffers));
+      best = std::min(best, seconds_of(workers, entry(i), buffers));
     }
   return times;
 }
 
 // What base/machines.def says of a processor of this name: found with kernels, which gain more than plain reads show.
-int64_t expected_streams(const std::string& cpu) {
+const Machine& known_machine(const std::string& cpu) {
+  static const Machine unknown;
   for (const Machine& m : known_machines())
-    if (m.target == cpu) return m.streams;
-  return 1;
+    if (m.target == cpu) return m;
+  return unknown;
+}
+
+int64_t measured_ahead(Workers& workers, const void* const* buffers, int64_t expected) {
+  std::vector<ReadTimes> times;
+  for (const HintReader& reader : hint_readers()) times.push_back({reader.ahead});
+  return fastest_number(time_reads(workers, buffers, times, [](size_t i) { return hint_readers()[i].entry; }),
+                        expected);
+}
+
+int64_t measured_streams(Workers& workers, const void* const* buffers, int64_t expected) {
+  std::vector<ReadTimes> times;
+  for (const StreamReader& reader : stream_readers()) times.push_back({reader.streams});
+  return fastest_number(time_reads(workers, buffers, times, [](size_t i) { return stream_readers()[i].entry; }),
+                        expected);
+}
+
+// What one stream with hints gains, several streams lost where both were tried with kernels (Zen 5), unless a processor
+// is known to gain by both.
+void measure_reads(Workers& workers, const void* const* buffers, MeasuredCpu& out) {
+  constexpr int64_t kAheadOfStreams = 2 << 10;
+  const Machine& known = known_machine(host_target().cpu);
+  out.stream_ahead_bytes = measured_ahead(workers, buffers, known.stream_ahead_bytes);
+  if (out.stream_ahead_bytes == 0 || known.streams > 1) out.streams = measured_streams(workers, buffers, known.streams);
+  if (out.streams > 1) out.stream_ahead_bytes = kAheadOfStreams;
 }
 
 double best_rate(Workers& workers, const void* const* buffers, size_t bytes) {
@@ -117,20 +143,21 @@ bool read_number(std::string_view& text, std::string_view name, T& out) {
 
 void MeasuredCpu::apply_to(Machine& machine) const {
   machine.streams = streams;
+  machine.stream_ahead_bytes = stream_ahead_bytes;
   machine.processor_bandwidth = processor_bandwidth;
   machine.bandwidth = bandwidth;
   machine.barrier_seconds = machine.launch_seconds = barrier_seconds;
 }
 
-int64_t fastest_streams(const std::vector<StreamTimes>& times, int64_t expected) {
-  const StreamTimes *first = &times[0], *best = first;
-  for (const StreamTimes& t : times)
-    if (t.streams == expected && t.seconds[0] < kNoSlower * first->seconds[0] &&
+int64_t fastest_number(const std::vector<ReadTimes>& times, int64_t expected) {
+  const ReadTimes *first = &times[0], *best = first;
+  for (const ReadTimes& t : times)
+    if (t.number == expected && t.seconds[0] < kNoSlower * first->seconds[0] &&
         t.seconds[1] < kNoSlower * first->seconds[1])
       best = &t;
-  for (const StreamTimes& t : times)
+  for (const ReadTimes& t : times)
     if (t.seconds[0] < kClearly * best->seconds[0] && t.seconds[1] < kClearly * best->seconds[1]) best = &t;
-  return best->streams;
+  return best->number;
 }
 
 MeasuredCpu measure_cpu() {
@@ -141,7 +168,7 @@ MeasuredCpu measure_cpu() {
   if (!buffer) return out;
   const void* buffers[] = {buffer->data(), buffer->data() + bytes};
   seconds_of(workers, memory_touching_kernel(), buffers);
-  out.streams = fastest_streams(time_streams(workers, buffers), expected_streams(host_target().cpu));
+  measure_reads(workers, buffers, out);
   out.bandwidth = rounded(best_rate(workers, buffers, bytes));
   const void* part[] = {buffer->data(), buffer->data() + kFewestBytes};
   out.processor_bandwidth = std::min(out.bandwidth, rounded(best_rate(one, part, kFewestBytes)));
@@ -157,10 +184,11 @@ std::string cpu_identity() {
 }
 
 std::string format_measured(const MeasuredCpu& m, std::string_view identity) {
-  char numbers[160];
+  char numbers[200];
   std::snprintf(numbers, sizeof numbers,
-                "streams %" PRId64 "\nprocessor_bandwidth %.1e\nbandwidth %.1e\nbarrier_seconds %.1e\n", m.streams,
-                m.processor_bandwidth, m.bandwidth, m.barrier_seconds);
+                "streams %" PRId64 "\nstream_ahead_bytes %" PRId64
+                "\nprocessor_bandwidth %.1e\nbandwidth %.1e\nbarrier_seconds %.1e\n",
+                m.streams, m.stream_ahead_bytes, m.processor_bandwidth, m.bandwidth, m.barrier_seconds);
   return std::string(kFormat) + '\n' + std::string(identity) + '\n' + numbers;
 }
 
@@ -171,12 +199,15 @@ std::optional<MeasuredCpu> parse_measured(std::string_view text, std::string_vie
   }
   MeasuredCpu m;
   const bool is_whole = read_number(text, "streams ", m.streams) &&
+                        read_number(text, "stream_ahead_bytes ", m.stream_ahead_bytes) &&
                         read_number(text, "processor_bandwidth ", m.processor_bandwidth) &&
                         read_number(text, "bandwidth ", m.bandwidth) &&
                         read_number(text, "barrier_seconds ", m.barrier_seconds) && text.empty();
-  const auto readers = stream_readers();
+  const auto streams = stream_readers();
+  const auto hints = hint_readers();
   const bool is_known =
-      std::any_of(readers.begin(), readers.end(), [&](const auto& r) { return r.streams == m.streams; });
+      std::any_of(streams.begin(), streams.end(), [&](const auto& r) { return r.streams == m.streams; }) &&
+      std::any_of(hints.begin(), hints.end(), [&](const auto& r) { return r.ahead == m.stream_ahead_bytes; });
   const auto is_rate = [](double x) { return x >= 0 && x < 1e15; };  // no NaN
   if (!is_whole || !is_known || !is_rate(m.bandwidth) || !is_rate(m.processor_bandwidth) || !is_rate(m.barrier_seconds))
     return std::nullopt;

@@ -20,7 +20,8 @@
 namespace smelt {
 
 struct MeasuredCpu {
-  int64_t streams = 1;             // as in base/machine.def, all four
+  int64_t streams = 1;  // as in base/machine.def, all five
+  int64_t stream_ahead_bytes = 0;
   double processor_bandwidth = 0;  // 0: not measured
   double bandwidth = 0;
   double barrier_seconds = 0;
@@ -29,15 +30,16 @@ struct MeasuredCpu {
   void apply_to(Machine& machine) const;
 };
 
-// Seconds of reading the same bytes in so many streams, the least of each half of the runs.
-struct StreamTimes {
-  int64_t streams = 1;
+// Seconds of reading the same bytes in a way that a number stands for, of streams or of bytes ahead: the least of each
+// half of the runs.
+struct ReadTimes {
+  int64_t number = 1;
   std::array<double, 2> seconds = {};
 };
 
-// The number of streams that is clearly fastest in both halves; else the `expected` one, unless it is slower than the
-// first. REQUIRES: not empty, in rising order.
-int64_t fastest_streams(const std::vector<StreamTimes>& times, int64_t expected = 1);
+// The number that is clearly fastest in both halves; else the `expected` one, unless it is slower than the first.
+// REQUIRES: not empty, in rising order.
+int64_t fastest_number(const std::vector<ReadTimes>& times, int64_t expected);
 
 // Of the cores of this machine that the program may use, in some tenths of a second.
 MeasuredCpu measure_cpu();
