@@ -50,7 +50,8 @@ GgufType attention_output_type(const TypeMix& mix) {
   return mix.base;
 }
 
-// What IQ3_XS makes smaller than IQ3_S: queries and keys, gate and up of the layers between the first eighth and the last.
+// What IQ3_XS makes smaller than IQ3_S: queries and keys, gate and up of the layers between the first eighth and the
+// last.
 bool is_less_in_xs(std::string_view name, int64_t layer, int64_t layers) {
   if (name == "attn_q" || name == "attn_k") return true;
   const bool widens = name.starts_with("ffn_gate") || name.starts_with("ffn_up");

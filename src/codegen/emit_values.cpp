@@ -140,10 +140,10 @@ Value NestEmitter::load(Ref n) {
 
 // Weights lie in the order in which loops use them (see WeightLayout), so hardware prefetchers follow them as long as
 // loads keep this order. Some run far ahead of it, and hints would cost a tenth to a third (Zen 4); others stay close:
-// with hints a token is read 1.13 to 1.2 times as fast on a Xeon, 1.2 to 2 times on Zen 5. A tile computes for long between reads, and hardware prefetchers
-// give up: it prefetches by itself. So do several outputs that share what is read: their arithmetic fills the reorder
-// buffer, and the loads of the next block are issued too late (measured: Q4_0 for 8 tokens from 217 to 350 GOP/s a
-// core).
+// with hints a token is read 1.13 to 1.2 times as fast on a Xeon, 1.2 to 2 times on Zen 5. A tile computes for long
+// between reads, and hardware prefetchers give up: it prefetches by itself. So do several outputs that share what is
+// read: their arithmetic fills the reorder buffer, and the loads of the next block are issued too late (measured: Q4_0
+// for 8 tokens from 217 to 350 GOP/s a core).
 int64_t NestEmitter::bytes_ahead(Ref load, Ref offset, int depth) {
   if (is_tile()) return bytes_ahead_in_tile(offset, depth);
   if (shared_.contains(load.get())) return machine_.shared_ahead_bytes;

@@ -3,8 +3,8 @@
 //
 //   lut(and(shr(w, 8 j), 255), words)  ->  byte j of lut4(w, byte 0 of words), of lut4(w, byte 1 of words), ...
 //
-// The four bytes of an entry are then put side by side by turning a square of 4 x 4 bytes, which the four entries share.
-// A table of more than 256 words is several, of which the bits above the byte choose.
+// The four bytes of an entry are then put side by side by turning a square of 4 x 4 bytes, which the four entries
+// share. A table of more than 256 words is several, of which the bits above the byte choose.
 #include <algorithm>
 #include <array>
 #include <bit>

@@ -3,27 +3,17 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 
 #include "evaluation/choice_tasks.h"
 #include "evaluation/divergence.h"
 #include "evaluation/logits_file.h"
+#include "fuzz/checks.h"
 #include "fuzz/memory_file.h"
 
 using namespace smelt;
+using namespace smelt::test;
 
 namespace {
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
-
-template <class R>
-bool is_read(const R& result) {
-  if (!result)
-    require(result.error().message.starts_with("[") && result.error().message.find('\n') == std::string::npos);
-  return result.ok();
-}
 
 void check_tasks(const std::string& path, ChoiceForm form) {
   const auto tasks = read_choice_tasks(path, form);
@@ -56,7 +46,7 @@ void check_logits(const std::string& path) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
   if (size == 0) return 0;
-  const test::MemoryFile file({reinterpret_cast<const char*>(bytes) + 1, size - 1});
+  const MemoryFile file({reinterpret_cast<const char*>(bytes) + 1, size - 1});
   switch (bytes[0] % 4) {
     case 0: check_tasks(file.path(), ChoiceForm::HellaSwag); break;
     case 1: check_tasks(file.path(), ChoiceForm::Winogrande); break;
