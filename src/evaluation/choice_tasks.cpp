@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <string_view>
 
+#include "base/byte_cursor.h"
 #include "base/file.h"
 
 namespace smelt {
@@ -81,46 +81,29 @@ Tasks read_winogrande(const std::string& path, const std::string& text) {
   return tasks;
 }
 
-// Numbers and texts one behind the other. `ok` becomes false where there are no more.
-struct Cursor {
-  std::string_view rest;
-  bool ok = true;
-
-  std::string_view bytes(size_t count) {
-    ok = ok && count <= rest.size();
-    const std::string_view taken = ok ? rest.substr(0, count) : std::string_view();
-    rest.remove_prefix(taken.size());
-    return taken;
-  }
-  uint32_t number() {
-    uint32_t value = 0;
-    if (const std::string_view raw = bytes(sizeof value); ok) std::memcpy(&value, raw.data(), sizeof value);
-    return value;
-  }
-  std::string text() { return std::string(bytes(number())); }
-};
+std::string text_at(ByteCursor& at) { return std::string(at.bytes(at.number<uint32_t>())); }
 
 struct Answers {
   std::vector<std::string> texts;
   std::vector<uint32_t> labels;
 };
-Answers read_answers(Cursor& at) {
+Answers read_answers(ByteCursor& at) {
   constexpr uint32_t kMost = 100;
   Answers answers;
-  const uint32_t count = at.number();
+  const uint32_t count = at.number<uint32_t>();
   at.ok = at.ok && count <= kMost;
-  for (uint32_t i = 0; i < count && at.ok; ++i) answers.texts.push_back(at.text());
-  for (uint32_t i = 0; i < count && at.ok; ++i) answers.labels.push_back(at.number());
+  for (uint32_t i = 0; i < count && at.ok; ++i) answers.texts.push_back(text_at(at));
+  for (uint32_t i = 0; i < count && at.ok; ++i) answers.labels.push_back(at.number<uint32_t>());
   return answers;
 }
 
 Tasks read_multiple_choice(const std::string& path, const std::string& contents) {
-  Cursor at{contents};
-  const uint32_t count = at.number();
+  ByteCursor at{contents};
+  const uint32_t count = at.number<uint32_t>();
   at.bytes(size_t{count} * sizeof(uint32_t));  // where each begins: they follow each other
   std::vector<ChoiceTask> tasks;
   for (uint32_t number = 1; number <= count && at.ok; ++number) {
-    const std::string question = at.text();
+    const std::string question = text_at(at);
     const Answers answers = read_answers(at);
     read_answers(at);
     if (!at.ok) break;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/byte_cursor.h"
 #include "base/file.h"
 #include "base/printable.h"
 #include "gguf/head.h"
@@ -61,33 +62,18 @@ Result<Importance> read_gguf(const std::string& path) {
   return out;
 }
 
-// Numbers and texts one behind the other. What is not there any more is empty, and `ok` false from then on.
-struct Cursor {
-  std::string_view rest;
-  bool ok = true;
-
-  std::string_view bytes(int64_t count) {
-    ok = ok && count >= 0 && static_cast<uint64_t>(count) <= rest.size();
-    const std::string_view taken = ok ? rest.substr(0, static_cast<size_t>(count)) : std::string_view();
-    rest.remove_prefix(taken.size());
-    return taken;
-  }
-  int32_t number() {
-    int32_t value = 0;
-    if (const std::string_view raw = bytes(sizeof value); ok) std::memcpy(&value, raw.data(), sizeof value);
-    return value;
-  }
-};
+// A count of bytes that is less than none is more than there are.
+std::string_view bytes_at(ByteCursor& at, int64_t count) { return at.bytes(static_cast<uint64_t>(count)); }
 
 Result<Importance> read_older(const std::string& path) {
   SMELT_TRY(contents, read_file(path));
-  Cursor at{contents};
+  ByteCursor at{contents};
   Importance out;
-  const int32_t entries = at.number();
+  const int32_t entries = at.number<int32_t>();
   for (int32_t i = 0; i < entries && at.ok; ++i) {
-    const std::string name(at.bytes(at.number()));
-    const int32_t calls = at.number(), values = at.number();
-    const std::string_view raw = at.bytes(int64_t{values} * static_cast<int64_t>(sizeof(float)));
+    const std::string name(bytes_at(at, at.number<int32_t>()));
+    const int32_t calls = at.number<int32_t>(), values = at.number<int32_t>();
+    const std::string_view raw = bytes_at(at, int64_t{values} * static_cast<int64_t>(sizeof(float)));
     if (!at.ok) break;
     Importance::Entry& entry = out.entries[name];
     entry.counts = {static_cast<float>(calls)};
@@ -97,8 +83,8 @@ Result<Importance> read_older(const std::string& path) {
   }
   if (!at.ok || out.entries.empty())
     return importance_error(path, "it is no importance matrix, or it ends too early; `smelt imatrix` makes one");
-  out.chunks = static_cast<uint32_t>(std::max(0, at.number()));
-  if (const std::string dataset(at.bytes(at.number())); at.ok) out.datasets = {dataset};
+  out.chunks = static_cast<uint32_t>(std::max(0, at.number<int32_t>()));
+  if (const std::string dataset(bytes_at(at, at.number<int32_t>())); at.ok) out.datasets = {dataset};
   return out;
 }
 

@@ -153,9 +153,16 @@ TEST_CASE("perplexity of the held-out stories is the reference's" * doctest::tes
   // "perplexity" in tests/data/tiny-glm-Q4_K_M.json: exact activations to four digits and a little more, those of 8
   // bits to 0.1 %. The second half has half as many positions, and the order of sums alone, which is another one for
   // vectors of 16, 32 and 64 bytes, moves it from 26.246 over 26.269 to 26.290, at a KL of 0.0006 each.
-  for (const auto& [policy, error] : {std::pair{"f32", 0.001}, std::pair{"q8", 0.026}}) {
-    const Outcome run = smelt::test::smelt({"perplexity", "--activations", policy, "--cache-type", "f32", "-f",
-                                            SMELT_SOURCE_DIR "/tests/data/heldout_a.txt"});
+  const std::string base = scratch().file("exact.logits");
+  const auto measured = [&](const char* policy, std::vector<std::string> more) {
+    std::vector<std::string> arguments = {"perplexity", "--activations", policy, "--cache-type", "f32"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return smelt::test::smelt(arguments);
+  };
+  const Outcome exact = measured("f32", {"-f", SMELT_SOURCE_DIR "/tests/data/heldout_a.txt", "--save-logits", base});
+  const Outcome bytes = measured("q8", {"--kl-base", base});
+  CHECK(value_after(bytes.out, "kl_mean ") < 0.001);
+  for (const auto& [run, error] : {std::pair{exact, 0.001}, std::pair{bytes, 0.026}}) {
     CHECK(run.exit_code == 0);
     CHECK(contains(run.out, "chunks 23 of 512 tokens"));
     CHECK(std::abs(value_after(run.out, "all_positions ") - 27.389891) < error);
