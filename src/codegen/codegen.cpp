@@ -71,6 +71,17 @@ class NestPasses {
     out_.push_back({.stores = stores, .is_local = is_local});
   }
 
+  // Where reads are staged, on-chip memory number `local` is theirs. Returns what they take of it.
+  int64_t add_staged(const Refs& stores, const std::vector<Opt>& opts, bool is_local, int64_t local) {
+    add(stores, opts, is_local);
+    ExpandedNest& nest = out_.back();
+    if (is_local || !tile_ranges(stores).empty()) return 0;
+    auto [staged, staging] = stage_reads(nest.stores, request_.machine, local);
+    nest.stores = std::move(staged);
+    nest.staging = std::move(staging);
+    return nest.staging ? room_of_local(nest.staging->ring) : 0;
+  }
+
   // The nests of a panel come before the nest that uses it. Returns what the panel takes on chip.
   int64_t add_with_panel(const Refs& stores, const std::vector<Opt>& opts, int64_t first_local) {
     const NestWithPanel made = with_panel(stores, opts[0], first_local);
@@ -173,7 +184,7 @@ CodegenResult generate(const CodegenRequest& request) {
                                                : request.opts[i]);
     const std::vector<Opt>& opts = result.opts.back();
     if (!has_panel(opts)) {
-      passes.add(stores, opts, is_local);
+      on_chip += passes.add_staged(stores, opts, is_local, next_local++);
     } else {
       on_chip += passes.add_with_panel(stores, opts, next_local);
       next_local += kMostPanelLocals;

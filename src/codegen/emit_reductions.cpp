@@ -41,7 +41,10 @@ class NestEmitter::ReductionLoop {
   void emit() {
     for (Ref n : group_) open_accumulators(n);
     const Refs ranges = own_ranges(group_[0]);
+    const bool is_staged = nest_.is_staged(ranges);
+    if (is_staged) nest_.send_first_rounds();
     for (Ref r : ranges) nest_.open_loop(r);
+    if (is_staged) nest_.send_next_round();
     if (nest_.ahead_ && depth_ > 0 && nest_.facts_.height(group_[0]) == 1) nest_.ask_ahead();
     for (const Accumulator& a : accumulators_) old_.push_back(nest_.get(a.id, a.dtype, a.lanes));
     step_maxima();
@@ -201,9 +204,13 @@ int NestEmitter::depth_of(const RangeSet& ranges) const {
   return depth;
 }
 
-// As far out as its ranges allow, but not before what a nest of the tile writes for it.
+// As far out as its ranges allow, but not before what a nest of the tile writes for it. What lies in a ring is that of
+// the task which sends it there.
 int NestEmitter::depth_of_reduction(Ref n) {
-  const int depth = depth_of(facts_.free_ranges(n));
+  int depth = depth_of(facts_.free_ranges(n));
+  if (is_staged(own_ranges(n)))
+    for (const StagedRegion& region : staging_->regions)
+      depth = std::max(depth, depth_of(facts_.free_ranges(region.begin)));
   return passed_on_.contains(n.get()) ? std::max(depth, floor_) : depth;
 }
 

@@ -31,6 +31,7 @@ bool takes_time(const Instruction& i) {
     case Inst::Value: return i.op != Op::Const;
     case Inst::Load:
     case Inst::Store:
+    case Inst::Copy:
     case Inst::Prefetch:
     case Inst::LaneReduce:
     case Inst::MatrixDot:
@@ -114,7 +115,8 @@ class Counter {
 
   void count(const Instruction& i) {
     if (i.kind == Inst::MatrixDot) return count_matrices(i);
-    if (i.kind == Inst::Load) return count_load(i);
+    if (i.kind == Inst::Load) return count_load(i, i.lanes * size_of(i.dtype));
+    if (i.kind == Inst::Copy) return count_load(i, kCopyBytes);
     const bool computes = i.kind == Inst::LaneReduce || (i.kind == Inst::Value && is_elementwise(i.op));
     if (!computes || i.op == Op::Cast || i.op == Op::Bitcast) return;
     const Instruction& operand = i.src.empty() ? i : source(program_, i, 0);
@@ -124,12 +126,12 @@ class Counter {
     out_.float_ops += times() * ops * lanes * (is_shared() ? 1 : workers_);
   }
 
-  void count_load(const Instruction& i) {
+  void count_load(const Instruction& i, int64_t bytes) {
     const bool gathers = source(program_, i, 1).lanes > 1;
     const Instruction& pointer = source(program_, i, 0);
     const auto add = [&](Loads& loads) {
       (i.lanes == 1 ? loads.scalars : gathers ? loads.gathers : loads.vectors) += times();
-      loads.bytes += times() * i.lanes * size_of(i.dtype);
+      loads.bytes += times() * static_cast<double>(bytes);
     };
     add(out_.loads);
     if (pointer.kind == Inst::Buffer) add(out_.of_argument[static_cast<size_t>(pointer.arg.i)]);

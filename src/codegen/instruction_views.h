@@ -11,7 +11,8 @@ namespace smelt {
 // Whether other instructions may name it.
 inline bool has_value(Inst kind) {
   return kind != Inst::Store && kind != Inst::Prefetch && kind != Inst::Fetch && kind != Inst::Await &&
-         kind != Inst::Barrier && kind != Inst::EndLoop && kind != Inst::AccSet;
+         kind != Inst::Copy && kind != Inst::CopyGroup && kind != Inst::CopyWait && kind != Inst::Barrier &&
+         kind != Inst::EndLoop && kind != Inst::AccSet;
 }
 
 // Whether the result of the op is of another dtype than its operands: a bool.
@@ -34,6 +35,23 @@ struct StoreInstView {
   int pointer, offset, value;
   int predicate;  // says which threads store; -1: all do
 };
+
+struct CopyView {
+  explicit CopyView(const Instruction& copy)
+      : from(copy.src[0]),
+        from_offset(copy.src[1]),
+        to(copy.src[2]),
+        to_offset(copy.src[3]),
+        predicate(copy.src.size() > 4 ? copy.src[4] : -1) {}
+  int from, from_offset, to, to_offset;
+  int predicate;  // says which threads send; -1: all do
+};
+
+// Of a CopyWait: how many groups may still be on their way.
+inline int64_t groups_left(const Instruction& wait) { return wait.arg.i; }
+
+// Of an Await: whether blocks of the next launch may come while those of this one compute.
+inline bool lets_next_begin(const Instruction& await) { return await.arg.i != 0; }
 
 // What a Part says of a part.
 enum class PartValue : uint8_t {

@@ -66,6 +66,11 @@ int64_t most_tasks(std::span<const Tile> tiles, bool is_block) {
   return most;
 }
 
+// Whether as many tasks are there for any number of tokens and positions.
+bool has_fixed_tasks(std::span<const Tile> tiles) {
+  return std::all_of(tiles.begin(), tiles.end(), [](const Tile& t) { return is_const(t.tasks.count); });
+}
+
 std::set<int64_t> locals_read(const Tile& tile) {
   std::set<int64_t> numbers;
   for (const ExpandedNest& nest : tile.nests)
@@ -128,7 +133,8 @@ Program linearize(std::span<const ExpandedNest> nests, const Machine& machine, s
   };
   if (is_block && machine.overlaps_launches) {
     for (const Tile& tile : tiles) append(emitter(tile).ask_early());
-    code.push_back({{.kind = Inst::Await}, next_id++});
+    const bool is_early = has_fixed_tasks(tiles) || program.tasks <= machine.early_launch_tasks;
+    code.push_back({{.kind = Inst::Await, .arg = {.i = is_early}}, next_id++});
   }
   for (const Tile& tile : tiles) {
     if (tile.is_local() && !machine.has_threads())

@@ -11,6 +11,7 @@
 
 #include "base/machine.h"
 #include "codegen/program.h"
+#include "codegen/stage_reads.h"
 
 namespace smelt {
 
@@ -29,6 +30,7 @@ struct ExpandedNest {
   Refs stores;
   bool is_local = false;  // run in full by every worker
   std::optional<Ahead> ahead = {};
+  std::optional<Staging> staging = {};
 };
 
 // How far ahead a program asks for what it will read is a matter of the machine. `symbols` are the launch values in the

@@ -69,7 +69,8 @@ class Narrowing {
   Wants wants(size_t user, size_t operand) const {
     const Instruction& x = program_.code[user];
     if (narrow_[user]) return x.op == Op::Cast && x.kind == Inst::Value ? Wants::Either : Wants::Narrow;
-    const bool is_offset = operand == 1 && (x.kind == Inst::Load || x.kind == Inst::Store);
+    const bool is_offset = (operand == 1 && (x.kind == Inst::Load || x.kind == Inst::Store)) ||
+                           ((operand == 1 || operand == 3) && x.kind == Inst::Copy);
     const bool is_converted = x.kind == Inst::Value && (x.op == Op::Cast || x.op == Op::Lut);
     return is_offset || is_converted || x.kind == Inst::EndLoop ? Wants::Either : Wants::Wide;
   }

@@ -34,6 +34,8 @@ Code NestEmitter::run() {
     find_shared(nest.stores);
     asked_.clear();
     ahead_ = nest.ahead ? &*nest.ahead : nullptr;
+    staging_ = nest.staging ? &*nest.staging : nullptr;
+    nest_threads_ = std::max(threads_of(nest.stores), kWarp);
     const bool is_of_some = open_scope_of_some(nest);
     for (const Refs& group : groups_by_loops(nest.stores)) emit_stores(group);
     if (is_of_some) close_scope();

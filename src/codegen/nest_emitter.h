@@ -1,7 +1,8 @@
 // The instructions of one nest, or of the nests of a tile: where each value is computed and which loops are open.
 //
 // nest_emitter.cpp: scopes, task loops and stores; ask_early.cpp: what is asked for before all else; emit_values.cpp:
-// what is computed; emit_reductions.cpp: loops of sums; emit_threads.cpp: lanes that are threads of a block.
+// what is computed; emit_reductions.cpp: loops of sums; emit_copies.cpp: what is sent ahead to on-chip memory;
+// emit_threads.cpp: lanes that are threads of a block.
 #pragma once
 
 #include <map>
@@ -111,6 +112,11 @@ class NestEmitter {
   std::vector<Refs> groups_by_loops(const Refs& stores) const;
   void emit_stores(const Refs& group);
   void ask_ahead();
+  bool is_staged(const Refs& ranges) const;
+  void send_first_rounds();
+  void send_next_round();
+  void send_round(Value round, Value slot);
+  void send(const StagedRegion& region, Value round, Value slot, const std::optional<Value>& is_round);
   void emit_store(Ref store, Value v);
 
   // --- values
@@ -185,6 +191,8 @@ class NestEmitter {
   int exchanges_ = 0;  // in use by the nest
   int& next_id_;
   const Ahead* ahead_ = nullptr;  // of the nest under way
+  const Staging* staging_ = nullptr;
+  int64_t nest_threads_ = 0;
   NestFacts facts_;
   std::set<const Node*> reductions_, shared_;
   std::set<const Node*> asked_;      // offsets of columns in the nest that were asked for

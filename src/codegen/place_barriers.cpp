@@ -45,8 +45,10 @@ class Placement {
     std::vector<size_t> open;
     ends_.resize(program.code.size());
     for (size_t i = 0; i < program.code.size(); ++i) {
-      if (program.code[i].kind == Inst::Loop) open.push_back(i);
-      if (program.code[i].kind != Inst::EndLoop) continue;
+      const Instruction& x = program.code[i];
+      if (x.kind == Inst::Copy) sent_to_.insert(program.code[static_cast<size_t>(CopyView(x).to)].arg.i);
+      if (x.kind == Inst::Loop) open.push_back(i);
+      if (x.kind != Inst::EndLoop) continue;
       ends_[open.back()] = i;
       open.pop_back();
     }
@@ -68,9 +70,12 @@ class Placement {
   }
 
  private:
+  // What copies send is there, for others to see, when it was waited for. Until then it is in nobody's way but that of
+  // who still reads what lay there before.
   Touched touched_by(size_t at) const {
     Touched t;
     const Instruction& x = program_.code[at];
+    if (x.kind == Inst::CopyWait) t.written = sent_to_;
     if (x.kind != Inst::Load && x.kind != Inst::Store) return t;
     const Instruction& pointer = program_.code[static_cast<size_t>(AccessView(x).pointer)];
     if (pointer.kind != Inst::Scratch) return t;
@@ -95,8 +100,20 @@ class Placement {
   // All that a loop touches before it waits by itself.
   Touched touched_first(size_t begin, size_t end) const {
     Touched all;
-    for (size_t i = begin; i < end && !waits_[i]; ++i) all.add(touched_by(i));
+    for (size_t i = begin; i < end && !waits_[i]; ++i) all.add(needed_by(i));
     return all;
+  }
+
+  // What must be there, or be done with, before the instruction: of copies the places that they go to. In rounds of a
+  // ring they stand behind a wait, so that one barrier is for what has arrived and for what is overwritten.
+  Touched needed_by(size_t at) const {
+    const Instruction& x = program_.code[at];
+    if (x.kind == Inst::CopyWait) return {};
+    Touched t = touched_by(at);
+    if (x.kind != Inst::Copy) return t;
+    t.written.insert(program_.code[static_cast<size_t>(CopyView(x).to)].arg.i);
+    t.read = t.written;
+    return t;
   }
 
   void wait_if(size_t at, const Touched& next, Touched& state) {
@@ -112,9 +129,8 @@ class Placement {
         i = walk_loop(i, state);
         continue;
       }
-      const Touched mine = touched_by(i);
-      wait_if(i, mine, state);
-      state.add(mine);
+      wait_if(i, needed_by(i), state);
+      state.add(touched_by(i));
     }
   }
 
@@ -168,6 +184,7 @@ class Placement {
   }
 
   const Program& program_;
+  Regions sent_to_;           // by copies of the program
   std::vector<size_t> ends_;  // by position of a loop
   std::vector<bool> waits_;
 };

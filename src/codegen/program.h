@@ -36,11 +36,18 @@ enum class Inst : uint8_t {
   // src {pointer, byte offset}: a hint that the arg.i bytes from there on are read soon, for the cache that all share.
   // Offset and bytes are multiples of kFetchUnit, and all of them lie in the buffer
   Fetch,
-  // Where launches overlap: what the launches before have stored is seen behind it. Only indices and Fetch stand before
+  // Where launches overlap: what the launches before have stored is seen behind it. Only indices and Fetch stand before.
+  // arg.i: 1: blocks of the next launch may come from here on; 0: when all blocks of this one have ended
   Await,
   // src {pointer, byte offset, value}; a scalar offset with a vector value stores neighbouring elements. In a block a
   // fourth operand, a bool, says which threads store
   Store,
+  // src {pointer to memory, byte offset, pointer to scratch memory, byte offset}: kCopyBytes of each thread on their
+  // way there, past its registers; both places are multiples of that. A fifth operand, a bool, says which threads send.
+  // They belong to the thread's open group
+  Copy,
+  CopyGroup,   // closes it
+  CopyWait,    // all groups of the thread but the last arg.i have arrived; other threads see them behind a barrier
   LaneReduce,  // src {vector}: all lanes combined to a scalar by `op` (ReduceSum: pairwise halves; ReduceMax)
   Shuffle,     // src {value}: that of the thread of the same warp whose index differs in the bits arg.i
   // No thread of the block goes on before all are here; what they stored before is seen behind it. arg.i: in a loop of
@@ -61,6 +68,7 @@ enum class Inst : uint8_t {
 };
 
 constexpr int64_t kFetchUnit = 16;
+constexpr int64_t kCopyBytes = 16;
 constexpr int kWarp = 32;  // threads that run in step and can read each other's values
 
 struct Instruction {

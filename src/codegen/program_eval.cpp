@@ -1,7 +1,9 @@
 #include "codegen/program_eval.h"
 
 #include <cstring>
+#include <deque>
 #include <set>
+#include <utility>
 
 #include "base/access_log.h"
 #include "base/ensure.h"
@@ -47,6 +49,7 @@ class Evaluator {
       if (x.kind == Inst::Value) nodes_[i] = node_of(x);
       if (x.kind == Inst::LaneReduce) nodes_[i] = combine_node(x);
       if (x.kind == Inst::Store) stored_.insert(memory_of(x).number);
+      if (x.kind == Inst::Copy) stored_.insert(memory_of(x, 2).number);
       if (x.kind == Inst::EndLoop) ends_[static_cast<size_t>(only_operand(x))] = i;
     }
   }
@@ -269,6 +272,64 @@ class Evaluator {
     return "";
   }
 
+  // --- copies
+
+  // What a thread has sent, until it has waited for it: nothing of it may be read before.
+  struct Sent {
+    size_t at, thread;
+    std::byte bytes[kCopyBytes];
+  };
+
+  std::string copy(const Instruction& x) {
+    const CopyView view(x);
+    const Memory from = memory_of(x), to = memory_of(x, 2);
+    for (size_t i = 0; i < threads(); ++i) {
+      if (view.predicate >= 0) {
+        const Lane& predicate = lane_of(value_at(view.predicate), i);
+        if (!predicate.defined) return "the predicate is undefined";
+        if (!predicate.value.i) continue;
+      }
+      size_t source = 0;
+      Sent sent{.thread = i};
+      if (std::string problem = end_of_copy(from, lane_of(value_at(view.from_offset), i), &source); !problem.empty())
+        return problem;
+      if (std::string problem = end_of_copy(to, lane_of(value_at(view.to_offset), i), &sent.at); !problem.empty())
+        return problem;
+      if (std::string problem = log_read(from, source, kCopyBytes, i, threads()); !problem.empty()) return problem;
+      if (std::string problem = log_write(to, sent.at, kCopyBytes, i); !problem.empty()) return problem;
+      std::memcpy(sent.bytes, from.bytes.data() + source, kCopyBytes);
+      std::fill_n(scratch_written_.begin() + static_cast<std::ptrdiff_t>(sent.at), kCopyBytes, false);
+      open_group_.push_back(sent);
+    }
+    return "";
+  }
+
+  static std::string end_of_copy(const Memory& memory, const Lane& offset, size_t* at) {
+    if (!offset.defined) return "the offset is undefined";
+    const int64_t begin = memory.base + offset.value.i;
+    if (begin % kCopyBytes) return "byte " + std::to_string(begin) + " is no multiple of " + std::to_string(kCopyBytes);
+    if (begin < 0 || begin + kCopyBytes > static_cast<int64_t>(memory.bytes.size()))
+      return "byte " + std::to_string(begin) + " is outside of " + memory.name;
+    *at = static_cast<size_t>(begin);
+    return "";
+  }
+
+  std::string close_group() {
+    groups_.push_back(std::exchange(open_group_, {}));
+    return "";
+  }
+
+  std::string wait_for_groups(size_t left) {
+    for (; groups_.size() > left; groups_.pop_front())
+      for (const Sent& sent : groups_.front()) {
+        std::string problem = log_.write(0, sent.at, kCopyBytes, static_cast<int>(sent.thread));
+        if (!problem.empty()) return "scratch: " + problem;
+        std::memcpy(scratch_.data() + sent.at, sent.bytes, kCopyBytes);
+        std::fill_n(scratch_written_.begin() + static_cast<std::ptrdiff_t>(sent.at), kCopyBytes, true);
+      }
+    return "";
+  }
+
   // --- products of matrices
 
   // The word at `begin` bytes from where operand `k`, a pointer, and the offset behind it lead.
@@ -428,6 +489,9 @@ class Evaluator {
       case Inst::Await: return "";
       case Inst::Fetch: return fetch(x);
       case Inst::Store: return store(x);
+      case Inst::Copy: return copy(x);
+      case Inst::CopyGroup: return close_group();
+      case Inst::CopyWait: return wait_for_groups(static_cast<size_t>(groups_left(x)));
       case Inst::LaneReduce: return lane_reduce(x);
       case Inst::Shuffle: return shuffle(x);
       case Inst::Barrier: log_.barrier(); return "";
@@ -457,6 +521,8 @@ class Evaluator {
   std::string unwritten_;    // the first byte of it that was read before: nothing may depend on what was found
   std::set<size_t> stored_;  // memories that are written to, by number: what is only read meets nobody
   AccessLog log_;
+  std::vector<Sent> open_group_;          // of copies
+  std::deque<std::vector<Sent>> groups_;  // on their way
   size_t pc_ = 0;
 };
 

@@ -24,6 +24,9 @@ std::string_view word_of(Inst kind) {
     case Inst::Fetch: return "fetch";
     case Inst::Await: return "await";
     case Inst::Store: return "store";
+    case Inst::Copy: return "copy";
+    case Inst::CopyGroup: return "copy_group";
+    case Inst::CopyWait: return "copy_wait";
     case Inst::LaneReduce: return "lanes";
     case Inst::Shuffle: return "shuffle";
     case Inst::Barrier: return "barrier";
@@ -92,6 +95,8 @@ std::string argument_text(const Program& program, const Instruction& x) {
     case Inst::Load: return is_of_stream(x) ? "stream" : "";
     case Inst::Prefetch: return x.arg.i ? "ahead " + std::to_string(x.arg.i) : "";
     case Inst::Fetch: return std::to_string(x.arg.i) + " bytes";
+    case Inst::Await: return lets_next_begin(x) ? "next may begin" : "";
+    case Inst::CopyWait: return std::to_string(groups_left(x)) + " left";
     case Inst::Value:
       if (x.op == Op::Lut || x.op == Op::Lut4) return list_text(x.arg.list);
       if (x.op != Op::Const) return "";

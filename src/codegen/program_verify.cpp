@@ -93,6 +93,8 @@ class Verifier {
       case Inst::ThreadIndex:
       case Inst::Buffer:
       case Inst::Await:
+      case Inst::CopyGroup:
+      case Inst::CopyWait:
       case Inst::Barrier:
       case Inst::Scratch: return 0;
       case Inst::LaneReduce:
@@ -107,6 +109,7 @@ class Verifier {
       case Inst::Loop:
       case Inst::AccSet: return 2;
       case Inst::Store: return 3;
+      case Inst::Copy: return 4;
       case Inst::MatrixDot: return is_in_fragments(x) ? static_cast<int>(x.src.size()) : 4;  // those are counted below
     }
     return -1;
@@ -115,7 +118,8 @@ class Verifier {
   std::string check_count(const Instruction& x) const {
     int wanted = operand_count(x);
     if (static_cast<int>(x.src.size()) == wanted) return "";
-    if (x.kind == Inst::Store && x.src.size() == 4 && is_block()) return "";
+    const bool takes_predicate = x.kind == Inst::Store || x.kind == Inst::Copy;
+    if (takes_predicate && static_cast<int>(x.src.size()) == wanted + 1 && is_block()) return "";
     return std::to_string(wanted) + " operands are wanted";
   }
 
@@ -126,6 +130,7 @@ class Verifier {
       bool wants_pointer =
           ((x.kind == Inst::Load || x.kind == Inst::Prefetch || x.kind == Inst::Fetch || x.kind == Inst::Store) &&
            i == 0) ||
+          (x.kind == Inst::Copy && (i == 0 || i == 2)) ||
           (x.kind == Inst::MatrixDot && i % 2 == 0 && !is_in_fragments(x));
       bool wants_acc = (x.kind == Inst::AccGet || x.kind == Inst::AccSet) && i == 0;
       if (is_pointer(kind) != wants_pointer) return wants_pointer ? "no pointer" : "a pointer is not a value";
@@ -149,6 +154,9 @@ class Verifier {
       case Inst::Prefetch: return dtype(x, 1) == DType::I64 && lanes(x, 1) == 1 ? "" : "one i64 offset is wanted";
       case Inst::Fetch: return check_fetch(x);
       case Inst::Await: return check_await();
+      case Inst::Copy: return check_copy(x);
+      case Inst::CopyGroup: return in_block();
+      case Inst::CopyWait: return groups_left(x) >= 0 ? in_block() : "a number of groups is wanted";
       case Inst::Store: return check_store(x);
       case Inst::LaneReduce: return check_lane_reduce(x);
       case Inst::Shuffle: return check_shuffle(x);
@@ -201,6 +209,15 @@ class Verifier {
       if (!has_value(kind) ? kind != Inst::Fetch : kind == Inst::Load || kind == Inst::Loop)
         return "something has been done before it";
     }
+    return in_block();
+  }
+  std::string check_copy(const Instruction& x) const {
+    const CopyView view(x);
+    if (code(view.from).kind != Inst::Buffer || code(view.to).kind != Inst::Scratch)
+      return "only from memory to scratch memory";
+    for (size_t offset : {1, 3})
+      if (!is_index(dtype(x, offset))) return operand(x, offset) + " is no index";
+    if (view.predicate >= 0 && dtype(x, 4) != DType::Bool) return operand(x, 4) + " is not a bool";
     return in_block();
   }
   std::string check_store(const Instruction& x) const {

@@ -67,6 +67,9 @@ class Walk {
       case Inst::MatrixDot: return work_of_matrices(i);
       case Inst::MatrixItem: return work_of_item(code(only_operand(i)));
       case Inst::Prefetch:
+      case Inst::Copy:
+      case Inst::CopyGroup:
+      case Inst::CopyWait:
       case Inst::Shuffle:
       case Inst::Barrier: return 1;
       case Inst::LaneReduce: return 2 * std::log2(std::max(i.lanes, 2));

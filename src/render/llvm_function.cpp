@@ -63,6 +63,9 @@ void FunctionRenderer::instruction(int position, const Instruction& x) {
     case Inst::Fetch:
     case Inst::Await:
     case Inst::Store:
+    case Inst::Copy:
+    case Inst::CopyGroup:
+    case Inst::CopyWait:
     case Inst::Shuffle:
     case Inst::Barrier:
     case Inst::MatrixDot:

@@ -242,6 +242,9 @@ class KernelRenderer {
       case Inst::Load: return load(position, x);
       case Inst::Fetch:
       case Inst::Await: ENSURE(false, "launches on this GPU do not overlap"); return;
+      case Inst::Copy:
+      case Inst::CopyGroup:
+      case Inst::CopyWait: ENSURE(false, "this GPU copies nothing by itself"); return;
       case Inst::Prefetch: return;  // other threads compute while these wait
       case Inst::Store: return store(position, x);
       case Inst::Shuffle: return shuffle(position, x);

@@ -54,8 +54,11 @@ class BlockRenderer : public FunctionRenderer {
       case Inst::Load: return load(x);
       case Inst::Prefetch: return {};  // other threads compute while these wait
       case Inst::Fetch: fetch(position, x); return {};
-      case Inst::Await: await(); return {};
+      case Inst::Await: await(x); return {};
       case Inst::Store: store(position, x); return {};
+      case Inst::Copy: copy(position, x); return {};
+      case Inst::CopyGroup: copy_group(); return {};
+      case Inst::CopyWait: copy_wait(groups_left(x)); return {};
       case Inst::Shuffle: return shuffle(x);
       case Inst::Barrier: barrier(threads_waiting(x)); return {};
       case Inst::MatrixDot: return matrix_dot(x);
@@ -102,15 +105,15 @@ class BlockRenderer : public FunctionRenderer {
 
   // What is constant in an offset is added last: loads of neighbours then begin with the same address, and LLVM makes
   // one of them.
-  std::string address(const Instruction& x) {
-    const AccessView view(x);
-    const auto [varying, constant] = split_offset(program_, view.offset);
+  std::string address(int pointer, int at_offset) {
+    const auto [varying, constant] = split_offset(program_, at_offset);
     const IrValue& offset = value(varying);
-    const std::string space = buffer_of(x) < 0 ? "ptr addrspace(3) " : "ptr addrspace(1) ";
-    const std::string at = out_.emit("getelementptr i8, " + space + value(view.pointer).text + ", " +
+    const std::string space = code(pointer).kind == Inst::Scratch ? "ptr addrspace(3) " : "ptr addrspace(1) ";
+    const std::string at = out_.emit("getelementptr i8, " + space + value(pointer).text + ", " +
                                      ir_type(offset.dtype, 1) + " " + offset.text);
     return space + (constant == 0 ? at : out_.emit("getelementptr i8, " + space + at + ", i64 " + number(constant)));
   }
+  std::string address(const Instruction& x) { return address(AccessView(x).pointer, AccessView(x).offset); }
 
   std::string access(const Instruction& x) const {
     const bool invariant = x.kind == Inst::Load && buffer_of(x) >= 0 && !is_stored(buffer_of(x));
@@ -127,18 +130,40 @@ class BlockRenderer : public FunctionRenderer {
     const StoreInstView view(x);
     IrValue stored = value(view.value);
     if (x.dtype == DType::Bool) stored = render_cast(out_, stored, DType::U8, machine_);
-    const std::string name = "store." + number(position);
-    const bool is_conditional = view.predicate >= 0;
-    if (is_conditional) {
-      out_.line("br i1 " + value(view.predicate).text + ", label %" + name + ", label %" + name + ".end");
-      out_.label(name);
-    }
-    const std::string at = address(x);
-    out_.line("store " + ir_memory_type(x.dtype, 1) + " " + stored.text + ", " + at + access(x));
-    if (is_conditional) {
-      out_.line("br label %" + name + ".end");
-      out_.label(name + ".end");
-    }
+    where(view.predicate, "store." + number(position), [&] {
+      const std::string at = address(x);
+      out_.line("store " + ir_memory_type(x.dtype, 1) + " " + stored.text + ", " + at + access(x));
+    });
+  }
+
+  // Lines that only threads run for which the predicate holds; -1: all do.
+  template <typename Lines>
+  void where(int predicate, const std::string& name, Lines lines) {
+    if (predicate < 0) return lines();
+    out_.line("br i1 " + value(predicate).text + ", label %" + name + ", label %" + name + ".end");
+    out_.label(name);
+    lines();
+    out_.line("br label %" + name + ".end");
+    out_.label(name + ".end");
+  }
+
+  // Past the first-level cache: other threads find the bytes on chip.
+  void copy(int position, const Instruction& x) {
+    const CopyView view(x);
+    const std::string function = "@llvm.nvvm.cp.async.cg.shared.global.16";
+    out_.declare("declare void " + function + "(ptr addrspace(3), ptr addrspace(1))");
+    where(view.predicate, "copy." + number(position), [&] {
+      const std::string to = address(view.to, view.to_offset), from = address(view.from, view.from_offset);
+      out_.line("call void " + function + "(" + to + ", " + from + ")");
+    });
+  }
+  void copy_group() {
+    out_.declare("declare void @llvm.nvvm.cp.async.commit.group()");
+    out_.line("call void @llvm.nvvm.cp.async.commit.group()");
+  }
+  void copy_wait(int64_t left) {
+    out_.declare("declare void @llvm.nvvm.cp.async.wait.group(i32)");
+    out_.line("call void @llvm.nvvm.cp.async.wait.group(i32 " + number(left) + ")");
   }
 
   // One thread asks for all of it. A pointer to global memory is its address there.
@@ -159,10 +184,14 @@ class BlockRenderer : public FunctionRenderer {
 
   // The next launch may begin when all blocks of this one are past this point: earlier, its waiting blocks and those of
   // the launches behind it would be in the way of the blocks of this one, and of each other.
-  void await() {
-    for (const char* what : {"wait", "launch_dependents"})
-      out_.line("call void asm sideeffect \"griddepcontrol." + std::string(what) + ";\", \"~{memory}\"()");
+  void await(const Instruction& x) {
+    launch_control("wait");
+    if (lets_next_begin(x)) launch_control("launch_dependents");
     begin_clock();
+  }
+
+  void launch_control(const std::string& what) {
+    out_.line("call void asm sideeffect \"griddepcontrol." + what + ";\", \"~{memory}\"()");
   }
 
   void begin_clock() { out_.text(std::string(kBlockClockBegin) + "body:\n"); }

@@ -90,6 +90,61 @@ TEST_CASE("a barrier is missing where threads write again what others may still 
             .ends_with("scratch: thread 0 writes byte 0, which every thread reads, with no barrier between"));
 }
 
+namespace {
+
+// The first 16 threads send a piece each, in two groups of the same pieces to two places; then each thread reads the
+// word of the opposite thread, from the first place or the second one.
+std::string error_of_copies(int64_t left, bool waits_for_others, bool reads_second, std::vector<int32_t>& words) {
+  constexpr int kBytes = 4 * kThreads;
+  ProgramBuilder p("copies", 1, 2 * kBytes, kThreads);
+  const Mine mine(p);
+  const int last = p.integer(kBytes - 4), in = p.buffer(0), scratch = p.scratch(0), zero = p.integer(0);
+  const int piece = p.mul(mine.thread, p.integer(kCopyBytes)), has_piece = p.op(Op::Lt, {piece, p.integer(kBytes)});
+  const int second = p.add2(piece, p.integer(kBytes));
+  p.copy(in, piece, scratch, piece, has_piece);
+  p.copy_group();
+  p.copy(in, piece, scratch, second, has_piece);
+  p.copy_group();
+  p.copy_wait(left);
+  if (waits_for_others) p.barrier();
+  const int at = p.add2(p.op(Op::Sub, {last, mine.offset}), reads_second ? p.integer(kBytes) : zero);
+  const int read = p.load(DType::I32, 1, scratch, at);
+  p.barrier();
+  p.store(in, mine.offset, read);
+  return run(p.program(), words);
+}
+
+}  // namespace
+
+TEST_CASE("what threads have sent on chip is there when they have waited for it, and for each other") {
+  std::vector<int32_t> words(kThreads);
+  for (int i = 0; i < kThreads; ++i) words[static_cast<size_t>(i)] = i;
+  const std::vector<int32_t> numbers = words;
+  CHECK(error_of_copies(1, true, false, words) == "");
+  CHECK(words.front() == kThreads - 1);
+  words = numbers;
+  CHECK(error_of_copies(0, true, true, words) == "");
+  CHECK(words.back() == 0);
+  CHECK(error_of_copies(1, true, true, words).ends_with("scratch byte 508 is read before it is written"));
+  CHECK(error_of_copies(2, true, false, words).ends_with("scratch byte 252 is read before it is written"));
+  CHECK(error_of_copies(0, false, false, words)
+            .ends_with("scratch: thread 0 reads byte 252, which thread 15 writes, with no barrier between"));
+}
+
+TEST_CASE("a piece that is sent where others still read is a race") {
+  ProgramBuilder p("early", 1, 4 * kThreads, kThreads);
+  const Mine mine(p);
+  const int scratch = p.scratch(0), in = p.buffer(0), zero = p.integer(0);
+  const int first = p.op(Op::Eq, {mine.thread, zero});
+  p.store(scratch, mine.offset, mine.number);
+  p.barrier();
+  const int read = p.load(DType::I32, 1, scratch, p.integer(8));
+  p.copy(in, zero, scratch, zero, first);
+  p.store(in, mine.offset, read);
+  CHECK(error_of(p.program())
+            .ends_with("scratch: thread 0 writes byte 8, which every thread reads, with no barrier between"));
+}
+
 TEST_CASE("two threads that store in one place are a race") {
   ProgramBuilder p("all", 1, 0, kThreads);
   const Mine mine(p);

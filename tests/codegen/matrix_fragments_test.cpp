@@ -139,6 +139,46 @@ TEST_CASE("threads take words of a matrix that lie side by side, and tokens shar
   CHECK(problem_with(k, {opts}, kWarps) == "");
 }
 
+// Tiles of 16 tokens, each with the weights that its number in `ids` says.
+static Tensor product_of_chosen(Dim tiles, int64_t rows, int64_t groups) {
+  constexpr int64_t kChoices = 64, kLanes = 8, kWords = 8, kPlaces = 16;
+  const Tensor ids = input(4, {tiles}, DType::I32);
+  const Tensor raw = gather(input(0, {kChoices, rows / kLanes, groups, kWords, kLanes, 4}, DType::U8), ids);
+  const Tensor w = reshape(permute(raw, {0, 1, 4, 2, 3, 5}), {tiles, 1, rows, groups, 4 * kWords});
+  const Tensor x = unsqueeze(input(1, {tiles, kPlaces, groups, 4 * kWords}, DType::I8), 2);
+  const Tensor sums = cast(sum(cast(w, DType::I32) * cast(x, DType::I32), -1), DType::F32);
+  const Tensor scale_w = reshape(permute(input(2, {groups, rows}), {1, 0}), {1, 1, rows, groups}),
+               scale_x = unsqueeze(input(3, {tiles, kPlaces, groups}), 2);
+  return sum(sums * scale_w * scale_x, -1);
+}
+
+TEST_CASE("weights that are chosen by what was read are sent on chip rounds ahead, others are not") {
+  const Dim tiles(variable("tiles", 1, 4));
+  for (int64_t groups : {16, 48}) {
+    const JudgedKernel k = kernel_of(sink({output(9, product_of_chosen(tiles, 64, groups))}), {{"tiles", 3}});
+    const std::vector<Opt> opts = choose_opts(prepared(k.tree, 0, kWarps), kWarps, false);
+    CAPTURE(to_string(opts));
+    Machine without = kWarps, with_two_slots = kWarps;
+    without.ring_bytes = 0;
+    const Program p = program_of(k, {opts}, kWarps);
+    CHECK(!all_of_kind(p, Inst::MatrixDot).empty());
+    CHECK(!all_of_kind(p, Inst::Copy).empty());
+    const int64_t slots = groups_left(*all_of_kind(p, Inst::CopyWait).at(0)) + 2;
+    with_two_slots.ring_bytes = p.scratch_bytes / slots * 2 + kOnChipAlign;
+    const Program two = program_of(k, {opts}, with_two_slots);
+    CHECK(groups_left(*all_of_kind(two, Inst::CopyWait).at(0)) == 0);
+    CHECK(all_of_kind(program_of(k, {opts}, without), Inst::Copy).empty());
+    for (const Machine& machine : {kWarps, with_two_slots, without}) {
+      CHECK(problem_with(k, {opts}, machine) == "");
+      CHECK(bits_with(k, {opts}, machine) == bits_with(k, {opts}, without));
+    }
+  }
+  const Dim tokens = Dim(variable("tokens32", 1, 4) * 32);
+  const JudgedKernel shared = kernel_of(sink({output(9, grouped_product(tokens, 256, 16, 8, 8))}), {{"tokens32", 2}});
+  const std::vector<Opt> opts = choose_opts(prepared(shared.tree, 0, kWarps), kWarps, false);
+  CHECK(all_of_kind(program_of(shared, {opts}, kWarps), Inst::Copy).empty());
+}
+
 TEST_CASE("what is no product of fragments has a reason") {
   const JudgedKernel k = product(8);
   CHECK(reason(k, {matrix("o0", 2)}) == "matrix: there are no sums of products of words");

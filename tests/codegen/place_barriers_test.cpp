@@ -58,6 +58,53 @@ TEST_CASE("a thread that updates its own elements waits only between nests") {
   CHECK(words.back() == 0);
 }
 
+namespace {
+
+// Rounds of a ring of three slots: each thread sends its piece of a round two rounds ahead, and adds up the words of
+// the opposite thread.
+Program ring_of_copies(int64_t rounds) {
+  constexpr int64_t kSlots = 3, kSlot = kCopyBytes * kThreads;
+  ProgramBuilder p("ring", 2, kSlots * kSlot, kThreads);
+  const int thread = p.thread_index(), piece = p.mul(thread, p.integer(kCopyBytes)), slot_bytes = p.integer(kSlot);
+  const int opposite = p.op(Op::Sub, {p.integer(kSlot - kCopyBytes), piece});
+  const int in = p.buffer(0), ring = p.scratch(0), count = p.integer(rounds), slots = p.integer(kSlots);
+  const int sum = p.acc(p.integer(0, DType::I32), 1);
+  const auto send = [&](int round) {
+    const int from = p.add2(piece, p.mul(round, slot_bytes));
+    const int to = p.add2(piece, p.mul(p.op(Op::Mod, {round, slots}), slot_bytes));
+    p.copy(in, from, ring, to, p.op(Op::Lt, {round, count}));
+    p.copy_group();
+  };
+  for (int64_t i = 0; i + 1 < kSlots; ++i) send(p.integer(i));
+  const int loop = p.loop(rounds);
+  p.copy_wait(kSlots - 2);
+  send(p.add2(loop, p.integer(kSlots - 1)));
+  const int at = p.add2(opposite, p.mul(p.op(Op::Mod, {loop, slots}), slot_bytes));
+  p.set(sum, p.add2(p.get(sum), p.load(DType::I32, 1, ring, at)));
+  p.end(loop);
+  p.store(p.buffer(1), p.mul(thread, p.integer(4)), p.get(sum));
+  Program program = p.program();
+  place_barriers(program);
+  return program;
+}
+
+}  // namespace
+
+TEST_CASE("threads wait once a round for what all of them have sent, and for the place of what is sent next") {
+  for (int64_t rounds : {1, 2, 3, 8}) {
+    const Program program = ring_of_copies(rounds);
+    CHECK(barriers(program) == 1);
+    std::vector<int32_t> in(static_cast<size_t>(rounds) * 4 * kThreads), out(kThreads, -1);
+    for (size_t i = 0; i < in.size(); ++i) in[i] = static_cast<int32_t>(i);
+    std::vector<ByteSpan> buffers{std::as_writable_bytes(std::span(in)), std::as_writable_bytes(std::span(out))};
+    const Status status = evaluate(program, buffers, {}, 0, 1);
+    REQUIRE_MESSAGE(status.ok(), (status ? "" : status.error().message));
+    int64_t wanted = 0;
+    for (int64_t r = 0; r < rounds; ++r) wanted += r * 4 * kThreads + 4 * (kThreads - 1);
+    CHECK(out.front() == wanted);
+  }
+}
+
 TEST_CASE("threads that read what others of their nest write wait each time") {
   const Program program = updates_of(false);
   CHECK(barriers(program) == 5);

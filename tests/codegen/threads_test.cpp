@@ -284,6 +284,25 @@ TEST_CASE("where launches overlap, a block asks for the weights of its first tas
   CHECK(count(program_of(kernel, {opts}, kBlocks), Inst::Await) == 0);
 }
 
+TEST_CASE("a kernel that has many tasks of long inputs lets no launch begin before its blocks have ended") {
+  Machine overlaps = kBlocks;
+  overlaps.overlaps_launches = 1;
+  const auto lets_next = [&](Dim rows, int64_t early_launch_tasks) {
+    overlaps.early_launch_tasks = early_launch_tasks;
+    const std::vector<Opt> opts = {local("o1", 32), front("o1.0"), task("o1.0"), task("o0")};
+    const JudgedKernel kernel =
+        kernel_of(sink({output(2, linear(input(0, {rows, 64}), input(1, {64, 64})))}), {{"tokens", 4}});
+    const Program program = program_of(kernel, {opts}, overlaps);
+    const auto await = std::find_if(program.code.begin(), program.code.end(),
+                                    [](const Instruction& x) { return x.kind == Inst::Await; });
+    REQUIRE(await != program.code.end());
+    return lets_next_begin(*await);
+  };
+  CHECK(lets_next(64, 16));  // as many in each launch
+  CHECK(lets_next(variable("tokens", 1, 64), 1 << 20));
+  CHECK(!lets_next(variable("tokens", 1, 64), 16));
+}
+
 TEST_CASE("nothing is read or stored before the wait for the launch before") {
   Machine overlaps = kBlocks;
   overlaps.overlaps_launches = 1;

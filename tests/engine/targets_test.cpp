@@ -22,7 +22,7 @@ GgufFile small_model() { return GgufFile::open(SMELT_SOURCE_DIR "/models/tiny-gl
 // An H100 as far as older GPUs go: before 2020 they multiply smaller matrices, before 2022 launches do not overlap.
 Machine machine_for(const std::string& architecture) {
   Machine machine = *known_machine("h100");
-  if (architecture == "sm_75") machine.matrix_units.clear();
+  if (architecture == "sm_75") machine.matrix_units.clear(), machine.ring_bytes = 0;
   if (architecture < "sm_90") machine.overlaps_launches = 0;
   return machine;
 }

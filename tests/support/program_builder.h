@@ -88,6 +88,13 @@ class ProgramBuilder {
     return add({.kind = Inst::Shuffle, .dtype = at(value).dtype, .src = {value}, .arg = {.i = bits}});
   }
   void barrier() { add({.kind = Inst::Barrier}); }
+  void copy(int from, int from_offset, int to, int to_offset, int predicate = -1) {
+    std::vector<int> src = {from, from_offset, to, to_offset};
+    if (predicate >= 0) src.push_back(predicate);
+    add({.kind = Inst::Copy, .src = std::move(src)});
+  }
+  void copy_group() { add({.kind = Inst::CopyGroup}); }
+  void copy_wait(int64_t left) { add({.kind = Inst::CopyWait, .arg = {.i = left}}); }
 
   // --- loops and accumulators
   int loop(int begin, int end) { return add({.kind = Inst::Loop, .dtype = DType::I64, .src = {begin, end}}); }

@@ -1,0 +1,228 @@
+#include "codegen/stage_reads.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "codegen/program.h"
+#include "graph/index_sum.h"
+#include "graph/rules_algebra.h"
+#include "graph/views.h"
+
+namespace smelt {
+namespace {
+
+constexpr int64_t kFewestSlots = 2;  // one round is used while the next one is on its way
+constexpr int64_t kMostSlots = 4;    // more take memory and bring nothing
+
+// Where a load of a round reads: begin + round * step + constant + lanes.
+struct StagedLoad {
+  Ref load;
+  Ref begin;  // what neither threads nor rounds change
+  int64_t step = 0, constant = 0;
+  std::vector<IndexTerm> lanes;  // that differ from thread to thread
+};
+
+bool are_all_lanes(const Refs& ranges) {
+  return std::all_of(ranges.begin(), ranges.end(), [](Ref r) { return kind_of(r) == RangeKind::Lane; });
+}
+
+bool reads_memory(Ref x) {
+  const Refs nodes = toposort(x);
+  return std::any_of(nodes.begin(), nodes.end(), [](Ref n) { return n->op == Op::Load; });
+}
+
+std::optional<StagedLoad> staged_load(Ref load, Ref round) {
+  const auto sum = index_sum(LoadView(load).offset);
+  if (!sum) return std::nullopt;
+  StagedLoad out{.load = load, .constant = sum->constant};
+  IndexSum begin;
+  for (const IndexTerm& term : sum->terms) {
+    const Refs ranges = ranges_of(term.product);
+    const bool is_of_lanes = !ranges.empty() && !reads_memory(term.product) && are_all_lanes(ranges);
+    if (term.product == round) {
+      out.step = term.times;
+    } else if (is_of_lanes && term.times > 0 && term.product->min == 0) {
+      out.lanes.push_back(term);
+    } else if (contains(ranges, round) ||
+               std::any_of(ranges.begin(), ranges.end(), [](Ref r) { return kind_of(r) == RangeKind::Lane; })) {
+      return std::nullopt;
+    } else {
+      if (term.times % kCopyBytes != 0) return std::nullopt;
+      begin.terms.push_back(term);
+    }
+  }
+  if (out.step < kCopyBytes || out.step % kCopyBytes != 0) return std::nullopt;
+  out.begin = to_node(begin);
+  return out;
+}
+
+// Loads that move with the rounds in the same way, of one buffer.
+class Region {
+ public:
+  void add(StagedLoad load) { loads_.push_back(std::move(load)); }
+  bool takes(const StagedLoad& load) const {
+    return loads_.empty() || (LoadView(load.load).buffer == LoadView(loads_[0].load).buffer &&
+                              load.begin == loads_[0].begin && load.step == loads_[0].step);
+  }
+
+  // Whether the loads lie in slabs, and use most of them.
+  bool settle() {
+    step_ = loads_[0].step;
+    first_ = loads_[0].constant;
+    for (const StagedLoad& l : loads_) first_ = std::min(first_, l.constant);
+    if (first_ < 0) return false;
+    first_ -= first_ % kCopyBytes;
+    find_stride();
+    if (stride_ % kCopyBytes != 0) return false;
+    used_.assign(static_cast<size_t>(step_), false);
+    return std::all_of(loads_.begin(), loads_.end(), [&](const StagedLoad& l) { return mark(l); }) && is_dense() &&
+           run() % kCopyBytes == 0;
+  }
+
+  // Whether what was read says where it lies, as the weights of an expert: few blocks read the same, so that it comes
+  // from memory and not from the cache that all share.
+  bool is_chosen() const { return reads_memory(loads_[0].begin); }
+
+  StagedRegion region() const {
+    return {.buffer = LoadView(loads_[0].load).buffer,
+            .begin = simplify(loads_[0].begin + constant(first_)),
+            .step = step_,
+            .run = run(),
+            .stride = stride_,
+            .slabs = static_cast<int64_t>(slabs_.size())};
+  }
+
+  // In a slot of the ring in which the region begins at `at`.
+  void replace(const StagedRegion& region, Ref slot, Ref ring, Replacements& loads) const {
+    for (const StagedLoad& l : loads_) {
+      IndexSum sum{.constant = region.at + in_ring(l.constant - first_)};
+      for (const IndexTerm& t : l.lanes) sum.terms.push_back({t.product, in_ring(t.times)});
+      loads[l.load] = make_load(l.load->dtype, ring, simplify(slot + to_node(sum)));
+    }
+  }
+
+ private:
+  // Steps as wide as a slab, of threads or between the first loads of two slabs, lead to other slabs.
+  void find_stride() {
+    const auto add = [&](int64_t step) {
+      if (step >= step_) stride_ = std::gcd(stride_, step);
+    };
+    std::vector<int64_t> constants;
+    for (const StagedLoad& l : loads_) {
+      constants.push_back(l.constant - first_);
+      for (const IndexTerm& t : l.lanes) add(t.times);
+    }
+    std::sort(constants.begin(), constants.end());
+    int64_t begin = 0;
+    for (int64_t c : constants)
+      if (c - begin >= step_) add(begin = c);
+  }
+
+  int64_t slab_of(int64_t bytes) const { return stride_ ? bytes / stride_ : 0; }
+  int64_t within_slab(int64_t bytes) const { return stride_ ? bytes % stride_ : bytes; }
+  int64_t in_ring(int64_t bytes) const { return slab_of(bytes) * run() + within_slab(bytes); }
+
+  // Up to the last byte that is used: what lies behind it may lie outside of the buffer.
+  int64_t run() const { return used_.rend() - std::find(used_.rbegin(), used_.rend(), true); }
+
+  // Notes which slabs a load uses, and which of their bytes.
+  bool mark(const StagedLoad& l) {
+    std::vector<int64_t> slabs = {slab_of(l.constant - first_)}, places = {within_slab(l.constant - first_)};
+    for (const IndexTerm& t : l.lanes) {
+      const bool leads_on = slab_of(t.times) > 0;
+      if (leads_on && within_slab(t.times) != 0) return false;
+      std::vector<int64_t>& of = leads_on ? slabs : places;
+      const std::vector<int64_t> before = std::exchange(of, {});
+      for (int64_t i = 0; i <= t.product->max; ++i)
+        for (int64_t b : before) of.push_back(b + i * (leads_on ? slab_of(t.times) : t.times));
+    }
+    for (int64_t s : slabs) slabs_.push_back(s);
+    std::sort(slabs_.begin(), slabs_.end());
+    slabs_.erase(std::unique(slabs_.begin(), slabs_.end()), slabs_.end());
+    for (int64_t p : places)
+      for (int64_t i = 0; i < size_of(l.load->dtype); ++i) {
+        if (p + i >= step_) return false;
+        used_[static_cast<size_t>(p + i)] = true;
+      }
+    return true;
+  }
+
+  bool is_dense() const {
+    const auto used = std::count(used_.begin(), used_.end(), true);
+    return 2 * used >= run() && slabs_.back() + 1 == static_cast<int64_t>(slabs_.size());
+  }
+
+  std::vector<StagedLoad> loads_;
+  int64_t first_ = 0, step_ = 0, stride_ = 0;
+  std::vector<int64_t> slabs_;  // in use, by number
+  std::vector<bool> used_;      // bytes of a slab
+};
+
+// The loop of the products by the unit, if it is the only one over its range; null if there is none.
+Ref loop_of_products(const Refs& stores) {
+  Ref found;
+  for (Ref s : stores)
+    for (Ref n : toposort(s)) {
+      if (!is_reduce(n->op)) continue;
+      const Refs ranges = own_ranges(n);
+      const Refs nodes = toposort(n);
+      if (ranges.size() != 1 || kind_of(ranges[0]) != RangeKind::Reduce ||
+          std::none_of(nodes.begin(), nodes.end(), [](Ref x) { return x->op == Op::MatrixDot; }))
+        return Ref();
+      if (found && found != ranges[0]) return Ref();
+      found = ranges[0];
+    }
+  return found;
+}
+
+Refs loads_from_memory(const Refs& stores, Ref round) {
+  Refs loads;
+  for (Ref s : stores)
+    for (Ref n : toposort(s))
+      if (n->op == Op::Load && LoadView(n).buffer->op == Op::Param && depends_on(LoadView(n).offset, round) &&
+          !contains(loads, n))
+        loads.push_back(n);
+  return loads;
+}
+
+std::vector<Region> regions_of(const Refs& stores, Ref round) {
+  std::vector<Region> regions;
+  for (Ref load : loads_from_memory(stores, round)) {
+    auto staged = staged_load(load, round);
+    if (!staged) continue;
+    auto at = std::find_if(regions.begin(), regions.end(), [&](const Region& r) { return r.takes(*staged); });
+    if (at == regions.end()) at = regions.insert(at, Region());
+    at->add(std::move(*staged));
+  }
+  std::erase_if(regions, [](Region& r) { return !r.settle(); });
+  return regions;
+}
+
+}  // namespace
+
+StagedNest stage_reads(const Refs& stores, const Machine& machine, int64_t local) {
+  const Ref round = machine.ring_bytes > 0 ? loop_of_products(stores) : Ref();
+  if (!round) return {stores, std::nullopt};
+  const std::vector<Region> regions = regions_of(stores, round);
+  if (std::none_of(regions.begin(), regions.end(), [](const Region& r) { return r.is_chosen(); }))
+    return {stores, std::nullopt};
+  Staging staging{.range = round};
+  for (const Region& r : regions) {
+    staging.regions.push_back(r.region());
+    staging.regions.back().at = staging.slot_bytes;
+    staging.slot_bytes += staging.regions.back().bytes();
+  }
+  if (staging.slot_bytes == 0) return {stores, std::nullopt};
+  staging.slots = std::min(kMostSlots, machine.ring_bytes / staging.slot_bytes);
+  if (staging.slots < kFewestSlots) return {stores, std::nullopt};
+  staging.ring = make_local(local, DType::Void, staging.slots * staging.slot_bytes);
+  const Ref slot = simplify(round % constant(staging.slots) * constant(staging.slot_bytes));
+  Replacements loads;
+  for (size_t i = 0; i < regions.size(); ++i) regions[i].replace(staging.regions[i], slot, staging.ring, loads);
+  Refs staged;
+  for (Ref s : stores) staged.push_back(substitute(s, loads));
+  return {staged, staging};
+}
+
+}  // namespace smelt

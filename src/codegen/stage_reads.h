@@ -1,0 +1,46 @@
+// Staged reads: what the rounds of a product read of memory goes to a ring on chip some rounds ahead, by copies that no
+// thread waits for. Registers then hold sums and not what is on its way, and each byte is read once for the block.
+//
+//   sum(w[row, k] * x[token, k]; k)  ->  sum(ring[k % slots, row] * ring[k % slots, token]; k)
+//
+// A round of a buffer is a region: slabs of `run` bytes each, which lie `stride` bytes apart. From round to round they
+// move by `step`; mostly run is step, so that all rounds of a slab are one stream.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/machine.h"
+#include "graph/node.h"
+
+namespace smelt {
+
+struct StagedRegion {
+  Ref buffer, begin;   // of the first slab in round 0: a byte offset that a task knows
+  int64_t step = 0;    // from round to round
+  int64_t run = 0;     // bytes of a slab
+  int64_t stride = 0;  // from slab to slab; 0: there is one
+  int64_t slabs = 1;
+  int64_t at = 0;  // in a slot of the ring, where slabs lie behind each other
+  int64_t bytes() const { return run * slabs; }
+};
+
+struct Staging {
+  Ref range;  // the loop whose rounds are sent ahead
+  Ref ring;   // on-chip memory of `slots` rounds
+  int64_t slot_bytes = 0, slots = 0;
+  std::vector<StagedRegion> regions;
+};
+
+struct StagedNest {
+  Refs stores;
+  std::optional<Staging> staging;
+};
+
+// Of products by the unit of a warp with weights that are chosen by what was read, on machines with such copies: what
+// many blocks read comes from the second-level cache fast enough. The ring is the on-chip buffer `local`. Behind
+// expand() and coalesce_loads(), whose loads it replaces.
+StagedNest stage_reads(const Refs& stores, const Machine& machine, int64_t local);
+
+}  // namespace smelt
