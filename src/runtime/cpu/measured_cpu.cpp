@@ -170,8 +170,9 @@ MeasuredCpu measure_cpu() {
   seconds_of(workers, memory_touching_kernel(), buffers);
   measure_reads(workers, buffers, out);
   out.bandwidth = rounded(best_rate(workers, buffers, bytes));
-  const void* part[] = {buffer->data(), buffer->data() + kFewestBytes};
-  out.processor_bandwidth = std::min(out.bandwidth, rounded(best_rate(one, part, kFewestBytes)));
+  const size_t fewest = std::min(bytes, kFewestBytes);  // whole units of it may be less
+  const void* part[] = {buffer->data(), buffer->data() + fewest};
+  out.processor_bandwidth = std::min(out.bandwidth, rounded(best_rate(one, part, fewest)));
   return out;
 }
 
