@@ -26,7 +26,8 @@ bool is_one_of_few_steps(const Refs& stores) {
 // Many rows are computed side by side, and parts of a tile are blocks of sums: those hide the latency. A tile of
 // threads is a block, and shares its sums.
 bool hides_latency(const OptChoice& c) {
-  if (c.is_part_of_tile()) return !c.machine.has_threads() && !is_one_of_few_steps(c.stores);
+  if (c.is_part_of_tile())
+    return !c.machine.has_threads() && !is_one_of_few_steps(c.stores) && !goes_in_sweeps(c.stores);
   const Refs axes = c.output_axes();
   return std::any_of(axes.begin(), axes.end(), [](Ref r) { return !is_const(RangeView(r).size); });
 }
