@@ -276,10 +276,12 @@ Machine machine_of(const CudaProperties& p) {
   m.processor_memory_bytes = p.processor_shared_bytes;
   m.tasks = p.processors;
   m.overlaps_launches = p.major >= 9;
-  m.ring_bytes =
-      std::min(m.ring_bytes, int64_t{p.processor_shared_bytes} * 3 / 7);  // two blocks share a processor's memory
-  if (p.major < 8) m.matrix_units.clear();                                // its unit has other shapes
-  if (p.major < 8) m.ring_bytes = 0;
+  // Two blocks share a processor's memory.
+  m.ring_bytes = std::min(m.ring_bytes, int64_t{p.processor_shared_bytes} * 3 / 7);
+  if (p.major < 8) {
+    m.matrix_units.clear();  // its unit has other shapes
+    m.ring_bytes = 0;        // nor does it copy by itself
+  }
   return m;
 }
 
