@@ -224,6 +224,8 @@ Tensor iq2_levels(Tensor index, Tensor signs, Codebook book, int64_t groups) {
 }
 
 // Digits minus one, plus 1/8 or (is_below, for runs of entries) minus 1/8, in eighths and 9 greater.
+constexpr int kIq1Zero = 9;
+constexpr int64_t kIq1Most = 2 * 8 + 2;  // digits of four bits are 0 to 2
 Tensor iq1_groups(Tensor index, Tensor is_below, int64_t groups) {
   const int64_t runs = is_below.size(-1);
   const Tensor eighths = cast(is_below ^ 1, DType::U8) << 1, digits = digits_of(index, Codebook::IQ1, 8) << 3;
@@ -356,7 +358,7 @@ Grouped IQ1_S(const Block& b) {
   // Of 16 bits each: four times three bits of index, the scale, and whether elements are below.
   const Tensor both = join(fields_of(b["qh"], 2, 16));
   const Tensor q = iq1_groups(with_high(b["qs"], join(fields_of(both, 4, 3))), both >> 15, 8);
-  return {q, iq1_scale(b.f("d"), (both >> 12) & 7), 9, {}};
+  return {.q = q, .scale = iq1_scale(b.f("d"), (both >> 12) & 7), .zero = kIq1Zero, .most = kIq1Most};
 }
 
 Grouped IQ1_M(const Block& b) {
@@ -365,10 +367,10 @@ Grouped IQ1_M(const Block& b) {
   const Tensor scale = join(fields_of(words, 4, 3));
   Tensor bits = slice(words, -1, 0, 1) >> 12;
   for (int64_t i = 1; i < 4; ++i) bits = bits | ((slice(words, -1, i, 1) >> 12) << (4 * i));
-  return {iq1_groups(with_high(b["qs"], both & 7), both >> 3, 16),
-          iq1_scale(f32(bitcast(cast(bits, DType::U16), DType::F16)), scale),
-          9,
-          {}};
+  return {.q = iq1_groups(with_high(b["qs"], both & 7), both >> 3, 16),
+          .scale = iq1_scale(f32(bitcast(cast(bits, DType::U16), DType::F16)), scale),
+          .zero = kIq1Zero,
+          .most = kIq1Most};
 }
 
 Grouped MXFP4(const Block& b) {

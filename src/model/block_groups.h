@@ -16,6 +16,7 @@ struct Grouped {
   // Where minima are multiples of a step of the block, minimum[g] = step * steps[g]:
   Tensor step;   // f32 [1]
   Tensor steps;  // U8 [groups], below 128
+  int64_t most = 255;  // integers are no greater than that, whatever their bits could say
 };
 
 // The groups of the blocks that `raw` holds (as for dequantize), with the axes of rows and blocks in front.

@@ -132,7 +132,8 @@ Grouped in_wide_groups(const Grouped& w, int64_t n) {
   const int64_t elements = w.q.size(-1), k = elements * w.q.size(-2) * w.q.size(-3), each = n / elements;
   if (elements >= n) return w;
   const auto regrouped = [&](Tensor x) { return with_last_axes(x, 2, {k / n, each}); };
-  const Bounds q = bounds_of_elements(w.q.ref());
+  Bounds q = bounds_of_elements(w.q.ref());
+  q.max = std::min(q.max, w.most);
   const Tensor scale = regrouped(w.scale), minimum = w.minimum.ref() ? regrouped(w.minimum) : Tensor();
   const auto magnitude_at = [&](int64_t integer) {
     const Tensor value = scale * static_cast<double>(integer - w.zero), all = minimum.ref() ? value - minimum : value;

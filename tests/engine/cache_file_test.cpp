@@ -5,7 +5,6 @@
 #include <doctest/doctest.h>
 #include <sys/stat.h>
 
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -13,9 +12,11 @@
 #include "base/file.h"
 #include "engine/session.h"
 #include "model/random_model.h"
+#include "support/compare_logits.h"
 #include "support/temp_folder.h"
 
 using namespace smelt;
+using test::same_bits;
 namespace fs = std::filesystem;
 
 namespace {
@@ -72,10 +73,6 @@ Logits next_turn(Session& session) {
     all.insert(all.end(), more.begin(), more.end());
   }
   return all;
-}
-
-bool same_bits(const Logits& x, const Logits& y) {
-  return x.size() == y.size() && std::memcmp(x.data(), y.data(), x.size() * sizeof(float)) == 0;
 }
 
 // Writes a file in one session and goes on in another.

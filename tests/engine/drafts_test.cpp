@@ -1,13 +1,13 @@
 // Several generated tokens of one sequence in one step: the bits of single steps, whatever is taken back in between.
 #include <doctest/doctest.h>
 
-#include <cstring>
 #include <filesystem>
 #include <random>
 
 #include "engine/lookup_drafter.h"
 #include "engine/session.h"
 #include "engine/speculation.h"
+#include "support/compare_logits.h"
 #include "support/effort.h"
 #include "support/model_files.h"
 
@@ -45,10 +45,6 @@ std::unique_ptr<Session> open(const GgufFile& file, const Tested& model, int64_t
                                {});
   REQUIRE_MESSAGE(session.ok(), session.error().message);
   return session.take();
-}
-
-bool same_bits(std::span<const float> x, std::span<const float> y) {
-  return x.size() == y.size() && std::memcmp(x.data(), y.data(), x.size() * sizeof(float)) == 0;
 }
 
 Tokens random_tokens(std::mt19937& rng, size_t count, int64_t vocabulary) {

@@ -17,6 +17,7 @@
 #include "model/random_model.h"
 #include "model/reference_dequant.h"
 #include "model/small_models.h"
+#include "support/compare_logits.h"
 #include "support/effort.h"
 
 using namespace smelt;
@@ -164,10 +165,6 @@ Text text_of(int64_t sequence) {
   return text;
 }
 
-bool same_bits(const Logits& x, const Logits& y) {
-  return x.size() == y.size() && std::memcmp(x.data(), y.data(), x.size() * sizeof(float)) == 0;
-}
-
 struct Failure {
   std::string what;
 };
@@ -219,16 +216,6 @@ std::vector<Logits> alone(Engine& engine, const Text& text) {
   }
   engine.stop(id);
   return rows;
-}
-
-double relative_error(const Logits& got, const Logits& wanted) {
-  double error = 0, size = 0;
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    if (!std::isfinite(got[i])) return INFINITY;
-    error += (got[i] - wanted[i]) * (got[i] - wanted[i]);
-    size += wanted[i] * wanted[i];
-  }
-  return std::sqrt(error / size);
 }
 
 // What sequences of an engine should get, and what they get beside others.

@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "engine/compile.h"
+#include "engine/model_passes.h"
 #include "engine/profile.h"
 #include "engine/session.h"
 #include "engine/tune.h"
@@ -63,6 +64,8 @@ std::map<std::string, Role> roles_of(const Session& session) {
   return roles;
 }
 
+SymbolValues symbols_of(const Session& session) { return PassSymbols{}.named(session.loaded().layout().token_tile); }
+
 std::vector<WeightLayout> layouts_of(const GgufFile& file, const Role& role) {
   const GgufTensor& tensor = *file.find(role.tensor);
   return layouts_to_try(tensor.type, static_cast<int64_t>(tensor.dims[1]), machine_of(host_target()).lanes());
@@ -112,7 +115,7 @@ TEST_CASE("a kernel over weights in another layout is judged by the kernel as it
   logits_of(*session);
   const std::vector<PlanLaunch> launches = session->loaded().launches(PlanKind::Decode);
   const auto device = open_device({.threads = 1, .use_cache = false}).take();
-  const PlanSites sites(*session, PlanKind::Decode, {{"tokens8", 1}, {"chunks", 1}}, *device, 0);
+  const PlanSites sites(*session, PlanKind::Decode, symbols_of(*session), *device, 0);
   const auto with_role = [](const PlanLaunch& l) {
     return std::any_of(l.buffers.begin(), l.buffers.end(),
                        [](const LaunchBuffer& b) { return b.role.starts_with("ffn_down_exps.weight"); });
@@ -148,7 +151,7 @@ TEST_CASE("what was packed wrongly does not pass for another layout") {
   const auto session = open(file, {});
   logits_of(*session);
   const auto device = open_device({.threads = 1, .use_cache = false}).take();
-  const PlanSites sites(*session, PlanKind::Decode, {{"tokens8", 1}, {"chunks", 1}}, *device, 0);
+  const PlanSites sites(*session, PlanKind::Decode, symbols_of(*session), *device, 0);
   const std::vector<PlanLaunch> launches = session->loaded().launches(PlanKind::Decode);
   for (size_t i = 0; i < launches.size(); ++i) {
     const auto& buffers = launches[i].buffers;

@@ -2,7 +2,6 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -10,6 +9,7 @@
 
 #include "engine/session.h"
 #include "model/small_models.h"
+#include "support/compare_logits.h"
 #include "support/effort.h"
 #include "support/model_files.h"
 
@@ -83,10 +83,6 @@ std::unique_ptr<Engine> open(const Tested& model, int64_t sequences, int64_t cac
   auto engine = Engine::open(file_of(model), options_of(model, sequences, cache_tokens, kept_windows), {});
   REQUIRE_MESSAGE(engine.ok(), engine.error().message);
   return engine.take();
-}
-
-bool same_bits(std::span<const float> x, std::span<const float> y) {
-  return x.size() == y.size() && std::memcmp(x.data(), y.data(), x.size() * sizeof(float)) == 0;
 }
 
 using History = std::vector<CachedToken>;  // all tokens of a sequence

@@ -1,7 +1,6 @@
 // A token's logits have the same bits however the tokens before it were divided among calls, chunks and threads.
 #include <doctest/doctest.h>
 
-#include <cstring>
 #include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -10,10 +9,12 @@
 #include "model/dequant.h"
 #include "model/product.h"
 #include "model/small_transformer.h"
+#include "support/compare_logits.h"
 #include "support/effort.h"
 #include "support/run_graph.h"
 
 using namespace smelt;
+using test::same_bits;
 
 namespace {
 
@@ -77,10 +78,6 @@ Logits logits_of(Session& session, const std::vector<size_t>& sizes, size_t alon
   }
   for (int32_t token : {5, 42}) add(all, session.extend(token));
   return all;
-}
-
-bool same_bits(const Logits& x, const Logits& y) {
-  return x.size() == y.size() && std::memcmp(x.data(), y.data(), x.size() * sizeof(float)) == 0;
 }
 
 }  // namespace

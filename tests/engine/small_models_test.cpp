@@ -9,6 +9,7 @@
 #include "engine/session.h"
 #include "model/random_model.h"
 #include "model/reference_forward.h"
+#include "support/compare_logits.h"
 #include "support/effort.h"
 
 using namespace smelt;
@@ -54,15 +55,6 @@ std::vector<Case> cases() {
     list.push_back(std::move(latent));
   }
   return list;
-}
-
-double relative_error(std::span<const float> got, const Vector& wanted) {
-  double error = 0, size = 0;
-  for (size_t i = 0; i < wanted.size(); ++i) {
-    error += (got[i] - wanted[i]) * (got[i] - wanted[i]);
-    size += wanted[i] * wanted[i];
-  }
-  return std::sqrt(error / size);
 }
 
 // After each token of a prompt, and after each of the last four, which come one at a time; in order of size.

@@ -4,7 +4,6 @@
 
 #include <doctest/doctest.h>
 
-#include <cmath>
 #include <map>
 #include <numeric>
 #include <span>
@@ -12,19 +11,9 @@
 
 #include "graph/eval.h"
 #include "model/model.h"
+#include "support/compare_logits.h"
 
 namespace smelt::test {
-
-// Root mean square of the difference, relative to that of `wanted`.
-inline double relative_error(std::span<const double> got, std::span<const double> wanted) {
-  REQUIRE(got.size() == wanted.size());
-  double error = 0, size = 0;
-  for (size_t i = 0; i < got.size(); ++i) {
-    error += (got[i] - wanted[i]) * (got[i] - wanted[i]);
-    size += wanted[i] * wanted[i];
-  }
-  return std::sqrt(error / size);
-}
 
 class ModelRunner {
  public:
