@@ -14,8 +14,8 @@ struct Grouped {
   int zero = 0;
   Tensor minimum;  // f32 [groups]; none: zero
   // Where minima are multiples of a step of the block, minimum[g] = step * steps[g]:
-  Tensor step;   // f32 [1]
-  Tensor steps;  // U8 [groups], below 128
+  Tensor step;         // f32 [1]
+  Tensor steps;        // U8 [groups], below 128
   int64_t most = 255;  // integers are no greater than that, whatever their bits could say
 };
 
