@@ -548,6 +548,7 @@ TEST_CASE("drafts of several recurrent sequences in one step are taken back, wit
 
 TEST_CASE("rows that fill a batch up read no experts of their own: they are its last row once more") {
   for (const Tested& model : kModels) {
+    if (!std::filesystem::exists(model.path)) continue;
     CAPTURE(model.path);
     const auto engine = open(model, 8);
     std::vector<StepItem> items;
