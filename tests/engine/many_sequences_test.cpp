@@ -30,6 +30,7 @@ struct Tested {
   int64_t context = 512;
 
   bool is_there() const { return small || std::filesystem::exists(path); }
+  std::string name() const { return std::filesystem::path(path).filename().string() + ", " + arithmetic; }
 };
 constexpr Tested kModels[] = {
     {kGlm, "q8", true, DType::U8},      {kGlm, "f32", false, DType::F32}, {kLlama, "q8", true, DType::U8},
@@ -319,11 +320,10 @@ void check_crowds(const Crowd::Limits& limits, int crowds, int steps, std::span<
   for (const Tested& model : models) {
     if (test::kSanitized && &model != models.data()) break;  // they differ in generated code
     if (!model.is_there()) {
-      MESSAGE(std::string(model.path) << " is not there");
+      MESSAGE(model.name() << " is not there");
       continue;
     }
-    CAPTURE(model.path);
-    CAPTURE(model.arithmetic);
+    CAPTURE(model.name());
     Solo solo(model);
     int64_t checked = 0, waited = 0, found = 0, found_generated = 0, most = 0;
     for (int seed = 0; seed < crowds; ++seed) {
@@ -337,10 +337,9 @@ void check_crowds(const Crowd::Limits& limits, int crowds, int steps, std::span<
       most = std::max(most, crowd.most());
     }
     CHECK(checked > crowds * steps / 2);
-    MESSAGE(std::filesystem::path(model.path).filename().string()
-            << ", " << std::string(model.arithmetic) << ": " << checked << " logits compared, of up to " << most
-            << " sequences in a step; " << found << " tokens found, " << found_generated << " of them generated; "
-            << waited << " waited");
+    MESSAGE(model.name() << ": " << checked << " logits compared, of up to " << most << " sequences in a step; "
+                         << found << " tokens found, " << found_generated << " of them generated; " << waited
+                         << " waited");
     CHECK(most > limits.sequences / 2);
     CHECK(found > 0);
     CHECK((limits.cache_tokens ? waited : found_generated) > 0);
@@ -455,8 +454,8 @@ TEST_CASE("a step refuses what it cannot do with a sentence, before anything is 
 // what a sequence begins with later, have the bits of single steps.
 TEST_CASE("drafts of several recurrent sequences in one step are taken back, with the bits of single steps") {
   const Tested model{kQwen35, "q8", true, DType::U8};
-  if (!std::filesystem::exists(model.path)) {
-    MESSAGE(model.path << " is not there");
+  if (!model.is_there()) {
+    MESSAGE(model.name() << " is not there");
     return;
   }
   constexpr size_t kSequences = 4, kDrafts = 7, kDrafting = 2;  // these fill a batch
@@ -548,8 +547,8 @@ TEST_CASE("drafts of several recurrent sequences in one step are taken back, wit
 
 TEST_CASE("rows that fill a batch up read no experts of their own: they are its last row once more") {
   for (const Tested& model : kModels) {
-    if (!std::filesystem::exists(model.path)) continue;
-    CAPTURE(model.path);
+    if (!model.is_there()) continue;
+    CAPTURE(model.name());
     const auto engine = open(model, 8);
     std::vector<StepItem> items;
     const std::vector<int32_t> tokens = {5, 17, 33, 49, 65};
