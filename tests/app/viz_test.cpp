@@ -12,6 +12,7 @@
 #include "app/viz/print.h"
 #include "app/viz/record_kernels.h"
 #include "app/viz/validate.h"
+#include "base/file.h"
 #include "graph/tensor.h"
 #include "graph/text.h"
 #include "schedule/schedule.h"
@@ -190,6 +191,18 @@ TEST_CASE("what a tune has tried is a recording, and goes into one beside it") {
   CHECK(contains(load_recordings({saved("new.json", tune.dump())}).error().message, "another version"));
   CHECK(contains(load_recordings({saved("bad.json", R"({"smelt_search": 1, "search": [{}]})")}).error().message,
                  "name: is no text"));
+}
+
+TEST_CASE("a recording that is read is not written, which is said before the work") {
+  const std::string in = saved("read.json", small_recording().dump()), before = *read_file(in);
+  for (const char* output : {"--json", "--out"}) {
+    const Outcome done = smelt::test::smelt({"viz", in, output, in});
+    CHECK(done.exit_code == 1);
+    CHECK(done.err == "smelt: " + in + ": this file is read; name another one to write\n");
+  }
+  CHECK(*read_file(in) == before);
+  CHECK(smelt::test::smelt({"viz", "-m", in, "--json", in}).err ==
+        "smelt: " + in + ": this file is read; name another one to write\n");
 }
 
 TEST_CASE("a trace is shown as tracks, whoever made it") {

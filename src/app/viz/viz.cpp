@@ -104,20 +104,24 @@ Result<std::optional<OutputFile>> place_for(const std::string& path) {
   return std::optional<OutputFile>(std::move(file));
 }
 
-std::vector<std::string> sources_of(const VizFlags& flags, const Shown& shown) {
+Status check_outputs(const VizFlags& flags, const std::vector<std::string>& sources) {
+  for (const std::string& output : {flags.json, flags.out}) SMELT_CHECK(check_is_no_source("viz", output, sources));
+  return {};
+}
+
+// What the command line names, which is known before the work.
+std::vector<std::string> named_by(const VizFlags& flags) {
   std::vector<std::string> sources = flags.files;
   sources.push_back(flags.model.engine.model);
-  if (shown.model.opened.file)
-    for (std::string& file : files_of(*shown.model.opened.file)) sources.push_back(std::move(file));
   return sources;
 }
 
 Result<int> viz(const VizFlags& flags) {
   SMELT_TRY(out, place_for(flags.out));
   SMELT_TRY(json, place_for(flags.json));
+  SMELT_CHECK(check_outputs(flags, named_by(flags)));
   SMELT_TRY(shown, shown_by(flags));
-  for (const std::string& output : {flags.json, flags.out})
-    SMELT_CHECK(check_is_no_source("viz", output, sources_of(flags, shown)));
+  if (shown.model.opened.file) SMELT_CHECK(check_outputs(flags, files_of(*shown.model.opened.file)));
   const std::vector<Json>& recordings = shown.recordings;
   if (json) SMELT_CHECK(json->write(recordings[0].dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"));
   if (out) SMELT_CHECK(out->write(page_with(recordings)));
