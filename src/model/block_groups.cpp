@@ -223,9 +223,10 @@ Tensor iq2_levels(Tensor index, Tensor signs, Codebook book, int64_t groups) {
   return signed_levels(digits_of(index, book, 8), signs, {8, 25, 43}, groups);
 }
 
-// Digits minus one, plus 1/8 or (is_below, for runs of entries) minus 1/8, in eighths and 9 greater.
 constexpr int kIq1Zero = 9;
-constexpr int64_t kIq1Most = 2 * 8 + 2;  // digits of four bits are 0 to 2
+constexpr int64_t kIq1Most = 2 * 8 + 2;  // digits have four bits, but are 0 to 2
+
+// Digits minus one, plus 1/8 or (is_below, for runs of entries) minus 1/8, in eighths and 9 greater.
 Tensor iq1_groups(Tensor index, Tensor is_below, int64_t groups) {
   const int64_t runs = is_below.size(-1);
   const Tensor eighths = cast(is_below ^ 1, DType::U8) << 1, digits = digits_of(index, Codebook::IQ1, 8) << 3;

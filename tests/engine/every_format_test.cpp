@@ -319,6 +319,7 @@ struct Task {
 std::string problem_with_values(const std::vector<double>& errors, const Arithmetic& a, double& error) {
   const bool is_in_bytes = a.in_bytes || a.cache == DType::U8;
   error = a.is_exact() ? errors.back() : errors[errors.size() / 2];
+  // Of floats, the worst token: sums have another order here. All combinations reach 2.6e-5.
   if (error < (a.is_exact() ? 4e-5 : is_in_bytes ? 0.15 : 5e-3) && errors.back() < INFINITY) return "";
   return "relative error " + std::to_string(error) + ", at most " + std::to_string(errors.back());
 }
@@ -415,8 +416,8 @@ TEST_CASE("formats of weights by turns of the architectures: values, and the bit
 }
 
 TEST_CASE("every format with every arithmetic of every architecture" * doctest::test_suite("long")) {
-  size_t number = 0;
-  for (const Family& family : families()) SUBCASE((std::to_string(number++) + " " + family.name).c_str()) {
-      check(all_tasks(family), kThreads);
-    }
+  for (size_t i = 0; i < families().size(); ++i) {
+    const std::string name = std::to_string(i) + " " + families()[i].name;  // some have the same one
+    SUBCASE(name.c_str()) { check(all_tasks(families()[i]), kThreads); }
+  }
 }
