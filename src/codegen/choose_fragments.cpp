@@ -14,6 +14,7 @@ namespace smelt {
 namespace {
 
 constexpr int64_t kMostWarps = 8;        // of a block, with fragments of their own
+constexpr int64_t kMostWarpsOfRows = 6;  // of one that rows of a prompt are shared out to: more, smaller blocks
 constexpr int64_t kMostWarpsOfFew = 16;  // of a tile of few tokens: such tiles are few, each has a processor for itself
 constexpr int64_t kMostCopies = 4;       // of an axis of a tile
 constexpr int64_t kMostPartials = 4;     // sums of a batch that a thread holds for one
@@ -124,12 +125,30 @@ void share_out_batch(OptChoice& c, Ref rows) {
       break;
 }
 
+// As many as divide the size, up to the warps of a block.
+int64_t warps_for(int64_t size) {
+  int64_t warps = kMostWarpsOfRows;
+  while (size % warps != 0) --warps;
+  return warps;
+}
+
+// To warps, two rows each where the block then has more of them.
+void share_out_rows(OptChoice& c, Ref rows) {
+  if (!rows) return;
+  const int64_t size = known_divisor(RangeView(rows).size), alone = warps_for(size);
+  if (size % 2 == 0 && 2 * warps_for(size / 2) > alone) take_part(c, OptKind::Upcast, rows, 2);
+  if (!rows) return;
+  const int64_t warps = warps_for(known_divisor(RangeView(rows).size));
+  if (warps > 1) take_part(c, OptKind::Local, rows, warps);
+}
+
 // Further tokens share the words of the rows; or rows those of the tokens, where warps have enough left.
 void share_out_rest(OptChoice& c, Ref rows) {
   if (!c.is_part_of_tile() && c.blocks_left() > 0) return share_out_batch(c, rows);
   Ref tokens = tokens_left(c);
   if (tokens) take_part(c, OptKind::Upcast, tokens, 2);
-  const bool has_few = c.is_part_of_tile() && !chunk_range(c.stores);
+  if (!c.is_part_of_tile()) return share_out_rows(c, rows);
+  const bool has_few = !chunk_range(c.stores);
   if (!has_few && rows && known_divisor(RangeView(rows).size) % (2 * kMostWarps) == 0)
     take_part(c, OptKind::Upcast, rows, 2);
   int64_t warps = has_few ? kMostWarpsOfFew : kMostWarps;
@@ -139,7 +158,6 @@ void share_out_rest(OptChoice& c, Ref rows) {
         return void(warps /= n);
   };
   share_out(rows);
-  if (!c.is_part_of_tile()) return;
   for (Ref axis : c.output_axes())
     if (is_of_known_length(axis)) share_out(axis);
   // What is left goes side by side, so that more loads are under way.

@@ -2,7 +2,9 @@
 #include <algorithm>
 
 #include "codegen/opt_choice.h"
+#include "codegen/packed_bytes.h"
 #include "graph/rules_algebra.h"
+#include "schedule/tiles.h"
 
 namespace smelt {
 namespace {
@@ -16,6 +18,24 @@ bool copies_neighbours(const OptChoice& c) {
   });
 }
 
+bool rounds_numbers(const OptChoice& c) {
+  return std::any_of(c.stores.begin(), c.stores.end(), [](Ref s) { return is_rounded(StoreView(s).value); });
+}
+
+int64_t least_iterations(const Refs& ranges) {
+  int64_t iterations = 1;
+  for (Ref r : ranges) iterations *= std::max<int64_t>(RangeView(r).size->min, 1);
+  return iterations;
+}
+
+// Whether words would leave threads of a warp without one, in a block of which there are few: it waits for each step.
+bool has_few_to_round(const OptChoice& c) {
+  Refs loops = c.output_axes();
+  std::erase_if(loops, [](Ref r) { return kind_of(r) != RangeKind::Loop; });
+  return rounds_numbers(c) && least_iterations(loops) < 4 * c.machine.warp_threads &&
+         least_iterations(tile_ranges(c.stores)) < 4 * c.machine.tasks;
+}
+
 template <class Is>
 bool has_softmax(const OptChoice& c, Is is) {
   return std::any_of(c.stores.begin(), c.stores.end(), [&](Ref store) {
@@ -26,9 +46,11 @@ bool has_softmax(const OptChoice& c, Is is) {
 
 }  // namespace
 
-// Bytes side by side are stored by words, unless they are only copied: then lanes hold as many.
+// Bytes side by side are stored by words. Lanes of vectors hold as many as they are, so there it is not for those that
+// are only copied or rounded.
 void choose_pack(OptChoice& c) {
-  if (copies_neighbours(c)) return;
+  if (!c.machine.has_threads() && (copies_neighbours(c) || rounds_numbers(c))) return;
+  if (c.machine.has_threads() && has_few_to_round(c)) return;
   for (Ref r : c.output_axes())
     if (kind_of(r) == RangeKind::Loop && c.try_opt({OptKind::Pack, c.id_of(r), 4})) return;
 }

@@ -244,7 +244,7 @@ std::string why_not_pack(const Refs& stores, const Opt& opt, Ref range) {
   for (Ref s : cut(stores, range, opt)) {
     const StoreView store(s);
     const Ref bytes = first_of_kind(store.ranges, RangeKind::Byte);
-    if (!bytes || stride(store.offset, bytes) != 1 || !packed_bytes(store.value, bytes))
+    if (!bytes || stride(store.offset, bytes) != 1 || !word_to_store(store.value, bytes))
       return "axis " + to_string(opt.axis) + " is not one of bytes side by side";
   }
   return "";

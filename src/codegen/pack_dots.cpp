@@ -21,7 +21,7 @@ Ref pack_store(Ref store) {
   const StoreView s(store);
   const Ref bytes = first_of_kind(s.ranges, RangeKind::Byte);
   if (!bytes) return store;
-  const Ref word = packed_bytes(s.value, bytes);
+  const Ref word = word_to_store(s.value, bytes);
   ENSURE(word, "the bytes of a range make no words");
   return make_store(s.buffer, substitute(s.offset, {{bytes, constant(0)}}), word, without(s.ranges, bytes));
 }

@@ -229,6 +229,21 @@ Ref dot_of(Ref unsigned_side, Ref signed_side, Ref range) {
 
 Ref packed_bytes(Ref byte, Ref range) { return is_const(RangeView(range).size, 4) ? Packer(range).pack(byte) : Ref(); }
 
+bool is_rounded(Ref byte) {
+  return byte->op == Op::Cast && is_byte(byte->dtype) && is_float(operand_of(byte)->dtype);
+}
+
+Ref word_to_store(Ref byte, Ref range) {
+  if (!is_const(RangeView(range).size, 4) || !is_rounded(byte)) return packed_bytes(byte, range);
+  Ref all;
+  for (int64_t i = 0; i < 4; ++i) {
+    const Ref own = substitute(byte, {{range, constant(i, range->dtype)}});
+    const Ref bits = cast(own->dtype == DType::I8 ? bitcast(own, DType::U8) : own, DType::U32);
+    all = i == 0 ? bits : binary(Op::Or, all, binary(Op::Shl, bits, word(8 * i)));
+  }
+  return all;
+}
+
 Ref packed_dot(Ref term, Ref range) {
   if (term->dtype != DType::I32 || !is_const(RangeView(range).size, 4)) return Ref();
   if (term->op != Op::Mul) return dot_of(constant(1, DType::I32), term, range);  // a plain sum

@@ -16,4 +16,10 @@ Ref packed_dot(Ref term, Ref range);
 // A byte for each value of the range as a word; nothing where it cannot be packed. REQUIRES: the range has size 4.
 Ref packed_bytes(Ref byte, Ref range);
 
+// Whether the byte is a number that was rounded. Each of four such bytes is computed by itself.
+bool is_rounded(Ref byte);
+
+// The same for bytes that are stored: four rounded numbers make a word, too.
+Ref word_to_store(Ref byte, Ref range);
+
 }  // namespace smelt

@@ -210,12 +210,15 @@ int64_t tasks_with(int64_t rows, const TileTensors& tile) {
   return tasks;
 }
 
+constexpr int64_t kFewestRows = 2;  // of which a thread computes both from what it reads
+
 // Rows of a tile where tokens are few. As long as all tiles of the longest context are no more than processors, fewer
 // rows are sooner done.
 int64_t few_rows(const TileTensors& tile, const Machine& machine) {
   if (machine.tile_rows == 0) return std::numeric_limits<int64_t>::max();
   const Ref chunks = tile.inner.front()->shape[static_cast<size_t>(tile.axis)];
-  int64_t rows = chunks->max * tile.chunk > machine.short_context ? machine.tile_rows : 1;
+  const bool is_long = chunks->max * tile.chunk > machine.short_context;
+  int64_t rows = is_long ? machine.tile_rows : std::min(kFewestRows, machine.tile_rows);
   while (rows < machine.tile_rows && tasks_with(rows, tile) > machine.tasks) ++rows;
   return rows;
 }

@@ -1,6 +1,5 @@
 #include "schedule/topk_by_rank.h"
 
-#include <algorithm>
 #include <limits>
 
 #include "graph/args.h"
@@ -30,9 +29,8 @@ Tensor ranked(Ref topk) {
 
 bool can_be_ranked(Ref n) {
   if (n->op != Op::TopK || operand_of(n)->dtype != DType::F32) return false;
-  const Shape& shape = operand_of(n)->shape;
-  return std::all_of(shape.begin(), shape.end(), [](Ref d) { return is_const(d); }) &&
-         *const_int(shape.back()) <= kMostRanked;
+  const auto count = const_int(operand_of(n)->shape.back());
+  return count && *count <= kMostRanked;
 }
 
 }  // namespace

@@ -3,8 +3,7 @@
 //
 //   top_k(x)[j]  ->  sum over i of i * (rank[i] = j),   rank[i] = how many elements stand before x[i]
 //
-// An element stands before another if it is greater, or equal and of lower index; what is no number comes last. Rows
-// of unknown number keep their TopK: each has a thread.
+// An element stands before another if it is greater, or equal and of lower index; what is no number comes last.
 #pragma once
 
 #include "base/machine.h"
