@@ -229,9 +229,7 @@ Ref dot_of(Ref unsigned_side, Ref signed_side, Ref range) {
 
 Ref packed_bytes(Ref byte, Ref range) { return is_const(RangeView(range).size, 4) ? Packer(range).pack(byte) : Ref(); }
 
-bool is_rounded(Ref byte) {
-  return byte->op == Op::Cast && is_byte(byte->dtype) && is_float(operand_of(byte)->dtype);
-}
+bool is_rounded(Ref byte) { return byte->op == Op::Cast && is_byte(byte->dtype) && is_float(operand_of(byte)->dtype); }
 
 Ref word_to_store(Ref byte, Ref range) {
   if (!is_const(RangeView(range).size, 4) || !is_rounded(byte)) return packed_bytes(byte, range);

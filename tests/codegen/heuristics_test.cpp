@@ -72,6 +72,21 @@ TEST_CASE("bytes that are only copied go by vectors, others by words") {
   CHECK(bytes(x ^ 128) == 1);
 }
 
+TEST_CASE("where lanes are threads, bytes that are copied or rounded go by words, too, but for a few of one token") {
+  const Machine gpu = *known_machine("h100");
+  const auto rounded = [](Tensor x) { return cast(floor(x * 3.0 + 0.5), DType::I8); };
+  const auto words = [&](Tensor x, const Machine& machine) {
+    const JudgedKernel kernel = kernel_of(sink({output(1, x)}), {{"tokens8", 1}});
+    const std::vector<Opt> opts = choose_opts(prepared(kernel.tree, 0, machine), machine, false);
+    CHECK(problem_with(kernel, {opts}, machine) == "");
+    return Chosen{opts}.count(OptKind::Pack);
+  };
+  CHECK(words(input(0, {tokens(), 64}, DType::U8), gpu) == 1);
+  CHECK(words(rounded(input(0, {tokens(), 64})), gpu) == 1);
+  CHECK(words(rounded(input(0, {1, 64})), gpu) == 0);
+  CHECK(words(rounded(input(0, {tokens(), 64})), Machine{}) == 0);
+}
+
 TEST_CASE("the two numbers of a rotation are computed side by side") {
   const Tensor x = input(0, {tokens(), 4, 2}), angle = input(1, {4});
   const Tensor turned = x * reshape(angle, {1, 4, 1}) + flip(x, 2) * 0.5;

@@ -139,6 +139,20 @@ TEST_CASE("threads take words of a matrix that lie side by side, and tokens shar
   CHECK(problem_with(k, {opts}, kWarps) == "");
 }
 
+TEST_CASE("rows of a prompt go to as many warps as divide them, two blocks of 16 each where that is more") {
+  const Dim tokens = Dim(variable("tokens32", 1, 4) * 32);
+  const auto warps_of = [&](int64_t rows) {
+    const JudgedKernel k = kernel_of(sink({output(9, grouped_product(tokens, rows, 3, 8, 8))}), {{"tokens32", 1}});
+    const std::vector<Opt> opts = choose_opts(prepared(k.tree, 0, kWarps), kWarps, false);
+    CHECK(problem_with(k, {opts}, kWarps) == "");
+    return program_of(k, {opts}, kWarps).threads / kWarp;
+  };
+  CHECK(warps_of(576) == 6);
+  CHECK(warps_of(1024) == 4);
+  CHECK(warps_of(80) == 5);
+  CHECK(warps_of(32) == 2);
+}
+
 // Tiles of 16 tokens, each with the weights that its number in `ids` says.
 static Tensor product_of_chosen(Dim tiles, int64_t rows, int64_t groups) {
   constexpr int64_t kChoices = 64, kLanes = 8, kWords = 8, kPlaces = 16;
