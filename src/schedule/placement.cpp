@@ -330,9 +330,11 @@ class Placement {
            !reads_symbolic(n);
   }
 
+  // What is there for each token of a batch, a small kernel reads token by token: its blocks would make too much of it.
   int64_t local_operations(Ref n) {
-    return is_read_by_small(n) ? std::max(machine_.local_operations, machine_.small_kernel_local_operations)
-                               : machine_.local_operations;
+    if (!is_read_by_small(n)) return machine_.local_operations;
+    const int64_t tokens = n->shape.empty() ? 1 : const_int(n->shape[0]).value_or(1);
+    return std::max(machine_.local_operations, machine_.small_kernel_local_operations / std::max<int64_t>(tokens, 1));
   }
 
   // Whether all kernels that n would be computed in have few operations of their own. REQUIRES: readers have places.

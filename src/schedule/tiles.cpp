@@ -12,7 +12,8 @@
 namespace smelt {
 namespace {
 
-constexpr int64_t kLimitStepOfUnit = 128;
+// Each warp then has two blocks of positions, which share the words of queries.
+constexpr int64_t kLimitStepOfUnit = 256;
 
 int64_t greatest_divisor(int64_t n, int64_t most) {
   for (int64_t d = std::min(n, most); d > 1; --d)

@@ -147,7 +147,7 @@ TEST_CASE("tokens of a prompt come into a tile first, as many as a unit has colu
   const TileTensors scores = scores_of({many_tokens(), 20, Dim(chunks), 256}, 2);
   const TileShape on_gpu = shape_of_tile(scores, *known_machine("h100"));
   CHECK(on_gpu.extents == std::vector<int64_t>{8, 2, 1});
-  CHECK(on_gpu.step == 128);
+  CHECK(on_gpu.step == 256);
   CHECK(shape_of_tile(scores, {.tile_bytes = 8 << 10}).extents == std::vector<int64_t>{1, 5, 1});
 }
 
