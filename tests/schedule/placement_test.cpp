@@ -67,6 +67,19 @@ TEST_CASE("kernels of few operations make more for themselves than large ones") 
   CHECK(place_of(one, unsqueeze(small, 0) + sum(large, -1), gpu) == Place::Memory);
 }
 
+TEST_CASE("what a small kernel makes for itself counts by tokens: each of its rows needs that of one") {
+  Machine gpu;
+  gpu.local_operations = 1000;
+  gpu.small_kernel_operations = gpu.small_kernel_local_operations = 16 << 10;
+  const auto place_of_tokens = [&](int64_t tokens) {
+    const Tensor x = linear(input(0, {tokens, 32}), input(2, {32, 32}));  // 2048 operations a token
+    return place_of(x, linear(x, input(1, {16, 32})), gpu);
+  };
+  CHECK(place_of_tokens(1) == Place::OnChip);
+  CHECK(place_of_tokens(2) == Place::OnChip);
+  CHECK(place_of_tokens(4) == Place::Memory);
+}
+
 TEST_CASE("a sum that is used once per element of its row is no tensor of its own") {
   const Tensor x = input(0, {64, 256});
   const Tensor mean = mean_square(x);
