@@ -43,7 +43,11 @@ class NestEmitter::ReductionLoop {
     const Refs ranges = own_ranges(group_[0]);
     const bool is_staged = nest_.is_staged(ranges);
     if (is_staged) nest_.send_first_rounds();
-    for (Ref r : ranges) nest_.open_loop(r);
+    const int before = nest_.least_depth_;
+    for (Ref r : ranges) {
+      nest_.open_loop(r);
+      if (is_condition(r)) nest_.least_depth_ = nest_.top();
+    }
     if (is_staged) nest_.send_next_round();
     if (nest_.ahead_ && depth_ > 0 && nest_.facts_.height(group_[0]) == 1) nest_.ask_ahead();
     for (const Accumulator& a : accumulators_) old_.push_back(nest_.get(a.id, a.dtype, a.lanes));
@@ -56,6 +60,7 @@ class NestEmitter::ReductionLoop {
     }
     for (const Accumulator& a : accumulators_) nest_.set(a.id, a.next, a.dtype, a.lanes);
     for (size_t i = 0; i < ranges.size(); ++i) nest_.close_scope();
+    nest_.least_depth_ = before;
     nest_.rescale_.clear();
     for (Ref n : group_) tell_result(n);
   }
@@ -196,6 +201,13 @@ class NestEmitter::ReductionLoop {
   std::map<const Node*, size_t> first_of_;  // by sum or top-k, which has a value and an index for each item
 };
 
+// A sum that a mask drops or keeps as a whole, when all of its terms are written out: what these are does not depend on
+// the loop, and would be read and multiplied in front of it.
+bool NestEmitter::is_condition(Ref range) {
+  const Ref size = RangeView(range).size;
+  return size->op == Op::Cast && operand_of(size)->dtype == DType::Bool;
+}
+
 int NestEmitter::depth_of(const RangeSet& ranges) const {
   int depth = 0;
   for (const Node* r : ranges)
@@ -207,7 +219,7 @@ int NestEmitter::depth_of(const RangeSet& ranges) const {
 // As far out as its ranges allow, but not before what a nest of the tile writes for it. What lies in a ring is that of
 // the task which sends it there.
 int NestEmitter::depth_of_reduction(Ref n) {
-  int depth = depth_of(facts_.free_ranges(n));
+  int depth = std::max(depth_of(facts_.free_ranges(n)), least_depth_);
   if (is_staged(own_ranges(n)))
     for (const StagedRegion& region : staging_->regions)
       depth = std::max(depth, depth_of(facts_.free_ranges(region.begin)));

@@ -26,7 +26,7 @@ std::vector<size_t> order_of_operands(Ref n) {
 
 Value NestEmitter::alu(Op op, DType dtype, const std::vector<Value>& src, Arg arg) {
   Instruction out{.kind = Inst::Value, .op = op, .dtype = dtype, .arg = std::move(arg)};
-  Value v{.depth = 0};
+  Value v{.depth = least_depth_};
   for (const Value& s : src) {
     out.src.push_back(s.id);
     v.depth = std::max(v.depth, s.depth);
@@ -129,7 +129,7 @@ Value NestEmitter::load(Ref n) {
   const Value pointer = value(buffer), at = value(offset);
   // What a nest of the tile has written is not there before.
   const int written = written_.contains(buffer.get()) ? floor_ : 0;
-  const int depth = std::max({pointer.depth, at.depth, written});
+  const int depth = std::max({pointer.depth, at.depth, written, least_depth_});
   const bool is_vector = lanes > 1 && at.lanes == 1 && is_from_memory(buffer, LoadView(n).offset);
   const int64_t ahead = is_vector && depth > 0 ? bytes_ahead(n, offset, depth) : 0;
   if (ahead) prefetch(pointer, at, ahead);
@@ -214,7 +214,7 @@ Value NestEmitter::matrix_dot(Ref n, const std::vector<Value>& sums) {
   const MatrixShape shape = matrix_shape(n->arg.list);
   const int lanes = shape.in_fragments ? 1 : static_cast<int>(shape.n);
   Instruction out{.kind = Inst::MatrixDot, .dtype = n->dtype, .lanes = lanes, .arg = n->arg};
-  int depth = 0;
+  int depth = least_depth_;
   const auto add_operand = [&](const Value& v) {
     out.src.push_back(v.id);
     depth = std::max(depth, v.depth);

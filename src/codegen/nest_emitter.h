@@ -167,6 +167,7 @@ class NestEmitter {
   class ReductionLoop;
   int depth_of(const RangeSet& ranges) const;
   int depth_of_reduction(Ref n);
+  static bool is_condition(Ref range);
   void emit_reductions(Ref first);
   bool all_known(const RangeSet& ranges) const;
   int new_accumulator(int depth, Value initial, DType dtype, int lanes);
@@ -186,6 +187,7 @@ class NestEmitter {
   std::set<const Node*> written_;  // buffers between nests of a tile
   Ref chunks_;                     // the loop that is open around some nests of the tile
   int floor_ = 0;                  // depth of the loops around the nest
+  int least_depth_ = 0;            // of what is computed under a condition, which would have to be computed in any case
   Program& program_;
   ScratchMap& scratch_;
   int exchanges_ = 0;  // in use by the nest

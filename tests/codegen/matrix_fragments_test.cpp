@@ -193,6 +193,28 @@ TEST_CASE("weights that are chosen by what was read are sent on chip rounds ahea
   CHECK(all_of_kind(program_of(shared, {opts}, kWarps), Inst::Copy).empty());
 }
 
+TEST_CASE("products of tiles that are not in use are not computed, also where all of their terms are written out") {
+  const Dim tiles(variable("tiles", 1, 4));
+  for (int64_t groups : {2, 32}) {
+    const Tensor all = product_of_chosen(tiles, 64, groups);
+    const Tensor is_used = less(cast(iota({tiles}, 0), DType::I32), input(5, {1}, DType::I32));
+    const Tensor used = where(unsqueeze(unsqueeze(is_used, 1), 1), all, scalar(0));
+    const JudgedKernel k = kernel_of(sink({output(9, used)}), {{"tiles", 3}});
+    const std::vector<Opt> opts = choose_opts(prepared(k.tree, 0, kWarps), kWarps, false);
+    CAPTURE(to_string(opts));
+    int depth = 0, condition = 0, products = 0;  // depth of the loop that runs or not; 0: outside of it
+    for (const Instruction& x : program_of(k, {opts}, kWarps).code) {
+      if (x.kind == Inst::Loop && ++depth == 2) condition = depth;
+      if (x.kind == Inst::EndLoop && depth-- == condition) condition = 0;
+      if (x.kind != Inst::MatrixDot) continue;
+      ++products;
+      CHECK(condition > 0);  // inside of the loop over tasks
+    }
+    CHECK(products > 0);
+    CHECK(problem_with(k, {opts}, kWarps) == "");
+  }
+}
+
 TEST_CASE("what is no product of fragments has a reason") {
   const JudgedKernel k = product(8);
   CHECK(reason(k, {matrix("o0", 2)}) == "matrix: there are no sums of products of words");
