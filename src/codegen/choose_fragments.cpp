@@ -125,14 +125,14 @@ void share_out_batch(OptChoice& c, Ref rows) {
       break;
 }
 
-// As many as divide the size, up to the warps of a block.
+// Warps that `size` can be shared out to.
 int64_t warps_for(int64_t size) {
   int64_t warps = kMostWarpsOfRows;
   while (size % warps != 0) --warps;
   return warps;
 }
 
-// To warps, two rows each where the block then has more of them.
+// Blocks of 16 rows to warps, two to each where the block then has more of them.
 void share_out_rows(OptChoice& c, Ref rows) {
   if (!rows) return;
   const int64_t size = known_divisor(RangeView(rows).size), alone = warps_for(size);

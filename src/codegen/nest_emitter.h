@@ -187,7 +187,7 @@ class NestEmitter {
   std::set<const Node*> written_;  // buffers between nests of a tile
   Ref chunks_;                     // the loop that is open around some nests of the tile
   int floor_ = 0;                  // depth of the loops around the nest
-  int least_depth_ = 0;            // of what is computed under a condition, which would have to be computed in any case
+  int least_depth_ = 0;            // of what is computed inside of a loop that is a condition
   Program& program_;
   ScratchMap& scratch_;
   int exchanges_ = 0;  // in use by the nest
