@@ -22,18 +22,11 @@ bool rounds_numbers(const OptChoice& c) {
   return std::any_of(c.stores.begin(), c.stores.end(), [](Ref s) { return is_rounded(StoreView(s).value); });
 }
 
-int64_t least_iterations(const Refs& ranges) {
-  int64_t iterations = 1;
-  for (Ref r : ranges) iterations *= std::max<int64_t>(RangeView(r).size->min, 1);
-  return iterations;
-}
-
 // Whether words would leave threads of a warp without one, in a block of which there are few: it waits for each step.
 bool has_few_to_round(const OptChoice& c) {
-  Refs loops = c.output_axes();
-  std::erase_if(loops, [](Ref r) { return kind_of(r) != RangeKind::Loop; });
-  return rounds_numbers(c) && least_iterations(loops) < 4 * c.machine.warp_threads &&
-         least_iterations(tile_ranges(c.stores)) < 4 * c.machine.tasks;
+  int64_t tiles = 1;
+  for (Ref r : tile_ranges(c.stores)) tiles *= std::max<int64_t>(RangeView(r).size->min, 1);
+  return rounds_numbers(c) && outputs_left(c) < 4 * c.machine.warp_threads && tiles < 4 * c.machine.tasks;
 }
 
 template <class Is>

@@ -47,15 +47,6 @@ Ref innermost_loop(const OptChoice& c) {
   return axes.empty() ? Ref() : axes.back();
 }
 
-// Iterations of the output loops, at least; only of those that the value depends on, if there is one.
-int64_t outputs_left(const OptChoice& c, Ref value = Ref()) {
-  int64_t outputs = 1;
-  for (Ref r : c.output_axes())
-    if (kind_of(r) == RangeKind::Loop && (!value || depends_on(value, r)))
-      outputs *= std::max<int64_t>(RangeView(r).size->min, 1);
-  return outputs;
-}
-
 // Sums and maxima that are part of no other one, and float sums wherever they are.
 Refs reductions_to_share(const OptChoice& c) {
   Refs all = reductions_of(c.stores), shared;
@@ -135,6 +126,14 @@ void choose_neighbours(OptChoice& c) {
 }
 
 }  // namespace
+
+int64_t outputs_left(const OptChoice& c, Ref value) {
+  int64_t outputs = 1;
+  for (Ref r : c.output_axes())
+    if (kind_of(r) == RangeKind::Loop && (!value || depends_on(value, r)))
+      outputs *= std::max<int64_t>(RangeView(r).size->min, 1);
+  return outputs;
+}
 
 void choose_threads(OptChoice& c, bool is_local) {
   if (is_local) choose_neighbours(c);

@@ -46,7 +46,7 @@ class NestEmitter::ReductionLoop {
     const int before = nest_.least_depth_;
     for (Ref r : ranges) {
       nest_.open_loop(r);
-      if (is_condition(r)) nest_.least_depth_ = nest_.top();
+      if (is_all_or_none(r)) nest_.least_depth_ = nest_.top();
     }
     if (is_staged) nest_.send_next_round();
     if (nest_.ahead_ && depth_ > 0 && nest_.facts_.height(group_[0]) == 1) nest_.ask_ahead();
@@ -203,7 +203,7 @@ class NestEmitter::ReductionLoop {
 
 // A sum that a mask drops or keeps as a whole, when all of its terms are written out: what these are does not depend on
 // the loop, and would be read and multiplied in front of it.
-bool NestEmitter::is_condition(Ref range) {
+bool NestEmitter::is_all_or_none(Ref range) {
   const Ref size = RangeView(range).size;
   return size->op == Op::Cast && operand_of(size)->dtype == DType::Bool;
 }

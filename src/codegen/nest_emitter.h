@@ -167,7 +167,7 @@ class NestEmitter {
   class ReductionLoop;
   int depth_of(const RangeSet& ranges) const;
   int depth_of_reduction(Ref n);
-  static bool is_condition(Ref range);
+  static bool is_all_or_none(Ref range);
   void emit_reductions(Ref first);
   bool all_known(const RangeSet& ranges) const;
   int new_accumulator(int depth, Value initial, DType dtype, int lanes);

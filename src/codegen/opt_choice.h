@@ -47,6 +47,8 @@ void choose_group(OptChoice& c);
 
 // choose_threads.cpp: what these three do for vectors
 void choose_threads(OptChoice& c, bool is_local);
+// Iterations of the output loops, at least; only of those that the value depends on, if there is one.
+int64_t outputs_left(const OptChoice& c, Ref value = Ref());
 
 // choose_products.cpp
 void choose_panel(OptChoice& c);
