@@ -16,10 +16,10 @@ std::string number(int64_t value) { return std::to_string(value); }
 FunctionRenderer::FunctionRenderer(const Program& program, const Machine& machine)
     : program_(program),
       machine_(machine),
+      bounds_(known_bounds(program)),
       metadata_(program.buffers),
       values_(program.code.size()),
-      readers_(program.code.size()),
-      bounds_(known_bounds(program)) {
+      readers_(program.code.size()) {
   for (const Instruction& instruction : program.code) {
     if (instruction.kind == Inst::Store) stored_.insert(buffer_of(instruction));
     for (int src : instruction.src) ++readers_[static_cast<size_t>(src)];

@@ -27,6 +27,8 @@ class FunctionRenderer {
   // An instruction that reads or writes memory, arguments or other threads.
   virtual IrValue machine_instruction(int position, const Instruction& x) = 0;
 
+  // An instruction that computes.
+  virtual IrValue elementwise(int position, const Instruction& x);
   // Whether this thread runs the loop, an i1; empty: every one does.
   virtual std::string runs(const Instruction&) { return ""; }
 
@@ -40,12 +42,12 @@ class FunctionRenderer {
 
   const Program& program_;
   const Machine& machine_;
+  const std::vector<Bounds> bounds_;  // by position
   Metadata metadata_;
   LlvmWriter out_;
 
  private:
   void instruction(int position, const Instruction& x);
-  IrValue elementwise(int position, const Instruction& x);
   IrValue sum_of_products(const Instruction& x);
   std::vector<IrValue> operands(const Instruction& x) const;
   static IrValue lane_index(const Instruction& x);
@@ -58,7 +60,6 @@ class FunctionRenderer {
 
   std::vector<IrValue> values_;       // by position
   std::vector<int> readers_;          // how many, by position
-  const std::vector<Bounds> bounds_;  // the same
   std::set<int> stored_;              // buffers that are written to
 };
 

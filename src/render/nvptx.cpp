@@ -7,6 +7,7 @@
 #include "codegen/program_verify.h"
 #include "graph/matrix_shape.h"
 #include "render/addresses.h"
+#include "render/block_shares.h"
 #include "render/llvm_function.h"
 #include "render/llvm_ops.h"
 
@@ -28,10 +29,12 @@ const Machine& machine_of_threads() {
 class BlockRenderer : public FunctionRenderer {
  public:
   explicit BlockRenderer(const Program& program)
-      : FunctionRenderer(program, machine_of_threads()), multiples_(known_multiples(program)) {}
+      : FunctionRenderer(program, machine_of_threads()),
+        shares_(program, bounds_, out_),
+        multiples_(known_multiples(program)) {}
 
   std::string render() {
-    if (!awaits(program_)) begin_clock();
+    if (!awaits(program_)) begin();
     render_body();
     for (const char* name : {"tid.x", "ctaid.x"}) special_function(name);  // of the clocks
     std::string text = preamble();
@@ -66,6 +69,11 @@ class BlockRenderer : public FunctionRenderer {
       default: ENSURE(false, "threads have no such instruction");
     }
     return {};
+  }
+
+  IrValue elementwise(int position, const Instruction& x) override {
+    const auto share = shares_.find(position);
+    return share ? *share : FunctionRenderer::elementwise(position, x);
   }
 
   // --- arguments
@@ -185,8 +193,13 @@ class BlockRenderer : public FunctionRenderer {
   // The next launch may begin when all blocks of this one are past this point: earlier, its waiting blocks and those of
   // the launches behind it would be in the way of the blocks of this one, and of each other.
   void await(const Instruction& x) {
+    shares_.find_all();
     launch_control("wait");
     if (lets_next_begin(x)) launch_control("launch_dependents");
+    begin_clock();
+  }
+  void begin() {
+    shares_.find_all();
     begin_clock();
   }
 
@@ -254,6 +267,7 @@ class BlockRenderer : public FunctionRenderer {
     out_.line("call void @llvm.nvvm.barrier0()");
   }
 
+  BlockShares shares_;
   const std::vector<int64_t> multiples_;  // by position
 };
 

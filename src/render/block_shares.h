@@ -1,0 +1,44 @@
+// BlockShares: which tasks a block has, found out before its launch waits for those before it.
+//
+// Blocks take tasks in turn, so where they begin and how many they have are quotients by the number of blocks. A GPU
+// divides in some 150 cycles, and kernels of several nests do so many times, one behind the other. Nothing of it
+// depends on memory: each quotient is computed once, where the launch waits anyway.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "codegen/known_bounds.h"
+#include "codegen/program.h"
+#include "render/llvm_writer.h"
+
+namespace smelt {
+
+class BlockShares {
+ public:
+  BlockShares(const Program& program, const std::vector<Bounds>& bounds, LlvmWriter& out);
+
+  // The value at `position`, if it is a quotient or remainder of what only depends on the block's number and on how
+  // many blocks there are. The first who asks for it has it computed there.
+  std::optional<IrValue> find(int position);
+  // Has all of them computed here, that were not yet.
+  void find_all();
+
+ private:
+  bool is_of_block(const Instruction& x) const;
+  std::string text_of(int position);
+  std::string part(const Instruction& x);
+  std::string expression(int position);
+  std::string once(const std::string& expression);
+  std::string rounded_down(const std::string& type, const std::string& op, const std::string& x, const std::string& y);
+
+  const Program& program_;
+  const std::vector<Bounds>& bounds_;  // by position
+  LlvmWriter& out_;
+  std::vector<bool> is_of_block_;            // by position
+  std::map<std::string, std::string> names_;  // of values, by their expressions
+};
+
+}  // namespace smelt
