@@ -34,12 +34,11 @@ std::vector<Opt> choose_opts_of_block(const Refs& stores, const Machine& machine
   choose_unroll_of_bytes(c);
   if (!has_fragments) choose_upcast(c);
   choose_rounds_in_flight(c, machine.flight_bytes * (has_fragments ? kFlightOfProducts : 1));
-  const bool is_of_tile = c.is_part_of_tile() && !has_fragments && !c.has_rows;
-  if (is_local || is_of_tile) choose_rounds_together(c);
   if (!is_local && !c.is_part_of_tile()) {
     choose_order(c);
     choose_tasks(c);
   }
+  if (!has_fragments && !c.has_rows) choose_rounds_together(c);  // of what is left to a block
   return std::move(c.opts);
 }
 

@@ -119,3 +119,16 @@ TEST_CASE("what a block of threads makes for itself takes few rounds, as each wo
     if (kind_of(r) == RangeKind::Loop) rounds *= *const_int(r->src[0]);
   CHECK(rounds <= 2);  // 8 warps have 80 rows
 }
+
+TEST_CASE("rounds of a block go side by side, also those of its tasks") {
+  const Machine gpu = *known_machine("h100");
+  const Tensor x = input(0, {8, 2048});
+  const Tensor scale = scalar(1) / sqrt(sum(x * x, -1) + 1e-5);
+  const JudgedKernel kernel = kernel_of(sink({output(2, x * unsqueeze(scale, 1) * input(1, {2048}))}));
+  const Refs stores = prepared(kernel.tree, 0, gpu);
+  const std::vector<Opt> opts = choose_opts(stores, gpu, false);
+  CAPTURE(to_string(opts));
+  for (Ref r : axes_of(apply_opts(stores, opts, lane_rules(gpu))))
+    if (is_output_axis(stores, r)) CHECK(kind_of(r) != RangeKind::Loop);  // a task has 2048 results for 512 threads
+  CHECK(problem_with(kernel, {opts}, gpu) == "");
+}
