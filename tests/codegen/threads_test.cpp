@@ -211,6 +211,25 @@ TEST_CASE("a sum of any length leaves few partial sums to a thread, as each is w
   }
 }
 
+TEST_CASE("threads share a sum of two groups, which each of them would make beside a longer one") {
+  const auto shares = [](int64_t groups) {
+    const Tensor inner = sum(cast(input(0, {64, groups, 8}, DType::I8), DType::I32) *
+                                 cast(input(1, {1, groups, 8}, DType::I8), DType::I32),
+                             -1);
+    const JudgedKernel kernel =
+        kernel_of(sink({output(3, sum(cast(inner, DType::F32) * input(2, {1, groups}), -1))}));
+    const Refs stores = prepared(kernel.tree, 0, kBlocks);
+    CHECK(problem_with(kernel, {choose_opts(stores, kBlocks, false)}, kBlocks) == "");
+    int64_t count = 1;
+    for (Ref r : axes_of(stores))
+      if (kind_of(r) == RangeKind::Partial) count *= RangeView(r).count();
+    return count;
+  };
+  CHECK(shares(2) == 2);
+  CHECK(shares(3) == 1);
+  CHECK(shares(16) == 4);
+}
+
 // Eight superblocks of eight groups, whose low and high halves share words: d[r, i] * sum over g of the group's scale
 // times its sum of products, for each token.
 JudgedKernel superblocks(int64_t rows, int64_t tokens = 1) {
