@@ -101,9 +101,24 @@ Ref sum_to_group(const OptChoice& c) {
   return Ref();
 }
 
+// Warps of a block that share partial sums: as many as leave few to a thread.
+int64_t warps_of_partials(const OptChoice& c) {
+  const Ref axis = sum_to_group(c);
+  return axis && RangeView(axis).count() > kMostWarps * kMostPartials ? kMostWarpsOfFew : kMostWarps;
+}
+
+// Of an odd number of partial sums, or some times it, warps that are few would leave too many to a thread: as many warps
+// as there are sums take one each, if a block has room for them.
+bool group_all(OptChoice& c, Ref axis) {
+  const int64_t count = RangeView(axis).count(), odd = count / (count & -count);
+  return odd > kMostPartials && count * c.machine.warp_threads <= c.machine.block_threads &&
+         c.try_opt({OptKind::Group, c.id_of(axis), count});
+}
+
 // Warps share the partial sums of long sums, of which few are left to a thread. Returns how many warps are left.
 int64_t group_partials(OptChoice& c, int64_t warps) {
   while (const Ref axis = sum_to_group(c)) {
+    if (group_all(c, axis)) return 1;
     int64_t n = std::min(warps, RangeView(axis).count());
     while (n > 1 && !c.try_opt({OptKind::Group, c.id_of(axis), n})) n /= 2;
     if (n <= 1) break;
@@ -116,7 +131,7 @@ int64_t group_partials(OptChoice& c, int64_t warps) {
 // block to each processor.
 void share_out_batch(OptChoice& c, Ref rows) {
   const auto leaves_enough = [&](int64_t n) { return c.blocks_left() >= n * c.machine.tasks; };
-  int64_t warps = group_partials(c, kMostWarps);
+  int64_t warps = group_partials(c, warps_of_partials(c));
   Ref tokens = tokens_left(c);
   if (tokens && leaves_enough(2)) take_part(c, OptKind::Upcast, tokens, 2);
   for (; rows && warps > 1; warps /= 2)

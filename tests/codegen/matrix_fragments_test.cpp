@@ -153,6 +153,31 @@ TEST_CASE("rows of a prompt go to as many warps as divide them, two blocks of 16
   CHECK(warps_of(32) == 2);
 }
 
+// Of 8 tokens, whose words lie side by side as fragments want them.
+static Tensor product_of_batch(int64_t rows, int64_t groups) {
+  constexpr int64_t kTokens = 8, kLanes = 8, kWords = 8;
+  const Tensor raw = input(0, {rows / kLanes, groups, kWords, kLanes, 4}, DType::U8);
+  const Tensor w = reshape(permute(raw, {0, 3, 1, 2, 4}), {1, rows, groups, 4 * kWords});
+  const Tensor x = unsqueeze(permute(input(1, {groups, kTokens, 4 * kWords}, DType::I8), {1, 0, 2}), 1);
+  const Tensor sums = cast(sum(cast(w, DType::I32) * cast(x, DType::I32), -1), DType::F32);
+  const Tensor scale_w = unsqueeze(permute(input(2, {groups, rows}), {1, 0}), 0),
+               scale_x = unsqueeze(input(3, {kTokens, groups}), 1);
+  return sum(sums * scale_w * scale_x, -1);
+}
+
+TEST_CASE("warps of a batch share partial sums until a thread has few, or one each where their number is odd") {
+  const auto warps_of = [&](int64_t groups) {
+    const JudgedKernel k = kernel_of(sink({output(9, product_of_batch(32, groups))}));
+    const std::vector<Opt> opts = choose_opts(prepared(k.tree, 0, kWarps), kWarps, false);
+    CAPTURE(to_string(opts));
+    CHECK(problem_with(k, {opts}, kWarps) == "");
+    return program_of(k, {opts}, kWarps).threads / kWarp;
+  };
+  CHECK(warps_of(64) == 8);    // 16 partial sums
+  CHECK(warps_of(256) == 16);  // 64
+  CHECK(warps_of(90) == 18);   // 18, or 9 for each thread
+}
+
 // Tiles of 16 tokens, each with the weights that its number in `ids` says.
 static Tensor product_of_chosen(Dim tiles, int64_t rows, int64_t groups) {
   constexpr int64_t kChoices = 64, kLanes = 8, kWords = 8, kPlaces = 16;
