@@ -174,8 +174,9 @@ void choose_unroll_of_bytes(OptChoice& c) {
   }
 }
 
-// A thread waits for what it reads: the steps of its sums are written out until it has asked for enough at once.
-void choose_rounds_in_flight(OptChoice& c, int64_t most) {
+// A thread waits for what it reads: the steps of its sums are written out until it has asked for enough at once. A step
+// of partial sums, which are written out, is one of each.
+void choose_rounds_in_flight(OptChoice& c, int64_t most, bool counts_partials) {
   for (bool again = true; again;) {
     again = false;
     for (Ref reduce : reductions_of(c.stores)) {
@@ -184,7 +185,8 @@ void choose_rounds_in_flight(OptChoice& c, int64_t most) {
       const auto loop =
           std::find_if(ranges.rbegin(), ranges.rend(), [](Ref r) { return kind_of(r) == RangeKind::Reduce; });
       if (loop == ranges.rend()) continue;
-      const int64_t bytes = bytes_of_round(ReduceView(reduce).values[0], *loop),
+      const int64_t steps = counts_partials ? partial_registers(reduce) : 1,
+                    bytes = steps * bytes_of_round(ReduceView(reduce).values[0], *loop),
                     size = known_divisor(RangeView(*loop).size);
       for (int64_t n = std::min(c.machine.flight_rounds, bytes ? most / bytes : 1); n > 1 && !again; --n)
         again = size % n == 0 && c.try_opt({OptKind::Unroll, c.id_of(*loop), n});

@@ -107,8 +107,8 @@ int64_t warps_of_partials(const OptChoice& c) {
   return axis && RangeView(axis).count() > kMostWarps * kMostPartials ? kMostWarpsOfFew : kMostWarps;
 }
 
-// Of an odd number of partial sums, or some times it, warps that are few would leave too many to a thread: as many warps
-// as there are sums take one each, if a block has room for them.
+// Of an odd number of partial sums, or a multiple of it, few warps would leave too many to a thread: as many warps as
+// there are sums take one each, if a block has room for them.
 bool group_all(OptChoice& c, Ref axis) {
   const int64_t count = RangeView(axis).count(), odd = count / (count & -count);
   return odd > kMostPartials && count * c.machine.warp_threads <= c.machine.block_threads &&

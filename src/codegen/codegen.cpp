@@ -71,11 +71,13 @@ class NestPasses {
     out_.push_back({.stores = stores, .is_local = is_local});
   }
 
-  // Where reads are staged, on-chip memory number `local` is theirs. Returns what they take of it.
+  // Where reads are staged, on-chip memory number `local` is theirs. Returns what they take of it. Warps that share the
+  // sums of a batch have few rounds, of which nothing comes ahead.
   int64_t add_staged(const Refs& stores, const std::vector<Opt>& opts, bool is_local, int64_t local) {
     add(stores, opts, is_local);
     ExpandedNest& nest = out_.back();
-    if (is_local || !tile_ranges(stores).empty()) return 0;
+    const auto is_group = [](const Opt& opt) { return opt.kind == OptKind::Group; };
+    if (is_local || !tile_ranges(stores).empty() || std::any_of(opts.begin(), opts.end(), is_group)) return 0;
     auto [staged, staging] = stage_reads(nest.stores, request_.machine, local);
     nest.stores = std::move(staged);
     nest.staging = std::move(staging);

@@ -37,8 +37,9 @@ std::optional<IrValue> BlockShares::find(int position) {
   if (!is_of_block_[at] || x.kind != Inst::Value || !divides(x.op)) return {};
   if (is_constant(program_.code[static_cast<size_t>(x.src[1])])) return {};
   // Behind what the optimiser cannot see through, or it would compute each quotient where it is used.
-  const std::string type = ir_type(x.dtype, 1);
-  const std::string pinned = once("call " + type + " asm sideeffect \"\", \"=r,0\"(" + type + " " + text_of(position) + ")");
+  const std::string type = ir_type(x.dtype, 1), kind = x.dtype == DType::I64 ? "l" : "r", share = text_of(position);
+  const std::string pinned =
+      once("call " + type + " asm sideeffect \"\", \"=" + kind + ",0\"(" + type + " " + share + ")");
   return IrValue{.text = pinned, .dtype = x.dtype, .lanes = 1, .non_negative = bounds_[at].min >= 0};
 }
 
@@ -92,8 +93,10 @@ std::string BlockShares::rounded_down(const std::string& type, const std::string
                                       const std::string& y) {
   const std::string rest = once("srem " + type + " " + x + ", " + y);
   const std::string is_below = once("icmp slt " + type + " " + rest + ", 0");
-  if (op == "srem")
-    return once("add " + type + " " + rest + ", " + once("select i1 " + is_below + ", " + type + " " + y + ", " + type + " 0"));
+  if (op == "srem") {
+    const std::string missing = once("select i1 " + is_below + ", " + type + " " + y + ", " + type + " 0");
+    return once("add " + type + " " + rest + ", " + missing);
+  }
   const std::string quotient = once("sdiv " + type + " " + x + ", " + y);
   return once("add " + type + " " + quotient + ", " + once("sext i1 " + is_below + " to " + type));
 }

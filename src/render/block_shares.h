@@ -37,7 +37,7 @@ class BlockShares {
   const Program& program_;
   const std::vector<Bounds>& bounds_;  // by position
   LlvmWriter& out_;
-  std::vector<bool> is_of_block_;            // by position
+  std::vector<bool> is_of_block_;             // by position
   std::map<std::string, std::string> names_;  // of values, by their expressions
 };
 

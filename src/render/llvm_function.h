@@ -58,9 +58,9 @@ class FunctionRenderer {
   IrValue get(const Instruction& x);
   void write(const IrValue& acc, const IrValue& x);
 
-  std::vector<IrValue> values_;       // by position
-  std::vector<int> readers_;          // how many, by position
-  std::set<int> stored_;              // buffers that are written to
+  std::vector<IrValue> values_;  // by position
+  std::vector<int> readers_;     // how many, by position
+  std::set<int> stored_;         // buffers that are written to
 };
 
 }  // namespace smelt

@@ -171,10 +171,14 @@ TEST_CASE("warps of a batch share partial sums until a thread has few, or one ea
     const std::vector<Opt> opts = choose_opts(prepared(k.tree, 0, kWarps), kWarps, false);
     CAPTURE(to_string(opts));
     CHECK(problem_with(k, {opts}, kWarps) == "");
-    return program_of(k, {opts}, kWarps).threads / kWarp;
+    const Program p = program_of(k, {opts}, kWarps);
+    CHECK(all_of_kind(p, Inst::MatrixDot).size() <= 10);  // for whose words there are registers
+    CHECK(all_of_kind(p, Inst::Copy).empty());
+    return p.threads / kWarp;
   };
   CHECK(warps_of(64) == 8);    // 16 partial sums
   CHECK(warps_of(256) == 16);  // 64
+  CHECK(warps_of(160) == 8);   // 40, of which 5 are left to a thread
   CHECK(warps_of(90) == 18);   // 18, or 9 for each thread
 }
 

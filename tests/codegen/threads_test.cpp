@@ -213,11 +213,10 @@ TEST_CASE("a sum of any length leaves few partial sums to a thread, as each is w
 
 TEST_CASE("threads share a sum of two groups, which each of them would make beside a longer one") {
   const auto shares = [](int64_t groups) {
-    const Tensor inner = sum(cast(input(0, {64, groups, 8}, DType::I8), DType::I32) *
-                                 cast(input(1, {1, groups, 8}, DType::I8), DType::I32),
-                             -1);
-    const JudgedKernel kernel =
-        kernel_of(sink({output(3, sum(cast(inner, DType::F32) * input(2, {1, groups}), -1))}));
+    const Tensor inner = sum(
+        cast(input(0, {64, groups, 8}, DType::I8), DType::I32) * cast(input(1, {1, groups, 8}, DType::I8), DType::I32),
+        -1);
+    const JudgedKernel kernel = kernel_of(sink({output(3, sum(cast(inner, DType::F32) * input(2, {1, groups}), -1))}));
     const Refs stores = prepared(kernel.tree, 0, kBlocks);
     CHECK(problem_with(kernel, {choose_opts(stores, kBlocks, false)}, kBlocks) == "");
     int64_t count = 1;

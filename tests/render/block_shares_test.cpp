@@ -11,9 +11,7 @@ namespace {
 
 constexpr int kIndex = 0, kCount = 1, kBefore = 2;
 
-Instruction binary(Op op, int x, int y) {
-  return {.kind = Inst::Value, .op = op, .dtype = DType::I64, .src = {x, y}};
-}
+Instruction binary(Op op, int x, int y) { return {.kind = Inst::Value, .op = op, .dtype = DType::I64, .src = {x, y}}; }
 
 // Two nests, each behind `before` tasks of others: thread 0 of a block stores where it begins, (index - before) mod
 // count, and how far behind that it is.
