@@ -71,8 +71,8 @@ class NestPasses {
     out_.push_back({.stores = stores, .is_local = is_local});
   }
 
-  // Where reads are staged, on-chip memory number `local` is theirs. Returns what they take of it. Warps that share the
-  // sums of a batch have few rounds, of which nothing comes ahead.
+  // Where reads are staged, on-chip memory number `local` is theirs. Returns what they take of it. Not where
+  // warps share the sums of a batch: such a kernel stood still on a GPU, and it is not known why (docs/performance.md).
   int64_t add_staged(const Refs& stores, const std::vector<Opt>& opts, bool is_local, int64_t local) {
     add(stores, opts, is_local);
     ExpandedNest& nest = out_.back();

@@ -212,7 +212,8 @@ Value NestEmitter::open_loop_of_block(Value total, Ref count, Value part, Value 
   const auto i64 = [&](Op op, Value x, Value y) { return alu(op, DType::I64, {x, y}); };
   const Value turn = first_task(tasks_before_, part, parts);
   const Value rest = i64(Op::Add, i64(Op::Sub, total, turn), i64(Op::Sub, parts, integer(1)));
-  const Value rounds = i64(Op::Div, i64(Op::Max, rest, integer(0)), parts);  // it is not negative, and known not to be
+  // Bounds do not tell that the rest is never negative, the maximum does: a quotient then needs no rounding down.
+  const Value rounds = i64(Op::Div, i64(Op::Max, rest, integer(0)), parts);
   open_scope(integer(0).id, rounds.id, count);
   return i64(Op::Add, turn, i64(Op::Mul, {scopes_.back().loop, top(), 1}, parts));
 }

@@ -14,7 +14,7 @@ namespace {
 constexpr int64_t kMostShares = 64;   // threads of a sum whose terms do not lie side by side
 constexpr int64_t kLeastTerms = 4;    // that a partial sum should have
 constexpr int64_t kFewGroups = 16;    // of a sum whose shares may have half as many
-constexpr int64_t kFewestGroups = 2;  // of one that threads share: beside a longer one each of them would make it
+constexpr int64_t kFewestGroups = 2;  // of one that is shared as well: beside a longer one each thread would make it
 // Threads take a power of two of the shares, or all. What they leave is registers and written out, so it must be few.
 constexpr int64_t kMostOddShares = 9;
 

@@ -3,44 +3,24 @@
 #include <algorithm>
 
 #include "codegen/instruction_views.h"
+#include "render/llvm_ops.h"
 
 namespace smelt {
 namespace {
-
-// As LLVM has them for numbers with a sign. None: not computed here.
-const char* name_of_op(Op op) {
-  switch (op) {
-    case Op::Add: return "add";
-    case Op::Sub: return "sub";
-    case Op::Mul: return "mul";
-    case Op::Max: return "smax";
-    case Op::Div: return "sdiv";
-    case Op::Mod: return "srem";
-    default: return nullptr;
-  }
-}
-
-bool divides(Op op) { return op == Op::Div || op == Op::Mod; }
 
 bool is_index(const Instruction& x) { return x.lanes == 1 && (x.dtype == DType::I32 || x.dtype == DType::I64); }
 
 }  // namespace
 
-BlockShares::BlockShares(const Program& program, const std::vector<Bounds>& bounds, LlvmWriter& out)
-    : program_(program), bounds_(bounds), out_(out) {
+BlockShares::BlockShares(const Program& program, const std::vector<Bounds>& bounds, const Machine& machine,
+                         LlvmWriter& out)
+    : program_(program), bounds_(bounds), machine_(machine), out_(out) {
   for (const Instruction& x : program.code) is_of_block_.push_back(is_of_block(x));
 }
 
 std::optional<IrValue> BlockShares::find(int position) {
-  const auto at = static_cast<size_t>(position);
-  const Instruction& x = program_.code[at];
-  if (!is_of_block_[at] || x.kind != Inst::Value || !divides(x.op)) return {};
-  if (is_constant(program_.code[static_cast<size_t>(x.src[1])])) return {};
-  // Behind what the optimiser cannot see through, or it would compute each quotient where it is used.
-  const std::string type = ir_type(x.dtype, 1), kind = x.dtype == DType::I64 ? "l" : "r", share = text_of(position);
-  const std::string pinned =
-      once("call " + type + " asm sideeffect \"\", \"=" + kind + ",0\"(" + type + " " + share + ")");
-  return IrValue{.text = pinned, .dtype = x.dtype, .lanes = 1, .non_negative = bounds_[at].min >= 0};
+  if (!divides_by_blocks(position)) return {};
+  return value(position);
 }
 
 void BlockShares::find_all() {
@@ -49,62 +29,52 @@ void BlockShares::find_all() {
 
 bool BlockShares::is_of_block(const Instruction& x) const {
   if (!is_index(x)) return false;
-  if (x.kind == Inst::Part) return true;
-  const bool is_known = x.op == Op::Const || x.op == Op::Cast || name_of_op(x.op);
-  return x.kind == Inst::Value && is_known &&
-         std::all_of(x.src.begin(), x.src.end(), [&](int src) { return is_of_block_[static_cast<size_t>(src)]; });
+  return x.kind == Inst::Part || (x.kind == Inst::Value && std::all_of(x.src.begin(), x.src.end(), [&](int src) {
+                                    return is_of_block_[static_cast<size_t>(src)];
+                                  }));
 }
 
-std::string BlockShares::text_of(int position) {
+bool BlockShares::divides_by_blocks(int position) const {
   const Instruction& x = program_.code[static_cast<size_t>(position)];
-  if (is_constant(x)) return std::to_string(x.arg.i);
-  return x.kind == Inst::Part ? part(x) : expression(position);
+  return is_of_block_[static_cast<size_t>(position)] && x.kind == Inst::Value && (x.op == Op::Div || x.op == Op::Mod) &&
+         !is_constant(program_.code[static_cast<size_t>(x.src[1])]);
 }
 
-std::string BlockShares::part(const Instruction& x) {
+IrValue BlockShares::value(int position) {
+  const Instruction& x = program_.code[static_cast<size_t>(position)];
+  if (is_constant(x)) return ir_int(x.arg.i, x.dtype);
+  if (x.kind == Inst::Part) return part(x);
+  std::vector<IrValue> operands;
+  std::string key = std::string(name_of(x.op)) + " " + ir_type(x.dtype, 1);
+  for (int src : x.src) {
+    operands.push_back(value(src));
+    key += " " + operands.back().text;
+  }
+  if (const auto known = known_.find(key); known != known_.end()) return known->second;
+  IrValue result = render_value(out_, x, operands, machine_);
+  result.non_negative |= bounds_[static_cast<size_t>(position)].min >= 0;
+  return known_[key] = divides_by_blocks(position) ? pinned(result) : result;
+}
+
+IrValue BlockShares::part(const Instruction& x) {
   const std::string function =
       std::string("@llvm.nvvm.read.ptx.sreg.") + (part_value(x) == PartValue::Index ? "ctaid.x" : "nctaid.x");
   out_.declare("declare i32 " + function + "()");
-  const std::string number = once("call i32 " + function + "()");
-  return x.dtype == DType::I32 ? number : once("zext i32 " + number + " to i64");
-}
-
-std::string BlockShares::expression(int position) {
-  const Instruction& x = program_.code[static_cast<size_t>(position)];
-  const std::string type = ir_type(x.dtype, 1), first = text_of(x.src[0]);
-  if (x.op == Op::Cast) {
-    const DType from = program_.code[static_cast<size_t>(x.src[0])].dtype;
-    if (from == x.dtype) return first;
-    return once((x.dtype == DType::I64 ? "sext " : "trunc ") + ir_type(from, 1) + " " + first + " to " + type);
-  }
-  const std::string second = text_of(x.src[1]);
-  const bool may_be_negative = bounds_[static_cast<size_t>(x.src[0])].min < 0;
-  if (x.op == Op::Max) {
-    const std::string function = "@llvm.smax." + type;
-    out_.declare("declare " + type + " " + function + "(" + type + ", " + type + ")");
-    return once("call " + type + " " + function + "(" + type + " " + first + ", " + type + " " + second + ")");
-  }
-  if (divides(x.op) && may_be_negative) return rounded_down(type, name_of_op(x.op), first, second);
-  return once(std::string(name_of_op(x.op)) + " " + type + " " + first + ", " + second);
-}
-
-// A quotient of numbers with a sign is rounded down, LLVM's towards zero; y > 0.
-std::string BlockShares::rounded_down(const std::string& type, const std::string& op, const std::string& x,
-                                      const std::string& y) {
-  const std::string rest = once("srem " + type + " " + x + ", " + y);
-  const std::string is_below = once("icmp slt " + type + " " + rest + ", 0");
-  if (op == "srem") {
-    const std::string missing = once("select i1 " + is_below + ", " + type + " " + y + ", " + type + " 0");
-    return once("add " + type + " " + rest + ", " + missing);
-  }
-  const std::string quotient = once("sdiv " + type + " " + x + ", " + y);
-  return once("add " + type + " " + quotient + ", " + once("sext i1 " + is_below + " to " + type));
-}
-
-std::string BlockShares::once(const std::string& expression) {
-  const auto [known, is_new] = names_.try_emplace(expression, "%share." + std::to_string(names_.size()));
-  if (is_new) out_.line(known->second + " = " + expression);
+  const auto [known, is_new] = known_.try_emplace(function + ir_type(x.dtype, 1));
+  if (!is_new) return known->second;
+  const IrValue number = out_.emit(DType::I32, 1, "call i32 " + function + "()");
+  known->second = x.dtype == DType::I32 ? number : out_.emit(x.dtype, 1, "zext i32 " + number.text + " to i64");
+  known->second.non_negative = true;
   return known->second;
+}
+
+// Behind what the optimiser cannot see through, or it would compute each quotient where it is used.
+IrValue BlockShares::pinned(const IrValue& x) {
+  const std::string type = ir_type(x.dtype, 1), registers = x.dtype == DType::I64 ? "l" : "r";
+  IrValue same = out_.emit(
+      x.dtype, 1, "call " + type + " asm sideeffect \"\", \"=" + registers + ",0\"(" + type + " " + x.text + ")");
+  same.non_negative = x.non_negative;
+  return same;
 }
 
 }  // namespace smelt

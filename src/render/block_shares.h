@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/machine.h"
 #include "codegen/known_bounds.h"
 #include "codegen/program.h"
 #include "render/llvm_writer.h"
@@ -18,7 +19,7 @@ namespace smelt {
 
 class BlockShares {
  public:
-  BlockShares(const Program& program, const std::vector<Bounds>& bounds, LlvmWriter& out);
+  BlockShares(const Program& program, const std::vector<Bounds>& bounds, const Machine& machine, LlvmWriter& out);
 
   // The value at `position`, if it is a quotient or remainder of what only depends on the block's number and on how
   // many blocks there are. The first who asks for it has it computed there.
@@ -28,17 +29,17 @@ class BlockShares {
 
  private:
   bool is_of_block(const Instruction& x) const;
-  std::string text_of(int position);
-  std::string part(const Instruction& x);
-  std::string expression(int position);
-  std::string once(const std::string& expression);
-  std::string rounded_down(const std::string& type, const std::string& op, const std::string& x, const std::string& y);
+  bool divides_by_blocks(int position) const;
+  IrValue value(int position);
+  IrValue part(const Instruction& x);
+  IrValue pinned(const IrValue& x);
 
   const Program& program_;
   const std::vector<Bounds>& bounds_;  // by position
+  const Machine& machine_;
   LlvmWriter& out_;
-  std::vector<bool> is_of_block_;             // by position
-  std::map<std::string, std::string> names_;  // of values, by their expressions
+  std::vector<bool> is_of_block_;         // by position
+  std::map<std::string, IrValue> known_;  // by what they are computed from
 };
 
 }  // namespace smelt

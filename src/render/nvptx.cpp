@@ -30,7 +30,7 @@ class BlockRenderer : public FunctionRenderer {
  public:
   explicit BlockRenderer(const Program& program)
       : FunctionRenderer(program, machine_of_threads()),
-        shares_(program, bounds_, out_),
+        shares_(program, bounds_, machine_, out_),
         multiples_(known_multiples(program)) {}
 
   std::string render() {
@@ -199,6 +199,7 @@ class BlockRenderer : public FunctionRenderer {
     begin_clock();
   }
   void begin() {
+    out_.set_position(static_cast<int>(program_.code.size()));  // of no instruction
     shares_.find_all();
     begin_clock();
   }

@@ -1,37 +1,26 @@
+// What a block of a GPU computes of its share of the tasks, and where.
 #include <doctest/doctest.h>
 
 #include <string>
 
 #include "render/nvptx.h"
 #include "runtime/llvm/ptx.h"
+#include "support/program_builder.h"
 
 using namespace smelt;
 
 namespace {
 
-constexpr int kIndex = 0, kCount = 1, kBefore = 2;
-
-Instruction binary(Op op, int x, int y) { return {.kind = Inst::Value, .op = op, .dtype = DType::I64, .src = {x, y}}; }
-
-// Two nests, each behind `before` tasks of others: thread 0 of a block stores where it begins, (index - before) mod
-// count, and how far behind that it is.
+// Two nests, each behind 23 tasks of others: where a block begins in them, (index - 23) mod count, is stored.
 Program two_nests(bool waits) {
-  Program program{.name = "two_nests", .buffers = 1, .threads = 32, .tasks = 8};
-  const auto add = [&](Instruction x) {
-    program.code.push_back(std::move(x));
-    return static_cast<int>(program.code.size()) - 1;
-  };
-  add({.kind = Inst::Part, .dtype = DType::I64, .arg = {.i = 0}});
-  add({.kind = Inst::Part, .dtype = DType::I64, .arg = {.i = 1}});
-  add({.kind = Inst::Value, .op = Op::Const, .dtype = DType::I64, .arg = {.i = 23}});
-  const int memory = add({.kind = Inst::Buffer});
-  if (waits) add({.kind = Inst::Await, .arg = {.i = 1}});
+  test::ProgramBuilder p("two_nests", 1, 0, kWarp);
+  const int index = p.part(), blocks = p.parts(), before = p.integer(23), memory = p.buffer(0);
+  if (waits) p.add({.kind = Inst::Await, .arg = {.i = 1}});
   for (int nest = 0; nest < 2; ++nest) {
-    const int turn = add(binary(Op::Mod, add(binary(Op::Sub, kIndex, kBefore)), kCount));
-    const int offset = add({.kind = Inst::Value, .op = Op::Const, .dtype = DType::I64, .arg = {.i = 8 * nest}});
-    add({.kind = Inst::Store, .dtype = DType::I64, .src = {memory, offset, turn}});
+    const int behind = p.op(Op::Sub, {index, before});
+    p.store(memory, p.integer(8 * nest), p.op(Op::Mod, {behind, blocks}));
   }
-  return program;
+  return p.program();
 }
 
 int count(const std::string& text, const std::string& part) {
