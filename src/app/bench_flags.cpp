@@ -97,6 +97,8 @@ void declare_bench_flags(CLI::App& app, BenchFlags& flags) {
   add_list(app, "--activations", flags.activations, "KIND,...", "numbers that weights are multiplied with: q8 or f32")
       ->check(one_of({"q8", "f32"}));
   declare_device_flag(app, flags.device);
+  app.add_flag("--deterministic", flags.deterministic,
+               "prompts with the same bits as single tokens, without what suits a matrix unit better");
   app.add_flag("--no-repack", flags.no_repack,
                "read the weights in place instead of copying them into a faster layout");
   app.add_flag("--no-kernel-cache", flags.no_kernel_cache, "compile everything anew and leave nothing on disk");
@@ -140,6 +142,7 @@ Result<BenchFlags> with_versus(const BenchFlags& base) {
   take("--cache-type", out.cache_types, given.cache_types);
   take("--activations", out.activations, given.activations);
   take("--device", out.device, given.device);
+  take("--deterministic", out.deterministic, given.deterministic);
   take("--no-repack", out.no_repack, given.no_repack);
   take("--no-kernel-cache", out.no_kernel_cache, given.no_kernel_cache);
   return out;
@@ -173,6 +176,7 @@ Result<std::vector<BenchConfig>> configs_of(const BenchFlags& flags) {
             config.engine.cache_type = cache_type;
             config.engine.device = flags.device;
             config.engine.activations = activations;
+            config.engine.deterministic = flags.deterministic;
             config.engine.no_repack = flags.no_repack;
             if (batch > 0) config.batch = batch;
             config.use_kernel_cache = !flags.no_kernel_cache;

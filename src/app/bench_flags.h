@@ -37,6 +37,7 @@ struct BenchFlags {
   std::string device = "cpu";
   bool no_repack = false;
   bool no_kernel_cache = false;
+  bool deterministic = false;
   bool compile = false;               // times compiling, cold and warm
   bool block = false;                 // times the parts of a block in place of whole tests
   bool grammar = false;               // times masks of grammars in place of models

@@ -109,6 +109,7 @@ Json fields_of(const std::string& model, const BenchConfig& config, const BenchT
           {"batch", config.batch.value_or(0)},
           {"cache_type", config.engine.cache_type},
           {"activations", config.engine.activations},
+          {"deterministic", config.engine.deterministic},
           {"test", name_of(test)},
           {"n_prompt", test.prompt},
           {"n_gen", test.tokens},

@@ -124,6 +124,10 @@ void declare_engine_flags(CLI::App& app, EngineFlags& flags) {
                  "each block of up to 128, or f32, slower; with --cache-type f32 exact")
       ->type_name("KIND")
       ->check(one_of({"q8", "f32"}));
+  app.add_flag(
+      "--deterministic", flags.deterministic,
+      "logits of the same bits however tokens are computed, one by one, in batches or as a prompt; else prompts "
+      "round as suits a matrix unit (bf16 on a GPU with wgmma, wider blocks of bytes with AMX), faster");
 }
 
 void declare_engine_and_device_flags(CLI::App& app, EngineFlags& flags) {
@@ -155,6 +159,7 @@ EngineOptions session_options(const EngineFlags& flags) {
   options.pack_cache = flags.pack_cache;
   options.cache_type = cache_type_of(flags.cache_type);
   options.quantise_activations = flags.activations == "q8";
+  options.deterministic = flags.deterministic;
   options.drafts = most_drafts(flags.draft);
   options.mtp = flags.draft.mtp.has_value();
   options.sums_inputs = flags.sums_inputs;

@@ -28,6 +28,7 @@ struct EngineFlags {
   bool pack_cache = false;
   std::string cache_type = "q8";
   std::string activations = "q8";
+  bool deterministic = false;
   DraftFlags draft;
   bool sums_inputs = false;  // no flag: set by `smelt imatrix`
 };

@@ -16,6 +16,9 @@ constexpr MatrixUnit kAmxI8{.m = 16,
                             .start_cycles = 4};
 constexpr int64_t kAmxPromptBlock = 128;  // 256 is faster, and misses the bar on KL of the small models
 constexpr MatrixUnit kMmaI8{.m = 16, .n = 8, .k = 32, .a = DType::I8, .b = DType::I8, .accumulator = DType::I32};
+// wgmma: of four warps. It takes up to 256 columns, of which sums of 64 leave room for what is multiplied.
+constexpr MatrixUnit kWarpgroupBf16{
+    .m = 64, .n = 64, .k = 16, .a = DType::BF16, .b = DType::BF16, .accumulator = DType::F32};
 // Eight products of 8 x 8 x 8 halves, which are 128 operations on vectors, and what brings bytes there and sums back.
 constexpr MatrixUnit kSimdgroupI8{
     .m = 16, .n = 8, .k = 32, .a = DType::I8, .b = DType::I8, .accumulator = DType::I32, .start_cycles = 40};
@@ -74,6 +77,13 @@ std::string text_of(const MatrixUnit& u) {
 const MatrixUnit* unit_for_bytes(const Machine& machine) {
   for (const MatrixUnit& u : machine.matrix_units)
     if (u.a == DType::I8 && u.b == DType::I8) return &u;
+  return nullptr;
+}
+
+const MatrixUnit* unit_for_halves(const Machine& machine) {
+  if (machine.ring_bytes == 0) return nullptr;
+  for (const MatrixUnit& u : machine.matrix_units)
+    if (u.a == DType::BF16 && u.b == DType::BF16) return &u;
   return nullptr;
 }
 

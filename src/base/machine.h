@@ -75,6 +75,10 @@ struct Machine {
 // The unit that multiplies matrices of bytes; null if there is none.
 const MatrixUnit* unit_for_bytes(const Machine& machine);
 
+// The unit that multiplies matrices of halves (bf16); null if there is none, or no room on chip (ring_bytes) for the
+// columns.
+const MatrixUnit* unit_for_halves(const Machine& machine);
+
 // In its place where vectors have none: products of matrices are sums of words then, of as many as AMX would take.
 constexpr MatrixUnit kSumsOfWords{
     .m = 16, .n = 16, .k = 64, .a = DType::I8, .b = DType::I8, .accumulator = DType::I32, .loads_operands = true};

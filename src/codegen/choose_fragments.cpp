@@ -20,19 +20,6 @@ constexpr int64_t kMostCopies = 4;       // of an axis of a tile
 constexpr int64_t kMostPartials = 4;     // sums of a batch that a thread holds for one
 constexpr int64_t kStepsTogether = 4;    // products of fragments that are written out
 
-// What is left of an axis when an option has taken its inner part; null if that was all.
-Ref left_of(const OptChoice& c, Ref axis) {
-  for (Ref r : c.output_axes())
-    if (kind_of(r) == RangeKind::Loop && RangeView(r).number == outer_part(RangeView(axis).number)) return r;
-  return Ref();
-}
-
-bool take_part(OptChoice& c, OptKind kind, Ref& axis, int64_t n) {
-  if (!axis || !c.try_opt({kind, c.id_of(axis), n})) return false;
-  axis = left_of(c, axis);
-  return true;
-}
-
 // Outputs where the unit leaves them, if `rows` and `lane` (which may be the same) are axes of a matrix that `tokens`
 // multiply with: 8 rows are in threads and as many in copies, tokens in 4 threads with 2 neighbours each. Leaves in
 // `rows` what others may take.

@@ -6,6 +6,7 @@
 #include "codegen/block_threads.h"
 #include "codegen/instruction_views.h"
 #include "codegen/linearize.h"
+#include "codegen/matrix_halves.h"
 #include "codegen/narrow_indices.h"
 #include "codegen/panel.h"
 #include "codegen/passes.h"
@@ -20,7 +21,8 @@
 namespace smelt {
 namespace {
 
-constexpr int64_t kLeastThreads = 128;  // of a block, for the nests that have little to do
+constexpr int64_t kLeastThreads = 128;    // of a block, for the nests that have little to do
+constexpr int64_t kSignalRoom = 1 << 10;  // on chip, for signals of a ring and what is lost between buffers
 
 }  // namespace
 
@@ -60,28 +62,55 @@ class NestPasses {
 
   // REQUIRES: why_not() has nothing against the options.
   void add(Refs stores, const std::vector<Opt>& opts, bool is_local) {
+    out_.push_back(expanded(stores, opts, is_local));
+  }
+
+  ExpandedNest expanded(Refs stores, const std::vector<Opt>& opts, bool is_local, bool has_halves = false) {
     stores = step("options", apply_opts(stores, opts, lane_rules(request_.machine)));
     stores = step("pack dots", pack_dots(stores));
-    stores = step("matrix dots", matrix_dots(stores, lane_rules(request_.machine).unit));
+    stores = matrix_dots(stores, lane_rules(request_.machine).unit);
+    stores = step("matrix dots", has_halves ? halves_dots(stores) : stores);
     stores = step("expand", expand(stores, request_.machine));
     stores = step("rounds of a softmax", softmax_rounds(stores, request_.machine));
     stores = step("coalesce loads",
                   coalesce_loads(stores));  // after expand, when the byte of a word is known
     stores = step("look up words", look_up_words(stores, request_.machine));
-    out_.push_back({.stores = stores, .is_local = is_local});
+    return {.stores = stores, .is_local = is_local};
   }
 
-  // Where reads are staged, on-chip memory number `local` is theirs. Returns what they take of it. Not where
-  // warps share the sums of a batch: such a kernel stood still on a GPU, and it is not known why (docs/performance.md).
-  int64_t add_staged(const Refs& stores, const std::vector<Opt>& opts, bool is_local, int64_t local) {
-    add(stores, opts, is_local);
-    ExpandedNest& nest = out_.back();
+  // Where reads are staged, on-chip memory from number `local` on is theirs, if `room` is enough. Returns what they take
+  // of it. Not where warps share the sums of a batch: such a kernel stood still on a GPU, and it is not known why (docs/performance.md).
+  int64_t add_staged(const Refs& stores, const std::vector<Opt>& opts, bool is_local, int64_t local, int64_t room) {
     const auto is_group = [](const Opt& opt) { return opt.kind == OptKind::Group; };
-    if (is_local || !tile_ranges(stores).empty() || std::any_of(opts.begin(), opts.end(), is_group)) return 0;
-    auto [staged, staging] = stage_reads(nest.stores, request_.machine, local);
-    nest.stores = std::move(staged);
+    if (is_local || !tile_ranges(stores).empty() || std::any_of(opts.begin(), opts.end(), is_group)) {
+      add(stores, opts, is_local);
+      return 0;
+    }
+    ExpandedNest nest = expanded(stores, opts, is_local, true);
+    Machine machine = request_.machine;
+    machine.ring_bytes = std::min(machine.ring_bytes, room);
+    auto [staged, staging] = stage_reads(nest.stores, machine, local);
+    if (!staging) nest = expanded(stores, opts, is_local);  // products of halves want their columns on chip
+    if (staging) nest.stores = std::move(staged);
     nest.staging = std::move(staging);
-    return nest.staging ? room_of_local(nest.staging->ring) : 0;
+    out_.push_back(nest);
+    if (!nest.staging) return 0;
+    return room_of_local(nest.staging->ring) + (nest.staging->signals ? room_of_local(nest.staging->signals) : 0);
+  }
+
+  // Nests run one after the other, so their rings lie in the same memory: as much as the largest one takes.
+  void share_rings() {
+    int64_t ring = 0, signals = 0;
+    for (const ExpandedNest& nest : out_) {
+      if (!nest.staging) continue;
+      ring = std::max(ring, local_bytes(nest.staging->ring));
+      if (nest.staging->signals) signals = std::max(signals, local_bytes(nest.staging->signals));
+    }
+    for (ExpandedNest& nest : out_) {
+      if (!nest.staging) continue;
+      grow(nest, nest.staging->ring, ring);
+      if (nest.staging->signals) grow(nest, nest.staging->signals, signals);
+    }
   }
 
   // The nests of a panel come before the nest that uses it. Returns what the panel takes on chip.
@@ -100,6 +129,12 @@ class NestPasses {
   }
 
  private:
+  static void grow(ExpandedNest& nest, Ref& local, int64_t bytes) {
+    const Ref larger = make_local(number_of_buffer(local), local->dtype, bytes);
+    for (Ref& s : nest.stores) s = substitute(s, {{local, larger}});
+    local = larger;
+  }
+
   const CodegenRequest& request_;
   std::vector<ExpandedNest>& out_;
 };
@@ -174,7 +209,8 @@ CodegenResult generate(const CodegenRequest& request) {
   CodegenResult result;
   std::vector<ExpandedNest> nests;
   NestPasses passes(request, nests);
-  int64_t next_local = first_free_local(request.tree);
+  const int64_t ring_local = first_free_local(request.tree);
+  int64_t next_local = ring_local + kMostStagingLocals, ring_bytes = 0;
   int64_t on_chip = bytes_on_chip({&request.tree, 1});
   const int64_t threads = request.opts.empty() ? most_threads(request) : 1;
   for (size_t i = 0; i < request.tree->src.size(); ++i) {
@@ -186,12 +222,16 @@ CodegenResult generate(const CodegenRequest& request) {
                                                : request.opts[i]);
     const std::vector<Opt>& opts = result.opts.back();
     if (!has_panel(opts)) {
-      on_chip += passes.add_staged(stores, opts, is_local, next_local++);
+      const int64_t room = request.machine.block_memory_bytes - (on_chip - ring_bytes) - kSignalRoom,
+                    bytes = passes.add_staged(stores, opts, is_local, ring_local, room);
+      on_chip += std::max<int64_t>(0, bytes - ring_bytes);
+      ring_bytes = std::max(ring_bytes, bytes);
     } else {
       on_chip += passes.add_with_panel(stores, opts, next_local);
       next_local += kMostPanelLocals;
     }
   }
+  passes.share_rings();
   result.program = linearize(nests, request.machine, request.name, request.symbols);
   narrow_indices(result.program, request.machine);  // when all of them are there
   // A GPU refuses a launch that takes too much; memory of a worker would overflow.

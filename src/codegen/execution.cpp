@@ -32,6 +32,7 @@ bool takes_time(const Instruction& i) {
     case Inst::Load:
     case Inst::Store:
     case Inst::Copy:
+    case Inst::BulkCopy:
     case Inst::Prefetch:
     case Inst::LaneReduce:
     case Inst::MatrixDot:
@@ -117,6 +118,7 @@ class Counter {
     if (i.kind == Inst::MatrixDot) return count_matrices(i);
     if (i.kind == Inst::Load) return count_load(i, i.lanes * size_of(i.dtype));
     if (i.kind == Inst::Copy) return count_load(i, kCopyBytes);
+    if (i.kind == Inst::BulkCopy) return count_load(i, BulkCopyView(i).bytes);
     const bool computes = i.kind == Inst::LaneReduce || (i.kind == Inst::Value && is_elementwise(i.op));
     if (!computes || i.op == Op::Cast || i.op == Op::Bitcast) return;
     const Instruction& operand = i.src.empty() ? i : source(program_, i, 0);

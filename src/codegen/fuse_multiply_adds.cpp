@@ -5,6 +5,7 @@
 //   sum(x * y; k)               ->  sum(fma(x, y, [0]); k)               what [0] stands for is the sum so far
 //   sum(x * y - z * w; k)       ->  sum(fma(-z, w, fma(x, y, [0])); k)
 #include "codegen/passes.h"
+#include "codegen/products_of_halves.h"
 #include "codegen/term_of_sum.h"
 #include "graph/operands.h"
 #include "graph/views.h"
@@ -53,7 +54,7 @@ Refs fuse_multiply_adds(const Refs& stores) {
     out.push_back(rebuild(store, [](Ref, Ref n) {
       if (!can_fuse(n)) return n;
       if (n->op == Op::Add || n->op == Op::Sub) return fuse_addition(n);
-      if (n->op != Op::ReduceSum) return n;
+      if (n->op != Op::ReduceSum || adds_halves(n)) return n;
       const ReduceView sum(n);
       const Ref term = opened(sum.values[0]);
       return term ? make_reduce(Op::ReduceSum, n->dtype, {term}, sum.ranges) : n;

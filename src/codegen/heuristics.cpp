@@ -7,11 +7,12 @@
 namespace smelt {
 
 LaneRules lane_rules(const Machine& machine) {
-  const MatrixUnit* unit = unit_for_bytes(machine);
+  const MatrixUnit *unit = unit_for_bytes(machine), *halves = unit_for_halves(machine);
   return {.block_threads = machine.has_threads() ? machine.block_threads : 1,
           .unit = unit                    ? *unit
                   : machine.has_threads() ? MatrixUnit{}
                                           : kSumsOfWords,
+          .halves = halves ? *halves : MatrixUnit{},
           .on_chip = on_chip_scope(machine)};
 }
 
@@ -25,6 +26,11 @@ std::vector<Opt> choose_opts_of_block(const Refs& stores, const Machine& machine
                                       const OptObserver& observe) {
   OptChoice c{.stores = stores, .machine = machine, .observe = observe};
   choose_pack(c);
+  if (!is_local && choose_halves(c)) {
+    choose_order(c);
+    choose_tasks(c);
+    return std::move(c.opts);
+  }
   const bool has_fragments = !is_local && choose_fragments(c);
   if (!has_fragments) {
     if (c.is_part_of_tile()) choose_rows(c);

@@ -12,7 +12,8 @@ namespace smelt {
 inline bool has_value(Inst kind) {
   return kind != Inst::Store && kind != Inst::Prefetch && kind != Inst::Fetch && kind != Inst::Await &&
          kind != Inst::Copy && kind != Inst::CopyGroup && kind != Inst::CopyWait && kind != Inst::Barrier &&
-         kind != Inst::EndLoop && kind != Inst::AccSet;
+         kind != Inst::BulkCopy && kind != Inst::SignalInit && kind != Inst::SignalWait && kind != Inst::EndLoop &&
+         kind != Inst::AccSet;
 }
 
 // Whether the result of the op is of another dtype than its operands: a bool.
@@ -45,6 +46,26 @@ struct CopyView {
         predicate(copy.src.size() > 4 ? copy.src[4] : -1) {}
   int from, from_offset, to, to_offset;
   int predicate;  // says which threads send; -1: all do
+};
+
+struct BulkCopyView {
+  explicit BulkCopyView(const Instruction& copy)
+      : from(copy.src[0]),
+        from_offset(copy.src[1]),
+        to(copy.src[2]),
+        to_offset(copy.src[3]),
+        signal(copy.src[4]),
+        signal_offset(copy.src[5]),
+        predicate(copy.src.size() > 6 ? copy.src[6] : -1),
+        bytes(copy.arg.i) {}
+  int from, from_offset, to, to_offset, signal, signal_offset;
+  int predicate;  // says which threads send; -1: all do
+  int64_t bytes;
+};
+
+struct SignalWaitView {
+  explicit SignalWaitView(const Instruction& wait) : pointer(wait.src[0]), offset(wait.src[1]), round(wait.src[2]) {}
+  int pointer, offset, round;
 };
 
 // Of a CopyWait: how many groups may still be on their way.

@@ -70,7 +70,11 @@ class Narrowing {
     const Instruction& x = program_.code[user];
     if (narrow_[user]) return x.op == Op::Cast && x.kind == Inst::Value ? Wants::Either : Wants::Narrow;
     const bool is_offset = (operand == 1 && (x.kind == Inst::Load || x.kind == Inst::Store)) ||
-                           ((operand == 1 || operand == 3) && x.kind == Inst::Copy);
+                           ((operand == 1 || operand == 3) && (x.kind == Inst::Copy || x.kind == Inst::BulkCopy)) ||
+                           (operand == 5 && x.kind == Inst::BulkCopy) ||
+                           (operand > 0 && (x.kind == Inst::SignalInit || x.kind == Inst::SignalWait)) ||
+                           (x.kind == Inst::MatrixDot && matrix_shape(x).of_halves &&
+                            static_cast<int64_t>(operand) == matrix_shape(x).a_words() + 1);
     const bool is_converted = x.kind == Inst::Value && (x.op == Op::Cast || x.op == Op::Lut);
     return is_offset || is_converted || x.kind == Inst::EndLoop ? Wants::Either : Wants::Wide;
   }

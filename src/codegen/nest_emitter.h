@@ -116,6 +116,8 @@ class NestEmitter {
   void send_first_rounds();
   void send_next_round();
   void send_round(Value round, Value slot);
+  void wait_for_signal(Value round);
+  void send_in_bulk(const StagedRegion& region, Value round, Value slot, const std::optional<Value>& is_round);
   void send(const StagedRegion& region, Value round, Value slot, const std::optional<Value>& is_round);
   void emit_store(Ref store, Value v);
 

@@ -8,6 +8,7 @@
 #include "base/ensure.h"
 #include "codegen/block_threads.h"
 #include "codegen/matrix_fragments.h"
+#include "codegen/matrix_halves.h"
 #include "codegen/matrix_rows.h"
 #include "codegen/packed_bytes.h"
 #include "codegen/panel.h"
@@ -251,8 +252,10 @@ std::string why_not_pack(const Refs& stores, const Opt& opt, Ref range) {
 }
 
 // At least one sum must become a row of a matrix.
-std::string why_not_matrix(const Refs& stores, const Opt& opt, Ref range, const MatrixUnit& unit) {
+std::string why_not_matrix(const Refs& stores, const Opt& opt, Ref range, const LaneRules& rules) {
+  const MatrixUnit& unit = rules.unit;
   const Refs after = cut(stores, range, opt);
+  if (rules.halves.m && why_no_halves(after).empty()) return "";
   if (!unit.loads_operands) return why_no_fragments(after, unit);
   if (opt.amount > unit.m) return "a matrix has at most " + std::to_string(unit.m) + " rows";
   std::string reason;
@@ -397,8 +400,7 @@ std::string why_not(const Refs& stores, const Opt& opt, const LaneRules& rules) 
     if (!reason.empty()) return name + ": " + reason;
   }
   if (opt.kind == OptKind::Matrix)
-    if (std::string reason = why_not_matrix(stores, opt, range, rules.unit); !reason.empty())
-      return name + ": " + reason;
+    if (std::string reason = why_not_matrix(stores, opt, range, rules); !reason.empty()) return name + ": " + reason;
   if (opt.kind == OptKind::Dot)
     if (std::string reason = why_not_dot(stores, opt, range); !reason.empty()) return name + ": " + reason;
   if (opt.kind == OptKind::Pack)

@@ -40,6 +40,7 @@ constexpr int kOptKinds = 11;
 struct LaneRules {
   int64_t block_threads = 1;       // most of a block; 1: lanes are those of a vector
   MatrixUnit unit = kSumsOfWords;  // that MATRIX makes use of; m is 0 where there is none
+  MatrixUnit halves = {};          // the same for products of halves
   OnChipScope on_chip = {};        // what a nest may keep on chip with the options; no bytes: as much as it likes
   bool are_threads() const { return block_threads > 1; }
 };

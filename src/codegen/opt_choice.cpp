@@ -51,6 +51,18 @@ Refs OptChoice::output_axes() const {
   return out;
 }
 
+Ref left_of(const OptChoice& c, Ref axis) {
+  for (Ref r : c.output_axes())
+    if (kind_of(r) == RangeKind::Loop && RangeView(r).number == outer_part(RangeView(axis).number)) return r;
+  return Ref();
+}
+
+bool take_part(OptChoice& c, OptKind kind, Ref& axis, int64_t n) {
+  if (!axis || !c.try_opt({kind, c.id_of(axis), n})) return false;
+  axis = left_of(c, axis);
+  return true;
+}
+
 int64_t OptChoice::blocks_left() const {
   int64_t blocks = 1;
   for (Ref r : output_axes())

@@ -36,6 +36,11 @@ struct Walk {
 };
 Walk walk(const Refs& roots, Ref range);
 
+// What is left of an axis when an option has taken its inner part; null if that was all.
+Ref left_of(const OptChoice& c, Ref axis);
+// An option of the inner `n` of an axis, which becomes what is left of it.
+bool take_part(OptChoice& c, OptKind kind, Ref& axis, int64_t n);
+
 Refs reductions_of(const Refs& stores);
 bool holds_reduction(Ref reduce);
 
@@ -70,6 +75,9 @@ void unroll_words(OptChoice& c, int64_t words);
 
 // choose_fragments.cpp
 bool choose_fragments(OptChoice& c);  // false: there are none
+
+// choose_halves.cpp
+bool choose_halves(OptChoice& c);  // the same
 
 // choose_streams.cpp
 void choose_streams(OptChoice& c);

@@ -41,6 +41,7 @@ Refs pack_dots(const Refs& stores);
 //    where the unit wants them: in memory, or in the registers of a warp.
 //      sum(dot4(0, w[l, lane], x[row, l]); l)  ->  matrix_item(matrix_dot(x, w), row, lane)
 //                                              ->  matrix_item(matrix_dot(words of x, words of w), row * 2 + column)
+//    Those of products of halves, too, whose columns lie on chip (matrix_halves.h).
 Refs matrix_dots(const Refs& stores, const MatrixUnit& unit);
 
 // 8. Unroll ranges are written out: stores are repeated, reductions get several terms. Partial results are written

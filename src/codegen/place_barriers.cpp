@@ -46,7 +46,7 @@ class Placement {
     ends_.resize(program.code.size());
     for (size_t i = 0; i < program.code.size(); ++i) {
       const Instruction& x = program.code[i];
-      if (x.kind == Inst::Copy) sent_to_.insert(program.code[static_cast<size_t>(CopyView(x).to)].arg.i);
+      if (is_sent(x)) sent_to_.insert(place_of(x));
       if (x.kind == Inst::Loop) open.push_back(i);
       if (x.kind != Inst::EndLoop) continue;
       ends_[open.back()] = i;
@@ -70,12 +70,21 @@ class Placement {
   }
 
  private:
+  static bool is_sent(const Instruction& x) { return x.kind == Inst::Copy || x.kind == Inst::BulkCopy; }
+  int64_t place_of(int pointer) const { return program_.code[static_cast<size_t>(pointer)].arg.i; }
+  int64_t place_of(const Instruction& copy) const { return place_of(copy.src[2]); }
+
   // What copies send is there, for others to see, when it was waited for. Until then it is in nobody's way but that of
   // who still reads what lay there before.
   Touched touched_by(size_t at) const {
     Touched t;
     const Instruction& x = program_.code[at];
     if (x.kind == Inst::CopyWait) t.written = sent_to_;
+    if (x.kind == Inst::SignalInit) t.written.insert(place_of(x.src[0]));
+    if (x.kind == Inst::SignalWait) t.read.insert(place_of(x.src[0]));
+    if (x.kind == Inst::BulkCopy) t.read.insert(place_of(BulkCopyView(x).signal));
+    if (x.kind == Inst::MatrixDot && matrix_shape(x).of_halves)
+      t.read.insert(place_of(x.src[static_cast<size_t>(matrix_shape(x).a_words())]));
     if (x.kind != Inst::Load && x.kind != Inst::Store) return t;
     const Instruction& pointer = program_.code[static_cast<size_t>(AccessView(x).pointer)];
     if (pointer.kind != Inst::Scratch) return t;
@@ -110,9 +119,9 @@ class Placement {
     const Instruction& x = program_.code[at];
     if (x.kind == Inst::CopyWait) return {};
     Touched t = touched_by(at);
-    if (x.kind != Inst::Copy) return t;
-    t.written.insert(program_.code[static_cast<size_t>(CopyView(x).to)].arg.i);
-    t.read = t.written;
+    if (!is_sent(x)) return t;
+    t.written.insert(place_of(x));
+    t.read.insert(place_of(x));
     return t;
   }
 

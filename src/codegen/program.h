@@ -46,8 +46,18 @@ enum class Inst : uint8_t {
   // way there, past its registers; both places are multiples of that. A fifth operand, a bool, says which threads send.
   // They belong to the thread's open group
   Copy,
-  CopyGroup,   // closes it
-  CopyWait,    // all groups of the thread but the last arg.i have arrived; other threads see them behind a barrier
+  CopyGroup,  // closes it
+  CopyWait,   // all groups of the thread but the last arg.i have arrived; other threads see them behind a barrier
+  // src {pointer to memory, byte offset, pointer to scratch memory, byte offset, pointer to a signal, byte offset}:
+  // arg.i bytes, a multiple of kCopyBytes as both places are, by a single instruction of a thread. When they are there
+  // the signal counts one. A seventh operand, a bool, says which threads send
+  BulkCopy,
+  // src {pointer to scratch memory, byte offset}: the first thread makes a signal there, kSignalBytes long, whose rounds
+  // are arg.i copies each. What threads did with scratch memory before is done when copies come there
+  SignalInit,
+  // src {pointer to a signal, byte offset, number of a round}: until the copies of that round have arrived, which the
+  // thread then sees. Rounds are waited for one after the other
+  SignalWait,
   LaneReduce,  // src {vector}: all lanes combined to a scalar by `op` (ReduceSum: pairwise halves; ReduceMax)
   Shuffle,     // src {value}: that of the thread of the same warp whose index differs in the bits arg.i
   // No thread of the block goes on before all are here; what they stored before is seen behind it. arg.i: in a loop of
@@ -55,7 +65,7 @@ enum class Inst : uint8_t {
   Barrier,
   // A product of small matrices of the shape arg.list (graph/matrix_shape.h). In memory: src {pointer, byte offset of
   // a, pointer, byte offset of b}, and n lanes. In fragments: src {words of a, words of b, sums so far or none} of a
-  // thread
+  // thread; of halves {words of a, pointer to scratch memory, byte offset of b, sums so far or none}
   MatrixDot,
   MatrixItem,  // src {matrix dot}: row arg.i of it, in fragments sum arg.i of a thread
   // src {begin, end}: an index, i64 or i32 as they are, running over [begin, end); empty when end <= begin. Both lie
@@ -69,6 +79,7 @@ enum class Inst : uint8_t {
 
 constexpr int64_t kFetchUnit = 16;
 constexpr int64_t kCopyBytes = 16;
+constexpr int64_t kSignalBytes = 8;
 constexpr int kWarp = 32;  // threads that run in step and can read each other's values
 
 struct Instruction {

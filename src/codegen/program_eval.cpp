@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <deque>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -49,7 +50,7 @@ class Evaluator {
       if (x.kind == Inst::Value) nodes_[i] = node_of(x);
       if (x.kind == Inst::LaneReduce) nodes_[i] = combine_node(x);
       if (x.kind == Inst::Store) stored_.insert(memory_of(x).number);
-      if (x.kind == Inst::Copy) stored_.insert(memory_of(x, 2).number);
+      if (x.kind == Inst::Copy || x.kind == Inst::BulkCopy) stored_.insert(memory_of(x, 2).number);
       if (x.kind == Inst::EndLoop) ends_[static_cast<size_t>(only_operand(x))] = i;
     }
   }
@@ -330,6 +331,86 @@ class Evaluator {
     return "";
   }
 
+  // --- copies in bulk
+
+  // A signal, and what was sent for its round.
+  struct Signal {
+    int64_t copies = 0, rounds = 0;  // of a round; that are over
+    std::vector<std::pair<size_t, std::vector<std::byte>>> sent = {};
+  };
+
+  std::string find_signal(const Instruction& x, size_t k, size_t* at) {
+    const Memory memory = memory_of(x, k);
+    const Lane& offset = operand(x, k + 1)[0];
+    if (!offset.defined) return "the offset of a signal is undefined";
+    const int64_t begin = memory.base + offset.value.i;
+    if (begin < 0 || begin % kSignalBytes || begin + kSignalBytes > static_cast<int64_t>(memory.bytes.size()))
+      return "byte " + std::to_string(begin) + " is no place for a signal";
+    *at = static_cast<size_t>(begin);
+    return "";
+  }
+
+  std::string signal_init(const Instruction& x) {
+    size_t at = 0;
+    if (std::string problem = find_signal(x, 0, &at); !problem.empty()) return problem;
+    if (const auto old = signals_.find(at); old != signals_.end() && !old->second.sent.empty())
+      return "copies are on their way to it";
+    signals_[at] = {.copies = x.arg.i};
+    return "";
+  }
+
+  std::string bulk_copy(const Instruction& x) {
+    const BulkCopyView view(x);
+    const Memory from = memory_of(x), to = memory_of(x, 2);
+    const auto size = static_cast<size_t>(view.bytes);
+    size_t at = 0;
+    if (std::string problem = find_signal(x, 4, &at); !problem.empty()) return problem;
+    Signal& signal = signals_[at];
+    for (size_t i = 0; i < threads(); ++i) {
+      if (view.predicate >= 0) {
+        const Lane& predicate = lane_of(value_at(view.predicate), i);
+        if (!predicate.defined) return "the predicate is undefined";
+        if (!predicate.value.i) continue;
+      }
+      size_t source = 0, target = 0;
+      for (size_t end : {size_t{0}, size - kCopyBytes}) {  // both ends
+        if (std::string problem = end_of_copy(from, moved(lane_of(value_at(view.from_offset), i), end), &source);
+            !problem.empty())
+          return problem;
+        if (std::string problem = end_of_copy(to, moved(lane_of(value_at(view.to_offset), i), end), &target);
+            !problem.empty())
+          return problem;
+      }
+      source -= size - kCopyBytes, target -= size - kCopyBytes;
+      if (std::string problem = log_read(from, source, size, i, threads()); !problem.empty()) return problem;
+      if (std::string problem = log_write(to, target, size, i); !problem.empty()) return problem;
+      const auto begin = from.bytes.begin() + static_cast<std::ptrdiff_t>(source);
+      signal.sent.emplace_back(target, std::vector(begin, begin + static_cast<std::ptrdiff_t>(size)));
+      std::fill_n(scratch_written_.begin() + static_cast<std::ptrdiff_t>(target), size, false);
+    }
+    return static_cast<int64_t>(signal.sent.size()) <= signal.copies ? "" : "it sends more than a round has";
+  }
+
+  static Lane moved(Lane offset, size_t bytes) {
+    offset.value.i += static_cast<int64_t>(bytes);
+    return offset;
+  }
+
+  std::string signal_wait(const Instruction& x) {
+    size_t at = 0;
+    if (std::string problem = find_signal(x, 0, &at); !problem.empty()) return problem;
+    Signal& signal = signals_[at];
+    const Lane& round = value_at(SignalWaitView(x).round)[0];
+    if (!round.defined || round.value.i != signal.rounds) return "the rounds before it were not waited for";
+    if (static_cast<int64_t>(signal.sent.size()) != signal.copies) return "it waits for copies that nobody sends";
+    for (const auto& [target, bytes] : std::exchange(signal.sent, {})) {
+      std::copy(bytes.begin(), bytes.end(), scratch_.begin() + static_cast<std::ptrdiff_t>(target));
+      std::fill_n(scratch_written_.begin() + static_cast<std::ptrdiff_t>(target), bytes.size(), true);
+    }
+    ++signal.rounds;
+    return "";
+  }
+
   // --- products of matrices
 
   // The word at `begin` bytes from where operand `k`, a pointer, and the offset behind it lead.
@@ -350,6 +431,7 @@ class Evaluator {
 
   std::string matrix_dot(const Instruction& x) {
     const MatrixShape shape = matrix_shape(x);
+    if (shape.of_halves) return matrix_of_halves(x, shape);
     return shape.in_fragments ? matrix_in_fragments(x, shape) : matrix_in_memory(x, shape);
   }
 
@@ -405,6 +487,56 @@ class Evaluator {
           if (adds) sum = lane_of(operand(x, a_words + b_words + r), warp + t);
           sum.defined = sum.defined && a_is_known[row] && b_is_known[column];
           if (sum.defined) sum.value.i = matrix_sum(shape, sum.value.i, a[row], b[column]);
+        }
+    }
+    values_[pc_] = std::move(result);
+    return "";
+  }
+
+  // Columns of a product of halves, from on-chip memory.
+  std::string columns_of_halves(const Instruction& x, const MatrixShape& shape, Words& b) {
+    const auto pointer = static_cast<size_t>(shape.a_words());
+    for (int64_t n = 0; n < shape.n; ++n)
+      for (int64_t w = 0; w < shape.words(); ++w) {
+        const int64_t at = n / kFragmentGroups * shape.b_stride + w / kFragmentPlaces * kCoreBytes +
+                           n % kFragmentGroups * kCoreRowBytes + w % kFragmentPlaces * kBytesOfWord;
+        if (std::string problem = word(x, pointer, at, &b[static_cast<size_t>(n)][static_cast<size_t>(w)]);
+            !problem.empty())
+          return problem;
+      }
+    return "";
+  }
+
+  // Each four warps by themselves, as in fragments of bytes.
+  std::string matrix_of_halves(const Instruction& x, const MatrixShape& shape) {
+    const auto a_words = static_cast<size_t>(shape.a_words()), sums = static_cast<size_t>(shape.sums()),
+               words = static_cast<size_t>(shape.words());
+    const size_t before = a_words + static_cast<size_t>(shape.b_words()), group_size = kWarpgroupWarps * kWarp;
+    const bool adds = x.src.size() > before;
+    Words b(static_cast<size_t>(shape.n), std::vector<uint32_t>(words));
+    if (std::string problem = columns_of_halves(x, shape, b); !problem.empty()) return problem;
+    Lanes result(threads() * sums);
+    for (size_t first = 0; first + group_size <= threads(); first += group_size) {
+      Words a(static_cast<size_t>(shape.m), std::vector<uint32_t>(words));
+      std::vector<bool> is_known(a.size(), true);
+      const auto row_of = [](size_t thread, size_t block) {
+        return thread / kWarp * 2 * kFragmentGroups + thread % kWarp / kFragmentPlaces + kFragmentGroups * block;
+      };
+      for (size_t t = 0; t < group_size; ++t)
+        for (size_t r = 0; r < a_words; ++r) {
+          const Lane& lane = lane_of(operand(x, r), first + t);
+          const size_t row = row_of(t, r % 2);
+          a[row][t % kFragmentPlaces + kFragmentPlaces * (r / 2)] = static_cast<uint32_t>(lane.value.i);
+          is_known[row] = is_known[row] && lane.defined;
+        }
+      for (size_t t = 0; t < group_size; ++t)
+        for (size_t r = 0; r < sums; ++r) {
+          const size_t row = row_of(t, r / 2 % 2),
+                       column = kFragmentGroups * (r / 4) + 2 * (t % kFragmentPlaces) + r % 2;
+          Lane& sum = result[(first + t) * sums + r];
+          if (adds) sum = lane_of(operand(x, before + r), first + t);
+          sum.defined = sum.defined && is_known[row];
+          if (sum.defined) sum.value.f = round_to(sum_of_halves(sum.value.f, a[row], b[column]), working(DType::F32));
         }
     }
     values_[pc_] = std::move(result);
@@ -490,6 +622,9 @@ class Evaluator {
       case Inst::Fetch: return fetch(x);
       case Inst::Store: return store(x);
       case Inst::Copy: return copy(x);
+      case Inst::BulkCopy: return bulk_copy(x);
+      case Inst::SignalInit: return signal_init(x);
+      case Inst::SignalWait: return signal_wait(x);
       case Inst::CopyGroup: return close_group();
       case Inst::CopyWait: return wait_for_groups(static_cast<size_t>(groups_left(x)));
       case Inst::LaneReduce: return lane_reduce(x);
@@ -523,6 +658,7 @@ class Evaluator {
   AccessLog log_;
   std::vector<Sent> open_group_;          // of copies
   std::deque<std::vector<Sent>> groups_;  // on their way
+  std::map<size_t, Signal> signals_;      // by their place in scratch memory
   size_t pc_ = 0;
 };
 

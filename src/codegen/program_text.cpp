@@ -27,6 +27,9 @@ std::string_view word_of(Inst kind) {
     case Inst::Copy: return "copy";
     case Inst::CopyGroup: return "copy_group";
     case Inst::CopyWait: return "copy_wait";
+    case Inst::BulkCopy: return "bulk_copy";
+    case Inst::SignalInit: return "signal_init";
+    case Inst::SignalWait: return "signal_wait";
     case Inst::LaneReduce: return "lanes";
     case Inst::Shuffle: return "shuffle";
     case Inst::Barrier: return "barrier";
@@ -60,8 +63,9 @@ std::string matrix_text(const Instruction& x) {
   if (!is_matrix_shape(x.arg.list)) return list_text(x.arg.list);
   const MatrixShape s = matrix_shape(x);
   const auto text = [](int64_t n) { return std::to_string(n); };
-  return "m" + text(s.m) + "n" + text(s.n) + "k" + text(s.k) + " " + (s.a_is_signed ? "su" : "us") +
-         (s.in_fragments ? "" : " " + list_text({s.a_stride, s.b_stride}));
+  const std::string shape = "m" + text(s.m) + "n" + text(s.n) + "k" + text(s.k) + " ";
+  if (s.of_halves) return shape + "halves " + list_text({s.b_stride});
+  return shape + (s.a_is_signed ? "su" : "us") + (s.in_fragments ? "" : " " + list_text({s.a_stride, s.b_stride}));
 }
 
 std::string symbol_text(const Program& program, int64_t index) {
@@ -94,11 +98,14 @@ std::string argument_text(const Program& program, const Instruction& x) {
     case Inst::Barrier: return threads_text(threads_waiting(x));
     case Inst::Load: return is_of_stream(x) ? "stream" : "";
     case Inst::Prefetch: return x.arg.i ? "ahead " + std::to_string(x.arg.i) : "";
+    case Inst::BulkCopy:
     case Inst::Fetch: return std::to_string(x.arg.i) + " bytes";
     case Inst::Await: return lets_next_begin(x) ? "next may begin" : "";
+    case Inst::SignalInit: return std::to_string(x.arg.i) + " copies";
     case Inst::CopyWait: return std::to_string(groups_left(x)) + " left";
     case Inst::Value:
       if (x.op == Op::Lut || x.op == Op::Lut4) return list_text(x.arg.list);
+      if (x.op == Op::ScaledHalves) return "less " + std::to_string(x.arg.i);
       if (x.op != Op::Const) return "";
       return is_float(x.dtype) ? float_text(x.arg.f, x.dtype) : std::to_string(x.arg.i);
     default: return "";

@@ -110,6 +110,9 @@ class Verifier {
       case Inst::AccSet: return 2;
       case Inst::Store: return 3;
       case Inst::Copy: return 4;
+      case Inst::BulkCopy: return 6;
+      case Inst::SignalInit: return 2;
+      case Inst::SignalWait: return 3;
       case Inst::MatrixDot: return is_in_fragments(x) ? static_cast<int>(x.src.size()) : 4;  // those are counted below
     }
     return -1;
@@ -118,7 +121,7 @@ class Verifier {
   std::string check_count(const Instruction& x) const {
     int wanted = operand_count(x);
     if (static_cast<int>(x.src.size()) == wanted) return "";
-    const bool takes_predicate = x.kind == Inst::Store || x.kind == Inst::Copy;
+    const bool takes_predicate = x.kind == Inst::Store || x.kind == Inst::Copy || x.kind == Inst::BulkCopy;
     if (takes_predicate && static_cast<int>(x.src.size()) == wanted + 1 && is_block()) return "";
     return std::to_string(wanted) + " operands are wanted";
   }
@@ -130,8 +133,9 @@ class Verifier {
       bool wants_pointer =
           ((x.kind == Inst::Load || x.kind == Inst::Prefetch || x.kind == Inst::Fetch || x.kind == Inst::Store) &&
            i == 0) ||
-          (x.kind == Inst::Copy && (i == 0 || i == 2)) ||
-          (x.kind == Inst::MatrixDot && i % 2 == 0 && !is_in_fragments(x));
+          (x.kind == Inst::Copy && (i == 0 || i == 2)) || (x.kind == Inst::BulkCopy && i % 2 == 0 && i < 6) ||
+          ((x.kind == Inst::SignalInit || x.kind == Inst::SignalWait) && i == 0) ||
+          (x.kind == Inst::MatrixDot && is_address_of_product(x, i));
       bool wants_acc = (x.kind == Inst::AccGet || x.kind == Inst::AccSet) && i == 0;
       if (is_pointer(kind) != wants_pointer) return wants_pointer ? "no pointer" : "a pointer is not a value";
       if ((kind == Inst::Acc) != wants_acc) return wants_acc ? "no accumulator" : "an accumulator is read by get";
@@ -139,6 +143,10 @@ class Verifier {
         return x.kind == Inst::MatrixItem ? "no product of matrices" : "a product of matrices is read by item";
     }
     return "";
+  }
+
+  static bool is_address_of_product(const Instruction& x, size_t i) {
+    return is_matrix_shape(x.arg.list) ? is_address_of_matrix(matrix_shape(x), i) : i % 2 == 0;  // it has no shape yet
   }
 
   std::string check_kind(const Instruction& x) const {
@@ -155,6 +163,10 @@ class Verifier {
       case Inst::Fetch: return check_fetch(x);
       case Inst::Await: return check_await();
       case Inst::Copy: return check_copy(x);
+      case Inst::BulkCopy: return check_bulk_copy(x);
+      case Inst::SignalInit: return x.arg.i > 0 ? check_signal(x, 0) : "a number of copies is wanted";
+      case Inst::SignalWait:
+        return is_index(dtype(x, 2)) && lanes(x, 2) == 1 ? check_signal(x, 0) : "the number of a round is wanted";
       case Inst::CopyGroup: return in_block();
       case Inst::CopyWait: return groups_left(x) >= 0 ? in_block() : "a number of groups is wanted";
       case Inst::Store: return check_store(x);
@@ -220,6 +232,21 @@ class Verifier {
     if (view.predicate >= 0 && dtype(x, 4) != DType::Bool) return operand(x, 4) + " is not a bool";
     return in_block();
   }
+  std::string check_bulk_copy(const Instruction& x) const {
+    const BulkCopyView view(x);
+    if (code(view.from).kind != Inst::Buffer || code(view.to).kind != Inst::Scratch)
+      return "only from memory to scratch memory";
+    if (view.bytes <= 0 || view.bytes % kCopyBytes) return "a multiple of " + std::to_string(kCopyBytes) + " is wanted";
+    for (size_t offset : {1, 3})
+      if (!is_index(dtype(x, offset))) return operand(x, offset) + " is no index";
+    if (view.predicate >= 0 && dtype(x, 6) != DType::Bool) return operand(x, 6) + " is not a bool";
+    return check_signal(x, 4);
+  }
+  // Operand `src` leads to a signal.
+  std::string check_signal(const Instruction& x, size_t src) const {
+    if (code(x.src[src]).kind != Inst::Scratch) return "signals are in scratch memory";
+    return is_index(dtype(x, src + 1)) ? in_block() : operand(x, src + 1) + " is no index";
+  }
   std::string check_store(const Instruction& x) const {
     if (x.src.size() == 4 && dtype(x, 3) != DType::Bool) return operand(x, 3) + " is not a bool";
     std::string problem = check_offset(x);
@@ -243,7 +270,7 @@ class Verifier {
   std::string check_matrix_dot(const Instruction& x) const {
     if (!is_matrix_shape(x.arg.list)) return "no shape";
     const MatrixShape shape = matrix_shape(x);
-    if (x.dtype != DType::I32) return "sums are i32";
+    if (x.dtype != (shape.of_halves ? DType::F32 : DType::I32)) return "sums are i32, of halves f32";
     if (shape.in_fragments) return check_words(x, shape);
     if (shape.n != x.lanes) return "no shape";
     for (size_t i : {1, 3})
@@ -253,10 +280,16 @@ class Verifier {
   std::string check_words(const Instruction& x, const MatrixShape& shape) const {
     const auto count = static_cast<int64_t>(x.src.size()), words = shape.a_words() + shape.b_words();
     if (count != words && count != words + shape.sums()) return std::to_string(words) + " words are wanted";
-    for (size_t i = 0; i < x.src.size(); ++i)
-      if (dtype(x, i) != (static_cast<int64_t>(i) < words ? DType::U32 : DType::I32))
+    for (size_t i = 0; i < x.src.size(); ++i) {
+      const auto at = static_cast<int64_t>(i);
+      const bool is_column = shape.of_halves && at >= shape.a_words() && at < words;
+      if (is_column ? at + 1 == words && !is_index(dtype(x, i)) : dtype(x, i) != (at < words ? DType::U32 : x.dtype))
         return operand(x, i) + " has another dtype";
-    return in_block();
+    }
+    if (!shape.of_halves) return in_block();
+    const int64_t threads = threads_here() ? threads_here() : program_.threads;
+    if (code(x.src[static_cast<size_t>(shape.a_words())]).kind != Inst::Scratch) return "its columns are not on chip";
+    return threads % (kWarpgroupWarps * kWarp) == 0 ? in_block() : "four warps multiply together";
   }
   std::string check_matrix_item(const Instruction& x) const {
     const Instruction& product = code(x.src[0]);
@@ -292,6 +325,9 @@ class Verifier {
       case Op::Where: return check_where(x);
       case Op::Dot4: return check_dot4(x);
       case Op::Mad16: return check_mad16(x);
+      case Op::Halves:
+      case Op::LessHalves:
+      case Op::ScaledHalves: return check_halves(x);
       case Op::Fma: return check_fma(x);
       case Op::Lt:
       case Op::Eq: return x.dtype == DType::Bool && dtype(x, 0) == dtype(x, 1) ? "" : "compares like with like to bool";
@@ -310,6 +346,14 @@ class Verifier {
     bool are_words = x.dtype == DType::U32;
     for (size_t i = 0; i < 3; ++i) are_words = are_words && dtype(x, i) == DType::U32;
     return are_words ? "" : "words u32 are wanted";
+  }
+
+  std::string check_halves(const Instruction& x) const {
+    const bool is_scaled = x.op == Op::ScaledHalves;
+    const DType first = x.op == Op::Halves ? DType::F32 : DType::U32;
+    const bool typed = x.dtype == DType::U32 && dtype(x, 0) == first && dtype(x, 1) == DType::F32 &&
+                       (!is_scaled || dtype(x, 2) == DType::U32);
+    return typed ? "" : std::string(name_of(first)) + " and f32 are wanted, for a word u32";
   }
 
   std::string check_dot4(const Instruction& x) const {

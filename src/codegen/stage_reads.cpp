@@ -6,6 +6,7 @@
 
 #include "codegen/program.h"
 #include "graph/index_sum.h"
+#include "graph/matrix_shape.h"
 #include "graph/rules_algebra.h"
 #include "graph/views.h"
 
@@ -159,21 +160,28 @@ class Region {
   std::vector<bool> used_;      // bytes of a slab
 };
 
+bool has_products(Ref reduce) {
+  const Refs nodes = toposort(reduce);
+  return std::any_of(nodes.begin(), nodes.end(), [](Ref n) { return n->op == Op::MatrixDot; });
+}
+
 // The loop of the products by the unit, if it is the only one over its range; null if there is none.
 Ref loop_of_products(const Refs& stores) {
   Ref found;
+  Refs of_others;
   for (Ref s : stores)
     for (Ref n : toposort(s)) {
       if (!is_reduce(n->op)) continue;
       const Refs ranges = own_ranges(n);
-      const Refs nodes = toposort(n);
-      if (ranges.size() != 1 || kind_of(ranges[0]) != RangeKind::Reduce ||
-          std::none_of(nodes.begin(), nodes.end(), [](Ref x) { return x->op == Op::MatrixDot; }))
-        return Ref();
+      if (!has_products(n)) {
+        of_others.insert(of_others.end(), ranges.begin(), ranges.end());
+        continue;
+      }
+      if (ranges.size() != 1 || kind_of(ranges[0]) != RangeKind::Reduce) return Ref();
       if (found && found != ranges[0]) return Ref();
       found = ranges[0];
     }
-  return found;
+  return found && !contains(of_others, found) ? found : Ref();
 }
 
 Refs loads_from_memory(const Refs& stores, Ref round) {
@@ -199,29 +207,111 @@ std::vector<Region> regions_of(const Refs& stores, Ref round) {
   return regions;
 }
 
+bool is_product_of_halves(Ref n) { return n->op == Op::MatrixDot && matrix_shape(n->arg.list).of_halves; }
+
+Refs products_of_halves(const Refs& stores) {
+  Refs products;
+  for (Ref s : stores)
+    for (Ref n : toposort(s))
+      if (is_product_of_halves(n) && !contains(products, n)) products.push_back(n);
+  return products;
+}
+
+// Where the columns of a product lie: in each round the steps of each eight of them are a slab.
+std::optional<StagedRegion> columns_of(Ref product, Ref round) {
+  const MatrixShape shape = matrix_shape(product->arg.list);
+  const ColumnsView columns(product);
+  const auto sum = index_sum(columns.offset);
+  if (!sum || columns.buffer->op != Op::Param) return std::nullopt;
+  const int64_t run = shape.steps() * 2 * kCoreBytes;
+  StagedRegion region{.buffer = columns.buffer, .run = run, .stride = shape.b_stride, .in_bulk = true};
+  region.slabs = shape.n / kFragmentGroups;
+  IndexSum begin{.constant = sum->constant};
+  for (const IndexTerm& term : sum->terms) {
+    if (term.product == round) {
+      region.step = term.times;
+      continue;
+    }
+    const Refs ranges = ranges_of(term.product);
+    const bool varies = std::any_of(ranges.begin(), ranges.end(), [](Ref r) { return kind_of(r) == RangeKind::Lane; });
+    if (varies || contains(ranges, round) || term.times % kCopyBytes != 0) return std::nullopt;
+    begin.terms.push_back(term);
+  }
+  if (region.step % kCopyBytes != 0 || sum->constant % kCopyBytes != 0) return std::nullopt;
+  region.begin = to_node(begin);
+  return region;
+}
+
+// Regions of columns, which products share that read the same.
+class Columns {
+ public:
+  explicit Columns(const Staging& staging) : staging_(staging) {}
+
+  const StagedRegion* find(const StagedRegion& region) const {
+    for (const StagedRegion& r : staging_.regions)
+      if (r.in_bulk && r.buffer == region.buffer && r.begin == region.begin && r.step == region.step &&
+          r.run == region.run && r.stride == region.stride && r.slabs == region.slabs)
+        return &r;
+    return nullptr;
+  }
+
+  // The product with its columns in the ring.
+  Ref in_ring(Ref product, Ref round, Ref slot) const {
+    const StagedRegion* region = find(*columns_of(product, round));
+    MatrixShape shape = matrix_shape(product->arg.list);
+    shape.b_stride = region->run;
+    Refs src = product->src;
+    const size_t at = ColumnsView(product).at;
+    src[at] = staging_.ring;
+    src[at + 1] = simplify(slot + constant(region->at));
+    return make(Op::MatrixDot, product->dtype, std::move(src), {.list = shape.list()});
+  }
+
+ private:
+  const Staging& staging_;
+};
+
 }  // namespace
+
+int64_t Staging::bulk_copies() const {
+  int64_t copies = 0;
+  for (const StagedRegion& r : regions) copies += r.in_bulk ? r.slabs : 0;
+  return copies;
+}
 
 StagedNest stage_reads(const Refs& stores, const Machine& machine, int64_t local) {
   const Ref round = machine.ring_bytes > 0 ? loop_of_products(stores) : Ref();
   if (!round) return {stores, std::nullopt};
   const std::vector<Region> regions = regions_of(stores, round);
-  if (std::none_of(regions.begin(), regions.end(), [](const Region& r) { return r.is_chosen(); }))
+  const Refs products = products_of_halves(stores);
+  if (products.empty() && std::none_of(regions.begin(), regions.end(), [](const Region& r) { return r.is_chosen(); }))
     return {stores, std::nullopt};
   Staging staging{.range = round};
-  for (const Region& r : regions) {
-    staging.regions.push_back(r.region());
-    staging.regions.back().at = staging.slot_bytes;
-    staging.slot_bytes += staging.regions.back().bytes();
+  const auto add = [&](StagedRegion region) {
+    region.at = staging.slot_bytes;
+    staging.slot_bytes += region.bytes();
+    staging.regions.push_back(std::move(region));
+  };
+  for (const Region& r : regions) add(r.region());
+  Columns columns(staging);
+  for (Ref product : products) {
+    const auto region = columns_of(product, round);
+    if (!region) return {stores, std::nullopt};
+    if (!columns.find(*region)) add(*region);
   }
   if (staging.slot_bytes == 0) return {stores, std::nullopt};
   staging.slots = std::min(kMostSlots, machine.ring_bytes / staging.slot_bytes);
   if (staging.slots < kFewestSlots) return {stores, std::nullopt};
   staging.ring = make_local(local, DType::Void, staging.slots * staging.slot_bytes);
+  if (!products.empty()) staging.signals = make_local(local + 1, DType::Void, staging.slots * kSignalBytes);
   const Ref slot = simplify(round % constant(staging.slots) * constant(staging.slot_bytes));
   Replacements loads;
   for (size_t i = 0; i < regions.size(); ++i) regions[i].replace(staging.regions[i], slot, staging.ring, loads);
   Refs staged;
-  for (Ref s : stores) staged.push_back(substitute(s, loads));
+  for (Ref s : stores)
+    staged.push_back(rebuild(substitute(s, loads), [&](Ref, Ref n) {
+      return is_product_of_halves(n) ? columns.in_ring(n, round, slot) : n;
+    }));
   return {staged, staging};
 }
 

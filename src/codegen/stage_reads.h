@@ -22,15 +22,20 @@ struct StagedRegion {
   int64_t run = 0;     // bytes of a slab
   int64_t stride = 0;  // from slab to slab; 0: there is one
   int64_t slabs = 1;
-  int64_t at = 0;  // in a slot of the ring, where slabs lie behind each other
+  int64_t at = 0;        // in a slot of the ring, where slabs lie behind each other
+  bool in_bulk = false;  // each slab by one copy of one thread: what a unit reads there, past the threads
   int64_t bytes() const { return run * slabs; }
 };
 
+constexpr int64_t kMostStagingLocals = 2;  // a ring and its signals
+
 struct Staging {
-  Ref range;  // the loop whose rounds are sent ahead
-  Ref ring;   // on-chip memory of `slots` rounds
+  Ref range;    // the loop whose rounds are sent ahead
+  Ref ring;     // on-chip memory of `slots` rounds
+  Ref signals;  // one for each slot; null: nothing goes in bulk
   int64_t slot_bytes = 0, slots = 0;
   std::vector<StagedRegion> regions;
+  int64_t bulk_copies() const;  // of a round
 };
 
 struct StagedNest {
@@ -39,8 +44,9 @@ struct StagedNest {
 };
 
 // Of products by the unit of a warp with weights that are chosen by what was read, on machines with such copies: what
-// many blocks read comes from the second-level cache fast enough. The ring is the on-chip buffer `local`. Behind
-// expand() and coalesce_loads(), whose loads it replaces.
+// many blocks read comes from the second-level cache fast enough. And of all products of halves, whose columns lie on
+// chip: nothing is returned where these cannot be staged. The ring is the on-chip buffer `local`, its signals the next
+// one. Behind expand() and coalesce_loads(), whose loads it replaces.
 StagedNest stage_reads(const Refs& stores, const Machine& machine, int64_t local);
 
 }  // namespace smelt

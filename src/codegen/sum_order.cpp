@@ -4,6 +4,7 @@
 
 #include "codegen/opt_choice.h"
 #include "codegen/panel.h"
+#include "codegen/products_of_halves.h"
 #include "graph/operands.h"
 #include "graph/rules_algebra.h"
 #include "schedule/tiles.h"
@@ -235,7 +236,7 @@ Ref join_partials(Ref n) {
 
 }  // namespace
 
-bool has_order(Ref reduce) { return reduce->op == Op::ReduceSum && is_float(reduce->dtype); }
+bool has_order(Ref reduce) { return reduce->op == Op::ReduceSum && is_float(reduce->dtype) && !adds_halves(reduce); }
 
 int64_t partial_registers(Ref reduce) {
   int64_t count = 1;

@@ -56,6 +56,7 @@ std::string identity_of(const Engine& engine) {
   const bool in_bytes = options.cache_type == DType::U8;
   text += "cache type: " + std::string(in_bytes ? "q8" : name_of(options.cache_type)) + "\n";
   text += "kind of activations: " + std::string(options.quantise_activations ? "q8" : "f32") + "\n";
+  text += "prompts: " + std::string(options.deterministic ? "deterministic" : "as fast as they can be") + "\n";
   text += "weights: " + std::string(options.repack ? "repacked" : "in place") + "\n";
   text += "layers: " + std::to_string(loaded.model().numbers().layers) + "\n";
   text += "rows:";

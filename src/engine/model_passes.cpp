@@ -143,8 +143,10 @@ ModelShape ModelPasses::prefill_shape() const {
   ModelShape shape = decode_shape(1, Contexts::All);
   shape.tokens = variable(names_[0], 1, layout_.prefill_tokens / layout_.token_tile) * layout_.token_tile;
   shape.many_tokens = true;
-  shape.expert_places = options_.sums_inputs ? 1 : compiler_.machine().expert_places;
-  shape.prompt_block = compiler_.machine().prompt_block;
+  const MatrixUnit* halves = unit_for_halves(compiler_.machine());
+  shape.halves = options_.quantise && halves && !options_.deterministic && !options_.sums_inputs;
+  shape.expert_places = options_.sums_inputs ? 1 : shape.halves ? halves->n : compiler_.machine().expert_places;
+  shape.prompt_block = options_.deterministic ? 0 : compiler_.machine().prompt_block;
   shape.tokens_side_by_side = compiler_.machine().tokens_side_by_side();
   return shape;
 }

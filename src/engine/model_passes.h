@@ -43,10 +43,11 @@ enum class Contexts { All, Short, Long };
 
 struct PassOptions {
   DType cache_type = DType::F32;
-  bool quantise = false;     // activations
-  int interleave = 1;        // rows of quantised matrices in a group, see WeightLayout
-  bool reads_file = true;    // kernels can read weights in place, where the file is mapped
-  bool sums_inputs = false;  // of prompts, see ModelShape
+  bool quantise = false;       // activations
+  bool deterministic = false;  // see EngineOptions
+  int interleave = 1;          // rows of quantised matrices in a group, see WeightLayout
+  bool reads_file = true;      // kernels can read weights in place, where the file is mapped
+  bool sums_inputs = false;    // of prompts, see ModelShape
   LayoutChoice layouts = {};
 };
 

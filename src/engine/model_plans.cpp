@@ -80,6 +80,7 @@ bool ModelPlans::chooses_tokens() const {
 void ModelPlans::make_passes(const LayoutChoice& layouts, const std::atomic<bool>* cancel) {
   const PassOptions pass_options{.cache_type = options_.cache_type,
                                  .quantise = options_.quantise_activations,
+                                 .deterministic = options_.deterministic,
                                  .interleave = options_.repack ? device_.machine().rows_side_by_side() : 1,
                                  .reads_file = device_.host_sees_memory(),
                                  .sums_inputs = options_.sums_inputs,

@@ -70,6 +70,9 @@ class Walk {
       case Inst::Copy:
       case Inst::CopyGroup:
       case Inst::CopyWait:
+      case Inst::BulkCopy:
+      case Inst::SignalInit:
+      case Inst::SignalWait:
       case Inst::Shuffle:
       case Inst::Barrier: return 1;
       case Inst::LaneReduce: return 2 * std::log2(std::max(i.lanes, 2));

@@ -9,4 +9,11 @@ int64_t matrix_sum(const MatrixShape& shape, int64_t sum, std::span<const uint32
   return sum;
 }
 
+double sum_of_halves(double sum, std::span<const uint32_t> a, std::span<const uint32_t> b) {
+  const auto half = [](uint32_t word, int shift) { return from_bits(word >> shift & 0xFFFF, DType::BF16).f; };
+  for (size_t i = 0; i < a.size(); ++i)
+    for (int shift : {0, 16}) sum += half(a[i], shift) * half(b[i], shift);
+  return sum;
+}
+
 }  // namespace smelt

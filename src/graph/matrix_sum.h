@@ -12,4 +12,7 @@ namespace smelt {
 // shape.words() of both.
 int64_t matrix_sum(const MatrixShape& shape, int64_t sum, std::span<const uint32_t> a, std::span<const uint32_t> b);
 
+// The same for words of two halves: f32, here in double.
+double sum_of_halves(double sum, std::span<const uint32_t> a, std::span<const uint32_t> b);
+
 }  // namespace smelt

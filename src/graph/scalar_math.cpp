@@ -264,15 +264,49 @@ Scalar mad16(std::span<const Scalar> x) {
   return {.i = half(0) | half(16)};
 }
 
+int64_t word_of(double low, double high) {
+  const auto bits = [](double x) { return static_cast<int64_t>(to_bits({.f = x}, DType::BF16)); };
+  return bits(low) | bits(high) << 16;
+}
+
+Scalar halves(std::span<const Scalar> x) {
+  const auto rounded = [](double value) { return round_to(value, DType::BF16); };
+  return {.i = word_of(rounded(x[0].f), rounded(x[1].f))};
+}
+
+Scalar less_halves(std::span<const Scalar> x) {
+  const double less = round_to(x[1].f, DType::BF16);
+  const auto part = [&](int shift) {
+    const double half = from_bits(static_cast<uint64_t>(x[0].i) >> shift & 0xFFFF, DType::BF16).f;
+    return round_to(half - less, DType::BF16);
+  };
+  return {.i = word_of(part(0), part(16))};
+}
+
+// Both products are exact before they are rounded.
+Scalar scaled_halves(const Arg& arg, std::span<const Scalar> x) {
+  const double scale = round_to(x[1].f, DType::BF16);
+  const auto part = [&](int64_t byte) {
+    const auto integer = static_cast<double>((x[0].i >> (8 * byte) & 0xFF) - arg.i);
+    return round_to(integer * scale, DType::BF16);
+  };
+  const int64_t first = 2 * (x[2].i & 1);
+  return {.i = word_of(part(first), part(first + 1))};
+}
+
 }  // namespace
 
 std::optional<Scalar> apply_op(const Node& node, std::span<const Scalar> values) {
   switch (class_of(node.op)) {
     case OpClass::unary: return apply_unary(node, values[0]);
-    case OpClass::binary: return apply_binary(node.op, node.src[0]->dtype, values[0], values[1]);
+    case OpClass::binary:
+      if (node.op == Op::Halves) return halves(values);
+      if (node.op == Op::LessHalves) return less_halves(values);
+      return apply_binary(node.op, node.src[0]->dtype, values[0], values[1]);
     case OpClass::ternary:
       if (node.op == Op::Fma) return fma(node.dtype, values);
       if (node.op == Op::Mad16) return mad16(values);
+      if (node.op == Op::ScaledHalves) return scaled_halves(node.arg, values);
       if (node.op == Op::Dot4) return dot4(values[0].i, values[1].i, values[2].i);
       return values[0].i ? values[1] : values[2];
     default: return std::nullopt;

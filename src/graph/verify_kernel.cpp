@@ -53,16 +53,20 @@ std::string lanes(Ref node, Phase phase) {
 std::string matrix_dot(Ref node) {
   if (!is_matrix_shape(node->arg.list)) return "it wants a shape";
   const MatrixShape s = matrix_shape(node->arg.list);
-  if (node->dtype != DType::I32) return "it wants dtype i32";
+  if (node->dtype != (s.of_halves ? DType::F32 : DType::I32)) return "it wants dtype i32, or f32 of halves";
   if (s.in_fragments) {
     const MatrixDotView view(node);
     if (static_cast<int64_t>(view.words.size()) != s.a_words() + s.b_words()) return "it has a wrong number of words";
     if (!view.sums.empty() && static_cast<int64_t>(view.sums.size()) != s.sums())
       return "it has a wrong number of sums";
-    for (Ref word : view.words)
+    if (s.of_halves) {
+      const ColumnsView columns(node);
+      if (!is_buffer(columns.buffer) || columns.offset->dtype != DType::I64) return "it wants a buffer, an i64 offset";
+    }
+    for (Ref word : view.words.first(static_cast<size_t>(s.a_words() + (s.of_halves ? 0 : s.b_words()))))
       if (word->dtype != DType::U32) return "it wants words u32";
     for (Ref sum : view.sums)
-      if (sum->dtype != DType::I32) return "it wants sums of its dtype";
+      if (sum->dtype != node->dtype) return "it wants sums of its dtype";
     return "";
   }
   if (node->src.size() != 4) return "it wants two buffers, each with an offset";
@@ -107,7 +111,7 @@ std::string sources(Ref node) {
   for (size_t k = 0; k < node->src.size(); ++k) {
     Ref s = node->src[k];
     bool address = (k == 0 && (node->op == Op::Load || node->op == Op::Store)) ||
-                   (k % 2 == 0 && node->op == Op::MatrixDot && !matrix_shape(node->arg.list).in_fragments);
+                   (node->op == Op::MatrixDot && is_address_of_matrix(matrix_shape(node->arg.list), k));
     if (is_buffer(s) && !address) return "it uses a buffer as a value";
     if (s->op == Op::Store && node->op != Op::Sink) return "it uses a store";
     if (s->op == Op::Sink && node->op != Op::Sink) return "it uses a sink";

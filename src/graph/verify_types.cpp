@@ -60,6 +60,10 @@ std::string unary(Ref node) {
 
 std::string binary(Ref node) {
   DType x = node->src[0]->dtype, y = node->src[1]->dtype;
+  if (node->op == Op::Halves)
+    return wants(x == DType::F32 && y == DType::F32 && node->dtype == DType::U32, "two f32, and is u32");
+  if (node->op == Op::LessHalves)
+    return wants(x == DType::U32 && y == DType::F32 && node->dtype == DType::U32, "a word u32 and an f32, and is u32");
   if (x != y) return "its sources have dtypes " + std::string(name_of(x)) + " and " + std::string(name_of(y));
   switch (node->op) {
     case Op::Lt: return either(wants(is_number(x), "numbers"), wants(node->dtype == DType::Bool, "dtype bool"));
@@ -86,6 +90,12 @@ std::string mad16(Ref node) {
   return wants(are_words, "words u32, and is one");
 }
 
+std::string scaled_halves(Ref node) {
+  return wants(node->dtype == DType::U32 && node->src[0]->dtype == DType::U32 && node->src[1]->dtype == DType::F32 &&
+                   node->src[2]->dtype == DType::U32 && node->arg.i >= 0 && node->arg.i <= 128,
+               "a word u32, an f32 and a u32, at most 128 less, and is u32");
+}
+
 std::string fma(Ref node) {
   const bool wide = node->dtype == DType::F32 || node->dtype == DType::F64;
   return either(wants(wide, "dtype f32 or f64"),
@@ -103,6 +113,7 @@ std::string choice(Ref node) {
 std::string ternary(Ref node) {
   if (node->op == Op::Dot4) return dot4(node);
   if (node->op == Op::Mad16) return mad16(node);
+  if (node->op == Op::ScaledHalves) return scaled_halves(node);
   return node->op == Op::Fma ? fma(node) : choice(node);
 }
 

@@ -69,6 +69,9 @@ MatrixDotView::MatrixDotView(Ref product) {
   words = all.first(n_words), sums = all.subspan(n_words);
 }
 
+ColumnsView::ColumnsView(Ref product)
+    : at(MatrixDotView(product).words.size() - 2), buffer(product->src[at]), offset(product->src[at + 1]) {}
+
 Ref product_before(Ref product) {
   const MatrixDotView view(product);
   if (view.sums.empty() || view.sums[0]->op != Op::MatrixItem) return Ref();

@@ -84,10 +84,16 @@ inline const Refs& stores_of(Ref nest) { return nest->src; }
 inline Ref topk_of(Ref item) { return item->src[0]; }
 inline int64_t top_place(Ref item) { return item->arg.i; }
 
-// A product of fragments: its words, and what it is added to, by register; none: it begins at zero.
+// A product of fragments: its words, and what it is added to, by register; none: it begins at zero. Of halves the last
+// two words are a buffer and the offset of its columns there.
 struct MatrixDotView {
   explicit MatrixDotView(Ref product);
   std::span<const Ref> words, sums;
+};
+struct ColumnsView {
+  explicit ColumnsView(Ref product_of_halves);
+  size_t at;  // of the buffer among the sources
+  Ref buffer, offset;
 };
 
 // A product of matrices in memory.

@@ -21,6 +21,8 @@ std::vector<int> order_with(int rank, int from, int to) {
   return axes;
 }
 
+constexpr int64_t kHalvesOfWord = 8;  // halves of a row that lie side by side for a unit
+
 // Two neighbouring axes change places in each group; its own inverse but for their sizes.
 Tensor turn_groups(Tensor q, int64_t outer, int64_t inner) {
   const int64_t k = q.size(-1);
@@ -41,6 +43,10 @@ Tensor place_rows(Tensor x, const ActivationLayout& layout, int64_t word, Line l
   const int rank = static_cast<int>(split.size()), rows = layout.axis + 1, before_word = rank - 2;
   const Tensor placed = place(permute(reshape(x, split), order_with(rank, rows, before_word)), line);
   return reshape(permute(placed, order_with(rank, before_word, rows)), shape);
+}
+
+Tensor place_halves(Tensor x, const ActivationLayout& layout, Line line) {
+  return place_rows(x, layout, kHalvesOfWord, line);
 }
 
 bool has_whole_groups(Tensor q) { return q.size(-1) % kGroup == 0; }

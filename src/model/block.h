@@ -144,12 +144,22 @@ struct Block {
   // `axis`: along which tokens are.
   Activations activations(Tensor x, int axis = 0) const {
     if (!shape.quantise) return {x, {}, {}};
+    if (shape.halves && shape.many_tokens) return halve_activations(x, layout(axis));
     return quantise_activations(x, layout(axis), blocks());
   }
 
   // Products of few tokens are bound by memory: matrices that read the same activations share a kernel. Those of many
   // tokens are bound by arithmetic, and registers have no room for the sums of a second matrix: a kernel for each.
   Tensor apart(Tensor x, Line line = Line::current()) const { return shape.many_tokens ? place(x, line) : x; }
+
+  // What a product leaves in memory for others: of a prompt in halves, if these are what it is multiplied with.
+  Tensor kept(Tensor x, Line line = Line::current()) const {
+    return shape.halves ? cast(place(cast(x, DType::BF16), line), DType::F32) : apart(x, line);
+  }
+
+  // What an attention gives, in a prompt of halves with a place of its own: its tiles then go over all chunks by
+  // themselves (schedule/fold_chunks.h), and partial results never reach memory.
+  Tensor averaged(Tensor x, Line line = Line::current()) const { return shape.halves ? place(x, line) : x; }
 
   // The product of a few tokens is as fast as its matrix comes from memory, and some processors bring few streams ahead
   // of time. There matrices are read one after the other where each worker can compute for itself what is made of the

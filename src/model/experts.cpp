@@ -137,10 +137,11 @@ Tensor experts_by_tile(Block& b, const ExpertParameters& m, const Activations& x
     const Tensor all = expert_product(b, m, in, name, expert, line);
     return tiles.is_used.ref() ? where(unsqueeze(unsqueeze(tiles.is_used, 1), 1), all, scalar(0)) : all;
   };
-  const Activations in = rows_of(x, tiles.token);                         // [N, places, D]
-  const Tensor gate = b.streamed(b.apart(product(in, "ffn_gate_exps")));  // [N, places, width]
+  const Activations in = rows_of(x, tiles.token);                        // [N, places, D]
+  const Tensor gate = b.streamed(b.kept(product(in, "ffn_gate_exps")));  // [N, places, width]
   const Tensor up = b.streamed(product(in, "ffn_up_exps"));
-  const Tensor down = product(b.activations(opened(m.activation, gate, up), 1), "ffn_down_exps");
+  const Tensor each = product(b.activations(opened(m.activation, gate, up), 1), "ffn_down_exps"),
+               down = b.shape.halves ? b.kept(each) : each;
   const Dim places = simplify(down.dim(0) * n_places);
   const Tensor of_pair = gather(reshape(down, {places, down.dim(2)}), tiles.place_of);  // [T, K, D]
   return sum(of_pair * unsqueeze(choice.weights, 2), 1);                                // [T, D]
@@ -242,7 +243,7 @@ std::vector<TensorShape> expert_tensors(const ExpertParameters& m, int64_t hidde
 }
 
 Tensor gated_network(Block& b, const Activations& x, const std::string& suffix, Activation activation) {
-  const Tensor gate = b.streamed(b.apart(b.weights.product(x, "ffn_gate" + suffix)));
+  const Tensor gate = b.streamed(b.kept(b.weights.product(x, "ffn_gate" + suffix)));
   const Tensor up = b.streamed(b.weights.product(x, "ffn_up" + suffix));
   return b.weights.product(b.activations(opened(activation, gate, up)), "ffn_down" + suffix);
 }

@@ -273,7 +273,7 @@ Attended grouped_query_attention(Block& b, const GqaParameters& m, Tensor normed
   const Tensor score = causal(scores_of(b, grouped, context.keys) * m.softmax_scale, at);
   Tensor average = average_of(score, context.values);
   if (m.has_sinks) average = with_sinks(average, score, sinks_of(b, m));
-  average = slice(average, 2, 0, m.heads_per_key());
+  average = b.averaged(slice(average, 2, 0, m.heads_per_key()));
   Tensor row = reshape(average, {b.shape.tokens, m.heads * m.value_width});
   if (m.is_gated) row = row * sigmoid(reshape(in.gate, {b.shape.tokens, m.heads * m.value_width}));
   const Tensor out = b.weights.product(b.activations(row), "attn_output.weight");

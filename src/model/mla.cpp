@@ -154,7 +154,7 @@ Tensor absorbed_attention(Block& b, const MlaParameters& m, Tensor q, Tensor q_r
   const Tensor score = scores_of(b, q_latent, context.latent) + scores_of(b, q_rope, context.key);  // [T, H, S]
   const Tensor masked = causal(score * m.softmax_scale, at);
   const Tensor average = slice(average_of_latents(masked, context), 1, 0, m.heads);
-  return times_values(b, m, average * latent_scale(b));
+  return times_values(b, m, b.averaged(average * latent_scale(b)));
 }
 
 }  // namespace

@@ -37,6 +37,13 @@ Activations quantise_activations(Tensor x, const ActivationLayout& layout, Activ
   return {x, bytes, scale, is_short ? place_rows(sum_of_blocks(), layout) : Tensor(), layout, of.wide};
 }
 
+Activations halve_activations(Tensor x, const ActivationLayout& layout) {
+  if (activation_block(x.size(-1)) == 0) return {x, {}, {}};
+  Activations out{.x = x, .layout = layout};
+  out.halves = place_halves(cast(x, DType::BF16), layout);
+  return out;
+}
+
 Activations first_of(const Activations& x, int64_t n) {
   const auto first = [&](Tensor v, int64_t count) { return slice(v, -1, 0, count); };
   if (!x.q.ref()) return {first(x.x, n), {}, {}};
@@ -46,8 +53,13 @@ Activations first_of(const Activations& x, int64_t n) {
 }
 
 Activations rows_of(const Activations& x, Tensor rows) {
-  if (!x.q.ref()) return {gather(x.x, rows), {}, {}};
   const ActivationLayout layout{.rows = x.layout.rows, .axis = rows.rank() - 1};
+  if (x.halves.ref()) {
+    Activations out{.x = gather(x.x, rows), .layout = layout};
+    out.halves = place_halves(gather(x.halves, rows), layout);
+    return out;
+  }
+  if (!x.q.ref()) return {gather(x.x, rows), {}, {}};
   return {gather(x.x, rows),
           place_bytes(gather(x.q, rows), layout),
           place_rows(gather(x.scale, rows), layout),
@@ -174,6 +186,18 @@ Tensor for_activations(Tensor x, int64_t blocks, int64_t n) {
   return with_last_axes(expand(x, wide), 2, {blocks * n});
 }
 
+Tensor rounded(Tensor x) { return f32(cast(x, DType::BF16)); }
+
+// Each number that a block stands for, in bf16, times the one of x. What is rounded before is multiplied exactly.
+Tensor product_of_halves(Tensor x, const Grouped& w) {
+  Tensor values = f32(w.q);
+  if (w.zero) values = values - static_cast<double>(w.zero);
+  values = rounded(values * per_group(rounded(w.scale)));
+  if (w.minimum.ref()) values = rounded(values - per_group(rounded(w.minimum)));
+  const Tensor row = with_last_axes(values, 3, {x.size(-1)});
+  return sum(row * f32(unsqueeze(x, x.rank() - 1)), -1);
+}
+
 }  // namespace
 
 // Within a group the sum is one of integers when the activations are; scales and minima stay outside, where there is
@@ -186,6 +210,7 @@ Tensor for_activations(Tensor x, int64_t blocks, int64_t n) {
 Tensor product(const Activations& x, Tensor raw, GgufType type, WeightLayout layout) {
   Grouped w = groups_of(raw, type, layout);
   if (is_plain(type)) return sum(unsqueeze(x.x, x.x.rank() - 1) * with_last_axes(w.q, 2, {w.q.size(-1)}), -1);
+  if (x.halves.ref()) return product_of_halves(x.halves, with_unsigned(w));
   const int64_t k = w.q.size(-3) * w.q.size(-2) * w.q.size(-1);
   const int64_t together = x.q.ref() ? k / x.scale.size(-1) : 0;
   if (together && !w.steps.ref()) w = in_short_groups(w, together);

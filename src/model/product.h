@@ -24,6 +24,10 @@ int64_t activation_block(int64_t k, int64_t most = 128);  // 0: rows of k elemen
 // s = the greatest that the format can hold in the block / 127, where it says scale * (q - zero) - minimum, a byte is
 // off by
 //   |e| <= s (1/2 + (max |q - zero| + 1) / 512)
+//
+// Where a unit multiplies halves (Machine::matrix_units), products of a prompt are made of these: activations and the
+// weights that their bytes stand for are rounded to bf16, which is off by at most a 256th of each number, scales of
+// weights before they are multiplied with. Sums are f32, added in the order of the unit.
 struct Activations {
   Tensor x;                      // f32 [..., k]
   Tensor q;                      // i8 [..., k]; none: products are made of floats
@@ -31,9 +35,12 @@ struct Activations {
   Tensor sums;                   // i32 [..., k / n]: of the integers of short blocks, less than 128; none: not known
   ActivationLayout layout = {};  // of integers, scales and what products make of them
   bool wide = false;             // weights become bytes in blocks as wide as these; else they keep their groups
+  Tensor halves = {};            // bf16 [..., k], instead of integers; none: products are not made of halves
 };
 // x alone where k is not whole blocks.
 Activations quantise_activations(Tensor x, const ActivationLayout& layout = {}, ActivationBlocks blocks = {});
+// x in halves, or alone where k is not whole steps of the unit.
+Activations halve_activations(Tensor x, const ActivationLayout& layout);
 // The first n elements of rows, which are whole blocks. REQUIRES: the layout is that of one row.
 Activations first_of(const Activations& x, int64_t n);
 // The rows of x [n, k] named by `rows`, as by gather(). The integers are brought together once, as products read them

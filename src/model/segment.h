@@ -99,6 +99,8 @@ struct ModelShape {
   // Of a row of weights and of activations, that share a scale in the products of a prompt, see Activations::wide; 0:
   // groups of weights are those of their format.
   int64_t prompt_block = 0;
+  // Products of a prompt are made of halves, see Activations.
+  bool halves = false;
   // Of a prompt or a batch, whose numbers lie side by side where products read them, see ActivationLayout. T is a
   // multiple of it.
   int64_t tokens_side_by_side = 1;

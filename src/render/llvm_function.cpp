@@ -66,6 +66,9 @@ void FunctionRenderer::instruction(int position, const Instruction& x) {
     case Inst::Copy:
     case Inst::CopyGroup:
     case Inst::CopyWait:
+    case Inst::BulkCopy:
+    case Inst::SignalInit:
+    case Inst::SignalWait:
     case Inst::Shuffle:
     case Inst::Barrier:
     case Inst::MatrixDot:

@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "base/ensure.h"
+#include "graph/scalar_math.h"
 #include "render/llvm_dot.h"
 #include "render/llvm_lut.h"
 #include "render/llvm_math.h"
@@ -21,6 +22,9 @@ IrValue to_f32(LlvmWriter& out, const IrValue& x, const Machine& machine) {
 
 IrValue from_f32(LlvmWriter& out, const IrValue& x, DType dtype, const Machine& machine) {
   if (dtype == DType::F16) return render_f32_to_f16(out, x, machine.f16_convert);
+  if (machine.isa == Isa::Nvidia)
+    return {.text = out.emit("call i16 asm \"cvt.rn.bf16.f32 $0, $1;\", \"=h,f\"(float " + x.text + ")"),
+            .dtype = dtype};
   return render_f32_to_bf16(out, x);
 }
 
@@ -259,6 +263,35 @@ IrValue render_mad16(LlvmWriter& out, std::span<const IrValue> x) {
   return out.emit(DType::U32, lanes, "bitcast " + halves + " " + sum + " to " + type_of(x[0]));
 }
 
+// Two rounded numbers in a word; the first in its low half.
+IrValue two_halves(LlvmWriter& out, const IrValue& low, const IrValue& high) {
+  return {.text = out.emit("call i32 asm \"cvt.rn.bf16x2.f32 $0, $1, $2;\", \"=r,f,f\"(float " + high.text +
+                           ", float " + low.text + ")"),
+          .dtype = DType::U32};
+}
+
+// A byte below 128 is the low bits of 128 + byte, of which the high bits are 0x43; all of that is exact.
+IrValue render_halves(LlvmWriter& out, const Instruction& instruction, std::span<const IrValue> x,
+                      const Machine& machine) {
+  ENSURE(machine.isa == Isa::Nvidia, "only threads with a unit for halves make words of them");
+  if (instruction.op == Op::Halves) return two_halves(out, x[0], x[1]);
+  if (instruction.op == Op::LessHalves)
+    return {.text = out.emit("call i32 asm \"sub.rn.bf16x2 $0, $1, $2;\", \"=r,r,r\"(i32 " + x[0].text + ", i32 " +
+                             two_halves(out, x[1], x[1]).text + ")"),
+            .dtype = DType::U32};
+  constexpr int64_t kHigh = 0x43434343, kLowBytes = 0x4140, kToHighBytes = 0x0202;  // of prmt
+  const IrValue scale = two_halves(out, x[1], x[1]);
+  const double zero = 128.0 + static_cast<double>(instruction.arg.i);
+  const auto half = static_cast<int64_t>(to_bits({.f = zero}, DType::BF16));
+  const std::string moved = out.emit("mul i32 " + x[2].text + ", " + std::to_string(kToHighBytes)),
+                    pick = out.emit("add i32 " + moved + ", " + std::to_string(kLowBytes));
+  return {
+      .text = out.emit("call i32 asm \"{ .reg .b32 t; prmt.b32 t, $1, " + std::to_string(kHigh) +
+                       ", $3; sub.rn.bf16x2 t, t, $4; mul.rn.bf16x2 $0, t, $2; }\", \"=r,r,r,r,r\"(i32 " + x[0].text +
+                       ", i32 " + scale.text + ", i32 " + pick + ", i32 " + std::to_string(half | half << 16) + ")"),
+      .dtype = DType::U32};
+}
+
 }  // namespace
 
 IrValue render_value(LlvmWriter& out, const Instruction& instruction, std::span<const IrValue> operands,
@@ -277,6 +310,9 @@ IrValue render_value(LlvmWriter& out, const Instruction& instruction, std::span<
     case Op::Bitcast: return render_bitcast(out, x[0], instruction.dtype);
     case Op::Dot4: return render_dot4(out, x[0], x[1], x[2], instruction.arg.i, machine);
     case Op::Mad16: return render_mad16(out, x);
+    case Op::Halves:
+    case Op::LessHalves:
+    case Op::ScaledHalves: return render_halves(out, instruction, x, machine);
     case Op::Lut4: return render_lut4(out, instruction.arg.list, x[0], machine);
     case Op::Lut: return render_lut(out, instruction.arg.list, x[0], instruction.dtype, machine);
     default: return render_arithmetic(out, instruction, std::move(x), machine, is_exact);

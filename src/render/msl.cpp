@@ -244,6 +244,9 @@ class KernelRenderer {
       case Inst::Await: ENSURE(false, "launches on this GPU do not overlap"); return;
       case Inst::Copy:
       case Inst::CopyGroup:
+      case Inst::BulkCopy:
+      case Inst::SignalInit:
+      case Inst::SignalWait:
       case Inst::CopyWait: ENSURE(false, "this GPU copies nothing by itself"); return;
       case Inst::Prefetch: return;  // other threads compute while these wait
       case Inst::Store: return store(position, x);

@@ -62,6 +62,9 @@ class BlockRenderer : public FunctionRenderer {
       case Inst::Copy: copy(position, x); return {};
       case Inst::CopyGroup: copy_group(); return {};
       case Inst::CopyWait: copy_wait(groups_left(x)); return {};
+      case Inst::BulkCopy: bulk_copy(position, x); return {};
+      case Inst::SignalInit: signal_init(position, x); return {};
+      case Inst::SignalWait: signal_wait(x); return {};
       case Inst::Shuffle: return shuffle(x);
       case Inst::Barrier: barrier(threads_waiting(x)); return {};
       case Inst::MatrixDot: return matrix_dot(x);
@@ -174,6 +177,51 @@ class BlockRenderer : public FunctionRenderer {
     out_.line("call void @llvm.nvvm.cp.async.wait.group(i32 " + number(left) + ")");
   }
 
+  // The place in shared memory that assembly wants.
+  std::string shared_place(int pointer, int offset) {
+    return out_.emit("ptrtoint " + address(pointer, offset) + " to i32");
+  }
+  void assembly(const std::string& text, const std::string& constraints, const std::string& operands) {
+    out_.line("call void asm sideeffect \"" + text + "\", \"" + constraints + ",~{memory}\"(" + operands + ")");
+  }
+
+  // Each copy says itself how many bytes its signal is to wait for.
+  void bulk_copy(int position, const Instruction& x) {
+    const BulkCopyView view(x);
+    where(view.predicate, "copy." + number(position), [&] {
+      const std::string signal = shared_place(view.signal, view.signal_offset),
+                        to = shared_place(view.to, view.to_offset),
+                        from = out_.emit("ptrtoint " + address(view.from, view.from_offset) + " to i64");
+      assembly("mbarrier.arrive.expect_tx.shared.b64 _, [$0], " + number(view.bytes) + ";", "r", "i32 " + signal);
+      assembly("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [$0], [$1], " + number(view.bytes) +
+                   ", [$2];",
+               "r,l,r", "i32 " + to + ", i64 " + from + ", i32 " + signal);
+    });
+  }
+
+  void signal_init(int position, const Instruction& x) {
+    const IrValue thread = special({.kind = Inst::ThreadIndex, .dtype = DType::I32}, "tid.x");
+    const std::string name = "signal." + number(position);
+    out_.line("call void asm sideeffect \"fence.proxy.async.shared::cta;\", \"~{memory}\"()");
+    const std::string is_first = out_.emit("icmp eq i32 " + thread.text + ", 0");
+    out_.line("br i1 " + is_first + ", label %" + name + ", label %" + name + ".end");
+    out_.label(name);
+    assembly("mbarrier.init.shared.b64 [$0], " + number(x.arg.i) + "; fence.mbarrier_init.release.cluster;", "r",
+             "i32 " + shared_place(AccessView(x).pointer, AccessView(x).offset));
+    out_.line("br label %" + name + ".end");
+    out_.label(name + ".end");
+  }
+
+  // Rounds of a signal have even and odd phases.
+  void signal_wait(const Instruction& x) {
+    const SignalWaitView view(x);
+    const IrValue& round = value(view.round);
+    const std::string phase = out_.emit("and " + ir_type(round.dtype, 1) + " " + round.text + ", 1"),
+                      narrow = round.dtype == DType::I32 ? phase : out_.emit("trunc i64 " + phase + " to i32");
+    assembly("{ .reg .pred done; again: mbarrier.try_wait.parity.shared.b64 done, [$0], $1; @!done bra again; }", "r,r",
+             "i32 " + shared_place(view.pointer, view.offset) + ", i32 " + narrow);
+  }
+
   // One thread asks for all of it. A pointer to global memory is its address there.
   void fetch(int position, const Instruction& x) {
     const IrValue thread = special({.kind = Inst::ThreadIndex, .dtype = DType::I32}, "tid.x");
@@ -225,13 +273,54 @@ class BlockRenderer : public FunctionRenderer {
 
   // What a product gives: as many sums as a thread has.
   static std::string sums_type(const MatrixShape& shape) {
-    std::string type = "{ i32";
-    for (int64_t i = 1; i < shape.sums(); ++i) type += ", i32";
+    const std::string sum = shape.of_halves ? "float" : "i32";
+    std::string type = "{ " + sum;
+    for (int64_t i = 1; i < shape.sums(); ++i) type += ", " + sum;
     return type + " }";
+  }
+
+  // The bits of a matrix descriptor but for the place: from the first eight halves of columns to the next ones, and from
+  // eights of columns to the next ones, in pieces of 16 bytes; no swizzle.
+  static std::string descriptor_bits(const MatrixShape& shape) {
+    return number(kCoreBytes / kCoreRowBytes << 16 | shape.b_stride / kCoreRowBytes << 32);
+  }
+
+  // All steps in one piece of assembly: nobody touches registers of the unit while it works. Sums are its first
+  // registers, in and out, then the words of rows, then the descriptor, which moves on from step to step.
+  IrValue warpgroup_product(const Instruction& x) {
+    const MatrixShape shape = matrix_shape(x);
+    const int64_t sums = shape.sums(), words = shape.a_words(), columns = 2 * sums + words;
+    std::string constraints, operands, all;
+    for (int64_t i = 0; i < sums; ++i) constraints += "=f,", all += (i ? ", $" : "$") + number(i);
+    const auto pass = [&](const std::string& constraint, const std::string& operand) {
+      constraints += constraint + ",", operands += (operands.empty() ? "" : ", ") + operand;
+    };
+    const auto at = static_cast<size_t>(words);
+    const bool adds = static_cast<int64_t>(x.src.size()) > words + shape.b_words();
+    for (int64_t i = 0; i < sums; ++i)
+      pass(number(i), "float " + (adds ? value(x.src[at + 2 + static_cast<size_t>(i)]).text : "0.0"));
+    for (size_t i = 0; i < at; ++i) pass("r", "i32 " + value(x.src[i]).text);
+    const std::string place = shared_place(x.src[at], x.src[at + 1]), wide = out_.emit("zext i32 " + place + " to i64"),
+                      pieces = out_.emit("lshr i64 " + wide + ", 4"),
+                      bits = out_.emit("or i64 " + pieces + ", " + descriptor_bits(shape));
+    pass("l", "i64 " + bits);
+    std::string text = "{ .reg .b64 columns; mov.b64 columns, $" + number(columns) + "; wgmma.fence.sync.aligned; ";
+    for (int64_t step = 0; step < shape.steps(); ++step) {
+      std::string row;
+      for (int64_t i = 0; i < 4; ++i) row += (i ? ", $" : "$") + number(2 * sums + 4 * step + i);
+      if (step > 0) text += "add.s64 columns, columns, " + number(2 * kCoreBytes / kCoreRowBytes) + "; ";
+      text += "wgmma.mma_async.sync.aligned.m64n" + number(shape.n) + "k16.f32.bf16.bf16 {" + all + "}, {" + row +
+              "}, columns, 1, 1, 1, 0; ";
+    }
+    text += "wgmma.commit_group.sync.aligned; wgmma.wait_group.sync.aligned 0; ";
+    return {.text = out_.emit("call " + sums_type(shape) + " asm sideeffect \"" + text + "}\", \"" + constraints +
+                              "~{memory}\"(" + operands + ")"),
+            .dtype = x.dtype};
   }
 
   IrValue matrix_dot(const Instruction& x) {
     const MatrixShape shape = matrix_shape(x);
+    if (shape.of_halves) return warpgroup_product(x);
     const std::string function = "@llvm.nvvm.mma.m" + number(shape.m) + "n" + number(shape.n) + "k" + number(shape.k) +
                                  (shape.a_is_signed ? ".row.col.s8.u8" : ".row.col.u8.s8");
     std::string types, operands;

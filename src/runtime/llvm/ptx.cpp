@@ -27,13 +27,12 @@ constexpr std::array kArchitectures = {Architecture{75, "sm_75"}, Architecture{8
 // That a multiprocessor should hold: then each has some 80 registers, or 128, where they keep sums of many products.
 constexpr int kResidentThreads = 768, kResidentThreadsOfProducts = 512;
 
-bool has_products(const llvm::Module& module) {
-  return std::any_of(module.begin(), module.end(),
-                     [](const llvm::Function& f) { return f.getName().starts_with("llvm.nvvm.mma."); });
+bool has_products(const Source& source) {
+  return source.text.find("llvm.nvvm.mma.") != std::string::npos || source.text.find("wgmma.") != std::string::npos;
 }
 
 // Ready for blocks of exactly so many threads, which tells the driver how many registers each may have.
-void annotate(llvm::Function& entry, int threads) {
+void annotate(llvm::Function& entry, int threads, bool has_products) {
   llvm::LLVMContext& context = entry.getContext();
   const auto note = [&](const char* what, int value) {
     llvm::Type* i32 = llvm::Type::getInt32Ty(context);
@@ -46,7 +45,7 @@ void annotate(llvm::Function& entry, int threads) {
   note("reqntidx", threads);
   note("reqntidy", 1);
   note("reqntidz", 1);
-  const int resident = has_products(*entry.getParent()) ? kResidentThreadsOfProducts : kResidentThreads;
+  const int resident = has_products ? kResidentThreadsOfProducts : kResidentThreads;
   note("minctasm", std::max(1, resident / threads));
 }
 
@@ -55,7 +54,7 @@ std::string ptx_of(const Source& source, std::string_view architecture, bool mar
   for (llvm::Function& function : compilation.module())
     if (!function.isDeclaration()) function.setDoesNotThrow();
   if (marked) mark_lines(compilation.module(), source.text);
-  annotate(compilation.entry(), source.shape.threads);
+  annotate(compilation.entry(), source.shape.threads, has_products(source));
   compilation.run_passes(std::string(CodegenOptions::kDefaultPasses));
   return compilation.emit(llvm::CodeGenFileType::AssemblyFile);
 }
