@@ -79,7 +79,8 @@ class NestPasses {
   }
 
   // Where reads are staged, on-chip memory from number `local` on is theirs, if `room` is enough. Returns what they take
-  // of it. Not where warps share the sums of a batch: such a kernel stood still on a GPU, and it is not known why (docs/performance.md).
+  // of it. Not where warps share the sums of a batch: such a kernel stood still on a GPU, and it is not known why
+  // (docs/performance.md).
   int64_t add_staged(const Refs& stores, const std::vector<Opt>& opts, bool is_local, int64_t local, int64_t room) {
     const auto is_group = [](const Opt& opt) { return opt.kind == OptKind::Group; };
     if (is_local || !tile_ranges(stores).empty() || std::any_of(opts.begin(), opts.end(), is_group)) {
