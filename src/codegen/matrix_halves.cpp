@@ -15,7 +15,6 @@ namespace smelt {
 namespace {
 
 constexpr int64_t kHalf = 2;                            // bytes
-constexpr int64_t kPair = 2 * kHalf;                    // of a word
 constexpr int64_t kMostUnsigned = 127;                  // of bytes that are halves as they are
 constexpr int64_t kMostColumns = 256;                   // of the unit
 constexpr int64_t kStepsOfProduct = 8;                  // whose words are in registers together
