@@ -1,5 +1,6 @@
 // Products of halves of many tokens with a matrix, by the unit of a warpgroup (matrix_halves.h).
 #include <algorithm>
+#include <numeric>
 
 #include "codegen/matrix_halves.h"
 #include "codegen/opt_choice.h"
@@ -10,33 +11,39 @@
 namespace smelt {
 namespace {
 
-constexpr int64_t kMostGroups = 2;       // of four warps, that a block has: they share what it reads of tokens
+constexpr int64_t kMostGroups = 2;  // of four warps, that a block has: they share what it reads of tokens
+constexpr int64_t kMostGroupsOfTile = 4;
 constexpr int64_t kHalvesOfRound = 128;  // of a row, that a block has on chip for one barrier
-constexpr int64_t kMostOfRound = 256;    // where blocks are so long: rounds are to be one loop
 
-Ref sum_of_halves(const OptChoice& c) {
-  for (Ref n : reductions_of(c.stores))
-    if (adds_halves(n)) return n;
-  return Ref();
+Refs sums_of_halves(const OptChoice& c) {
+  Refs sums = reductions_of(c.stores);
+  std::erase_if(sums, [](Ref n) { return !adds_halves(n); });
+  return sums;
 }
 
-int64_t written_terms(const OptChoice& c) {
+Ref sum_of_halves(const OptChoice& c) {
+  const Refs sums = sums_of_halves(c);
+  return sums.empty() ? Ref() : sums[0];
+}
+
+int64_t written_terms(Ref sum) {
   int64_t written = 1;
-  for (Ref r : own_ranges(sum_of_halves(c)))
+  for (Ref r : own_ranges(sum))
     if (kind_of(r) == RangeKind::Unroll) written *= RangeView(r).count();
   return written;
 }
 
-// The terms of a round are written out, at most so many: the nearest ones first.
-void unroll_terms(OptChoice& c, int64_t most) {
+// The terms of a round of sum number `k` are written out: the nearest ones first.
+void unroll_terms(OptChoice& c, size_t k) {
   for (bool again = true; again;) {
     again = false;
-    const Refs ranges = own_ranges(sum_of_halves(c));
-    const int64_t written = written_terms(c);
+    const Ref sum = sums_of_halves(c)[k];
+    const Refs ranges = own_ranges(sum);
+    const int64_t written = written_terms(sum);
     for (size_t i = ranges.size(); i-- > 0 && !again;) {
       if (kind_of(ranges[i]) != RangeKind::Reduce) continue;
       const int64_t size = known_divisor(RangeView(ranges[i]).size);
-      for (int64_t n = std::min(size, most / written); n > 1 && !again; --n)
+      for (int64_t n = std::min(size, kHalvesOfRound / written); n > 1 && !again; --n)
         if (size % n == 0) again = c.try_opt({OptKind::Unroll, c.id_of(ranges[i]), n});
       if (!again) return;
     }
@@ -44,10 +51,7 @@ void unroll_terms(OptChoice& c, int64_t most) {
 }
 
 void unroll_round(OptChoice& c) {
-  unroll_terms(c, kHalvesOfRound);
-  const Refs ranges = own_ranges(sum_of_halves(c));
-  const auto is_loop = [](Ref r) { return kind_of(r) == RangeKind::Reduce; };
-  if (std::count_if(ranges.begin(), ranges.end(), is_loop) > 1) unroll_terms(c, kMostOfRound);
+  for (size_t k = 0; k < sums_of_halves(c).size(); ++k) unroll_terms(c, k);
 }
 
 // Columns: eight lie side by side, with threads and copies as the unit has its sums.
@@ -73,23 +77,85 @@ void take_eights(OptChoice& c, Ref rows, Ref lane, int64_t most) {
 // Groups of four warps of a block: as many as leave room for two rounds on chip, whose rows take a byte for each weight
 // at most.
 int64_t groups_with_room(const OptChoice& c, const MatrixUnit& unit) {
+  if (c.is_part_of_tile()) return kMostGroupsOfTile;
   int64_t groups = kMostGroups;
-  const auto bytes = [&] { return written_terms(c) * (2 * unit.n + groups * unit.m); };
+  const auto bytes = [&] { return written_terms(sum_of_halves(c)) * (2 * unit.n + groups * unit.m); };
   while (groups > 1 && 2 * bytes() > c.machine.ring_bytes) --groups;
   return groups;
+}
+
+// Axes that are left of the rows: `first`, and those along which nothing but the rows changes.
+Refs rows_left(const OptChoice& c, Ref first) {
+  const auto [x, y] = BinaryView(ReduceView(sum_of_halves(c)).values[0]);
+  const Refs of_x = ranges_of(x);
+  const bool are_x = std::any_of(of_x.begin(), of_x.end(), [](Ref r) { return kind_of(r) == RangeKind::MatrixRow; });
+  Refs axes;
+  if (first) axes.push_back(first);
+  for (Ref r : c.output_axes())
+    if (kind_of(r) == RangeKind::Loop && r != first && depends_on(are_x ? x : y, r) && !depends_on(are_x ? y : x, r))
+      axes.push_back(r);
+  return axes;
+}
+
+// Rows to so many warps, of the axis `first` if it has them.
+bool try_warps(OptChoice& c, Ref first, int64_t warps) {
+  const Refs stores = c.stores;
+  const std::vector<Opt> opts = c.opts;
+  for (Ref axis : rows_left(c, first)) {
+    const int64_t n = std::gcd(known_divisor(RangeView(axis).size), warps);
+    if (n > 1 && take_part(c, OptKind::Local, axis, n)) warps /= n;
+  }
+  if (warps == 1) return true;
+  c.stores = stores, c.opts = opts;
+  return false;
+}
+
+// Axes along which the nest stores neighbours come first.
+void sort_by_stores(const OptChoice& c, Refs& axes) {
+  const auto step = [&](Ref r) { return stride(StoreView(c.stores[0]).offset, r).value_or(INT64_MAX); };
+  std::stable_sort(axes.begin(), axes.end(), [&](Ref a, Ref b) { return step(a) < step(b); });
+}
+
+// Axes along which the terms read neighbours come first: what a block has of them then lies side by side.
+void sort_by_loads(const OptChoice& c, Refs& axes) {
+  const Refs nodes = toposort(ReduceView(sum_of_halves(c)).values[0]);
+  const auto step = [&](Ref r) {
+    int64_t least = INT64_MAX;
+    for (Ref n : nodes)
+      if (n->op == Op::Load && depends_on(LoadView(n).offset, r))
+        least = std::min(least, stride(LoadView(n).offset, r).value_or(INT64_MAX));
+    return least;
+  };
+  std::stable_sort(axes.begin(), axes.end(), [&](Ref a, Ref b) { return step(a) < step(b); });
+}
+
+// Eight threads to rows: along `lane`, and where that has fewer, along what the nest stores side by side.
+bool try_lanes(OptChoice& c, Ref& lane, Ref rows) {
+  int64_t left = kFragmentGroups;
+  const auto take = [&](Ref& axis) {
+    const int64_t n = std::gcd(known_divisor(RangeView(axis).size), left);
+    if (n > 1 && take_part(c, OptKind::Local, axis, n)) left /= n;
+  };
+  take(lane);
+  Refs axes = c.output_axes();
+  std::erase_if(axes, [&](Ref r) {
+    return kind_of(r) != RangeKind::Loop || r == rows || r == lane || !is_of_columns(sum_of_halves(c), r);
+  });
+  sort_by_stores(c, axes);
+  for (Ref axis : axes)
+    if (left > 1) take(axis);
+  return left == 1;
 }
 
 // `rows` and `lane`, which may be the same, are axes of the matrix.
 bool try_rows(OptChoice& c, const MatrixUnit& unit, Ref rows, Ref lane) {
   const bool are_same = rows == lane;
-  if (!take_part(c, OptKind::Local, lane, kFragmentGroups)) return false;
+  if (!try_lanes(c, lane, rows)) return false;
   if (are_same) rows = lane;
   unroll_round(c);
   if (!rows || !take_part(c, OptKind::Matrix, rows, 2)) return false;
-  for (int64_t groups = groups_with_room(c, unit); rows && groups > 0; --groups)
-    if (known_divisor(RangeView(rows).size) % (groups * kWarpgroupWarps) == 0 &&
-        take_part(c, OptKind::Local, rows, groups * kWarpgroupWarps))
-      return true;
+  for (int64_t groups = groups_with_room(c, unit); groups > 0; --groups)
+    if (try_warps(c, rows, groups * kWarpgroupWarps)) return true;
   return false;
 }
 
@@ -97,14 +163,16 @@ bool try_rows(OptChoice& c, const MatrixUnit& unit, Ref rows, Ref lane) {
 
 bool choose_halves(OptChoice& c) {
   const MatrixUnit& unit = lane_rules(c.machine).halves;
-  if (unit.m == 0 || c.is_part_of_tile() || !sum_of_halves(c)) return false;
+  if (unit.m == 0 || !sum_of_halves(c)) return false;
   const Refs axes = c.output_axes(), stores = c.stores;
   const std::vector<Opt> opts = c.opts;
-  // Threads side by side want words side by side: of the matrix's axes, the innermost first.
-  const Refs lanes(axes.rbegin(), axes.rend());
+  // Threads side by side want words side by side, and store neighbours.
+  Refs lanes(axes.rbegin(), axes.rend()), near = axes;
+  sort_by_stores(c, lanes);
+  sort_by_loads(c, near);
   for (Ref tokens : axes)
     for (Ref lane : lanes)
-      for (Ref rows : axes) {
+      for (Ref rows : near) {
         if (tokens == lane || tokens == rows) continue;
         if (try_columns(c, tokens)) {
           take_eights(c, rows, lane, unit.n / kFragmentGroups);

@@ -16,8 +16,11 @@ constexpr int64_t kLocalThreads = 256;  // for what every block makes for itself
 constexpr int64_t kTermsOfThread = 2;   // that a sum should leave to a thread at least, if they are no sums
 constexpr int64_t kNeighbourBytes = 16;  // that a thread stores side by side
 
-// A tile of which there are fewer than processors has one of them for itself.
+// A tile of which there are fewer than processors has one of them for itself; or one that leaves no room on chip for
+// another, of which the nest knows what the others of the tile take.
 bool has_processor_for_itself(const OptChoice& c) {
+  const int64_t others = c.machine.processor_memory_bytes - c.machine.block_memory_bytes;
+  if (2 * others > c.machine.processor_memory_bytes) return true;
   int64_t tiles = 1;
   for (Ref r : tile_ranges(c.stores)) tiles *= const_int(RangeView(r).size).value_or(c.machine.processors);
   return tiles < c.machine.processors;

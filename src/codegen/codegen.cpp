@@ -78,12 +78,22 @@ class NestPasses {
     return {.stores = stores, .is_local = is_local};
   }
 
+  // Products of halves want their columns on chip, which is where a tile has those that it makes.
+  void add_of_tile(const Refs& stores, const std::vector<Opt>& opts) {
+    ExpandedNest nest = expanded(stores, opts, false, true);
+    out_.push_back(have_columns_on_chip(nest.stores) ? std::move(nest) : expanded(stores, opts, false));
+  }
+
   // Where reads are staged, on-chip memory from number `local` on is theirs, if `room` is enough. Returns what they take
   // of it. Not where warps share the sums of a batch: such a kernel stood still on a GPU, and it is not known why
   // (docs/performance.md).
   int64_t add_staged(const Refs& stores, const std::vector<Opt>& opts, bool is_local, int64_t local, int64_t room) {
     const auto is_group = [](const Opt& opt) { return opt.kind == OptKind::Group; };
-    if (is_local || !tile_ranges(stores).empty() || std::any_of(opts.begin(), opts.end(), is_group)) {
+    if (!tile_ranges(stores).empty()) {
+      add_of_tile(stores, opts);
+      return 0;
+    }
+    if (is_local || std::any_of(opts.begin(), opts.end(), is_group)) {
       add(stores, opts, is_local);
       return 0;
     }

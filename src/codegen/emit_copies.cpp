@@ -47,6 +47,18 @@ void NestEmitter::send_round(Value round, Value slot) {
   add(top(), {.kind = Inst::CopyGroup});
 }
 
+// Where the first slab of a round begins.
+Value NestEmitter::begin_of(const StagedRegion& region, Value round) {
+  const auto i64 = [&](Op op, Value x, int64_t y) { return alu(op, DType::I64, {x, integer(y)}); };
+  const auto add_step = [&](Value at, Value rounds, int64_t step) {
+    return step == 0 ? at : alu(Op::Add, DType::I64, {at, i64(Op::Mul, rounds, step)});
+  };
+  const auto [outer, inner] = region.steps;
+  const int64_t count = staging_->count;
+  if (outer == count * inner) return add_step(value(region.begin), round, inner);
+  return add_step(add_step(value(region.begin), i64(Op::Div, round, count), outer), i64(Op::Mod, round, count), inner);
+}
+
 // A slab by each of the first threads of as many warps as there are: in a warp they would go one after the other.
 void NestEmitter::send_in_bulk(const StagedRegion& region, Value round, Value slot,
                                const std::optional<Value>& is_round) {
@@ -59,8 +71,7 @@ void NestEmitter::send_in_bulk(const StagedRegion& region, Value round, Value sl
   if (each * warps != region.slabs || nest_threads_ < program_.threads)
     sends = is(Op::And, sends, is(Op::Lt, slab, integer(region.slabs)));
   if (is_round) sends = is(Op::And, sends, *is_round);
-  const Value from = i64(Op::Add, i64(Op::Add, value(region.begin), i64(Op::Mul, round, integer(region.step))),
-                         i64(Op::Mul, slab, integer(region.stride))),
+  const Value from = i64(Op::Add, begin_of(region, round), i64(Op::Mul, slab, integer(region.stride))),
               to = i64(Op::Add, i64(Op::Mul, slot, integer(staging_->slot_bytes)),
                        i64(Op::Add, i64(Op::Mul, slab, integer(region.run)), integer(region.at)));
   add(top(), {.kind = Inst::BulkCopy,
@@ -73,14 +84,13 @@ void NestEmitter::send_in_bulk(const StagedRegion& region, Value round, Value sl
 void NestEmitter::send(const StagedRegion& region, Value round, Value slot, const std::optional<Value>& is_round) {
   const auto i64 = [&](Op op, Value x, Value y) { return alu(op, DType::I64, {x, y}); };
   const int64_t pieces = region.bytes() / kCopyBytes, of_slab = region.run / kCopyBytes;
-  const Value buffer = value(region.buffer), ring = value(staging_->ring), begin = value(region.begin),
-              from_round = i64(Op::Mul, round, integer(region.step)),
+  const Value buffer = value(region.buffer), ring = value(staging_->ring), from_round = begin_of(region, round),
               to_slot = i64(Op::Mul, slot, integer(staging_->slot_bytes));
   for (int64_t first = 0; first < pieces; first += nest_threads_) {
     const Value piece = i64(Op::Add, thread(), integer(first)), slab = i64(Op::Div, piece, integer(of_slab)),
                 within = i64(Op::Mul, i64(Op::Mod, piece, integer(of_slab)), integer(kCopyBytes));
     const Value place = i64(Op::Add, i64(Op::Mul, slab, integer(region.stride)), within),
-                from = i64(Op::Add, i64(Op::Add, begin, from_round), place),
+                from = i64(Op::Add, from_round, place),
                 to = i64(Op::Add, to_slot, i64(Op::Add, i64(Op::Mul, piece, integer(kCopyBytes)), integer(region.at)));
     std::optional<Value> sends = is_round;
     const int64_t left = std::min(nest_threads_, pieces - first);

@@ -13,16 +13,20 @@ namespace {
 // Of products of matrices in a tile: what is nearer is read too soon, and rows are asked for one by one.
 constexpr int64_t kLeastAhead = 2 << 10, kMostRowsAhead = 64;
 
+}  // namespace
+
 // The order in which operands are computed. Of a chain of multiply-adds the sum so far comes first: then a product is
-// added as soon as it is there, and neither registers nor loads wait for the products behind it.
-std::vector<size_t> order_of_operands(Ref n) {
+// added as soon as it is there, and neither registers nor loads wait for the products behind it. And what a unit of many
+// registers makes comes before what it is multiplied with, which would hold others in the meantime.
+std::vector<size_t> NestEmitter::order_of_operands(Ref n) {
   if (n->op == Op::Fma) return {2, 0, 1};
   std::vector<size_t> order(n->src.size());
   std::iota(order.begin(), order.end(), size_t{0});
+  if (has_halves_)
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return facts_.height(n->src[a]) > facts_.height(n->src[b]); });
   return order;
 }
-
-}  // namespace
 
 Value NestEmitter::alu(Op op, DType dtype, const std::vector<Value>& src, Arg arg) {
   Instruction out{.kind = Inst::Value, .op = op, .dtype = dtype, .arg = std::move(arg)};

@@ -27,6 +27,7 @@ std::vector<Opt> choose_opts_of_block(const Refs& stores, const Machine& machine
   OptChoice c{.stores = stores, .machine = machine, .observe = observe};
   choose_pack(c);
   if (!is_local && choose_halves(c)) {
+    if (c.is_part_of_tile()) return std::move(c.opts);
     choose_order(c);
     choose_tasks(c);
     return std::move(c.opts);

@@ -104,6 +104,8 @@ inline bool is_loop_of_some(const Instruction& x) { return x.kind == Inst::Loop 
 
 // How many threads wait at a Barrier, the first ones; 0: all of the block.
 inline int64_t threads_waiting(const Instruction& barrier) { return barrier.arg.i; }
+// Whether a unit reads behind it what threads have stored on chip before it.
+inline bool shows_unit(const Instruction& barrier) { return !barrier.arg.list.empty(); }
 
 // Whether a Load is part of a stream.
 inline bool is_of_stream(const Instruction& load) { return load.arg.i != 0; }

@@ -7,6 +7,7 @@
 #include "codegen/packed_bytes.h"
 #include "codegen/products_of_halves.h"
 #include "codegen/program.h"
+#include "graph/constants.h"
 #include "graph/matrix_shape.h"
 #include "graph/range_kind.h"
 #include "graph/rules_algebra.h"
@@ -15,7 +16,7 @@ namespace smelt {
 namespace {
 
 constexpr int64_t kHalf = 2;                            // bytes
-constexpr int64_t kMostUnsigned = 127;                  // of bytes that are halves as they are
+constexpr int64_t kMostZero = 128;                      // less which bytes are exact in bf16
 constexpr int64_t kMostColumns = 256;                   // of the unit
 constexpr int64_t kStepsOfProduct = 8;                  // whose words are in registers together
 constexpr int64_t kByteRange = kFirstReduceRange + 30;  // of no other range: it is gone when the pass is done
@@ -98,20 +99,15 @@ std::string sort_columns(Ref sum, const Refs& of_a, const Refs& of_b, Parts& p) 
 
 // Threads of the four warps have rows of their own, and none of them columns.
 std::string sort_rows(const Refs& of_a, const Refs& of_b, bool with_warps, Parts& p) {
-  bool has_groups = false;
-  int64_t warps = 1;
+  int64_t groups = 1, warps = 1;
   for (Ref r : of_a) {
     if (kind_of(r) == RangeKind::MatrixRow && is_size(r, 2) && !contains(of_b, r)) p.rows = r;
     if (!is_of_threads(r) || r == p.place) continue;
     if (contains(of_b, r)) return "threads share out columns, too";
-    if (thread_stride(r) == kFragmentPlaces && is_size(r, kFragmentGroups))
-      has_groups = true;
-    else if (thread_stride(r) % kWarp == 0)
-      warps *= RangeView(r).count();
-    else
-      return "threads of a warp share out other axes, too";
+    if (thread_stride(r) < kFragmentPlaces) return "threads of a warp share out other axes, too";
+    (thread_stride(r) < kWarp ? groups : warps) *= RangeView(r).count();
   }
-  if (!p.rows || !has_groups) return "a warp is not 8 threads along the rows of one side";
+  if (!p.rows || groups != kFragmentGroups) return "a warp is not 8 threads along the rows of one side";
   return !with_warps || warps % kWarpgroupWarps == 0 ? "" : "four warps do not have rows of their own";
 }
 
@@ -145,11 +141,12 @@ void choose_values(const Refs& ranges, Ref number, Replacements& by) {
 
 // --- words of rows
 
-// A weight as its block says: (byte - zero) * scale - minimum, rounded as ScaledHalves and LessHalves do.
+// A weight as its block says: (byte - zero) * scale - minimum, rounded as ScaledHalves and LessHalves do. Or a number
+// of a cache, whose scale stays outside of the sum.
 struct ScaledByte {
   Ref byte, scale;
-  int64_t zero = 0;
-  Ref minimum;  // null: none
+  int64_t zero = 0;  // or kSignedBytes
+  Ref minimum;       // null: none
 };
 
 Ref without_cast(Ref x, DType to) { return x->op == Op::Cast && x->dtype == to ? operand_of(x) : Ref(); }
@@ -165,6 +162,21 @@ Ref common_number(Ref x, const Refs& ranges) {
   return rounded && is_float(rounded->dtype) ? cast(rounded, DType::F32) : Ref();
 }
 
+// byte - zero, as a float; false if it is something else, or not exact in bf16.
+bool find_byte(Ref value, ScaledByte& out) {
+  if (value->op == Op::Sub && BinaryView(value).y->op == Op::Const) {
+    out.zero = static_cast<int64_t>(BinaryView(value).y->arg.f);
+    if (static_cast<double>(out.zero) != BinaryView(value).y->arg.f) return false;
+    value = BinaryView(value).x;
+  }
+  out.byte = is_byte(value->dtype) ? value : without_cast(value, DType::F32);
+  if (out.byte && out.byte->dtype == DType::I8 && out.zero == 0) {
+    out.zero = kSignedBytes;
+    return true;
+  }
+  return out.byte && out.byte->dtype == DType::U8 && out.zero >= 0 && out.zero <= kMostZero;
+}
+
 std::optional<ScaledByte> scaled_byte(Ref half, const Refs& ranges) {
   const Ref product = without_cast(half, DType::BF16);
   if (product && product->op == Op::Sub && is_half(BinaryView(product).x)) {
@@ -174,20 +186,13 @@ std::optional<ScaledByte> scaled_byte(Ref half, const Refs& ranges) {
     scaled->minimum = common_number(y, ranges);
     return scaled->minimum ? scaled : std::nullopt;
   }
+  ScaledByte plain{.scale = constant_f(1, DType::F32)};
+  if (product && find_byte(product, plain)) return plain;
   if (!product || product->op != Op::Mul) return std::nullopt;
   const auto [x, y] = BinaryView(product);
   for (const auto& [scale, integer] : {std::pair{x, y}, std::pair{y, x}}) {
     ScaledByte out{.scale = common_number(scale, ranges)};
-    if (!out.scale) continue;
-    Ref value = integer;
-    if (value->op == Op::Sub && BinaryView(value).y->op == Op::Const) {
-      out.zero = static_cast<int64_t>(BinaryView(value).y->arg.f);
-      if (static_cast<double>(out.zero) != BinaryView(value).y->arg.f) continue;
-      value = BinaryView(value).x;
-    }
-    out.byte = without_cast(value, DType::F32);
-    const bool fits = out.byte && out.byte->dtype == DType::U8 && out.byte->max <= kMostUnsigned;
-    if (fits && out.zero >= 0 && out.zero <= kMostUnsigned + 1) return out;
+    if (out.scale && find_byte(integer, out)) return out;
   }
   return std::nullopt;
 }
@@ -198,38 +203,44 @@ Ref at_element(Ref half, const Parts& p, Ref element) {
   return simplify(substitute(half, by));
 }
 
-// The word of a thread from one of four bytes, of which it has two.
-Ref word_of_bytes(Ref half, const Parts& p) {
-  const auto scaled = scaled_byte(half, p.inner);
+// The word of a thread in eight number `core` of block `row` of its rows, over kHalfUnit, where it takes all bytes of a
+// quad (kQuad). Null if it does not.
+Ref word_of_quad(const Parts& p, int64_t core, int64_t row) {
+  const bool has_quads = p.inner.size() == 2 && is_size(p.inner[0], kPair) && is_size(p.steps[0], kQuad / kPair);
+  if (!has_quads) return Ref();
+  Replacements of_core{{p.rows, constant(row)}};
+  choose_values(p.steps, constant(core), of_core);
+  of_core.erase(p.steps[0]);
+  const auto scaled = scaled_byte(substitute(p.a, of_core), {p.inner[0], p.inner[1], p.steps[0]});
   if (!scaled) return Ref();
-  const Ref four = make_range(kByteRange, constant(4), RangeKind::Byte), word = p.place / constant(2);
-  const Ref packed = packed_bytes(at_element(scaled->byte, p, word * constant(4) + four), four);
+  const Ref four = make_range(kByteRange, constant(kQuad), RangeKind::Byte);
+  const Replacements by{{p.steps[0], four % kPair}, {p.inner[0], four / kPair}, {p.inner[1], p.place}};
+  Ref packed = packed_bytes(simplify(substitute(scaled->byte, by)), four);
   if (!packed) return Ref();
-  const Ref second = simplify(cast(p.place % constant(2), DType::U32));
-  const Ref halves = make(Op::ScaledHalves, DType::U32, {packed, scaled->scale, second}, {.i = scaled->zero});
-  return scaled->minimum ? make(Op::LessHalves, DType::U32, {halves, scaled->minimum}) : halves;
+  if (core % (kQuad / kPair) != 0) packed = binary(Op::Shr, packed, constant(8, DType::U32));
+  const Ref halves = make(Op::ScaledHalves, DType::U32, {packed, scaled->scale}, {.i = scaled->zero}),
+            over_unit = constant_f(1 / kHalfUnit, DType::F32);
+  return scaled->minimum ? make(Op::LessHalves, DType::U32, {halves, scaled->minimum * over_unit}) : halves;
 }
 
-// The same from two numbers.
-Ref word_of_numbers(Ref half, const Parts& p) {
-  const Ref rounded = without_cast(half, DType::BF16);
+// The word of a thread from two numbers.
+Ref word_of_numbers(const Parts& p, int64_t core, int64_t row) {
+  Replacements by{{p.rows, constant(row)}};
+  choose_values(p.steps, constant(core), by);
+  const Ref half = substitute(p.a, by), rounded = without_cast(half, DType::BF16);
   const Ref number = rounded && rounded->dtype == DType::F32 ? rounded : cast(half, DType::F32);
   const auto at = [&](int64_t i) { return at_element(number, p, p.place * constant(2) + constant(i)); };
   return make(Op::Halves, DType::U32, {at(0), at(1)});
 }
 
 // The product of `steps` steps from number `first` on, added to the one before it, if there is one.
-Ref product_of(const Parts& p, int64_t first, int64_t steps, Ref before) {
+Ref product_of(const Parts& p, int64_t first, int64_t steps, bool of_quads, Ref before) {
   MatrixShape shape = p.shape;
   shape.k = steps * kHalvesOfStep;
   Refs src;
   for (int64_t core = 2 * first; core < 2 * (first + steps); ++core)
-    for (int64_t row = 0; row < shape.row_blocks(); ++row) {
-      Replacements by{{p.rows, constant(row)}};
-      choose_values(p.steps, constant(core), by);
-      const Ref half = substitute(p.a, by), word = word_of_bytes(half, p);
-      src.push_back(word ? word : word_of_numbers(half, p));
-    }
+    for (int64_t row = 0; row < shape.row_blocks(); ++row)
+      src.push_back(of_quads ? word_of_quad(p, core, row) : word_of_numbers(p, core, row));
   Replacements begin{{p.columns, constant(0)}, {p.place, constant(0)}};
   for (const Refs* ranges : {&p.inner, &p.blocks})
     for (Ref r : *ranges) begin[r] = constant(0);
@@ -245,14 +256,14 @@ Ref item_of(Ref sum, const Parts& p) {
   Ref block = constant(0);
   for (size_t i = p.blocks.size(); i-- > 0;) block = block * RangeView(p.blocks[i]).size + p.blocks[i];
   const Ref number = simplify((block * constant(2) + p.rows) * constant(2) + p.columns);
+  const bool of_quads = static_cast<bool>(word_of_quad(p, 0, 0));
   Ref product;
   for (int64_t first = 0; first < p.shape.steps(); first += kStepsOfProduct)
-    product = product_of(p, first, std::min(kStepsOfProduct, p.shape.steps() - first), product);
-  const Ref item = make(Op::MatrixItem, DType::F32, {product, number});
-  if (p.loops.empty()) return item;
-  Refs src{item};
+    product = product_of(p, first, std::min(kStepsOfProduct, p.shape.steps() - first), of_quads, product);
+  Refs src{make(Op::MatrixItem, DType::F32, {product, number})};
   src.insert(src.end(), p.loops.begin(), p.loops.end());
-  return with_sources(sum, std::move(src));
+  const Ref total = p.loops.empty() ? src[0] : with_sources(sum, std::move(src));
+  return of_quads ? total * constant_f(kHalfUnit, DType::F32) : total;
 }
 
 }  // namespace

@@ -36,6 +36,7 @@ Code NestEmitter::run() {
     ahead_ = nest.ahead ? &*nest.ahead : nullptr;
     staging_ = nest.staging ? &*nest.staging : nullptr;
     nest_threads_ = std::max(threads_of(nest.stores), kWarp);
+    has_halves_ = !products_of_halves(nest.stores).empty();
     const bool is_of_some = open_scope_of_some(nest);
     for (const Refs& group : groups_by_loops(nest.stores)) emit_stores(group);
     if (is_of_some) close_scope();

@@ -116,12 +116,14 @@ class NestEmitter {
   void send_first_rounds();
   void send_next_round();
   void send_round(Value round, Value slot);
+  Value begin_of(const StagedRegion& region, Value round);
   void wait_for_signal(Value round);
   void send_in_bulk(const StagedRegion& region, Value round, Value slot, const std::optional<Value>& is_round);
   void send(const StagedRegion& region, Value round, Value slot, const std::optional<Value>& is_round);
   void emit_store(Ref store, Value v);
 
   // --- values
+  std::vector<size_t> order_of_operands(Ref n);
   Value alu(Op op, DType dtype, const std::vector<Value>& src, Arg arg = {});
   Value integer(int64_t x);
   Value number(double x, DType dtype);
@@ -197,6 +199,7 @@ class NestEmitter {
   const Ahead* ahead_ = nullptr;  // of the nest under way
   const Staging* staging_ = nullptr;
   int64_t nest_threads_ = 0;
+  bool has_halves_ = false;  // the nest has products of these
   NestFacts facts_;
   std::set<const Node*> reductions_, shared_;
   std::set<const Node*> asked_;      // offsets of columns in the nest that were asked for

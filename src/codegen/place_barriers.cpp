@@ -41,25 +41,31 @@ struct Touched {
 
 class Placement {
  public:
-  explicit Placement(const Program& program) : program_(program), waits_(program.code.size()) {
+  explicit Placement(const Program& program)
+      : program_(program), waits_(program.code.size()), shows_unit_(program.code.size()) {
     std::vector<size_t> open;
     ends_.resize(program.code.size());
     for (size_t i = 0; i < program.code.size(); ++i) {
       const Instruction& x = program.code[i];
       if (is_sent(x)) sent_to_.insert(place_of(x));
+      if (is_product_of_halves(x)) columns_.insert(place_of_columns(x));
       if (x.kind == Inst::Loop) open.push_back(i);
       if (x.kind != Inst::EndLoop) continue;
       ends_[open.back()] = i;
       open.pop_back();
     }
+    for (int64_t place : sent_to_) columns_.erase(place);
   }
 
   // Before which instructions threads wait.
   std::vector<bool> run() {
     Touched state;
     walk(0, program_.code.size(), state);
-    return std::move(waits_);
+    return waits_;
   }
+
+  // Of a wait before this instruction: whether threads have stored columns for a unit since the last one.
+  bool shows_unit(size_t at) const { return shows_unit_[at]; }
 
   // How many wait before this instruction: those that run the innermost loop of some around it; 0: all of the block.
   int64_t waiting(size_t at) const {
@@ -73,6 +79,12 @@ class Placement {
   static bool is_sent(const Instruction& x) { return x.kind == Inst::Copy || x.kind == Inst::BulkCopy; }
   int64_t place_of(int pointer) const { return program_.code[static_cast<size_t>(pointer)].arg.i; }
   int64_t place_of(const Instruction& copy) const { return place_of(copy.src[2]); }
+  static bool is_product_of_halves(const Instruction& x) {
+    return x.kind == Inst::MatrixDot && matrix_shape(x).of_halves;
+  }
+  int64_t place_of_columns(const Instruction& product) const {
+    return place_of(product.src[static_cast<size_t>(matrix_shape(product).a_words())]);
+  }
 
   // What copies send is there, for others to see, when it was waited for. Until then it is in nobody's way but that of
   // who still reads what lay there before.
@@ -83,8 +95,7 @@ class Placement {
     if (x.kind == Inst::SignalInit) t.written.insert(place_of(x.src[0]));
     if (x.kind == Inst::SignalWait) t.read.insert(place_of(x.src[0]));
     if (x.kind == Inst::BulkCopy) t.read.insert(place_of(BulkCopyView(x).signal));
-    if (x.kind == Inst::MatrixDot && matrix_shape(x).of_halves)
-      t.read.insert(place_of(x.src[static_cast<size_t>(matrix_shape(x).a_words())]));
+    if (is_product_of_halves(x)) t.read.insert(place_of_columns(x));
     if (x.kind != Inst::Load && x.kind != Inst::Store) return t;
     const Instruction& pointer = program_.code[static_cast<size_t>(AccessView(x).pointer)];
     if (pointer.kind != Inst::Scratch) return t;
@@ -126,8 +137,13 @@ class Placement {
   }
 
   void wait_if(size_t at, const Touched& next, Touched& state) {
-    if (state.collides(next)) waits_[at] = true;
-    if (waits_[at]) state = {};
+    if (waits_[at] || state.collides(next)) wait(at, state);
+  }
+
+  void wait(size_t at, Touched& state) {
+    waits_[at] = true;
+    if (meet(columns_, state.written) || meet(columns_, state.written_before)) shows_unit_[at] = true;
+    state = {};
   }
 
   void walk(size_t begin, size_t end, Touched& state) {
@@ -159,10 +175,9 @@ class Placement {
   size_t walk_loop_of_some(size_t loop, Touched& state) {
     const size_t end = ends_[loop];
     const bool is_last = !is_in_loop(loop) && !touches_any(end, program_.code.size());
-    if (!state.is_none()) waits_[loop] = true;
-    if (!is_last) waits_[end + 1] = true;
-    state = {};
+    if (!state.is_none()) wait(loop, state);
     repeat(loop + 1, end, state);
+    if (!is_last) wait(end + 1, state);
     state = {};
     return end;
   }
@@ -194,8 +209,9 @@ class Placement {
 
   const Program& program_;
   Regions sent_to_;           // by copies of the program
+  Regions columns_;           // of products of halves, which threads store
   std::vector<size_t> ends_;  // by position of a loop
-  std::vector<bool> waits_;
+  std::vector<bool> waits_, shows_unit_;
 };
 
 }  // namespace
@@ -209,7 +225,10 @@ void place_barriers(Program& program) {
   std::vector<int> moved(program.code.size(), -1);
   for (size_t i = 0; i < program.code.size(); ++i) {
     Instruction& x = program.code[i];
-    if (waits[i]) code.push_back({.kind = Inst::Barrier, .arg = {.i = waiting[i]}});
+    if (waits[i]) {
+      code.push_back({.kind = Inst::Barrier, .arg = {.i = waiting[i]}});
+      if (placement.shows_unit(i)) code.back().arg.list = {1};
+    }
     if (x.kind == Inst::Barrier) continue;
     for (int& s : x.src) s = moved[static_cast<size_t>(s)];
     moved[i] = static_cast<int>(code.size());

@@ -61,7 +61,7 @@ enum class Inst : uint8_t {
   LaneReduce,  // src {vector}: all lanes combined to a scalar by `op` (ReduceSum: pairwise halves; ReduceMax)
   Shuffle,     // src {value}: that of the thread of the same warp whose index differs in the bits arg.i
   // No thread of the block goes on before all are here; what they stored before is seen behind it. arg.i: in a loop of
-  // the first threads only, how many these are
+  // the first threads only, how many these are. arg.list {1}: a unit sees what they stored, too
   Barrier,
   // A product of small matrices of the shape arg.list (graph/matrix_shape.h). In memory: src {pointer, byte offset of
   // a, pointer, byte offset of b}, and n lanes. In fragments: src {words of a, words of b, sums so far or none} of a

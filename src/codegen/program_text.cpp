@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "codegen/instruction_views.h"
+#include "graph/constants.h"
 #include "graph/scalar_math.h"
 
 namespace smelt {
@@ -95,7 +96,7 @@ std::string argument_text(const Program& program, const Instruction& x) {
     case Inst::MatrixDot: return matrix_text(x);
     case Inst::Shuffle: return "xor " + std::to_string(x.arg.i);
     case Inst::Loop: return threads_text(LoopView(x).threads);
-    case Inst::Barrier: return threads_text(threads_waiting(x));
+    case Inst::Barrier: return threads_text(threads_waiting(x)) + (shows_unit(x) ? " shows unit" : "");
     case Inst::Load: return is_of_stream(x) ? "stream" : "";
     case Inst::Prefetch: return x.arg.i ? "ahead " + std::to_string(x.arg.i) : "";
     case Inst::BulkCopy:
@@ -105,7 +106,7 @@ std::string argument_text(const Program& program, const Instruction& x) {
     case Inst::CopyWait: return std::to_string(groups_left(x)) + " left";
     case Inst::Value:
       if (x.op == Op::Lut || x.op == Op::Lut4) return list_text(x.arg.list);
-      if (x.op == Op::ScaledHalves) return "less " + std::to_string(x.arg.i);
+      if (x.op == Op::ScaledHalves) return x.arg.i == kSignedBytes ? "signed" : "less " + std::to_string(x.arg.i);
       if (x.op != Op::Const) return "";
       return is_float(x.dtype) ? float_text(x.arg.f, x.dtype) : std::to_string(x.arg.i);
     default: return "";

@@ -349,10 +349,8 @@ class Verifier {
   }
 
   std::string check_halves(const Instruction& x) const {
-    const bool is_scaled = x.op == Op::ScaledHalves;
     const DType first = x.op == Op::Halves ? DType::F32 : DType::U32;
-    const bool typed = x.dtype == DType::U32 && dtype(x, 0) == first && dtype(x, 1) == DType::F32 &&
-                       (!is_scaled || dtype(x, 2) == DType::U32);
+    const bool typed = x.dtype == DType::U32 && dtype(x, 0) == first && dtype(x, 1) == DType::F32;
     return typed ? "" : std::string(name_of(first)) + " and f32 are wanted, for a word u32";
   }
 

@@ -16,11 +16,36 @@ namespace {
 constexpr int64_t kFewestSlots = 2;  // one round is used while the next one is on its way
 constexpr int64_t kMostSlots = 4;    // more take memory and bring nothing
 
-// Where a load of a round reads: begin + round * step + constant + lanes.
+constexpr int64_t kRoundRange = kFirstReduceRange + 31;  // of no other range
+
+// The loop whose rounds are sent ahead, which may stand for two: `count` rounds of the inner one in each of the outer.
+struct Rounds {
+  Ref range;
+  int64_t count = 1;
+
+  // Whether a term of an index moves with the rounds, and by what.
+  bool add_steps(const IndexTerm& term, RoundSteps& steps) const {
+    if (term.product == range) {
+      steps.outer += count * term.times, steps.inner += term.times;
+    } else if (count > 1 && term.product == simplify(range / constant(count))) {
+      steps.outer += term.times;
+    } else if (count > 1 && term.product == simplify(range % constant(count))) {
+      steps.inner += term.times;
+    } else {
+      return false;
+    }
+    return true;
+  }
+};
+
+bool are_pieces(const RoundSteps& steps) { return steps.outer % kCopyBytes == 0 && steps.inner % kCopyBytes == 0; }
+
+// Where a load of a round reads: begin + steps + constant + lanes.
 struct StagedLoad {
   Ref load;
   Ref begin;  // what neither threads nor rounds change
-  int64_t step = 0, constant = 0;
+  RoundSteps steps;
+  int64_t constant = 0;
   std::vector<IndexTerm> lanes;  // that differ from thread to thread
 };
 
@@ -33,7 +58,7 @@ bool reads_memory(Ref x) {
   return std::any_of(nodes.begin(), nodes.end(), [](Ref n) { return n->op == Op::Load; });
 }
 
-std::optional<StagedLoad> staged_load(Ref load, Ref round) {
+std::optional<StagedLoad> staged_load(Ref load, const Rounds& rounds) {
   const auto sum = index_sum(LoadView(load).offset);
   if (!sum) return std::nullopt;
   StagedLoad out{.load = load, .constant = sum->constant};
@@ -41,11 +66,10 @@ std::optional<StagedLoad> staged_load(Ref load, Ref round) {
   for (const IndexTerm& term : sum->terms) {
     const Refs ranges = ranges_of(term.product);
     const bool is_of_lanes = !ranges.empty() && !reads_memory(term.product) && are_all_lanes(ranges);
-    if (term.product == round) {
-      out.step = term.times;
-    } else if (is_of_lanes && term.times > 0 && term.product->min == 0) {
+    if (rounds.add_steps(term, out.steps)) continue;
+    if (is_of_lanes && term.times > 0 && term.product->min == 0) {
       out.lanes.push_back(term);
-    } else if (contains(ranges, round) ||
+    } else if (contains(ranges, rounds.range) ||
                std::any_of(ranges.begin(), ranges.end(), [](Ref r) { return kind_of(r) == RangeKind::Lane; })) {
       return std::nullopt;
     } else {
@@ -53,7 +77,7 @@ std::optional<StagedLoad> staged_load(Ref load, Ref round) {
       begin.terms.push_back(term);
     }
   }
-  if (out.step < kCopyBytes || out.step % kCopyBytes != 0) return std::nullopt;
+  if (out.steps.outer < kCopyBytes || out.steps.inner < 0 || !are_pieces(out.steps)) return std::nullopt;
   out.begin = to_node(begin);
   return out;
 }
@@ -64,12 +88,13 @@ class Region {
   void add(StagedLoad load) { loads_.push_back(std::move(load)); }
   bool takes(const StagedLoad& load) const {
     return loads_.empty() || (LoadView(load.load).buffer == LoadView(loads_[0].load).buffer &&
-                              load.begin == loads_[0].begin && load.step == loads_[0].step);
+                              load.begin == loads_[0].begin && load.steps == loads_[0].steps);
   }
 
   // Whether the loads lie in slabs, and use most of them.
   bool settle() {
-    step_ = loads_[0].step;
+    const RoundSteps& steps = loads_[0].steps;
+    step_ = steps.inner > 0 ? steps.inner : steps.outer;
     first_ = loads_[0].constant;
     for (const StagedLoad& l : loads_) first_ = std::min(first_, l.constant);
     if (first_ < 0) return false;
@@ -88,7 +113,7 @@ class Region {
   StagedRegion region() const {
     return {.buffer = LoadView(loads_[0].load).buffer,
             .begin = simplify(loads_[0].begin + constant(first_)),
-            .step = step_,
+            .steps = loads_[0].steps,
             .run = run(),
             .stride = stride_,
             .slabs = static_cast<int64_t>(slabs_.size())};
@@ -184,6 +209,33 @@ Ref loop_of_products(const Refs& stores) {
   return found && !contains(of_others, found) ? found : Ref();
 }
 
+struct OneLoop {
+  Refs stores;
+  int64_t count = 1;  // of rounds that were those of the inner one of two loops
+};
+
+// Products of halves whose terms two loops go over, as where blocks are longer than rounds: one loop instead.
+OneLoop with_one_loop(const Refs& stores) {
+  Refs loops;
+  for (Ref s : stores)
+    for (Ref n : toposort(s))
+      if (is_reduce(n->op) && !products_of_halves({n}).empty()) loops = own_ranges(n);
+  if (loops.size() != 2 || !const_int(RangeView(loops[1]).size)) return {stores};
+  const int64_t count = RangeView(loops[1]).count();
+  const Ref round = make_range(kRoundRange, simplify(RangeView(loops[0]).size * constant(count)), RangeKind::Reduce);
+  const Replacements by{{loops[0], simplify(round / constant(count))}, {loops[1], simplify(round % constant(count))}};
+  Refs out;
+  for (Ref s : stores)
+    out.push_back(rebuild(s, [&](Ref original, Ref n) {
+      if (!is_reduce(n->op) || own_ranges(original) != loops) return n;
+      Refs values;
+      for (Ref v : ReduceView(n).values) values.push_back(simplify(substitute(v, by)));
+      values.push_back(round);
+      return with_sources(n, std::move(values));
+    }));
+  return {out, count};
+}
+
 Refs loads_from_memory(const Refs& stores, Ref round) {
   Refs loads;
   for (Ref s : stores)
@@ -194,10 +246,10 @@ Refs loads_from_memory(const Refs& stores, Ref round) {
   return loads;
 }
 
-std::vector<Region> regions_of(const Refs& stores, Ref round) {
+std::vector<Region> regions_of(const Refs& stores, const Rounds& rounds) {
   std::vector<Region> regions;
-  for (Ref load : loads_from_memory(stores, round)) {
-    auto staged = staged_load(load, round);
+  for (Ref load : loads_from_memory(stores, rounds.range)) {
+    auto staged = staged_load(load, rounds);
     if (!staged) continue;
     auto at = std::find_if(regions.begin(), regions.end(), [&](const Region& r) { return r.takes(*staged); });
     if (at == regions.end()) at = regions.insert(at, Region());
@@ -209,16 +261,8 @@ std::vector<Region> regions_of(const Refs& stores, Ref round) {
 
 bool is_product_of_halves(Ref n) { return n->op == Op::MatrixDot && matrix_shape(n->arg.list).of_halves; }
 
-Refs products_of_halves(const Refs& stores) {
-  Refs products;
-  for (Ref s : stores)
-    for (Ref n : toposort(s))
-      if (is_product_of_halves(n) && !contains(products, n)) products.push_back(n);
-  return products;
-}
-
 // Where the columns of a product lie: in each round the steps of each eight of them are a slab.
-std::optional<StagedRegion> columns_of(Ref product, Ref round) {
+std::optional<StagedRegion> columns_of(Ref product, const Rounds& rounds) {
   const MatrixShape shape = matrix_shape(product->arg.list);
   const ColumnsView columns(product);
   const auto sum = index_sum(columns.offset);
@@ -228,16 +272,13 @@ std::optional<StagedRegion> columns_of(Ref product, Ref round) {
   region.slabs = shape.n / kFragmentGroups;
   IndexSum begin{.constant = sum->constant};
   for (const IndexTerm& term : sum->terms) {
-    if (term.product == round) {
-      region.step = term.times;
-      continue;
-    }
+    if (rounds.add_steps(term, region.steps)) continue;
     const Refs ranges = ranges_of(term.product);
     const bool varies = std::any_of(ranges.begin(), ranges.end(), [](Ref r) { return kind_of(r) == RangeKind::Lane; });
-    if (varies || contains(ranges, round) || term.times % kCopyBytes != 0) return std::nullopt;
+    if (varies || contains(ranges, rounds.range) || term.times % kCopyBytes != 0) return std::nullopt;
     begin.terms.push_back(term);
   }
-  if (region.step % kCopyBytes != 0 || sum->constant % kCopyBytes != 0) return std::nullopt;
+  if (!are_pieces(region.steps) || sum->constant % kCopyBytes != 0) return std::nullopt;
   region.begin = to_node(begin);
   return region;
 }
@@ -249,15 +290,15 @@ class Columns {
 
   const StagedRegion* find(const StagedRegion& region) const {
     for (const StagedRegion& r : staging_.regions)
-      if (r.in_bulk && r.buffer == region.buffer && r.begin == region.begin && r.step == region.step &&
+      if (r.in_bulk && r.buffer == region.buffer && r.begin == region.begin && r.steps == region.steps &&
           r.run == region.run && r.stride == region.stride && r.slabs == region.slabs)
         return &r;
     return nullptr;
   }
 
   // The product with its columns in the ring.
-  Ref in_ring(Ref product, Ref round, Ref slot) const {
-    const StagedRegion* region = find(*columns_of(product, round));
+  Ref in_ring(Ref product, const Rounds& rounds, Ref slot) const {
+    const StagedRegion* region = find(*columns_of(product, rounds));
     MatrixShape shape = matrix_shape(product->arg.list);
     shape.b_stride = region->run;
     Refs src = product->src;
@@ -279,14 +320,29 @@ int64_t Staging::bulk_copies() const {
   return copies;
 }
 
-StagedNest stage_reads(const Refs& stores, const Machine& machine, int64_t local) {
-  const Ref round = machine.ring_bytes > 0 ? loop_of_products(stores) : Ref();
-  if (!round) return {stores, std::nullopt};
-  const std::vector<Region> regions = regions_of(stores, round);
+Refs products_of_halves(const Refs& stores) {
+  Refs products;
+  for (Ref s : stores)
+    for (Ref n : toposort(s))
+      if (is_product_of_halves(n) && !contains(products, n)) products.push_back(n);
+  return products;
+}
+
+bool have_columns_on_chip(const Refs& stores) {
+  const Refs products = products_of_halves(stores);
+  return std::all_of(products.begin(), products.end(),
+                     [](Ref product) { return ColumnsView(product).buffer->op == Op::Local; });
+}
+
+StagedNest stage_reads(const Refs& given, const Machine& machine, int64_t local) {
+  const auto [stores, count] = with_one_loop(given);
+  const Rounds rounds{machine.ring_bytes > 0 ? loop_of_products(stores) : Ref(), count};
+  if (!rounds.range) return {given, std::nullopt};
+  const std::vector<Region> regions = regions_of(stores, rounds);
   const Refs products = products_of_halves(stores);
   if (products.empty() && std::none_of(regions.begin(), regions.end(), [](const Region& r) { return r.is_chosen(); }))
-    return {stores, std::nullopt};
-  Staging staging{.range = round};
+    return {given, std::nullopt};
+  Staging staging{.range = rounds.range, .count = rounds.count};
   const auto add = [&](StagedRegion region) {
     region.at = staging.slot_bytes;
     staging.slot_bytes += region.bytes();
@@ -295,22 +351,22 @@ StagedNest stage_reads(const Refs& stores, const Machine& machine, int64_t local
   for (const Region& r : regions) add(r.region());
   Columns columns(staging);
   for (Ref product : products) {
-    const auto region = columns_of(product, round);
-    if (!region) return {stores, std::nullopt};
+    const auto region = columns_of(product, rounds);
+    if (!region) return {given, std::nullopt};
     if (!columns.find(*region)) add(*region);
   }
-  if (staging.slot_bytes == 0) return {stores, std::nullopt};
+  if (staging.slot_bytes == 0) return {given, std::nullopt};
   staging.slots = std::min(kMostSlots, machine.ring_bytes / staging.slot_bytes);
-  if (staging.slots < kFewestSlots) return {stores, std::nullopt};
+  if (staging.slots < kFewestSlots) return {given, std::nullopt};
   staging.ring = make_local(local, DType::Void, staging.slots * staging.slot_bytes);
   if (!products.empty()) staging.signals = make_local(local + 1, DType::Void, staging.slots * kSignalBytes);
-  const Ref slot = simplify(round % constant(staging.slots) * constant(staging.slot_bytes));
+  const Ref slot = simplify(rounds.range % constant(staging.slots) * constant(staging.slot_bytes));
   Replacements loads;
   for (size_t i = 0; i < regions.size(); ++i) regions[i].replace(staging.regions[i], slot, staging.ring, loads);
   Refs staged;
   for (Ref s : stores)
     staged.push_back(rebuild(substitute(s, loads), [&](Ref, Ref n) {
-      return is_product_of_halves(n) ? columns.in_ring(n, round, slot) : n;
+      return is_product_of_halves(n) ? columns.in_ring(n, rounds, slot) : n;
     }));
   return {staged, staging};
 }

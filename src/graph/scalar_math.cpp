@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "graph/constants.h"
+
 namespace smelt {
 namespace {
 
@@ -287,11 +289,11 @@ Scalar less_halves(std::span<const Scalar> x) {
 Scalar scaled_halves(const Arg& arg, std::span<const Scalar> x) {
   const double scale = round_to(x[1].f, DType::BF16);
   const auto part = [&](int64_t byte) {
-    const auto integer = static_cast<double>((x[0].i >> (8 * byte) & 0xFF) - arg.i);
-    return round_to(integer * scale, DType::BF16);
+    const int64_t bits = x[0].i >> (8 * byte) & 0xFF;
+    const auto integer = static_cast<double>(arg.i == kSignedBytes ? static_cast<int8_t>(bits) : bits - arg.i);
+    return round_to(integer / kHalfUnit * scale, DType::BF16);
   };
-  const int64_t first = 2 * (x[2].i & 1);
-  return {.i = word_of(part(first), part(first + 1))};
+  return {.i = word_of(part(0), part(2))};
 }
 
 }  // namespace
@@ -302,11 +304,11 @@ std::optional<Scalar> apply_op(const Node& node, std::span<const Scalar> values)
     case OpClass::binary:
       if (node.op == Op::Halves) return halves(values);
       if (node.op == Op::LessHalves) return less_halves(values);
+      if (node.op == Op::ScaledHalves) return scaled_halves(node.arg, values);
       return apply_binary(node.op, node.src[0]->dtype, values[0], values[1]);
     case OpClass::ternary:
       if (node.op == Op::Fma) return fma(node.dtype, values);
       if (node.op == Op::Mad16) return mad16(values);
-      if (node.op == Op::ScaledHalves) return scaled_halves(node.arg, values);
       if (node.op == Op::Dot4) return dot4(values[0].i, values[1].i, values[2].i);
       return values[0].i ? values[1] : values[2];
     default: return std::nullopt;

@@ -261,9 +261,9 @@ Tensor top_k(Tensor x, int k, Line line) {
 namespace {
 
 // The denominator does not depend on the axes along which the score was repeated: it is summed once, then repeated.
-Tensor denominator_of(Tensor score, int axis, size_t rank) {
+Tensor denominator_of(Tensor score, int axis, size_t rank, int64_t kind = 0) {
   const Tensor narrow = broadcast_to(score, broadcast_shape(score.shape(), Shape(rank, constant(1))));
-  return reduce(Op::SoftmaxSum, {narrow, broadcast_to(number_like(score, 1), narrow.shape())}, axis);
+  return reduce(Op::SoftmaxSum, {narrow, broadcast_to(number_like(score, 1), narrow.shape())}, axis, kind);
 }
 
 }  // namespace
@@ -276,7 +276,7 @@ Tensor softmax_average(Tensor score, Tensor value, int axis, Line line) {
   return reduce(Op::SoftmaxSum, {s, v}, a) / denominator_of(score, a, shape.size());
 }
 
-Tensor softmax_average_of_bytes(Tensor score, Tensor q, Tensor scale, int axis, Line line) {
+Tensor softmax_average_of_bytes(Tensor score, Tensor q, Tensor scale, int axis, int64_t kind, Line line) {
   const AtLine at(line);
   const Shape shape = broadcast_shape(score.shape(), q.shape());
   const Tensor s = broadcast_to(score, shape);
@@ -285,7 +285,7 @@ Tensor softmax_average_of_bytes(Tensor score, Tensor q, Tensor scale, int axis, 
   for (int k = a + 1; k < s.rank(); ++k)
     ENSURE(scale.size(k) == 1, "values of bytes: one scale for all that is behind the axis");
   const Tensor v = cast(broadcast_to(q, shape), DType::F32) * broadcast_to(scale, shape);
-  return reduce(Op::SoftmaxSum, {s, v}, a, kBytesTimesScale) / denominator_of(score, a, shape.size());
+  return reduce(Op::SoftmaxSum, {s, v}, a, kind) / denominator_of(score, a, shape.size(), kind);
 }
 
 Tensor softmax(Tensor x, int axis) {

@@ -107,10 +107,11 @@ Tensor top_k(Tensor x, int k, Line line = Line::current());
 // score and value broadcast against each other; the result is value-shaped without axis.
 Tensor softmax_average(Tensor score, Tensor value, int axis, Line line = Line::current());
 // The same for values that are bytes q (i8) times a scale that is 1 long behind the axis. Where it is computed in
-// chunks of a known length, the weights become bytes, too, and the sums those of products of bytes: see
-// split_reduce.h.
-constexpr int64_t kBytesTimesScale = 1;  // the kind (arg.i) of such a SoftmaxSum
-Tensor softmax_average_of_bytes(Tensor score, Tensor q, Tensor scale, int axis, Line line = Line::current());
+// chunks of a known length, the weights become bytes, too, and the sums those of products of bytes; or halves, as the
+// bytes are then. See split_reduce.h.
+constexpr int64_t kBytesTimesScale = 1, kHalvesTimesScale = 2;  // the kinds (arg.i) of such a SoftmaxSum
+Tensor softmax_average_of_bytes(Tensor score, Tensor q, Tensor scale, int axis, int64_t kind = kBytesTimesScale,
+                                Line line = Line::current());
 Tensor softmax(Tensor x, int axis);
 
 // y[..., n] = sum over k of x[..., k] * w[n, k] in f32; w [n, k].

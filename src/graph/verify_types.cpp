@@ -1,4 +1,5 @@
 #include "graph/args.h"
+#include "graph/constants.h"
 #include "graph/range_kind.h"
 #include "graph/verify_parts.h"
 
@@ -62,7 +63,9 @@ std::string binary(Ref node) {
   DType x = node->src[0]->dtype, y = node->src[1]->dtype;
   if (node->op == Op::Halves)
     return wants(x == DType::F32 && y == DType::F32 && node->dtype == DType::U32, "two f32, and is u32");
-  if (node->op == Op::LessHalves)
+  if (node->op == Op::ScaledHalves && (node->arg.i < kSignedBytes || node->arg.i > 128))
+    return "it is at most 128 less";
+  if (node->op == Op::LessHalves || node->op == Op::ScaledHalves)
     return wants(x == DType::U32 && y == DType::F32 && node->dtype == DType::U32, "a word u32 and an f32, and is u32");
   if (x != y) return "its sources have dtypes " + std::string(name_of(x)) + " and " + std::string(name_of(y));
   switch (node->op) {
@@ -90,12 +93,6 @@ std::string mad16(Ref node) {
   return wants(are_words, "words u32, and is one");
 }
 
-std::string scaled_halves(Ref node) {
-  return wants(node->dtype == DType::U32 && node->src[0]->dtype == DType::U32 && node->src[1]->dtype == DType::F32 &&
-                   node->src[2]->dtype == DType::U32 && node->arg.i >= 0 && node->arg.i <= 128,
-               "a word u32, an f32 and a u32, at most 128 less, and is u32");
-}
-
 std::string fma(Ref node) {
   const bool wide = node->dtype == DType::F32 || node->dtype == DType::F64;
   return either(wants(wide, "dtype f32 or f64"),
@@ -113,7 +110,6 @@ std::string choice(Ref node) {
 std::string ternary(Ref node) {
   if (node->op == Op::Dot4) return dot4(node);
   if (node->op == Op::Mad16) return mad16(node);
-  if (node->op == Op::ScaledHalves) return scaled_halves(node);
   return node->op == Op::Fma ? fma(node) : choice(node);
 }
 

@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "graph/matrix_shape.h"
 #include "graph/rules_algebra.h"
 #include "model/block_groups.h"
 
@@ -45,8 +46,16 @@ Tensor place_rows(Tensor x, const ActivationLayout& layout, int64_t word, Line l
   return reshape(permute(placed, order_with(rank, before_word, rows)), shape);
 }
 
+// [.., quads, pairs, halves of these] -> [.., halves, quads, pairs], see kQuad; and the other way round.
 Tensor place_halves(Tensor x, const ActivationLayout& layout, Line line) {
-  return place_rows(x, layout, kHalvesOfWord, line);
+  const int64_t k = x.size(-1), steps = k / kHalvesOfStep, eights = kQuad / kPair;
+  const auto flat = [&](Tensor y) { return with_last_axes(y, 4, {k}); };
+  const Tensor quads = with_last_axes(x, 1, {steps, kFragmentPlaces, kPair, eights});
+  const int last = quads.rank() - 1;
+  const Tensor placed =
+      place_rows(flat(permute(quads, order_with(last + 1, last, last - 2))), layout, kHalvesOfWord, line);
+  const Tensor turned = with_last_axes(placed, 1, {steps, eights, kFragmentPlaces, kPair});
+  return flat(permute(turned, order_with(last + 1, last - 2, last)));
 }
 
 bool has_whole_groups(Tensor q) { return q.size(-1) % kGroup == 0; }

@@ -157,6 +157,9 @@ struct Block {
     return shape.halves ? cast(place(cast(x, DType::BF16), line), DType::F32) : apart(x, line);
   }
 
+  // What the weights of an attention become where values are bytes: see softmax_average_of_bytes().
+  int64_t weighted_bytes() const { return shape.halves ? kHalvesTimesScale : kBytesTimesScale; }
+
   // What an attention gives, in a prompt of halves with a place of its own: its tiles then go over all chunks by
   // themselves (schedule/fold_chunks.h), and partial results never reach memory.
   Tensor averaged(Tensor x, Line line = Line::current()) const { return shape.halves ? place(x, line) : x; }

@@ -210,7 +210,8 @@ Tensor product_of_halves(Tensor x, const Grouped& w) {
 Tensor product(const Activations& x, Tensor raw, GgufType type, WeightLayout layout) {
   Grouped w = groups_of(raw, type, layout);
   if (is_plain(type)) return sum(unsqueeze(x.x, x.x.rank() - 1) * with_last_axes(w.q, 2, {w.q.size(-1)}), -1);
-  if (x.halves.ref()) return product_of_halves(x.halves, with_unsigned(w));
+  const bool is_signed = w.q.dtype() == DType::I8 && w.q.ref()->op != Op::Lut && w.zero == 0;
+  if (x.halves.ref()) return product_of_halves(x.halves, is_signed ? w : with_unsigned(w));
   const int64_t k = w.q.size(-3) * w.q.size(-2) * w.q.size(-1);
   const int64_t together = x.q.ref() ? k / x.scale.size(-1) : 0;
   if (together && !w.steps.ref()) w = in_short_groups(w, together);

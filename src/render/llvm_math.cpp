@@ -96,6 +96,10 @@ IrValue render_exp2(LlvmWriter& out, const IrValue& x, bool fma) {
   return m.select(m.compare("fcmp olt", x, m.f(-126)), m.f(0), high);
 }
 
+IrValue exp2_of_unit(LlvmWriter& out, const IrValue& x) {
+  return out.emit(DType::F32, 1, "call float asm \"ex2.approx.ftz.f32 $0, $1;\", \"=f,f\"(float " + x.text + ")");
+}
+
 // log2(x) = e + log2(1 + f) with 1 + f in [sqrt(1/2), sqrt(2)).
 IrValue render_log2(LlvmWriter& out, const IrValue& x, bool fma) {
   ENSURE(x.dtype == DType::F32, "log2 is rendered in f32 only");

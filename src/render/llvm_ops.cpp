@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "base/ensure.h"
+#include "graph/constants.h"
 #include "graph/scalar_math.h"
 #include "render/llvm_dot.h"
 #include "render/llvm_lut.h"
@@ -67,7 +68,7 @@ IrValue multiply_add(LlvmWriter& out, std::span<const IrValue> x, const Machine&
 IrValue float_op(LlvmWriter& out, Op op, std::span<const IrValue> x, const Machine& machine) {
   switch (op) {
     case Op::Neg: return out.emit(x[0].dtype, x[0].lanes, "fneg " + type_of(x[0]) + " " + x[0].text);
-    case Op::Exp2: return render_exp2(out, x[0], machine.fma);
+    case Op::Exp2: return machine.isa == Isa::Nvidia ? exp2_of_unit(out, x[0]) : render_exp2(out, x[0], machine.fma);
     case Op::Log2: return render_log2(out, x[0], machine.fma);
     case Op::Sqrt: return intrinsic(out, "sqrt", x[0]);
     case Op::Floor: return intrinsic(out, "floor", x[0]);
@@ -270,26 +271,34 @@ IrValue two_halves(LlvmWriter& out, const IrValue& low, const IrValue& high) {
           .dtype = DType::U32};
 }
 
-// A byte below 128 is the low bits of 128 + byte, of which the high bits are 0x43; all of that is exact.
+// The bits of a bf16 up to 255 are byte * 2^-133, the first ones subnormal numbers: times 2^127 that is byte / 64, less
+// what stands for zero. A signed byte is one more than 127 less where its sign is turned. All of that is exact.
+IrValue render_scaled_halves(LlvmWriter& out, int64_t less, std::span<const IrValue> x) {
+  constexpr int64_t kPower = 0x7F007F00, kSigns = 0x00800080;  // 2^127; of both bytes
+  const auto op = [&](const std::string& name, const std::string& a, int64_t b) {
+    return out.emit(name + " i32 " + a + ", " + std::to_string(b));
+  };
+  std::string bytes = op("and", x[0].text, 0x00FF00FF);
+  if (less == kSignedBytes) bytes = op("xor", bytes, kSigns), less = 128;
+  const auto zero = static_cast<int64_t>(to_bits({.f = -static_cast<double>(less) / kHalfUnit}, DType::BF16));
+  const std::string number =
+      out.emit("call i32 asm \"fma.rn.bf16x2 $0, $1, $2, $3;\", \"=r,r,r,r\"(i32 " + bytes + ", i32 " +
+               std::to_string(kPower) + ", i32 " + std::to_string(zero | zero << 16) + ")");
+  const bool is_one = x[1].is_constant && x[1].text == ir_float(1, DType::F32, 1).text;
+  if (is_one) return {.text = number, .dtype = DType::U32};
+  return {.text = out.emit("call i32 asm \"mul.rn.bf16x2 $0, $1, $2;\", \"=r,r,r\"(i32 " + number + ", i32 " +
+                           two_halves(out, x[1], x[1]).text + ")"),
+          .dtype = DType::U32};
+}
+
 IrValue render_halves(LlvmWriter& out, const Instruction& instruction, std::span<const IrValue> x,
                       const Machine& machine) {
   ENSURE(machine.isa == Isa::Nvidia, "only threads with a unit for halves make words of them");
   if (instruction.op == Op::Halves) return two_halves(out, x[0], x[1]);
-  if (instruction.op == Op::LessHalves)
-    return {.text = out.emit("call i32 asm \"sub.rn.bf16x2 $0, $1, $2;\", \"=r,r,r\"(i32 " + x[0].text + ", i32 " +
-                             two_halves(out, x[1], x[1]).text + ")"),
-            .dtype = DType::U32};
-  constexpr int64_t kHigh = 0x43434343, kLowBytes = 0x4140, kToHighBytes = 0x0202;  // of prmt
-  const IrValue scale = two_halves(out, x[1], x[1]);
-  const double zero = 128.0 + static_cast<double>(instruction.arg.i);
-  const auto half = static_cast<int64_t>(to_bits({.f = zero}, DType::BF16));
-  const std::string moved = out.emit("mul i32 " + x[2].text + ", " + std::to_string(kToHighBytes)),
-                    pick = out.emit("add i32 " + moved + ", " + std::to_string(kLowBytes));
-  return {
-      .text = out.emit("call i32 asm \"{ .reg .b32 t; prmt.b32 t, $1, " + std::to_string(kHigh) +
-                       ", $3; sub.rn.bf16x2 t, t, $4; mul.rn.bf16x2 $0, t, $2; }\", \"=r,r,r,r,r\"(i32 " + x[0].text +
-                       ", i32 " + scale.text + ", i32 " + pick + ", i32 " + std::to_string(half | half << 16) + ")"),
-      .dtype = DType::U32};
+  if (instruction.op == Op::ScaledHalves) return render_scaled_halves(out, instruction.arg.i, x);
+  return {.text = out.emit("call i32 asm \"sub.rn.bf16x2 $0, $1, $2;\", \"=r,r,r\"(i32 " + x[0].text + ", i32 " +
+                           two_halves(out, x[1], x[1]).text + ")"),
+          .dtype = DType::U32};
 }
 
 }  // namespace

@@ -66,7 +66,7 @@ class BlockRenderer : public FunctionRenderer {
       case Inst::SignalInit: signal_init(position, x); return {};
       case Inst::SignalWait: signal_wait(x); return {};
       case Inst::Shuffle: return shuffle(x);
-      case Inst::Barrier: barrier(threads_waiting(x)); return {};
+      case Inst::Barrier: barrier(x); return {};
       case Inst::MatrixDot: return matrix_dot(x);
       case Inst::MatrixItem: return matrix_item(x);
       default: ENSURE(false, "threads have no such instruction");
@@ -348,7 +348,9 @@ class BlockRenderer : public FunctionRenderer {
   }
 
   // Some threads wait at a barrier of their own, as others may be at that of all.
-  void barrier(int64_t threads) {
+  void barrier(const Instruction& x) {
+    if (shows_unit(x)) out_.line("call void asm sideeffect \"fence.proxy.async.shared::cta;\", \"~{memory}\"()");
+    const int64_t threads = threads_waiting(x);
     if (threads > 0) {
       out_.declare("declare void @llvm.nvvm.barrier(i32, i32)");
       return out_.line("call void @llvm.nvvm.barrier(i32 1, i32 " + number(threads) + ")");

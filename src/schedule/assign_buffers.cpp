@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "base/ensure.h"
+#include "graph/matrix_shape.h"
 #include "graph/operands.h"
 #include "schedule/passes.h"
 
@@ -39,19 +40,29 @@ int64_t padding_of(int64_t part_bytes, const Machine& machine) {
   return machine.has_threads() && part_bytes % banks == 0 ? machine.vector_bytes : 0;
 }
 
+// Halves of tokens, in a tile, are columns of products by the unit.
+bool are_columns(Ref tensor, const std::vector<int64_t>& extents, const Machine& machine) {
+  const auto last = std::find_if(extents.rbegin(), extents.rend() - 1, [](int64_t e) { return e > 1; });
+  return tensor->dtype == DType::BF16 && unit_for_halves(machine) && extents.front() % kFragmentGroups == 0 &&
+         last != extents.rend() - 1 && *last % kHalvesOfStep == 0;
+}
+
 // The part of the tensor that a task of its tile makes.
 void place_inside_tile(ScheduleState& state, const Item& item) {
   const Ref n = item.node;
   const PlannedTile& tile = state.tile_of_item(item);
-  std::vector<int64_t> extents = extents_in_tile(tile.shape, n, contains(tile.sums, n));
+  const bool has_chunks = !contains(tile.sums, n) && !contains(tile.rows, n);
+  std::vector<int64_t> extents = extents_in_tile(tile.shape, n, !has_chunks);
   int64_t bytes = size_of(n->dtype);
   for (int64_t e : extents) bytes *= e;
   const auto parts = std::find_if(extents.begin(), extents.end(), [](int64_t e) { return e > 1; });
-  const int64_t count = parts == extents.end() ? 1 : *parts, padding = padding_of(bytes / count, state.machine);
+  const bool in_cores = are_columns(n, extents, state.machine);
+  const int64_t count = parts == extents.end() ? 1 : *parts,
+                padding = in_cores ? 0 : padding_of(bytes / count, state.machine);
   const Ref local = state.buffers[n.get()] = state.new_local(n->dtype, bytes + (count - 1) * padding);
   // The next step finds there what this one leaves.
   if (tile.scan && tile.scan->next == n) state.lowering.place(tile.scan->left, local, extents, padding);
-  state.lowering.place(n, local, std::move(extents), padding);
+  state.lowering.place(n, local, std::move(extents), padding, in_cores);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "schedule/lower.h"
 
 #include "base/ensure.h"
+#include "graph/matrix_shape.h"
 #include "graph/operands.h"
 #include "graph/rules_algebra.h"
 #include "graph/views.h"
@@ -94,6 +95,28 @@ Ref Lowering::at(Ref tensor, const Refs& index) {
   return value;
 }
 
+namespace {
+
+// Eights of columns, what is between the axes, and of 16 elements as graph/matrix_shape.h has them: eights, columns,
+// quads, pairs.
+void turn_into_cores(Shape& shape, Refs& index) {
+  size_t last = shape.size() - 1;
+  while (is_const(shape[last], 1)) --last;
+  const Ref column = index[0], element = index[last];
+  const auto append = [&](int64_t size, Ref i) {
+    shape.push_back(constant(size));
+    index.push_back(simplify(i % size));
+  };
+  shape[0] = simplify(shape[0] / kFragmentGroups), index[0] = simplify(column / kFragmentGroups);
+  shape[last] = simplify(shape[last] / kHalvesOfStep), index[last] = simplify(element / kHalvesOfStep);
+  append(kQuad / kPair, element);
+  append(kFragmentGroups, column);
+  append(kFragmentPlaces, element / kQuad);
+  append(kPair, element / (kQuad / kPair));
+}
+
+}  // namespace
+
 Ref Lowering::offset_in(const Place& place, Ref tensor, const Refs& index) const {
   if (place.extents.empty()) return byte_offset(tensor->shape, index, tensor->dtype);
   Shape shape;
@@ -105,6 +128,7 @@ Ref Lowering::offset_in(const Place& place, Ref tensor, const Refs& index) const
     inner.push_back(is_const(tensor->shape[k], n) ? index[k] : simplify(index[k] % n));
     if (!padded && n > 1) padded = inner.back();
   }
+  if (place.in_cores) turn_into_cores(shape, inner);
   const Ref offset = byte_offset(shape, inner, tensor->dtype);
   return place.padding > 0 && padded ? simplify(offset + padded * place.padding) : offset;
 }

@@ -21,14 +21,15 @@ struct Place {
   Ref buffer;
   // Of a part: its size along each axis; index i along an axis is at i % extent. Empty: all of the tensor.
   std::vector<int64_t> extents;
-  int64_t padding = 0;  // bytes between the parts that the first axis of more than one element counts
+  int64_t padding = 0;    // bytes between the parts that the first axis of more than one element counts
+  bool in_cores = false;  // of a part: the first axis counts columns for a unit, as graph/matrix_shape.h has them
 };
 
 class Lowering {
  public:
   // From now on `tensor` is read from `buffer`. REQUIRES: called before any at() that reaches it.
-  void place(Ref tensor, Ref buffer, std::vector<int64_t> extents = {}, int64_t padding = 0) {
-    places_[tensor.get()] = {buffer, std::move(extents), padding};
+  void place(Ref tensor, Ref buffer, std::vector<int64_t> extents = {}, int64_t padding = 0, bool in_cores = false) {
+    places_[tensor.get()] = {buffer, std::move(extents), padding, in_cores};
   }
   bool is_placed(Ref tensor) const { return places_.contains(tensor.get()); }
 

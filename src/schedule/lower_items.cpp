@@ -9,6 +9,7 @@ namespace {
 
 // Numbers of a tile's items that have a store.
 struct TileItems {
+  std::vector<int> before;
   std::vector<int> chunk;  // scores first
   std::vector<int> after;
 };
@@ -19,6 +20,8 @@ TileItems items_of(const ScheduleState& state, const PlannedTile& tile) {
     const Item& item = state.item(i);
     if (contains(tile.ends, item.node))
       out.after.push_back(i);
+    else if (contains(tile.rows, item.node))
+      out.before.push_back(i);
     else if (item.store && item.node == tile.scores)
       out.chunk.insert(out.chunk.begin(), i);
     else if (item.store)
@@ -39,7 +42,7 @@ void add_fold(ScheduleState& state, const PlannedTile& tile, TileStores& stores)
   const auto local = [&] { return state.new_local(DType::F32, local_bytes(maxima.buffer)); };
   const RunningBuffers running{.maximum = local(), .keep = local(), .gain = local()};
   FoldStores fold = fold_stores(state.lowering, maxima, tile.sums, tile.shape.axis, running);
-  stores.before = std::move(fold.before);
+  stores.before.insert(stores.before.end(), fold.before.begin(), fold.before.end());
   stores.combine = std::move(fold.chunk);
 }
 
@@ -61,7 +64,8 @@ void put_in_order(ScheduleState& state, const TileItems& items, const TileStores
       item.order = order++;
     }
   };
-  append(stores.before);
+  set(items.before, stores.before);
+  append({stores.before.begin() + static_cast<ptrdiff_t>(items.before.size()), stores.before.end()});
   set(items.chunk, stores.chunk);
   append(stores.combine);
   set(items.after, stores.after);
@@ -85,7 +89,10 @@ void lower_items(ScheduleState& state) {
 void join_tiles(ScheduleState& state) {
   for (const PlannedTile& tile : state.tiles) {
     const TileItems items = items_of(state, tile);
-    TileStores stores{.chunk = stores_of(state, items.chunk), .after = stores_of(state, items.after)};
+    TileStores stores{.before = stores_of(state, items.before),
+                      .chunk = stores_of(state, items.chunk),
+                      .combine = {},
+                      .after = stores_of(state, items.after)};
     if (tile.scan) {
       stores.before = {store_before(state.lowering, *tile.scan)};
       reuse_buffers(stores.before, stores.chunk);

@@ -43,10 +43,11 @@ class Placement {
     for (Ref n : order_)
       for (Ref s : n->src) users_[s.get()].push_back(n);
     for (const TileTensors& tile : split.tiles)
-      for (Ref n : tile.inner) {
-        places_[n.get()] = Where::InTile;
-        note(n, "the task of a tile makes it and reads it, part by part");
-      }
+      for (const Refs& tensors : {tile.inner, tile.rows})
+        for (Ref n : tensors) {
+          places_[n.get()] = Where::InTile;
+          note(n, "the task of a tile makes it and reads it, part by part");
+        }
     for (const Node* p : split.partials) {
       places_[p] = Where::Memory;
       note(Ref(p), "a partial result of a split reduction: one value for each chunk");
@@ -65,7 +66,7 @@ class Placement {
   std::unordered_map<const Node*, Where> run() {
     const std::unordered_set<const Node*> required = keys();
     for (Ref n : order_)
-      if (n->op == Op::Place) {
+      if (n->op == Op::Place && !placed(n)) {
         places_[n.get()] = Where::Memory;
         note(n, "the model asks for a place");
       }

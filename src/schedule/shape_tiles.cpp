@@ -7,8 +7,10 @@ namespace {
 PlannedTile planned(const TileTensors& tensors, ScheduleState& state) {
   PlannedTile tile{.shape = shape_of_tile(tensors, state.machine), .scores = tensors.inner.front()};
   const auto ends = ends_of_sums(tensors, tile.shape, state.graph.root, state.places);
+  for (Ref n : tensors.rows) state.places[n.get()] = ends ? Where::InTile : Where::Memory;
   if (!ends) return tile;
   tile.shape.has_all_chunks = true;
+  tile.rows = tensors.rows;
   tile.sums = tensors.sums;
   tile.ends = *ends;
   for (Ref n : tensors.results) state.places.erase(n.get());
@@ -29,7 +31,7 @@ PlannedTile planned(const ScanTensors& scan) {
 void shape_tiles(ScheduleState& state) {
   for (const TileTensors& tensors : state.graph.tiles) {
     PlannedTile tile = planned(tensors, state);
-    for (const Refs& members : {tensors.inner, tensors.results, tile.sums, tile.ends})
+    for (const Refs& members : {tensors.inner, tile.rows, tensors.results, tile.sums, tile.ends})
       for (Ref n : members) state.tile_of[n.get()] = static_cast<int>(state.tiles.size());
     state.tiles.push_back(std::move(tile));
   }

@@ -63,8 +63,34 @@ TileTensors& tile_of(Ref scores, int axis, const Chunks& c, SplitGraph& out) {
   for (TileTensors& tile : out.tiles)
     if (tile.inner.front() == scores) return tile;
   return out.tiles.emplace_back(
-      TileTensors{.axis = axis, .chunk = c.chunk, .inner = {scores}, .results = {}, .sums = {}});
+      TileTensors{.axis = axis, .chunk = c.chunk, .inner = {scores}, .rows = {}, .results = {}, .sums = {}});
 }
+
+// Collects TileTensors::rows of scores: what is below their sums, not what those were made of.
+class RowsBelow {
+ public:
+  RowsBelow(Ref score, int axis) : leading_(score->shape.begin(), score->shape.begin() + axis) { visit(score, 0); }
+  const Refs& found() const { return found_; }
+
+ private:
+  void visit(Ref n, int sums) {
+    if (is_reduce(n->op)) ++sums;
+    const bool is_made_before = n->op == Op::Write || class_of(n->op) == OpClass::leaf || sums > 1;
+    if (is_made_before || !seen_.insert(n.get()).second) return;
+    if (n->op == Op::Place) {
+      const bool has_rows = n->shape.size() == leading_.size() + 1 &&
+                            std::equal(leading_.begin(), leading_.end(), n->shape.begin()) &&
+                            const_int(n->shape.back());
+      if (n->dtype == DType::BF16 && has_rows) found_.push_back(n);
+      return;
+    }
+    for (Ref s : n->src) visit(s, sums);
+  }
+
+  const Refs leading_;
+  std::unordered_set<const Node*> seen_;
+  Refs found_;
+};
 
 // Whether the scores are sums of products, worth keeping in a tile: others are cheaper recomputed.
 bool is_made_of_sums(Ref score) {
@@ -114,6 +140,16 @@ struct WeightedSum {
   Refs inner;
 };
 
+struct ScaledBytes {
+  Tensor bytes, scale;
+};
+
+ScaledBytes scaled_bytes(Ref value, int axis, const Chunks& c) {
+  const auto [floats, scale] = BinaryView(value);
+  ENSURE(floats->op == Op::Cast, "values of bytes are a product of a cast and a scale");
+  return {divide_axis(Tensor(operand_of(floats)), axis, c), divide_axis(unexpanded(Tensor(scale)), axis, c)};
+}
+
 constexpr double kMostSteps = 255;
 
 // Values are q * scale with bytes q. Each weight times its scale becomes one of 255 steps up to the greatest of the
@@ -121,23 +157,34 @@ constexpr double kMostSteps = 255;
 //   y = weight * scale,  step = max(y) / 255,  sum = step * sum(round(y / step) * q)
 // The error is at most step / 2 * sum |q|.
 WeightedSum sum_of_bytes(Tensor weight, Ref value, int axis, const Chunks& c) {
-  const auto [floats, scale] = BinaryView(value);
-  ENSURE(floats->op == Op::Cast, "values of bytes are a product of a cast and a scale");
-  const Tensor bytes = divide_axis(Tensor(operand_of(floats)), axis, c);
-  const Tensor y = weight * divide_axis(unexpanded(Tensor(scale)), axis, c);
+  const auto [bytes, scale] = scaled_bytes(value, axis, c);
+  const Tensor y = weight * scale;
   const Tensor step = max(y, axis + 1) * (1.0 / kMostSteps);
   const Tensor inverse = where(less(scalar(0), step), scalar(1) / maximum(step, scalar(1e-30)), scalar(0));
   const Tensor q = cast(floor(y * unsqueeze(inverse, axis + 1) + 0.5), DType::U8);
   const auto i32 = [](Tensor x) { return cast(x, DType::I32); };
   const Tensor products = sum(i32(q) * i32(bytes), axis + 1);
-  return {cast(products, DType::F32) * step, {step.ref(), q.ref()}};
+  return {cast(products, DType::F32) * step, {weight.ref(), step.ref(), q.ref()}};
 }
+
+// The same in bf16, which holds each byte.
+WeightedSum sum_of_halves(Tensor weight, Ref value, int axis, const Chunks& c) {
+  const ScaledBytes of = scaled_bytes(value, axis, c);
+  const auto f32 = [](Tensor x) { return cast(x, DType::F32); };
+  const Tensor q = cast(weight * of.scale, DType::BF16);
+  return {sum(f32(q) * f32(cast(of.bytes, DType::BF16)), axis + 1), {q.ref()}};
+}
+
+// Weights are kept, but not beside the halves that they become: exponentials are made again for the denominator.
 
 WeightedSum weighted_sum(Tensor weight, Ref node, int axis, const Chunks& c) {
   const Ref values = SoftmaxView(node).value;
+  const bool is_denominator = is_one(Tensor(values)), keeps_weight = node->arg.i != kHalvesTimesScale;
+  const Refs kept = keeps_weight ? Refs{weight.ref()} : Refs{};
+  if (is_denominator) return {sum(weight, axis + 1), kept};
   if (node->arg.i == kBytesTimesScale) return sum_of_bytes(weight, values, axis, c);
-  const Tensor value = divide_axis(Tensor(values), axis, c);
-  return {is_one(value) ? sum(weight, axis + 1) : sum(weight * value, axis + 1), {}};
+  if (node->arg.i == kHalvesTimesScale) return sum_of_halves(weight, values, axis, c);
+  return {sum(weight * divide_axis(Tensor(values), axis, c), axis + 1), kept};
 }
 
 Ref split_softmax(Ref node, int axis, const Chunks& c, SplitGraph& out) {
@@ -149,7 +196,9 @@ Ref split_softmax(Ref node, int axis, const Chunks& c, SplitGraph& out) {
   const Tensor part = weighted.sum;
   const Tensor kept = place(top);  // the tile reads its own copy
   TileTensors& tile = tile_of(score.ref(), axis, c, out);
-  for (Tensor inner : {top, weight}) add_once(tile.inner, inner.ref());
+  const RowsBelow rows(score.ref(), axis);
+  for (Ref n : rows.found()) add_once(tile.rows, n);
+  add_once(tile.inner, top.ref());
   for (Ref inner : weighted.inner) add_once(tile.inner, inner);
   for (Tensor partial : {kept, part}) {
     out.partials.insert(partial.ref().get());

@@ -24,6 +24,7 @@ struct TileTensors {
   int axis = 0;       // that of the chunks
   int64_t chunk = 0;  // their length
   Refs inner;         // scores (first), maxima and weights: nothing but the tile reads them
+  Refs rows;          // what the scores of all chunks are made of, with a place: halves, as a unit wants them on chip
   Refs results;       // partials
   Refs sums;          // online softmaxes over the chunks, which combine these, and maxima over the chunks
 };

@@ -20,7 +20,7 @@ namespace smelt {
 struct PlannedTile {
   TileShape shape;
   Ref scores;
-  Refs sums, ends;                    // if it has all chunks: see fold_chunks.h
+  Refs rows, sums, ends;              // if it has all chunks: see fold_chunks.h
   const ScanTensors* scan = nullptr;  // whose steps are its chunks
   std::vector<int> members;           // items, in order
 };

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/ensure.h"
+#include "graph/matrix_shape.h"
 #include "graph/rules_algebra.h"
 #include "graph/views.h"
 #include "schedule/lower.h"
@@ -224,6 +225,28 @@ int64_t few_rows(const TileTensors& tile, const Machine& machine) {
   return rows;
 }
 
+constexpr int64_t kRestOfTile = 16 << 10;  // on chip, for what is small
+
+int64_t bytes_behind(Ref tensor, int axis) {
+  int64_t bytes = size_of(tensor->dtype);
+  for (size_t k = static_cast<size_t>(axis); k < tensor->shape.size(); ++k)
+    bytes *= const_int(tensor->shape[k]).value_or(1);
+  return bytes;
+}
+
+// Columns of a tile whose products are made of halves: as many as the unit has, and what is on chip of them has room. 0:
+// it is no such tile.
+int64_t columns_of_halves(const TileTensors& tile, const Machine& machine) {
+  const MatrixUnit* unit = unit_for_halves(machine);
+  if (!unit || tile.rows.empty()) return 0;
+  int64_t bytes = 0;  // of a column
+  for (Ref n : tile.inner) bytes += bytes_behind(n, tile.axis + 1);
+  for (const Refs& tensors : {tile.rows, tile.sums})
+    for (Ref n : tensors) bytes += bytes_behind(n, tile.axis);
+  const int64_t room = (machine.block_memory_bytes - kRestOfTile) / bytes / kFragmentGroups * kFragmentGroups;
+  return std::clamp(room, kFragmentGroups, unit->n);
+}
+
 // Whether weights of a softmax are bytes.
 bool multiplies_bytes(const TileTensors& tile) {
   return std::any_of(tile.inner.begin(), tile.inner.end(), [](Ref n) { return size_of(n->dtype) == 1; });
@@ -239,8 +262,9 @@ TileShape shape_of_tile(const TileTensors& tile, const Machine& machine) {
   for (size_t k = shape.extents.size(); k < scores->shape.size(); ++k) bytes *= *const_int(scores->shape[k]);
   const bool has_few_tokens = const_int(scores->shape[0]).has_value();
   int64_t rows = has_few_tokens ? few_rows(tile, machine) : std::numeric_limits<int64_t>::max();
+  const int64_t columns = columns_of_halves(tile, machine), most_bytes = columns ? columns * bytes : machine.tile_bytes;
   const auto take = [&](size_t k, int64_t most) {
-    const int64_t fit = std::max<int64_t>(machine.tile_bytes / bytes, 1);
+    const int64_t fit = std::max<int64_t>(most_bytes / bytes, 1);
     shape.extents[k] = greatest_divisor(known_divisor(scores->shape[k]), std::min(fit, most));
     bytes *= shape.extents[k];
     const bool is_whole = shape.extents[k] == known_divisor(scores->shape[k]);

@@ -5,6 +5,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 
 #include "codegen/instruction_views.h"
 #include "graph/matrix_shape.h"
@@ -20,38 +21,49 @@ namespace {
 
 const Machine kWarpgroups = *known_machine("h100");
 
-enum class Weights { Nibbles, WithMinima, Bytes };
+enum class Weights { Nibbles, WithMinima, Bytes, Signed };
+// How halves of tokens lie: as graph/matrix_shape.h says, or in the order of rows.
+enum class Order { Quads, Rows };
 
 Tensor f32(Tensor x) { return cast(x, DType::F32); }
 Tensor rounded(Tensor x) { return f32(cast(x, DType::BF16)); }
 
 // The integers of blocks of 32: nibbles of 16 bytes, or bytes. [1, rows, blocks, 32]
 Tensor integers(Weights weights, int64_t rows, int64_t blocks) {
-  const int64_t words = weights == Weights::Bytes ? 8 : 4;
-  const Tensor raw = input(0, {rows / 8, blocks, words, 8, 4}, DType::U8);
+  const bool is_whole = weights == Weights::Bytes || weights == Weights::Signed;
+  const int64_t words = is_whole ? 8 : 4;
+  const Tensor raw = input(0, {rows / 8, blocks, words, 8, 4}, weights == Weights::Signed ? DType::I8 : DType::U8);
   const Tensor bytes = reshape(permute(raw, {0, 3, 1, 2, 4}), {1, rows, blocks, 1, 4 * words});
-  if (weights == Weights::Bytes) return reshape(bytes, {1, rows, blocks, 32});
+  if (is_whole) return reshape(bytes, {1, rows, blocks, 32});
   const std::vector<Dim> both{1, rows, blocks, 2, 16};
   const Tensor shift = cast(iota(both, 3) * 4.0, DType::U8);
   return reshape((expand(bytes, both) >> shift) & int64_t{15}, {1, rows, blocks, 32});
 }
 
+// Halves [tokens, k].
+Tensor halves_of_tokens(Order order, Dim tokens, int64_t k) {
+  const Dim eights = Dim(simplify(tokens.ref / 8));
+  if (order == Order::Rows)
+    return reshape(permute(input(1, {eights, k / 8, 8, 8}, DType::BF16), {0, 2, 1, 3}), {tokens, k});
+  const Tensor quads = input(1, {eights, k / 16, 2, 8, 4, 2}, DType::BF16);
+  return reshape(permute(quads, {0, 3, 1, 4, 5, 2}), {tokens, k});
+}
+
 // [tokens, rows] of sums of 32 * blocks products, with what is multiplied as a prompt has it.
-Tensor product(Weights weights, Dim tokens, int64_t rows, int64_t blocks) {
+Tensor product(Weights weights, Dim tokens, int64_t rows, int64_t blocks, Order order) {
   const auto of_block = [&](int slot) {
     return reshape(permute(input(slot, {blocks, rows}, DType::F16), {1, 0}), {1, rows, blocks, 1});
   };
   const int64_t k = 32 * blocks;
-  Tensor values = rounded((f32(integers(weights, rows, blocks)) - 8.0) * rounded(f32(of_block(2))));
+  const Tensor integer = f32(integers(weights, rows, blocks));
+  Tensor values = rounded((weights == Weights::Signed ? integer : integer - 8.0) * rounded(f32(of_block(2))));
   if (weights == Weights::WithMinima) values = rounded(values - rounded(f32(of_block(3))));
-  const Dim eights = Dim(simplify(tokens.ref / 8));
-  const Tensor x = reshape(permute(input(1, {eights, k / 8, 8, 8}, DType::BF16), {0, 2, 1, 3}), {tokens, 1, k});
-  return sum(reshape(values, {1, rows, k}) * f32(x), -1);
+  return sum(reshape(values, {1, rows, k}) * f32(unsqueeze(halves_of_tokens(order, tokens, k), 1)), -1);
 }
 
-JudgedKernel kernel(Weights weights, int64_t rows, int64_t blocks = 8) {
+JudgedKernel kernel(Weights weights, int64_t rows, int64_t blocks = 8, Order order = Order::Quads) {
   const Dim tokens = Dim(variable("tokens64", 1, 2) * 64);
-  return kernel_of(sink({output(9, product(weights, tokens, rows, blocks))}), {{"tokens64", 2}});
+  return kernel_of(sink({output(9, product(weights, tokens, rows, blocks, order))}), {{"tokens64", 2}});
 }
 
 std::vector<Opt> chosen(const JudgedKernel& k, const Machine& machine = kWarpgroups) {
@@ -73,7 +85,7 @@ int64_t count_of(const Program& program, Op op) {
 }  // namespace
 
 TEST_CASE("products of a prompt's halves are made by four warps, of columns that come on chip in bulk") {
-  for (Weights weights : {Weights::Nibbles, Weights::WithMinima, Weights::Bytes}) {
+  for (Weights weights : {Weights::Nibbles, Weights::WithMinima, Weights::Bytes, Weights::Signed}) {
     const JudgedKernel k = kernel(weights, 128);
     const std::vector<Opt> opts = chosen(k);
     CAPTURE(to_string(opts));
@@ -88,12 +100,22 @@ TEST_CASE("products of a prompt's halves are made by four warps, of columns that
     CHECK(all_of_kind(p, Inst::MatrixItem).size() == 32);
     CHECK(!all_of_kind(p, Inst::BulkCopy).empty());
     CHECK(all_of_kind(p, Inst::SignalWait).size() == 1);
-    // Bytes below 128 become halves by themselves; others are numbers first.
-    CHECK(count_of(p, Op::ScaledHalves) == (weights == Weights::Bytes ? 0 : shape.a_words()));
+    CHECK(count_of(p, Op::ScaledHalves) == shape.a_words());
     CHECK(count_of(p, Op::LessHalves) == (weights == Weights::WithMinima ? shape.a_words() : 0));
-    CHECK(count_of(p, Op::Halves) == (weights == Weights::Bytes ? shape.a_words() : 0));
+    CHECK(count_of(p, Op::Halves) == 0);
     CHECK(problem_with(k, {opts}, kWarpgroups) == "");
   }
+}
+
+TEST_CASE("where a thread does not have all bytes of a word, they are numbers before they are halves") {
+  const JudgedKernel k = kernel(Weights::Nibbles, 128, 8, Order::Rows);
+  const std::vector<Opt> opts = chosen(k);
+  const Program p = program_of(k, {opts}, kWarpgroups);
+  const auto products = all_of_kind(p, Inst::MatrixDot);
+  REQUIRE(products.size() == 1);
+  CHECK(count_of(p, Op::Halves) == matrix_shape(*products[0]).a_words());
+  CHECK(count_of(p, Op::ScaledHalves) == 0);
+  CHECK(problem_with(k, {opts}, kWarpgroups) == "");
 }
 
 TEST_CASE("as many groups of four warps as the rows have, and none where they have not four times 16") {
@@ -122,6 +144,48 @@ TEST_CASE("without room on chip for the columns there are no such products, and 
     CHECK(all_of_kind(program_of(k, {opts}, machine), Inst::MatrixDot).empty());
     CHECK(problem_with(k, {opts}, machine) == "");
   }
+}
+
+namespace {
+
+// Attention of tokens over keys u8 and values i8 as a cache has them (model/byte_cache.h), in chunks of 256 positions.
+// [tokens, heads, width]
+Tensor attention_by_halves(Dim tokens, int64_t heads, int64_t width, int64_t rows) {
+  const Dim length = Dim(variable("chunks", 1, 2) * 256);
+  const auto first = [&](Tensor x) { return slice(x, 0, 0, length); };
+  const Tensor keys = reshape(permute(input(1, {rows / 16, width / 4, 16, 4}, DType::U8), {0, 2, 1, 3}), {rows, width}),
+               values = reshape(permute(input(2, {rows / 64, 16, width, 4}, DType::I8), {0, 1, 3, 2}), {rows, width});
+  const Tensor columns = place(place(cast(input(0, {tokens, heads, width}), DType::BF16)));
+  const Tensor key = cast(f32(first(keys)) - 128.0, DType::BF16);
+  const Tensor score = sum(f32(unsqueeze(columns, 2)) * f32(key), -1) * first(input(3, {rows})) * 0.01;
+  const Tensor position = unsqueeze(cast(input(4, {tokens}, DType::I32), DType::I64), 1);
+  const Tensor above = less(position, unsqueeze(iota({length}, 0), 0));
+  const Tensor masked = where(unsqueeze(above, 1), scalar(-1e30), score);
+  const Tensor scale = reshape(first(input(5, {rows})), {1, 1, length, 1});
+  return softmax_average_of_bytes(unsqueeze(masked, 3), first(values), scale, 2, kHalvesTimesScale);
+}
+
+}  // namespace
+
+TEST_CASE("an attention of a prompt multiplies keys and values by what its tile has on chip") {
+  const Dim tokens = Dim(variable("tokens8", 1, 2) * 8);
+  JudgedKernel k = kernel_of(sink({output(9, attention_by_halves(tokens, 4, 64, 512) * 2.0)}),
+                             {{"chunks", 2}, {"tokens8", 1}}, 1, kWarpgroups);
+  const std::array<int32_t, 8> positions{0, 7, 255, 256, 300, 301, 510, 511};
+  for (Bytes& buffer : k.buffers)
+    if (buffer.size() == sizeof positions) std::memcpy(buffer.data(), positions.data(), sizeof positions);
+  const Program p = program_of(k, {}, kWarpgroups);
+  const auto products = all_of_kind(p, Inst::MatrixDot);
+  REQUIRE(products.size() == 2);
+  for (const Instruction* product : products) {
+    CHECK(matrix_shape(*product).of_halves);
+    CHECK(matrix_shape(*product).n == 32);  // 8 tokens of 4 heads
+  }
+  // What threads store is shown to the unit: queries once, weights in each chunk.
+  const auto barriers = all_of_kind(p, Inst::Barrier);
+  CHECK(std::count_if(barriers.begin(), barriers.end(), [](const Instruction* x) { return shows_unit(*x); }) >= 2);
+  CHECK(all_of_kind(p, Inst::BulkCopy).empty());
+  CHECK(problem_with(k, {}, kWarpgroups) == "");
 }
 
 namespace {

@@ -68,11 +68,8 @@ TEST_CASE("a product of halves is steps of the unit of four warps, whose columns
   p.add({.kind = Inst::SignalWait, .src = {signal, zero, zero}});
   const int word = p.load(DType::U32, 1, memory, at), number = p.bitcast(word, DType::F32);
   const int halves = p.add({.kind = Inst::Value, .op = Op::Halves, .dtype = DType::U32, .src = {number, number}});
-  const int scaled = p.add({.kind = Inst::Value,
-                            .op = Op::ScaledHalves,
-                            .dtype = DType::U32,
-                            .src = {word, number, p.integer(1, DType::U32)},
-                            .arg = {.i = 8}});
+  const int scaled =
+      p.add({.kind = Inst::Value, .op = Op::ScaledHalves, .dtype = DType::U32, .src = {word, number}, .arg = {.i = 8}});
   const int less = p.add({.kind = Inst::Value, .op = Op::LessHalves, .dtype = DType::U32, .src = {scaled, number}});
   std::vector<int> operands;
   for (int64_t i = 0; i < shape.a_words(); ++i) operands.push_back(i % 2 ? halves : less);
@@ -86,7 +83,7 @@ TEST_CASE("a product of halves is steps of the unit of four warps, whose columns
   for (const char* part :
        {"wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16", "wgmma.fence", "wgmma.wait_group.sync.aligned 0",
         "mbarrier.init.shared.b64", "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes",
-        "mbarrier.try_wait.parity", "cvt.rn.bf16x2.f32", "prmt.b32", "mul.rn.bf16x2", "sub.rn.bf16x2"})
+        "mbarrier.try_wait.parity", "cvt.rn.bf16x2.f32", "fma.rn.bf16x2", "mul.rn.bf16x2", "sub.rn.bf16x2"})
     CHECK_MESSAGE(contains(ptx, part), part);
   size_t steps = 0;
   for (size_t i = ptx.find("wgmma.mma"); i != std::string::npos; i = ptx.find("wgmma.mma", i + 1)) ++steps;

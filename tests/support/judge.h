@@ -58,9 +58,10 @@ struct JudgedKernel {
   Variables variables;
 };
 
-inline JudgedKernel kernel_of(Ref root, const Variables& variables = {}, size_t number = 0) {
+inline JudgedKernel kernel_of(Ref root, const Variables& variables = {}, size_t number = 0,
+                              const Machine& machine = {}) {
   REQUIRE(verify(root, Phase::Tensor).ok());
-  const Schedule schedule = make_schedule(root);
+  const Schedule schedule = make_schedule(root, machine);
   REQUIRE(number < schedule.kernels.size());
   const Kernel& kernel = schedule.kernels[number];
   JudgedKernel out{.tree = kernel.tree, .variables = variables};
