@@ -172,7 +172,7 @@ bool choose_halves(OptChoice& c) {
   sort_by_loads(c, near);
   for (Ref tokens : axes)
     for (Ref lane : lanes)
-      for (Ref rows : near) {
+      for (Ref rows : c.is_part_of_tile() ? axes : near) {
         if (tokens == lane || tokens == rows) continue;
         if (try_columns(c, tokens)) {
           take_eights(c, rows, lane, unit.n / kFragmentGroups);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "graph/rules_algebra.h"
 
@@ -96,7 +97,76 @@ constexpr int64_t kPlacesOfWide = 16;
 // Of few: an expert has few pairs, and these wait for its weights alone, which the caches keep from one to the next.
 constexpr int64_t kPlacesOfFew = 1;
 
-// Counting sort. Every index is a sum of comparisons, which run in lanes; P is some hundreds.
+Tensor column(Tensor x) { return unsqueeze(x, x.rank()); }
+Tensor index(Dim n) { return cast(iota({n}, 0), DType::I32); }
+Tensor number(Tensor condition) { return cast(condition, DType::I32); }
+Tensor count(Tensor condition) { return sum(number(condition), -1); }
+
+// The pairs of each expert, in the order in which they come: how many there are, and which place a pair has.
+struct Ranks {
+  Tensor n_pairs;  // i32 [E]
+  Tensor rank;     // i32 [P]
+};
+
+// Every index is a sum of comparisons, which run in lanes.
+Ranks ranks_of_few(Tensor expert, int64_t n_experts) {
+  const Tensor pair = index(expert.dim(0));
+  return {count(equal(column(index(n_experts)), expert)),
+          count(equal(expert, column(expert)) & less(pair, column(pair)))};
+}
+
+// Many pairs are counted in blocks, so that no pair is compared with all of them.
+class Blocks {
+ public:
+  Blocks(Tensor expert, int64_t n_experts, int64_t size)
+      : size_(size),
+        n_blocks_(simplify(expert.dim(0) / size)),
+        expert_(reshape(expert, {n_blocks_, size})),
+        counts_(count(equal(unsqueeze(expert_, 0), column(column(index(n_experts)))))),
+        before_(sum(number(less(index(n_blocks_), column(index(n_blocks_)))) * unsqueeze(counts_, 1), -1)),
+        within_(count(equal(unsqueeze(expert_, 1), column(expert_)) & less(index(size), column(index(size))))) {}
+
+  Ranks ranks() const {
+    const Dim pairs = times(n_blocks_, size_);
+    const Tensor block = index(pairs) / double(size_);
+    return {sum(counts_, -1), reshape(within_, {pairs}) + before(reshape(expert_, {pairs}), block)};
+  }
+
+  // The pair with this rank among those of an expert [N]; 0 where there is none. rank [N, places]
+  Tensor pair_at(Tensor expert, Tensor rank) const {
+    const Tensor block = count(less(unsqueeze(gather(before_, expert), 1), column(rank) + 1.0)) - 1.0;
+    const Tensor rest = rank - before(column(expert), block);
+    const Tensor is_it =
+        equal(gather(expert_, block), column(column(expert))) & equal(gather(within_, block), column(rest));
+    return sum(number(is_it) * (column(block) * double(size_) + index(size_)), -1);
+  }
+
+ private:
+  // Pairs of an expert in the blocks before one.
+  Tensor before(Tensor expert, Tensor block) const {
+    const Dim n = times(n_blocks_, before_.size(0));
+    return gather(reshape(before_, {n}), expert * cast(Tensor(n_blocks_.ref), DType::I32) + block);
+  }
+
+  int64_t size_;
+  Dim n_blocks_;
+  Tensor expert_;  // i32 [blocks, size]
+  Tensor counts_;  // i32 [E, blocks]: pairs of an expert in a block
+  Tensor before_;  // i32 [E, blocks]: in those before it
+  Tensor within_;  // i32 [blocks, size]: pairs of the same expert before a pair in its block
+};
+
+constexpr int64_t kMostOfBlock = 256;  // pairs
+
+// 0: pairs are few, or in no blocks.
+int64_t block_of_pairs(Dim pairs) {
+  if (const_int(pairs.ref)) return 0;
+  int64_t size = 1;
+  while (size < kMostOfBlock && known_divisor(pairs.ref) % (2 * size) == 0) size *= 2;
+  return size > 1 ? size : 0;
+}
+
+// Counting sort.
 Tiles sort_by_expert(const Block& b, const ExpertParameters& m, Tensor chosen, int64_t n_places) {
   const int64_t n_experts = m.count, per_token = m.used;
   const Dim pairs = simplify(b.shape.tokens.ref * per_token);
@@ -106,23 +176,27 @@ Tiles sort_by_expert(const Block& b, const ExpertParameters& m, Tensor chosen, i
   const bool are_few = n_places == 1 || (count_of_pairs && *count_of_pairs <= *const_int(with_free.ref));
   const Dim tiles = are_few ? pairs : with_free;
   const Dim places = simplify(tiles.ref * n_places);
-  auto index = [](Dim n) { return cast(iota({n}, 0), DType::I32); };
-  auto column = [](Tensor x) { return unsqueeze(x, 1); };
-  auto count = [](Tensor condition) { return sum(cast(condition, DType::I32), -1); };
 
-  const Tensor expert = reshape(chosen, {pairs}), pair = index(pairs), e = index(n_experts);
-  const Tensor n_pairs = count(equal(column(e), expert));                               // [E]
-  const Tensor n_tiles = (n_pairs + double(n_places - 1)) / double(n_places);           // [E]
-  const Tensor first = sum(cast(less(e, column(e)), DType::I32) * n_tiles, -1);         // [E]
-  const Tensor rank = count(equal(expert, column(expert)) & less(pair, column(pair)));  // [P]
-  const Tensor place_of = gather(first, expert) * double(n_places) + rank;              // [P]
-  const Tensor is_here = equal(place_of, column(index(places)));                        // [N places, P]
-  const Tensor pair_at = sum(cast(is_here, DType::I32) * pair, -1);                     // [N places]
-  const Tensor tile = index(tiles);
+  const Tensor expert = reshape(chosen, {pairs}), e = index(n_experts);
+  std::optional<Blocks> blocks;
+  if (const int64_t size = block_of_pairs(pairs)) blocks.emplace(expert, n_experts, size);
+  const Ranks of = blocks ? blocks->ranks() : ranks_of_few(expert, n_experts);
+  const Tensor n_tiles = (of.n_pairs + double(n_places - 1)) / double(n_places);             // [E]
+  const Tensor first = sum(number(less(e, column(e))) * n_tiles, -1);                        // [E]
+  const Tensor place_of = gather(first, expert) * double(n_places) + of.rank;                // [P]
+  const Tensor tile = index(tiles), of_tile = count(less(first, column(tile) + 1.0)) - 1.0;  // [N]
+  const auto pair_at = [&] {                                                                 // [N, places]
+    if (blocks) {
+      const Tensor first_rank = (tile - gather(first, of_tile)) * double(n_places);
+      return blocks->pair_at(of_tile, column(first_rank) + index(n_places));
+    }
+    const Tensor is_here = equal(place_of, column(index(places)));  // [N places, P]
+    return reshape(sum(number(is_here) * index(pairs), -1), {tiles, n_places});
+  };
   return {
-      .expert = count(less(first, column(tile) + 1.0)) - 1.0,
+      .expert = of_tile,
       .is_used = n_places == 1 ? Tensor() : less(tile, sum(n_tiles, 0)),
-      .token = reshape(pair_at / double(per_token), {tiles, n_places}),
+      .token = pair_at() / double(per_token),
       .place_of = reshape(place_of, {b.shape.tokens, per_token}),
   };
 }
