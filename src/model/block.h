@@ -162,7 +162,7 @@ struct Block {
 
   // What an attention gives, in a prompt of halves with a place of its own: its tiles then go over all chunks by
   // themselves (schedule/fold_chunks.h), and partial results never reach memory.
-  Tensor averaged(Tensor x, Line line = Line::current()) const { return shape.halves ? place(x, line) : x; }
+  Tensor averaged(Tensor x, Line line = Line::current()) const { return shape.halves ? kept(x, line) : x; }
 
   // The product of a few tokens is as fast as its matrix comes from memory, and some processors bring few streams ahead
   // of time. There matrices are read one after the other where each worker can compute for itself what is made of the

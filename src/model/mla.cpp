@@ -23,7 +23,7 @@ Tensor queries(Block& b, const MlaParameters& m, const Activations& x) {
   } else {
     q = b.weights.product(x, "attn_q.weight");
   }
-  return reshape(q, {b.shape.tokens, m.heads, m.key_width()});
+  return reshape(b.shape.halves ? b.kept(q) : q, {b.shape.tokens, m.heads, m.key_width()});
 }
 
 // The matrices between latents and heads, as the absorbed form wants them.

@@ -11,8 +11,11 @@ IrValue render_fma(LlvmWriter& out, const IrValue& x, const IrValue& y, const Ir
 
 // F32. `fma`: there is such an instruction.
 IrValue render_exp2(LlvmWriter& out, const IrValue& x, bool fma);
-IrValue exp2_of_unit(LlvmWriter& out, const IrValue& x);  // of a thread of an NVIDIA GPU
 IrValue render_log2(LlvmWriter& out, const IrValue& x, bool fma);
+
+// As a thread of an NVIDIA GPU has them, within 2 ulps.
+IrValue exp2_of_unit(LlvmWriter& out, const IrValue& x);
+IrValue quotient_of_unit(LlvmWriter& out, const IrValue& x, const IrValue& y);
 
 // Bits of a small float to F32 and back (nearest, ties to even, NaN stays NaN).
 IrValue render_bf16_to_f32(LlvmWriter& out, const IrValue& x);

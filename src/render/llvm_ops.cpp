@@ -75,7 +75,9 @@ IrValue float_op(LlvmWriter& out, Op op, std::span<const IrValue> x, const Machi
     case Op::Add: return two(out, "fadd", x[0], x[1]);
     case Op::Sub: return two(out, "fsub", x[0], x[1]);
     case Op::Mul: return two(out, "fmul", x[0], x[1]);
-    case Op::Div: return two(out, "fdiv", x[0], x[1]);
+    case Op::Div:
+      return machine.isa == Isa::Nvidia && x[0].dtype == DType::F32 ? quotient_of_unit(out, x[0], x[1])
+                                                                    : two(out, "fdiv", x[0], x[1]);
     case Op::Fma: return multiply_add(out, x, machine);
     // Exactly what x86's maxps and minps do.
     case Op::Max: return select(out, compare(out, "fcmp ogt", x[0], x[1]), x[0], x[1]);
