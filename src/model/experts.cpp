@@ -119,7 +119,8 @@ Ranks ranks_of_few(Tensor expert, int64_t n_experts) {
 class Blocks {
  public:
   Blocks(Tensor expert, int64_t n_experts, int64_t size)
-      : size_(size),
+      : pairs_(expert.dim(0)),
+        size_(size),
         n_blocks_(simplify(expert.dim(0) / size)),
         expert_(reshape(expert, {n_blocks_, size})),
         counts_(count(equal(unsqueeze(expert_, 0), column(column(index(n_experts)))))),
@@ -127,9 +128,8 @@ class Blocks {
         within_(count(equal(unsqueeze(expert_, 1), column(expert_)) & less(index(size), column(index(size))))) {}
 
   Ranks ranks() const {
-    const Dim pairs = times(n_blocks_, size_);
-    const Tensor block = index(pairs) / double(size_);
-    return {sum(counts_, -1), reshape(within_, {pairs}) + before(reshape(expert_, {pairs}), block)};
+    const Tensor block = index(pairs_) / double(size_);
+    return {sum(counts_, -1), reshape(within_, {pairs_}) + before(reshape(expert_, {pairs_}), block)};
   }
 
   // The pair with this rank among those of an expert [N]; 0 where there is none. rank [N, places]
@@ -148,6 +148,7 @@ class Blocks {
     return gather(reshape(before_, {n}), expert * cast(Tensor(n_blocks_.ref), DType::I32) + block);
   }
 
+  Dim pairs_;
   int64_t size_;
   Dim n_blocks_;
   Tensor expert_;  // i32 [blocks, size]
