@@ -12,8 +12,6 @@
 namespace smelt {
 namespace {
 
-constexpr size_t kMostWordsAhead = 16;  // of a round, that a thread has twice
-
 // Sums of a group that can stay in the registers of a matrix unit, by register: those of each product of fragments
 // whose sums are all added up here, or chain of them.
 std::vector<Refs> sums_in_unit(const Refs& group) {
@@ -45,17 +43,12 @@ class NestEmitter::ReductionLoop {
     const Refs ranges = own_ranges(group_[0]);
     const bool is_staged = nest_.is_staged(ranges);
     if (is_staged) nest_.send_first_rounds();
-    const Refs ahead = is_staged ? Refs{} : words_ahead(ranges);
-    for (Ref load : ahead)
-      ahead_.push_back(
-          nest_.new_accumulator(depth_, nest_.value(at_round(load, ranges[0], constant(0))), load->dtype, 1));
     const int before = nest_.least_depth_;
     for (Ref r : ranges) {
       nest_.open_loop(r);
       if (is_all_or_none(r)) nest_.least_depth_ = nest_.top();
     }
     if (is_staged) nest_.send_next_round();
-    load_next_round(ahead, ranges);
     if (nest_.ahead_ && depth_ > 0 && nest_.facts_.height(group_[0]) == 1) nest_.ask_ahead();
     for (const Accumulator& a : accumulators_) old_.push_back(nest_.get(a.id, a.dtype, a.lanes));
     step_maxima();
@@ -123,35 +116,6 @@ class NestEmitter::ReductionLoop {
         open(DType::I32, 1, nest_.value(constant(j, DType::I32)));
         if (j == 0) first_of_[n.get()] = i;
       }
-  }
-
-  // Of products of halves the words of rows that come from memory, where registers have room for them twice: those of the
-  // next round are on their way while this one is multiplied.
-  Refs words_ahead(const Refs& ranges) const {
-    Refs words;
-    if (!nest_.has_halves_ || ranges.size() != 1 || kind_of(ranges[0]) != RangeKind::Reduce) return {};
-    for (Ref n : group_)
-      for (Ref x : toposort(n))
-        if (x->op == Op::Load && is_word(x) && LoadView(x).buffer->op == Op::Param &&
-            depends_on(LoadView(x).offset, ranges[0]) && !contains(words, x))
-          words.push_back(x);
-    return words.size() <= kMostWordsAhead ? words : Refs{};
-  }
-
-  static Ref at_round(Ref load, Ref range, Ref round) { return simplify(substitute(load, {{range, round}})); }
-
-  // Behind the last round, that one once more.
-  void load_next_round(const Refs& words, const Refs& ranges) {
-    std::vector<Value> now, next;
-    for (size_t i = 0; i < words.size(); ++i) now.push_back(nest_.get(ahead_[i], words[i]->dtype, 1));
-    for (Ref load : words) {
-      const Ref last = RangeView(ranges[0]).size - constant(1);
-      next.push_back(nest_.value(at_round(load, ranges[0], binary(Op::Min, ranges[0] + constant(1), last))));
-    }
-    for (size_t i = 0; i < words.size(); ++i) {
-      nest_.values_[words[i].get()] = now[i];
-      nest_.set(ahead_[i], next[i], words[i]->dtype, 1);
-    }
   }
 
   Value& next_of(Ref n) { return accumulators_[first_of_[n.get()]].next; }
@@ -234,7 +198,6 @@ class NestEmitter::ReductionLoop {
   std::vector<Accumulator> accumulators_;
   std::vector<Value> old_;  // of them, before this round
   std::vector<Maximum> maxima_;
-  std::vector<int> ahead_;                  // words of the next round: accumulators
   std::map<const Node*, size_t> first_of_;  // by sum or top-k, which has a value and an index for each item
 };
 
