@@ -134,7 +134,8 @@ class Blocks {
 
   // The pair with this rank among those of an expert [N]; 0 where there is none. rank [N, places]
   Tensor pair_at(Tensor expert, Tensor rank) const {
-    const Tensor block = count(less(unsqueeze(gather(before_, expert), 1), column(rank) + 1.0)) - 1.0;
+    const Tensor begun = count(less(unsqueeze(gather(before_, expert), 1), column(rank) + 1.0));
+    const Tensor block = maximum(begun - 1.0, scalar(0, DType::I32));  // the last one that begins with no higher rank
     const Tensor rest = rank - before(column(expert), block);
     const Tensor is_it =
         equal(gather(expert_, block), column(column(expert))) & equal(gather(within_, block), column(rest));
