@@ -11,9 +11,9 @@
 namespace smelt {
 namespace {
 
-constexpr int64_t kMostGroups = 2;  // of four warps, that a block has: they share what it reads of tokens
-constexpr int64_t kMostGroupsOfTile = 4;
-constexpr int64_t kHalvesOfRound = 128;  // of a row, that a block has on chip for one barrier
+constexpr int64_t kMostGroups = 2;        // of four warps, that a block has: they share what it reads of tokens
+constexpr int64_t kMostGroupsOfTile = 4;  // which has a processor for itself
+constexpr int64_t kHalvesOfRound = 128;   // of a row, that a block has on chip for one barrier
 
 Refs sums_of_halves(const OptChoice& c) {
   Refs sums = reductions_of(c.stores);
@@ -166,7 +166,8 @@ bool choose_halves(OptChoice& c) {
   if (unit.m == 0 || !sum_of_halves(c)) return false;
   const Refs axes = c.output_axes(), stores = c.stores;
   const std::vector<Opt> opts = c.opts;
-  // Threads side by side want words side by side, and store neighbours.
+  // Threads side by side want words side by side, and store neighbours. The rows of a tile are read by all of its tasks
+  // from the caches.
   Refs lanes(axes.rbegin(), axes.rend()), near = axes;
   sort_by_stores(c, lanes);
   sort_by_loads(c, near);
