@@ -16,8 +16,8 @@ constexpr int64_t kLeastAhead = 2 << 10, kMostRowsAhead = 64;
 }  // namespace
 
 // The order in which operands are computed. Of a chain of multiply-adds the sum so far comes first: then a product is
-// added as soon as it is there, and neither registers nor loads wait for the products behind it. And what a unit of many
-// registers makes comes before what it is multiplied with, which would hold others in the meantime.
+// added as soon as it is there, and neither registers nor loads wait for the products behind it. And what a unit of
+// many registers makes comes before what it is multiplied with, which would hold others in the meantime.
 std::vector<size_t> NestEmitter::order_of_operands(Ref n) {
   if (n->op == Op::Fma) return {2, 0, 1};
   std::vector<size_t> order(n->src.size());

@@ -234,8 +234,8 @@ int64_t bytes_behind(Ref tensor, int axis) {
   return bytes;
 }
 
-// Columns of a tile whose products are made of halves: as many as the unit has, and what is on chip of them has room. 0:
-// it is no such tile.
+// Columns of a tile whose products are made of halves: as many as the unit has, and what is on chip of them has room.
+// 0: it is no such tile.
 int64_t columns_of_halves(const TileTensors& tile, const Machine& machine) {
   const MatrixUnit* unit = unit_for_halves(machine);
   if (!unit || tile.rows.empty()) return 0;
