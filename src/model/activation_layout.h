@@ -16,8 +16,8 @@ struct ActivationLayout {
 // x [...], placed. A word is so many elements of the last axis, of which there are whole words.
 Tensor place_rows(Tensor x, const ActivationLayout& layout, int64_t word = 1, Line line = Line::current());
 
-// The same for halves x bf16 [..., k] that a unit reads from on-chip memory (graph/matrix_shape.h). A word is 8 of them,
-// in the order that it has there. REQUIRES: k is a multiple of 16.
+// The same for halves x bf16 [..., k] that a unit reads from on-chip memory (graph/matrix_shape.h). A word is 8 of
+// them, in the order that it has there. REQUIRES: k is a multiple of 16.
 Tensor place_halves(Tensor x, const ActivationLayout& layout, Line line = Line::current());
 
 // Whether place_bytes() takes rows of this length.

@@ -21,20 +21,22 @@ namespace {
 
 const Machine kWarpgroups = *known_machine("h100");
 
-enum class Weights { Nibbles, WithMinima, Bytes, Signed };
+enum class Weights { Nibbles, WithMinima, Bytes, Signed, LongBlocks };
 // How halves of tokens lie: as graph/matrix_shape.h says, or in the order of rows.
 enum class Order { Quads, Rows };
 
 Tensor f32(Tensor x) { return cast(x, DType::F32); }
 Tensor rounded(Tensor x) { return f32(cast(x, DType::BF16)); }
 
-// The integers of blocks of 32: nibbles of 16 bytes, or bytes. [1, rows, blocks, 32]
+int64_t block_of(Weights weights) { return weights == Weights::LongBlocks ? 256 : 32; }
+
+// The integers of blocks: nibbles of 16 bytes, or bytes. [1, rows, blocks, block_of(weights)]
 Tensor integers(Weights weights, int64_t rows, int64_t blocks) {
-  const bool is_whole = weights == Weights::Bytes || weights == Weights::Signed;
-  const int64_t words = is_whole ? 8 : 4;
+  const bool is_whole = weights != Weights::Nibbles && weights != Weights::WithMinima;
+  const int64_t words = is_whole ? block_of(weights) / 4 : 4;
   const Tensor raw = input(0, {rows / 8, blocks, words, 8, 4}, weights == Weights::Signed ? DType::I8 : DType::U8);
   const Tensor bytes = reshape(permute(raw, {0, 3, 1, 2, 4}), {1, rows, blocks, 1, 4 * words});
-  if (is_whole) return reshape(bytes, {1, rows, blocks, 32});
+  if (is_whole) return reshape(bytes, {1, rows, blocks, 4 * words});
   const std::vector<Dim> both{1, rows, blocks, 2, 16};
   const Tensor shift = cast(iota(both, 3) * 4.0, DType::U8);
   return reshape((expand(bytes, both) >> shift) & int64_t{15}, {1, rows, blocks, 32});
@@ -49,12 +51,12 @@ Tensor halves_of_tokens(Order order, Dim tokens, int64_t k) {
   return reshape(permute(quads, {0, 3, 1, 4, 5, 2}), {tokens, k});
 }
 
-// [tokens, rows] of sums of 32 * blocks products, with what is multiplied as a prompt has it.
+// [tokens, rows] of sums over the blocks of rows, with what is multiplied as a prompt has it.
 Tensor product(Weights weights, Dim tokens, int64_t rows, int64_t blocks, Order order) {
   const auto of_block = [&](int slot) {
     return reshape(permute(input(slot, {blocks, rows}, DType::F16), {1, 0}), {1, rows, blocks, 1});
   };
-  const int64_t k = 32 * blocks;
+  const int64_t k = block_of(weights) * blocks;
   const Tensor integer = f32(integers(weights, rows, blocks));
   Tensor values = rounded((weights == Weights::Signed ? integer : integer - 8.0) * rounded(f32(of_block(2))));
   if (weights == Weights::WithMinima) values = rounded(values - rounded(f32(of_block(3))));
@@ -105,6 +107,19 @@ TEST_CASE("products of a prompt's halves are made by four warps, of columns that
     CHECK(count_of(p, Op::Halves) == 0);
     CHECK(problem_with(k, {opts}, kWarpgroups) == "");
   }
+}
+
+TEST_CASE("rounds of blocks that are longer are one loop, and are sent ahead as others are") {
+  const JudgedKernel k = kernel(Weights::LongBlocks, 128, 3);
+  const std::vector<Opt> opts = chosen(k);
+  CAPTURE(to_string(opts));
+  const Program p = program_of(k, {opts}, kWarpgroups);
+  const auto products = all_of_kind(p, Inst::MatrixDot);
+  REQUIRE(products.size() == 1);
+  CHECK(matrix_shape(*products[0]).k == 128);
+  CHECK(!all_of_kind(p, Inst::BulkCopy).empty());
+  CHECK(all_of_kind(p, Inst::SignalWait).size() == 1);
+  CHECK(problem_with(k, {opts}, kWarpgroups) == "");
 }
 
 TEST_CASE("where a thread does not have all bytes of a word, they are numbers before they are halves") {
