@@ -11,9 +11,9 @@
 namespace smelt {
 namespace {
 
-constexpr int64_t kMostThreads = 512;   // of a block that are worth having: with some blocks a processor is full
-constexpr int64_t kLocalThreads = 256;  // for what every block makes for itself, and for tiles, of which there are many
-constexpr int64_t kTermsOfThread = 2;   // that a sum should leave to a thread at least, if they are no sums
+constexpr int64_t kMostThreads = 512;    // of a block that are worth having: with some blocks a processor is full
+constexpr int64_t kSmallThreads = 256;   // of blocks of which a processor is to have several
+constexpr int64_t kTermsOfThread = 2;    // that a sum should leave to a thread at least, if they are no sums
 constexpr int64_t kNeighbourBytes = 16;  // that a thread stores side by side
 
 // A tile of which there are fewer than processors has one of them for itself; or one that leaves no room on chip for
@@ -26,9 +26,12 @@ bool has_processor_for_itself(const OptChoice& c) {
   return tiles < c.machine.processors;
 }
 
+// Blocks are small for what each of them makes for itself, for tiles, of which there are many, and where nothing is
+// summed up, so that threads do little but wait for what they load.
 int64_t most_threads(const OptChoice& c, bool is_local) {
   const bool are_many = c.is_part_of_tile() && !c.has_rows && !has_processor_for_itself(c);
-  return std::min(is_local || are_many ? kLocalThreads : kMostThreads, c.machine.block_threads);
+  const bool is_small = is_local || are_many || (!c.is_part_of_tile() && reductions_of(c.stores).empty());
+  return std::min(is_small ? kSmallThreads : kMostThreads, c.machine.block_threads);
 }
 
 // The greatest power of two up to `most` of which the range's size is a multiple.
@@ -115,6 +118,33 @@ bool repeats_sums(const OptChoice& c, Ref axis) {
                      [&](Ref n) { return !depends_on(n, axis) && outputs_left(c, n) > 1; });
 }
 
+bool is_read_along(Ref reduce, Ref axis, Ref other) {
+  const Refs nodes = toposort(reduce);
+  return std::any_of(nodes.begin(), nodes.end(), [&](Ref n) {
+    return n->op == Op::Load && n->dtype == DType::F32 && depends_on(LoadView(n).offset, axis) &&
+           !depends_on(LoadView(n).offset, other);
+  });
+}
+
+// Of a product of floats along two axes: of all blocks with as many outputs, one that is as long along both reads
+// least. Powers of two, as many for the axis in front as are left by the other one. Returns whether it is one.
+bool choose_square(OptChoice& c) {
+  Refs axes = c.output_axes();
+  std::erase_if(axes, [](Ref r) { return kind_of(r) != RangeKind::Loop; });
+  if (axes.size() < 2) return false;
+  const Ref x = axes[axes.size() - 2], y = axes.back();
+  const Refs reductions = reductions_of(c.stores);
+  const bool is_product = std::any_of(reductions.begin(), reductions.end(),
+                                      [&](Ref n) { return is_read_along(n, x, y) && is_read_along(n, y, x); });
+  const int64_t room = kSmallThreads / stride_of_threads(c.stores, y),
+                most = std::min(room, outputs_left(c) / c.machine.tasks);
+  int64_t side = 1;
+  while (4 * side * side <= most) side *= 2;
+  const auto x_id = c.id_of(x);
+  return is_product && side > 1 && c.try_opt({OptKind::Local, c.id_of(y), threads_for(y, side)}) &&
+         c.try_opt({OptKind::Local, x_id, threads_for(x, most / side)});
+}
+
 // Neighbours of a thread, where there are enough for all and no sum differs between them.
 void choose_neighbours(OptChoice& c) {
   const Ref inner = innermost_loop(c);
@@ -138,6 +168,16 @@ int64_t outputs_left(const OptChoice& c, Ref value) {
   return outputs;
 }
 
+// Outputs that blocks share out. Where a thread has nothing to sum up, a block of many is as fast as several of few, so
+// that all axes count as long as they can be.
+int64_t outputs_to_share(const OptChoice& c) {
+  if (!reductions_of(c.stores).empty()) return outputs_left(c);
+  int64_t outputs = 1;
+  for (Ref r : c.output_axes())
+    if (kind_of(r) == RangeKind::Loop) outputs *= std::max<int64_t>(RangeView(r).size->max, 1);
+  return outputs;
+}
+
 void choose_threads(OptChoice& c, bool is_local) {
   if (is_local) choose_neighbours(c);
   const Ref inner = innermost_loop(c);
@@ -146,8 +186,9 @@ void choose_threads(OptChoice& c, bool is_local) {
     c.has_local = c.try_opt({OptKind::Local, c.id_of(inner), lanes});
   choose_dot(c);
   choose_group_of_threads(c, is_local);
-  // What is left of a block: more outputs, whether they are neighbours or not, unless other blocks then had none.
   const bool is_shared_out = !is_local && !c.is_part_of_tile();
+  if (is_shared_out && choose_square(c)) return;
+  // What is left of a block: more outputs, whether they are neighbours or not, unless other blocks then had none.
   for (bool again = true; again;) {
     Refs axes = c.output_axes();
     std::reverse(axes.begin(), axes.end());
@@ -156,7 +197,7 @@ void choose_threads(OptChoice& c, bool is_local) {
       const int64_t stride = stride_of_threads(c.stores, axis);
       int64_t most = most_threads(c, is_local) / stride;
       if (is_shared_out && !repeats_sums(c, axis))
-        most = std::min(most, std::max(outputs_left(c) / c.machine.tasks, c.machine.warp_threads / stride));
+        most = std::min(most, std::max(outputs_to_share(c) / c.machine.tasks, c.machine.warp_threads / stride));
       const int64_t n = greatest_divisor(RangeView(axis).size, most);
       return n > 1 && c.try_opt({OptKind::Local, c.id_of(axis), n});
     });
