@@ -195,6 +195,25 @@ void choose_rounds_in_flight(OptChoice& c, int64_t most, bool counts_partials) {
   }
 }
 
+// The same for sums of numbers, which few threads share where each has many terms left: as many as a round of a block
+// loads side by side. Their order stays.
+void choose_terms_together(OptChoice& c) {
+  for (bool again = true; again;) {
+    again = false;
+    const int64_t most = kLoadsTogether / std::max<int64_t>(loads_written(c.stores), 1);
+    for (Ref reduce : reductions_of(c.stores)) {
+      if (holds_reduction(reduce) || reduce->op != Op::ReduceSum) continue;
+      for (Ref r : own_ranges(reduce)) {
+        if (kind_of(r) != RangeKind::Reduce) continue;
+        int64_t n = std::min(known_divisor(RangeView(r).size), most);
+        while (n > 1 && known_divisor(RangeView(r).size) % n != 0) --n;
+        if ((again = n > 1 && c.try_opt({OptKind::Unroll, c.id_of(r), n}))) break;
+      }
+      if (again) break;
+    }
+  }
+}
+
 // A block that shares out what it makes for itself goes over its threads in rounds, and each would wait for what it
 // loads: they are made side by side.
 void choose_rounds_together(OptChoice& c) {

@@ -13,6 +13,8 @@ namespace {
 
 constexpr int64_t kMostThreads = 512;    // of a block that are worth having: with some blocks a processor is full
 constexpr int64_t kSmallThreads = 256;   // of blocks of which a processor is to have several
+constexpr int64_t kThreadsOfRow = 128;   // of a row of many, each with a sum that its warps make for themselves
+constexpr int64_t kManyRows = 8;         // for each processor
 constexpr int64_t kTermsOfThread = 2;    // that a sum should leave to a thread at least, if they are no sums
 constexpr int64_t kNeighbourBytes = 16;  // that a thread stores side by side
 
@@ -118,6 +120,14 @@ bool repeats_sums(const OptChoice& c, Ref axis) {
                      [&](Ref n) { return !depends_on(n, axis) && outputs_left(c, n) > 1; });
 }
 
+// That many of such sums could be made at once: each warp of a block makes all of its sums for itself.
+bool repeats_sums_of_many(const OptChoice& c, Ref axis) {
+  int64_t others = 1;
+  for (Ref r : c.output_axes())
+    if (r != axis && kind_of(r) == RangeKind::Loop) others *= RangeView(r).most();
+  return repeats_sums(c, axis) && others >= kManyRows * c.machine.processors;
+}
+
 bool is_read_along(Ref reduce, Ref axis, Ref other) {
   const Refs nodes = toposort(reduce);
   return std::any_of(nodes.begin(), nodes.end(), [&](Ref n) {
@@ -174,7 +184,7 @@ int64_t outputs_to_share(const OptChoice& c) {
   if (!reductions_of(c.stores).empty()) return outputs_left(c);
   int64_t outputs = 1;
   for (Ref r : c.output_axes())
-    if (kind_of(r) == RangeKind::Loop) outputs *= std::max<int64_t>(RangeView(r).size->max, 1);
+    if (kind_of(r) == RangeKind::Loop) outputs *= RangeView(r).most();
   return outputs;
 }
 
@@ -198,6 +208,7 @@ void choose_threads(OptChoice& c, bool is_local) {
       int64_t most = most_threads(c, is_local) / stride;
       if (is_shared_out && !repeats_sums(c, axis))
         most = std::min(most, std::max(outputs_to_share(c) / c.machine.tasks, c.machine.warp_threads / stride));
+      if (is_shared_out && repeats_sums_of_many(c, axis)) most = std::min(most, kThreadsOfRow / stride);
       const int64_t n = greatest_divisor(RangeView(axis).size, most);
       return n > 1 && c.try_opt({OptKind::Local, c.id_of(axis), n});
     });

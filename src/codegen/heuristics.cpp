@@ -42,6 +42,7 @@ std::vector<Opt> choose_opts_of_block(const Refs& stores, const Machine& machine
   if (!has_fragments) choose_upcast(c);
   choose_rounds_in_flight(c, machine.flight_bytes * (has_fragments ? kFlightOfProducts : 1), has_fragments);
   if (!is_local && !c.is_part_of_tile()) {
+    if (!has_fragments) choose_terms_together(c);
     choose_order(c);
     choose_tasks(c);
   }
