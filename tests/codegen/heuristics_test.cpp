@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "support/judge.h"
 #include "support/small_graphs.h"
@@ -28,6 +29,23 @@ Chosen chosen_for(Ref root, const Variables& variables = {}) {
   REQUIRE(kernel.tree->src.size() == 1);
   CHECK(problem_with(kernel, {}) == "");
   return {choose_opts(prepared(kernel.tree), {}, false)};
+}
+
+// Of one kind, all of them multiplied.
+int64_t amount_of(const std::vector<Opt>& opts, OptKind kind) {
+  int64_t amount = 1;
+  for (const Opt& o : opts)
+    if (o.kind == kind) amount *= o.amount;
+  return amount;
+}
+
+// For a block of a GPU, which must agree with the interpreter, too.
+std::vector<Opt> chosen_on_gpu(Ref root, const Variables& variables = {}) {
+  const Machine gpu = *known_machine("h100");
+  const JudgedKernel kernel = kernel_of(root, variables);
+  const std::vector<Opt> opts = choose_opts(prepared(kernel.tree, 0, gpu), gpu, false);
+  CHECK(problem_with(kernel, {opts}, gpu) == "");
+  return opts;
 }
 
 }  // namespace
@@ -131,4 +149,46 @@ TEST_CASE("rounds of a block go side by side, also those of its tasks") {
   for (Ref r : axes_of(apply_opts(stores, opts, lane_rules(gpu))))
     if (is_output_axis(stores, r)) CHECK(kind_of(r) != RangeKind::Loop);  // a task has 2048 results for 512 threads
   CHECK(problem_with(kernel, {opts}, gpu) == "");
+}
+
+TEST_CASE("a processor has several blocks where nothing is summed up, however few tokens there may be") {
+  const Tensor x = input(0, {tokens(), 2048});
+  const std::vector<Opt> opts = chosen_on_gpu(sink({output(1, x * x)}), {{"tokens8", 3}});
+  CAPTURE(to_string(opts));
+  CHECK(amount_of(opts, OptKind::Local) == 256);
+}
+
+TEST_CASE("a warp asks for many words of a sum at once") {
+  const Tensor x = input(0, {tokens(), 2048});
+  const std::vector<Opt> opts = chosen_on_gpu(sink({output(1, sum(x * x, -1))}), {{"tokens8", 3}});
+  CAPTURE(to_string(opts));
+  CHECK(amount_of(opts, OptKind::Unroll) == 32);
+}
+
+TEST_CASE("blocks of a product of floats are as long along tokens as along rows, or twice as long") {
+  const Tensor x = input(0, {Dim(variable("tokens64", 1, 4) * 64), 1024}), w = input(1, {64, 1024});
+  const std::vector<Opt> opts = chosen_on_gpu(sink({output(2, linear(x, w))}), {{"tokens64", 1}});
+  CAPTURE(to_string(opts));
+  std::vector<int64_t> sides;
+  for (const Opt& o : opts)
+    if (o.kind == OptKind::Local) sides.push_back(o.amount);
+  CHECK(sides == std::vector<int64_t>{2, 4});
+  CHECK(amount_of(opts, OptKind::Upcast) == 16);
+}
+
+TEST_CASE("a row of many, whose sum each warp makes for itself, has few warps") {
+  const auto threads_of_row = [](Dim rows, const Variables& variables) {
+    const Tensor x = input(0, {rows, 2048});
+    const Tensor scale = scalar(1) / sqrt(sum(x * x, -1) + 1e-5);
+    const std::vector<Opt> opts = chosen_on_gpu(sink({output(1, x * unsqueeze(scale, 1))}), variables);
+    std::vector<Opt> locals;
+    std::copy_if(opts.begin(), opts.end(), std::back_inserter(locals),
+                 [](const Opt& o) { return o.kind == OptKind::Local; });
+    CAPTURE(to_string(opts));
+    REQUIRE(locals.size() >= 2);
+    locals.resize(2);  // behind them, more rows
+    return amount_of(locals, OptKind::Local);
+  };
+  CHECK(threads_of_row(Dim(variable("tokens8", 1, 512) * 8), {{"tokens8", 1}}) == 128);
+  CHECK(threads_of_row(8, {}) == 512);
 }
