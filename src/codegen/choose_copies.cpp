@@ -205,8 +205,7 @@ void choose_terms_together(OptChoice& c) {
       if (holds_reduction(reduce) || reduce->op != Op::ReduceSum) continue;
       for (Ref r : own_ranges(reduce)) {
         if (kind_of(r) != RangeKind::Reduce) continue;
-        int64_t n = std::min(known_divisor(RangeView(r).size), most);
-        while (n > 1 && known_divisor(RangeView(r).size) % n != 0) --n;
+        const int64_t n = greatest_divisor(RangeView(r).size, most);
         if ((again = n > 1 && c.try_opt({OptKind::Unroll, c.id_of(r), n}))) break;
       }
       if (again) break;
@@ -226,8 +225,7 @@ void choose_rounds_together(OptChoice& c) {
     again = std::any_of(axes.begin(), axes.end(), [&](Ref axis) {
       const auto size = const_int(RangeView(axis).size);
       if (kind_of(axis) != RangeKind::Loop || !size) return false;
-      int64_t n = std::min(*size, most);
-      while (n > 1 && *size % n != 0) --n;
+      const int64_t n = greatest_divisor(RangeView(axis).size, most);
       return n > 1 && c.try_opt({OptKind::Upcast, c.id_of(axis), n});
     });
   }

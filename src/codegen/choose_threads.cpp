@@ -43,12 +43,6 @@ int64_t threads_for(Ref range, int64_t most) {
   return n;
 }
 
-int64_t greatest_divisor(Ref size, int64_t most) {
-  for (int64_t n = std::min(known_divisor(size), most); n > 1; --n)
-    if (known_divisor(size) % n == 0) return n;
-  return 1;
-}
-
 Ref innermost_loop(const OptChoice& c) {
   Refs axes = c.output_axes();
   std::erase_if(axes, [](Ref r) { return kind_of(r) != RangeKind::Loop; });
@@ -120,12 +114,24 @@ bool repeats_sums(const OptChoice& c, Ref axis) {
                      [&](Ref n) { return !depends_on(n, axis) && outputs_left(c, n) > 1; });
 }
 
-// That many of such sums could be made at once: each warp of a block makes all of its sums for itself.
-bool repeats_sums_of_many(const OptChoice& c, Ref axis) {
-  int64_t others = 1;
+// Outputs along all axes but one, where sizes that vary are the greatest ones.
+int64_t most_outputs(const OptChoice& c, Ref but = {}) {
+  int64_t outputs = 1;
   for (Ref r : c.output_axes())
-    if (r != axis && kind_of(r) == RangeKind::Loop) others *= RangeView(r).most();
-  return repeats_sums(c, axis) && others >= kManyRows * c.machine.processors;
+    if (r != but && kind_of(r) == RangeKind::Loop) outputs *= RangeView(r).most();
+  return outputs;
+}
+
+// Outputs that blocks share out. Where a thread has nothing to sum up, a block of many is as fast as several of few, so
+// that all axes count as long as they can be.
+int64_t outputs_to_share(const OptChoice& c) {
+  return reductions_of(c.stores).empty() ? most_outputs(c) : outputs_left(c);
+}
+
+// Each warp of a block makes all of its sums for itself, and other blocks could have them: many rows keep all
+// processors busy with few warps each.
+bool repeats_sums_of_many(const OptChoice& c, Ref axis) {
+  return repeats_sums(c, axis) && most_outputs(c, axis) >= kManyRows * c.machine.processors;
 }
 
 bool is_read_along(Ref reduce, Ref axis, Ref other) {
@@ -146,12 +152,13 @@ bool choose_square(OptChoice& c) {
   const Refs reductions = reductions_of(c.stores);
   const bool is_product = std::any_of(reductions.begin(), reductions.end(),
                                       [&](Ref n) { return is_read_along(n, x, y) && is_read_along(n, y, x); });
+  if (!is_product) return false;
   const int64_t room = kSmallThreads / stride_of_threads(c.stores, y),
                 most = std::min(room, outputs_left(c) / c.machine.tasks);
   int64_t side = 1;
   while (4 * side * side <= most) side *= 2;
   const auto x_id = c.id_of(x);
-  return is_product && side > 1 && c.try_opt({OptKind::Local, c.id_of(y), threads_for(y, side)}) &&
+  return side > 1 && c.try_opt({OptKind::Local, c.id_of(y), threads_for(y, side)}) &&
          c.try_opt({OptKind::Local, x_id, threads_for(x, most / side)});
 }
 
@@ -170,21 +177,17 @@ void choose_neighbours(OptChoice& c) {
 
 }  // namespace
 
+int64_t greatest_divisor(Ref size, int64_t most) {
+  int64_t n = std::min(known_divisor(size), most);
+  while (n > 1 && known_divisor(size) % n != 0) --n;
+  return std::max<int64_t>(n, 1);
+}
+
 int64_t outputs_left(const OptChoice& c, Ref value) {
   int64_t outputs = 1;
   for (Ref r : c.output_axes())
     if (kind_of(r) == RangeKind::Loop && (!value || depends_on(value, r)))
       outputs *= std::max<int64_t>(RangeView(r).size->min, 1);
-  return outputs;
-}
-
-// Outputs that blocks share out. Where a thread has nothing to sum up, a block of many is as fast as several of few, so
-// that all axes count as long as they can be.
-int64_t outputs_to_share(const OptChoice& c) {
-  if (!reductions_of(c.stores).empty()) return outputs_left(c);
-  int64_t outputs = 1;
-  for (Ref r : c.output_axes())
-    if (kind_of(r) == RangeKind::Loop) outputs *= RangeView(r).most();
   return outputs;
 }
 

@@ -54,6 +54,8 @@ void choose_group(OptChoice& c);
 void choose_threads(OptChoice& c, bool is_local);
 // Iterations of the output loops, at least; only of those that the value depends on, if there is one.
 int64_t outputs_left(const OptChoice& c, Ref value = Ref());
+// Of the size of a range, `most` at most; 1 if there is none.
+int64_t greatest_divisor(Ref size, int64_t most);
 
 // choose_products.cpp
 void choose_panel(OptChoice& c);
