@@ -87,8 +87,8 @@ class ParallelBench {
   int threads() const { return threads_; }
 
  private:
-  // [sequences, count], of each its own, or the same of all. Random ones: models that talk to themselves choose the same
-  // experts again and again.
+  // [sequences, count], of each its own, or the same of all. Random ones: models that talk to themselves choose the
+  // same experts again and again.
   std::vector<int32_t> random_tokens(int64_t sequences, int64_t count) {
     std::vector<int32_t> all(static_cast<size_t>(sequences * count));
     for (size_t i = 0; i < all.size(); ++i) {

@@ -84,8 +84,8 @@ class NestPasses {
     out_.push_back(have_columns_on_chip(nest.stores) ? std::move(nest) : expanded(stores, opts, false));
   }
 
-  // Where reads are staged, on-chip memory from number `local` on is theirs, if `room` is enough. Returns what they take
-  // of it. Not where warps share the sums of a batch: such a kernel stood still on a GPU, and it is not known why
+  // Where reads are staged, on-chip memory from number `local` on is theirs, if `room` is enough. Returns what they
+  // take of it. Not where warps share the sums of a batch: such a kernel stood still on a GPU, and it is not known why
   // (docs/performance.md).
   int64_t add_staged(const Refs& stores, const std::vector<Opt>& opts, bool is_local, int64_t local, int64_t room) {
     const auto is_group = [](const Opt& opt) { return opt.kind == OptKind::Group; };

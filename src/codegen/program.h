@@ -36,8 +36,8 @@ enum class Inst : uint8_t {
   // src {pointer, byte offset}: a hint that the arg.i bytes from there on are read soon, for the cache that all share.
   // Offset and bytes are multiples of kFetchUnit, and all of them lie in the buffer
   Fetch,
-  // Where launches overlap: what the launches before have stored is seen behind it. Only indices and Fetch stand before.
-  // arg.i: 1: blocks of the next launch may come from here on; 0: when all blocks of this one have ended
+  // Where launches overlap: what the launches before have stored is seen behind it. Only indices and Fetch stand
+  // before. arg.i: 1: blocks of the next launch may come from here on; 0: when all blocks of this one have ended
   Await,
   // src {pointer, byte offset, value}; a scalar offset with a vector value stores neighbouring elements. In a block a
   // fourth operand, a bool, says which threads store
@@ -52,8 +52,8 @@ enum class Inst : uint8_t {
   // arg.i bytes, a multiple of kCopyBytes as both places are, by a single instruction of a thread. When they are there
   // the signal counts one. A seventh operand, a bool, says which threads send
   BulkCopy,
-  // src {pointer to scratch memory, byte offset}: the first thread makes a signal there, kSignalBytes long, whose rounds
-  // are arg.i copies each. What threads did with scratch memory before is done when copies come there
+  // src {pointer to scratch memory, byte offset}: the first thread makes a signal there, kSignalBytes long, whose
+  // rounds are arg.i copies each. What threads did with scratch memory before is done when copies come there
   SignalInit,
   // src {pointer to a signal, byte offset, number of a round}: until the copies of that round have arrived, which the
   // thread then sees. Rounds are waited for one after the other

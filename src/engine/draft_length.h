@@ -1,7 +1,7 @@
 // DraftLength: how many tokens to draft, by what was measured: what a step with so many of them takes, and how often
 // the first, second ... of them is right. The length that gives most tokens per second is taken, 0 where drafts do not
-// pay. Lengths that are not in use are tried again now and then, as texts and machines change: the more seldom the more a
-// try has cost, since who has not drafted for a while may have to read a whole text first.
+// pay. Lengths that are not in use are tried again now and then, as texts and machines change: the more seldom the more
+// a try has cost, since who has not drafted for a while may have to read a whole text first.
 //
 // It knows of no clock and draws nothing: the same steps give the same lengths.
 #pragma once

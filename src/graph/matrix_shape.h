@@ -51,10 +51,10 @@ constexpr int64_t kWarpgroupWarps = 4;
 constexpr int64_t kHalvesOfStep = 16;                                                // of a row
 constexpr int64_t kCoreRowBytes = 16, kCoreBytes = kCoreRowBytes * kFragmentGroups;  // of halves that lie side by side
 
-// Which of 16 halves are side by side changes no sum, as long as both sides agree. So what lies in memory for a unit has
-// those of a thread apart: it takes four neighbours of a row, a word of bytes, as pairs of the first and of the next
-// eight. Element 4 q + 2 i + h is half i of pair q of eight h: pairs are bytes 0 and 2 of a word, and 1 and 3, so that
-// masks make them.
+// Which of 16 halves are side by side changes no sum, as long as both sides agree. So what lies in memory for a unit
+// has those of a thread apart: it takes four neighbours of a row, a word of bytes, as pairs of the first and of the
+// next eight. Element 4 q + 2 i + h is half i of pair q of eight h: pairs are bytes 0 and 2 of a word, and 1 and 3, so
+// that masks make them.
 constexpr int64_t kQuad = 4, kPair = 2;
 
 struct MatrixShape {

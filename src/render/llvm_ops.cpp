@@ -274,7 +274,8 @@ IrValue two_halves(LlvmWriter& out, const IrValue& low, const IrValue& high) {
 }
 
 // The bits of a bf16 up to 255 are byte * 2^-133, the first ones subnormal numbers: times 2^127 that is byte / 64, less
-// what stands for zero. A signed byte is 128 less than the one whose highest bit is the other one. All of that is exact.
+// what stands for zero. A signed byte is 128 less than the one whose highest bit is the other one. All of that is
+// exact.
 IrValue render_scaled_halves(LlvmWriter& out, int64_t less, std::span<const IrValue> x) {
   constexpr int64_t kPower = 0x7F007F00, kSigns = 0x00800080;  // 2^127; of both bytes
   const auto op = [&](const std::string& name, const std::string& a, int64_t b) {

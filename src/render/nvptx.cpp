@@ -279,8 +279,8 @@ class BlockRenderer : public FunctionRenderer {
     return type + " }";
   }
 
-  // The bits of a matrix descriptor but for the place: from the first eight halves of columns to the next ones, and from
-  // eights of columns to the next ones, in pieces of 16 bytes; no swizzle.
+  // The bits of a matrix descriptor but for the place: from the first eight halves of columns to the next ones, and
+  // from eights of columns to the next ones, in pieces of 16 bytes; no swizzle.
   static std::string descriptor_bits(const MatrixShape& shape) {
     return number(kCoreBytes / kCoreRowBytes << 16 | shape.b_stride / kCoreRowBytes << 32);
   }

@@ -152,8 +152,8 @@ void check_8_bits(const Oracle& o, const std::string& device) {
 }  // namespace
 
 TEST_CASE("with activations and cache of 8 bits the distributions stay within 1e-3 of the oracle's") {
-  // Random weights in the groups of the file: bytes in wide blocks, as units for matrices take them, are coarser by half
-  // of their bound. Trained ones hold it with both.
+  // Random weights in the groups of the file: bytes in wide blocks, as units for matrices take them, are coarser by
+  // half of their bound. Trained ones hold it with both.
   for (const Oracle& o : oracles()) check_8_bits(o, is_of_the_zoo(o) ? "cpu,prompt_block=0" : "cpu");
 }
 
