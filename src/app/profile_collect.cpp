@@ -121,8 +121,10 @@ Profile ProfileCollector::result(const std::string& model, const MachineRates& m
   const int replays = plans_.at(PlanKind::Decode).replays + plans_.at(PlanKind::LongDecode).replays;
   if (replays > 0)
     profile.plans.push_back(plan_of("decode", {PlanKind::Decode, PlanKind::LongDecode}, replays, machine));
-  if (prompts > 0 && plans_.at(PlanKind::Prefill).replays > 0)
-    profile.plans.push_back(plan_of("prefill", {PlanKind::Prefill, PlanKind::Head}, prompts, machine));
+  const int runs = plans_.at(PlanKind::Prefill).replays + plans_.at(PlanKind::LongPrefill).replays;
+  if (prompts > 0 && runs > 0)
+    profile.plans.push_back(
+        plan_of("prefill", {PlanKind::Prefill, PlanKind::LongPrefill, PlanKind::Head}, prompts, machine));
   return profile;
 }
 

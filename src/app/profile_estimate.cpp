@@ -31,8 +31,10 @@ class Estimate {
   // Chunk by chunk, as a session reads it.
   ProfiledPlan prefill(int64_t tokens) const {
     ProfileTotals totals(listing_, rates_.threads);
-    for (int64_t done = 0; done < tokens; done += listing_.layout().prefill_tokens)
-      add(totals, PlanKind::Prefill, std::min(listing_.layout().prefill_tokens, tokens - done), done);
+    for (int64_t done = 0; done < tokens; done += listing_.layout().prefill_tokens) {
+      const int64_t chunk = std::min(listing_.layout().prefill_tokens, tokens - done);
+      add(totals, listing_.is_long_prompt(chunk) ? PlanKind::LongPrefill : PlanKind::Prefill, chunk, done);
+    }
     add(totals, PlanKind::Head, 1, tokens - 1);
     return totals.plan("prefill", static_cast<double>(tokens), 1, rates_);
   }

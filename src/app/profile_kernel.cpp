@@ -37,6 +37,7 @@ std::string places(const KernelSet& kernels, int kernel, const KernelCost& cost)
   const std::pair<PlanKind, const char*> kPlans[] = {{PlanKind::Decode, "decode"},
                                                      {PlanKind::LongDecode, "decode of a long context"},
                                                      {PlanKind::Prefill, "prefill"},
+                                                     {PlanKind::LongPrefill, "prefill of many tokens"},
                                                      {PlanKind::Head, "logits of a prompt"}};
   for (const auto& [plan, name] : kPlans) {
     int count = 0;

@@ -21,6 +21,7 @@ std::string replay_name(const RecordedRun& run) {
     case PlanKind::Decode:
     case PlanKind::LongDecode: return "token at position " + std::to_string(run.position);
     case PlanKind::Prefill:
+    case PlanKind::LongPrefill:
       return "prompt, " + std::to_string(run.tokens) + " tokens from position " + std::to_string(run.position);
     case PlanKind::Head: return "logits of the prompt";
   }

@@ -84,7 +84,7 @@ class TuneRun {
     session_.loaded().observe([this](const RunTimes& run) { times_[run.plan].add(run); });
     SMELT_CHECK(decode());
     if (wants("decode")) list(PlanKind::Decode, "decode");
-    if (wants("prefill") && prompt().size() > 1) list(PlanKind::Prefill, "prefill");
+    if (wants("prefill") && prompt().size() > 1) list(prefill_kind(), "prefill");
     session_.loaded().observe({});
     if (wants_layouts()) layout_jobs_ = layout_jobs(layouts_, flags_.kernel);
     if (jobs_.empty() && !flags_.kernel.empty())
@@ -166,9 +166,13 @@ class TuneRun {
   // Those of a prompt and those of a token are judged together. The weights of a GPU lie as its own kernels want them.
   bool wants_layouts() const {
     return is_processor(device().name()) && !flags_.no_layouts && !flags_.engine.no_repack && flags_.plan == "both" &&
-           !times_[PlanKind::Prefill].empty();
+           !times_[prefill_kind()].empty();
   }
-  static PlanKind kind_of(const TuneJob& job) { return job.plan == "decode" ? PlanKind::Decode : PlanKind::Prefill; }
+  // Of a chunk of the prompt.
+  PlanKind prefill_kind() const {
+    return session_.loaded().plans().is_long_prompt(flags_.prompt_tokens) ? PlanKind::LongPrefill : PlanKind::Prefill;
+  }
+  PlanKind kind_of(const TuneJob& job) const { return job.plan == "decode" ? PlanKind::Decode : prefill_kind(); }
 
   // Puts the inputs of a plan's launches in place.
   Status make_ready(PlanKind plan) {
@@ -211,7 +215,7 @@ class TuneRun {
     Stopwatch watch;
     SMELT_CHECK(prefill());
     if (watch.lap() < kShortPrompt) {
-      times_[PlanKind::Prefill].forget();
+      times_[prefill_kind()].forget();
       SMELT_CHECK(prefill());
     }
     for (const int32_t& token : std::span(tokens_).last(kDecoded)) SMELT_CHECK(extend(token));

@@ -26,6 +26,7 @@ const char* name_of(PlanKind plan) {
     case PlanKind::Decode: return "decode";
     case PlanKind::LongDecode: return "decode of a long context";
     case PlanKind::Prefill: return "prefill";
+    case PlanKind::LongPrefill: return "prefill of many tokens";
     case PlanKind::Head: return "head of a prompt";
   }
   return "";
@@ -41,8 +42,9 @@ double total(const PlanTimes& times) {
 double plan_seconds(const LayoutTuning& tuning, PlanKind plan) {
   double seconds = total(tuning.times.at(plan));
   if (plan != PlanKind::Head) return seconds;
-  const auto prefill = tuning.times.find(PlanKind::Prefill);
-  return prefill == tuning.times.end() ? seconds : seconds + total(prefill->second);
+  for (const PlanKind prefill : {PlanKind::Prefill, PlanKind::LongPrefill})
+    if (const auto found = tuning.times.find(prefill); found != tuning.times.end()) seconds += total(found->second);
+  return seconds;
 }
 
 RoleKernel& kernel_of(LayoutJob& job, PlanKind plan, int kernel) {

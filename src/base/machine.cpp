@@ -14,7 +14,17 @@ constexpr MatrixUnit kAmxI8{.m = 16,
                             .accumulator = DType::I32,
                             .loads_operands = true,
                             .start_cycles = 4};
-constexpr int64_t kAmxPromptBlock = 128;  // 256 is faster, and misses the bar on KL of the small models
+constexpr MatrixUnit kAmxBf16{.m = 16,
+                              .n = 16,
+                              .k = 32,
+                              .a = DType::BF16,
+                              .b = DType::BF16,
+                              .accumulator = DType::F32,
+                              .loads_operands = true,
+                              .start_cycles = 4};
+constexpr int64_t kAmxLongPrompt = 1024;   // with fewer too few share what becomes halves
+constexpr int64_t kAmxPromptChunk = 2048;  // an expert of 64, of which tokens choose 4, has 131 of them
+constexpr int64_t kAmxPromptBlock = 128;   // 256 is faster, and misses the bar on KL of the small models
 constexpr MatrixUnit kMmaI8{.m = 16, .n = 8, .k = 32, .a = DType::I8, .b = DType::I8, .accumulator = DType::I32};
 // wgmma: of four warps. It takes up to 256 columns, of which sums of 64 leave room for what is multiplied.
 constexpr MatrixUnit kWarpgroupBf16{
@@ -81,10 +91,14 @@ const MatrixUnit* unit_for_bytes(const Machine& machine) {
 }
 
 const MatrixUnit* unit_for_halves(const Machine& machine) {
-  if (machine.ring_bytes == 0) return nullptr;
   for (const MatrixUnit& u : machine.matrix_units)
-    if (u.a == DType::BF16 && u.b == DType::BF16) return &u;
+    if (u.a == DType::BF16 && u.b == DType::BF16) return u.loads_operands || machine.ring_bytes > 0 ? &u : nullptr;
   return nullptr;
+}
+
+const MatrixUnit* unit_of_warpgroup(const Machine& machine) {
+  const MatrixUnit* unit = unit_for_halves(machine);
+  return unit && !unit->loads_operands ? unit : nullptr;
 }
 
 Machine machine_of(const CpuTarget& target) {
@@ -105,9 +119,16 @@ Machine machine_of(const CpuTarget& target) {
   m.table_bytes = target.avx512_vbmi ? 128 : 0;
   m.fma = target.fma;
   m.f16_convert = target.f16_convert;
+  m.bf16_convert = target.avx512_bf16;
   if (is_x86 && target.amx_int8 && !target.amx_refused) {
     m.matrix_units.push_back(kAmxI8);
     m.prompt_block = kAmxPromptBlock;
+    if (target.amx_bf16) {
+      m.matrix_units.push_back(kAmxBf16);
+      m.long_prompt = kAmxLongPrompt;
+      m.prompt_chunk = kAmxPromptChunk;
+      m.block_memory_bytes = std::max(m.block_memory_bytes, m.l2_bytes * 3 / 4);  // of a panel of halves
+    }
     m.token_tile = kAmxI8.m;
   }
   return m;

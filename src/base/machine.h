@@ -75,9 +75,11 @@ struct Machine {
 // The unit that multiplies matrices of bytes; null if there is none.
 const MatrixUnit* unit_for_bytes(const Machine& machine);
 
-// The unit that multiplies matrices of halves (bf16); null if there is none, or no room on chip (ring_bytes) for the
-// columns.
+// The unit that multiplies matrices of halves (bf16); null if there is none, or one whose columns are on chip and no
+// room (ring_bytes) for them.
 const MatrixUnit* unit_for_halves(const Machine& machine);
+// The same, if its columns are on chip.
+const MatrixUnit* unit_of_warpgroup(const Machine& machine);
 
 // In its place where vectors have none: products of matrices are sums of words then, of as many as AMX would take.
 constexpr MatrixUnit kSumsOfWords{

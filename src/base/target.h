@@ -23,7 +23,9 @@ struct CpuTarget {
   bool avx_vnni = false;
   bool neon_dot = false;   // sums of four products of bytes, of equal signs
   bool neon_i8mm = false;  // the same of unsigned and signed bytes
+  bool avx512_bf16 = false;
   bool amx_int8 = false;
+  bool amx_bf16 = false;
   bool amx_refused = false;  // the processor has AMX, the system does not let us use it
 
   int cores = 1;  // that this process may use

@@ -163,7 +163,7 @@ bool try_rows(OptChoice& c, const MatrixUnit& unit, Ref rows, Ref lane) {
 
 bool choose_halves(OptChoice& c) {
   const MatrixUnit& unit = lane_rules(c.machine).halves;
-  if (unit.m == 0 || !sum_of_halves(c)) return false;
+  if (unit.m == 0 || unit.loads_operands || !sum_of_halves(c)) return false;
   const Refs axes = c.output_axes(), stores = c.stores;
   const std::vector<Opt> opts = c.opts;
   // Threads side by side want words side by side, and store neighbours. The rows of a tile are read by all of its tasks

@@ -22,15 +22,16 @@ std::vector<int64_t> block_sizes(Ref axis, int64_t most) {
 
 // The number of rows with which products of matrices take the fewest cycles. False: sums of words take no more.
 bool add_rows(OptChoice& c, const MatrixUnit& unit) {
+  const LaneRules rules = lane_rules(c.machine);
   Opt best{OptKind::Matrix};
   double best_cycles = 1;  // of those that sums of words take
   for (Ref axis : c.output_axes()) {
     if (kind_of(axis) != RangeKind::Loop) continue;
     for (int64_t n : block_sizes(axis, unit.m)) {
       const Opt opt{OptKind::Matrix, c.id_of(axis), n};
-      if (n < 2 || !why_not(c.stores, opt, lane_rules(c.machine)).empty()) continue;
+      if (n < 2 || !why_not(c.stores, opt, rules).empty()) continue;
       double tiles = 0, dots = 0;
-      for (const MatrixShape& shape : matrix_products(apply_opt(c.stores, opt, lane_rules(c.machine)), unit))
+      for (const MatrixShape& shape : matrix_products(apply_opt(c.stores, opt, rules), rules))
         tiles += tile_cycles(shape, unit), dots += dot_cycles(shape, c.machine);
       if (tiles / dots < best_cycles) best = opt, best_cycles = tiles / dots;
     }
@@ -117,18 +118,34 @@ void unroll_words(OptChoice& c, int64_t words) {
   }
 }
 
+namespace {
+
+constexpr int64_t kMostRowsOfHalves = 128;
+
+// Halves come from the second-level cache, and more rows read their tokens less often; but each worker should have a
+// panel of its own to make.
+int64_t most_rows(const Panel& panel, const Machine& machine) {
+  if (!panel.holds_halves) return machine.panel_rows;
+  int64_t rows = kMostRowsOfHalves;
+  if (panel.jumps) return rows;
+  while (rows > kPanelLanes * kMostMatrixBlocks && panel.rows / rows < machine.processors) rows /= 2;
+  return rows;
+}
+
+}  // namespace
+
 // Weights are unpacked once for all tokens of a prompt. Panels of experts serve some thirty tokens each, which does
 // not pay for making them (measured: 0.75 to 1.1 times the speed with 512 tokens, half of it with 64), but where tiles
-// fill a matrix unit.
+// fill a matrix unit. Halves, whose sums stay in the unit for whole rows, come from the second-level cache.
 void choose_panel(OptChoice& c) {
   const MatrixUnit* unit = unit_for_bytes(c.machine);
   for (Ref axis : c.output_axes()) {
     if (is_const(RangeView(axis).size)) continue;
     const Panel panel = panel_of(c.stores, c.id_of(axis));
     if (panel.bytes_of_row == 0 || (panel.jumps && (!unit || panel.shared_by < unit->m))) continue;
-    for (int64_t rows = c.machine.panel_rows; rows >= kPanelLanes; rows /= 2)
-      if (rows * panel.bytes_of_row <= c.machine.panel_bytes && c.try_opt({OptKind::Panel, c.id_of(axis), rows}))
-        return;
+    const int64_t most = panel.holds_halves ? c.machine.l2_bytes * 5 / 8 : c.machine.panel_bytes;
+    for (int64_t rows = most_rows(panel, c.machine); rows >= kPanelLanes; rows /= 2)
+      if (rows * panel.bytes_of_row <= most && c.try_opt({OptKind::Panel, c.id_of(axis), rows})) return;
   }
 }
 

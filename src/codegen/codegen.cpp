@@ -68,7 +68,7 @@ class NestPasses {
   ExpandedNest expanded(Refs stores, const std::vector<Opt>& opts, bool is_local, bool has_halves = false) {
     stores = step("options", apply_opts(stores, opts, lane_rules(request_.machine)));
     stores = step("pack dots", pack_dots(stores));
-    stores = matrix_dots(stores, lane_rules(request_.machine).unit);
+    stores = matrix_dots(stores, lane_rules(request_.machine));
     stores = step("matrix dots", has_halves ? halves_dots(stores) : stores);
     stores = step("expand", expand(stores, request_.machine));
     stores = step("rounds of a softmax", softmax_rounds(stores, request_.machine));
@@ -154,7 +154,7 @@ class NestPasses {
 int64_t bytes_of_matrix_rows(const Program& program) {
   int64_t bytes = 0;
   for (const Instruction& x : program.code)
-    if (x.kind == Inst::MatrixDot && !matrix_shape(x).in_fragments) bytes += kMatrixRowBytes * matrix_shape(x).m;
+    if (x.kind == Inst::MatrixDot && !matrix_shape(x).in_fragments) bytes += kMatrixRowBytes * matrix_shape(x).items();
   return bytes;
 }
 

@@ -201,6 +201,15 @@ void NestEmitter::ask_for_columns(Ref product, const MatrixShape& shape, int dep
     prefetch(value(view.b), value(view.b_offset), ahead + k * shape.b_stride);
 }
 
+// A product of halves takes long for its rows, and those of the next tile come from far away meanwhile.
+MatrixShape NestEmitter::with_rows_ahead(Ref product, MatrixShape shape) const {
+  const MatrixInMemoryView view(product);
+  if (!is_from_memory(view.a, view.a_offset)) return shape;
+  for (Ref r : ranges_of(view.a_offset))
+    if (kind_of(r) == RangeKind::Tile) shape.a_ahead = stride(view.a_offset, r).value_or(0);
+  return shape;
+}
+
 // Where it is known and not so far that caches would lose it again.
 std::optional<int64_t> NestEmitter::bytes_to_next_output(Ref offset, int depth) {
   for (int d = floor_ + 1; d <= depth; ++d)
@@ -231,7 +240,8 @@ Value NestEmitter::matrix_dot(Ref n, const std::vector<Value>& sums) {
   if (!before) {
     for (Ref s : n->src) add_source(s);
     for (const Value& sum : sums) add_operand(sum);
-    if (!shape.in_fragments) ask_for_columns(n, shape, depth);
+    if (!shape.in_fragments && !shape.of_halves) ask_for_columns(n, shape, depth);
+    if (shape.of_halves && !shape.in_fragments) out.arg.list = with_rows_ahead(n, shape).list();
   } else {
     const Value so_far = matrix_dot(before, sums);
     const MatrixDotView view(n);

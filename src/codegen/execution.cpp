@@ -146,7 +146,7 @@ class Counter {
     const struct {
       size_t operand;
       int64_t vectors, width;
-    } sides[] = {{0, shape.m, shape.m}, {2, shape.words(), shape.n}};
+    } sides[] = {{0, shape.m, shape.m}, {2, shape.words() * shape.blocks, shape.n * shape.blocks}};
     for (const auto& side : sides) {
       const Instruction& pointer = source(program_, product, side.operand);
       const double bytes = times() * static_cast<double>(side.width * 4 * shape.words());

@@ -50,6 +50,19 @@ std::vector<Opt> choose_opts_of_block(const Refs& stores, const Machine& machine
   return std::move(c.opts);
 }
 
+void choose_vectors(OptChoice& c) {
+  choose_local(c);
+  choose_dot(c);
+  choose_group(c);
+  if (choose_matrix(c)) return;
+  const bool is_in_task = c.is_part_of_tile() && !has_panel(c.opts) && !goes_in_sweeps(c.stores);
+  if (is_in_task || is_product_of_reused(c)) choose_block(c);
+  choose_unroll(c);
+  if (c.has_local) choose_unroll_of_bytes(c);
+  choose_upcast(c);
+  choose_streams(c);
+}
+
 }  // namespace
 
 std::vector<Opt> choose_opts(const Refs& stores, const Machine& machine, bool is_local, const OptObserver& observe) {
@@ -57,17 +70,7 @@ std::vector<Opt> choose_opts(const Refs& stores, const Machine& machine, bool is
   OptChoice c{.stores = stores, .machine = machine, .observe = observe};
   if (!is_local && !c.is_part_of_tile()) choose_panel(c);
   choose_pack(c);
-  choose_local(c);
-  choose_dot(c);
-  choose_group(c);
-  if (!choose_matrix(c)) {
-    const bool is_in_task = c.is_part_of_tile() && !has_panel(c.opts) && !goes_in_sweeps(c.stores);
-    if (is_in_task || is_product_of_reused(c)) choose_block(c);
-    choose_unroll(c);
-    if (c.has_local) choose_unroll_of_bytes(c);
-    choose_upcast(c);
-    choose_streams(c);
-  }
+  if (!choose_products_of_halves(c)) choose_vectors(c);
   // Not if PANEL was taken: it has made this a part of a tile.
   if (!is_local && !c.is_part_of_tile()) {
     choose_order(c);

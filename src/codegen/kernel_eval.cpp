@@ -287,16 +287,18 @@ class NestEvaluator {
     const MatrixItemView item(cells_[id].node);
     const MatrixShape shape = matrix_shape(item.product->arg.list);
     ENSURE(!shape.in_fragments, "a product of fragments outside of a program");
-    const int64_t row = value(item.number).scalar.i, lane = value(item.lane).scalar.i;
+    const int64_t number = value(item.number).scalar.i, lane = value(item.lane).scalar.i;
+    const int64_t row = number / shape.blocks, column = number % shape.blocks * shape.block_stride + 4 * lane;
     const MatrixInMemoryView operands(item.product);
     std::vector<uint32_t> a, b;
     for (int64_t k = 0; k < shape.words(); ++k) {
       const Value left = word(operands.a, operands.a_offset, row * shape.a_stride + 4 * k);
-      const Value right = word(operands.b, operands.b_offset, k * shape.b_stride + 4 * lane);
+      const Value right = word(operands.b, operands.b_offset, k * shape.b_stride + column);
       if (!left.defined || !right.defined) return {.defined = false};
       a.push_back(static_cast<uint32_t>(left.scalar.i));
       b.push_back(static_cast<uint32_t>(right.scalar.i));
     }
+    if (shape.of_halves) return {{.f = round_to(sum_of_halves(0, a, b), working(DType::F32))}};
     return {{.i = matrix_sum(shape, 0, a, b)}};
   }
 

@@ -73,7 +73,7 @@ class Narrowing {
                            ((operand == 1 || operand == 3) && (x.kind == Inst::Copy || x.kind == Inst::BulkCopy)) ||
                            (operand == 5 && x.kind == Inst::BulkCopy) ||
                            (operand > 0 && (x.kind == Inst::SignalInit || x.kind == Inst::SignalWait)) ||
-                           (x.kind == Inst::MatrixDot && matrix_shape(x).of_halves &&
+                           (x.kind == Inst::MatrixDot && matrix_shape(x).of_warpgroup() &&
                             static_cast<int64_t>(operand) == matrix_shape(x).a_words() + 1);
     const bool is_converted = x.kind == Inst::Value && (x.op == Op::Cast || x.op == Op::Lut);
     return is_offset || is_converted || x.kind == Inst::EndLoop ? Wants::Either : Wants::Wide;

@@ -144,6 +144,7 @@ class NestEmitter {
   int64_t bytes_ahead_in_tile(Ref offset, int depth);
   bool is_in_reduction(Ref offset);
   std::optional<int64_t> bytes_to_next_output(Ref offset, int depth);
+  MatrixShape with_rows_ahead(Ref product, MatrixShape shape) const;
   void ask_for_columns(Ref product, const MatrixShape& shape, int depth);
   void prefetch(Value pointer, Value at, int64_t bytes);
   Value lane_reduce(Ref n);

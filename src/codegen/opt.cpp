@@ -255,11 +255,11 @@ std::string why_not_pack(const Refs& stores, const Opt& opt, Ref range) {
 std::string why_not_matrix(const Refs& stores, const Opt& opt, Ref range, const LaneRules& rules) {
   const MatrixUnit& unit = rules.unit;
   const Refs after = cut(stores, range, opt);
-  if (rules.halves.m && why_no_halves(after).empty()) return "";
+  if (rules.halves.m && !rules.halves.loads_operands && why_no_halves(after).empty()) return "";
   if (!unit.loads_operands) return why_no_fragments(after, unit);
   if (opt.amount > unit.m) return "a matrix has at most " + std::to_string(unit.m) + " rows";
   std::string reason;
-  matrix_products(after, unit, &reason);
+  matrix_products(after, rules, &reason);
   return reason;
 }
 

@@ -59,7 +59,8 @@ int64_t greatest_divisor(Ref size, int64_t most);
 
 // choose_products.cpp
 void choose_panel(OptChoice& c);
-bool choose_matrix(OptChoice& c);  // false: sums of words are as fast
+bool choose_matrix(OptChoice& c);              // false: sums of words are as fast
+bool choose_products_of_halves(OptChoice& c);  // in memory; false: there are none
 void choose_block(OptChoice& c);
 bool is_product_of_reused(const OptChoice& c);
 

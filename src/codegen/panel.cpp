@@ -8,6 +8,7 @@
 #include "codegen/dependence.h"
 #include "codegen/packed_bytes.h"
 #include "codegen/passes.h"
+#include "codegen/products_of_halves.h"
 #include "graph/on_chip.h"
 #include "graph/operands.h"
 #include "graph/rules_algebra.h"
@@ -26,6 +27,7 @@ DType dtype_in_panel(Ref value) {
   return is_small ? DType::U8 : value->dtype;
 }
 bool is_byte_in_panel(Ref value) { return is_byte(dtype_in_panel(value)); }
+bool is_half_in_panel(Ref value) { return dtype_in_panel(value) == DType::BF16; }
 int64_t size_in_panel(Ref value) { return size_of(dtype_in_panel(value)); }
 
 Refs output_ranges(const Refs& stores) { return own_ranges(stores[0]); }
@@ -51,8 +53,9 @@ class Search {
     while (n->op == Op::Cast && is_int(n->dtype) && is_int(operand_of(n)->dtype) &&
            size_of(operand_of(n)->dtype) <= size_of(n->dtype))
       n = operand_of(n);
+    if (is_half(n) && operand_of(n)->op == Op::Cast) n = operand_of(n);
     const DType kept = dtype_in_panel(n);
-    const bool is_cell = is_byte(kept) || kept == DType::F32;
+    const bool is_cell = is_byte(kept) || kept == DType::F32 || kept == DType::BF16;
     if (is_cell && n->op != Op::Load && !contains(values_, n)) values_.push_back(n);
   }
 
@@ -129,8 +132,7 @@ class PanelMaker {
     if (loops_.row_count % kPanelLanes != 0 || loops_.row_count != rows_)
       return std::to_string(rows_) + " rows do not make a panel";
     for (Ref v : values_) {
-      if (is_byte_in_panel(v) && RangeView(terms_of(v).back()).count() % kCell != 0)
-        return "bytes of a panel do not fill words";
+      if (!fills_words(v)) return "bytes of a panel do not fill words";
       for (Ref r : terms_of(v))
         if (!is_const(size_of_loop(r))) return "a panel of symbolic size";
     }
@@ -153,7 +155,10 @@ class PanelMaker {
   }
 
   Panel panel() const {
-    Panel panel{.bytes_of_row = bytes_of_row(), .jumps = !indices_.empty()};
+    Panel panel{.bytes_of_row = bytes_of_row(),
+                .jumps = !indices_.empty(),
+                .holds_halves = std::any_of(values_.begin(), values_.end(), is_half_in_panel)};
+    for (Ref r : row_ranges_) panel.rows *= RangeView(r).most();
     for (Ref r : output_ranges(stores_))
       if (r != axis_ && !contains(row_ranges_, r)) panel.shared_by *= const_int(RangeView(r).size).value_or(1);
     return panel;
@@ -181,6 +186,13 @@ class PanelMaker {
   }
 
  private:
+  bool fills_words(Ref value) const {
+    const int64_t each = kCell / size_in_panel(value);
+    if (each == 1) return true;
+    const auto size = terms_of(value).empty() ? std::nullopt : const_int(size_of_loop(terms_of(value).back()));
+    return size && *size % each == 0;
+  }
+
   static Ref current_panel(int64_t number) { return make_local(number, DType::Void, 8); }
   Ref part_of_panel(Ref value, int64_t number) const { return make_local(number, DType::Void, bytes_of(value)); }
 
@@ -323,8 +335,20 @@ class PanelMaker {
     loops[0] = with_size(first, simplify(cast(is_wanted, DType::I64) * RangeView(first).size));
     const Replacements guarded{{first, loops[0]}};
     loops.insert(loops.begin(), loops_.tile.begin(), loops_.tile.end());
-    return make_store(local, substitute(substitute(offset_of(value), by), guarded),
-                      substitute(substitute(cast(value, dtype_in_panel(value)), by), guarded), loops);
+    const auto changed = [&](Ref x) { return substitute(substitute(x, by), guarded); };
+    if (!is_half_in_panel(value))
+      return make_store(local, changed(offset_of(value)), changed(cast(value, dtype_in_panel(value))), loops);
+    return store_of_words(local, changed(offset_of(value)), changed(operand_of(value)), by[terms_of(value).back()],
+                          std::move(loops));
+  }
+
+  // Halves of two neighbouring terms at once.
+  static Ref store_of_words(Ref local, Ref offset, Ref number, Ref term, Refs loops) {
+    const RangeView whole(term);
+    const Ref pair = make_range(whole.number, simplify(whole.size / constant(2)), RangeKind::Loop);
+    std::replace(loops.begin(), loops.end(), term, pair);
+    const auto at = [&](Ref x, int64_t i) { return simplify(substitute(x, {{term, pair * 2 + i}})); };
+    return make_store(local, at(offset, 0), make(Op::Halves, DType::U32, {at(number, 0), at(number, 1)}), loops);
   }
 
   // The panel after this one: of the next index, or of the next rows.

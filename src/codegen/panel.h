@@ -10,8 +10,8 @@
 // A value that depends on the loop through a loaded index only, as the weights of the expert of a tile of tokens do, is
 // shared by the iterations that load the same index one after the other.
 //
-// A panel holds cells of 4 bytes: one f32, or four bytes of neighbouring terms, kPanelLanes rows side by side, so that
-// vectors of rows and words of bytes are loaded as they lie.
+// A panel holds cells of 4 bytes: one f32, or two halves or four bytes of neighbouring terms, kPanelLanes rows side by
+// side, so that vectors of rows and words are loaded as they lie.
 #pragma once
 
 #include <optional>
@@ -48,7 +48,9 @@ NestWithPanel with_panel(const Refs& stores, const Opt& opt, int64_t first_local
 struct Panel {
   int64_t bytes_of_row = 0;  // 0: nothing
   bool jumps = false;        // an index loaded along the axis says what the panel is
-  int64_t shared_by = 1;     // results of an iteration that a row of it serves
+  bool holds_halves = false;
+  int64_t rows = 1;       // there are, of all panels
+  int64_t shared_by = 1;  // results of an iteration that a row of it serves
 };
 Panel panel_of(const Refs& stores, RangeId axis);
 

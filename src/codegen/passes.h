@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/machine.h"
+#include "codegen/opt.h"
 #include "graph/node.h"
 
 namespace smelt {
@@ -41,8 +42,8 @@ Refs pack_dots(const Refs& stores);
 //    where the unit wants them: in memory, or in the registers of a warp.
 //      sum(dot4(0, w[l, lane], x[row, l]); l)  ->  matrix_item(matrix_dot(x, w), row, lane)
 //                                              ->  matrix_item(matrix_dot(words of x, words of w), row * 2 + column)
-//    Those of products of halves, too, whose columns lie on chip (matrix_halves.h).
-Refs matrix_dots(const Refs& stores, const MatrixUnit& unit);
+//    Those of products of halves, too: in memory, or with columns on chip (matrix_halves.h).
+Refs matrix_dots(const Refs& stores, const LaneRules& rules);
 
 // 8. Unroll ranges are written out: stores are repeated, reductions get several terms. Partial results are written
 //    out, too, as far as they are not lanes. Lane ranges leave the reductions, whose lanes are then combined by

@@ -80,7 +80,7 @@ class Placement {
   int64_t place_of(int pointer) const { return program_.code[static_cast<size_t>(pointer)].arg.i; }
   int64_t place_of(const Instruction& copy) const { return place_of(copy.src[2]); }
   static bool is_product_of_halves(const Instruction& x) {
-    return x.kind == Inst::MatrixDot && matrix_shape(x).of_halves;
+    return x.kind == Inst::MatrixDot && matrix_shape(x).of_warpgroup();
   }
   int64_t place_of_columns(const Instruction& product) const {
     return place_of(product.src[static_cast<size_t>(matrix_shape(product).a_words())]);

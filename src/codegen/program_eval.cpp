@@ -431,29 +431,36 @@ class Evaluator {
 
   std::string matrix_dot(const Instruction& x) {
     const MatrixShape shape = matrix_shape(x);
-    if (shape.of_halves) return matrix_of_halves(x, shape);
+    if (shape.of_warpgroup()) return matrix_of_halves(x, shape);
     return shape.in_fragments ? matrix_in_fragments(x, shape) : matrix_in_memory(x, shape);
   }
 
   std::string matrix_in_memory(const Instruction& x, const MatrixShape& shape) {
     const auto words = static_cast<size_t>(shape.words());
-    Words a(static_cast<size_t>(shape.m), std::vector<uint32_t>(words)), b(static_cast<size_t>(shape.n), a[0]);
+    Words a(static_cast<size_t>(shape.m), std::vector<uint32_t>(words)),
+        b(static_cast<size_t>(shape.blocks * shape.n), a[0]);
     for (int64_t k = 0; k < shape.words(); ++k) {
       const auto at = static_cast<size_t>(k);
       for (size_t m = 0; m < a.size(); ++m)
         if (std::string problem = word(x, 0, static_cast<int64_t>(m) * shape.a_stride + 4 * k, &a[m][at]);
             !problem.empty())
           return problem;
-      for (size_t n = 0; n < b.size(); ++n)
-        if (std::string problem = word(x, 2, k * shape.b_stride + 4 * static_cast<int64_t>(n), &b[n][at]);
-            !problem.empty())
-          return problem;
+      for (size_t n = 0; n < b.size(); ++n) {
+        const auto column = static_cast<int64_t>(n);
+        const int64_t in_row = column / shape.n * shape.block_stride + column % shape.n * 4;
+        if (std::string problem = word(x, 2, k * shape.b_stride + in_row, &b[n][at]); !problem.empty()) return problem;
+      }
     }
     Lanes result;
     for (const auto& row : a)
-      for (const auto& column : b) result.push_back({{.i = matrix_sum(shape, 0, row, column)}});
+      for (const auto& column : b) result.push_back({sum_in_memory(shape, row, column)});
     values_[pc_] = std::move(result);
     return "";
+  }
+
+  Scalar sum_in_memory(const MatrixShape& shape, std::span<const uint32_t> row, std::span<const uint32_t> column) {
+    if (shape.of_halves) return {.f = round_to(sum_of_halves(0, row, column), working(DType::F32))};
+    return {.i = matrix_sum(shape, 0, row, column)};
   }
 
   // Each warp by itself: what its threads have makes two matrices, and each gets the sums that are its own.

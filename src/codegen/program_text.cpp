@@ -65,7 +65,8 @@ std::string matrix_text(const Instruction& x) {
   const MatrixShape s = matrix_shape(x);
   const auto text = [](int64_t n) { return std::to_string(n); };
   const std::string shape = "m" + text(s.m) + "n" + text(s.n) + "k" + text(s.k) + " ";
-  if (s.of_halves) return shape + "halves " + list_text({s.b_stride});
+  if (s.of_warpgroup()) return shape + "halves " + list_text({s.b_stride});
+  if (s.of_halves) return shape + "halves " + list_text({s.a_stride, s.b_stride, s.blocks, s.block_stride, s.a_ahead});
   return shape + (s.a_is_signed ? "su" : "us") + (s.in_fragments ? "" : " " + list_text({s.a_stride, s.b_stride}));
 }
 

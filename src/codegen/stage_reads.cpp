@@ -259,7 +259,7 @@ std::vector<Region> regions_of(const Refs& stores, const Rounds& rounds) {
   return regions;
 }
 
-bool is_product_of_halves(Ref n) { return n->op == Op::MatrixDot && matrix_shape(n->arg.list).of_halves; }
+bool is_product_of_halves(Ref n) { return n->op == Op::MatrixDot && matrix_shape(n->arg.list).of_warpgroup(); }
 
 // Where the columns of a product lie: in each round the steps of each eight of them are a slab.
 std::optional<StagedRegion> columns_of(Ref product, const Rounds& rounds) {

@@ -40,7 +40,7 @@ std::string why_no_word_sum(const Refs& stores, const F& problem_of) {
       if (n->op != Op::ReduceSum) continue;
       const std::string problem = problem_of(n);
       is_there |= problem.empty();
-      if (ReduceView(n).values[0]->op == Op::Dot4) reason = problem;
+      if (problem != kNoWordSums) reason = problem;
     }
   return is_there ? "" : reason;
 }

@@ -136,6 +136,8 @@ void LoadedModel::name_passes() {
     for (const DecodePasses& passes : plans_->choosing(kind)) choosing_[static_cast<size_t>(kind)].emplace_back(passes);
   draft_prompt_.pass = &plans_->draft_prompt();
   prompt_.pass = &plans_->prompt();
+  long_prompt_.reset();
+  if (const std::optional<Pass>& pass = plans_->long_prompt()) long_prompt_ = Runnable{&*pass, {}};
   head_.pass = &plans_->head();
   wide_head_.pass = &wide_head_pass_;
   if (layout().sequences > 1) wide_head_pass_ = plans_->passes().head(layout().head_rows);
@@ -192,6 +194,7 @@ std::vector<LoadedModel::Runnable*> LoadedModel::runnables() {
       if (batch.of_long) list.push_back(&*batch.of_long);
     }
   };
+  if (long_prompt_) list.push_back(&*long_prompt_);
   add(generated_);
   for (Runnable& r : drafts_) list.push_back(&r);
   for (std::vector<DecodeRunnables>& of_kind : choosing_) add(of_kind);
@@ -213,6 +216,7 @@ const LoadedModel::Runnable* LoadedModel::of_kind(PlanKind kind) const {
     case PlanKind::LongDecode: return batch.of_long ? &*batch.of_long : nullptr;
     case PlanKind::Prefill: return &prompt_;
     case PlanKind::Head: return &head_;
+    case PlanKind::LongPrefill: return long_prompt_ ? &*long_prompt_ : nullptr;
   }
   return nullptr;
 }
@@ -252,7 +256,9 @@ Status LoadedModel::run_draft_prompt(const Extent& extent, const std::atomic<boo
 
 Status LoadedModel::run_prompt(const Extent& extent, const std::atomic<bool>* cancel) {
   ENSURE(!sums_ || extent.tokens % kGroupSize == 0, "padding tokens would be part of the sums of inputs");
-  SMELT_CHECK(run(PlanKind::Prefill, prompt_, extent, extent.tokens, cancel));
+  const bool is_long = plans_->is_long_prompt(extent.tokens);
+  SMELT_CHECK(run(is_long ? PlanKind::LongPrefill : PlanKind::Prefill, is_long ? *long_prompt_ : prompt_, extent,
+                  extent.tokens, cancel));
   return sums_ ? sums_->add_run(extent.tokens) : Status();
 }
 

@@ -190,6 +190,7 @@ class LoadedModel : public KernelSet {
   uint64_t last_run_ = 0;                   // that nobody has waited for; 0: none
   std::vector<DecodeRunnables> generated_;  // for batches of 1, 2, 4 ...
   Runnable prompt_, head_, wide_head_;
+  std::optional<Runnable> long_prompt_;
   std::vector<Runnable> drafts_;  // for batches of 1, 2, 4 ..., if asked for
   Runnable draft_prompt_;
   std::vector<DecodeRunnables> choosing_[2];  // by ChoiceKind; for batches of 1, 2, 4 ..., if asked for

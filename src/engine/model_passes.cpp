@@ -117,14 +117,14 @@ Pass ModelPasses::decode_and_choose(const std::atomic<bool>* cancel, int64_t tok
   return stages(shape, 0, choice_stage() + 1, cancel);
 }
 
-Pass ModelPasses::prefill(const std::atomic<bool>* cancel) const {
-  ModelShape shape = prefill_shape();
+Pass ModelPasses::prefill(const std::atomic<bool>* cancel, Prompts prompts) const {
+  ModelShape shape = prefill_shape(prompts);
   shape.sums_inputs = options_.sums_inputs;
   return stages(shape, 0, model_.numbers().layers + 1, cancel);
 }
 
 Pass ModelPasses::head(int64_t rows) const {
-  ModelShape chunk = prefill_shape();
+  ModelShape chunk = prefill_shape(Prompts::All);
   chunk.rows = Dim(rows);
   return stages(chunk, model_.numbers().layers + 1, model_.numbers().layers + 2, nullptr);
 }
@@ -134,20 +134,24 @@ Pass ModelPasses::draft(const std::atomic<bool>* cancel, int64_t tokens) const {
 }
 
 Pass ModelPasses::draft_prompt(const std::atomic<bool>* cancel) const {
-  ModelShape shape = prefill_shape();
+  ModelShape shape = prefill_shape(Prompts::All);
   shape.only_cache = true;
   return stages(shape, mtp_stage(), mtp_stage() + 2, cancel);
 }
 
-ModelShape ModelPasses::prefill_shape() const {
+ModelShape ModelPasses::prefill_shape(Prompts prompts) const {
+  const Machine& machine = compiler_.machine();
   ModelShape shape = decode_shape(1, Contexts::All);
-  shape.tokens = variable(names_[0], 1, layout_.prefill_tokens / layout_.token_tile) * layout_.token_tile;
+  const int64_t most = prompts == Prompts::Short ? machine.long_prompt - 1 : layout_.prefill_tokens;
+  shape.tokens = variable(names_[0], 1, (most + layout_.token_tile - 1) / layout_.token_tile) * layout_.token_tile;
   shape.many_tokens = true;
-  const MatrixUnit* halves = unit_for_halves(compiler_.machine());
-  shape.halves = options_.quantise && halves && !options_.deterministic && !options_.sums_inputs;
-  shape.expert_places = options_.sums_inputs ? 1 : shape.halves ? halves->n : compiler_.machine().expert_places;
-  shape.prompt_block = options_.deterministic ? 0 : compiler_.machine().prompt_block;
-  shape.tokens_side_by_side = compiler_.machine().tokens_side_by_side();
+  const MatrixUnit* halves = unit_for_halves(machine);
+  const bool may_differ = options_.quantise && !options_.deterministic && !options_.sums_inputs;
+  shape.halves = may_differ && (prompts == Prompts::Long ? halves != nullptr : unit_of_warpgroup(machine) != nullptr);
+  shape.attention_halves = shape.halves && unit_of_warpgroup(machine);
+  shape.expert_places = options_.sums_inputs ? 1 : shape.halves ? halves->n : machine.expert_places;
+  shape.prompt_block = options_.deterministic ? 0 : machine.prompt_block;
+  shape.tokens_side_by_side = machine.tokens_side_by_side();
   return shape;
 }
 

@@ -41,6 +41,9 @@ struct PassSymbols {
 // Which contexts a pass is for: all, or those of up to Machine::short_context positions, or longer ones.
 enum class Contexts { All, Short, Long };
 
+// Which runs of prompts a pass is for: all, or those of fewer than Machine::long_prompt tokens, or longer ones.
+enum class Prompts { All, Short, Long };
+
 struct PassOptions {
   DType cache_type = DType::F32;
   bool quantise = false;       // activations
@@ -64,8 +67,9 @@ class ModelPasses {
   // The same, and a token is chosen behind each of them.
   Pass decode_and_choose(const std::atomic<bool>* cancel, int64_t tokens, ChoiceKind kind,
                          Contexts contexts = Contexts::All) const;
-  Pass prefill(const std::atomic<bool>* cancel) const;  // a chunk of a prompt, without
-  Pass head(int64_t rows) const;                        // over `rows` rows of a chunk
+  // A chunk of a prompt, without.
+  Pass prefill(const std::atomic<bool>* cancel, Prompts prompts = Prompts::All) const;
+  Pass head(int64_t rows) const;  // over `rows` rows of a chunk
   // The head for multi-token prediction behind what the last run has left: over some of its rows, with the logits of
   // the first of them, or over all rows of a chunk for their rows of the cache alone.
   Pass draft(const std::atomic<bool>* cancel, int64_t tokens) const;
@@ -102,7 +106,7 @@ class ModelPasses {
  private:
   ModelShape decode_shape(int64_t tokens, Contexts contexts) const;
   Dim chunks_of(Contexts contexts) const;
-  ModelShape prefill_shape() const;
+  ModelShape prefill_shape(Prompts prompts) const;
   Segment segment(const ModelShape& shape, int64_t stage) const;
   Pass stages(const ModelShape& shape, int64_t first, int64_t end, const std::atomic<bool>* cancel) const;
   int64_t choice_stage() const { return model_.numbers().layers + 2; }

@@ -93,7 +93,9 @@ void ModelPlans::make_passes(const LayoutChoice& layouts, const std::atomic<bool
   };
   for (int64_t batch = 1; batch <= layout_.batch; batch *= 2)
     generated_.push_back(in_both(batch, [&](Contexts c) { return passes_->decode(cancel, batch, c); }));
-  prompt_ = passes_->prefill(cancel);
+  prompt_ = passes_->prefill(cancel, has_long_prompts() ? Prompts::Short : Prompts::All);
+  long_prompt_.reset();
+  if (has_long_prompts()) long_prompt_ = passes_->prefill(cancel, Prompts::Long);
   head_ = passes_->head(1);
   for (const ChoiceKind kind : {ChoiceKind::Greedy, ChoiceKind::Drawn}) {
     std::vector<DecodePasses>& choosing = choosing_[static_cast<size_t>(kind)];
@@ -131,6 +133,13 @@ bool ModelPlans::has_long(int64_t batch) const {
   return m.short_context > 0 && layout_.positions > m.short_context && batch < m.unit_tokens;
 }
 
+// What a token gets may then depend on how many come with it.
+bool ModelPlans::has_long_prompts() const {
+  const int64_t tokens = device_.machine().long_prompt;
+  return tokens > 0 && layout_.prefill_tokens >= tokens && options_.quantise_activations && !options_.deterministic &&
+         !options_.sums_inputs;
+}
+
 const Pass* ModelPlans::of_kind(PlanKind plan) const {
   switch (plan) {
     case PlanKind::Decode: return &generated_[decode_number()].pass;
@@ -140,6 +149,7 @@ const Pass* ModelPlans::of_kind(PlanKind plan) const {
     }
     case PlanKind::Prefill: return &prompt_;
     case PlanKind::Head: return &head_;
+    case PlanKind::LongPrefill: return long_prompt_ ? &*long_prompt_ : nullptr;
   }
   return nullptr;
 }

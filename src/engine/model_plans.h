@@ -43,6 +43,9 @@ class ModelPlans : public KernelSet {
   // Whether a context of so many positions is one of DecodePasses::of_long, where there are such.
   bool is_long(int64_t positions) const { return positions > device_.machine().short_context; }
   const Pass& prompt() const { return prompt_; }
+  // Another one for runs of at least Machine::long_prompt tokens.
+  const std::optional<Pass>& long_prompt() const { return long_prompt_; }
+  bool is_long_prompt(int64_t tokens) const { return long_prompt_ && tokens >= device_.machine().long_prompt; }
   const Pass& head() const { return head_; }  // of one row
   // Of the head for multi-token prediction, where the options ask for it.
   const std::vector<Pass>& drafts() const { return drafts_; }  // for batches of 1, 2, 4 ... tokens
@@ -63,6 +66,7 @@ class ModelPlans : public KernelSet {
              int64_t context);
   const Pass* of_kind(PlanKind plan) const;  // null: there is none
   bool has_long(int64_t batch) const;
+  bool has_long_prompts() const;
   bool chooses_tokens() const;
   void make_passes(const LayoutChoice& layouts, const std::atomic<bool>* cancel);
 
@@ -78,6 +82,7 @@ class ModelPlans : public KernelSet {
   std::unique_ptr<ModelPasses> passes_;
   std::vector<DecodePasses> generated_, choosing_[2];
   Pass prompt_, head_, draft_prompt_;
+  std::optional<Pass> long_prompt_;
   std::vector<Pass> drafts_;
 };
 

@@ -101,7 +101,7 @@ class Walk {
 
   double work_of_matrices(const Instruction& i) const {
     const MatrixShape shape = matrix_shape(i);
-    const MatrixUnit* unit = unit_for_bytes(request_.machine);
+    const MatrixUnit* unit = shape.of_halves ? unit_for_halves(request_.machine) : unit_for_bytes(request_.machine);
     if (shape.in_fragments) return std::max(1.0, unit ? request_.machine.vectors_per_cycle * unit->start_cycles : 0.0);
     const double cycles =
         unit ? tile_cycles(shape, *unit) : dot_cycles(shape, request_.machine) * vectors_of(DType::I32, i.lanes);

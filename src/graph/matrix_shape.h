@@ -11,7 +11,8 @@
 //
 //   in memory (AMX): the unit loads them. Row m of `a` begins m * a_stride bytes behind the first, and is contiguous.
 //   Row k of words of `b` begins k * b_stride bytes behind the first and has one word for each lane: n are lanes.
-//   The product has rows: items of n lanes each.
+//   The product has rows: items of n lanes each. Of halves there may be several blocks of `b`, block_stride bytes
+//   apart, that the same rows are multiplied with: items are then the rows of all blocks, those of a row together.
 //
 //   in fragments (MMA): words in the registers of a warp. Thread t has, with group g = t / 4 and place q = t % 4, by
 //   number r of the register:
@@ -44,7 +45,7 @@ namespace smelt {
 // Of a row of a product in memory, where it lies: as many sums as a unit may have side by side.
 constexpr int64_t kMatrixRowBytes = 64;
 
-constexpr int64_t kBytesOfWord = 4;
+constexpr int64_t kBytesOfWord = 4, kBytesOfHalf = 2;
 
 constexpr int64_t kFragmentGroups = 8, kFragmentPlaces = 4;  // of a warp
 constexpr int64_t kWarpgroupWarps = 4;
@@ -63,12 +64,15 @@ struct MatrixShape {
   bool a_is_signed = true;             // and b is not; else the other way round
   int64_t greatest = 0;                // no unsigned byte is above it (0: not known)
   int64_t a_stride = 0, b_stride = 0;  // in memory
-  bool of_halves = false;              // of a warpgroup; else of bytes
+  bool of_halves = false;              // of a warpgroup, or in memory; else of bytes
+  int64_t blocks = 1, block_stride = 0;
+  int64_t a_ahead = 0;  // bytes from a row to the one that caches are asked for meanwhile; 0: none
 
+  bool of_warpgroup() const { return of_halves && in_fragments; }
   int64_t words() const { return k * (of_halves ? 2 : 1) / kBytesOfWord; }  // of a row of a, of a column of b
 
   // Fragments: registers of a thread.
-  int64_t warps() const { return of_halves ? kWarpgroupWarps : 1; }
+  int64_t warps() const { return of_warpgroup() ? kWarpgroupWarps : 1; }
   int64_t row_blocks() const { return m / warps() / kFragmentGroups; }
   int64_t word_blocks() const { return words() / kFragmentPlaces; }
   int64_t a_words() const { return row_blocks() * word_blocks(); }
@@ -77,10 +81,10 @@ struct MatrixShape {
   int64_t steps() const { return k / kHalvesOfStep; }  // of halves: that the unit multiplies at once
 
   // What the product is read by: its rows, or the sums of a thread.
-  int64_t items() const { return in_fragments ? sums() : m; }
+  int64_t items() const { return in_fragments ? sums() : m * blocks; }
 
   std::vector<int64_t> list() const {
-    return {m, n, k, in_fragments, a_is_signed, greatest, a_stride, b_stride, of_halves};
+    return {m, n, k, in_fragments, a_is_signed, greatest, a_stride, b_stride, of_halves, blocks, block_stride, a_ahead};
   }
 };
 
@@ -94,7 +98,10 @@ inline MatrixShape matrix_shape(const std::vector<int64_t>& list) {
           .greatest = list[5],
           .a_stride = list[6],
           .b_stride = list[7],
-          .of_halves = list[8] != 0};
+          .of_halves = list[8] != 0,
+          .blocks = list[9],
+          .block_stride = list[10],
+          .a_ahead = list[11]};
 }
 
 // Whether source k of a product is a buffer.
@@ -103,12 +110,14 @@ inline bool is_address_of_matrix(const MatrixShape& s, size_t k) {
 }
 
 inline bool is_matrix_shape(const std::vector<int64_t>& list) {
-  if (list.size() != 9 || list[0] < 1 || list[1] < 1 || list[2] < 1) return false;
+  if (list.size() != 12 || list[0] < 1 || list[1] < 1 || list[2] < 1) return false;
   const MatrixShape s = matrix_shape(list);
+  const bool has_blocks = s.of_halves && !s.in_fragments;
+  if (s.blocks < 1 || (s.blocks > 1 && !has_blocks)) return false;
   if (s.k % kBytesOfWord != 0) return false;
-  if (s.of_halves)
-    return s.in_fragments && s.m == kWarpgroupWarps * 2 * kFragmentGroups && s.n % kFragmentGroups == 0 &&
-           s.k % kHalvesOfStep == 0 && s.b_stride > 0 && s.b_stride % kCoreRowBytes == 0;
+  if (s.of_warpgroup())
+    return s.m == kWarpgroupWarps * 2 * kFragmentGroups && s.n % kFragmentGroups == 0 && s.k % kHalvesOfStep == 0 &&
+           s.b_stride > 0 && s.b_stride % kCoreRowBytes == 0;
   if (!s.in_fragments) return true;
   return s.m % kFragmentGroups == 0 && s.n == kFragmentGroups && s.words() % kFragmentPlaces == 0;
 }

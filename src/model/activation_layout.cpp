@@ -48,6 +48,7 @@ Tensor place_rows(Tensor x, const ActivationLayout& layout, int64_t word, Line l
 
 // [.., quads, pairs, halves of these] -> [.., halves, quads, pairs], see kQuad; and the other way round.
 Tensor place_halves(Tensor x, const ActivationLayout& layout, Line line) {
+  if (layout.rows == 1) return place(x, line);
   const int64_t k = x.size(-1), steps = k / kHalvesOfStep, eights = kQuad / kPair;
   const auto flat = [&](Tensor y) { return with_last_axes(y, 4, {k}); };
   const Tensor quads = with_last_axes(x, 1, {steps, kFragmentPlaces, kPair, eights});

@@ -144,7 +144,7 @@ Tensor scores_of_halves(Tensor x, Tensor q, Tensor scale) {
 }  // namespace
 
 Tensor scores_of_bytes(Block& b, Tensor x, Tensor q, Tensor scale) {
-  if (b.shape.halves) return scores_of_halves(x, q, scale);
+  if (b.shape.attention_halves) return scores_of_halves(x, q, scale);
   const auto i32 = [](Tensor v) { return cast(v, DType::I32); };
   const int last = x.rank() - 1;
   const ActivationLayout layout = b.layout_of_queries();

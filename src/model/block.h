@@ -158,11 +158,11 @@ struct Block {
   }
 
   // What the weights of an attention become where values are bytes: see softmax_average_of_bytes().
-  int64_t weighted_bytes() const { return shape.halves ? kHalvesTimesScale : kBytesTimesScale; }
+  int64_t weighted_bytes() const { return shape.attention_halves ? kHalvesTimesScale : kBytesTimesScale; }
 
   // What an attention gives, in a prompt of halves with a place of its own: its tiles then go over all chunks by
   // themselves (schedule/fold_chunks.h), and partial results never reach memory.
-  Tensor averaged(Tensor x, Line line = Line::current()) const { return shape.halves ? kept(x, line) : x; }
+  Tensor averaged(Tensor x, Line line = Line::current()) const { return shape.attention_halves ? kept(x, line) : x; }
 
   // The product of a few tokens is as fast as its matrix comes from memory, and some processors bring few streams ahead
   // of time. There matrices are read one after the other where each worker can compute for itself what is made of the

@@ -198,7 +198,7 @@ Tiles sort_by_expert(const Block& b, const ExpertParameters& m, Tensor chosen, i
   return {
       .expert = of_tile,
       .is_used = n_places == 1 ? Tensor() : less(tile, sum(n_tiles, 0)),
-      .token = pair_at() / double(per_token),
+      .token = place(pair_at() / double(per_token)),
       .place_of = reshape(place_of, {b.shape.tokens, per_token}),
   };
 }

@@ -188,14 +188,17 @@ Tensor for_activations(Tensor x, int64_t blocks, int64_t n) {
 
 Tensor rounded(Tensor x) { return f32(cast(x, DType::BF16)); }
 
-// Each number that a block stands for, in bf16, times the one of x. What is rounded before is multiplied exactly.
-Tensor product_of_halves(Tensor x, const Grouped& w) {
+// Each number that a block stands for, in bf16, times the one of x. What is rounded before is multiplied exactly: threads
+// make words of packed bytes step by step in bf16, vectors make floats and round once.
+Tensor product_of_halves(const Activations& x, const Grouped& w) {
+  const bool in_steps = x.layout.rows > 1;
+  const auto step = [&](Tensor y) { return in_steps ? rounded(y) : y; };
   Tensor values = f32(w.q);
   if (w.zero) values = values - static_cast<double>(w.zero);
-  values = rounded(values * per_group(rounded(w.scale)));
-  if (w.minimum.ref()) values = rounded(values - per_group(rounded(w.minimum)));
-  const Tensor row = with_last_axes(values, 3, {x.size(-1)});
-  return sum(row * f32(unsqueeze(x, x.rank() - 1)), -1);
+  values = step(values * per_group(step(w.scale)));
+  if (w.minimum.ref()) values = step(values - per_group(step(w.minimum)));
+  const Tensor row = with_last_axes(in_steps ? values : rounded(values), 3, {x.halves.size(-1)});
+  return sum(row * f32(unsqueeze(x.halves, x.halves.rank() - 1)), -1);
 }
 
 }  // namespace
@@ -211,7 +214,7 @@ Tensor product(const Activations& x, Tensor raw, GgufType type, WeightLayout lay
   Grouped w = groups_of(raw, type, layout);
   if (is_plain(type)) return sum(unsqueeze(x.x, x.x.rank() - 1) * with_last_axes(w.q, 2, {w.q.size(-1)}), -1);
   const bool is_signed = w.q.dtype() == DType::I8 && w.q.ref()->op != Op::Lut && w.zero == 0;
-  if (x.halves.ref()) return product_of_halves(x.halves, is_signed ? w : with_unsigned(w));
+  if (x.halves.ref()) return product_of_halves(x, is_signed ? w : with_unsigned(w));
   const int64_t k = w.q.size(-3) * w.q.size(-2) * w.q.size(-1);
   const int64_t together = x.q.ref() ? k / x.scale.size(-1) : 0;
   if (together && !w.steps.ref()) w = in_short_groups(w, together);

@@ -101,6 +101,8 @@ struct ModelShape {
   int64_t prompt_block = 0;
   // Products of a prompt are made of halves, see Activations.
   bool halves = false;
+  // Those of its attention with keys and values of bytes, too.
+  bool attention_halves = false;
   // Of a prompt or a batch, whose numbers lie side by side where products read them, see ActivationLayout. T is a
   // multiple of it.
   int64_t tokens_side_by_side = 1;

@@ -163,12 +163,12 @@ class CpuRenderer : public FunctionRenderer {
     const auto pointer = [&](size_t k) { return matrix_address(value(x.src[k]), value(x.src[k + 1])); };
     const MatrixOperands operands{pointer(0), pointer(2)};
     const auto tiles = tiles_.of(shape);
+    const std::string c = "%matrix." + number(position);
     if (!tiles) {
-      rows_[position] = render_row_sums(out_, shape, operands, machine_);
+      rows_[position] = render_row_sums(out_, shape, operands, c, machine_);
       return;
     }
-    const std::string c = "%matrix." + number(position);
-    out_.entry_line(c + " = alloca [" + number(kMatrixRowBytes * shape.m) + " x i8], align 64");
+    out_.entry_line(c + " = alloca [" + number(kMatrixRowBytes * shape.items()) + " x i8], align 64");
     render_tile_product(out_, *tiles, shape, operands, c);
   }
 

@@ -1,7 +1,6 @@
 // Products of small matrices in memory (Inst::MatrixDot): by the tile registers of AMX, or as sums of words.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -18,9 +17,11 @@ namespace smelt {
 // ends: while they are in use every switch of threads saves and restores 8 KiB more.
 class TileRegisters {
  public:
-  // Tiles of a product, and how many words a single instruction takes.
+  // Tiles of a product, and how many words a single instruction takes. Of halves each block of `b` has sums of its own,
+  // so that no instruction waits for the one before.
   struct Product {
-    int c, a, b;
+    std::vector<int> c;
+    int a, b;
     int64_t words;
   };
 
@@ -35,15 +36,15 @@ class TileRegisters {
 
  private:
   struct Tile {
-    char role;  // operands of a product are three different registers
+    int role;  // operands of a product are different registers
     int64_t rows, bytes;
     bool operator==(const Tile&) const = default;
   };
-  std::array<Tile, 3> tiles_of(const MatrixShape& shape) const;
+  std::vector<Tile> tiles_of(const MatrixShape& shape) const;
   int64_t words_of(const MatrixShape& shape) const;
   std::optional<int> find(const Tile& tile) const;
 
-  std::optional<MatrixUnit> unit_;  // that loads its operands
+  std::optional<MatrixUnit> bytes_, halves_;  // those that load their operands
   std::vector<Tile> tiles_;
 };
 
@@ -52,12 +53,12 @@ struct MatrixOperands {
   std::string a, b;
 };
 
-// By tiles: rows end up one behind the other, kMatrixRowBytes each, in memory that `c` points to.
+// By tiles: items end up one behind the other, kMatrixRowBytes each, in memory that `c` points to.
 void render_tile_product(LlvmWriter& out, const TileRegisters::Product& tiles, const MatrixShape& shape,
                          const MatrixOperands& operands, const std::string& c);
 
-// By sums of words: one value of all lanes a row.
+// By sums of words, or of halves: one value of all lanes an item. `name`: of values, with a leading %.
 std::vector<IrValue> render_row_sums(LlvmWriter& out, const MatrixShape& shape, const MatrixOperands& operands,
-                                     const Machine& machine);
+                                     const std::string& name, const Machine& machine);
 
 }  // namespace smelt

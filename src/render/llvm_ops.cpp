@@ -266,7 +266,28 @@ IrValue render_mad16(LlvmWriter& out, std::span<const IrValue> x) {
   return out.emit(DType::U32, lanes, "bitcast " + halves + " " + sum + " to " + type_of(x[0]));
 }
 
-// Two rounded numbers in a word; the first in its low half.
+// Two rounded numbers in a word of each lane; the first in its low half. The instruction leaves all of `low` in front
+// of all of `high`.
+IrValue two_halves_of_lanes(LlvmWriter& out, const IrValue& low, const IrValue& high, const Machine& machine) {
+  const int lanes = low.lanes;
+  const std::string words = ir_type(DType::U32, lanes);
+  if (machine.bf16_convert && lanes == 16) {
+    const std::string function = "@llvm.x86.avx512bf16.cvtne2ps2bf16.512";
+    out.declare("declare <32 x bfloat> " + function + "(<16 x float>, <16 x float>)");
+    const std::string halves =
+        out.emit("call <32 x bfloat> " + function + "(<16 x float> " + high.text + ", <16 x float> " + low.text + ")");
+    std::vector<int> mask;
+    for (int lane = 0; lane < lanes; ++lane) mask.insert(mask.end(), {lane, lanes + lane});
+    const std::string turned =
+        out.emit("shufflevector <32 x bfloat> " + halves + ", <32 x bfloat> poison, " + shuffle_mask(mask));
+    return out.emit(DType::U32, lanes, "bitcast <32 x bfloat> " + turned + " to " + words);
+  }
+  const auto wide = [&](const IrValue& x) { return convert(out, "zext", render_f32_to_bf16(out, x), DType::U32); };
+  const IrValue sixteen = ir_int(16, DType::U32, lanes);
+  return two(out, "or", wide(low), two(out, "shl", wide(high), sixteen));
+}
+
+// The same by a thread of a GPU.
 IrValue two_halves(LlvmWriter& out, const IrValue& low, const IrValue& high) {
   return {.text = out.emit("call i32 asm \"cvt.rn.bf16x2.f32 $0, $1, $2;\", \"=r,f,f\"(float " + high.text +
                            ", float " + low.text + ")"),
@@ -296,7 +317,8 @@ IrValue render_scaled_halves(LlvmWriter& out, int64_t less, std::span<const IrVa
 
 IrValue render_halves(LlvmWriter& out, const Instruction& instruction, std::span<const IrValue> x,
                       const Machine& machine) {
-  ENSURE(machine.isa == Isa::Nvidia, "only threads with a unit for halves make words of them");
+  if (instruction.op == Op::Halves && machine.isa != Isa::Nvidia) return two_halves_of_lanes(out, x[0], x[1], machine);
+  ENSURE(machine.isa == Isa::Nvidia, "only threads with a unit for halves make words of packed bytes");
   if (instruction.op == Op::Halves) return two_halves(out, x[0], x[1]);
   if (instruction.op == Op::ScaledHalves) return render_scaled_halves(out, instruction.arg.i, x);
   return {.text = out.emit("call i32 asm \"sub.rn.bf16x2 $0, $1, $2;\", \"=r,r,r\"(i32 " + x[0].text + ", i32 " +

@@ -25,10 +25,12 @@ void fill_from_features(CpuTarget& target, const std::set<std::string>& features
   target.avx512 = has("avx512f") && has("avx512bw") && has("avx512dq") && has("avx512vl");
   target.avx512_vnni = target.avx512 && has("avx512vnni");
   target.avx512_vbmi = target.avx512 && has("avx512vbmi");
+  target.avx512_bf16 = target.avx512 && has("avx512bf16");
   target.avx_vnni = has("avxvnni");
   target.neon_dot = is_arm && has("dotprod");
   target.neon_i8mm = is_arm && has("i8mm");
   target.amx_int8 = has("amx-int8");
+  target.amx_bf16 = has("amx-bf16");
   target.fma = is_arm || has("fma");
   target.f16_convert = is_arm || has("f16c");
   target.vector_bytes = target.avx512 ? 64 : is_avx ? 32 : 16;

@@ -43,7 +43,7 @@ int64_t padding_of(int64_t part_bytes, const Machine& machine) {
 // Halves of tokens, in a tile, are columns of products by the unit.
 bool are_columns(Ref tensor, const std::vector<int64_t>& extents, const Machine& machine) {
   const auto last = std::find_if(extents.rbegin(), extents.rend() - 1, [](int64_t e) { return e > 1; });
-  return tensor->dtype == DType::BF16 && unit_for_halves(machine) && extents.front() % kFragmentGroups == 0 &&
+  return tensor->dtype == DType::BF16 && unit_of_warpgroup(machine) && extents.front() % kFragmentGroups == 0 &&
          last != extents.rend() - 1 && *last % kHalvesOfStep == 0;
 }
 

@@ -237,7 +237,7 @@ int64_t bytes_behind(Ref tensor, int axis) {
 // Columns of a tile whose products are made of halves: as many as the unit has, and what is on chip of them has room.
 // 0: it is no such tile.
 int64_t columns_of_halves(const TileTensors& tile, const Machine& machine) {
-  const MatrixUnit* unit = unit_for_halves(machine);
+  const MatrixUnit* unit = unit_of_warpgroup(machine);
   if (!unit || tile.rows.empty()) return 0;
   int64_t bytes = 0;  // of a column
   for (Ref n : tile.inner) bytes += bytes_behind(n, tile.axis + 1);

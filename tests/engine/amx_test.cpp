@@ -36,16 +36,18 @@ std::vector<int32_t> prompt_of(size_t tokens) {
 
 CpuTarget host_without_amx() {
   CpuTarget target = host_target();
-  target.amx_int8 = false;
+  target.amx_int8 = target.amx_bf16 = false;
   return target;
 }
 
 std::vector<float> logits_on(const CpuTarget& target, const std::vector<int32_t>& ids,
-                             const std::string& device = "cpu") {
+                             const std::string& device = "cpu", bool quantise = true) {
   const GgufFile file = GgufFile::open(kModel).take();
   const std::shared_ptr<Device> opened =
       open_device({.name = device, .threads = 1, .use_cache = false, .target = target}).take();
-  auto session = Session::open(file, {.opened = opened, .threads = 1, .context = 256, .cache_type = DType::U8}, {});
+  auto session = Session::open(
+      file, {.opened = opened, .threads = 1, .context = 256, .cache_type = DType::U8, .quantise_activations = quantise},
+      {});
   REQUIRE_MESSAGE(session.ok(), session.error().message);
   const auto logits = (*session)->append(ids);
   REQUIRE_MESSAGE(logits.ok(), logits.error().message);
@@ -145,5 +147,25 @@ TEST_CASE("a prompt through tiles has the logits of the same products as sums of
   const std::vector<float> words_of_experts = logits_on(host_without_amx(), few, blocks + ",expert_places=16"),
                            tiles_of_experts = logits_on(test::amx_target(), few, "cpu,expert_places=16");
   CHECK(tiles_of_experts == words_of_experts);
+}
+
+TEST_CASE("many tokens of a prompt multiply halves by tiles, and are nearer to floats than bytes are" *
+          doctest::test_suite("generated")) {
+  const std::vector<int32_t> ids = prompt_of(test::kSanitized ? 16 : 48);
+  const auto worst = [](const std::vector<float>& x, const std::vector<float>& y) {
+    double worst = 0;
+    for (size_t i = 0; i < x.size(); ++i) worst = std::max(worst, std::abs(double(x[i]) - double(y[i])));
+    return worst;
+  };
+  const std::vector<float> bytes = logits_on(host_without_amx(), ids),
+                           exact = logits_on(host_without_amx(), ids, "cpu", false);
+  const test::AmxEmulator emulator;
+  const uint64_t before = test::AmxEmulator::executed();
+  const std::vector<float> halves = logits_on(test::amx_target(), ids, "cpu,long_prompt=16");
+  if (!host_target().amx_bf16) CHECK(test::AmxEmulator::executed() > before);
+  CHECK(!test::amx_state().configured);
+  MESSAGE("from floats: halves " << worst(halves, exact) << ", bytes " << worst(bytes, exact));
+  CHECK(worst(halves, exact) > 0);
+  CHECK(worst(halves, exact) < worst(bytes, exact));
 }
 #endif

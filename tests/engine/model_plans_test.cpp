@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include "codegen/instruction_views.h"
 #include "engine/session.h"
 #include "graph/node_count.h"
 #include "runtime/devices.h"
@@ -52,6 +53,26 @@ TEST_CASE("every kind of machine gets kernels as text, and assembly where LLVM m
     CHECK(!first.source.text.empty());
     CHECK(first.assembly.text.empty() == (m.isa == Isa::Apple));
   }
+}
+
+TEST_CASE(
+    "many tokens of a prompt have a plan of halves where a unit loads both sides, unless bits are to be the same") {
+  const GgufFile file = small_model();
+  const auto products_of_halves = [&](const std::string& machine, const EngineOptions& options, PlanKind plan) {
+    const auto device = open_null_device(machine).take();
+    const auto plans = ModelPlans::make(file, *device, options).take();
+    int count = 0;
+    for (const PlanLaunch& launch : plans->launches(plan))
+      for (const Instruction& x : plans->listing(launch.kernel, false).program.code)
+        count += x.kind == Inst::MatrixDot && matrix_shape(x).of_halves;
+    return plans->launches(plan).empty() ? -1 : count;
+  };
+  CHECK(products_of_halves("sapphire-rapids", {}, PlanKind::LongPrefill) > 20);
+  CHECK(products_of_halves("sapphire-rapids", {}, PlanKind::Prefill) == 0);
+  CHECK(products_of_halves("sapphire-rapids", {.deterministic = true}, PlanKind::LongPrefill) == -1);
+  CHECK(products_of_halves("sapphire-rapids", {.prefill_chunk = 512}, PlanKind::LongPrefill) == -1);
+  CHECK(products_of_halves("sapphire-rapids", {.quantise_activations = false}, PlanKind::LongPrefill) == -1);
+  CHECK(products_of_halves("zen4", {}, PlanKind::LongPrefill) == -1);
 }
 
 TEST_CASE("nodes live on, but a model that is opened again makes no new ones") {

@@ -1,6 +1,9 @@
 // Products of small matrices: compiled code gives the bits of the evaluator, by tiles and by sums of words.
 #include <doctest/doctest.h>
 
+#include <cmath>
+#include <cstring>
+
 #include "support/amx_emulator.h"
 #include "support/amx_target.h"
 #include "support/byte_programs.h"
@@ -8,6 +11,34 @@
 
 using namespace smelt;
 using namespace smelt::test;
+
+namespace {
+
+// Sums of up to 640 products of less than 256 each, off by less than a rounding for each of them.
+void check_halves(const MatrixShape& shape, const CpuTarget& target) {
+  CAPTURE(shape.m);
+  CAPTURE(shape.k);
+  CAPTURE(shape.blocks);
+  const Program program = matrix_product(shape, 3);
+  const Buffers buffers = matrix_operands(shape, 3);
+  const Bytes expected = evaluated(program, buffers)[2], found = compiled(program, buffers, {}, 1, target)[2];
+  double worst = 0, greatest = 0;
+  for (size_t at = 0; at < expected.size(); at += 4) {
+    float x = 0, y = 0;
+    std::memcpy(&x, expected.data() + at, 4), std::memcpy(&y, found.data() + at, 4);
+    worst = std::max(worst, std::abs(double(x) - double(y)));
+    greatest = std::max(greatest, std::abs(double(x)));
+  }
+  CHECK(greatest > 1);
+  CHECK(worst < 0x1p-20 * static_cast<double>(shape.k) * greatest);
+}
+
+}  // namespace
+
+TEST_CASE("products of halves are those of the evaluator as sums of vectors") {
+  for (const MatrixShape& shape : kShapesOfHalves)
+    for (const CpuTarget& target : runnable_targets()) check_halves(shape, target);
+}
 
 TEST_CASE("products of matrices are exact as sums of words") {
   for (const MatrixShape& shape : kMatrixShapes) {
@@ -59,6 +90,19 @@ TEST_CASE("products of matrices are exact as tiles") {
     const Buffers buffers = matrix_operands(shape, 3);
     CHECK(compiled(program, buffers, {}, 1, amx_target())[2] == evaluated(program, buffers)[2]);
     CHECK(!amx_state().configured);  // tiles are given back
+  }
+}
+
+TEST_CASE("products of halves are those of the evaluator as tiles, blocks side by side") {
+  const AmxEmulator emulator;
+  for (const MatrixShape& shape : kShapesOfHalves) {
+    check_halves(shape, amx_target());
+    CHECK(!amx_state().configured);
+    const Program program = matrix_product(shape, 3);
+    const Source source{render_llvm(program, machine_of(amx_target())), program.name};
+    const std::string code = assembly(source, amx_target());
+    CHECK(code.find("tdpbf16ps") != std::string::npos);
+    CHECK((code.find("prefetcht1") != std::string::npos) == (shape.a_ahead > 0));
   }
 }
 

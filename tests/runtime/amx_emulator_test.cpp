@@ -52,7 +52,7 @@ Operands operands(int rows, int words, int columns, int64_t a_stride, int64_t b_
 // Raw bytes of `product`, as the assembler may not know it; C 0, A 1, B 2.
 #define PRODUCT(PREFIX, OPCODE) asm volatile(".byte 0xc4, 0xe2, " PREFIX ", " OPCODE ", 0xc1" ::: "memory")
 
-enum class Kind { SignedUnsigned, UnsignedSigned, SignedSigned, UnsignedUnsigned };
+enum class Kind { SignedUnsigned, UnsignedSigned, SignedSigned, UnsignedUnsigned, Halves };
 
 __attribute__((noinline)) void run(Kind kind, Operands& x) {
   const TileConfig config = config_of(x.rows, x.words, x.columns);
@@ -69,6 +69,7 @@ __attribute__((noinline)) void run(Kind kind, Operands& x) {
     case Kind::UnsignedSigned: PRODUCT("0x69", "0x5e"); break;
     case Kind::SignedSigned: PRODUCT("0x6b", "0x5e"); break;
     case Kind::UnsignedUnsigned: PRODUCT("0x68", "0x5e"); break;
+    case Kind::Halves: PRODUCT("0x6a", "0x5c"); break;
   }
   asm volatile(".byte 0xc4, 0xe2, 0x7a, 0x4b, 0x04, 0x08" ::"a"(x.c.data()), "c"(c_stride) : "memory");
   asm volatile(".byte 0xc4, 0xe2, 0x78, 0x49, 0xc0" ::: "memory");  // tilerelease
@@ -87,6 +88,23 @@ std::vector<int32_t> written_out(const Operands& x, bool a_is_signed, bool b_is_
         sum = static_cast<int32_t>(static_cast<uint32_t>(sum) +
                                    static_cast<uint32_t>(number(a, a_is_signed) * number(b, b_is_signed)));
       }
+  return c;
+}
+
+float half_at(const uint8_t* at) {
+  uint16_t bits = 0;
+  std::memcpy(&bits, at, 2);
+  return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+}
+
+std::vector<float> written_out_halves(const Operands& x) {
+  std::vector<float> c;
+  for (int32_t sum : x.c) c.push_back(std::bit_cast<float>(sum));
+  for (int m = 0; m < x.rows; ++m)
+    for (int n = 0; n < x.columns; ++n)
+      for (int i = 0; i < 2 * x.words; ++i)
+        c[static_cast<size_t>(m * x.columns + n)] +=
+            half_at(x.a.data() + m * x.a_stride + 2 * i) * half_at(x.b.data() + i / 2 * x.b_stride + 4 * n + i % 2 * 2);
   return c;
 }
 
@@ -114,6 +132,26 @@ TEST_CASE("tile products of bytes are sums of products, with every combination o
     check(Kind::UnsignedSigned, false, true);
     check(Kind::SignedSigned, true, true);
     check(Kind::UnsignedUnsigned, false, false);
+  }
+}
+
+TEST_CASE("tile products of halves are sums of products") {
+  host_target();
+  const AmxEmulator emulator;
+  for (const Shape& s : kShapes) {
+    CAPTURE(s.rows);
+    CAPTURE(s.words);
+    CAPTURE(s.columns);
+    Operands x = operands(s.rows, s.words, s.columns, 4 * s.words + 12, 4 * s.columns + 4);
+    // Halves of 1 to 2 and floats that they are added to: what is added up is exact.
+    const auto make_halves = [](std::vector<uint8_t>& bytes) {
+      for (size_t i = 0; i + 1 < bytes.size(); i += 2) bytes[i] &= 0x78, bytes[i] |= 0x80, bytes[i + 1] = 0x3f;
+    };
+    make_halves(x.a), make_halves(x.b);
+    for (int32_t& c : x.c) c = std::bit_cast<int32_t>(3.0F);
+    const std::vector<float> expected = written_out_halves(x);
+    run(Kind::Halves, x);
+    for (size_t i = 0; i < expected.size(); ++i) CHECK(std::bit_cast<float>(x.c[i]) == expected[i]);
   }
 }
 

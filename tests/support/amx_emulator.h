@@ -1,12 +1,14 @@
 // The tile instructions of AMX in software, written from the manual, so that code for them runs on any x86-64 machine
 // under Linux: where a processor has none (or the system has not granted them) they raise SIGILL, and the handler below
 // decodes and carries out the one that did. It knows ldtilecfg, sttilecfg, tilerelease, tilezero, tileloadd,
-// tileloaddt1, tilestored, tdpb{ss,su,us,uu}d; anything else goes to the handler that was there before.
+// tileloaddt1, tilestored, tdpb{ss,su,us,uu}d, tdpbf16ps; anything else goes to the handler that was there before.
 //
 // Where the processor has the instructions they simply run, and tests test those.
 #pragma once
 
 #include <array>
+#include <bit>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <optional>
@@ -98,7 +100,7 @@ class AmxMachine {
     }
     if (x.is_memory || x.rm > 7 || x.other > 7 || !fits(x)) return false;
     if (x.opcode == 0x5e) return bytes(x, x.prefix == 3 || x.prefix == 2, x.prefix == 3 || x.prefix == 1);
-    return false;
+    return x.opcode == 0x5c && x.prefix == 2 && halves(x);
   }
 
  private:
@@ -197,6 +199,28 @@ class AmxMachine {
       for (int i = 0; i < 4; ++i) sum += static_cast<uint32_t>(number(a[i], a_is_signed) * number(b[i], b_is_signed));
       std::memcpy(c, &sum, 4);
     });
+    return true;
+  }
+
+  // Both halves of words have sums of their own, which are added to C in the end.
+  bool halves(const AmxInstruction& x) {
+    const auto number = [](const uint8_t* at, int which) {
+      uint16_t bits;
+      std::memcpy(&bits, at + 2 * which, 2);
+      return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16);
+    };
+    float sums[AmxState::kRows][AmxState::kRowBytes / 4][2] = {};
+    for_each_product(x, [&](size_t m, size_t n, size_t, uint8_t*, const uint8_t* a, const uint8_t* b) {
+      for (int i : {0, 1}) sums[m][n][i] = std::fma(number(a, i), number(b, i), sums[m][n][i]);
+    });
+    Tile& c = tile(x.reg);
+    for (size_t m = 0; m < c.rows; ++m)
+      for (size_t n = 0; n < c.bytes / 4; ++n) {
+        float sum;
+        std::memcpy(&sum, c.data[m].data() + 4 * n, 4);
+        sum += sums[m][n][1] + sums[m][n][0];
+        std::memcpy(c.data[m].data() + 4 * n, &sum, 4);
+      }
     return true;
   }
 

@@ -2,12 +2,15 @@
 // extremes.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <random>
 #include <vector>
 
 #include "graph/matrix_shape.h"
+#include "graph/scalar_math.h"
 #include "support/program_builder.h"
 
 namespace smelt::test {
@@ -104,39 +107,66 @@ inline std::vector<std::vector<int64_t>> byte_tables() {
   return tables;
 }
 
-// Products of matrices: out[p, m, n] = row m, lane n of a product for each of `products` neighbours of a and b.
+inline int64_t bytes_of_rows(const MatrixShape& shape) { return shape.m * shape.a_stride; }
+inline int64_t bytes_of_columns(const MatrixShape& shape) {
+  return std::max(shape.words() * shape.b_stride, shape.blocks * shape.block_stride);
+}
+
+// Products of matrices: out[p, i, n] = item i, lane n of a product for each of `products` neighbours of a and b.
 inline Program matrix_product(const MatrixShape& shape, int products) {
   ProgramBuilder p("matrix_product", 3);
   const int a = p.buffer(0), b = p.buffer(1), out = p.buffer(2), loop = p.loop(products);
-  const int a_at = p.mul(loop, p.integer(shape.m * shape.a_stride));
-  const int b_at = p.mul(loop, p.integer(shape.words() * shape.b_stride));
+  const int a_at = p.mul(loop, p.integer(bytes_of_rows(shape)));
+  const int b_at = p.mul(loop, p.integer(bytes_of_columns(shape)));
   const auto lanes = static_cast<int>(shape.n);
+  const DType dtype = shape.of_halves ? DType::F32 : DType::I32;
   const int dot = p.add({.kind = Inst::MatrixDot,
-                         .dtype = DType::I32,
+                         .dtype = dtype,
                          .lanes = lanes,
                          .src = {a, a_at, b, b_at},
                          .arg = {.list = shape.list()}});
-  const int begin = p.mul(loop, p.integer(4 * shape.m * shape.n));
-  for (int64_t m = 0; m < shape.m; ++m) {
-    const int at = p.add2(begin, p.integer(4 * m * shape.n));
-    p.store(out, at,
-            p.add({.kind = Inst::MatrixItem, .dtype = DType::I32, .lanes = lanes, .src = {dot}, .arg = {.i = m}}));
+  const int begin = p.mul(loop, p.integer(4 * shape.items() * shape.n));
+  for (int64_t i = 0; i < shape.items(); ++i) {
+    const int at = p.add2(begin, p.integer(4 * i * shape.n));
+    p.store(out, at, p.add({.kind = Inst::MatrixItem, .dtype = dtype, .lanes = lanes, .src = {dot}, .arg = {.i = i}}));
   }
   p.end(loop);
   return p.program();
 }
 
-// Bytes of any value.
+// Bytes of any value; halves of up to some hundred, in eighths.
 inline std::vector<std::vector<std::byte>> matrix_operands(const MatrixShape& shape, int products) {
   std::mt19937_64 random(7);
   std::vector<std::vector<std::byte>> buffers(3);
-  buffers[0].resize(static_cast<size_t>(products * shape.m * shape.a_stride));
-  buffers[1].resize(static_cast<size_t>(products * shape.words() * shape.b_stride));
-  buffers[2].resize(static_cast<size_t>(products * shape.m * shape.n * 4));
+  buffers[0].resize(static_cast<size_t>(products * bytes_of_rows(shape)));
+  buffers[1].resize(static_cast<size_t>(products * bytes_of_columns(shape)));
+  buffers[2].resize(static_cast<size_t>(products * shape.items() * shape.n * 4));
   for (std::vector<std::byte>* side : {&buffers[0], &buffers[1]})
-    for (std::byte& byte : *side) byte = static_cast<std::byte>(random() >> 16 & 255);
+    for (size_t i = 0; i < side->size(); ++i) {
+      (*side)[i] = static_cast<std::byte>(random() >> 16 & 255);
+      if (!shape.of_halves || i % 2 == 0) continue;
+      const double number = static_cast<double>(static_cast<int>(random() >> 16 & 255) - 128) / 8;
+      const auto bits = static_cast<uint16_t>(to_bits({.f = number}, DType::BF16));
+      std::memcpy(side->data() + i - 1, &bits, 2);
+    }
   return buffers;
 }
+
+// One step and two, and more than are written out, of several blocks; rows ahead; few rows; halves that fill no step.
+inline const MatrixShape kShapesOfHalves[] = {
+    {.m = 16, .n = 16, .k = 64, .a_stride = 128, .b_stride = 64, .of_halves = true},
+    {.m = 16,
+     .n = 16,
+     .k = 320,
+     .a_stride = 640,
+     .b_stride = 64,
+     .of_halves = true,
+     .blocks = 4,
+     .block_stride = 10240},
+    {.m = 16, .n = 16, .k = 96, .a_stride = 256, .b_stride = 64, .of_halves = true, .a_ahead = 4096},
+    {.m = 5, .n = 16, .k = 288, .a_stride = 576, .b_stride = 64, .of_halves = true, .blocks = 2, .block_stride = 9216},
+    {.m = 7, .n = 16, .k = 16, .a_stride = 32, .b_stride = 64, .of_halves = true, .blocks = 3, .block_stride = 512},
+};
 
 inline const MatrixShape kMatrixShapes[] = {
     {.m = 16, .n = 16, .k = 32, .a_stride = 64, .b_stride = 64},

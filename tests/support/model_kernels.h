@@ -27,7 +27,7 @@ inline Refs kernel_trees(const GgufFile& file, const Machine& machine, int inter
   prefill.many_tokens = true;
   prefill.tokens_side_by_side = machine.tokens_side_by_side();
   if (const MatrixUnit* unit = unit_for_halves(machine); unit && quantise)
-    prefill.halves = true, prefill.expert_places = unit->n;
+    prefill.halves = true, prefill.attention_halves = !unit->loads_operands, prefill.expert_places = unit->n;
   std::vector<ModelShape> shapes{shape, prefill};
   if (with_batch && prefill.tokens_side_by_side > 1) {
     ModelShape batch = shape;
