@@ -144,11 +144,15 @@ ModelShape ModelPasses::prefill_shape() const {
   shape.tokens = variable(names_[0], 1, layout_.prefill_tokens / layout_.token_tile) * layout_.token_tile;
   shape.many_tokens = true;
   const MatrixUnit* halves = unit_for_halves(compiler_.machine());
-  shape.halves = options_.quantise && halves && !options_.deterministic && !options_.sums_inputs;
+  shape.halves = may_have_halves();
   shape.expert_places = options_.sums_inputs ? 1 : shape.halves ? halves->n : compiler_.machine().expert_places;
   shape.prompt_block = options_.deterministic ? 0 : compiler_.machine().prompt_block;
   shape.tokens_side_by_side = compiler_.machine().tokens_side_by_side();
   return shape;
+}
+
+bool ModelPasses::may_have_halves() const {
+  return options_.quantise && unit_for_halves(compiler_.machine()) && !options_.deterministic && !options_.sums_inputs;
 }
 
 Dim ModelPasses::chunks_of(Contexts contexts) const {
@@ -159,7 +163,8 @@ Dim ModelPasses::chunks_of(Contexts contexts) const {
 
 ModelShape ModelPasses::decode_shape(int64_t tokens, Contexts contexts) const {
   const int64_t side_by_side = compiler_.machine().tokens_side_by_side();
-  const bool goes_by_unit = contexts == Contexts::Long || tokens >= compiler_.machine().unit_tokens;
+  const bool is_batch = tokens >= compiler_.machine().unit_tokens;
+  const bool goes_by_unit = contexts == Contexts::Long || is_batch;
   return {.tokens = Dim(tokens),
           .chunks = chunks_of(contexts),
           .rows = Dim(tokens),
@@ -173,6 +178,7 @@ ModelShape ModelPasses::decode_shape(int64_t tokens, Contexts contexts) const {
           .few_streams = !compiler_.machine().has_threads(),
           .token_block = compiler_.machine().token_block,
           .superblock_token_block = compiler_.machine().superblock_token_block,
+          .halves_of_batch = is_batch && may_have_halves() && layout_.drafts == 0,
           .tokens_side_by_side = tokens % side_by_side == 0 ? side_by_side : 1,
           .heads_together = goes_by_unit ? side_by_side : 1,
           .interleave = options_.interleave,

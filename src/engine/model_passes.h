@@ -102,6 +102,7 @@ class ModelPasses {
  private:
   ModelShape decode_shape(int64_t tokens, Contexts contexts) const;
   Dim chunks_of(Contexts contexts) const;
+  bool may_have_halves() const;  // in place of bytes, which give other bits
   ModelShape prefill_shape() const;
   Segment segment(const ModelShape& shape, int64_t stage) const;
   Pass stages(const ModelShape& shape, int64_t first, int64_t end, const std::atomic<bool>* cancel) const;

@@ -277,10 +277,16 @@ TileShape shape_of_tile(const TileTensors& tile, const Machine& machine) {
   const int64_t most = scores->shape[static_cast<size_t>(tile.axis)]->max * tile.chunk;
   const bool is_long = machine.short_context > 0 && most > machine.short_context;
   const bool goes_by_unit = unit && has_few_tokens && (is_long || *const_int(scores->shape[0]) >= machine.unit_tokens);
-  if (goes_by_unit && multiplies_bytes(tile) && known_divisor(scores->shape[shape.extents.size() - 2]) % unit->n == 0)
-    rows = unit->n;
-  for (size_t k = shape.extents.size() - 1; k-- > (has_columns ? 1 : 0);) take(k, rows);
-  leave_tasks(shape, scores, machine);
+  const int64_t heads = known_divisor(scores->shape[shape.extents.size() - 2]);
+  const bool has_heads_of_halves = columns && has_few_tokens && heads % kFragmentGroups == 0;
+  if (has_heads_of_halves) {
+    shape.extents[shape.extents.size() - 2] =
+        kFragmentGroups * greatest_divisor(heads / kFragmentGroups, columns / kFragmentGroups);
+  } else {
+    if (goes_by_unit && multiplies_bytes(tile) && heads % unit->n == 0) rows = unit->n;
+    for (size_t k = shape.extents.size() - 1; k-- > (has_columns ? 1 : 0);) take(k, rows);
+    leave_tasks(shape, scores, machine);
+  }
   shape.step = step_of_positions(machine, tile.chunk, has_columns);
   return shape;
 }
