@@ -159,6 +159,21 @@ bool try_rows(OptChoice& c, const MatrixUnit& unit, Ref rows, Ref lane) {
   return false;
 }
 
+// In a tile: two neighbouring rows in each thread, which loads the words of both at once, so that a warp reads whole
+// lines of the cache.
+bool try_neighbours(OptChoice& c, const MatrixUnit& unit, Ref lane) {
+  const int64_t number = RangeView(lane).number;
+  if (!c.try_opt({OptKind::Split, c.id_of(lane), 2})) return false;
+  Ref rows, outer;
+  for (Ref r : c.output_axes()) {
+    if (RangeView(r).number == inner_part(number)) rows = r;
+    if (RangeView(r).number == outer_part(number)) outer = r;
+  }
+  if (!rows || !outer) return false;
+  take_eights(c, rows, outer, unit.n / kFragmentGroups);
+  return try_rows(c, unit, rows, outer);
+}
+
 }  // namespace
 
 bool choose_halves(OptChoice& c) {
@@ -172,7 +187,11 @@ bool choose_halves(OptChoice& c) {
   sort_by_stores(c, lanes);
   sort_by_loads(c, near);
   for (Ref tokens : axes)
-    for (Ref lane : lanes)
+    for (Ref lane : lanes) {
+      if (c.is_part_of_tile() && tokens != lane) {
+        if (try_columns(c, tokens) && try_neighbours(c, unit, lane)) return true;
+        c.stores = stores, c.opts = opts;
+      }
       for (Ref rows : c.is_part_of_tile() ? axes : near) {
         if (tokens == lane || tokens == rows) continue;
         if (try_columns(c, tokens)) {
@@ -181,6 +200,7 @@ bool choose_halves(OptChoice& c) {
         }
         c.stores = stores, c.opts = opts;
       }
+    }
   return false;
 }
 
