@@ -7,6 +7,7 @@
 #include "codegen/products_of_halves.h"
 #include "graph/matrix_shape.h"
 #include "graph/rules_algebra.h"
+#include "schedule/tiles.h"
 
 namespace smelt {
 namespace {
@@ -159,8 +160,7 @@ bool try_rows(OptChoice& c, const MatrixUnit& unit, Ref rows, Ref lane) {
   return false;
 }
 
-// In a tile: two neighbouring rows in each thread, which loads the words of both at once, so that a warp reads whole
-// lines of the cache.
+// Two neighbouring rows in each thread, which loads the words of both at once, so that a warp reads whole lines.
 bool try_neighbours(OptChoice& c, const MatrixUnit& unit, Ref lane) {
   const int64_t number = RangeView(lane).number;
   if (!c.try_opt({OptKind::Split, c.id_of(lane), 2})) return false;
@@ -181,6 +181,8 @@ bool choose_halves(OptChoice& c) {
   if (unit.m == 0 || !sum_of_halves(c)) return false;
   const Refs axes = c.output_axes(), stores = c.stores;
   const std::vector<Opt> opts = c.opts;
+  // A tile of one chunk reads keys and values once, from memory.
+  const bool is_of_few = c.is_part_of_tile() && !chunk_range(c.stores);
   // Threads side by side want words side by side, and store neighbours. The rows of a tile are read by all of its tasks
   // from the caches.
   Refs lanes(axes.rbegin(), axes.rend()), near = axes;
@@ -188,7 +190,7 @@ bool choose_halves(OptChoice& c) {
   sort_by_loads(c, near);
   for (Ref tokens : axes)
     for (Ref lane : lanes) {
-      if (c.is_part_of_tile() && tokens != lane) {
+      if (is_of_few && tokens != lane) {
         if (try_columns(c, tokens) && try_neighbours(c, unit, lane)) return true;
         c.stores = stores, c.opts = opts;
       }

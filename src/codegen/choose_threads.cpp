@@ -163,10 +163,12 @@ bool choose_square(OptChoice& c) {
          c.try_opt({OptKind::Local, x_id, threads_for(x, most / side)});
 }
 
-// Whether a nest of a tile stores halves on chip, which are columns for a unit.
+// Whether a nest of a tile stores halves on chip, which are columns for a unit: queries, or the weights of a tile of one
+// chunk.
 bool makes_columns(const OptChoice& c) {
   const StoreView store(c.stores[0]);
-  return c.is_part_of_tile() && store.buffer->op == Op::Local && store.value->dtype == DType::BF16;
+  return c.is_part_of_tile() && !chunk_range(c.stores) && store.buffer->op == Op::Local &&
+         store.value->dtype == DType::BF16;
 }
 
 // Four neighbours of a column to a thread, which loads them at once and stores them in two words.
