@@ -163,8 +163,7 @@ Dim ModelPasses::chunks_of(Contexts contexts) const {
 
 ModelShape ModelPasses::decode_shape(int64_t tokens, Contexts contexts) const {
   const int64_t side_by_side = compiler_.machine().tokens_side_by_side();
-  const bool is_batch = tokens >= compiler_.machine().unit_tokens;
-  const bool goes_by_unit = contexts == Contexts::Long || is_batch;
+  const bool goes_by_unit = contexts == Contexts::Long || tokens >= compiler_.machine().unit_tokens;
   return {.tokens = Dim(tokens),
           .chunks = chunks_of(contexts),
           .rows = Dim(tokens),
@@ -178,7 +177,8 @@ ModelShape ModelPasses::decode_shape(int64_t tokens, Contexts contexts) const {
           .few_streams = !compiler_.machine().has_threads(),
           .token_block = compiler_.machine().token_block,
           .superblock_token_block = compiler_.machine().superblock_token_block,
-          .halves_of_batch = is_batch && may_have_halves() && layout_.drafts == 0,
+          .halves_of_batch = tokens >= std::max(compiler_.machine().halves_tokens, compiler_.machine().unit_tokens) &&
+                             may_have_halves() && layout_.drafts == 0,
           .tokens_side_by_side = tokens % side_by_side == 0 ? side_by_side : 1,
           .heads_together = goes_by_unit ? side_by_side : 1,
           .interleave = options_.interleave,

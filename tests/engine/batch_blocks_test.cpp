@@ -16,6 +16,7 @@ namespace {
 
 constexpr int64_t kContext = 512, kPages = 8;  // of a sequence
 constexpr int64_t kBlocks = 64;  // so many that each has one tile of an attention, and finds nothing of others on chip
+constexpr char kHalvesFrom8[] = "h100,halves_tokens=8";
 const Variables kSizes = {{"tokens32", 1}, {"chunks", 2}};
 
 struct Plans {
@@ -189,10 +190,9 @@ TEST_CASE("a long context has a plan of its own on a GPU, with the bits of the p
 }
 
 TEST_CASE(
-    "from 8 tokens on an attention on a GPU multiplies halves, unless tokens shall have the bits that they have "
-    "alone") {
-  const auto of_last_block = [](const EngineOptions& options, bool of_batch) {
-    const Plans p = plans_for(test::kGlm, options);
+    "from some tokens on an attention multiplies halves, unless tokens shall have the bits that they have alone") {
+  const auto of_last_block = [](const EngineOptions& options, bool of_batch, const char* machine = kHalvesFrom8) {
+    const Plans p = plans_for(test::kGlm, options, machine);
     const DecodePasses& passes = of_batch ? p.plans->generated().back() : p.plans->generated().front();
     return has_halves(passes.pass.segments[static_cast<size_t>(p.plans->model().numbers().layers)]);
   };
@@ -200,6 +200,8 @@ TEST_CASE(
   CHECK_FALSE(of_last_block(options_for(8, false), false));  // one token
   CHECK_FALSE(of_last_block(options_for(4, false), true));
   CHECK_FALSE(of_last_block(options_for(8, true), true));
+  CHECK_FALSE(of_last_block(options_for(8, false), true, "h100"));
+  CHECK(of_last_block(options_for(16, false), true, "h100"));
   EngineOptions with_drafts = options_for(8, false), of_f16 = options_for(8, false);
   with_drafts.drafts = 3;
   of_f16.cache_type = DType::F16;
@@ -212,7 +214,7 @@ TEST_CASE("an attention of halves is that of the graph, but for weights of the s
   for (const char* path : {test::kGlm, test::kQwenMoe, test::kGptOss}) {
     if (!std::filesystem::exists(path)) continue;
     CAPTURE(std::string(path));
-    const Plans p = plans_for(path, options_for(kTokens, false));
+    const Plans p = plans_for(path, options_for(kTokens, false), kHalvesFrom8);
     const auto block = static_cast<size_t>(p.plans->model().numbers().layers);
     const Segment attention = only_attention(p.plans->generated().back().pass.segments[block], kHeads);
     CHECK(distance(run(attention, 0, kTokens), judged(attention, 0, kTokens)) < 1.0 / 256);
