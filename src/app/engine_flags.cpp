@@ -128,8 +128,7 @@ void declare_engine_flags(CLI::App& app, EngineFlags& flags) {
       "--deterministic", flags.deterministic,
       "logits of the same bits however tokens are computed, one by one, in batches or as a prompt; else prompts "
       "round as suits a matrix unit (bf16 on a GPU with wgmma, there in batches from 16 sequences on, too; wider "
-      "blocks "
-      "of bytes with AMX), faster");
+      "blocks of bytes with AMX), faster");
 }
 
 void declare_engine_and_device_flags(CLI::App& app, EngineFlags& flags) {
