@@ -7,6 +7,7 @@
 #include "codegen/products_of_halves.h"
 #include "graph/matrix_shape.h"
 #include "graph/rules_algebra.h"
+#include "schedule/tiles.h"
 
 namespace smelt {
 namespace {
@@ -159,6 +160,20 @@ bool try_rows(OptChoice& c, const MatrixUnit& unit, Ref rows, Ref lane) {
   return false;
 }
 
+// Two neighbouring rows in each thread, which loads the words of both at once, so that a warp reads whole lines.
+bool try_neighbours(OptChoice& c, const MatrixUnit& unit, Ref lane) {
+  const int64_t number = RangeView(lane).number;
+  if (!c.try_opt({OptKind::Split, c.id_of(lane), 2})) return false;
+  Ref rows, outer;
+  for (Ref r : c.output_axes()) {
+    if (RangeView(r).number == inner_part(number)) rows = r;
+    if (RangeView(r).number == outer_part(number)) outer = r;
+  }
+  if (!rows || !outer) return false;
+  take_eights(c, rows, outer, unit.n / kFragmentGroups);
+  return try_rows(c, unit, rows, outer);
+}
+
 }  // namespace
 
 bool choose_halves(OptChoice& c) {
@@ -166,13 +181,19 @@ bool choose_halves(OptChoice& c) {
   if (unit.m == 0 || unit.loads_operands || !sum_of_halves(c)) return false;
   const Refs axes = c.output_axes(), stores = c.stores;
   const std::vector<Opt> opts = c.opts;
+  // A tile of one chunk reads keys and values once, from memory.
+  const bool is_of_few = c.is_part_of_tile() && !chunk_range(c.stores);
   // Threads side by side want words side by side, and store neighbours. The rows of a tile are read by all of its tasks
   // from the caches.
   Refs lanes(axes.rbegin(), axes.rend()), near = axes;
   sort_by_stores(c, lanes);
   sort_by_loads(c, near);
   for (Ref tokens : axes)
-    for (Ref lane : lanes)
+    for (Ref lane : lanes) {
+      if (is_of_few && tokens != lane) {
+        if (try_columns(c, tokens) && try_neighbours(c, unit, lane)) return true;
+        c.stores = stores, c.opts = opts;
+      }
       for (Ref rows : c.is_part_of_tile() ? axes : near) {
         if (tokens == lane || tokens == rows) continue;
         if (try_columns(c, tokens)) {
@@ -181,6 +202,7 @@ bool choose_halves(OptChoice& c) {
         }
         c.stores = stores, c.opts = opts;
       }
+    }
   return false;
 }
 

@@ -146,13 +146,21 @@ ModelShape ModelPasses::prefill_shape(Prompts prompts) const {
   shape.tokens = variable(names_[0], 1, (most + layout_.token_tile - 1) / layout_.token_tile) * layout_.token_tile;
   shape.many_tokens = true;
   const MatrixUnit* halves = unit_for_halves(machine);
-  const bool may_differ = options_.quantise && !options_.deterministic && !options_.sums_inputs;
-  shape.halves = may_differ && (prompts == Prompts::Long ? halves != nullptr : unit_of_warpgroup(machine) != nullptr);
+  shape.halves = may_differ() && (prompts == Prompts::Long ? halves != nullptr : unit_of_warpgroup(machine) != nullptr);
   shape.attention_halves = shape.halves && unit_of_warpgroup(machine);
   shape.expert_places = options_.sums_inputs ? 1 : shape.halves ? halves->n : machine.expert_places;
   shape.prompt_block = options_.deterministic ? 0 : machine.prompt_block;
   shape.tokens_side_by_side = machine.tokens_side_by_side();
   return shape;
+}
+
+bool ModelPasses::may_differ() const { return options_.quantise && !options_.deterministic && !options_.sums_inputs; }
+
+// Drafts count on equal bits.
+bool ModelPasses::batch_has_halves(int64_t tokens) const {
+  const Machine& machine = compiler_.machine();
+  return tokens >= std::max(machine.halves_tokens, machine.unit_tokens) && unit_of_warpgroup(machine) && may_differ() &&
+         layout_.drafts == 0;
 }
 
 Dim ModelPasses::chunks_of(Contexts contexts) const {
@@ -177,6 +185,7 @@ ModelShape ModelPasses::decode_shape(int64_t tokens, Contexts contexts) const {
           .few_streams = !compiler_.machine().has_threads(),
           .token_block = compiler_.machine().token_block,
           .superblock_token_block = compiler_.machine().superblock_token_block,
+          .halves_of_batch = batch_has_halves(tokens),
           .tokens_side_by_side = tokens % side_by_side == 0 ? side_by_side : 1,
           .heads_together = goes_by_unit ? side_by_side : 1,
           .interleave = options_.interleave,

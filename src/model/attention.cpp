@@ -134,9 +134,11 @@ Tensor scores_of_blocks(const Activations& x, Tensor q, Tensor scale) {
 }
 
 // Of halves, which the task keeps on chip for all that it multiplies them with. Bytes are halves as they are.
-Tensor scores_of_halves(Tensor x, Tensor q, Tensor scale) {
+Tensor scores_of_halves(const Block& b, Tensor x, Tensor q, Tensor scale) {
   const auto f32 = [](Tensor v) { return cast(v, DType::F32); };
-  const Tensor stored = place(cast(x, DType::BF16)), columns = place(stored);
+  const int axis = x.rank() - 2;
+  const Tensor stored = place(cast(x, DType::BF16)),
+               columns = place(with_heads(stored, axis, b.heads_computed(x.size(axis))));
   const Tensor keys = cast(f32(q) - kKeyZero, DType::BF16);
   return sum(unsqueeze(f32(columns), x.rank() - 1) * f32(keys), -1) * scale;
 }
@@ -144,7 +146,7 @@ Tensor scores_of_halves(Tensor x, Tensor q, Tensor scale) {
 }  // namespace
 
 Tensor scores_of_bytes(Block& b, Tensor x, Tensor q, Tensor scale) {
-  if (b.shape.attention_halves) return scores_of_halves(x, q, scale);
+  if (b.attends_by_halves(x.size(x.rank() - 2))) return scores_of_halves(b, x, q, scale);
   const auto i32 = [](Tensor v) { return cast(v, DType::I32); };
   const int last = x.rank() - 1;
   const ActivationLayout layout = b.layout_of_queries();

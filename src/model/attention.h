@@ -39,7 +39,7 @@ Tensor causal(Tensor score, const Positions& at);
 
 // Scores of x [T, heads..., n] over rows of bytes q - 128 times scale, as byte_cache.h keeps them; q [..., S, n] and
 // scale [..., S] broadcast. Bytes are multiplied with bytes: each row of x becomes 8-bit integers, too; or with halves,
-// where products of the prompt are made of these. -> [T, heads..., S], with as many of the last axis of heads as
+// see Block::attends_by_halves(). -> [T, heads..., S], with as many of the last axis of heads as
 // Block::heads_computed() says
 Tensor scores_of_bytes(Block& b, Tensor x, Tensor q, Tensor scale);
 

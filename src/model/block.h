@@ -157,8 +157,17 @@ struct Block {
     return shape.halves ? cast(place(cast(x, DType::BF16), line), DType::F32) : apart(x, line);
   }
 
-  // What the weights of an attention become where values are bytes: see softmax_average_of_bytes().
-  int64_t weighted_bytes() const { return shape.attention_halves ? kHalvesTimesScale : kBytesTimesScale; }
+  // Whether an attention multiplies halves with bytes of `heads` heads' common keys: in a prompt, and in a batch whose
+  // heads fill a unit.
+  bool attends_by_halves(int64_t heads) const {
+    const bool fill_unit = shape.cache_type == DType::U8 && heads_computed(heads) % shape.heads_together == 0;
+    return shape.attention_halves || (shape.halves_of_batch && fill_unit);
+  }
+
+  // What the weights of such heads become where values are bytes: see softmax_average_of_bytes().
+  int64_t weighted_bytes(int64_t heads) const {
+    return attends_by_halves(heads) ? kHalvesTimesScale : kBytesTimesScale;
+  }
 
   // What an attention gives, in a prompt of halves with a place of its own: its tiles then go over all chunks by
   // themselves (schedule/fold_chunks.h), and partial results never reach memory.

@@ -144,11 +144,11 @@ Tensor scores_of(Block& b, Tensor q, const Heads& keys) {
 }
 
 // The mean of the values, weighted by exp(score). score [T, KV, G, S] -> [T, KV, G, n]
-Tensor average_of(const Block& b, Tensor score, const Heads& values) {
+Tensor average_of(const Block& b, int64_t heads, Tensor score, const Heads& values) {
   const Tensor scores = unsqueeze(score, 4);
   if (values.x.ref()) return softmax_average(scores, unsqueeze(values.x, 2), 3);
   const Tensor scale = unsqueeze(unsqueeze(values.scale, 2), 4);  // [T, KV, 1, S, 1]
-  return softmax_average_of_bytes(scores, unsqueeze(values.q, 2), scale, 3, b.weighted_bytes());
+  return softmax_average_of_bytes(scores, unsqueeze(values.q, 2), scale, 3, b.weighted_bytes(heads));
 }
 
 // [1, KV, G, 1]: one for each head.
@@ -271,7 +271,7 @@ Attended grouped_query_attention(Block& b, const GqaParameters& m, Tensor normed
   const Context context = bytes ? append_bytes(b, m, key, value, at) : append_floats(b, m, key, value, at);
   const Tensor grouped = reshape(q, {b.shape.tokens, m.kv_heads, m.heads_per_key(), m.key_width});
   const Tensor score = causal(scores_of(b, grouped, context.keys) * m.softmax_scale, at);
-  Tensor average = average_of(b, score, context.values);
+  Tensor average = average_of(b, m.heads_per_key(), score, context.values);
   if (m.has_sinks) average = with_sinks(average, score, sinks_of(b, m));
   average = b.averaged(slice(average, 2, 0, m.heads_per_key()));
   Tensor row = reshape(average, {b.shape.tokens, m.heads * m.value_width});

@@ -139,21 +139,22 @@ Tensor scores_of(Block& b, Tensor x, const Rows& y) {
 }
 
 // The mean of the latents, weighted by exp(score). score [T, H, S] -> [T, H, L]
-Tensor average_of_latents(const Block& b, Tensor score, const Context& context) {
+Tensor average_of_latents(const Block& b, int64_t heads, Tensor score, const Context& context) {
   const Tensor scores = unsqueeze(score, 3);
   if (!context.value.ref()) return softmax_average(scores, unsqueeze(context.latent.x, 1), 2);
   const Tensor scale = unsqueeze(unsqueeze(context.latent.scale, 1), 3);  // [T, 1, S, 1]
-  return softmax_average_of_bytes(scores, unsqueeze(context.value, 1), scale, 2, b.weighted_bytes());
+  return softmax_average_of_bytes(scores, unsqueeze(context.value, 1), scale, 2, b.weighted_bytes(heads));
 }
 
 // Queries move into the latent space; all heads share the cache row as key and its latent as value.
 // -> [T, H, v_head]
 Tensor absorbed_attention(Block& b, const MlaParameters& m, Tensor q, Tensor q_rope, const Context& context,
                           const Positions& at) {
-  const Tensor q_latent = b.by_unit(times_keys(b, m, q) * latent_scale(b));                         // [T, H, L]
+  const Tensor product = times_keys(b, m, q) * latent_scale(b);
+  const Tensor q_latent = b.attends_by_halves(m.heads) ? product : b.by_unit(product);              // [T, H, L]
   const Tensor score = scores_of(b, q_latent, context.latent) + scores_of(b, q_rope, context.key);  // [T, H, S]
   const Tensor masked = causal(score * m.softmax_scale, at);
-  const Tensor average = slice(average_of_latents(b, masked, context), 1, 0, m.heads);
+  const Tensor average = slice(average_of_latents(b, m.heads, masked, context), 1, 0, m.heads);
   return times_values(b, m, b.averaged(average * latent_scale(b)));
 }
 

@@ -110,7 +110,9 @@ Segment Model::head(const GgufFile& file, const ModelShape& shape) const {
   const Tensor x = rms_norm(gather(hidden, wanted), weights("output_norm.weight"), n.epsilon);  // [R, D]
   const int64_t side_by_side = shape.tokens_side_by_side;  // of prompts few rows are wanted
   const ActivationLayout layout{.rows = *const_int(shape.rows.ref) % side_by_side == 0 ? side_by_side : 1};
-  const Activations in = shape.quantise ? quantise_activations(x, layout) : Activations{x, {}, {}};
+  const Activations in = shape.halves_of_batch ? halve_activations(x, layout)
+                         : shape.quantise      ? quantise_activations(x, layout)
+                                               : Activations{x, {}, {}};
   const Tensor logits = weights.product(in, head_tensors().back().name);
   const Ref out = slots.output(Bound::Logits, n.logit_scale == 1 ? logits : logits * (1 / n.logit_scale));
   return std::move(slots).finish({out});

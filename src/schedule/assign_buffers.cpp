@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <iterator>
 
 #include "base/ensure.h"
 #include "graph/matrix_shape.h"
@@ -40,11 +41,12 @@ int64_t padding_of(int64_t part_bytes, const Machine& machine) {
   return machine.has_threads() && part_bytes % banks == 0 ? machine.vector_bytes : 0;
 }
 
-// Halves of tokens, in a tile, are columns of products by the unit.
+// Halves of tokens or heads, in a tile, are columns of products by the unit.
 bool are_columns(Ref tensor, const std::vector<int64_t>& extents, const Machine& machine) {
-  const auto last = std::find_if(extents.rbegin(), extents.rend() - 1, [](int64_t e) { return e > 1; });
-  return tensor->dtype == DType::BF16 && unit_of_warpgroup(machine) && extents.front() % kFragmentGroups == 0 &&
-         last != extents.rend() - 1 && *last % kHalvesOfStep == 0;
+  std::vector<int64_t> longer;
+  std::copy_if(extents.begin(), extents.end(), std::back_inserter(longer), [](int64_t e) { return e > 1; });
+  return tensor->dtype == DType::BF16 && unit_of_warpgroup(machine) && longer.size() > 1 &&
+         longer.front() % kFragmentGroups == 0 && longer.back() % kHalvesOfStep == 0;
 }
 
 // The part of the tensor that a task of its tile makes.

@@ -21,15 +21,22 @@ class RowFollower {
   void run() {
     for (Item& item : items_) item.level = -1;
     for (int i = 0; i < tensors_; ++i) {
-      (void)level_of(items_, state_.item(i));
+      set_level_anew(state_.item(i));
       follow_source(state_.item(i));
     }
+    for (Item& item : items_) item.level = -1;
     for (Item& item : items_) (void)level_of(items_, item);
     for (int i = 0; i < tensors_; ++i)
       if (state_.item(i).tile >= 0 && state_.item(i).store) keep_row_on_chip(i);
   }
 
  private:
+  // The first items of a tile have asked for those that its last ones need, before these followed others.
+  void set_level_anew(Item& item) {
+    item.level = -1;
+    (void)level_of(items_, item);
+  }
+
   Ref loop_of(Ref store) const {
     return loop_over_rows(store, state_.machine.row_bytes, state_.machine.has_threads() ? kLeastRows : 0);
   }

@@ -100,14 +100,15 @@ namespace {
 // Eights of columns, what is between the axes, and of 16 elements as graph/matrix_shape.h has them: eights, columns,
 // quads, pairs.
 void turn_into_cores(Shape& shape, Refs& index) {
-  size_t last = shape.size() - 1;
+  size_t first = 0, last = shape.size() - 1;
+  while (is_const(shape[first], 1)) ++first;
   while (is_const(shape[last], 1)) --last;
-  const Ref column = index[0], element = index[last];
+  const Ref column = index[first], element = index[last];
   const auto append = [&](int64_t size, Ref i) {
     shape.push_back(constant(size));
     index.push_back(simplify(i % size));
   };
-  shape[0] = simplify(shape[0] / kFragmentGroups), index[0] = simplify(column / kFragmentGroups);
+  shape[first] = simplify(shape[first] / kFragmentGroups), index[first] = simplify(column / kFragmentGroups);
   shape[last] = simplify(shape[last] / kHalvesOfStep), index[last] = simplify(element / kHalvesOfStep);
   append(kQuad / kPair, element);
   append(kFragmentGroups, column);

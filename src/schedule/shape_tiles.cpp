@@ -6,11 +6,11 @@ namespace {
 
 PlannedTile planned(const TileTensors& tensors, ScheduleState& state) {
   PlannedTile tile{.shape = shape_of_tile(tensors, state.machine), .scores = tensors.inner.front()};
+  tile.rows = tensors.rows;
+  for (Ref n : tile.rows) state.places[n.get()] = Where::InTile;
   const auto ends = ends_of_sums(tensors, tile.shape, state.graph.root, state.places);
-  for (Ref n : tensors.rows) state.places[n.get()] = ends ? Where::InTile : Where::Memory;
   if (!ends) return tile;
   tile.shape.has_all_chunks = true;
-  tile.rows = tensors.rows;
   tile.sums = tensors.sums;
   tile.ends = *ends;
   for (Ref n : tensors.results) state.places.erase(n.get());

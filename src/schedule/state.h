@@ -20,7 +20,8 @@ namespace smelt {
 struct PlannedTile {
   TileShape shape;
   Ref scores;
-  Refs rows, sums, ends;              // if it has all chunks: see fold_chunks.h
+  Refs rows;                          // TileTensors::rows
+  Refs sums, ends;                    // if it has all chunks: see fold_chunks.h
   const ScanTensors* scan = nullptr;  // whose steps are its chunks
   std::vector<int> members;           // items, in order
 };

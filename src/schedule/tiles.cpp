@@ -247,6 +247,12 @@ int64_t columns_of_halves(const TileTensors& tile, const Machine& machine) {
   return std::clamp(room, kFragmentGroups, unit->n);
 }
 
+// Heads of a token that read the same keys, in whole eights: as many as there is room for. Tokens of a batch have keys
+// of their own; nor would tiles of fewer heads be sooner done, as all of them unpack the same keys.
+int64_t heads_of_halves(int64_t heads, int64_t columns) {
+  return kFragmentGroups * greatest_divisor(heads / kFragmentGroups, columns / kFragmentGroups);
+}
+
 // Whether weights of a softmax are bytes.
 bool multiplies_bytes(const TileTensors& tile) {
   return std::any_of(tile.inner.begin(), tile.inner.end(), [](Ref n) { return size_of(n->dtype) == 1; });
@@ -277,10 +283,14 @@ TileShape shape_of_tile(const TileTensors& tile, const Machine& machine) {
   const int64_t most = scores->shape[static_cast<size_t>(tile.axis)]->max * tile.chunk;
   const bool is_long = machine.short_context > 0 && most > machine.short_context;
   const bool goes_by_unit = unit && has_few_tokens && (is_long || *const_int(scores->shape[0]) >= machine.unit_tokens);
-  if (goes_by_unit && multiplies_bytes(tile) && known_divisor(scores->shape[shape.extents.size() - 2]) % unit->n == 0)
-    rows = unit->n;
-  for (size_t k = shape.extents.size() - 1; k-- > (has_columns ? 1 : 0);) take(k, rows);
-  leave_tasks(shape, scores, machine);
+  const int64_t heads = known_divisor(scores->shape[shape.extents.size() - 2]);
+  if (columns && has_few_tokens && heads % kFragmentGroups == 0) {
+    shape.extents[shape.extents.size() - 2] = heads_of_halves(heads, columns);
+  } else {
+    if (goes_by_unit && multiplies_bytes(tile) && heads % unit->n == 0) rows = unit->n;
+    for (size_t k = shape.extents.size() - 1; k-- > (has_columns ? 1 : 0);) take(k, rows);
+    leave_tasks(shape, scores, machine);
+  }
   shape.step = step_of_positions(machine, tile.chunk, has_columns);
   return shape;
 }

@@ -29,7 +29,7 @@ struct TileShape {
 // Machine::tile_bytes and a chunk has Machine::chunk_tasks left to share out; where tokens are few, at most
 // Machine::tile_rows, and in a context of up to Machine::short_context as few as leave a task to each processor. Where
 // threads have a unit for products of bytes, its columns are tokens of a prompt, which come first, or heads of a batch
-// or of a longer context.
+// or of a longer context. Of products of halves they are all heads of a token of a batch that there is room for.
 TileShape shape_of_tile(const TileTensors& tile, const Machine& machine);
 
 // Sizes along all axes of the part of `tensor` that a tile holds; a combination of chunks has no axis of them.
@@ -38,7 +38,7 @@ std::vector<int64_t> extents_in_tile(const TileShape& shape, Ref tensor, bool is
 
 // The stores of a tile.
 struct TileStores {
-  Refs before;   // the chunks: if the tile has all of them
+  Refs before;   // the chunks, or the one that the tile has
   Refs chunk;    // scores first
   Refs combine;  // what a chunk leaves to the next one: if the tile has all of them
   Refs after;    // the last chunk

@@ -203,6 +203,19 @@ TEST_CASE("an attention of a prompt multiplies keys and values by what its tile 
   CHECK(problem_with(k, {}, kWarpgroups) == "");
 }
 
+TEST_CASE("an attention of a batch multiplies chunk by chunk, all heads of a token at once") {
+  JudgedKernel k =
+      kernel_of(sink({output(9, attention_by_halves(8, 24, 64, 512) * 2.0)}), {{"chunks", 2}}, 1, kWarpgroups);
+  const std::array<int32_t, 8> positions{0, 7, 255, 256, 300, 301, 510, 511};
+  for (Bytes& buffer : k.buffers)
+    if (buffer.size() == sizeof positions) std::memcpy(buffer.data(), positions.data(), sizeof positions);
+  const Program p = program_of(k, {}, kWarpgroups);
+  const auto products = all_of_kind(p, Inst::MatrixDot);
+  REQUIRE(products.size() == 2);
+  for (const Instruction* product : products) CHECK(matrix_shape(*product).n == 24);
+  CHECK(problem_with(k, {}, kWarpgroups) == "");
+}
+
 namespace {
 
 // Threads send 32 bytes of a buffer on chip, wait for round `waits_for` of the signal, and load a word of it.

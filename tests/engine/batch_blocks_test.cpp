@@ -1,5 +1,5 @@
 // Blocks of models for a batch of generated tokens on a GPU, run by the interpreter of programs: each token has the
-// bits that it has alone.
+// bits that it has alone, or, where its attention multiplies halves, numbers near them.
 #include <doctest/doctest.h>
 
 #include <filesystem>
@@ -16,6 +16,7 @@ namespace {
 
 constexpr int64_t kContext = 512, kPages = 8;  // of a sequence
 constexpr int64_t kBlocks = 64;  // so many that each has one tile of an attention, and finds nothing of others on chip
+constexpr char kHalvesFrom8[] = "h100,halves_tokens=8";
 const Variables kSizes = {{"tokens32", 1}, {"chunks", 2}};
 
 struct Plans {
@@ -24,9 +25,14 @@ struct Plans {
   std::unique_ptr<ModelPlans> plans;
 };
 
-Plans plans_for(const char* path, int64_t sequences, const std::string& machine = "h100") {
+EngineOptions options_for(int64_t sequences, bool deterministic) {
+  EngineOptions options{.context = kContext, .sequences = sequences, .cache_type = DType::U8, .use_tuned = false};
+  options.deterministic = deterministic;
+  return options;
+}
+
+Plans plans_for(const char* path, const EngineOptions& options, const std::string& machine = "h100") {
   Plans p{.file = GgufFile::open(path).take(), .device = open_null_device(machine).take(), .plans = {}};
-  const EngineOptions options{.context = kContext, .sequences = sequences, .cache_type = DType::U8, .use_tuned = false};
   p.plans = ModelPlans::make(p.file, *p.device, options).take();
   return p;
 }
@@ -71,20 +77,70 @@ Bytes content(const SlotBinding& slot, Ref param, int64_t first, int64_t tokens)
   return out;
 }
 
-// HiddenOut of the block, or the logits.
+struct GraphOfBatch {
+  RandomGraph graph;
+  int64_t out = -1;  // HiddenOut of the block, or the logits, or what else it ends with
+};
+
+GraphOfBatch graph_of(const Segment& block, int64_t first, int64_t tokens) {
+  GraphOfBatch g{.graph = {.root = block.root, .variables = kSizes}};
+  for (Ref n : toposort(block.root)) {
+    if (n->op == Op::Output) g.out = n->arg.i;
+    if (n->op == Op::Param)
+      g.graph.buffers[n->arg.i] = content(block.slots[static_cast<size_t>(n->arg.i)], n, first, tokens);
+  }
+  return g;
+}
+
 Bytes run(const Segment& block, int64_t first, int64_t tokens) {
   CAPTURE(tokens);
-  RandomGraph g{.root = block.root, .variables = kSizes};
-  int64_t out = -1;
-  for (Ref n : toposort(block.root)) {
-    if (n->op == Op::Output) out = n->arg.i;
-    if (n->op == Op::Param) g.buffers[n->arg.i] = content(block.slots[static_cast<size_t>(n->arg.i)], n, first, tokens);
-  }
-  const Compiled c = generate_kernels(g, *known_machine("h100"), choose_heuristic);
-  Memory memory(g, c.schedule);
-  REQUIRE(evaluate_all(g, c, kBlocks, memory, {.round_f32 = true}) == "");
-  const auto hidden = memory.slot(out);
+  const GraphOfBatch g = graph_of(block, first, tokens);
+  const Compiled c = generate_kernels(g.graph, *known_machine("h100"), choose_heuristic);
+  Memory memory(g.graph, c.schedule);
+  REQUIRE(evaluate_all(g.graph, c, kBlocks, memory, {.round_f32 = true}) == "");
+  const auto hidden = memory.slot(g.out);
   return {hidden.begin(), hidden.end()};
+}
+
+// What the graph says, in double.
+Bytes judged(const Segment& block, int64_t first, int64_t tokens) {
+  const GraphOfBatch g = graph_of(block, first, tokens);
+  EvalInputs inputs{.variables = kSizes};
+  for (const auto& [slot, bytes] : g.graph.buffers) inputs.buffers[slot] = bytes;
+  return to_bytes(eval(block.root, inputs).outputs.at(g.out));
+}
+
+// Weights of a softmax that become halves.
+bool has_halves(const Segment& segment) {
+  const Refs nodes = toposort(segment.root);
+  return std::any_of(nodes.begin(), nodes.end(),
+                     [](Ref n) { return n->op == Op::SoftmaxSum && n->arg.i == kHalvesTimesScale; });
+}
+
+// What the attention of a block gives, of `heads` of those that read the same keys.
+Segment only_attention(const Segment& block, int64_t heads) {
+  for (Ref n : toposort(block.root)) {
+    if (n->op != Op::Div || n->src[0]->op != Op::SoftmaxSum) continue;
+    const int axis = static_cast<int>(n->shape.size()) - 2;
+    const Tensor averages = slice(Tensor(n), axis, 0, heads);
+    return {sink({output(static_cast<int>(block.slots.size()), averages)}), block.slots};
+  }
+  FAIL("there is no softmax");
+  return {};
+}
+
+// Of floats: the length of their difference, in parts of that of `b`.
+double distance(const Bytes& a, const Bytes& b) {
+  const auto floats = [](const Bytes& x) {
+    return std::span(reinterpret_cast<const float*>(x.data()), x.size() / sizeof(float));
+  };
+  REQUIRE(a.size() == b.size());
+  double difference = 0, all = 0;
+  for (size_t i = 0; i < floats(a).size(); ++i) {
+    difference += std::pow(floats(a)[i] - floats(b)[i], 2.0);
+    all += std::pow(floats(b)[i], 2.0);
+  }
+  return std::sqrt(difference / all);
 }
 
 // The last block, which has experts where a model has some, or the head.
@@ -108,7 +164,7 @@ TEST_CASE("each token of a batch on a GPU has the bits that it has alone") {
   for (const char* path : {test::kGlm, test::kQwenMoe, test::kGptOss, test::kGemma}) {
     if (!std::filesystem::exists(path)) continue;
     CAPTURE(std::string(path));
-    const Plans p = plans_for(path, kTokens);
+    const Plans p = plans_for(path, options_for(kTokens, true));
     const auto head = static_cast<size_t>(p.plans->model().numbers().layers + 1);
     check_segment(p, head - 1, kTokens);
     check_segment(p, head, kTokens);
@@ -119,7 +175,8 @@ TEST_CASE("a long context has a plan of its own on a GPU, with the bits of the p
   for (const char* path : {test::kGlm, test::kQwenMoe, test::kGptOss}) {
     if (!std::filesystem::exists(path)) continue;
     CAPTURE(std::string(path));
-    const Plans two = plans_for(path, 2, "h100,short_context=256"), one = plans_for(path, 2, "h100,short_context=0");
+    const Plans two = plans_for(path, options_for(2, true), "h100,short_context=256"),
+                one = plans_for(path, options_for(2, true), "h100,short_context=0");
     const DecodePasses &passes = two.plans->generated().front(), &all = one.plans->generated().front();
     REQUIRE(passes.of_long.has_value());
     CHECK_FALSE(all.of_long.has_value());
@@ -129,5 +186,37 @@ TEST_CASE("a long context has a plan of its own on a GPU, with the bits of the p
     CHECK(one.plans->launches(PlanKind::LongDecode).empty());
     const auto block = static_cast<size_t>(two.plans->model().numbers().layers);
     CHECK(run(passes.of_long->segments[block], 1, 1) == run(all.pass.segments[block], 1, 1));
+  }
+}
+
+TEST_CASE(
+    "from some tokens on an attention multiplies halves, unless tokens shall have the bits that they have alone") {
+  const auto of_last_block = [](const EngineOptions& options, bool of_batch, const char* machine = kHalvesFrom8) {
+    const Plans p = plans_for(test::kGlm, options, machine);
+    const DecodePasses& passes = of_batch ? p.plans->generated().back() : p.plans->generated().front();
+    return has_halves(passes.pass.segments[static_cast<size_t>(p.plans->model().numbers().layers)]);
+  };
+  CHECK(of_last_block(options_for(8, false), true));
+  CHECK_FALSE(of_last_block(options_for(8, false), false));  // one token
+  CHECK_FALSE(of_last_block(options_for(4, false), true));
+  CHECK_FALSE(of_last_block(options_for(8, true), true));
+  CHECK_FALSE(of_last_block(options_for(8, false), true, "h100"));
+  CHECK(of_last_block(options_for(16, false), true, "h100"));
+  EngineOptions with_drafts = options_for(8, false), of_f16 = options_for(8, false);
+  with_drafts.drafts = 3;
+  of_f16.cache_type = DType::F16;
+  CHECK_FALSE(of_last_block(with_drafts, true));
+  CHECK_FALSE(of_last_block(of_f16, true));
+}
+
+TEST_CASE("an attention of halves is that of the graph, but for weights of the softmax, which are rounded") {
+  constexpr int64_t kTokens = 8, kHeads = 4;  // that read the same keys
+  for (const char* path : {test::kGlm, test::kQwenMoe, test::kGptOss}) {
+    if (!std::filesystem::exists(path)) continue;
+    CAPTURE(std::string(path));
+    const Plans p = plans_for(path, options_for(kTokens, false), kHalvesFrom8);
+    const auto block = static_cast<size_t>(p.plans->model().numbers().layers);
+    const Segment attention = only_attention(p.plans->generated().back().pass.segments[block], kHeads);
+    CHECK(distance(run(attention, 0, kTokens), judged(attention, 0, kTokens)) < 1.0 / 256);
   }
 }
