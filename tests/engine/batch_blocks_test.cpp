@@ -191,22 +191,20 @@ TEST_CASE("a long context has a plan of its own on a GPU, with the bits of the p
 
 TEST_CASE(
     "from some tokens on an attention multiplies halves, unless tokens shall have the bits that they have alone") {
-  const auto of_last_block = [](const EngineOptions& options, bool of_batch, const char* machine = kHalvesFrom8) {
+  const auto have_halves = [](const EngineOptions& options, const char* machine = kHalvesFrom8) {
     const Plans p = plans_for(test::kGlm, options, machine);
-    const DecodePasses& passes = of_batch ? p.plans->generated().back() : p.plans->generated().front();
-    return has_halves(passes.pass.segments[static_cast<size_t>(p.plans->model().numbers().layers)]);
+    std::vector<bool> of_batches;  // of 1, 2, 4, 8 tokens
+    for (const DecodePasses& passes : p.plans->generated())
+      of_batches.push_back(has_halves(passes.pass.segments[static_cast<size_t>(p.plans->model().numbers().layers)]));
+    return of_batches;
   };
-  CHECK(of_last_block(options_for(8, false), true));
-  CHECK_FALSE(of_last_block(options_for(8, false), false));  // one token
-  CHECK_FALSE(of_last_block(options_for(4, false), true));
-  CHECK_FALSE(of_last_block(options_for(8, true), true));
-  CHECK_FALSE(of_last_block(options_for(8, false), true, "h100"));
-  CHECK(of_last_block(options_for(16, false), true, "h100"));
-  EngineOptions with_drafts = options_for(8, false), of_f16 = options_for(8, false);
+  const std::vector<bool> none(4, false);
+  CHECK(have_halves(options_for(8, false)) == std::vector<bool>{false, false, false, true});
+  CHECK(have_halves(options_for(8, false), "h100") == none);
+  CHECK(have_halves(options_for(8, true)) == none);
+  EngineOptions with_drafts = options_for(8, false);
   with_drafts.drafts = 3;
-  of_f16.cache_type = DType::F16;
-  CHECK_FALSE(of_last_block(with_drafts, true));
-  CHECK_FALSE(of_last_block(of_f16, true));
+  CHECK(have_halves(with_drafts) == none);
 }
 
 TEST_CASE("an attention of halves is that of the graph, but for weights of the softmax, which are rounded") {
