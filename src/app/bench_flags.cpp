@@ -98,7 +98,7 @@ void declare_bench_flags(CLI::App& app, BenchFlags& flags) {
       ->check(one_of({"q8", "f32"}));
   declare_device_flag(app, flags.device);
   app.add_flag("--deterministic", flags.deterministic,
-               "prompts and batches with the same bits as single tokens, without what suits a matrix unit better");
+               "prompts with the same bits as single tokens, without what suits a matrix unit better");
   app.add_flag("--no-repack", flags.no_repack,
                "read the weights in place instead of copying them into a faster layout");
   app.add_flag("--no-kernel-cache", flags.no_kernel_cache, "compile everything anew and leave nothing on disk");

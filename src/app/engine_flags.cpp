@@ -127,8 +127,8 @@ void declare_engine_flags(CLI::App& app, EngineFlags& flags) {
   app.add_flag(
       "--deterministic", flags.deterministic,
       "logits of the same bits however tokens are computed, one by one, in batches or as a prompt; else prompts "
-      "round as suits a matrix unit (bf16 with wgmma, there in batches from 16 sequences on, too, and with AMX from "
-      "1024 tokens on; fewer with AMX in wider blocks of bytes), faster");
+      "round as suits a matrix unit (bf16 with wgmma, and with AMX from 1024 tokens on; fewer with AMX in wider "
+      "blocks of bytes), faster");
 }
 
 void declare_engine_and_device_flags(CLI::App& app, EngineFlags& flags) {

@@ -159,8 +159,8 @@ bool ModelPasses::may_differ() const { return options_.quantise && !options_.det
 // Drafts count on equal bits.
 bool ModelPasses::batch_has_halves(int64_t tokens) const {
   const Machine& machine = compiler_.machine();
-  return tokens >= std::max(machine.halves_tokens, machine.unit_tokens) && unit_of_warpgroup(machine) && may_differ() &&
-         layout_.drafts == 0;
+  return machine.halves_tokens > 0 && tokens >= std::max(machine.halves_tokens, machine.unit_tokens) &&
+         unit_of_warpgroup(machine) && may_differ() && layout_.drafts == 0;
 }
 
 Dim ModelPasses::chunks_of(Contexts contexts) const {
