@@ -5,7 +5,6 @@
 #include "codegen/block_threads.h"
 #include "codegen/opt_choice.h"
 #include "codegen/sum_order.h"
-#include "graph/matrix_shape.h"
 #include "graph/rules_algebra.h"
 #include "schedule/tiles.h"
 
@@ -163,24 +162,6 @@ bool choose_square(OptChoice& c) {
          c.try_opt({OptKind::Local, x_id, threads_for(x, most / side)});
 }
 
-// Whether a nest of a tile stores halves on chip, which are columns for a unit: queries, or the weights of a tile of one
-// chunk.
-bool makes_columns(const OptChoice& c) {
-  const StoreView store(c.stores[0]);
-  return c.is_part_of_tile() && !chunk_range(c.stores) && store.buffer->op == Op::Local &&
-         store.value->dtype == DType::BF16;
-}
-
-// Four neighbours of a column to a thread, which loads them at once and stores them in two words.
-void choose_quads(OptChoice& c) {
-  for (int64_t left = kQuad; left > 1;) {
-    const Ref inner = innermost_loop(c);
-    const int64_t n = inner ? threads_for(inner, left) : 1;
-    if (n == 1 || !c.try_opt({OptKind::Upcast, c.id_of(inner), n})) return;
-    left /= n;
-  }
-}
-
 // Neighbours of a thread, where there are enough for all and no sum differs between them.
 void choose_neighbours(OptChoice& c) {
   const Ref inner = innermost_loop(c);
@@ -212,7 +193,6 @@ int64_t outputs_left(const OptChoice& c, Ref value) {
 
 void choose_threads(OptChoice& c, bool is_local) {
   if (is_local) choose_neighbours(c);
-  if (makes_columns(c)) choose_quads(c);
   const Ref inner = innermost_loop(c);
   const int64_t lanes = inner ? threads_for(inner, c.machine.warp_threads) : 1;
   if (lanes > 1 && walk(c.stores, inner).scattered == 0)

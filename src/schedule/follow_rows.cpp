@@ -19,22 +19,29 @@ class RowFollower {
   }
 
   void run() {
-    for (Item& item : items_) item.level = -1;
+    forget_levels();
+    const bool is_early = has_early_levels();
     for (int i = 0; i < tensors_; ++i) {
-      set_level_anew(state_.item(i));
+      if (is_early) state_.item(i).level = -1;
+      (void)level_of(items_, state_.item(i));
       follow_source(state_.item(i));
     }
-    for (Item& item : items_) item.level = -1;
+    if (is_early) forget_levels();
     for (Item& item : items_) (void)level_of(items_, item);
     for (int i = 0; i < tensors_; ++i)
       if (state_.item(i).tile >= 0 && state_.item(i).store) keep_row_on_chip(i);
   }
 
  private:
-  // The first items of a tile have asked for those that its last ones need, before these followed others.
-  void set_level_anew(Item& item) {
-    item.level = -1;
-    (void)level_of(items_, item);
+  void forget_levels() {
+    for (Item& item : items_) item.level = -1;
+  }
+
+  // Where a tile of one chunk keeps its rows on chip, its first items have asked for the levels of those that its last
+  // ones need, before these followed others: so levels are found anew.
+  bool has_early_levels() const {
+    return std::any_of(state_.tiles.begin(), state_.tiles.end(),
+                       [](const PlannedTile& tile) { return !tile.rows.empty() && !tile.shape.has_all_chunks; });
   }
 
   Ref loop_of(Ref store) const {
