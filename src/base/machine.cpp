@@ -128,6 +128,7 @@ Machine machine_of(const CpuTarget& target) {
       m.long_prompt = kAmxLongPrompt;
       m.prompt_chunk = kAmxPromptChunk;
       m.block_memory_bytes = std::max(m.block_memory_bytes, m.l2_bytes * 3 / 4);  // of a panel of halves
+      m.processor_memory_bytes = m.block_memory_bytes;
     }
     m.token_tile = kAmxI8.m;
   }

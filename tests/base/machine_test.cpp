@@ -51,7 +51,7 @@ TEST_CASE("every field has a name, a value and a meaning") {
     CHECK(!f.meaning.empty());
     units += f.name == "matrix unit";
   }
-  CHECK(units == 1);  // of bytes
+  CHECK(units == 2);  // of bytes, and of halves
 }
 
 TEST_CASE("as many rows of a weight lie side by side as lanes of a vector, or threads of a sector, read together") {
