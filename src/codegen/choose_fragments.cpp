@@ -35,13 +35,7 @@ bool try_fragments(OptChoice& c, const MatrixUnit& unit, Ref tokens, Ref& rows, 
 
 // The same in a nest of a tile, with two neighbouring rows in each thread, which loads the words of both at once.
 bool try_neighbours(OptChoice& c, const MatrixUnit& unit, Ref tokens, Ref lane) {
-  const int64_t number = RangeView(lane).number;
-  if (!c.try_opt({OptKind::Split, c.id_of(lane), 2})) return false;
-  Ref rows, outer;
-  for (Ref r : c.output_axes()) {
-    if (RangeView(r).number == inner_part(number)) rows = r;
-    if (RangeView(r).number == outer_part(number)) outer = r;
-  }
+  auto [rows, outer] = split_axis(c, lane, 2);
   return rows && outer && try_fragments(c, unit, tokens, rows, outer);
 }
 

@@ -162,13 +162,7 @@ bool try_rows(OptChoice& c, const MatrixUnit& unit, Ref rows, Ref lane) {
 
 // Two neighbouring rows in each thread, which loads the words of both at once, so that a warp reads whole lines.
 bool try_neighbours(OptChoice& c, const MatrixUnit& unit, Ref lane) {
-  const int64_t number = RangeView(lane).number;
-  if (!c.try_opt({OptKind::Split, c.id_of(lane), 2})) return false;
-  Ref rows, outer;
-  for (Ref r : c.output_axes()) {
-    if (RangeView(r).number == inner_part(number)) rows = r;
-    if (RangeView(r).number == outer_part(number)) outer = r;
-  }
+  auto [rows, outer] = split_axis(c, lane, 2);
   if (!rows || !outer) return false;
   take_eights(c, rows, outer, unit.n / kFragmentGroups);
   return try_rows(c, unit, rows, outer);

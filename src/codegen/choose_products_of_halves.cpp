@@ -1,5 +1,5 @@
-// Products of halves by a unit that loads both sides from memory (AMX): all terms are written out, as the unit goes over
-// them in a loop of its own, and the same rows are multiplied with several blocks of the other side.
+// Products of halves by a unit that loads both sides from memory (AMX): all terms are written out, as the unit goes
+// over them in a loop of its own, and the same rows are multiplied with several blocks of the other side.
 #include <algorithm>
 
 #include "codegen/matrix_rows.h"

@@ -63,6 +63,17 @@ bool take_part(OptChoice& c, OptKind kind, Ref& axis, int64_t n) {
   return true;
 }
 
+AxisParts split_axis(OptChoice& c, Ref axis, int64_t n) {
+  const int64_t number = RangeView(axis).number;
+  AxisParts parts;
+  if (!c.try_opt({OptKind::Split, c.id_of(axis), n})) return parts;
+  for (Ref r : c.output_axes()) {
+    if (RangeView(r).number == inner_part(number)) parts.inner = r;
+    if (RangeView(r).number == outer_part(number)) parts.outer = r;
+  }
+  return parts;
+}
+
 int64_t OptChoice::blocks_left() const {
   int64_t blocks = 1;
   for (Ref r : output_axes())

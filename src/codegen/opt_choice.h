@@ -40,6 +40,11 @@ Walk walk(const Refs& roots, Ref range);
 Ref left_of(const OptChoice& c, Ref axis);
 // An option of the inner `n` of an axis, which becomes what is left of it.
 bool take_part(OptChoice& c, OptKind kind, Ref& axis, int64_t n);
+// An axis cut by SPLIT into `n` neighbours and what is around them; nulls if it cannot be.
+struct AxisParts {
+  Ref inner, outer;
+};
+AxisParts split_axis(OptChoice& c, Ref axis, int64_t n);
 
 Refs reductions_of(const Refs& stores);
 bool holds_reduction(Ref reduce);

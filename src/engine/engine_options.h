@@ -32,8 +32,8 @@ struct EngineOptions {
   bool quantise_activations = true;
   // Logits have the same bits however tokens are computed, one by one, in a batch, or as a prompt. Else prompts
   // multiply as suits a unit for matrices: halves (ModelShape::halves), or bytes in blocks of their own (prompt_block);
-  // and batches of some sequences multiply halves in a part of their products (ModelShape::halves_of_batch), unless there
-  // are drafts, which count on equal bits.
+  // and batches of some sequences multiply halves in a part of their products (ModelShape::halves_of_batch), unless
+  // there are drafts, which count on equal bits.
   bool deterministic = false;
   // Tokens may be chosen where logits are, see Engine::begin(); by default on a device that works on while the host
   // looks at what it has chosen. Neither with drafts nor for a model with recurrent states.

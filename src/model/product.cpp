@@ -188,8 +188,8 @@ Tensor for_activations(Tensor x, int64_t blocks, int64_t n) {
 
 Tensor rounded(Tensor x) { return f32(cast(x, DType::BF16)); }
 
-// Each number that a block stands for, in bf16, times the one of x. What is rounded before is multiplied exactly: threads
-// make words of packed bytes step by step in bf16, vectors make floats and round once.
+// Each number that a block stands for, in bf16, times the one of x. What is rounded before is multiplied exactly:
+// threads make words of packed bytes step by step in bf16, vectors make floats and round once.
 Tensor product_of_halves(const Activations& x, const Grouped& w) {
   const bool in_steps = x.layout.rows > 1;
   const auto step = [&](Tensor y) { return in_steps ? rounded(y) : y; };

@@ -103,8 +103,8 @@ struct ModelShape {
   bool halves = false;
   // Those of its attention with keys and values of bytes, too.
   bool attention_halves = false;
-  // In a batch an attention multiplies halves where keys and values are bytes, and so does the output matrix, whose rows
-  // are enough for all processors. Its other products have fewer rows, and are faster where warps share their sums.
+  // In a batch an attention multiplies halves where keys and values are bytes, and so does the output matrix, whose
+  // rows are enough for all processors. Its other products have fewer, and are faster where warps share their sums.
   bool halves_of_batch = false;
   // Of a prompt or a batch, whose numbers lie side by side where products read them, see ActivationLayout. T is a
   // multiple of it.

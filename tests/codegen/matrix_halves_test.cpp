@@ -180,15 +180,20 @@ Tensor attention_by_halves(Dim tokens, int64_t heads, int64_t width, int64_t row
   return softmax_average_of_bytes(unsqueeze(masked, 3), first(values), scale, 2, kHalvesTimesScale);
 }
 
+// Of eight tokens, in both chunks.
+void put_positions(JudgedKernel& k) {
+  const std::array<int32_t, 8> positions{0, 7, 255, 256, 300, 301, 510, 511};
+  for (Bytes& buffer : k.buffers)
+    if (buffer.size() == sizeof positions) std::memcpy(buffer.data(), positions.data(), sizeof positions);
+}
+
 }  // namespace
 
 TEST_CASE("an attention of a prompt multiplies keys and values by what its tile has on chip") {
   const Dim tokens = Dim(variable("tokens8", 1, 2) * 8);
   JudgedKernel k = kernel_of(sink({output(9, attention_by_halves(tokens, 4, 64, 512) * 2.0)}),
                              {{"chunks", 2}, {"tokens8", 1}}, 1, kWarpgroups);
-  const std::array<int32_t, 8> positions{0, 7, 255, 256, 300, 301, 510, 511};
-  for (Bytes& buffer : k.buffers)
-    if (buffer.size() == sizeof positions) std::memcpy(buffer.data(), positions.data(), sizeof positions);
+  put_positions(k);
   const Program p = program_of(k, {}, kWarpgroups);
   const auto products = all_of_kind(p, Inst::MatrixDot);
   REQUIRE(products.size() == 2);
@@ -206,9 +211,7 @@ TEST_CASE("an attention of a prompt multiplies keys and values by what its tile 
 TEST_CASE("an attention of a batch multiplies chunk by chunk, all heads of a token at once") {
   JudgedKernel k =
       kernel_of(sink({output(9, attention_by_halves(8, 24, 64, 512) * 2.0)}), {{"chunks", 2}}, 1, kWarpgroups);
-  const std::array<int32_t, 8> positions{0, 7, 255, 256, 300, 301, 510, 511};
-  for (Bytes& buffer : k.buffers)
-    if (buffer.size() == sizeof positions) std::memcpy(buffer.data(), positions.data(), sizeof positions);
+  put_positions(k);
   const Program p = program_of(k, {}, kWarpgroups);
   const auto products = all_of_kind(p, Inst::MatrixDot);
   REQUIRE(products.size() == 2);
