@@ -9,6 +9,7 @@
 
 #include "app/checks.h"
 #include "app/choices.h"
+#include "app/chunk_logits.h"
 #include "app/command.h"
 #include "app/engine_flags.h"
 #include "app/interrupt.h"
@@ -26,6 +27,7 @@ struct PerplexityFlags {
   EngineFlags engine;
   std::string text = "-";
   int64_t chunk = 512;
+  int64_t parallel = 0;                                // chunks side by side, token by token; 0: read as prompts
   std::string save;                                    // a file for the probabilities of the second halves of chunks
   std::string kl_base;                                 // such a file of another run, to compare with
   std::string hellaswag, winogrande, multiple_choice;  // files of tasks in place of a text
@@ -77,21 +79,16 @@ struct Comparison {
   std::optional<LogitsReader> base;
 };
 
-// The logits at `index` predict the token at `index` + 1.
-Status score_chunk(Session& session, std::span<const int32_t> chunk, int64_t number, Comparison& comparison,
-                   Score& score) {
-  const int64_t last = static_cast<int64_t>(chunk.size()) - 1;
-  const auto sink = [&](int64_t index, std::span<const float> logits) {
-    if (index == last) return;
-    const double loss = negative_log_probability(logits, chunk[index + 1]);
-    score.all_positions.add(loss);
-    if (index < static_cast<int64_t>(chunk.size()) / 2) return;
-    score.second_half.add(loss);
-    if (comparison.save) comparison.save->add(logits);
-    if (comparison.base) score.divergence.add(comparison.base->log_probabilities(number, index), logits);
-  };
-  session.reset();
-  return session.append_all(chunk, sink, &interrupted());
+// The logits at `index` of a chunk predict its token at `index` + 1.
+void add_logits(const ChunkRange& range, Comparison& comparison, Score& score, int64_t number, int64_t index,
+                std::span<const float> logits) {
+  if (index == range.length - 1) return;
+  const double loss = negative_log_probability(logits, range.chunk(number)[static_cast<size_t>(index) + 1]);
+  score.all_positions.add(loss);
+  if (index < range.length / 2) return;
+  score.second_half.add(loss);
+  if (comparison.save) comparison.save->add(logits);
+  if (comparison.base) score.divergence.add(comparison.base->log_probabilities(number, index), logits);
 }
 
 Status check_length(int64_t tokens, int64_t chunk, const std::string& path) {
@@ -197,7 +194,7 @@ Result<int> run_text(PerplexityFlags flags) {
     text = std::move(read);
   }
   if (flags.engine.context == 0) flags.engine.context = flags.chunk;
-  SMELT_TRY(engine, open_engine(flags.engine));
+  SMELT_TRY(engine, open_engine(flags.engine, OpenWatch{}, std::max<int64_t>(1, flags.parallel)));
   if (!flags.save.empty()) {
     std::vector<std::string> sources = files_of(*engine.file);
     sources.push_back(comparison.base ? flags.kl_base : flags.text);
@@ -211,16 +208,22 @@ Result<int> run_text(PerplexityFlags flags) {
   }
   Progress progress("perplexity", static_cast<uint64_t>(chunks));
   Score score;
+  ChunkRange range{.ids = ids, .length = flags.chunk};
+  const auto sink = [&](int64_t number, int64_t index, std::span<const float> logits) {
+    add_logits(range, comparison, score, number, index, logits);
+  };
   int64_t done = 0;
-  for (; done < chunks; ++done) {
-    const Status scored =
-        score_chunk(*engine.session, std::span(ids).subspan(done * flags.chunk, flags.chunk), done, comparison, score);
+  while (done < chunks) {
+    range.first = done, range.count = std::min(std::max<int64_t>(1, flags.parallel), chunks - done);
+    const Status scored = flags.parallel ? decode_chunks(*engine.session, range, sink, &interrupted())
+                                         : read_chunks(*engine.session, range, sink, &interrupted());
     if (interrupted()) break;
     SMELT_CHECK(scored);
-    progress.add(1);
-    if (!is_shown(done + 1, chunks)) continue;
+    done += range.count;
+    progress.add(static_cast<uint64_t>(range.count));
+    if (!is_shown(done, chunks)) continue;
     progress.hide();
-    print_running(score, done + 1, chunks);
+    print_running(score, done, chunks);
   }
   progress.finish();
   if (interrupted())
@@ -244,8 +247,14 @@ Action declare_perplexity(CLI::App& app) {
   const auto flags = std::make_shared<PerplexityFlags>();
   app.add_option("-f,--file", flags->text, "the text to predict; -: standard input")->type_name("FILE");
   app.add_option("--chunk", flags->chunk, "tokens in a chunk")->type_name("N")->check(whole_number(4, 1 << 20));
+  CLI::Option* parallel =
+      app.add_option("--parallel", flags->parallel,
+                     "so many chunks side by side, token by token, as answers are generated; 0: each as a prompt")
+          ->type_name("N")
+          ->check(whole_number(0, 64));
   app.add_option("--save-logits", flags->save, "keep the probabilities of this run for a later --kl-base")
-      ->type_name("FILE");
+      ->type_name("FILE")
+      ->excludes(parallel);
   app.add_option("--kl-base,--kl-divergence-base", flags->kl_base,
                  "compare with the run that wrote this file; its text is taken")
       ->type_name("FILE");

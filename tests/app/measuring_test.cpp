@@ -149,6 +149,29 @@ TEST_CASE(
 }
 
 // In a suite of its own, which CMake runs as one more test beside the others: it reads twelve thousand tokens.
+TEST_CASE("chunks that are decoded side by side have the probabilities of those that are read as prompts") {
+  const std::string text = scratch().file("beside.txt"), base = scratch().file("beside.logits");
+  std::ofstream(text) << "Once upon a time, there was a little girl who had a red ball. She liked to play with it.";
+  const std::vector<std::string> exact = {"--activations", "f32", "--cache-type", "f32"};
+  const auto perplexity = [&](std::vector<std::string> flags) {
+    flags.insert(flags.begin(), "perplexity");
+    flags.insert(flags.end(), exact.begin(), exact.end());
+    return smelt::test::smelt(flags);
+  };
+  const Outcome saved = perplexity({"-f", text, "--chunk", "7", "--save-logits", base});
+  REQUIRE(saved.exit_code == 0);
+  CHECK(contains(saved.out, "chunks 3 of 7 tokens"));
+  const Outcome beside = perplexity({"--kl-base", base, "--parallel", "2"});  // and a chunk that is left
+  CAPTURE(beside.err);
+  REQUIRE(beside.exit_code == 0);
+  CHECK(contains(beside.out, "chunks 3 of 7 tokens"));
+  CHECK(value_after(beside.out, "all_positions ") ==
+        doctest::Approx(value_after(saved.out, "all_positions ")).epsilon(1e-4));
+  CHECK(std::abs(value_after(beside.out, "kl_greatest ")) < 5e-4);
+  CHECK(value_after(beside.out, "same_top_token ") == 1);
+  CHECK(perplexity({"-f", text, "--parallel", "2", "--save-logits", base}).exit_code == 2);
+}
+
 TEST_CASE("perplexity of the held-out stories is the reference's" * doctest::test_suite("long")) {
   // "perplexity" in tests/data/tiny-glm-Q4_K_M.json: exact activations to four digits and a little more, those of 8
   // bits to 0.1 %. The second half has half as many positions, and the order of sums alone, which is another one for
