@@ -158,11 +158,10 @@ IrValue plain(LlvmWriter& out, const IrValue& sum, const IrValue& x, const IrVal
   return {.text = total, .dtype = DType::I32, .lanes = sum.lanes};
 }
 
-// Said to touch no memory and to return: LLVM makes one load of neighbours only if all between them does.
 IrValue dp4a(LlvmWriter& out, const IrValue& sum, const IrValue& x, const IrValue& y) {
   return out.emit(DType::I32, 1,
-                  "call i32 asm \"dp4a.u32.s32 $0, $1, $2, $3;\", \"=r,r,r,r\"(i32 " + x.text + ", i32 " + y.text +
-                      ", i32 " + sum.text + ") nounwind willreturn memory(none)");
+                  call_of_instruction("i32", "dp4a.u32.s32 $0, $1, $2, $3", "=r,r,r,r",
+                                      "i32 " + x.text + ", i32 " + y.text + ", i32 " + sum.text));
 }
 
 std::string dot_of_register(DotWriter& writer, ByteDot dot, const std::string& sum, const std::string& x,

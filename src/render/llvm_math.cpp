@@ -97,7 +97,7 @@ IrValue render_exp2(LlvmWriter& out, const IrValue& x, bool fma) {
 }
 
 IrValue exp2_of_unit(LlvmWriter& out, const IrValue& x) {
-  return out.emit(DType::F32, 1, "call float asm \"ex2.approx.ftz.f32 $0, $1;\", \"=f,f\"(float " + x.text + ")");
+  return out.emit(DType::F32, 1, call_of_instruction("float", "ex2.approx.ftz.f32 $0, $1", "=f,f", "float " + x.text));
 }
 
 // The rounded quotient would be a call for some operands, and beside a call no products of a warpgroup are under way
@@ -105,7 +105,7 @@ IrValue exp2_of_unit(LlvmWriter& out, const IrValue& x) {
 IrValue quotient_of_unit(LlvmWriter& out, const IrValue& x, const IrValue& y) {
   return out.emit(
       DType::F32, 1,
-      "call float asm \"div.full.f32 $0, $1, $2;\", \"=f,f,f\"(float " + x.text + ", float " + y.text + ")");
+      call_of_instruction("float", "div.full.f32 $0, $1, $2", "=f,f,f", "float " + x.text + ", float " + y.text));
 }
 
 // log2(x) = e + log2(1 + f) with 1 + f in [sqrt(1/2), sqrt(2)).

@@ -24,7 +24,7 @@ IrValue to_f32(LlvmWriter& out, const IrValue& x, const Machine& machine) {
 IrValue from_f32(LlvmWriter& out, const IrValue& x, DType dtype, const Machine& machine) {
   if (dtype == DType::F16) return render_f32_to_f16(out, x, machine.f16_convert);
   if (machine.isa == Isa::Nvidia)
-    return {.text = out.emit("call i16 asm \"cvt.rn.bf16.f32 $0, $1;\", \"=h,f\"(float " + x.text + ")"),
+    return {.text = out.emit(call_of_instruction("i16", "cvt.rn.bf16.f32 $0, $1", "=h,f", "float " + x.text)),
             .dtype = dtype};
   return render_f32_to_bf16(out, x);
 }
@@ -289,8 +289,8 @@ IrValue two_halves_of_lanes(LlvmWriter& out, const IrValue& low, const IrValue& 
 
 // The same by a thread of a GPU.
 IrValue two_halves(LlvmWriter& out, const IrValue& low, const IrValue& high) {
-  return {.text = out.emit("call i32 asm \"cvt.rn.bf16x2.f32 $0, $1, $2;\", \"=r,f,f\"(float " + high.text +
-                           ", float " + low.text + ")"),
+  return {.text = out.emit(call_of_instruction("i32", "cvt.rn.bf16x2.f32 $0, $1, $2", "=r,f,f",
+                                               "float " + high.text + ", float " + low.text)),
           .dtype = DType::U32};
 }
 
@@ -305,13 +305,13 @@ IrValue render_scaled_halves(LlvmWriter& out, int64_t less, std::span<const IrVa
   std::string bytes = op("and", x[0].text, 0x00FF00FF);
   if (less == kSignedBytes) bytes = op("xor", bytes, kSigns), less = 128;
   const auto zero = static_cast<int64_t>(to_bits({.f = -static_cast<double>(less) / kHalfUnit}, DType::BF16));
-  const std::string number =
-      out.emit("call i32 asm \"fma.rn.bf16x2 $0, $1, $2, $3;\", \"=r,r,r,r\"(i32 " + bytes + ", i32 " +
-               std::to_string(kPower) + ", i32 " + std::to_string(zero | zero << 16) + ")");
+  const std::string number = out.emit(call_of_instruction(
+      "i32", "fma.rn.bf16x2 $0, $1, $2, $3", "=r,r,r,r",
+      "i32 " + bytes + ", i32 " + std::to_string(kPower) + ", i32 " + std::to_string(zero | zero << 16)));
   const bool is_one = x[1].is_constant && x[1].text == ir_float(1, DType::F32, 1).text;
   if (is_one) return {.text = number, .dtype = DType::U32};
-  return {.text = out.emit("call i32 asm \"mul.rn.bf16x2 $0, $1, $2;\", \"=r,r,r\"(i32 " + number + ", i32 " +
-                           two_halves(out, x[1], x[1]).text + ")"),
+  return {.text = out.emit(call_of_instruction("i32", "mul.rn.bf16x2 $0, $1, $2", "=r,r,r",
+                                               "i32 " + number + ", i32 " + two_halves(out, x[1], x[1]).text)),
           .dtype = DType::U32};
 }
 
@@ -321,8 +321,8 @@ IrValue render_halves(LlvmWriter& out, const Instruction& instruction, std::span
   ENSURE(machine.isa == Isa::Nvidia, "only threads with a unit for halves make words of packed bytes");
   if (instruction.op == Op::Halves) return two_halves(out, x[0], x[1]);
   if (instruction.op == Op::ScaledHalves) return render_scaled_halves(out, instruction.arg.i, x);
-  return {.text = out.emit("call i32 asm \"sub.rn.bf16x2 $0, $1, $2;\", \"=r,r,r\"(i32 " + x[0].text + ", i32 " +
-                           two_halves(out, x[1], x[1]).text + ")"),
+  return {.text = out.emit(call_of_instruction("i32", "sub.rn.bf16x2 $0, $1, $2", "=r,r,r",
+                                               "i32 " + x[0].text + ", i32 " + two_halves(out, x[1], x[1]).text)),
           .dtype = DType::U32};
 }
 

@@ -118,6 +118,12 @@ IrValue LlvmWriter::widen(const IrValue& value, int lanes) {
   return wide;
 }
 
+std::string call_of_instruction(const std::string& type, const std::string& instruction, const std::string& constraints,
+                                const std::string& operands) {
+  return "call " + type + " asm \"" + instruction + ";\", \"" + constraints + "\"(" + operands +
+         ") nounwind willreturn memory(none)";
+}
+
 std::string shuffle_mask(const std::vector<int>& lanes) {
   std::string text = "<" + std::to_string(lanes.size()) + " x i32> <";
   for (size_t i = 0; i < lanes.size(); ++i) text += (i ? ", i32 " : "i32 ") + std::to_string(lanes[i]);

@@ -66,6 +66,11 @@ class LlvmWriter {
   std::vector<std::string> constants_;
 };
 
+// A call of one machine instruction that only computes. Said to touch no memory and to return: LLVM makes one load of
+// neighbours only if all between them does.
+std::string call_of_instruction(const std::string& type, const std::string& instruction, const std::string& constraints,
+                                const std::string& operands);
+
 // "<0, 1, ...>" as the mask of a shufflevector.
 std::string shuffle_mask(const std::vector<int>& lanes);
 
