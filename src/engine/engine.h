@@ -1,6 +1,6 @@
 // Engine: one loaded model that computes for many sequences. A step takes tokens of some of them, prompts and generated
 // ones mixed, and hands out the logits that are wanted. What a sequence gets has the same bits whatever is computed
-// beside it, in whichever steps and batches.
+// beside it, in whichever steps and batches, but where large batches multiply halves (EngineOptions::deterministic).
 //
 //   engine = Engine::open(file, {.context = 8192, .sequences = 16}, hooks)
 //   [id, found] = engine->start(prompt)              what the cache has of a prompt is not computed again
