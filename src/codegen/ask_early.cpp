@@ -1,87 +1,45 @@
-// Weights that a block asks for while the launch before still runs.
+// What a block asks for while the launch before still runs.
 #include <algorithm>
-#include <map>
 
-#include "codegen/footprint.h"
+#include "codegen/early_regions.h"
 #include "codegen/nest_emitter.h"
 #include "graph/rules_algebra.h"
 #include "graph/views.h"
 
 namespace smelt {
-namespace {
 
-constexpr int64_t kFewestBytes = 1 << 10;  // what is smaller comes fast enough
-constexpr int64_t kMostBytes = 64 << 10;   // of one buffer: all blocks together ask for what the cache can hold
-
-// What one task reads of a buffer.
-struct Region {
-  std::vector<int64_t> strides;  // from task to task, of each range of the tasks
-  std::vector<Pattern> patterns;
-  bool is_known = true;
-
-  int64_t first() const {
-    int64_t at = patterns[0].first;
-    for (const Pattern& p : patterns) at = std::min(at, p.first);
-    return at;
-  }
-  int64_t bytes() const {
-    int64_t end = 0;
-    for (const Pattern& p : patterns) {
-      int64_t span = p.first + p.bytes;
-      for (const Pattern::Step& step : p.steps) span += step.stride * (step.count - 1);
-      end = std::max(end, span);
-    }
-    return (end - first() + kFetchUnit - 1) / kFetchUnit * kFetchUnit;
-  }
-  bool is_aligned() const {
-    return first() % kFetchUnit == 0 &&
-           std::all_of(strides.begin(), strides.end(), [](int64_t s) { return s % kFetchUnit == 0; });
-  }
-  // Not what several tasks read, nor a few bytes here and there.
-  bool pays() const {
-    const bool is_of_task = std::all_of(strides.begin(), strides.end(), [](int64_t s) { return s != 0; });
-    return is_known && is_of_task && bytes() >= kFewestBytes && bytes() <= kMostBytes && is_aligned() &&
-           2 * distinct_bytes(patterns) >= static_cast<double>(bytes());
-  }
-};
-
-bool reads_memory(Ref offset) {
-  const Refs nodes = toposort(offset);
-  return std::any_of(nodes.begin(), nodes.end(), [](Ref n) { return n->op == Op::Load; });
+// Blocks that have no task in this nest ask for the last one's.
+void NestEmitter::know_first_task(const Refs& tasks) {
+  if (values_.contains(tasks[0].get())) return;
+  const auto i64 = [&](Op op, Value x, Value y) { return alu(op, DType::I64, {x, y}); };
+  know_tasks(tasks, i64(Op::Min, first_task(tasks_before_, of_part(PartValue::Index), of_part(PartValue::Count)),
+                        i64(Op::Sub, total_of(tasks), integer(1))));
 }
 
-void add_load(Region& region, Ref load, const Refs& tasks) {
-  const Ref offset = LoadView(load).offset;
-  region.is_known &= !reads_memory(offset);
-  if (!region.is_known) return;
-  Ref in_first_task = offset;
-  std::vector<int64_t> strides;
-  for (Ref r : tasks) {
-    const auto step = stride(offset, r);
-    region.is_known &= step.has_value();
-    strides.push_back(step.value_or(0));
-    in_first_task = substitute(in_first_task, {{r, constant(0, r->dtype)}});
+// Asks for the pages of a region, a thread for each: tasks that read the same pages take them in turn. `at`: where the
+// first task's part of page 0 is. `before`: pages of the region that were asked for.
+void NestEmitter::ask_for_pages(const EarlyRegion& region, const EarlyPages& pages, int64_t before, Value at,
+                                const Refs& tasks) {
+  const auto i64 = [&](Op op, Value x, Value y) { return alu(op, DType::I64, {x, y}); };
+  const auto equal = [&](Value x, Value y) { return alu(Op::Eq, DType::Bool, {x, y}); };
+  Value mine = i64(Op::Min, thread(), integer(pages.count() - 1));
+  Value sharer = integer(0), sharers = integer(1);
+  for (Ref r : sharers_of(region, tasks)) {
+    const Value size = value(RangeView(r).size);
+    sharer = i64(Op::Add, i64(Op::Mul, sharer, size), value(r));
+    sharers = i64(Op::Mul, sharers, size);
   }
-  region.is_known &= region.patterns.empty() || strides == region.strides;
-  region.strides = std::move(strides);
-  region.patterns.push_back(pattern_of(simplify(in_first_task), size_of(load->dtype)));
+  const Value turn = i64(Op::Mod, i64(Op::Add, mine, integer(before)), sharers),
+              is_asked = alu(Op::And, DType::Bool, {equal(mine, thread()), equal(turn, sharer)});
+  for (size_t i = pages.ranges.size(); i-- > 0;) {
+    const Value size = integer(RangeView(pages.ranges[i]).most());
+    values_[pages.ranges[i].get()] = i == 0 ? mine : i64(Op::Mod, mine, size);
+    mine = i64(Op::Div, mine, size);
+  }
+  const Value number = alu(Op::Cast, DType::I64, {value(pages.number)});
+  at = i64(Op::Add, at, i64(Op::Mul, number, integer(region.page_bytes)));
+  add(0, {.kind = Inst::Fetch, .src = {value(region.buffer).id, at.id, is_asked.id}, .arg = {.i = region.bytes()}});
 }
-
-std::map<int64_t, std::pair<Ref, Region>> regions_of(const Refs& stores, const Refs& tasks) {
-  std::map<int64_t, std::pair<Ref, Region>> regions;  // by number of the buffer
-  std::set<const Node*> seen;
-  for (Ref s : stores)
-    for (Ref n : toposort(s)) {
-      if (n->op != Op::Load || LoadView(n).buffer->op != Op::Param || !seen.insert(n.get()).second) continue;
-      const Ref buffer = LoadView(n).buffer;
-      auto& [param, region] = regions[number_of_buffer(buffer)];
-      param = buffer;
-      if (region.is_known) add_load(region, n, tasks);
-    }
-  return regions;
-}
-
-}  // namespace
 
 Code NestEmitter::ask_early() {
   scopes_.emplace_back();
@@ -89,17 +47,20 @@ Code NestEmitter::ask_early() {
   if (nests_[0].is_local || tasks.empty()) return {};
   Refs stores;
   for (const ExpandedNest& nest : nests_) stores.insert(stores.end(), nest.stores.begin(), nest.stores.end());
-  for (const auto& [number, known] : regions_of(stores, tasks)) {
-    const auto& [buffer, region] = known;
-    if (!region.pays()) continue;
+  for (const auto& [number, region] : early_regions(stores, tasks)) {
+    if (!region.pays(tasks)) continue;
+    know_first_task(tasks);
     const auto i64 = [&](Op op, Value x, Value y) { return alu(op, DType::I64, {x, y}); };
-    if (!values_.contains(tasks[0].get()))  // blocks that have no task in this nest ask for the last one's
-      know_tasks(tasks, i64(Op::Min, first_task(tasks_before_, of_part(PartValue::Index), of_part(PartValue::Count)),
-                            i64(Op::Sub, total_of(tasks), integer(1))));
     Value at = integer(region.first());
     for (size_t i = 0; i < tasks.size(); ++i)
       at = i64(Op::Add, at, i64(Op::Mul, value(tasks[i]), integer(region.strides[i])));
-    add(0, {.kind = Inst::Fetch, .src = {value(buffer).id, at.id}, .arg = {.i = region.bytes()}});
+    if (region.pages.empty())
+      add(0, {.kind = Inst::Fetch, .src = {value(region.buffer).id, at.id}, .arg = {.i = region.bytes()}});
+    int64_t before = 0;
+    for (const EarlyPages& pages : region.pages) {
+      ask_for_pages(region, pages, before, at, tasks);
+      before += pages.count();
+    }
   }
   return std::move(scopes_[0].code);
 }

@@ -77,7 +77,8 @@ Value NestEmitter::compute(Ref n) {
   switch (n->op) {
     case Op::Const: return {add(0, {.kind = Inst::Value, .op = Op::Const, .dtype = n->dtype, .arg = n->arg}), 0, 1};
     case Op::Var: return symbol(n);
-    case Op::Param: return {add(0, {.kind = Inst::Buffer, .arg = {.i = number_of_buffer(n)}}), 0, 1};
+    case Op::Param:
+      return {add(0, {.kind = Inst::Buffer, .arg = {.i = number_of_buffer(n), .list = n->arg.list}}), 0, 1};
     case Op::Local: return local(n);
     case Op::Range: return lane_index(n);
     case Op::Load: return load(n);

@@ -13,6 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "codegen/early_regions.h"
 #include "codegen/instruction_views.h"
 #include "codegen/linearize.h"
 #include "codegen/nest_facts.h"
@@ -63,8 +64,8 @@ class NestEmitter {
   Code run_for(std::span<const TaskShare> readers);
   // The same by the first part that a worker takes: the others find it in its scratch memory.
   Code run_once();
-  // Asks for what the first task of the nest will read of large buffers, as far as that is known without reading
-  // anything: a part of the program before Inst::Await. Instead of run().
+  // Asks for what the first task of the nest will read of large buffers, as far as that is known early
+  // (early_regions.h): a part of the program before Inst::Await. Instead of run().
   Code ask_early();
 
  private:
@@ -109,6 +110,8 @@ class NestEmitter {
   Value total_of(const Refs& tasks);
   Value first_task(Ref before, Value part, Value parts);
   void know_tasks(const Refs& tasks, Value number);
+  void know_first_task(const Refs& tasks);
+  void ask_for_pages(const EarlyRegion& region, const EarlyPages& pages, int64_t before, Value at, const Refs& tasks);
   std::vector<Refs> groups_by_loops(const Refs& stores) const;
   void emit_stores(const Refs& group);
   void ask_ahead();

@@ -25,7 +25,7 @@ enum class Inst : uint8_t {
   Part,  // i64: number of a part (arg.i = 0), of how many (1, at most kMostParts), whether a worker begins with it (2)
   LaneIndex,    // <0, 1, ..., lanes - 1> of dtype
   ThreadIndex,  // i64 or i32: which thread of the block this is
-  Buffer,       // pointer: argument arg.i of the launch
+  Buffer,       // pointer: argument arg.i of the launch; arg.list {1}: no launch of a run writes it
   Scratch,      // pointer: byte arg.i of the worker's own scratch memory (64-byte aligned), which its threads share
   // src {pointer, byte offset}; a scalar offset with lanes > 1 loads neighbouring elements, a vector offset gathers;
   // arg.i = 1: part of a stream. These loads keep their order, so that prefetchers see lines follow each other
@@ -34,10 +34,12 @@ enum class Inst : uint8_t {
   // the offset itself only if arg.i is 0
   Prefetch,
   // src {pointer, byte offset}: a hint that the arg.i bytes from there on are read soon, for the cache that all share.
-  // Offset and bytes are multiples of kFetchUnit, and all of them lie in the buffer
+  // Offset and bytes are multiples of kFetchUnit, and all of them lie in the buffer. A third operand, a bool, says
+  // which threads ask, each for its own; without it the first one does
   Fetch,
-  // Where launches overlap: what the launches before have stored is seen behind it. Only indices and Fetch stand
-  // before. arg.i: 1: blocks of the next launch may come from here on; 0: when all blocks of this one have ended
+  // Where launches overlap: what the launches before have stored is seen behind it. Only indices, Fetch, and loads of
+  // what no launch writes stand before. arg.i: 1: blocks of the next launch may come from here on; 0: when all blocks of
+  // this one have ended
   Await,
   // src {pointer, byte offset, value}; a scalar offset with a vector value stores neighbouring elements. In a block a
   // fourth operand, a bool, says which threads store

@@ -241,6 +241,11 @@ class Evaluator {
   std::string fetch(const Instruction& x) {
     const Memory memory = memory_of(x);
     for (size_t i = 0; i < threads(); ++i) {
+      if (x.src.size() > 2) {
+        const Lane& asks = lane_of(value_at(x.src[2]), i);
+        if (!asks.defined) return "which threads ask is undefined";
+        if (!asks.value.i) continue;
+      }
       const Lane& offset = lane_of(value_at(AccessView(x).offset), i);
       if (!offset.defined) return "the offset is undefined";
       const int64_t at = offset.value.i;

@@ -121,7 +121,8 @@ class Verifier {
   std::string check_count(const Instruction& x) const {
     int wanted = operand_count(x);
     if (static_cast<int>(x.src.size()) == wanted) return "";
-    const bool takes_predicate = x.kind == Inst::Store || x.kind == Inst::Copy || x.kind == Inst::BulkCopy;
+    const bool takes_predicate =
+        x.kind == Inst::Store || x.kind == Inst::Copy || x.kind == Inst::BulkCopy || x.kind == Inst::Fetch;
     if (takes_predicate && static_cast<int>(x.src.size()) == wanted + 1 && is_block()) return "";
     return std::to_string(wanted) + " operands are wanted";
   }
@@ -212,13 +213,15 @@ class Verifier {
   }
   std::string check_fetch(const Instruction& x) const {
     if (code(x.src[0]).kind != Inst::Buffer) return "only what lies in memory is fetched";
+    if (x.src.size() > 2 && dtype(x, 2) != DType::Bool) return operand(x, 2) + " is not a bool";
     return x.arg.i > 0 && x.arg.i % kFetchUnit == 0 ? "" : "a multiple of " + std::to_string(kFetchUnit) + " is wanted";
   }
   // Nothing was read, stored or passed on yet, which others might still be at.
   std::string check_await() const {
     for (size_t i = 0; i < scope_.size(); ++i) {
-      const Inst kind = program_.code[i].kind;
-      if (!has_value(kind) ? kind != Inst::Fetch : kind == Inst::Load || kind == Inst::Loop)
+      const Instruction& x = program_.code[i];
+      const bool is_load = x.kind == Inst::Load && code(AccessView(x).pointer).arg.list.empty();
+      if (!has_value(x.kind) ? x.kind != Inst::Fetch : is_load || x.kind == Inst::Loop)
         return "something has been done before it";
     }
     return in_block();

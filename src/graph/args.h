@@ -8,6 +8,8 @@ namespace smelt {
 
 // Of a Param the slot of its buffer, of an Output that of the buffer it goes to.
 inline int64_t slot_of(Ref node) { return node->arg.i; }
+// Of a Param: no kernel of a run writes it, see given_param().
+inline bool is_given(Ref param) { return param->op == Op::Param && !param->arg.list.empty(); }
 
 // Of an Iota, or a Flip.
 inline int64_t axis_of(Ref node) { return node->arg.i; }

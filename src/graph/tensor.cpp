@@ -93,6 +93,10 @@ Tensor param(int slot, DType dtype, std::vector<Dim> shape, std::string name) {
   return Tensor(make(Op::Param, dtype, {}, {.i = slot, .name = std::move(name)}, to_shape(shape)));
 }
 
+Tensor given_param(int slot, DType dtype, std::vector<Dim> shape, std::string name) {
+  return Tensor(make(Op::Param, dtype, {}, {.i = slot, .list = {1}, .name = std::move(name)}, to_shape(shape)));
+}
+
 Tensor scalar(double value, DType dtype) {
   return Tensor(is_float(dtype) ? constant_f(value, dtype) : constant(static_cast<int64_t>(value), dtype));
 }

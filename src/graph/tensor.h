@@ -42,7 +42,9 @@ class Tensor {
 
 // --- sources
 Tensor param(int slot, DType dtype, std::vector<Dim> shape,
-             std::string name);                         // row-major buffer of a slot
+             std::string name);  // row-major buffer of a slot
+// The same of one that is filled in before any kernel of a run begins, and that none of them writes.
+Tensor given_param(int slot, DType dtype, std::vector<Dim> shape, std::string name);
 Tensor scalar(double value, DType dtype = DType::F32);  // rank 0, broadcasts
 Tensor full(double value, std::vector<Dim> shape, DType dtype = DType::F32);
 Tensor iota(std::vector<Dim> shape, int axis);  // i64: the index along axis

@@ -14,9 +14,9 @@ namespace {
 // i32 [T]: where the sequence of each token begins in the page table.
 Tensor tables_of_tokens(Block& b) {
   const ModelShape& s = b.shape;
-  if (!s.many_tokens) return b.slots.input(Bound::Tables, DType::I32, {s.tokens}, "tables");
+  if (!s.many_tokens) return b.slots.given(Bound::Tables, DType::I32, {s.tokens}, "tables");
   const Dim groups = simplify(s.tokens.ref / kGroupSize);
-  const Tensor of_group = b.slots.input(Bound::Tables, DType::I32, {groups}, "tables");
+  const Tensor of_group = b.slots.given(Bound::Tables, DType::I32, {groups}, "tables");
   return reshape(expand(unsqueeze(of_group, 1), {groups, kGroupSize}), {s.tokens});
 }
 
@@ -66,9 +66,9 @@ int64_t first_read(int64_t position, int64_t window) {
 Positions positions(Block& b, int64_t rope_width, const std::string& tables, int64_t window) {
   const ModelShape& s = b.shape;
   auto i64 = [](Tensor x) { return cast(x, DType::I64); };
-  const Tensor position = i64(b.slots.input(Bound::Positions, DType::I32, {s.tokens}, "positions"));
+  const Tensor position = i64(b.slots.given(Bound::Positions, DType::I32, {s.tokens}, "positions"));
   const Tensor table = i64(tables_of_tokens(b));
-  const Tensor pages = b.slots.input(window ? Bound::LocalPages : Bound::Pages, DType::I32, {s.page_entries}, "pages");
+  const Tensor pages = b.slots.given(window ? Bound::LocalPages : Bound::Pages, DType::I32, {s.page_entries}, "pages");
   auto cache_row = [&](Tensor table, Tensor position) {
     return i64(gather(pages, table + position / double(kPageSize))) * double(kPageSize) + position % kPageSize;
   };

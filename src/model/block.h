@@ -28,6 +28,10 @@ class Slots {
   Tensor input(Bound kind, DType dtype, std::vector<Dim> shape, const char* name) {
     return param(add(kind), dtype, std::move(shape), name);
   }
+  // Of what the host writes for each run.
+  Tensor given(Bound kind, DType dtype, std::vector<Dim> shape, const char* name) {
+    return given_param(add(kind), dtype, std::move(shape), name);
+  }
   // The first line stays.
   void used_at(int slot, Line line) {
     std::string& at = list_[static_cast<size_t>(slot)].line;

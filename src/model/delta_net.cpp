@@ -59,7 +59,7 @@ States states(Block& b) {
     out.count = group - out.begin + 1.0;
     return out;
   }
-  const Tensor position = b.slots.input(Bound::Positions, DType::I32, {s.tokens}, "positions");
+  const Tensor position = b.slots.given(Bound::Positions, DType::I32, {s.tokens}, "positions");
   out.is_token = less(position, scalar(static_cast<double>(s.context - kPageSize), DType::I32));
   const Tensor is_same = equal(unsqueeze(of_tokens(b, out.begin), 0), unsqueeze(out.begin, 1));
   out.count = place(sum(cast(is_same & unsqueeze(out.is_token, 0), DType::I64), 1));

@@ -222,12 +222,16 @@ class BlockRenderer : public FunctionRenderer {
              "i32 " + shared_place(view.pointer, view.offset) + ", i32 " + narrow);
   }
 
-  // One thread asks for all of it. A pointer to global memory is its address there.
+  // A pointer to global memory is its address there.
   void fetch(int position, const Instruction& x) {
-    const IrValue thread = special({.kind = Inst::ThreadIndex, .dtype = DType::I32}, "tid.x");
     const std::string name = "fetch." + number(position);
-    const std::string is_first = out_.emit("icmp eq i32 " + thread.text + ", 0");
-    out_.line("br i1 " + is_first + ", label %" + name + ", label %" + name + ".end");
+    std::string asks;
+    if (x.src.size() > 2)
+      asks = value(x.src[2]).text;
+    else
+      asks =
+          out_.emit("icmp eq i32 " + special({.kind = Inst::ThreadIndex, .dtype = DType::I32}, "tid.x").text + ", 0");
+    out_.line("br i1 " + asks + ", label %" + name + ", label %" + name + ".end");
     out_.label(name);
     const std::string at = out_.emit("ptrtoint " + address(x) + " to i64");
     out_.line("call void asm sideeffect \"cp.async.bulk.prefetch.L2.global [$0], $1;\", \"l,r\"(i64 " + at + ", i32 " +

@@ -4,6 +4,7 @@
 #include <bit>
 #include <unordered_map>
 
+#include "graph/args.h"
 #include "graph/rules_algebra.h"
 #include "graph/views.h"
 #include "schedule/schedule.h"
@@ -20,7 +21,7 @@ Ref with_room(Ref size) {
 
 }  // namespace
 
-KernelTree kernel_tree(Ref nests) {
+KernelTree kernel_tree(Ref nests, bool tells_given) {
   KernelTree out;
   std::unordered_map<const Node*, Ref> original_of;
   int64_t locals = 0;
@@ -36,7 +37,9 @@ KernelTree kernel_tree(Ref nests) {
   const Ref nameless = rebuild(simplify(shapeless), [&](Ref original, Ref node) {
     if (const auto buffer = original_of.find(original.get()); buffer != original_of.end()) {
       out.buffers.push_back(buffer->second);
-      return make(Op::Param, DType::Void, {}, {.i = static_cast<int64_t>(out.buffers.size()) - 1});
+      Arg number{.i = static_cast<int64_t>(out.buffers.size()) - 1};
+      if (tells_given && is_given(buffer->second)) number.list = {1};
+      return make(Op::Param, DType::Void, {}, std::move(number));
     }
     if (original->op == Op::Local) return make_local(locals++, DType::Void, local_bytes(original));
     return node;

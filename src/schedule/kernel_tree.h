@@ -10,6 +10,7 @@ struct KernelTree {
   Refs buffers;  // which segment Param or Temp each of these is
 };
 
-KernelTree kernel_tree(Ref nests);
+// `tells_given`: Params say which of them no kernel writes (is_given()).
+KernelTree kernel_tree(Ref nests, bool tells_given);
 
 }  // namespace smelt

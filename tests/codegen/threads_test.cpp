@@ -302,6 +302,52 @@ TEST_CASE("where launches overlap, a block asks for the weights of its first tas
   CHECK(count(program_of(kernel, {opts}, kBlocks), Inst::Await) == 0);
 }
 
+// Products of 4 queries with the keys at 256 positions, which lie in 4 pages of 64.
+JudgedKernel scores_of_pages(const Tensor& pages, const Machine& machine) {
+  const Tensor position = iota({256}, 0);
+  const Tensor row = cast(gather(pages, position / 64.0), DType::I64) * 64.0 + position % 64;
+  const Tensor keys = gather(input(2, {4096, 32}), row);
+  return kernel_of(sink({output(3, sum(unsqueeze(input(1, {4, 32}), 1) * unsqueeze(keys, 0), -1))}), {}, 0, machine);
+}
+
+TEST_CASE("where launches overlap, a block asks for the pages of its first task whose numbers no launch writes") {
+  Machine overlaps = kBlocks;
+  overlaps.overlaps_launches = 1;
+  const JudgedKernel given = scores_of_pages(given_param(0, DType::I32, {4}, "pages"), overlaps),
+                     written = scores_of_pages(input(0, {4}, DType::I32), overlaps);
+  for (const std::vector<Opt>& opts : {std::vector<Opt>{local("o1.1", 64), task("o0"), task("o1.0")},
+                                       {local("o1.1", 64), split("o1.0", 2), task("o0"), task("o1.00")}}) {
+    const Program program = program_of(given, {opts}, overlaps);
+    REQUIRE(count(program, Inst::Fetch) == 1);
+    const auto fetch = std::find_if(program.code.begin(), program.code.end(),
+                                    [](const Instruction& x) { return x.kind == Inst::Fetch; });
+    CHECK(fetch->arg.i == 64 * 32 * 4);  // a page, each by one thread of one of the tasks that read it
+    CHECK(fetch->src.size() == 3);
+    const auto await = std::find_if(program.code.begin(), program.code.end(),
+                                    [](const Instruction& x) { return x.kind == Inst::Await; });
+    CHECK(std::count_if(program.code.begin(), await, [](const Instruction& x) { return x.kind == Inst::Load; }) == 1);
+    CHECK(problem_with(given, {opts}, overlaps) == "");
+    CHECK(count(program_of(written, {opts}, overlaps), Inst::Fetch) == 0);
+  }
+  // Copies of a position in two pages are asked for apart.
+  const std::vector<Opt> copies = {local("o1.1", 64), upcast("o1.0", 2), task("o0"), task("o1.00")};
+  CHECK(count(program_of(given, {copies}, overlaps), Inst::Fetch) == 2);
+  CHECK(problem_with(given, {copies}, overlaps) == "");
+  // Where every task reads all pages, none asks for them.
+  CHECK(count(program_of(given, {{local("o1.1", 64), task("o0")}}, overlaps), Inst::Fetch) == 0);
+}
+
+TEST_CASE("before it waits, a block reads only what no launch writes") {
+  Machine overlaps = kBlocks;
+  overlaps.overlaps_launches = 1;
+  Program program = program_of(scores_of_pages(given_param(0, DType::I32, {4}, "pages"), overlaps),
+                               {{local("o1.1", 64), task("o0"), task("o1.0")}}, overlaps);
+  CHECK(problem_of(program) == "");
+  for (Instruction& x : program.code)
+    if (x.kind == Inst::Buffer) x.arg.list.clear();
+  CHECK(problem_of(program).find("something has been done before it") != std::string::npos);
+}
+
 TEST_CASE("a kernel that has many tasks of long inputs lets no launch begin before its blocks have ended") {
   Machine overlaps = kBlocks;
   overlaps.overlaps_launches = 1;
