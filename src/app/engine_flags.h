@@ -30,7 +30,9 @@ struct EngineFlags {
   std::string activations = "q8";
   bool deterministic = false;
   DraftFlags draft;
-  bool sums_inputs = false;  // no flag: set by `smelt imatrix`
+  // No flags: set by `smelt imatrix`, and by `smelt serve`.
+  bool sums_inputs = false;
+  bool one_prompt_plan = false;
 };
 
 void declare_model_flag(CLI::App& app, std::string& model);

@@ -197,6 +197,7 @@ Result<int> serve(const ServeFlags& flags) {
 
 Action declare_serve(CLI::App& app) {
   const auto flags = std::make_shared<ServeFlags>();
+  flags->engine.one_prompt_plan = true;
   declare_engine_and_device_flags(app, flags->engine);
   declare_draft_flags(app, flags->engine.draft);
   app.add_option("--host", flags->host, "the address to listen at; 0.0.0.0: all of this machine")->type_name("ADDRESS");

@@ -35,6 +35,9 @@ struct EngineOptions {
   // and batches of some sequences multiply halves in a part of their products (ModelShape::halves_of_batch), unless
   // there are drafts, which count on equal bits.
   bool deterministic = false;
+  // Runs of prompts have one plan, however many tokens they have (Machine::long_prompt): a prompt then has the same
+  // bits however it is divided, if not those of its tokens one by one.
+  bool one_prompt_plan = false;
   // Tokens may be chosen where logits are, see Engine::begin(); by default on a device that works on while the host
   // looks at what it has chosen. Neither with drafts nor for a model with recurrent states.
   std::optional<bool> chooses_tokens = {};

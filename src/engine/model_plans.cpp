@@ -137,7 +137,7 @@ bool ModelPlans::has_long(int64_t batch) const {
 bool ModelPlans::has_long_prompts() const {
   const int64_t tokens = device_.machine().long_prompt;
   return tokens > 0 && layout_.prefill_tokens >= tokens && options_.quantise_activations && !options_.deterministic &&
-         !options_.sums_inputs;
+         !options_.one_prompt_plan && !options_.sums_inputs;
 }
 
 const Pass* ModelPlans::of_kind(PlanKind plan) const {

@@ -19,14 +19,10 @@ double seconds_between(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
-// The tokens of a step that only generates, or only reads prompts; 0 for one that does both.
-int64_t tokens_alone(std::span<const StepItem> items, bool are_generated) {
-  int64_t tokens = 0;
-  for (const StepItem& item : items) {
-    if (item.is_generated != are_generated) return 0;
-    tokens += static_cast<int64_t>(item.tokens.size());
-  }
-  return tokens;
+PromptPaceOptions pace_of(PromptPaceOptions pace, const EngineLayout& layout) {
+  pace.most = std::max(pace.usual, layout.prefill_tokens);
+  pace.tile = layout.token_tile;
+  return pace;
 }
 
 double share_in_use(const PagePool& pool) {
@@ -43,7 +39,8 @@ EngineBackend::EngineBackend(Engine& engine, const Tokenizer& tokenizer, const B
       tokenizer_(tokenizer),
       options_(options),
       speculation_(std::move(speculation)),
-      pace_(options.prompt_tokens),
+      alone_(pace_of(options.prompts_alone, engine.loaded().layout())),
+      beside_(pace_of(options.prompts_beside, engine.loaded().layout())),
       worker_([this] { work(); }) {}
 
 EngineBackend::~EngineBackend() {
@@ -202,7 +199,7 @@ Status EngineBackend::step() {
   if (can_chain()) SMELT_CHECK(begin_chained());
   if (engine_.begun() > 0) return take_chained();
   Step step;
-  const auto begin = Clock::now();
+  const auto begin = options_.now();
   add_items(step);
   if (step.items.empty()) return {};
   if (speculation_) SMELT_CHECK(add_drafts(step));
@@ -213,18 +210,26 @@ Status EngineBackend::step() {
   }));
   SMELT_CHECK(sound);
   take_outcomes(step, outcomes);
-  count(step, seconds_between(begin, Clock::now()));
+  count(step, seconds_between(begin, options_.now()));
   return {};
+}
+
+int64_t EngineBackend::Step::tokens_of(bool are_generated) const {
+  int64_t tokens = 0;
+  for (const StepItem& item : items)
+    if (item.is_generated == are_generated) tokens += std::ssize(item.tokens);
+  return tokens;
 }
 
 void EngineBackend::count(const Step& step, double seconds) {
   if (step.asked) speculation_->record(std::ssize(step.items), *step.asked, step.tokens, seconds);
-  if (const int64_t tokens = tokens_alone(step.items, false); tokens > 0) pace_.record(tokens, seconds);
+  const int64_t prompts = step.tokens_of(false), generated = step.tokens_of(true);
+  if (step.is_whole) (generated > 0 ? beside_ : alone_).record(prompts, seconds);
   std::lock_guard lock(mutex_);
   ++counts_.steps;
-  if (const int64_t tokens = tokens_alone(step.items, true); tokens > 0) {
+  if (prompts == 0) {
     counts_.generating_seconds += seconds;
-    counts_.generating_bytes += engine_.loaded().bytes_read(tokens);
+    counts_.generating_bytes += engine_.loaded().bytes_read(generated);
   }
 }
 
@@ -240,7 +245,7 @@ void EngineBackend::add_items(Step& step) const {
       rests.push_back(rest);
     }
   }
-  const auto shares = prompt_shares(rests, step.items.empty() ? pace_.tokens() : options_.prompt_tokens_beside);
+  const auto shares = prompt_shares(rests, (step.items.empty() ? alone_ : beside_).tokens());
   for (size_t reader : prompt_order(rests))
     if (shares[reader] > 0) add_item(readers[reader], shares[reader], step);
 }
@@ -337,6 +342,7 @@ void EngineBackend::take_outcomes(Step& step, std::span<const StepOutcome> outco
     if (!job->drafts.empty()) take_back(*job);
     job->in_context = engine_.position(job->sequence);
     is_full |= outcomes[i] == StepOutcome::NoRoom;
+    step.is_whole &= outcomes[i] == StepOutcome::Done;
     if (job->is_over) retire(job);
   }
   drop_cancelled();

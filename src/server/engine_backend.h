@@ -1,6 +1,6 @@
 // EngineBackend: a Backend over an Engine. One thread steps it with all requests that run: a token for each of those
-// that generate, and beside them a part of the prompts that are being read (prompt_shares.h). Others wait in a queue,
-// in the order in which they came.
+// that generate, and beside them a part of the prompts that are being read: how much of them (prompt_pace.h), and of
+// which (prompt_shares.h). Others wait in a queue, in the order in which they came.
 //
 // Where the cache is full, the request that came last gives its pages back and waits again. What it has computed is
 // computed once more, in the same two ways (CachedToken), so that its text stays the same.
@@ -32,14 +32,19 @@ namespace smelt {
 
 struct BackendOptions {
   size_t longest_queue = 256;
-  int64_t prompt_tokens = 512;         // of prompts in one step, at most (prompt_pace.h)
-  int64_t prompt_tokens_beside = 128;  // the same while others generate, who wait for them
+  // Tokens of prompts in one step, as far as the chunk of the engine goes. While nobody generates, somebody may come
+  // with a short prompt and wait for its end; a person sees half a second.
+  PromptPaceOptions prompts_alone = {.seconds = 0.5, .usual = 512, .least = 128};
+  // While others generate, who wait for it between two tokens: 30 of them a second are more than anybody reads.
+  PromptPaceOptions prompts_beside = {.seconds = 1.0 / 30, .usual = 128, .least = 128};
   // Only rows that came as prompts serve later prompts: answers are then those of a server that has just started.
   bool cold_prefix = false;
   double bandwidth = 0;  // of the device, as it was measured: for load()
   // Why what the model computes is not to be trusted any more; empty: it is. Asked from any thread, and before a token
   // is given out.
   std::function<std::string()> problem = [] { return std::string(); };
+  // What tells how long a step takes.
+  std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
 };
 
 class EngineBackend : public Backend {
@@ -65,6 +70,9 @@ class EngineBackend : public Backend {
     std::vector<JobPointer> owners;  // of the items
     std::optional<int64_t> asked;    // drafts for each text; empty: nobody was asked for any
     int64_t tokens = 0;              // that it has given
+    bool is_whole = true;            // all that it has was done
+
+    int64_t tokens_of(bool are_generated) const;
   };
 
   // --- on the thread that steps
@@ -101,7 +109,7 @@ class EngineBackend : public Backend {
   const Tokenizer& tokenizer_;
   const BackendOptions options_;
   const std::unique_ptr<BatchSpeculation> speculation_;  // nothing: nobody drafts
-  PromptPace pace_;                                      // of the thread that steps
+  PromptPace alone_, beside_;                            // of the thread that steps
 
   // Owners of the tokens of steps that were begun, and when the last one was taken.
   std::deque<std::vector<JobPointer>> chained_;

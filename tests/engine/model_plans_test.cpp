@@ -70,6 +70,9 @@ TEST_CASE(
   CHECK(products_of_halves("sapphire-rapids", {}, PlanKind::LongPrefill) > 20);
   CHECK(products_of_halves("sapphire-rapids", {}, PlanKind::Prefill) == 0);
   CHECK(products_of_halves("sapphire-rapids", {.deterministic = true}, PlanKind::LongPrefill) == -1);
+  CHECK(products_of_halves("sapphire-rapids", {.one_prompt_plan = true}, PlanKind::LongPrefill) == -1);
+  CHECK(products_of_halves("sapphire-rapids", {.one_prompt_plan = true}, PlanKind::Prefill) == 0);
+  CHECK(products_of_halves("h100", {.one_prompt_plan = true}, PlanKind::Prefill) > 20);
   CHECK(products_of_halves("sapphire-rapids", {.prefill_chunk = 512}, PlanKind::LongPrefill) == -1);
   CHECK(products_of_halves("sapphire-rapids", {.quantise_activations = false}, PlanKind::LongPrefill) == -1);
   CHECK(products_of_halves("zen4", {}, PlanKind::LongPrefill) == -1);

@@ -235,7 +235,9 @@ TEST_CASE("every answer is the one that its request gets alone, whatever runs be
       CAPTURE(seed);
       RandomRequests random(static_cast<unsigned>(seed));
       EngineBackend backend(*engine, tiny_tokenizer(),
-                            {.prompt_tokens = 48, .prompt_tokens_beside = 16, .cold_prefix = true});
+                            {.prompts_alone = {.seconds = 1, .usual = 48},
+                             .prompts_beside = {.seconds = 1, .usual = 16},
+                             .cold_prefix = true});
       for (Asked& asked : ask_in_bursts(backend, random, 8)) {
         Ended got = asked.answer.get();
         const Ended right = alone(asked.request);
@@ -275,10 +277,13 @@ TEST_CASE("drafts change no answer, whatever runs beside them, is cancelled or g
         right.push_back(alone(requests.back()));
         texts->push_back(joined(requests.back().prompt, right.back().tokens));
       }
-      EngineBackend backend(
-          *engine, tiny_tokenizer(), {.prompt_tokens = 48, .prompt_tokens_beside = 16, .cold_prefix = true},
-          speculation(*engine, {.most = 5, .adaptive = seed % 2 == 1},
-                      [&](SequenceId id) { return std::make_unique<Forecast>(texts, static_cast<unsigned>(id)); }));
+      EngineBackend backend(*engine, tiny_tokenizer(),
+                            {.prompts_alone = {.seconds = 1, .usual = 48},
+                             .prompts_beside = {.seconds = 1, .usual = 16},
+                             .cold_prefix = true},
+                            speculation(*engine, {.most = 5, .adaptive = seed % 2 == 1}, [&](SequenceId id) {
+                              return std::make_unique<Forecast>(texts, static_cast<unsigned>(id));
+                            }));
       std::vector<std::future<Ended>> answers;
       std::vector<Backend::Id> ids;
       for (const GenerationRequest& request : requests) {
@@ -443,7 +448,8 @@ TEST_CASE("with a cold prefix only prompts are reused") {
 
 TEST_CASE("a short prompt is answered while a long one beside it is being read") {
   const auto engine = open(options_of(2, 0, 2048));
-  EngineBackend backend(*engine, tiny_tokenizer(), {.prompt_tokens = 16, .prompt_tokens_beside = 16});
+  EngineBackend backend(*engine, tiny_tokenizer(),
+                        {.prompts_alone = {.usual = 16, .least = 16}, .prompts_beside = {.usual = 16, .least = 16}});
   Client client;
   Tokens prompt(2000);
   for (size_t i = 0; i < prompt.size(); ++i) prompt[i] = static_cast<int32_t>(i % 500);
@@ -461,7 +467,7 @@ TEST_CASE("a short prompt is answered while a long one beside it is being read")
 
 TEST_CASE("a short prompt waits for the step under way, and then takes one that the long prompt at most doubles") {
   const auto engine = open(options_of(3, 0, 2048));
-  EngineBackend backend(*engine, tiny_tokenizer(), {.prompt_tokens_beside = 64});
+  EngineBackend backend(*engine, tiny_tokenizer(), {.prompts_beside = {.usual = 64, .least = 64}});
   // Somebody who generates, and so says when a step ends: the next one goes on when it is told to.
   const auto pace = std::make_shared<Pace>();
   const Pace::Release release(pace);
@@ -489,6 +495,112 @@ TEST_CASE("a short prompt waits for the step under way, and then takes one that 
   CHECK(read() == 192 + kShort);
   pace->step();
   CHECK(read() == 192 + kShort + 64);
+}
+
+namespace {
+
+// A clock that is looked at when a step begins and when it ends: each takes so many seconds, whatever it does.
+class StepClock {
+ public:
+  explicit StepClock(double seconds) : seconds_(seconds) {}
+
+  void go_on_with(double seconds) { seconds_ = seconds; }
+  auto now() {
+    return [this] {
+      if (looks_++ % 2 == 1) time_ += seconds_;
+      const std::chrono::duration<double> time(time_);
+      return EngineBackend::Clock::time_point(std::chrono::duration_cast<EngineBackend::Clock::duration>(time));
+    };
+  }
+  // So far, once nobody asks any more.
+  int64_t steps(const Backend& backend) const {
+    wait_until_idle(backend);
+    while (looks_ % 2 == 1) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return looks_ / 2;
+  }
+
+ private:
+  std::atomic<double> seconds_;
+  double time_ = 0;  // of the thread that steps
+  std::atomic<int64_t> looks_ = 0;
+};
+
+// Others each time, so that none are in the cache.
+Tokens many_tokens(int64_t count) {
+  static int32_t first = 0;
+  Tokens tokens(static_cast<size_t>(count), 300);
+  tokens.front() = first++;
+  return tokens;
+}
+
+std::unique_ptr<Engine> open_with_chunks(int64_t chunk) {
+  EngineOptions options = options_of(3, 0, 2048);
+  options.prefill_chunk = chunk;
+  return open(options);
+}
+
+}  // namespace
+
+TEST_CASE("a long prompt alone is read in steps of a chunk, or of as much of one as there is time for") {
+  const auto engine = open_with_chunks(1024);
+  const auto steps = [&](double seconds, int64_t prompt) {
+    StepClock clock(seconds);
+    EngineBackend backend(*engine, tiny_tokenizer(),
+                          {.prompts_alone = {.seconds = 0.5, .usual = 256, .least = 64}, .now = clock.now()});
+    Client().ask(backend, greedy(many_tokens(1300), 1)).get();
+    const int64_t before = clock.steps(backend);
+    Client().ask(backend, greedy(many_tokens(prompt), 1)).get();
+    return clock.steps(backend) - before;
+  };
+  CHECK(steps(0.001, 1900) == 2);  // 1024 and 876
+  CHECK(steps(0.001, 1000) == 1);
+  CHECK(steps(1, 1900) == 8);  // 256 each
+}
+
+TEST_CASE("beside somebody who generates steps have few tokens, unless they take little time") {
+  const auto engine = open_with_chunks(1024);
+  const auto reads = [&](double seconds) {
+    StepClock clock(seconds);
+    EngineBackend backend(*engine, tiny_tokenizer(),
+                          {.prompts_beside = {.seconds = 0.05, .usual = 64, .least = 64}, .now = clock.now()});
+    const auto pace = std::make_shared<Pace>();
+    const Pace::Release release(pace);
+    Client client;
+    auto paced = client.ask(backend, greedy("Once upon a time", 200), [pace](int64_t n) { pace->take(n); });
+    pace->wait_for_first();
+    auto prompt = client.ask(backend, greedy(many_tokens(1900), 1));
+    pace->step();
+    std::vector<int64_t> tokens;
+    for (int64_t read = 0; tokens.size() < 4; read += tokens.back()) {
+      pace->step();
+      tokens.push_back(backend.slots()[1].context_tokens - read);
+    }
+    return tokens;
+  };
+  using Counts = std::vector<int64_t>;
+  CHECK(reads(1) == Counts{64, 64, 64, 64});
+  CHECK(reads(0.1) == Counts{64, 64, 64, 64});
+  CHECK(reads(0.025) == Counts{64, 128, 256, 512});  // each takes half of the time that there is
+}
+
+TEST_CASE("a step of which a part was cancelled says nothing about the time that others take") {
+  const auto engine = open_with_chunks(256);
+  StepClock clock(0.001);
+  std::atomic<EngineBackend*> cancelling = nullptr;
+  const auto now = [&, look = clock.now()] {
+    if (EngineBackend* backend = cancelling)
+      for (const BackendSlot& slot : backend->slots()) backend->cancel(slot.request);
+    return look();
+  };
+  EngineBackend backend(*engine, tiny_tokenizer(), {.prompts_alone = {.usual = 256, .least = 64}, .now = now});
+  cancelling = &backend;
+  CHECK(Client().ask(backend, greedy(many_tokens(1900), 1)).get().end.reason == Finish::Cancelled);
+  const int64_t before = clock.steps(backend);
+  CHECK(before == 1);
+  cancelling = nullptr;
+  clock.go_on_with(1);
+  Client().ask(backend, greedy(many_tokens(1800), 1)).get();
+  CHECK(clock.steps(backend) - before == 8);  // 256 each
 }
 
 TEST_CASE("a cancelled request ends, running or waiting, and the next one is right") {

@@ -54,6 +54,7 @@ TEST_CASE("a step in which a prompt comes to its end is a short one") {
   CHECK(prompt_shares(Counts{900, 1000, 10}, 64) == Counts{10, 0, 10});
   CHECK(prompt_shares(Counts{1000, 2}, 64) == Counts{4, 2});  // a sixteenth of the step
   CHECK(prompt_shares(Counts{1000, 20, 3}, 512) == Counts{32, 20, 3});
+  CHECK(prompt_shares(Counts{9000, 20, 3}, 2048) == Counts{128, 20, 3});
 }
 
 TEST_CASE("a step gives no more than there is, and always something") {
@@ -83,4 +84,6 @@ TEST_CASE("a long prompt ends under a stream of short ones") {
   CHECK(until_read({16384}, 0, 60, 128).steps <= 16384 / 60 + 1);  // half of what is computed is for it
   CHECK(until_read({16384}, 0, 500, 128).steps <= 16384 / 60);
   CHECK(until_read({16384}, 0, 1, 512).steps <= 16384 / 32);
+  CHECK(until_read({16384}, 0, 500, 2048).steps <= 16384 / 500 + 1);
+  CHECK(until_read({16384}, 0, 1, 2048).steps <= 16384 / 128);
 }
