@@ -137,6 +137,7 @@ class NestEvaluator {
   // --- loops
 
   void move(int range, int64_t to) {
+    if (cells_[range].value.scalar.i == to) return;
     cells_[range].value.scalar.i = to;
     for (int c : cells_[range].dependents) cells_[c].is_current = false;
   }
