@@ -31,7 +31,7 @@ bool add_rows(OptChoice& c, const MatrixUnit& unit) {
       const Opt opt{OptKind::Matrix, c.id_of(axis), n};
       if (n < 2 || !why_not(c.stores, opt, rules).empty()) continue;
       double tiles = 0, dots = 0;
-      for (const MatrixShape& shape : matrix_products(apply_opt(c.stores, opt, rules), rules))
+      for (const MatrixShape& shape : matrix_products(apply_allowed_opt(c.stores, opt, rules), rules))
         tiles += tile_cycles(shape, unit), dots += dot_cycles(shape, c.machine);
       if (tiles / dots < best_cycles) best = opt, best_cycles = tiles / dots;
     }

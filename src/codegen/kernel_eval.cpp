@@ -63,15 +63,17 @@ double distance(const KernelElement& expected, Scalar got, double scale, bool ro
 
 // One node of a nest. Its value is valid until the index of a loop that it depends on changes.
 struct Cell {
-  Ref node;
-  Node op;  // for elementwise nodes: in_double()
+  Value value;
+  bool is_current = false;  // always, of constants, variables and ranges
+  Op kind;
   std::vector<int> src;
+  Ref node;
+  Node op;                          // for elementwise nodes: in_double()
   int operand = -1;                 // a load's offset, a range's size, the top-k of one of its entries
   std::vector<int> values, ranges;  // of a reduction
   std::vector<int> depends;         // ranges that it depends on and does not run over itself
-  Value value;
-  std::vector<int64_t> best;         // of a TopK: indices
-  uint64_t computed = 0, moved = 0;  // when; for ranges when they moved
+  std::vector<int> dependents;      // of a range: the cells that have it among those
+  std::vector<int64_t> best;        // of a TopK: indices
 };
 
 class NestEvaluator {
@@ -101,7 +103,7 @@ class NestEvaluator {
  private:
   int cell_of(Ref n) {
     if (auto it = index_.find(n.get()); it != index_.end()) return it->second;
-    Cell cell{.node = n};
+    Cell cell{.kind = n->op, .node = n};
     for (Ref s : n->src) cell.src.push_back(cell_of(s));
     for (int s : cell.src) merge(cell.depends, cells_[s].depends);
     if (n->op == Op::Load) cell.operand = cell_of(LoadView(n).offset);
@@ -117,6 +119,9 @@ class NestEvaluator {
     }
     const int id = static_cast<int>(cells_.size());
     if (n->op == Op::Range) cell.depends = {id};
+    cell.is_current = n->op == Op::Range || n->op == Op::Var || n->op == Op::Const;
+    for (int r : cell.depends)
+      if (r != id) cells_[r].dependents.push_back(id);
     if (n->op == Op::Var) cell.value.scalar.i = request_.variables.at(n->arg.name);
     if (n->op == Op::Const) cell.value.scalar = *scalar_of(n);
     cells_.push_back(std::move(cell));
@@ -132,8 +137,9 @@ class NestEvaluator {
   // --- loops
 
   void move(int range, int64_t to) {
+    if (cells_[range].value.scalar.i == to) return;
     cells_[range].value.scalar.i = to;
-    cells_[range].moved = ++clock_;
+    for (int c : cells_[range].dependents) cells_[c].is_current = false;
   }
 
   int64_t size_of_range(int range) { return value(cells_[range].operand).scalar.i; }
@@ -200,19 +206,11 @@ class NestEvaluator {
       problem_ = "[kernel eval] " + std::string(name_of(op)) + " at " + to_infix(offset) + ": " + what;
   }
 
-  bool is_current(const Cell& cell) const {
-    if (cell.computed == 0) return false;
-    return std::all_of(cell.depends.begin(), cell.depends.end(),
-                       [&](int r) { return cells_[r].moved <= cell.computed; });
-  }
-
   Value value(int id) {
-    const Op op = cells_[id].node->op;
-    if (op == Op::Const || op == Op::Var || op == Op::Range) return cells_[id].value;
-    if (is_current(cells_[id])) return cells_[id].value;
+    if (cells_[id].is_current) return cells_[id].value;
     const Value v = compute(id);
     cells_[id].value = v;
-    cells_[id].computed = ++clock_;
+    cells_[id].is_current = true;
     return v;
   }
 
@@ -220,7 +218,7 @@ class NestEvaluator {
 
   Value compute(int id) {
     const Ref node = cells_[id].node;
-    switch (node->op) {
+    switch (cells_[id].kind) {
       case Op::Load: return load(id);
       case Op::ReduceSum:
       case Op::ReduceMax: return reduce(id, node->op);
@@ -237,9 +235,9 @@ class NestEvaluator {
     }
     ENSURE(is_elementwise(node->op), "cannot evaluate " + std::string(name_of(node->op)));
     Value src[3];
-    for (size_t i = 0; i < node->src.size(); ++i)
-      src[i] = value(cells_[id].src[i]);  // both sides of a where: they must be safe
-    return apply(cells_[id].op, std::span<const Value>(src, node->src.size()));
+    const size_t count = cells_[id].src.size();
+    for (size_t i = 0; i < count; ++i) src[i] = value(cells_[id].src[i]);  // both sides of a where: they must be safe
+    return apply(cells_[id].op, std::span<const Value>(src, count));
   }
 
   static Value apply(const Node& op, std::span<const Value> src) {
@@ -357,7 +355,6 @@ class NestEvaluator {
   std::map<int64_t, std::vector<std::byte>>& locals_;
   std::unordered_map<const Node*, int> index_;
   std::vector<Cell> cells_;
-  uint64_t clock_ = 0;
   std::string problem_;
 };
 

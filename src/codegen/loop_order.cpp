@@ -186,7 +186,7 @@ std::vector<Opt> choose_loop_order(const Refs& stores, int64_t cache_bytes) {
       const auto size = const_int(RangeView(r).size);
       const Opt block{OptKind::Split, id_of(stores, r), n};
       if (!size || *size <= n || !why_not(stores, block).empty()) continue;
-      Plan blocked = plan_order(apply_opt(stores, block), cache);
+      Plan blocked = plan_order(apply_allowed_opt(stores, block), cache);
       const double bytes = blocked.bytes * (uneven && *size / n % kEvenShares ? kUnevenShare : 1);
       if (bytes >= wanted) continue;
       wanted = bytes;

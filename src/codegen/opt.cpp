@@ -410,7 +410,12 @@ std::string why_not(const Refs& stores, const Opt& opt, const LaneRules& rules) 
 }
 
 Refs apply_opt(const Refs& stores, const Opt& opt, const LaneRules& rules) {
-  ENSURE(why_not(stores, opt, rules).empty(), why_not(stores, opt, rules));
+  const std::string reason = why_not(stores, opt, rules);
+  ENSURE(reason.empty(), reason);
+  return apply_allowed_opt(stores, opt, rules);
+}
+
+Refs apply_allowed_opt(const Refs& stores, const Opt& opt, const LaneRules& rules) {
   const Ref range = axis_of(stores, opt.axis);
   if (opt.kind == OptKind::Task) return with_kind(stores, range, RangeKind::Task);
   if (opt.kind == OptKind::Front) return move_to_front(stores, range);

@@ -81,6 +81,7 @@ std::string why_not(const Refs& stores, const Opt& opt, const LaneRules& rules =
 
 // REQUIRES: why_not(stores, opt, rules) is empty.
 Refs apply_opt(const Refs& stores, const Opt& opt, const LaneRules& rules = {});
+Refs apply_allowed_opt(const Refs& stores, const Opt& opt, const LaneRules& rules = {});  // for who has just asked
 Refs apply_opts(Refs stores, const std::vector<Opt>& opts, const LaneRules& rules = {});
 
 // The reductions over a range in `count` partial results each, behind those that they have, and why they cannot be.

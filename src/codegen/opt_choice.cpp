@@ -37,7 +37,7 @@ bool OptChoice::try_opt(Opt opt) {
   const std::string reason = why_not(stores, opt, lane_rules(machine));
   if (observe) observe(opt, reason);
   if (!reason.empty()) return false;
-  stores = apply_opt(stores, opt, lane_rules(machine));
+  stores = apply_allowed_opt(stores, opt, lane_rules(machine));
   opts.push_back(opt);
   return true;
 }

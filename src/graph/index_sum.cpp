@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <mutex>
 #include <numeric>
-#include <unordered_map>
 
 #include "base/ensure.h"
+#include "graph/node_map.h"
 #include "graph/operands.h"
 #include "graph/range_kind.h"
 #include "graph/scalar_math.h"
@@ -17,7 +17,7 @@ namespace {
 
 struct RangeMemory {
   std::mutex mutex;
-  std::unordered_map<const Node*, int64_t> innermost;
+  NodeMap<int64_t> innermost;
 };
 
 RangeMemory& range_memory(Ref node) {
@@ -48,8 +48,8 @@ std::optional<int64_t> known_innermost(Ref node) {
   if (node->src.empty()) return -1;  // a leaf, but not a range: that has its size
   RangeMemory& memory = range_memory(node);
   std::lock_guard lock(memory.mutex);
-  auto it = memory.innermost.find(node.get());
-  return it == memory.innermost.end() ? std::nullopt : std::optional(it->second);
+  const int64_t* known = memory.innermost.find(node);
+  return known ? std::optional(*known) : std::nullopt;
 }
 
 // --- arithmetic that notices overflow
@@ -165,7 +165,7 @@ int64_t innermost_range(Ref expr) {
     if (!ready) continue;
     RangeMemory& memory = range_memory(node);
     std::lock_guard lock(memory.mutex);
-    memory.innermost[node.get()] = highest;
+    memory.innermost.set(node, highest);
     stack.pop_back();
   }
   return *known_innermost(expr);

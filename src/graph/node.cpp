@@ -4,13 +4,13 @@
 #include <bit>
 #include <deque>
 #include <mutex>
-#include <unordered_map>
-#include <unordered_set>
+#include <vector>
 
 #include "base/ensure.h"
 #include "graph/bounds.h"
 #include "graph/line.h"
 #include "graph/node_count.h"
+#include "graph/node_map.h"
 
 namespace smelt {
 namespace {
@@ -63,20 +63,34 @@ Bounds bounds_of(const Node& n) {
 
 // --- interning
 
-struct NodeHash {
-  size_t operator()(const Node* n) const { return n->key; }
-};
-struct NodeEqual {
-  bool operator()(const Node* a, const Node* b) const {
-    return a->op == b->op && a->dtype == b->dtype && a->src == b->src && a->arg == b->arg && a->shape == b->shape;
-  }
-};
+bool is_same(const Node& a, const Node& b) {
+  return a.op == b.op && a.dtype == b.dtype && a.src == b.src && a.arg == b.arg && a.shape == b.shape;
+}
 
 struct Interner {
+  struct Place {
+    uint64_t key = 0;
+    const Node* node = nullptr;
+  };
+
+  // Where the node is, or would be.
+  Place& place_of(const Node& n) {
+    const size_t mask = places.size() - 1;
+    size_t at = n.key & mask;
+    while (places[at].node && !(places[at].key == n.key && is_same(*places[at].node, n))) at = (at + 1) & mask;
+    return places[at];
+  }
+
+  void make_room() {
+    if (2 * (storage.size() + 1) <= places.size()) return;
+    places.assign(2 * places.size(), {});
+    for (const Node& n : storage) place_of(n) = {n.key, &n};
+  }
+
   std::mutex mutex;
   std::deque<Node> storage;
-  std::unordered_set<const Node*, NodeHash, NodeEqual> set;
-  size_t list_bytes = 0;  // of sources, shapes and arguments
+  std::vector<Place> places = std::vector<Place>(1024);  // a power of two, at least half of them free
+  size_t list_bytes = 0;                                 // of sources, shapes and arguments
 };
 
 // Sixteen shards by key, so that threads compiling different kernels seldom wait for each other.
@@ -94,10 +108,11 @@ size_t list_bytes(const Node& n) {
 Ref intern(Node&& candidate) {
   Interner& s = shard(candidate.key);
   std::lock_guard lock(s.mutex);
-  if (auto it = s.set.find(&candidate); it != s.set.end()) return Ref(*it);
+  if (const Node* known = s.place_of(candidate).node) return Ref(known);
+  s.make_room();
   s.storage.push_back(std::move(candidate));
   const Node* node = &s.storage.back();
-  s.set.insert(node);
+  s.place_of(*node) = {node->key, node};
   s.list_bytes += list_bytes(*node);
   return Ref(node);
 }
@@ -105,7 +120,7 @@ Ref intern(Node&& candidate) {
 }  // namespace
 
 NodeCount node_count() {
-  constexpr size_t kToFindAgain = 4 * sizeof(void*);  // an entry of a set and its bucket
+  constexpr size_t kToFindAgain = 3 * sizeof(Interner::Place);  // two to four
   NodeCount count;
   for (Interner& s : shards()) {
     std::lock_guard lock(s.mutex);
@@ -194,9 +209,9 @@ Ref operator%(Ref x, int64_t y) { return x % constant(y, x->dtype); }
 
 Refs toposort(Ref root) {
   Refs order;
-  std::unordered_set<const Node*> seen;
+  NodeSet seen;
   std::vector<std::pair<Ref, size_t>> stack{{root, 0}};
-  seen.insert(root.get());
+  seen.insert(root);
   while (!stack.empty()) {
     auto& [node, next] = stack.back();
     if (next == node->src.size()) {
@@ -205,22 +220,22 @@ Refs toposort(Ref root) {
       continue;
     }
     Ref s = node->src[next++];
-    if (seen.insert(s.get()).second) stack.push_back({s, 0});
+    if (seen.insert(s)) stack.push_back({s, 0});
   }
   return order;
 }
 
 Ref rebuild(Ref root, const std::function<Ref(Ref, Ref)>& f) {
-  std::unordered_map<const Node*, Ref> done;
+  NodeMap<Ref> done;
   for (Ref node : toposort(root)) {
     Refs src;
     src.reserve(node->src.size());
-    for (Ref s : node->src) src.push_back(done.at(s.get()));
+    for (Ref s : node->src) src.push_back(*done.find(s));
     const Ref made = f(node, with_sources(node, std::move(src)));
     inherit_line(node, made);
-    done[node.get()] = made;
+    done.set(node, made);
   }
-  return done.at(root.get());
+  return *done.find(root);
 }
 
 }  // namespace smelt

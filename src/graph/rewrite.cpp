@@ -30,14 +30,14 @@ RuleSet operator+(const RuleSet& a, const RuleSet& b) {
 Ref RewriteMemory::find(Ref node) const {
   const Shard& shard = shards_[(node->key >> 20) % kShards];
   std::lock_guard lock(shard.mutex);
-  auto it = shard.results.find(node.get());
-  return it == shard.results.end() ? Ref() : it->second;
+  const Ref* known = shard.results.find(node);
+  return known ? *known : Ref();
 }
 
 void RewriteMemory::store(Ref node, Ref result) {
   Shard& shard = shards_[(node->key >> 20) % kShards];
   std::lock_guard lock(shard.mutex);
-  shard.results[node.get()] = result;
+  shard.results.set(node, result);
 }
 
 Ref apply_rule(const Rule& rule, Ref node) {

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "graph/node.h"
+#include "graph/node_map.h"
 #include "graph/pattern.h"
 
 namespace smelt {
@@ -77,7 +78,7 @@ class RewriteMemory {
   static constexpr size_t kShards = 16;
   struct Shard {
     mutable std::mutex mutex;
-    std::unordered_map<const Node*, Ref> results;
+    NodeMap<Ref> results;
   };
   Shard shards_[kShards];
 };

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <bit>
 #include <numeric>
-#include <unordered_set>
 
 #include "base/ensure.h"
 #include "graph/index_sum.h"
+#include "graph/node_map.h"
 #include "graph/operands.h"
 #include "graph/rules_index.h"
 #include "graph/scalar_math.h"
@@ -279,31 +279,30 @@ Replaced replaced_node(Ref node, Refs src, bool changed) {
 }  // namespace
 
 Ref substitute(Ref root, const Replacements& replacements) {
-  std::unordered_map<const Node*, Replaced> done;
-  for (const auto& [from, to] : replacements) done[from.get()] = {simplify(to), true};
+  NodeMap<Replaced> done;
+  for (const auto& [from, to] : replacements) done.set(from, {simplify(to), true});
   std::vector<Ref> stack{root};
   while (!stack.empty()) {
     Ref node = stack.back();
-    if (done.contains(node.get())) {
+    if (done.contains(node)) {
       stack.pop_back();
       continue;
     }
     Refs src;
     bool changed = false;
     for (Ref s : node->src) {
-      auto it = done.find(s.get());
-      if (it == done.end()) {
-        stack.push_back(s);
+      if (const Replaced* known = done.find(s)) {
+        src.push_back(known->node);
+        changed = changed || known->changed;
       } else {
-        src.push_back(it->second.node);
-        changed = changed || it->second.changed;
+        stack.push_back(s);
       }
     }
     if (src.size() < node->src.size()) continue;
-    done[node.get()] = replaced_node(node, std::move(src), changed);
+    done.set(node, replaced_node(node, std::move(src), changed));
     stack.pop_back();
   }
-  return done.at(root.get()).node;
+  return done.find(root)->node;
 }
 
 std::optional<int64_t> stride(Ref expr, Ref range) {
@@ -325,13 +324,14 @@ std::optional<int64_t> stride(Ref expr, Ref range) {
 bool depends_on(Ref expr, Ref node) {
   if (innermost_range(expr) < innermost_range(node)) return false;
   std::vector<Ref> stack{expr};
-  std::unordered_set<const Node*> seen{expr.get()};
+  NodeSet seen;
+  seen.insert(expr);
   while (!stack.empty()) {
     Ref at = stack.back();
     stack.pop_back();
     if (at == node) return true;
     for (Ref s : at->src)
-      if (seen.insert(s.get()).second) stack.push_back(s);
+      if (seen.insert(s)) stack.push_back(s);
   }
   return false;
 }

@@ -63,8 +63,8 @@ double small_value(uint64_t bits, SmallFloat format) {
 // An exact result brought to the dtype: narrow integers wrap, an i64 that overflows is undefined.
 std::optional<int64_t> narrow(__int128 value, DType dtype) {
   if (dtype == DType::I64) {
-    if (value < lowest_int(dtype) || value > highest_int(dtype)) return std::nullopt;
-    return static_cast<int64_t>(value);
+    const auto narrowed = static_cast<int64_t>(value);
+    return narrowed == value ? std::optional(narrowed) : std::nullopt;
   }
   return wrap(static_cast<int64_t>(static_cast<unsigned __int128>(value)), dtype);
 }

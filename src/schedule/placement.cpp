@@ -6,6 +6,7 @@
 
 #include "base/ensure.h"
 #include "graph/args.h"
+#include "graph/node_map.h"
 #include "graph/operands.h"
 #include "graph/tensor.h"
 #include "schedule/marked_axes.h"
@@ -340,12 +341,21 @@ class Placement {
 
   // Whether all kernels that n would be computed in have few operations of their own. REQUIRES: readers have places.
   bool is_read_by_small(Ref n) {
-    return std::all_of(users_[n.get()].begin(), users_[n.get()].end(), [&](Ref user) {
-      const auto place = places_.find(user.get());
-      if (place == places_.end() ? user->op != Op::Write : place->second == Where::OnChip)
-        return is_read_by_small(user);
-      return !has_symbolic_axis(user->shape) && work(user) <= machine_.small_kernel_operations;
-    });
+    NodeSet seen;
+    Refs stack{n};
+    while (!stack.empty()) {
+      const Ref at = stack.back();
+      stack.pop_back();
+      for (Ref user : users_[at.get()]) {
+        if (!seen.insert(user)) continue;
+        const auto place = places_.find(user.get());
+        if (place == places_.end() ? user->op != Op::Write : place->second == Where::OnChip)
+          stack.push_back(user);
+        else if (has_symbolic_axis(user->shape) || work(user) > machine_.small_kernel_operations)
+          return false;
+      }
+    }
+    return true;
   }
 
   bool reads_symbolic(Ref n) {

@@ -63,9 +63,10 @@ Tensor product(Weights weights, Dim tokens, int64_t rows, int64_t blocks, Order 
   return sum(reshape(values, {1, rows, k}) * f32(unsqueeze(halves_of_tokens(order, tokens, k), 1)), -1);
 }
 
-JudgedKernel kernel(Weights weights, int64_t rows, int64_t blocks = 8, Order order = Order::Quads) {
+// Of one tile of tokens, if not said otherwise: they are judged slowly.
+JudgedKernel kernel(Weights weights, int64_t rows, int64_t blocks = 8, Order order = Order::Quads, int64_t tiles = 1) {
   const Dim tokens = Dim(variable("tokens64", 1, 2) * 64);
-  return kernel_of(sink({output(9, product(weights, tokens, rows, blocks, order))}), {{"tokens64", 2}});
+  return kernel_of(sink({output(9, product(weights, tokens, rows, blocks, order))}), {{"tokens64", tiles}});
 }
 
 std::vector<Opt> chosen(const JudgedKernel& k, const Machine& machine = kWarpgroups) {
@@ -88,7 +89,7 @@ int64_t count_of(const Program& program, Op op) {
 
 TEST_CASE("products of a prompt's halves are made by four warps, of columns that come on chip in bulk") {
   for (Weights weights : {Weights::Nibbles, Weights::WithMinima, Weights::Bytes, Weights::Signed}) {
-    const JudgedKernel k = kernel(weights, 128);
+    const JudgedKernel k = kernel(weights, 128, 8, Order::Quads, weights == Weights::Nibbles ? 2 : 1);
     const std::vector<Opt> opts = chosen(k);
     CAPTURE(to_string(opts));
     const Program p = program_of(k, {opts}, kWarpgroups);

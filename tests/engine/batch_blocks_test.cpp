@@ -3,6 +3,9 @@
 #include <doctest/doctest.h>
 
 #include <filesystem>
+#include <map>
+#include <memory>
+#include <tuple>
 
 #include "engine/model_plans.h"
 #include "runtime/machines.h"
@@ -31,10 +34,14 @@ EngineOptions options_for(int64_t sequences, bool deterministic) {
   return options;
 }
 
-Plans plans_for(const char* path, const EngineOptions& options, const std::string& machine = "h100") {
-  Plans p{.file = GgufFile::open(path).take(), .device = open_null_device(machine).take(), .plans = {}};
-  p.plans = ModelPlans::make(p.file, *p.device, options).take();
-  return p;
+// Made once for all cases: they take longer than what is done with them.
+const Plans& plans_for(const char* path, const EngineOptions& options, const std::string& machine) {
+  static std::map<std::tuple<std::string, int64_t, bool, int64_t, std::string>, std::unique_ptr<Plans>> made;
+  auto& p = made[{path, options.sequences, options.deterministic, options.drafts, machine}];
+  if (p) return *p;
+  p.reset(new Plans{.file = GgufFile::open(path).take(), .device = open_null_device(machine).take(), .plans = {}});
+  p->plans = ModelPlans::make(p->file, *p->device, options).take();
+  return *p;
 }
 
 template <class T>
@@ -164,7 +171,7 @@ TEST_CASE("each token of a batch on a GPU has the bits that it has alone") {
   for (const char* path : {test::kGlm, test::kQwenMoe, test::kGptOss, test::kGemma}) {
     if (!std::filesystem::exists(path)) continue;
     CAPTURE(std::string(path));
-    const Plans p = plans_for(path, options_for(kTokens, true));
+    const Plans& p = plans_for(path, options_for(kTokens, true), kHalvesFrom8);
     const auto head = static_cast<size_t>(p.plans->model().numbers().layers + 1);
     check_segment(p, head - 1, kTokens);
     check_segment(p, head, kTokens);
@@ -175,8 +182,8 @@ TEST_CASE("a long context has a plan of its own on a GPU, with the bits of the p
   for (const char* path : {test::kGlm, test::kQwenMoe, test::kGptOss}) {
     if (!std::filesystem::exists(path)) continue;
     CAPTURE(std::string(path));
-    const Plans two = plans_for(path, options_for(2, true), "h100,short_context=256"),
-                one = plans_for(path, options_for(2, true), "h100,short_context=0");
+    const Plans &two = plans_for(path, options_for(2, true), "h100,short_context=256"),
+                &one = plans_for(path, options_for(2, true), "h100,short_context=0");
     const DecodePasses &passes = two.plans->generated().front(), &all = one.plans->generated().front();
     REQUIRE(passes.of_long.has_value());
     CHECK_FALSE(all.of_long.has_value());
@@ -192,7 +199,7 @@ TEST_CASE("a long context has a plan of its own on a GPU, with the bits of the p
 TEST_CASE(
     "from some tokens on an attention multiplies halves, unless tokens shall have the bits that they have alone") {
   const auto have_halves = [](const EngineOptions& options, const char* machine = kHalvesFrom8) {
-    const Plans p = plans_for(test::kGlm, options, machine);
+    const Plans& p = plans_for(test::kGlm, options, machine);
     std::vector<bool> of_batches;  // of 1, 2, 4, 8 tokens
     for (const DecodePasses& passes : p.plans->generated())
       of_batches.push_back(has_halves(passes.pass.segments[static_cast<size_t>(p.plans->model().numbers().layers)]));
@@ -212,7 +219,7 @@ TEST_CASE("an attention of halves is that of the graph, but for weights of the s
   for (const char* path : {test::kGlm, test::kQwenMoe, test::kGptOss}) {
     if (!std::filesystem::exists(path)) continue;
     CAPTURE(std::string(path));
-    const Plans p = plans_for(path, options_for(kTokens, false), kHalvesFrom8);
+    const Plans& p = plans_for(path, options_for(kTokens, false), kHalvesFrom8);
     const auto block = static_cast<size_t>(p.plans->model().numbers().layers);
     const Segment attention = only_attention(p.plans->generated().back().pass.segments[block], kHeads);
     CHECK(distance(run(attention, 0, kTokens), judged(attention, 0, kTokens)) < 1.0 / 256);
