@@ -127,8 +127,8 @@ void declare_engine_flags(CLI::App& app, EngineFlags& flags) {
   app.add_flag(
       "--deterministic", flags.deterministic,
       "logits of the same bits however tokens are computed, one by one, in batches or as a prompt; else prompts "
-      "round as suits a matrix unit (bf16 with wgmma, and with AMX from 1024 tokens on, but in `serve`; fewer with AMX "
-      "in wider blocks of bytes), and so do batches of 16 tokens and more with wgmma, faster");
+      "round as suits a matrix unit (bf16 with wgmma, and with AMX from 1024 tokens on except in `smelt serve`; fewer "
+      "with AMX in wider blocks of bytes), and so do batches of 16 tokens and more with wgmma, faster");
 }
 
 void declare_engine_and_device_flags(CLI::App& app, EngineFlags& flags) {
