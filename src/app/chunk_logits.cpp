@@ -1,6 +1,7 @@
 #include "app/chunk_logits.h"
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
 namespace smelt {
@@ -58,7 +59,9 @@ Status decode_chunks(Session& session, const ChunkRange& range, const ChunkSink&
       sink(range.first + static_cast<int64_t>(item), at, logits);
     }));
     const auto is_done = [](StepOutcome outcome) { return outcome == StepOutcome::Done; };
-    if (!std::all_of(outcomes.begin(), outcomes.end(), is_done)) return Error{"the step was ended"};
+    if (!std::all_of(outcomes.begin(), outcomes.end(), is_done))
+      return Error{"[perplexity] --parallel: a step of " + std::to_string(range.count) +
+                   " chunks was ended, or the cache has no room for them; take fewer"};
   }
   return {};
 }
