@@ -151,7 +151,7 @@ TEST_CASE("a prompt through tiles has the logits of the same products as sums of
 
 TEST_CASE("many tokens of a prompt multiply halves by tiles, and are nearer to floats than bytes are" *
           doctest::test_suite("generated")) {
-  const std::vector<int32_t> ids = prompt_of(test::kSanitized ? 16 : 48);
+  const std::vector<int32_t> ids = prompt_of(test::kSanitized ? 16 : 32);
   const auto worst = [](const std::vector<float>& x, const std::vector<float>& y) {
     double worst = 0;
     for (size_t i = 0; i < x.size(); ++i) worst = std::max(worst, std::abs(double(x[i]) - double(y[i])));
