@@ -1,7 +1,6 @@
 #include "codegen/early_regions.h"
 
 #include <algorithm>
-#include <set>
 
 #include "codegen/program.h"
 #include "graph/args.h"
