@@ -71,13 +71,14 @@ Value NestEmitter::halves(Op reduce, std::vector<Value> terms, DType dtype) {
   return terms[0];
 }
 
-// The terms of a reduction that threads have stored for each other, along `count` threads a `stride` apart. The last
-// threads of a block may be too few for that: nothing needs their result, and they read what others do.
+// The terms of a reduction that threads have stored for each other, along `count` threads a `stride` apart. Threads
+// that the nest does not want, of which there may be too few for that, read what others do, who have the same element.
 Value NestEmitter::reduce_exchanged(Ref reduction, const Exchange& exchange, int64_t stride, int64_t count) {
   const DType dtype = reduction->dtype;
   const int64_t together = stride * count;
   Value set = alu(Op::Div, DType::I64, {thread(), integer(together)});
-  if (program_.threads % together) set = alu(Op::Min, DType::I64, {set, integer(program_.threads / together - 1)});
+  const int64_t sets = std::max<int64_t>(nest_threads_ / together, 1);
+  if (sets * together < program_.threads) set = alu(Op::Mod, DType::I64, {set, integer(sets)});
   const Value first = alu(Op::Add, DType::I64,
                           {alu(Op::Mul, DType::I64, {set, integer(together)}),
                            alu(Op::Mod, DType::I64, {thread(), integer(stride)})}),

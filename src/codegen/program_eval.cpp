@@ -43,10 +43,16 @@ class Evaluator {
         values_(program.code.size()),
         nodes_(program.code.size()),
         ends_(program.code.size()),
+        running_(program.code.size()),
         scratch_(static_cast<size_t>(program.scratch_bytes)),
         scratch_written_(scratch_.size()) {
+    std::vector<size_t> running = {threads()};  // in the loops around, outermost first
     for (size_t i = 0; i < program.code.size(); ++i) {
       const Instruction& x = program.code[i];
+      if (x.kind == Inst::EndLoop) running.pop_back();
+      running_[i] = running.back();
+      if (x.kind == Inst::Loop)
+        running.push_back(is_loop_of_some(x) ? static_cast<size_t>(LoopView(x).threads) : running.back());
       if (x.kind == Inst::Value) nodes_[i] = node_of(x);
       if (x.kind == Inst::LaneReduce) nodes_[i] = combine_node(x);
       if (x.kind == Inst::Store) stored_.insert(memory_of(x).number);
@@ -146,7 +152,10 @@ class Evaluator {
   std::string shuffle(const Instruction& x) {
     const Lanes& from = value_at(only_operand(x));
     Lanes& result = fresh(threads());
-    for (size_t i = 0; i < result.size(); ++i) result[i] = lane_of(from, i ^ static_cast<size_t>(x.arg.i));
+    for (size_t i = 0; i < result.size(); ++i) {
+      const size_t other = i ^ static_cast<size_t>(x.arg.i);
+      result[i] = other < running() ? lane_of(from, other) : Lane{.value = {}, .defined = false};
+    }
     return "";
   }
 
@@ -224,6 +233,10 @@ class Evaluator {
     Lanes& result = fresh(width(x));
     auto size = static_cast<size_t>(size_of(x.dtype));
     for (size_t i = 0, at = 0; i < result.size(); ++i) {
+      if (is_block() && i >= running()) {
+        result[i].defined = false;
+        continue;
+      }
       if (std::string problem = locate(x, memory, i, &at); !problem.empty()) return problem;
       if (memory.is_scratch && !was_written(at, size)) {
         if (unwritten_.empty()) unwritten_ = ": scratch byte " + std::to_string(at) + " is read before it is written";
@@ -240,7 +253,7 @@ class Evaluator {
 
   std::string fetch(const Instruction& x) {
     const Memory memory = memory_of(x);
-    for (size_t i = 0; i < threads(); ++i) {
+    for (size_t i = 0; i < running(); ++i) {
       if (x.src.size() > 2) {
         const Lane& asks = lane_of(value_at(x.src[2]), i);
         if (!asks.defined) return "which threads ask is undefined";
@@ -261,7 +274,7 @@ class Evaluator {
     const StoreInstView view(x);
     Memory memory = memory_of(x);
     auto size = static_cast<size_t>(size_of(x.dtype));
-    for (size_t i = 0, at = 0; i < (is_block() ? threads() : static_cast<size_t>(x.lanes)); ++i) {
+    for (size_t i = 0, at = 0; i < (is_block() ? running() : static_cast<size_t>(x.lanes)); ++i) {
       if (view.predicate >= 0) {
         const Lane& predicate = lane_of(value_at(view.predicate), i);
         if (!predicate.defined) return "the predicate is undefined";
@@ -289,7 +302,7 @@ class Evaluator {
   std::string copy(const Instruction& x) {
     const CopyView view(x);
     const Memory from = memory_of(x), to = memory_of(x, 2);
-    for (size_t i = 0; i < threads(); ++i) {
+    for (size_t i = 0; i < running(); ++i) {
       if (view.predicate >= 0) {
         const Lane& predicate = lane_of(value_at(view.predicate), i);
         if (!predicate.defined) return "the predicate is undefined";
@@ -371,7 +384,7 @@ class Evaluator {
     size_t at = 0;
     if (std::string problem = find_signal(x, 4, &at); !problem.empty()) return problem;
     Signal& signal = signals_[at];
-    for (size_t i = 0; i < threads(); ++i) {
+    for (size_t i = 0; i < running(); ++i) {
       if (view.predicate >= 0) {
         const Lane& predicate = lane_of(value_at(view.predicate), i);
         if (!predicate.defined) return "the predicate is undefined";
@@ -572,8 +585,8 @@ class Evaluator {
     const Lane &begin = value_at(loop.begin)[0], &end = value_at(loop.end)[0];
     if (!begin.defined || !end.defined) return "a bound is undefined";
     for (int bound : {loop.begin, loop.end})
-      for (const Lane& other : value_at(bound))
-        if (!other.defined || other.value.i != value_at(bound)[0].value.i)
+      for (size_t i = 1; i < std::min(value_at(bound).size(), running()); ++i)
+        if (const Lane& other = value_at(bound)[i]; !other.defined || other.value.i != value_at(bound)[0].value.i)
           return "threads diverge: a bound differs among them";
     for (const Lane* bound : {&begin, &end})
       if (bound->value.i < loop.within.min || bound->value.i > loop.within.max)
@@ -604,6 +617,7 @@ class Evaluator {
 
   bool is_block() const { return program_.threads > 1; }
   size_t threads() const { return static_cast<size_t>(program_.threads); }
+  size_t running() const { return running_[pc_]; }
 
   Lanes& fresh(size_t lanes) {
     values_[pc_].assign(lanes, Lane{});
@@ -663,6 +677,7 @@ class Evaluator {
   std::vector<Lanes> values_;         // by position; of an Acc its value now
   std::vector<Node> nodes_;           // by position: what to apply to each lane
   std::vector<size_t> ends_;          // by position of a loop: its EndLoop
+  std::vector<size_t> running_;       // by position: how many threads come here, the first ones
   std::vector<std::byte> scratch_;
   std::vector<bool> scratch_written_;
   std::string unwritten_;    // the first byte of it that was read before: nothing may depend on what was found

@@ -161,6 +161,20 @@ TEST_CASE("threads that a nest does not want are left out, and wait in front of 
   CHECK(of_all > 1);
 }
 
+// 192 threads have an output each, and all of them the sum that the first 128 of these share. The block has 256.
+TEST_CASE("threads behind those that share a sum read it from them, not from threads that are left out") {
+  const JudgedKernel kernel =
+      kernel_of(sink({output(2, rms_norm(input(0, {4, 768}), input(1, {768}))), output(4, input(3, {1024}) * 2.0)}));
+  REQUIRE(kernel.tree->src.size() == 2);
+  const Refs stores = prepared(kernel.tree, 0, kBlocks);
+  const KernelOpts opts{{group(id_of(stores, axes_of(stores).back()), 128), local("o1", 192)}, {local("o0", 256)}};
+  const Program p = program_of(kernel, opts, kBlocks);
+  CHECK(p.threads == 256);
+  CHECK(std::any_of(p.code.begin(), p.code.end(),
+                    [](const Instruction& x) { return x.kind == Inst::Loop && x.arg.i == 192; }));
+  CHECK(problem_with(kernel, opts, kBlocks) == "");
+}
+
 TEST_CASE("each nest of a tile is left to the warps that it wants") {
   const Dim tokens = Dim(variable("tokens8", 1, 8) * 8);
   const Tensor x = rms_norm(input(0, {tokens, 128}), input(1, {128}));
