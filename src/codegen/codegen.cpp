@@ -6,6 +6,7 @@
 #include "codegen/block_threads.h"
 #include "codegen/instruction_views.h"
 #include "codegen/linearize.h"
+#include "codegen/load_early.h"
 #include "codegen/matrix_halves.h"
 #include "codegen/narrow_indices.h"
 #include "codegen/panel.h"
@@ -244,6 +245,7 @@ CodegenResult generate(const CodegenRequest& request) {
   }
   passes.share_rings();
   result.program = linearize(nests, request.machine, request.name, request.symbols);
+  load_early(result.program);
   narrow_indices(result.program, request.machine);  // when all of them are there
   // A GPU refuses a launch that takes too much; memory of a worker would overflow.
   const int64_t bytes = result.program.scratch_bytes + bytes_of_matrix_rows(result.program);

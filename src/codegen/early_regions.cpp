@@ -10,7 +10,7 @@
 namespace smelt {
 namespace {
 
-constexpr int64_t kFewestBytes = 1 << 10;       // what is smaller comes fast enough
+constexpr int64_t kFewestBytes = 1 << 10;       // what is smaller and was just stored comes fast enough
 constexpr int64_t kFewestBytesOfPage = 1 << 8;  // but behind the number of a page it comes late
 constexpr int64_t kMostBytes = 64 << 10;        // of one buffer: all blocks together ask for what the cache can hold
 constexpr int64_t kMostPages = 32;              // a thread of the first warp asks for each
@@ -127,10 +127,13 @@ bool EarlyRegion::pays(const Refs& tasks) const {
   if (!is_known || patterns.empty() || !is_in_units(first()) || !is_in_units(page_bytes) ||
       !std::all_of(strides.begin(), strides.end(), is_in_units))
     return false;
-  if (bytes() < (pages.empty() ? kFewestBytes : kFewestBytesOfPage) || bytes() > kMostBytes ||
+  const bool is_small = pages.empty() && is_given(buffer) && bytes() < kFewestBytes;
+  if ((!is_small && bytes() < (pages.empty() ? kFewestBytes : kFewestBytesOfPage)) || bytes() > kMostBytes ||
       2 * distinct_bytes(patterns) < static_cast<double>(bytes()))
     return false;
-  if (pages.empty()) return std::all_of(strides.begin(), strides.end(), [](int64_t s) { return s != 0; });
+  const auto moves = [](int64_t s) { return s != 0; };
+  if (is_small) return std::any_of(strides.begin(), strides.end(), moves);
+  if (pages.empty()) return std::all_of(strides.begin(), strides.end(), moves);
   const auto vary = std::count_if(tasks.begin(), tasks.end(), [](Ref r) { return !has_const_size(r); });
   const Refs sharers = sharers_of(*this, tasks);
   int64_t count = 0;

@@ -75,7 +75,7 @@ Positions positions(Block& b, int64_t rope_width, const std::string& tables, int
   const Context context = context_of(s, position, window);
   auto of_position = [&](const std::string& name) {
     const int slot = b.slots.add({.kind = Bound::PositionTable, .name = name + tables});
-    return gather(param(slot, DType::F32, {s.context, rope_width / 2}, name), position);
+    return gather(given_param(slot, DType::F32, {s.context, rope_width / 2}, name), position);
   };
   return {
       .of_token = position,

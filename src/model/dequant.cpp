@@ -112,9 +112,9 @@ Tensor raw_weight(int slot, GgufType type, std::vector<Dim> rows, int64_t k, std
     shape.back() = Dim(n / layout.interleave);
   }
   shape.push_back(k / info.elements);
-  if (is_plain(type)) return param(slot, block_fields(type)[0].dtype, std::move(shape), std::move(name));
+  if (is_plain(type)) return given_param(slot, block_fields(type)[0].dtype, std::move(shape), std::move(name));
   shape.push_back(static_cast<int64_t>(info.bytes) * layout.interleave);
-  return param(slot, DType::U8, std::move(shape), std::move(name));
+  return given_param(slot, DType::U8, std::move(shape), std::move(name));
 }
 
 Tensor dequantize(Tensor raw, GgufType type, WeightLayout layout) {

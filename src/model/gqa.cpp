@@ -76,7 +76,7 @@ Tensor placed(Block& b, const GqaParameters& m, Tensor heads, const std::string&
 Tensor warmed(Block& b, const GqaParameters& m, Tensor q, const Positions& at) {
   if (m.temperature == 0) return q;
   const int slot = b.slots.add({.kind = Bound::PositionTable, .name = kTemperature});
-  const Tensor of_position = gather(param(slot, DType::F32, {b.shape.context, 1}, kTemperature), at.of_token);
+  const Tensor of_position = gather(given_param(slot, DType::F32, {b.shape.context, 1}, kTemperature), at.of_token);
   return q * (unsqueeze(of_position, 2) + 1.0);
 }
 

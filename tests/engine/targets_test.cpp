@@ -1,7 +1,12 @@
 // Other machines than this one: every kernel of the model compiles for them.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cstring>
+#include <set>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "base/machine.h"
 #include "engine/kernel_builder.h"
@@ -27,22 +32,39 @@ Machine machine_for(const std::string& architecture) {
   return machine;
 }
 
-// Lines of PTX up to the wait for the launch before: these may read launch values, which no launch writes, and nothing
-// else. Those are the last argument but one.
+// Buffers of the program that launches write.
+std::set<std::string> written_buffers(const Program& program) {
+  std::set<std::string> parameters;
+  for (const Instruction& x : program.code)
+    if (x.kind == Inst::Buffer && x.arg.list.empty())
+      parameters.insert("[" + program.name + "_param_" + std::to_string(x.arg.i) + "]");
+  return parameters;
+}
+
+// Lines of PTX up to the wait for the launch before: these read nothing that launches write, neither by an address of
+// such a buffer nor on chip, and store nothing.
 bool reads_too_early(const std::string& ptx, const Program& program) {
   const size_t wait = ptx.find("griddepcontrol.wait");
   std::istringstream lines(ptx.substr(0, wait == std::string::npos ? 0 : wait));
-  const std::string symbols = "[" + program.name + "_param_" + std::to_string(program.buffers) + "]";
-  std::string line, register_of_symbols = "none";
+  const std::set<std::string> parameters = written_buffers(program);
+  std::set<std::string> addresses;  // registers that hold one of a written buffer
+  std::string line;
   while (std::getline(lines, line)) {
-    std::istringstream words(line);
-    std::string op, to, from;
-    words >> op >> to >> from;
-    if (from == symbols + ";") register_of_symbols = to.substr(0, to.size() - 1);
-    const bool reads = op.starts_with("ld.global") || op.starts_with("ld.shared");
-    const bool reads_symbols =
-        from.starts_with("[" + register_of_symbols + "]") || from.starts_with("[" + register_of_symbols + "+");
-    if ((reads && !reads_symbols) || op.starts_with("st.")) return true;
+    std::vector<std::string> words;
+    for (const char* at = line.c_str(); *at;) {
+      const size_t length = std::strcspn(at, " \t,;+");
+      if (length > 0) words.emplace_back(at, length);
+      at += length + (at[length] ? 1 : 0);
+    }
+    if (words.size() < 3) continue;
+    const std::string& op = words[0];
+    const bool is_address = std::any_of(words.begin() + 2, words.end(), [&](std::string from) {
+      std::erase_if(from, [](char c) { return c == '[' || c == ']'; });
+      return addresses.contains(from);
+    });
+    if (op.starts_with("st.") || op.starts_with("ld.shared") || (op.starts_with("ld.global") && is_address))
+      return true;
+    if (op.starts_with("ld.param") ? parameters.contains(words[2]) : is_address) addresses.insert(words[1]);
   }
   return false;
 }
@@ -93,4 +115,18 @@ TEST_CASE("every kernel of the small model becomes PTX for the GPUs of 2018, 202
 
 TEST_CASE("every kernel of the full-size model becomes PTX, and keeps on chip no more than a block has") {
   check_ptx(test::FullSizeGlm(GgufType::Q4_0).file(), "sm_90a");
+}
+
+TEST_CASE("a maximum, and rounding down to an integer, are one instruction of a GPU each") {
+  const Machine machine = machine_for("sm_90");
+  bool has_bytes = false;
+  for (Ref tree : test::kernel_trees(small_model(), machine, static_cast<int>(machine.warp_threads), true)) {
+    const Program program =
+        generate({.tree = tree, .name = kernel_name(tree), .machine = machine, .symbols = {"tokens8", "chunks"}})
+            .program;
+    const std::string ptx = compile_ptx(source_of(program, machine), "sm_90");
+    CHECK(ptx.find("cvt.rmi.f32.f32") == std::string::npos);
+    has_bytes |= ptx.find("cvt.rmi.s32.f32") != std::string::npos && ptx.find("max.NaN.f32") != std::string::npos;
+  }
+  CHECK(has_bytes);
 }
