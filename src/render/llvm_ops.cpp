@@ -50,12 +50,16 @@ IrValue convert(LlvmWriter& out, const std::string& name, const IrValue& x, DTyp
   return out.emit(dtype, x.lanes, name + " " + type_of(x) + " " + x.text + " to " + ir_type(dtype, x.lanes));
 }
 
-IrValue intrinsic(LlvmWriter& out, const std::string& name, const IrValue& x) {
-  std::string suffix = x.dtype == DType::F64 ? "f64" : "f32";
-  if (x.lanes > 1) suffix = "v" + std::to_string(x.lanes) + suffix;
-  std::string function = "@llvm." + name + "." + suffix;
-  out.declare("declare " + type_of(x) + " " + function + "(" + type_of(x) + ")");
-  return out.emit(x.dtype, x.lanes, "call " + type_of(x) + " " + function + "(" + type_of(x) + " " + x.text + ")");
+IrValue intrinsic(LlvmWriter& out, const std::string& name, std::span<const IrValue> x) {
+  std::string suffix = x[0].dtype == DType::F64 ? "f64" : "f32", types, operands;
+  if (x[0].lanes > 1) suffix = "v" + std::to_string(x[0].lanes) + suffix;
+  for (const IrValue& operand : x) {
+    types += (types.empty() ? "" : ", ") + type_of(operand);
+    operands += (operands.empty() ? "" : ", ") + type_of(operand) + " " + operand.text;
+  }
+  const std::string function = "@llvm." + name + "." + suffix;
+  out.declare("declare " + type_of(x[0]) + " " + function + "(" + types + ")");
+  return out.emit(x[0].dtype, x[0].lanes, "call " + type_of(x[0]) + " " + function + "(" + operands + ")");
 }
 
 // --- floats: F32 and F64
@@ -70,8 +74,8 @@ IrValue float_op(LlvmWriter& out, Op op, std::span<const IrValue> x, const Machi
     case Op::Neg: return out.emit(x[0].dtype, x[0].lanes, "fneg " + type_of(x[0]) + " " + x[0].text);
     case Op::Exp2: return machine.isa == Isa::Nvidia ? exp2_of_unit(out, x[0]) : render_exp2(out, x[0], machine.fma);
     case Op::Log2: return render_log2(out, x[0], machine.fma);
-    case Op::Sqrt: return intrinsic(out, "sqrt", x[0]);
-    case Op::Floor: return intrinsic(out, "floor", x[0]);
+    case Op::Sqrt: return intrinsic(out, "sqrt", x);
+    case Op::Floor: return intrinsic(out, "floor", x);
     case Op::Add: return two(out, "fadd", x[0], x[1]);
     case Op::Sub: return two(out, "fsub", x[0], x[1]);
     case Op::Mul: return two(out, "fmul", x[0], x[1]);
@@ -79,9 +83,13 @@ IrValue float_op(LlvmWriter& out, Op op, std::span<const IrValue> x, const Machi
       return machine.isa == Isa::Nvidia && x[0].dtype == DType::F32 ? quotient_of_unit(out, x[0], x[1])
                                                                     : two(out, "fdiv", x[0], x[1]);
     case Op::Fma: return multiply_add(out, x, machine);
-    // Exactly what x86's maxps and minps do.
-    case Op::Max: return select(out, compare(out, "fcmp ogt", x[0], x[1]), x[0], x[1]);
-    case Op::Min: return select(out, compare(out, "fcmp olt", x[0], x[1]), x[0], x[1]);
+    // On a GPU one instruction, which passes a NaN on; elsewhere exactly what x86's maxps and minps do.
+    case Op::Max:
+      return machine.isa == Isa::Nvidia ? intrinsic(out, "maximum", x)
+                                        : select(out, compare(out, "fcmp ogt", x[0], x[1]), x[0], x[1]);
+    case Op::Min:
+      return machine.isa == Isa::Nvidia ? intrinsic(out, "minimum", x)
+                                        : select(out, compare(out, "fcmp olt", x[0], x[1]), x[0], x[1]);
     case Op::Lt: return compare(out, "fcmp olt", x[0], x[1]);
     case Op::Eq: return compare(out, "fcmp oeq", x[0], x[1]);
     default: ENSURE(false, "no float form of " + std::string(name_of(op)));

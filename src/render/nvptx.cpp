@@ -76,7 +76,23 @@ class BlockRenderer : public FunctionRenderer {
 
   IrValue elementwise(int position, const Instruction& x) override {
     const auto share = shares_.find(position);
-    return share ? *share : FunctionRenderer::elementwise(position, x);
+    if (share) return *share;
+    return is_rounded_down(x) ? rounded_down(x) : FunctionRenderer::elementwise(position, x);
+  }
+
+  // cast(floor(x)) to an integer, by one instruction: floor() alone is another one of the same slow unit.
+  bool is_rounded_down(const Instruction& x) const {
+    if (x.kind != Inst::Value || x.op != Op::Cast || !is_int(x.dtype) || size_of(x.dtype) > size_of(DType::I32))
+      return false;
+    const Instruction& from = code(only_operand(x));
+    return from.kind == Inst::Value && from.op == Op::Floor && from.dtype == DType::F32;
+  }
+  IrValue rounded_down(const Instruction& x) {
+    const std::string function = "@llvm.nvvm.f2i.rm";
+    out_.declare("declare i32 " + function + "(float)");
+    const IrValue from = value(only_operand(code(only_operand(x))));
+    const IrValue whole = out_.emit(DType::I32, 1, "call i32 " + function + "(float " + from.text + ")");
+    return render_cast(out_, whole, x.dtype, machine_);
   }
 
   // --- arguments
