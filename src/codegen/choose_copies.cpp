@@ -5,6 +5,7 @@
 #include "codegen/opt_choice.h"
 #include "codegen/panel.h"
 #include "codegen/sum_order.h"
+#include "graph/args.h"
 #include "graph/operands.h"
 #include "graph/rules_algebra.h"
 #include "graph/views.h"
@@ -48,7 +49,8 @@ bool is_batch_of_floats(const OptChoice& c) {
 // Work saved by computing neighbours along an axis together: what does not depend on it is shared. Unpacking weights
 // is worth it; reading the same floats again is not, as they come from the first-level cache, while several rows of
 // a matrix streamed side by side confuse the prefetchers (measured: 2-3 times slower from memory). Blocks of threads
-// read the matrix for each of many tokens from the second level, all at once.
+// read the matrix for each of many tokens from the second level, all at once; for few tokens more of its rows are for
+// more threads.
 int shared_work(const OptChoice& c, Ref axis) {
   int work = 0;
   const Refs axes = c.output_axes();
@@ -57,9 +59,12 @@ int shared_work(const OptChoice& c, Ref axis) {
       is_batch_of_floats(c);
   const int64_t most_bytes = c.machine.has_threads() && has_many_tokens && !c.is_part_of_tile() ? 4 : 2;
   for (Ref reduce : reductions_of(c.stores))
-    for (Ref n : toposort(reduce))
-      if (n->op == Op::Load && size_of(n->dtype) <= most_bytes)
-        work += varies_in_lanes(LoadView(n).offset) && !depends_on(LoadView(n).offset, axis);
+    for (Ref n : toposort(reduce)) {
+      if (n->op != Op::Load || size_of(n->dtype) > most_bytes) continue;
+      const auto [buffer, offset] = LoadView(n);
+      if (c.machine.has_threads() && !has_many_tokens && is_given(buffer) && depends_on(offset, axis)) return 0;
+      work += varies_in_lanes(offset) && !depends_on(offset, axis);
+    }
   return work;
 }
 
@@ -78,13 +83,14 @@ int64_t bytes_of_round(Ref term, Ref range) {
   return bytes;
 }
 
-// Loads of a round, each as often as it is written out.
-int64_t loads_written(const Refs& stores) {
+// Loads of a round, each as often as it is written out; of those that move with the axis, if there is one.
+int64_t loads_written(const Refs& stores, Ref axis = {}) {
   std::set<const Node*> seen;
   int64_t loads = 0;
   for (Ref s : stores)
     for (Ref n : toposort(s)) {
       if (n->op != Op::Load || !seen.insert(n.get()).second) continue;
+      if (axis && !depends_on(LoadView(n).offset, axis)) continue;
       int64_t times = 1;
       for (Ref r : ranges_of(LoadView(n).offset))
         if (is_copies(r)) times *= RangeView(r).count();
@@ -214,18 +220,19 @@ void choose_terms_together(OptChoice& c) {
 }
 
 // A block that shares out what it makes for itself goes over its threads in rounds, and each would wait for what it
-// loads: they are made side by side.
-void choose_rounds_together(OptChoice& c) {
+// loads: they are made side by side. All of them, if they can: a thread then has its own in registers for the next nest
+// (keep_in_registers.h).
+void choose_rounds_together(OptChoice& c, bool is_local) {
   for (Ref reduce : reductions_of(c.stores))
     if (reduce->op == Op::TopK) return;
   for (bool again = true; again;) {
-    const int64_t most = kLoadsTogether / std::max<int64_t>(loads_written(c.stores), 1);
     Refs axes = c.output_axes();
     std::reverse(axes.begin(), axes.end());
     again = std::any_of(axes.begin(), axes.end(), [&](Ref axis) {
       const auto size = const_int(RangeView(axis).size);
       if (kind_of(axis) != RangeKind::Loop || !size) return false;
-      const int64_t n = greatest_divisor(RangeView(axis).size, most);
+      const int64_t loads = loads_written(c.stores, is_local ? axis : Ref()),
+                    n = greatest_divisor(RangeView(axis).size, kLoadsTogether / std::max<int64_t>(loads, 1));
       return n > 1 && c.try_opt({OptKind::Upcast, c.id_of(axis), n});
     });
   }

@@ -80,6 +80,14 @@ int64_t terms_left(Ref reduce) {
   return terms;
 }
 
+// Terms that a thread has of each step: written out, or bytes of a word.
+int64_t terms_of_step(Ref reduce) {
+  int64_t terms = 1;
+  for (Ref r : own_ranges(reduce))
+    if (kind_of(r) == RangeKind::Unroll || kind_of(r) == RangeKind::Byte) terms *= RangeView(r).count();
+  return terms;
+}
+
 // What GROUP may take of a partial sum's range: halves must be left, or nothing. An odd number has no halves: rather
 // than leave all of it to a thread, whose registers it would fill, it may be more than `most`, if there is room.
 int64_t group_for(Ref range, int64_t most, int64_t room) {
@@ -95,7 +103,8 @@ void choose_group_of_threads(OptChoice& c, bool is_local) {
     again = false;
     for (Ref reduce : reductions_to_share(c)) {
       const Ref axis = axis_to_group(reduce);
-      const int64_t least = holds_reduction(reduce) ? 1 : kTermsOfThread;
+      const bool has_terms = holds_reduction(reduce) || (is_local && terms_of_step(reduce) >= kTermsOfThread);
+      const int64_t least = has_terms ? 1 : kTermsOfThread;
       if (!axis || terms_left(reduce) < 2 * least) continue;
       const int64_t stride = stride_of_threads(c.stores, axis), outputs = outputs_left(c, reduce),
                     of_block = is_local || c.is_part_of_tile() ? outputs : outputs / c.machine.tasks,
@@ -104,6 +113,17 @@ void choose_group_of_threads(OptChoice& c, bool is_local) {
                     n = group_for(axis, std::min({room, together, terms_left(reduce) / least}), room);
       if ((again = n > 1 && c.try_opt({OptKind::Group, c.id_of(axis), n}))) break;
     }
+  }
+}
+
+// A thread takes neighbours of what is on chip, as it does where it makes them (choose_neighbours): it then has them in
+// registers (keep_in_registers.h). Not of float sums, whose order is given.
+void choose_neighbouring_terms(OptChoice& c) {
+  for (Ref reduce : reductions_of(c.stores)) {
+    const Ref axis = has_order(reduce) || is_int(reduce->dtype) ? Ref() : axis_to_group(reduce);
+    if (axis && walk({ReduceView(reduce).values.front()}, axis).neighbours > 0 &&
+        c.try_opt({OptKind::Unroll, c.id_of(axis), 4}))
+      return;
   }
 }
 
@@ -198,6 +218,7 @@ void choose_threads(OptChoice& c, bool is_local) {
   if (lanes > 1 && walk(c.stores, inner).scattered == 0)
     c.has_local = c.try_opt({OptKind::Local, c.id_of(inner), lanes});
   choose_dot(c);
+  if (is_local) choose_neighbouring_terms(c);
   choose_group_of_threads(c, is_local);
   const bool is_shared_out = !is_local && !c.is_part_of_tile();
   if (is_shared_out && choose_square(c)) return;

@@ -46,7 +46,7 @@ std::vector<Opt> choose_opts_of_block(const Refs& stores, const Machine& machine
     choose_order(c);
     choose_tasks(c);
   }
-  if (!has_fragments && !c.has_rows) choose_rounds_together(c);  // of what is left to a block
+  if (!has_fragments && !c.has_rows) choose_rounds_together(c, is_local);  // of what is left to a block
   return std::move(c.opts);
 }
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "codegen/block_threads.h"
+#include "codegen/keep_in_registers.h"
 #include "codegen/nest_emitter.h"
 #include "codegen/place_barriers.h"
 #include "graph/rules_algebra.h"
@@ -81,31 +82,55 @@ std::set<int64_t> locals_read(const Tile& tile) {
   return numbers;
 }
 
+std::set<int64_t> locals_stored(const Tile& tile) {
+  std::set<int64_t> numbers;
+  for (const ExpandedNest& nest : tile.nests)
+    for (Ref s : nest.stores)
+      if (StoreView(s).buffer->op == Op::Local) numbers.insert(number_of_buffer(StoreView(s).buffer));
+  return numbers;
+}
+
+bool meet(const std::set<int64_t>& a, const std::set<int64_t>& b) {
+  return std::any_of(a.begin(), a.end(), [&](int64_t x) { return b.contains(x); });
+}
+
 // What a block makes for itself it needs for some of its tasks only: nests that no other one of the kernel wants are
-// left out by the others.
+// left out by the others. What is made of what the nest before makes goes along with it, so that values can stay in
+// registers between them (keep_in_registers.h).
 void find_readers(std::vector<Tile>& tiles) {
   std::map<int64_t, std::set<size_t>> readers;  // by Local: tiles with tasks that read it, or what is made of it
+  std::vector<std::set<size_t>> of_tile(tiles.size());
   size_t with_tasks = 0;
   for (size_t i = tiles.size(); i-- > 0;) {
-    Tile& tile = tiles[i];
-    std::set<size_t> mine = {i};
-    if (tile.is_local()) {
-      mine.clear();
-      for (const ExpandedNest& nest : tile.nests)
-        for (Ref s : nest.stores) mine.merge(std::set(readers[number_of_buffer(StoreView(s).buffer)]));
-      if (mine.size() < with_tasks)
-        for (size_t reader : mine) tile.readers.push_back(tiles[reader].tasks);
+    std::set<size_t>& mine = of_tile[i];
+    if (tiles[i].is_local()) {
+      for (int64_t local : locals_stored(tiles[i])) mine.merge(std::set(readers[local]));
     } else {
+      mine = {i};
       ++with_tasks;
     }
-    for (int64_t local : locals_read(tile)) readers[local].insert(mine.begin(), mine.end());
+    for (int64_t local : locals_read(tiles[i])) readers[local].insert(mine.begin(), mine.end());
+  }
+  std::map<int64_t, std::set<size_t>> made_for;  // by Local
+  for (size_t i = 0; i < tiles.size(); ++i) {
+    if (!tiles[i].is_local()) continue;
+    if (i > 0 && tiles[i - 1].is_local()) {
+      std::set<size_t> both = of_tile[i];
+      both.insert(of_tile[i - 1].begin(), of_tile[i - 1].end());
+      const std::set<int64_t> reads = locals_read(tiles[i]);
+      const bool finds_all = std::all_of(reads.begin(), reads.end(), [&](int64_t local) {
+        return std::includes(made_for[local].begin(), made_for[local].end(), both.begin(), both.end());
+      });
+      if (meet(locals_stored(tiles[i - 1]), reads) && finds_all) of_tile[i] = std::move(both);
+    }
+    for (int64_t local : locals_stored(tiles[i])) made_for[local] = of_tile[i];
+    if (of_tile[i].size() < with_tasks)
+      for (size_t reader : of_tile[i]) tiles[i].readers.push_back(tiles[reader].tasks);
   }
   // What is not there must not be read, not even where it is of no use.
   std::set<int64_t> left_out;
   for (Tile& tile : tiles) {
-    if (tile.is_local() && !tile.readers.empty())
-      for (const ExpandedNest& nest : tile.nests)
-        for (Ref s : nest.stores) left_out.insert(number_of_buffer(StoreView(s).buffer));
+    if (tile.is_local() && !tile.readers.empty()) left_out.merge(locals_stored(tile));
     const std::set<int64_t> reads = locals_read(tile);
     if (!tile.is_local() && std::any_of(reads.begin(), reads.end(), [&](int64_t l) { return left_out.contains(l); }))
       tile.readers = {tile.tasks};
@@ -150,7 +175,10 @@ Program linearize(std::span<const ExpandedNest> nests, const Machine& machine, s
       program.buffers = std::max(program.buffers, static_cast<int>(e.instruction.arg.i) + 1);
     program.code.push_back(std::move(e.instruction));
   }
-  if (is_block) place_barriers(program);
+  if (is_block) {
+    keep_in_registers(program);
+    place_barriers(program);
+  }
   return program;
 }
 

@@ -77,7 +77,7 @@ void choose_upcast(OptChoice& c);
 // `bytes`: that a thread has asked for before it uses the first. `counts_partials`: for all of its partial sums.
 void choose_rounds_in_flight(OptChoice& c, int64_t bytes, bool counts_partials);
 void choose_terms_together(OptChoice& c);
-void choose_rounds_together(OptChoice& c);
+void choose_rounds_together(OptChoice& c, bool is_local);
 
 // How many words of sums of bytes are written out, at most.
 void unroll_words(OptChoice& c, int64_t words);
