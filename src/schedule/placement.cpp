@@ -14,6 +14,10 @@
 namespace smelt {
 namespace {
 
+constexpr int64_t kOutputsOfFew = 16;  // for each processor, at most: of a kernel that has few blocks
+constexpr int64_t kTimesForFew = 4;    // as many operations each of these rather repeats as one of many blocks
+constexpr int64_t kLongProduct = 16;   // times what a block rather repeats
+
 bool is_leaf(Ref n) { return class_of(n->op) == OpClass::leaf; }
 
 // --- sizes
@@ -334,13 +338,75 @@ class Placement {
 
   // What is there for each token of a batch, a small kernel reads token by token: its blocks would make too much of it.
   int64_t local_operations(Ref n) {
-    if (!is_read_by_small(n)) return machine_.local_operations;
-    const int64_t tokens = n->shape.empty() ? 1 : const_int(n->shape[0]).value_or(1);
-    return std::max(machine_.local_operations, machine_.small_kernel_local_operations / std::max<int64_t>(tokens, 1));
+    const int64_t tokens = n->shape.empty() ? 1 : const_int(n->shape[0]).value_or(1),
+                  of_small = machine_.small_kernel_local_operations / std::max<int64_t>(tokens, 1);
+    if (is_read_by_small(n) || (names_rows(n) && work_on_names(n) <= of_small))
+      return std::max(machine_.local_operations, of_small);
+    const bool is_repeated_by_few = is_read_by_few_blocks(n) && sums_follow_bytes(n);
+    const int64_t of_few = std::min(kTimesForFew * machine_.local_operations, of_small);
+    return std::max(machine_.local_operations, is_repeated_by_few ? of_few : 0);
   }
 
-  // Whether all kernels that n would be computed in have few operations of their own. REQUIRES: readers have places.
+  // Whether n are integers of which the numbers of a Gather are made: what says which rows a kernel reads, such as
+  // which experts. Made by its own blocks, it lets them begin a level earlier, beside what does not depend on it.
+  bool names_rows(Ref n) {
+    NodeSet seen;
+    Refs stack{n};
+    while (!stack.empty()) {
+      const Ref at = stack.back();
+      stack.pop_back();
+      if (!is_int(at->dtype) && at->dtype != DType::Bool) continue;
+      for (Ref user : users_[at.get()]) {
+        if (user->op == Op::Gather && GatherView(user).numbers == at) return true;
+        if (seen.insert(user)) stack.push_back(user);
+      }
+    }
+    return false;
+  }
+
+  // Operations of n and of all integers that it is made of, in whichever kernel: it begins earlier only with all of
+  // them.
+  int64_t work_on_names(Ref n) {
+    int64_t total = 0;
+    NodeSet seen;
+    const std::function<void(Ref)> visit = [&](Ref x) {
+      if (!seen.insert(x) || is_leaf(x) || is_float(x->dtype)) return;
+      if (is_elementwise(x->op)) total += constant_count(x->shape);
+      if (is_reduce(x->op)) total += constant_count(reduced_tensor(x)->shape);
+      for (Ref s : x->src) visit(s);
+    };
+    visit(n);
+    return total;
+  }
+
+  // Products of few rows, each a long sum.
+  bool is_read_by_few_blocks(Ref n) {
+    return is_read_only_by(n, [&](Ref user) {
+      return constant_count(user->shape) <= kOutputsOfFew * machine_.tasks &&
+             work(user) > machine_.small_kernel_operations;
+    });
+  }
+
+  // Sums of bytes are made where the bytes are.
+  bool sums_follow_bytes(Ref n) {
+    if (n->dtype != DType::I32) return true;
+    NodeSet seen;
+    const std::function<bool(Ref)> are_on_chip = [&](Ref x) {
+      if (!seen.insert(x) || is_leaf(x)) return true;
+      if (size_of(x->dtype) == 1 && is_int(x->dtype) && x != n) return fits_on_chip(x);
+      return std::all_of(x->src.begin(), x->src.end(), are_on_chip);
+    };
+    return are_on_chip(n);
+  }
+
+  // Whether all kernels that n would be computed in have few operations of their own.
   bool is_read_by_small(Ref n) {
+    return is_read_only_by(n, [&](Ref user) { return work(user) <= machine_.small_kernel_operations; });
+  }
+
+  // Whether all kernels that n would be computed in are such ones. REQUIRES: readers have places.
+  template <typename Is>
+  bool is_read_only_by(Ref n, Is is) {
     NodeSet seen;
     Refs stack{n};
     while (!stack.empty()) {
@@ -351,7 +417,7 @@ class Placement {
         const auto place = places_.find(user.get());
         if (place == places_.end() ? user->op != Op::Write : place->second == Where::OnChip)
           stack.push_back(user);
-        else if (has_symbolic_axis(user->shape) || work(user) > machine_.small_kernel_operations)
+        else if (has_symbolic_axis(user->shape) || !is(user))
           return false;
       }
     }
