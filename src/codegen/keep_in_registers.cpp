@@ -93,10 +93,9 @@ class ThreadIntegers {
   explicit ThreadIntegers(const Program& program) : program_(program) {}
 
   const OfThreads* find(int position) {
-    auto [known, is_new] = known_.try_emplace(position);
-    if (is_new) known_[position] = compute(program_.code[static_cast<size_t>(position)]);
-    const std::optional<OfThreads>& found = known_[position];
-    return found ? &*found : nullptr;
+    const auto [known, is_new] = known_.try_emplace(position);
+    if (is_new) known->second = compute(program_.code[static_cast<size_t>(position)]);
+    return known->second ? &*known->second : nullptr;
   }
 
  private:
