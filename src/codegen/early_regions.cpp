@@ -121,8 +121,9 @@ int64_t EarlyPages::count() const {
   return count;
 }
 
-// Not a few bytes here and there; of what several tasks read only pages, and not where the number of those tasks
-// varies: many tokens then read the same ones.
+// Not a few bytes here and there, unless they are of weights, such as the biases of a task's rows: those come from
+// memory. Of what several tasks read only pages, and not where the number of those tasks varies: many tokens then read
+// the same ones.
 bool EarlyRegion::pays(const Refs& tasks) const {
   if (!is_known || patterns.empty() || !is_in_units(first()) || !is_in_units(page_bytes) ||
       !std::all_of(strides.begin(), strides.end(), is_in_units))
