@@ -18,6 +18,7 @@
 #include "app/profile_machine.h"
 #include "app/profile_words.h"
 #include "app/random_tokens.h"
+#include "app/session_tokens.h"
 #include "app/sources.h"
 #include "app/stopwatch.h"
 #include "app/tune_json.h"
@@ -57,12 +58,14 @@ constexpr const char* kExplanation =
     "  smelt tune -m model.gguf --device cpu       for the processor, where there is a GPU too\n"
     "  smelt tune -m model.gguf --dry-run          what would be searched\n"
     "  smelt tune -m model.gguf --json tried.json  save what was tried; smelt viz tried.json shows it\n"
+    "  smelt tune -m model.gguf --plan decode --parallel 8   for a server with 8 clients at once\n"
     "  smelt tune -m model.gguf --kernel sum_256   kernels with this in their names, as `smelt profile` gives them\n";
 
 struct TuneFlags {
   EngineFlags engine;
   double minutes = 10;
   int64_t prompt_tokens = 256;
+  int64_t parallel = 1;
   std::string plan = "both";
   std::string kernel;
   std::string json;  // where all trials go; empty: nowhere
@@ -76,7 +79,8 @@ class TuneRun {
       : flags_(flags),
         session_(session),
         machine_(machine),
-        tokens_(random_tokens(session, flags.prompt_tokens + kDecoded)),
+        tokens_(random_tokens(session, flags.parallel * (flags.prompt_tokens + kDecoded))),
+        sequences_{session.sequence()},
         layouts_{session, file, times_, machine, [this](PlanKind plan) { return make_ready(plan); }} {}
 
   // Runs both plans and lists the kernels that are worth a search, those of decode first.
@@ -199,18 +203,27 @@ class TuneRun {
     return {};
   }
 
-  Status extend(int32_t token) {
-    SMELT_TRY(logits, session_.extend(token, &interrupted()));
-    (void)logits;
-    return {};
-  }
-
   Status prefill() {
     session_.reset();
     return prompt().empty() ? Status() : append(prompt());
   }
 
-  // A prompt and some tokens behind it.
+  // The other sequences anew, each with a context of its own.
+  Status start_sequences() {
+    Engine& engine = session_.engine();
+    for (size_t i = 1; i < sequences_.size(); ++i) engine.stop(sequences_[i]);
+    sequences_.resize(1);
+    while (std::ssize(sequences_) < flags_.parallel) {
+      SMELT_TRY(started, engine.start());
+      sequences_.push_back(started.id);
+    }
+    const auto others = std::span(sequences_).subspan(1);
+    const size_t context = prompt().size();
+    if (others.empty() || context == 0) return {};
+    return smelt::append(engine, others, std::span(tokens_).subspan(context, others.size() * context));
+  }
+
+  // A prompt and some tokens behind it, of each sequence.
   Status decode() {
     Stopwatch watch;
     SMELT_CHECK(prefill());
@@ -218,7 +231,11 @@ class TuneRun {
       times_[prefill_kind()].forget();
       SMELT_CHECK(prefill());
     }
-    for (const int32_t& token : std::span(tokens_).last(kDecoded)) SMELT_CHECK(extend(token));
+    SMELT_CHECK(start_sequences());
+    const size_t count = sequences_.size();
+    std::span<const int32_t> rest = std::span(tokens_).last(kDecoded * count);
+    for (; !rest.empty() && !interrupted(); rest = rest.subspan(count))
+      SMELT_CHECK(extend_once(session_.engine(), sequences_, rest.first(count)));
     return {};
   }
 
@@ -226,7 +243,7 @@ class TuneRun {
     const PlanTimes& times = times_[kind];
     if (times.empty()) return;
     const std::vector<PlanLaunch> launches = session_.loaded().launches(kind);
-    TunePlan plan{name, kind == PlanKind::Decode ? 1 : times.tokens()};
+    TunePlan plan{name, kind == PlanKind::Decode ? flags_.parallel : times.tokens()};
     std::map<int, TuneJob> jobs;
     std::string stage;
     for (size_t i = 0; i < launches.size(); ++i) {
@@ -310,7 +327,8 @@ class TuneRun {
   const TuneFlags& flags_;
   Session& session_;
   const MachineRates& machine_;
-  const std::vector<int32_t> tokens_;
+  const std::vector<int32_t> tokens_;  // contexts of all sequences, then what each step has
+  std::vector<SequenceId> sequences_;  // that decode side by side
   mutable std::map<PlanKind, PlanTimes> times_;
   const LayoutTuning layouts_;
   std::optional<bool> ready_;                 // the inputs of a token are in place, or those of a prompt
@@ -348,6 +366,7 @@ Result<int> run_tune(const TuneFlags& flags) {
   EngineOptions options = session_options(flags.engine);
   // What is compared with is the heuristic's choice, over the layouts that were found before.
   options.only_tuned_layouts = true;
+  options.sequences = flags.parallel;
   SMELT_TRY(session, open_session(file, options));
   SMELT_TRY(machine, measure_device(session->loaded().device().name(), flags.engine.threads));
   if (flags.prompt_tokens + kDecoded > session->context())
@@ -401,6 +420,10 @@ Action declare_tune(CLI::App& app) {
                  "tokens of the prompt that is read, and in the context while decoding")
       ->type_name("N")
       ->check(whole_number(0, 256));
+  app.add_option("--parallel", flags->parallel,
+                 "sequences that decode side by side, as a server has them: a step of so many has kernels of its own")
+      ->type_name("N")
+      ->check(whole_number(1, 64));
   app.add_option("--plan", flags->plan, "which kernels: those of decode, of prefill, or both")
       ->type_name("KIND")
       ->check(one_of({"both", "decode", "prefill"}));

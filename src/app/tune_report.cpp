@@ -17,7 +17,8 @@ double saved_by(const TunedJob& t) {
 }
 
 std::string unit(const TunePlan& plan) {
-  return plan.tokens == 1 ? "a token" : "a prompt of " + std::to_string(plan.tokens) + " tokens";
+  if (plan.tokens == 1) return "a token";
+  return (plan.name == "decode" ? "a step of " : "a prompt of ") + std::to_string(plan.tokens) + " tokens";
 }
 
 std::string lines_of(const TunedJob& t) {

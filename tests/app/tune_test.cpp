@@ -40,9 +40,19 @@ TEST_CASE("a dry run lists the kernels of both plans and leaves nothing") {
   CHECK_FALSE(std::filesystem::exists(cache + "/tuned.txt"));
 }
 
+TEST_CASE("sequences that decode side by side have kernels of their own to search") {
+  const std::vector<std::string> environment{"SMELT_CACHE=" + scratch().file("parallel")};
+  const Outcome o =
+      test::smelt({"tune", "--dry-run", "--plan", "decode", "--parallel", "4"}, {.environment = environment});
+  REQUIRE_MESSAGE(o.exit_code == 0, o.err);
+  CHECK(has(o.out, "decode: a step of 4 tokens takes"));
+  CHECK(has(o.out, "reduce_sum_4_"));
+}
+
 TEST_CASE("wrong flags of tune are usage errors, and what is not there is named") {
   CHECK(test::smelt({"tune", "--minutes", "0"}).exit_code == 2);
   CHECK(test::smelt({"tune", "--plan", "both-of-them"}).exit_code == 2);
+  CHECK(test::smelt({"tune", "--parallel", "0"}).exit_code == 2);
   CHECK(test::smelt({"tune", "--dry-run", "--json", "tried.json"}).exit_code == 2);
   CHECK(test::smelt({"tune", "--json", scratch().file("no such folder/tried.json")}).exit_code == 1);
   const Outcome nowhere = test::smelt({"tune", "--minutes", "0.01"}, {.environment = {"SMELT_CACHE=off"}});
