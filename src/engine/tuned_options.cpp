@@ -15,6 +15,8 @@
 #include "base/file.h"
 #include "base/from_chars.h"
 #include "base/hex.h"
+#include "codegen/block_threads.h"
+#include "graph/on_chip.h"
 #include "graph/text.h"
 #include "runtime/llvm/compile.h"
 
@@ -103,6 +105,16 @@ Status change(const std::string& path, std::span<const TunedEntry> without, std:
   return publish_file(path, text);
 }
 
+// All threads of a block pass on what those of a nest do, so that a nest of more threads takes on-chip memory in the
+// others.
+std::string why_not_together(Ref tree, const std::vector<Refs>& nests, const Machine& machine) {
+  int threads = 1;
+  int64_t passed_on = 0;
+  for (const Refs& stores : nests) threads = std::max(threads, threads_of(stores));
+  for (const Refs& stores : nests) passed_on = std::max(passed_on, exchange_bytes(stores, threads));
+  return why_too_much_on_chip(bytes_on_chip({&tree, 1}) + passed_on, on_chip_scope(machine));
+}
+
 }  // namespace
 
 uint64_t kernel_hash(Ref tree) {
@@ -188,14 +200,16 @@ Result<TunedEntry> parse_tuned_entry(std::string_view line) {
 std::string why_not_opts(Ref tree, const KernelOpts& opts, const Machine& machine) {
   if (opts.size() != tree->src.size())
     return std::to_string(opts.size()) + " lists of options for " + std::to_string(tree->src.size()) + " nests";
+  std::vector<Refs> nests;
   for (size_t i = 0; i < opts.size(); ++i) {
     Refs stores = prepare_nest(tree->src[i], machine);
     for (const Opt& opt : opts[i]) {
       if (std::string reason = why_not(stores, opt, lane_rules(machine)); !reason.empty()) return reason;
       stores = apply_opt(stores, opt, lane_rules(machine));
     }
+    nests.push_back(std::move(stores));
   }
-  return "";
+  return machine.has_threads() ? why_not_together(tree, nests, machine) : "";
 }
 
 void complain_on_stderr(const std::string& message) { std::fprintf(stderr, "smelt: %s\n", message.c_str()); }

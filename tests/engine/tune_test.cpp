@@ -157,6 +157,20 @@ TEST_CASE("no neighbour keeps more on chip than there is") {
   CHECK(with_panels() < many);
 }
 
+TEST_CASE("a nest of many threads leaves less on-chip memory to the others of its kernel") {
+  const Machine gpu = *known_machine("h100");
+  const JudgedKernel kernel = kernel_of(
+      sink({output(2, linear(input(0, {64, 512}), input(1, {64, 512}))), output(3, input(0, {64, 512}) * 2.0f)}));
+  REQUIRE(kernel.tree->src.size() == 2);
+  KernelOpts opts = no_opts(kernel.tree);
+  // 64 sums of two warps: 16 KB, and 256 KB where the block has 16 times the threads.
+  opts[0] = {upcast("o0", 64), group("r1.1", 64)};
+  CHECK(why_not_opts(kernel.tree, opts, gpu) == "");
+  opts[1] = {local("o1", 512), local("o0", 2)};
+  CHECK(why_not_opts(kernel.tree, opts, gpu) ==
+        "it keeps 262144 bytes on chip, more than the 232448 that the memory of a block has for it");
+}
+
 TEST_CASE("an option left out leaves the others on the axes they were meant for") {
   const JudgedKernel kernel = kernel_of(sink({output(2, linear(input(0, {1, 64}), input(1, {32, 64})))}));
   const Refs stores = prepared(kernel.tree);
