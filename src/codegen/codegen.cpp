@@ -23,6 +23,7 @@ namespace smelt {
 namespace {
 
 constexpr int64_t kLeastThreads = 128;    // of a block, for the nests that have little to do
+constexpr double kManyTerms = 1 << 18;    // of sums, for each processor: some microseconds of a matrix unit
 constexpr int64_t kSignalRoom = 1 << 10;  // on chip, for signals of a ring and what is lost between buffers
 
 }  // namespace
@@ -189,18 +190,24 @@ int64_t threads_with(const Refs& stores, const std::vector<Opt>& opts, const Mac
 }
 
 // As many threads as the nest wants that has most to do: those that another nest wants besides would idle in it, and
-// keep the registers of a multiprocessor from further blocks.
+// keep the registers of a multiprocessor from further blocks. Nests of a tile share what they have to do, and wait for
+// each other: they keep their threads unless all processors have much to do for that nest.
 int64_t most_threads(const CodegenRequest& request) {
   if (!request.machine.has_threads()) return 1;
   double most = 0;
   int64_t threads = request.machine.block_threads;
+  bool has_tile = false;
   for (Ref nest : request.tree->src) {
     const Refs stores = prepare_nest(nest, request.machine);
-    if (!tile_ranges(stores).empty()) return request.machine.block_threads;  // its nests share what they have to do
+    const bool is_of_tile = !tile_ranges(stores).empty();
+    has_tile |= is_of_tile;
     if (is_local_nest(nest) || terms_of(stores) <= most) continue;
     most = terms_of(stores);
-    threads = threads_with(stores, choose_opts(stores, request.machine, false), request.machine);
+    threads = is_of_tile ? request.machine.block_threads
+                         : threads_with(stores, choose_opts(stores, request.machine, false), request.machine);
   }
+  if (has_tile && most < kManyTerms * static_cast<double>(request.machine.processors))
+    return request.machine.block_threads;
   return std::max(threads, std::min(kLeastThreads, request.machine.block_threads));
 }
 
