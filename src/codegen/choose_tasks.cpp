@@ -41,10 +41,9 @@ bool repeats_sums(const OptChoice& c, Ref axis) {
   return again > 0 && (c.machine.has_threads() || again > own * kLittleAgain);
 }
 
-// Each task costs divisions, which is more than some of them do. Where iterations differ in work, of a number that is
-// not known some may have none.
+// Each task costs divisions, which is more than some of them do. Where iterations differ in work, as tiles of experts,
+// some may have none.
 int64_t least_iterations(const OptChoice& c, Ref axis) {
-  if (const auto n = const_int(RangeView(axis).size)) return *n;
   return is_ragged(c.stores, axis) ? 1 : std::max<int64_t>(RangeView(axis).size->min, 1);
 }
 

@@ -4,7 +4,13 @@
 #include <algorithm>
 
 #include "base/machine.h"
+#include "codegen/codegen.h"
+#include "codegen/heuristics.h"
+#include "codegen/loop_order.h"
 #include "graph/args.h"
+#include "graph/views.h"
+#include "schedule/schedule.h"
+#include "schedule/tiles.h"
 #include "support/full_size_glm.h"
 #include "support/judge.h"
 
@@ -25,13 +31,8 @@ bool is_large(const JudgedKernel& kernel) {
   });
 }
 
-}  // namespace
-
-// 8 rows of 768 and 512 numbers are normed by 384 and 512 threads of one block.
-TEST_CASE("what a batch of the full-size model computes between its products agrees with the interpreter") {
-  const Machine machine = *known_machine("h100");
-  const FullSizeGlm glm(GgufType::Q4_0);
-  constexpr int64_t tokens = 8;
+ModelShape batch_of(int64_t tokens, const Machine& machine) {
+  constexpr int64_t kSideBySide = 8;
   ModelShape batch{.chunks = variable("chunks", 1, 4),
                    .context = 1088,
                    .cache_rows = 4096,
@@ -43,8 +44,17 @@ TEST_CASE("what a batch of the full-size model computes between its products agr
                    .interleave = static_cast<int>(machine.warp_threads),
                    .quantise = true};
   batch.tokens = batch.rows = tokens;
-  batch.tokens_side_by_side = batch.heads_together = tokens;
-  const Ref root = glm.block(batch, 1).root;
+  batch.tokens_side_by_side = batch.heads_together = kSideBySide;
+  return batch;
+}
+
+}  // namespace
+
+// 8 rows of 768 and 512 numbers are normed by 384 and 512 threads of one block.
+TEST_CASE("what a batch of the full-size model computes between its products agrees with the interpreter") {
+  const Machine machine = *known_machine("h100");
+  const FullSizeGlm glm(GgufType::Q4_0);
+  const Ref root = glm.block(batch_of(8, machine), 1).root;
   const size_t count = make_schedule(root, machine).kernels.size();
   int judged = 0;
   for (size_t number = 0; number < count; ++number) {
@@ -55,4 +65,45 @@ TEST_CASE("what a batch of the full-size model computes between its products agr
     ++judged;
   }
   CHECK(judged >= 8);
+}
+
+// The choice of experts runs beside products of the shared expert, which have the most to do.
+TEST_CASE("blocks have the threads of a large product that runs beside what a tile makes") {
+  const Machine machine = *known_machine("h100");
+  const FullSizeGlm glm(GgufType::Q4_0);
+  const auto most_threads = [&](int64_t tokens) {
+    int most = 0;
+    for (const Kernel& kernel : make_schedule(glm.block(batch_of(tokens, machine), 1).root, machine).kernels) {
+      const Refs nests = nests_of(kernel);
+      const auto is_of_tile = [](Ref nest) { return !tile_ranges(stores_of(nest)).empty(); };
+      if (std::all_of(nests.begin(), nests.end(), is_of_tile) || std::none_of(nests.begin(), nests.end(), is_of_tile))
+        continue;
+      const Program program = generate({.tree = kernel.tree, .name = "kernel", .machine = machine}).program;
+      const bool multiplies = std::any_of(program.code.begin(), program.code.end(),
+                                          [](const Instruction& x) { return x.kind == Inst::MatrixDot; });
+      if (multiplies) most = std::max(most, program.threads);
+    }
+    return most;
+  };
+  CHECK(most_threads(8) == 512);
+  CHECK(most_threads(64) == 256);
+}
+
+// 96 tiles, of which many have no tokens, would be enough tasks for 64 multiprocessors.
+TEST_CASE("tiles of experts, of which some may be left over, are divided into further tasks") {
+  Machine machine = *known_machine("h100");
+  machine.tasks = 64;
+  const FullSizeGlm glm(GgufType::Q4_0);
+  int products = 0;
+  for (const Kernel& kernel : make_schedule(glm.block(batch_of(64, machine), 1).root, machine).kernels)
+    for (Ref nest : nests_of(kernel)) {
+      const Refs stores = prepare_nest(nest, machine), axes = axes_of(stores);
+      const bool has_tiles = std::any_of(axes.begin(), axes.end(), [&](Ref r) { return is_ragged(stores, r); });
+      if (!has_tiles || !tile_ranges(stores).empty()) continue;
+      const std::vector<Opt> opts = choose_opts(stores, machine, false);
+      CAPTURE(to_string(opts));
+      CHECK(std::count_if(opts.begin(), opts.end(), [](const Opt& o) { return o.kind == OptKind::Task; }) >= 2);
+      ++products;
+    }
+  CHECK(products == 3);
 }
