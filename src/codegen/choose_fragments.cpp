@@ -14,6 +14,8 @@ namespace smelt {
 namespace {
 
 constexpr int64_t kMostWarps = 8;        // of a block, with fragments of their own
+constexpr int64_t kFewWarps = 4;         // of many blocks of a batch: each multiprocessor has several of them
+constexpr int64_t kManyBlocks = 16;      // for each multiprocessor
 constexpr int64_t kMostWarpsOfRows = 6;  // of one that rows of a prompt are shared out to: more, smaller blocks
 constexpr int64_t kMostWarpsOfFew = 16;  // of a tile of few tokens: such tiles are few, each has a processor for itself
 constexpr int64_t kMostCopies = 4;       // of an axis of a tile
@@ -108,13 +110,37 @@ int64_t group_partials(OptChoice& c, int64_t warps) {
   return warps;
 }
 
+Refs ordered_sums(const OptChoice& c) {
+  Refs sums = reductions_of(c.stores);
+  std::erase_if(sums, [](Ref n) { return !has_order(n); });
+  return sums;
+}
+
+// Sums of superblocks have those of their groups inside.
+bool are_nested(const Refs& sums) {
+  return std::any_of(sums.begin(), sums.end(), [&](Ref n) {
+    return std::any_of(sums.begin(), sums.end(), [&](Ref m) { return m != n && depends_on(n, m); });
+  });
+}
+
+int64_t sums_of_thread(const OptChoice& c) {
+  int64_t sums = 0;
+  for (Ref n : ordered_sums(c)) sums += partial_registers(n);
+  return sums;
+}
+
 // Of a batch, whose sums are in as many parts as those of one token: warps share these, and then rows, if that leaves a
-// block to each processor.
+// block to each processor. Where it leaves many, as experts do, blocks are small, and a warp multiplies the words of
+// its tokens with two blocks of rows, unless it has two products.
 void share_out_batch(OptChoice& c, Ref rows) {
   const auto leaves_enough = [&](int64_t n) { return c.blocks_left() >= n * c.machine.tasks; };
-  int64_t warps = group_partials(c, warps_of_partials(c));
+  const Refs sums = ordered_sums(c);
+  const bool are_many = leaves_enough(kManyBlocks) && !are_nested(sums);
+  int64_t warps = group_partials(c, are_many ? kFewWarps : warps_of_partials(c));
+  c.has_room_for_rounds = !are_many || sums_of_thread(c) <= kMostPartials;
   Ref tokens = tokens_left(c);
   if (tokens && leaves_enough(2)) take_part(c, OptKind::Upcast, tokens, 2);
+  if (rows && are_many && sums.size() == 1) take_part(c, OptKind::Upcast, rows, 2);
   for (; rows && warps > 1; warps /= 2)
     if (leaves_enough(warps) && known_divisor(RangeView(rows).size) % warps == 0 &&
         take_part(c, OptKind::Local, rows, warps))

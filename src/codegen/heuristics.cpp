@@ -40,7 +40,8 @@ std::vector<Opt> choose_opts_of_block(const Refs& stores, const Machine& machine
   }
   choose_unroll_of_bytes(c);
   if (!has_fragments) choose_upcast(c);
-  choose_rounds_in_flight(c, machine.flight_bytes * (has_fragments ? kFlightOfProducts : 1), has_fragments);
+  if (c.has_room_for_rounds)
+    choose_rounds_in_flight(c, machine.flight_bytes * (has_fragments ? kFlightOfProducts : 1), has_fragments);
   if (!is_local && !c.is_part_of_tile()) {
     if (!has_fragments) choose_terms_together(c);
     choose_order(c);

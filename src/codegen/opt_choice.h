@@ -13,9 +13,10 @@ struct OptChoice {
   const Machine& machine;
   OptObserver observe = {};
   std::vector<Opt> opts = {};
-  bool has_local = false;  // neighbouring outputs are in lanes
-  bool is_block = false;   // a block of sums fills the registers
-  bool has_rows = false;   // a thread computes all rows of a tile from what it reads for one
+  bool has_local = false;           // neighbouring outputs are in lanes
+  bool is_block = false;            // a block of sums fills the registers
+  bool has_rows = false;            // a thread computes all rows of a tile from what it reads for one
+  bool has_room_for_rounds = true;  // in registers, beside the sums of a thread
 
   // Takes an option if it is legal.
   bool try_opt(Opt opt);

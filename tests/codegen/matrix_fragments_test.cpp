@@ -154,13 +154,13 @@ TEST_CASE("rows of a prompt go to as many warps as divide them, two blocks of 16
 }
 
 // Of 8 tokens, whose words lie side by side as fragments want them.
-static Tensor product_of_batch(int64_t rows, int64_t groups) {
+static Tensor product_of_batch(int64_t rows, int64_t groups, int64_t first_weight = 0) {
   constexpr int64_t kTokens = 8, kLanes = 8, kWords = 8;
-  const Tensor raw = input(0, {rows / kLanes, groups, kWords, kLanes, 4}, DType::U8);
+  const Tensor raw = input(first_weight, {rows / kLanes, groups, kWords, kLanes, 4}, DType::U8);
   const Tensor w = reshape(permute(raw, {0, 3, 1, 2, 4}), {1, rows, groups, 4 * kWords});
   const Tensor x = unsqueeze(permute(input(1, {groups, kTokens, 4 * kWords}, DType::I8), {1, 0, 2}), 1);
   const Tensor sums = cast(sum(cast(w, DType::I32) * cast(x, DType::I32), -1), DType::F32);
-  const Tensor scale_w = unsqueeze(permute(input(2, {groups, rows}), {1, 0}), 0),
+  const Tensor scale_w = unsqueeze(permute(input(first_weight + 2, {groups, rows}), {1, 0}), 0),
                scale_x = unsqueeze(input(3, {kTokens, groups}), 1);
   return sum(sums * scale_w * scale_x, -1);
 }
@@ -179,6 +179,28 @@ TEST_CASE("warps of a batch share partial sums until a thread has few, or one ea
   CHECK(warps_of(256) == 16);  // 64
   CHECK(warps_of(160) == 8);   // 40, of which 5 are left to a thread
   CHECK(warps_of(90) == 18);   // 18, or 9 for each thread
+}
+
+TEST_CASE("where a batch has many rows, blocks are small, and a warp multiplies its tokens with two blocks of rows") {
+  Machine machine = kWarps;
+  machine.tasks = 4;
+  const auto warps_of = [&](Tensor product, size_t uses) {
+    const JudgedKernel k = kernel_of(sink({output(9, product)}));
+    const std::vector<Opt> opts = choose_opts(prepared(k.tree, 0, machine), machine, false);
+    CAPTURE(to_string(opts));
+    CHECK(problem_with(k, {opts}, machine) == "");
+    const Program p = program_of(k, {opts}, machine);
+    std::map<std::vector<int>, size_t> products;  // of the words of tokens
+    for (const Instruction* x : all_of_kind(p, Inst::MatrixDot)) ++products[{x->src.begin() + 4, x->src.begin() + 6}];
+    REQUIRE(!products.empty());
+    for (const auto& [words, times] : products) CHECK(times == uses);
+    return p.threads / kWarp;
+  };
+  CHECK(warps_of(product_of_batch(1024, 64), 2) == 4);
+  CHECK(warps_of(product_of_batch(64, 64), 1) == 8);
+  // Two products have no registers for that.
+  const Tensor gate = product_of_batch(1024, 64), up = product_of_batch(1024, 64, 4);
+  CHECK(warps_of(gate * up, 2) == 4);
 }
 
 // Tiles of 16 tokens, each with the weights that its number in `ids` says.
