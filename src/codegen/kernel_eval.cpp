@@ -88,6 +88,18 @@ class NestEvaluator {
     return size_of_range(cell);
   }
 
+  // Whether KernelEvalRequest::wants() wants an element of these stores.
+  bool has_wanted(const Refs& stores, const std::map<const Node*, int64_t>& fixed) {
+    bool has = false;
+    for (Ref store : stores) {
+      if (StoreView(store).buffer->op == Op::Local) continue;
+      for (Ref s : store->src) cell_of(s);
+      for (const auto& [range, at] : fixed) move(cell_of(Ref(range)), at);
+      for_each(own_cells(store, fixed), [&] { has = has || is_wanted(StoreView(store)); });
+    }
+    return has;
+  }
+
   // `fixed`: the loops around the nest, and their indices; `wanted`: see elements_per_store.
   Status run(const Refs& stores, const std::map<const Node*, int64_t>& fixed, int64_t wanted,
              std::vector<KernelElement>& out) {
@@ -155,11 +167,21 @@ class NestEvaluator {
     }
   }
 
-  void run_store(Ref store, const std::map<const Node*, int64_t>& fixed, int64_t most,
-                 std::vector<KernelElement>& out) {
+  std::vector<int> own_cells(Ref store, const std::map<const Node*, int64_t>& fixed) {
     std::vector<int> ranges;
     for (Ref r : StoreView(store).ranges)
       if (!fixed.contains(r.get())) ranges.push_back(cell_of(r));
+    return ranges;
+  }
+
+  bool is_wanted(const StoreView& store) {
+    const Value offset = value(cell_of(store.offset));
+    return offset.defined && request_.wants(number_of_buffer(store.buffer), offset.scalar.i);
+  }
+
+  void run_store(Ref store, const std::map<const Node*, int64_t>& fixed, int64_t most,
+                 std::vector<KernelElement>& out) {
+    const std::vector<int> ranges = own_cells(store, fixed);
     const bool local = StoreView(store).buffer->op == Op::Local;
     int64_t count = 1;
     for (int r : ranges) count *= size_of_range(r);
@@ -181,6 +203,7 @@ class NestEvaluator {
 
   void store_element(Ref store, bool local, std::vector<KernelElement>& out) {
     const StoreView view(store);
+    if (!local && request_.wants && !is_wanted(view)) return;
     const Value offset = value(cell_of(view.offset)), v = value(cell_of(view.value));
     if (!problem_.empty()) return;
     if (!offset.defined || !v.defined) return fail(Op::Store, view.offset, "an undefined value is stored");
@@ -379,6 +402,16 @@ Status run_tile(const KernelEvalRequest& request, std::span<const Ref> nests, st
   return {};
 }
 
+// Of a tile without chunks; those with chunks are all computed.
+bool is_wanted(const KernelEvalRequest& request, std::span<const Ref> nests,
+               const std::map<const Node*, int64_t>& fixed, std::map<int64_t, std::vector<std::byte>>& locals) {
+  const auto stores_only_locals = [](Ref nest) { return StoreView(stores_of(nest)[0]).buffer->op == Op::Local; };
+  return std::any_of(nests.begin(), nests.end(), [&](Ref nest) { return chunk_range(nest->src) != Ref(); }) ||
+         std::all_of(nests.begin(), nests.end(), stores_only_locals) ||
+         std::any_of(nests.begin(), nests.end(),
+                     [&](Ref nest) { return NestEvaluator(request, locals).has_wanted(stores_of(nest), fixed); });
+}
+
 // The nests of a tile, or a single one (no ranges): for each choice of the ranges they run in order.
 Status run_tiles(const KernelEvalRequest& request, const Refs& nests, const Refs& ranges,
                  std::map<int64_t, std::vector<std::byte>>& locals, std::vector<KernelElement>& out) {
@@ -401,6 +434,7 @@ Status run_tiles(const KernelEvalRequest& request, const Refs& nests, const Refs
       fixed[ranges[i].get()] = rest % sizes[i];
       rest /= sizes[i];
     }
+    if (request.wants && !is_wanted(request, nests, fixed, locals)) continue;
     SMELT_CHECK(run_tile(request, nests, fixed, wanted, locals, out));
   }
   return {};

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <span>
@@ -26,6 +27,8 @@ struct KernelEvalRequest {
   std::map<std::string, int64_t> variables;
   // At most so many elements of each store, spread evenly; those of Local buffers are all computed.
   int64_t elements_per_store = std::numeric_limits<int64_t>::max();
+  // Only those for which this is true of their buffer and offset, if it is there; tiles without such are left out.
+  std::function<bool(int64_t, int64_t)> wants = {};
 };
 
 // One element that the kernel stores: what it should be, and where.

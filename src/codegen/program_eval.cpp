@@ -286,7 +286,10 @@ class Evaluator {
       if (!lane.defined) return "the value of lane " + std::to_string(i) + " is undefined" + unwritten_;
       uint64_t bits = to_bits(lane.value, x.dtype);
       std::memcpy(memory.bytes.data() + at, &bits, size);
-      if (memory.is_scratch) std::fill_n(scratch_written_.begin() + static_cast<std::ptrdiff_t>(at), size, true);
+      if (memory.is_scratch)
+        std::fill_n(scratch_written_.begin() + static_cast<std::ptrdiff_t>(at), size, true);
+      else if (options_.stored)
+        options_.stored(static_cast<int64_t>(memory.number) - 1, static_cast<int64_t>(at), size_of(x.dtype));
     }
     return "";
   }

@@ -4,6 +4,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <span>
 
 #include "base/result.h"
@@ -15,6 +17,8 @@ using ByteSpan = std::span<std::byte>;
 
 struct EvalOptions {
   bool round_f32 = false;  // false: F32 arithmetic is done in double; memory holds floats either way
+  // Told of each store to a buffer: its number, where in it, and how many bytes.
+  std::function<void(int64_t, int64_t, int64_t)> stored = {};
 };
 
 // As worker `part` of `parts`. Buffers in the order of the program's arguments, symbols in that of

@@ -81,6 +81,18 @@ TEST_CASE("a sample is spread over all of a store, first and last included") {
   CHECK((*elements)[2].offset == 127 * 4);
 }
 
+TEST_CASE("of a store only elements that are wanted are computed") {
+  const JudgedKernel kernel = kernel_of(sink({output(9, input(0, {4, 32}) * 2.0)}));
+  int64_t asked = 0;
+  const auto wants = [&](int64_t, int64_t at) { return ++asked > 0 && at >= 100 && at < 108; };
+  const auto elements = evaluate_kernel({.tree = kernel.tree, .buffers = views(kernel.buffers), .wants = wants});
+  REQUIRE(elements.ok());
+  REQUIRE(elements->size() == 2);
+  CHECK((*elements)[0].offset == 100);
+  CHECK((*elements)[1].offset == 104);
+  CHECK(asked >= 4 * 32);
+}
+
 TEST_CASE("differences are relative to the greatest value of a buffer") {
   const Bytes memory = [] {
     const float values[] = {100, 1.5f};

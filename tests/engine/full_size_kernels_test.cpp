@@ -1,4 +1,4 @@
-// Kernels of a batch at full size, whose blocks have more threads than any of a small model.
+// Kernels at full size, whose blocks have more threads than any of a small model.
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -32,7 +32,6 @@ bool is_large(const JudgedKernel& kernel) {
 }
 
 ModelShape batch_of(int64_t tokens, const Machine& machine) {
-  constexpr int64_t kSideBySide = 8;
   ModelShape batch{.chunks = variable("chunks", 1, 4),
                    .context = 1088,
                    .cache_rows = 4096,
@@ -44,7 +43,9 @@ ModelShape batch_of(int64_t tokens, const Machine& machine) {
                    .interleave = static_cast<int>(machine.warp_threads),
                    .quantise = true};
   batch.tokens = batch.rows = tokens;
-  batch.tokens_side_by_side = batch.heads_together = kSideBySide;
+  batch.halves_of_batch = tokens >= machine.halves_tokens;
+  batch.tokens_side_by_side = std::min<int64_t>(tokens, 8);
+  batch.heads_together = 8;
   return batch;
 }
 
@@ -65,6 +66,28 @@ TEST_CASE("what a batch of the full-size model computes between its products agr
     ++judged;
   }
   CHECK(judged >= 8);
+}
+
+// With random numbers. Of 64 tokens products alone: places in tiles that are no model's lead anywhere.
+TEST_CASE("tasks of each kernel of the full-size model agree with the interpreter" * doctest::test_suite("long")) {
+  const Machine machine = *known_machine("h100");
+  for (const auto& [format, tokens] :
+       {std::pair{GgufType::Q4_0, 1}, {GgufType::Q4_0, 8}, {GgufType::Q4_0, 64}, {GgufType::Q4_K, 1}}) {
+    const FullSizeGlm glm(format);
+    const Ref root = glm.block(batch_of(tokens, machine), 1).root;
+    const size_t count = make_schedule(root, machine).kernels.size();
+    int judged = 0;
+    for (size_t number = 0; number < count; ++number) {
+      const JudgedKernel kernel = kernel_of(root, {{"chunks", 1}}, number, machine);
+      if (tokens > 8 && !is_large(kernel)) continue;
+      CAPTURE(name_of(format));
+      CAPTURE(tokens);
+      CAPTURE(number);
+      CHECK(problem_of_tasks(kernel, machine, 2) == "");
+      ++judged;
+    }
+    CHECK(judged >= 8);
+  }
 }
 
 // The choice of experts runs beside products of the shared expert, which have the most to do.

@@ -4,6 +4,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <random>
@@ -124,6 +125,38 @@ inline std::string problem_of_run(const JudgedKernel& k, const Program& program)
 // The same of the program with these options for each nest.
 inline std::string problem_with(const JudgedKernel& k, const KernelOpts& opts, const Machine& machine = {}) {
   return problem_of_run(k, program_of(k, opts, machine));
+}
+
+// What goes wrong in so many of the tasks of the program that the heuristic chooses, the first, the last and some
+// between, each by a worker of its own: for kernels of which all would take too long.
+inline std::string problem_of_tasks(const JudgedKernel& k, const Machine& machine, int64_t count) {
+  const Program program = program_of(k, {}, machine);
+  std::vector<Bytes> after = k.buffers;
+  std::vector<ByteSpan> spans(after.begin(), after.end());
+  spans.resize(static_cast<size_t>(program.buffers));
+  std::vector<int64_t> symbols;
+  for (const auto& [name, value] : k.variables) symbols.push_back(value);
+  std::vector<std::vector<bool>> stored;
+  for (const ByteSpan& s : spans) stored.emplace_back(s.size());
+  const EvalOptions options{.stored = [&](int64_t buffer, int64_t at, int64_t bytes) {
+    std::fill_n(stored[static_cast<size_t>(buffer)].begin() + at, bytes, true);
+  }};
+  const int64_t parts = std::min(program.tasks, kMostParts), tasks = std::min(count, parts);
+  for (int64_t i = 0; i < tasks; ++i) {
+    const int64_t part = tasks > 1 ? (parts - 1) * i / (tasks - 1) : 0;
+    if (Status s = evaluate(program, spans, symbols, part, parts, options); !s) return s.error().message;
+  }
+  const auto expected = evaluate_kernel({.tree = k.tree,
+                                         .buffers = views(k.buffers),
+                                         .variables = k.variables,
+                                         .wants = [&](int64_t buffer, int64_t at) -> bool {
+                                           return stored[static_cast<size_t>(buffer)][static_cast<size_t>(at)];
+                                         }});
+  if (!expected) return expected.error().message;
+  if (expected->empty()) return "nothing is stored";
+  const bool rounded = rounds_floats(k.tree);
+  const KernelDifference d = difference(*expected, views(after), rounded);
+  return d.worst <= (rounded ? tolerance(true) : kAgreement) ? "" : d.where;
 }
 
 // What these options leave in the buffers, with every operation rounded as a machine does it.
