@@ -12,7 +12,7 @@ using namespace smelt::test;
 
 namespace {
 
-constexpr EvalOptions kExact{.round_f32 = true};
+const EvalOptions kExact{.round_f32 = true};
 
 void check_op(Op op, DType dtype, int lanes, const CpuTarget& target) {
   CAPTURE(name_of(op));
