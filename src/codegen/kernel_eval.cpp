@@ -403,8 +403,8 @@ Status run_tile(const KernelEvalRequest& request, std::span<const Ref> nests, st
 }
 
 // Of a tile without chunks; those with chunks are all computed.
-bool is_wanted(const KernelEvalRequest& request, std::span<const Ref> nests,
-               const std::map<const Node*, int64_t>& fixed, std::map<int64_t, std::vector<std::byte>>& locals) {
+bool has_wanted(const KernelEvalRequest& request, std::span<const Ref> nests,
+                const std::map<const Node*, int64_t>& fixed, std::map<int64_t, std::vector<std::byte>>& locals) {
   const auto stores_only_locals = [](Ref nest) { return StoreView(stores_of(nest)[0]).buffer->op == Op::Local; };
   return std::any_of(nests.begin(), nests.end(), [&](Ref nest) { return chunk_range(nest->src) != Ref(); }) ||
          std::all_of(nests.begin(), nests.end(), stores_only_locals) ||
@@ -434,7 +434,7 @@ Status run_tiles(const KernelEvalRequest& request, const Refs& nests, const Refs
       fixed[ranges[i].get()] = rest % sizes[i];
       rest /= sizes[i];
     }
-    if (request.wants && !is_wanted(request, nests, fixed, locals)) continue;
+    if (request.wants && !has_wanted(request, nests, fixed, locals)) continue;
     SMELT_CHECK(run_tile(request, nests, fixed, wanted, locals, out));
   }
   return {};

@@ -198,7 +198,7 @@ TEST_CASE("where a batch has many rows, blocks are small, and a warp multiplies 
   };
   CHECK(warps_of(product_of_batch(1024, 64), 2) == 4);
   CHECK(warps_of(product_of_batch(64, 64), 1) == 8);
-  // Two products have no registers for that.
+  // Two products have no registers for that: each multiplies them once.
   const Tensor gate = product_of_batch(1024, 64), up = product_of_batch(1024, 64, 4);
   CHECK(warps_of(gate * up, 2) == 4);
 }

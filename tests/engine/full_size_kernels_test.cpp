@@ -22,7 +22,7 @@ namespace {
 
 constexpr size_t kMatrixBytes = 256 << 10;  // more than a table of positions
 
-// Those take the interpreter too long: products, and attention over chunks.
+// All of those would take the interpreter too long: products, and attention over chunks.
 bool is_large(const JudgedKernel& kernel) {
   const Refs nodes = toposort(kernel.tree);
   return std::any_of(nodes.begin(), nodes.end(), [&](Ref n) {

@@ -90,6 +90,12 @@ inline std::vector<std::span<const std::byte>> views(const std::vector<Bytes>& b
   return {buffers.begin(), buffers.end()};
 }
 
+inline std::vector<int64_t> symbols_of(const JudgedKernel& k) {
+  std::vector<int64_t> symbols;
+  for (const auto& [name, value] : k.variables) symbols.push_back(value);
+  return symbols;
+}
+
 inline Program program_of(const JudgedKernel& k, const KernelOpts& opts, const Machine& machine = {}) {
   std::vector<std::string> names;
   for (const auto& [name, value] : k.variables) names.push_back(name);
@@ -114,8 +120,7 @@ inline std::string problem_of_run(const JudgedKernel& k, const Program& program)
   std::vector<Bytes> after = k.buffers;
   std::vector<ByteSpan> spans(after.begin(), after.end());
   spans.resize(static_cast<size_t>(program.buffers));
-  std::vector<int64_t> symbols;
-  for (const auto& [name, value] : k.variables) symbols.push_back(value);
+  const std::vector<int64_t> symbols = symbols_of(k);
   for (int64_t part = 0; part < 2; ++part)
     if (Status s = evaluate(program, spans, symbols, part, 2); !s) return s.error().message;
   const KernelDifference d = difference(judged(k), views(after));
@@ -134,8 +139,7 @@ inline std::string problem_of_tasks(const JudgedKernel& k, const Machine& machin
   std::vector<Bytes> after = k.buffers;
   std::vector<ByteSpan> spans(after.begin(), after.end());
   spans.resize(static_cast<size_t>(program.buffers));
-  std::vector<int64_t> symbols;
-  for (const auto& [name, value] : k.variables) symbols.push_back(value);
+  const std::vector<int64_t> symbols = symbols_of(k);
   std::vector<std::vector<bool>> stored;
   for (const ByteSpan& s : spans) stored.emplace_back(s.size());
   const EvalOptions options{.stored = [&](int64_t buffer, int64_t at, int64_t bytes) {
@@ -165,8 +169,7 @@ inline std::vector<Bytes> bits_with(const JudgedKernel& k, const KernelOpts& opt
   std::vector<Bytes> after = k.buffers;
   std::vector<ByteSpan> spans(after.begin(), after.end());
   spans.resize(static_cast<size_t>(program.buffers));
-  std::vector<int64_t> symbols;
-  for (const auto& [name, value] : k.variables) symbols.push_back(value);
+  const std::vector<int64_t> symbols = symbols_of(k);
   const Status status = evaluate(program, spans, symbols, 0, 1, {.round_f32 = true});
   REQUIRE_MESSAGE(status.ok(), status.error().message);
   return after;
