@@ -46,4 +46,9 @@ std::string AccessLog::write(size_t memory, size_t at, size_t size, int thread) 
   return "";
 }
 
+void AccessLog::show(size_t memory, size_t at, size_t size) {
+  std::vector<Byte>& all = bytes(memory, at + size);
+  for (size_t i = at; i < at + size; ++i) all[i].written = 0;
+}
+
 }  // namespace smelt

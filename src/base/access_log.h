@@ -22,6 +22,8 @@ class AccessLog {
   // Note an access to the bytes [at, at + size) of a memory, and say with which other thread it collides; empty: none.
   std::string read(size_t memory, size_t at, size_t size, int thread);
   std::string write(size_t memory, size_t at, size_t size, int thread);
+  // All have waited for what was written to these bytes, and for nothing else.
+  void show(size_t memory, size_t at, size_t size);
 
  private:
   // Who, in this epoch. Of readers the first, and whether there was another one.

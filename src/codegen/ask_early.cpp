@@ -46,7 +46,10 @@ Code NestEmitter::ask_early() {
   const Refs tasks = task_ranges(nests_[0].stores);
   if (nests_[0].is_local || tasks.empty()) return {};
   Refs stores;
-  for (const ExpandedNest& nest : nests_) stores.insert(stores.end(), nest.stores.begin(), nest.stores.end());
+  for (const ExpandedNest& nest : nests_) {
+    stores.insert(stores.end(), nest.stores.begin(), nest.stores.end());
+    if (nest.copies) send_for_first_task(*nest.copies, tasks);
+  }
   for (const auto& [number, region] : early_regions(stores, tasks)) {
     if (!region.pays(tasks)) continue;
     know_first_task(tasks);

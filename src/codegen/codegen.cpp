@@ -25,6 +25,7 @@ namespace {
 constexpr int64_t kLeastThreads = 128;    // of a block, for the nests that have little to do
 constexpr double kManyTerms = 1 << 18;    // of sums, for each processor: some microseconds of a matrix unit
 constexpr int64_t kSignalRoom = 1 << 10;  // on chip, for signals of a ring and what is lost between buffers
+constexpr int64_t kPassedOn = 32 << 10;   // on chip, that threads pass on to each other, at most
 
 }  // namespace
 
@@ -109,6 +110,18 @@ class NestPasses {
     out_.push_back(nest);
     if (!nest.staging) return 0;
     return room_of_local(nest.staging->ring) + (nest.staging->signals ? room_of_local(nest.staging->signals) : 0);
+  }
+
+  // What tasks of the last nest read goes to on-chip memory from number `local` on, if `room` is enough. Returns what it
+  // takes of that.
+  int64_t add_task_copies(int64_t local, int64_t room) {
+    ExpandedNest& nest = out_.back();
+    if (nest.is_local || nest.staging || !products_of_halves(nest.stores).empty()) return 0;
+    auto [stores, copies] = copy_for_tasks(nest.stores, request_.machine, local, room);
+    if (!copies) return 0;
+    nest.stores = std::move(stores);
+    nest.copies = std::move(copies);
+    return nest.copies->bytes();
   }
 
   // Nests run one after the other, so their rings lie in the same memory: as much as the largest one takes.
@@ -230,6 +243,7 @@ CodegenResult generate(const CodegenRequest& request) {
   NestPasses passes(request, nests);
   const int64_t ring_local = first_free_local(request.tree);
   int64_t next_local = ring_local + kMostStagingLocals, ring_bytes = 0;
+  int64_t copy_room = request.machine.overlaps_launches ? request.machine.task_copy_bytes : 0;
   int64_t on_chip = bytes_on_chip({&request.tree, 1});
   const int64_t threads = request.opts.empty() ? most_threads(request) : 1;
   for (size_t i = 0; i < request.tree->src.size(); ++i) {
@@ -245,6 +259,11 @@ CodegenResult generate(const CodegenRequest& request) {
                     bytes = passes.add_staged(stores, opts, is_local, ring_local, room);
       on_chip += std::max<int64_t>(0, bytes - ring_bytes);
       ring_bytes = std::max(ring_bytes, bytes);
+      const int64_t copied = passes.add_task_copies(
+          next_local, std::min(copy_room, request.machine.block_memory_bytes - on_chip - kPassedOn));
+      next_local += kMostTaskCopyLocals;
+      copy_room -= copied;
+      on_chip += copied;
     } else {
       on_chip += passes.add_with_panel(stores, opts, next_local);
       next_local += kMostPanelLocals;

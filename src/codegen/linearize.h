@@ -12,6 +12,7 @@
 #include "base/machine.h"
 #include "codegen/program.h"
 #include "codegen/stage_reads.h"
+#include "codegen/task_copies.h"
 
 namespace smelt {
 
@@ -31,6 +32,7 @@ struct ExpandedNest {
   bool is_local = false;  // run in full by every worker
   std::optional<Ahead> ahead = {};
   std::optional<Staging> staging = {};
+  std::optional<TaskCopies> copies = {};
 };
 
 // How far ahead a program asks for what it will read is a matter of the machine. `symbols` are the launch values in the

@@ -21,15 +21,19 @@ Refs task_ranges(const Refs& stores) {
 
 Code NestEmitter::run() {
   scopes_.emplace_back();
-  for (const ExpandedNest& nest : nests_)
+  for (const ExpandedNest& nest : nests_) {
     for (Ref s : nest.stores)
-      if (nests_.size() > 1) written_.insert(StoreView(s).buffer.get());
+      if (is_tile()) written_.insert(StoreView(s).buffer.get());
+    if (nest.copies)
+      for (const TaskCopy& copy : nest.copies->copies) written_.insert(copy.memory.get());
+  }
   const size_t opened = open_task_loops();
   if (opened > 0 && idle_threads() > 0) scopes_[1].threads = program_.threads - idle_threads();
   for (const ExpandedNest& nest : nests_) {
     enter(nest);
     exchanges_ = 0;
     if (is_block()) add(top(), {.kind = Inst::Barrier});  // what one nest stores on chip, another one uses
+    if (nest.copies) send_for_task(*nest.copies, {scopes_[opened].loop, static_cast<int>(opened)});
     find_siblings(nest.stores);
     find_shared(nest.stores);
     asked_.clear();

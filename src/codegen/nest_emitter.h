@@ -1,8 +1,8 @@
 // The instructions of one nest, or of the nests of a tile: where each value is computed and which loops are open.
 //
 // nest_emitter.cpp: scopes, task loops and stores; ask_early.cpp: what is asked for before all else; emit_values.cpp:
-// what is computed; emit_reductions.cpp: loops of sums; emit_copies.cpp: what is sent ahead to on-chip memory;
-// emit_threads.cpp: lanes that are threads of a block.
+// what is computed; emit_reductions.cpp: loops of sums; emit_copies.cpp: what is sent ahead to on-chip memory, and
+// emit_task_copies.cpp: what is sent there for a task; emit_threads.cpp: lanes that are threads of a block.
 #pragma once
 
 #include <map>
@@ -65,7 +65,7 @@ class NestEmitter {
   // The same by the first part that a worker takes: the others find it in its scratch memory.
   Code run_once();
   // Asks for what the first task of the nest will read of large buffers, as far as that is known early
-  // (early_regions.h): a part of the program before Inst::Await. Instead of run().
+  // (early_regions.h), or sends it on chip: a part of the program before Inst::Await. Instead of run().
   Code ask_early();
 
  private:
@@ -115,6 +115,10 @@ class NestEmitter {
   std::vector<Refs> groups_by_loops(const Refs& stores) const;
   void emit_stores(const Refs& group);
   void ask_ahead();
+  void send_for_first_task(const TaskCopies& copies, const Refs& tasks);
+  void send_for_task(const TaskCopies& copies, Value round);
+  void send_in_bulk(const TaskCopies& copies, const TaskCopy& copy, Value is_wanted);
+  void send_by_threads(const TaskCopy& copy);
   bool is_staged(const Refs& ranges) const;
   void send_first_rounds();
   void send_next_round();
@@ -192,7 +196,7 @@ class NestEmitter {
   std::span<const ExpandedNest> nests_;
   const Machine& machine_;
   const Ref tasks_before_;
-  std::set<const Node*> written_;  // buffers between nests of a tile
+  std::set<const Node*> written_;  // buffers between nests of a tile, and those that have what a task reads
   Ref chunks_;                     // the loop that is open around some nests of the tile
   int floor_ = 0;                  // depth of the loops around the nest
   int least_depth_ = 0;            // of what is computed inside of a loop that is a condition

@@ -37,8 +37,8 @@ enum class Inst : uint8_t {
   // Offset and bytes are multiples of kFetchUnit, and all of them lie in the buffer. A third operand, a bool, says
   // which threads ask, each for its own; without it the first one does
   Fetch,
-  // Where launches overlap: what the launches before have stored is seen behind it. Only indices, Fetch, and loads of
-  // what no launch writes stand before. arg.i: 1: blocks of the next launch may come from here on; 0: when all blocks
+  // Where launches overlap: what the launches before have stored is seen behind it. Only indices, Fetch, signals, and
+  // loads and bulk copies of what no launch writes stand before. arg.i: 1: blocks of the next launch may come from here on; 0: when all blocks
   // of this one have ended
   Await,
   // src {pointer, byte offset, value}; a scalar offset with a vector value stores neighbouring elements. In a block a

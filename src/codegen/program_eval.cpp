@@ -427,6 +427,7 @@ class Evaluator {
     for (const auto& [target, bytes] : std::exchange(signal.sent, {})) {
       std::copy(bytes.begin(), bytes.end(), scratch_.begin() + static_cast<std::ptrdiff_t>(target));
       std::fill_n(scratch_written_.begin() + static_cast<std::ptrdiff_t>(target), bytes.size(), true);
+      log_.show(memory_of(x).number, target, bytes.size());  // every thread waits
     }
     ++signal.rounds;
     return "";

@@ -216,13 +216,16 @@ class Verifier {
     if (x.src.size() > 2 && dtype(x, 2) != DType::Bool) return operand(x, 2) + " is not a bool";
     return x.arg.i > 0 && x.arg.i % kFetchUnit == 0 ? "" : "a multiple of " + std::to_string(kFetchUnit) + " is wanted";
   }
-  // Nothing was read, stored or passed on yet, which others might still be at.
+  // Nothing was read, stored or passed on yet, which others might still be at. What no launch writes may be on its way
+  // to on-chip memory.
   std::string check_await() const {
     for (size_t i = 0; i < scope_.size(); ++i) {
       const Instruction& x = program_.code[i];
-      const bool is_load = x.kind == Inst::Load && code(AccessView(x).pointer).arg.list.empty();
-      if (!has_value(x.kind) ? x.kind != Inst::Fetch : is_load || x.kind == Inst::Loop)
-        return "something has been done before it";
+      const auto is_given = [&](int pointer) { return !code(pointer).arg.list.empty(); };
+      const bool is_load = x.kind == Inst::Load && !is_given(AccessView(x).pointer),
+                 is_early = x.kind == Inst::Fetch || x.kind == Inst::SignalInit || x.kind == Inst::Barrier ||
+                            (x.kind == Inst::BulkCopy && is_given(BulkCopyView(x).from));
+      if (!has_value(x.kind) ? !is_early : is_load || x.kind == Inst::Loop) return "something has been done before it";
     }
     return in_block();
   }

@@ -28,7 +28,7 @@ GgufFile small_model() { return GgufFile::open(SMELT_SOURCE_DIR "/models/tiny-gl
 Machine machine_for(const std::string& architecture) {
   Machine machine = *known_machine("h100");
   if (architecture == "sm_75") machine.matrix_units.clear(), machine.ring_bytes = 0;
-  if (architecture < "sm_90") machine.overlaps_launches = 0;
+  if (architecture < "sm_90") machine.overlaps_launches = 0, machine.task_copy_bytes = 0;
   return machine;
 }
 

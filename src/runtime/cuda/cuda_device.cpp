@@ -276,6 +276,7 @@ Machine machine_of(const CudaProperties& p) {
   m.processor_memory_bytes = p.processor_shared_bytes;
   m.tasks = p.processors;
   m.overlaps_launches = p.major >= 9;
+  if (p.major < 9) m.task_copy_bytes = 0;
   // Two blocks share a processor's memory.
   m.ring_bytes = std::min(m.ring_bytes, int64_t{p.processor_shared_bytes} * 3 / 7);
   if (p.major < 8) {
