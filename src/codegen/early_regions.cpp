@@ -37,6 +37,11 @@ bool reads_only_given(Ref offset) {
 
 bool has_const_size(Ref range) { return const_int(RangeView(range).size).has_value(); }
 
+bool all_have_const_sizes(Ref offset) {
+  const Refs ranges = ranges_of(offset);
+  return std::all_of(ranges.begin(), ranges.end(), has_const_size);
+}
+
 // What an offset is where the number of the page is `number`.
 Ref with_page(Ref offset, Ref page, int64_t number) {
   return substitute(offset, {{page, constant(number, page->dtype)}});
@@ -81,6 +86,7 @@ void add_load(EarlyRegion& region, Ref load, const Refs& tasks) {
   const bool is_of_page = !outer_loads(offset).empty();
   if (is_of_page) offset = within_page(region, offset, tasks);
   region.is_known &= offset && (region.patterns.empty() || is_of_page != region.pages.empty());
+  region.is_known &= is_of_page || all_have_const_sizes(offset);  // else the buffer may be smaller than it looks
   if (!region.is_known) return;
   Ref in_first_task = offset;
   std::vector<int64_t> strides;

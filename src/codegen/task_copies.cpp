@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "codegen/block_threads.h"
 #include "codegen/footprint.h"
 #include "codegen/nest_emitter.h"
 #include "codegen/program.h"
@@ -168,7 +169,8 @@ int64_t TaskCopies::bytes() const {
 
 NestWithCopies copy_for_tasks(const Refs& stores, const Machine& machine, int64_t local, int64_t room) {
   const Refs tasks = task_ranges(stores);
-  if (room <= 0 || tasks.empty() || chunk_range(stores) || !has_few_tasks(tasks, machine)) return {stores, {}};
+  if (room <= 0 || tasks.empty() || chunk_range(stores) || threads_of(stores) == 1 || !has_few_tasks(tasks, machine))
+    return {stores, {}};
   const std::vector<BufferReads> reads = reads_of(stores, tasks);
   TaskCopies copies{.signal = make_local(local, DType::Void, kSignalBytes)};
   Replacements loads;

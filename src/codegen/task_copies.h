@@ -38,8 +38,8 @@ struct NestWithCopies {
 
 constexpr int64_t kMostTaskCopyLocals = 8;  // the signal and what is copied
 
-// Of nests that have a task or a few for each block. On-chip buffers are numbered from `local` on, and copies of weights
-// take `room` bytes at most. Behind expand() and coalesce_loads(), whose loads it replaces.
+// Of nests of blocks of threads that have a task or a few for each. On-chip buffers are numbered from `local` on, and
+// copies of weights take `room` bytes at most. Behind expand() and coalesce_loads(), whose loads it replaces.
 NestWithCopies copy_for_tasks(const Refs& stores, const Machine& machine, int64_t local, int64_t room);
 
 }  // namespace smelt

@@ -60,6 +60,7 @@ TEST_CASE("random graphs as kernels for Metal agree with the interpreter, every 
       const bool of_prompt = seed % 3 == 0;
       RandomGraph graph = of_prompt ? random_graph_of_prompt(seed) : random_graph(seed);
       Machine machine = some_threads(rng);
+      machine.overlaps_launches = 0;
       if (of_prompt) machine.matrix_units = units;
       Compiled compiled = generate_kernels(graph, machine, of_prompt ? choose_heuristic : mixed_choice(rng));
       const size_t first = sources.size();

@@ -26,7 +26,7 @@ namespace {
 
 constexpr uint64_t kFirstSeed = 1;
 constexpr int kEvaluated = test::repetitions(800), kCompiled = test::repetitions(200),
-              kBlocks = test::repetitions(1000);
+              kBlocks = test::repetitions(1000), kCopied = test::repetitions(40);
 constexpr int kEvaluatedTwice = test::repetitions(300), kCompiledTwice = test::repetitions(60);
 
 Machine some_vectors(std::mt19937_64& rng) {
@@ -101,6 +101,26 @@ TEST_CASE("random graphs with random options agree with the interpreter, every b
 
 TEST_CASE("random graphs as blocks of threads agree with the interpreter, with no race and no missing barrier") {
   check_evaluated(kBlocks, some_threads);
+}
+
+TEST_CASE("random graphs whose tasks have their weights copied on chip agree with the interpreter") {
+  const auto sends = [](const Program& p) {
+    return std::any_of(p.code.begin(), p.code.end(), [](const Instruction& x) { return x.kind == Inst::BulkCopy; });
+  };
+  int64_t kernels = 0;
+  for (uint64_t seed = kFirstSeed; kernels < kCopied; ++seed) {
+    const RandomGraph g = random_graph(seed);
+    std::mt19937_64 rng(seed);
+    Machine machine = some_threads(rng);
+    machine.processors = 64, machine.overlaps_launches = 1, machine.task_copy_bytes = 16 << 10;
+    const Compiled c = generate_kernels(g, machine, mixed_choice(rng));
+    const auto sending = std::count_if(c.programs.begin(), c.programs.end(), sends);
+    if (sending == 0) continue;
+    kernels += sending;
+    Memory memory(g, c.schedule);
+    const std::string problem = evaluate_all(g, c, 1 + static_cast<int64_t>(rng() % 5), memory);
+    CHECK_MESSAGE((problem.empty() ? judge(g, memory) : problem) == "", to_text(g), c.opts);
+  }
 }
 
 namespace {

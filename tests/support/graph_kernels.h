@@ -42,15 +42,19 @@ inline std::vector<int64_t> values_of(const Variables& variables) {
 }
 
 inline Machine some_threads(std::mt19937_64& rng) {
+  const bool overlaps = rng() % 2;
   return {.parallelism = Parallelism::Threads,
+          .processors = 1 << (rng() % 7),
           .block_threads = 32 << (rng() % 4),
           .warp_threads = kWarp,
           .vector_bytes = 16,
           .registers = 64,
+          .overlaps_launches = overlaps,
           .tasks = 1 << (rng() % 7),
           .local_operations = rng() % 2 ? 80 << 10 : 64,
           .small_kernel_operations = rng() % 2 ? 4096 : 0,
-          .small_kernel_local_operations = 2048};
+          .small_kernel_local_operations = 2048,
+          .task_copy_bytes = overlaps ? 1 << (10 + rng() % 6) : 0};
 }
 
 using Choice = std::function<void(CodegenRequest&)>;

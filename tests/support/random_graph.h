@@ -89,10 +89,20 @@ class GraphMaker {
 
   // --- inputs
 
+  // What no kernel writes, and half of the time says so.
   Tensor input(std::vector<Dim> shape, DType dtype = DType::F32, int64_t rows = 64) {
+    const int slot = new_slot(shape, dtype, rows);
+    const std::string name = "x" + std::to_string(slot);
+    return chance(50) ? given_param(slot, dtype, std::move(shape), name) : param(slot, dtype, std::move(shape), name);
+  }
+  Tensor written_input(std::vector<Dim> shape) {
+    const int slot = new_slot(shape, DType::F32, 64);
+    return param(slot, DType::F32, std::move(shape), "x" + std::to_string(slot));
+  }
+  int new_slot(const std::vector<Dim>& shape, DType dtype, int64_t rows) {
     const int slot = next_slot_++;
     graph_.buffers[slot] = random_bytes(static_cast<size_t>(count(shape) * size_of(dtype)), dtype, rng_, rows);
-    return param(slot, dtype, std::move(shape), "x" + std::to_string(slot));
+    return slot;
   }
 
   // A tensor that broadcasts against x: some axes are 1, some leading ones missing.
@@ -331,7 +341,7 @@ class GraphMaker {
     const auto [x, exact] = pick();
     if (x.rank() != 2 || !const_int(x.dim(1)) || count(Dim(x.dim(0))) > 16 || x.dtype() != DType::F32) return;
     const int64_t column = below(3);
-    const Tensor buffer = input({Dim(64), Dim(x.size(1) + column)});
+    const Tensor buffer = written_input({Dim(64), Dim(x.size(1) + column)});
     const Tensor after = write_rows(buffer, input({x.dim(0)}, DType::I32, 64), column, x);
     writes_.push_back(after.ref());
     if (count(after) > kMostElements) return;
