@@ -141,10 +141,12 @@ class NestPasses {
 
   // The nests of a panel come before the nest that uses it. Returns what the panel takes on chip.
   int64_t add_with_panel(const Refs& stores, const std::vector<Opt>& opts, int64_t first_local) {
-    const NestWithPanel made = with_panel(stores, opts[0], first_local);
+    const auto panel = opts.begin() + static_cast<std::ptrdiff_t>(place_of_panel(opts));
+    const LaneRules rules = lane_rules(request_.machine);
+    const NestWithPanel made = with_panel(apply_opts(stores, {opts.begin(), panel}, rules), *panel, first_local);
     add(made.reset, {}, true);
     for (const Refs& panel : made.panels) add(panel, choose_opts(panel, request_.machine, false), false);
-    add(made.main, {opts.begin() + 1, opts.end()}, false);
+    add(made.main, {panel + 1, opts.end()}, false);
     out_.back().ahead = made.next;
     return bytes_on_chip(made.main) + bytes_on_chip(made.reset) - bytes_on_chip(stores);
   }

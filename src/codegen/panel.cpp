@@ -411,14 +411,19 @@ bool is_plain(const Refs& stores) {
 }  // namespace
 
 std::string why_not_panel(const Refs& stores, const Opt& opt, const OnChipScope& scope) {
-  if (!is_plain(stores)) return "it comes before all other options, for stores with the same loops";
+  if (!is_plain(stores)) return "it comes before options that take axes, for stores with the same loops";
   if (opt.amount < kPanelLanes) return "a panel has " + std::to_string(kPanelLanes) + " rows or more";
   const PanelMaker maker(stores, opt);
   if (std::string reason = maker.why_not(); !reason.empty()) return reason;
   return why_too_much_on_chip(bytes_on_chip(stores) + maker.room(), scope);
 }
 
-bool has_panel(const std::vector<Opt>& opts) { return !opts.empty() && opts[0].kind == OptKind::Panel; }
+size_t place_of_panel(const std::vector<Opt>& opts) {
+  const auto is_panel = [](const Opt& opt) { return opt.kind == OptKind::Panel; };
+  return static_cast<size_t>(std::find_if(opts.begin(), opts.end(), is_panel) - opts.begin());
+}
+
+bool has_panel(const std::vector<Opt>& opts) { return place_of_panel(opts) < opts.size(); }
 
 NestWithPanel with_panel(const Refs& stores, const Opt& opt, int64_t first_local) {
   return PanelMaker(stores, opt).run(first_local);

@@ -32,10 +32,11 @@ struct NestWithPanel {
   std::optional<Ahead> next;  // where the next panel is made from
 };
 
-// Why PANEL(axis, rows of a panel) cannot be applied; empty if it can. It comes before all other options.
+// Why PANEL(axis, rows of a panel) cannot be applied; empty if it can. Only SPLIT and FRONT may come before it.
 std::string why_not_panel(const Refs& stores, const Opt& opt, const OnChipScope& scope = {});
 
-// Whether the options of a nest begin with PANEL.
+// Which of the options of a nest is PANEL; their number if none is.
+size_t place_of_panel(const std::vector<Opt>& opts);
 bool has_panel(const std::vector<Opt>& opts);
 
 constexpr int64_t kMostPanelLocals = 16;

@@ -145,6 +145,15 @@ TEST_CASE("the heuristic makes panels of what many tokens share, but not what an
   CHECK_FALSE(chosen(expert_tiles(), {}));
 }
 
+TEST_CASE("an axis may be cut before there is a panel") {
+  const JudgedKernel kernel = kernel_of(byte_groups(), {{"tokens8", 3}});
+  const Refs stores = last_nest(kernel);
+  const Opt cut = split("o1", 2), panel = panel_opt("o0", 16);
+  REQUIRE(why_not(stores, cut) == "");
+  REQUIRE(why_not(apply_opt(stores, cut), panel) == "");
+  CHECK(problem_with(kernel, with_opts(kernel, {cut, panel})) == "");
+}
+
 TEST_CASE("why a nest cannot have a panel") {
   const JudgedKernel kernel = kernel_of(byte_groups(), {{"tokens8", 3}});
   const Refs stores = last_nest(kernel);
@@ -153,7 +162,7 @@ TEST_CASE("why a nest cannot have a panel") {
   CHECK(why_not(stores, panel_opt("o0", 24)) == "panel: 24 rows do not make a panel");
   CHECK(why_not(stores, panel_opt("o1", 16)) == "panel: nothing that its iterations share is computed");
   CHECK(why_not(apply_opt(stores, local("o1", 16)), panel_opt("o0", 16)) ==
-        "panel: it comes before all other options, for stores with the same loops");
+        "panel: it comes before options that take axes, for stores with the same loops");
   const JudgedKernel chosen = kernel_of(experts_of_tokens(), {{"tokens8", 3}});
   CHECK(why_not(last_nest(chosen), panel_opt("o0", 64)) == "panel: an index differs inside of a panel");
 }
