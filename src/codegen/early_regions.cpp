@@ -86,7 +86,6 @@ void add_load(EarlyRegion& region, Ref load, const Refs& tasks) {
   const bool is_of_page = !outer_loads(offset).empty();
   if (is_of_page) offset = within_page(region, offset, tasks);
   region.is_known &= offset && (region.patterns.empty() || is_of_page != region.pages.empty());
-  region.is_known &= is_of_page || all_have_const_sizes(offset);  // else the buffer may be smaller than it looks
   if (!region.is_known) return;
   Ref in_first_task = offset;
   std::vector<int64_t> strides;
@@ -96,6 +95,7 @@ void add_load(EarlyRegion& region, Ref load, const Refs& tasks) {
     strides.push_back(step.value_or(0));
     in_first_task = substitute(in_first_task, {{r, constant(0, r->dtype)}});
   }
+  region.is_known &= is_of_page || all_have_const_sizes(in_first_task);  // else the buffer may be smaller than it looks
   region.is_known &= region.patterns.empty() || strides == region.strides;
   region.strides = std::move(strides);
   region.patterns.push_back(pattern_of(simplify(in_first_task), size_of(load->dtype)));

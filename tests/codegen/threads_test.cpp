@@ -316,6 +316,21 @@ TEST_CASE("where launches overlap, a block asks for the weights of its first tas
   CHECK(count(program_of(kernel, {opts}, kBlocks), Inst::Await) == 0);
 }
 
+TEST_CASE("where launches overlap, nothing is asked for of a buffer that may be smaller than it looks") {
+  Machine overlaps = kBlocks;
+  overlaps.overlaps_launches = 1;
+  // Each task sums one of 64 columns of 16 rows, over as many of these as there are.
+  const auto asks = [&](Dim rows) {
+    const JudgedKernel kernel =
+        kernel_of(sink({output(2, sum(given_param(0, DType::F32, {64, rows, 16}, "given"), 1))}), {{"tokens", 2}});
+    const std::vector<Opt> opts = {local("o1", 16), task("o0")};
+    CHECK(problem_with(kernel, {opts}, overlaps) == "");
+    return count(program_of(kernel, {opts}, overlaps), Inst::Fetch);
+  };
+  CHECK(asks(32) == 1);
+  CHECK(asks(variable("tokens", 1, 32)) == 0);
+}
+
 // Products of 4 queries with the keys at 256 positions, which lie in 4 pages of 64.
 JudgedKernel scores_of_pages(const Tensor& pages, const Machine& machine) {
   const Tensor position = iota({256}, 0);
