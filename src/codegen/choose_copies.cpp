@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 
+#include "codegen/footprint.h"
 #include "codegen/opt_choice.h"
 #include "codegen/panel.h"
 #include "codegen/sum_order.h"
@@ -16,16 +17,11 @@ namespace {
 constexpr int64_t kPairs = 4;           // neighbours computed side by side where nothing else is
 constexpr int64_t kLoadsTogether = 32;  // of rounds that a thread makes side by side
 
-bool is_read(Ref x) {
-  const Refs nodes = toposort(x);
-  return std::any_of(nodes.begin(), nodes.end(), [](Ref n) { return n->op == Op::Load; });
-}
-
 // Shifts by what is read, such as by bits of a parity, are as they are in any copy.
 bool moves_in_word(Ref reduce, Ref range) {
   for (Ref n : toposort(reduce)) {
     const bool is_shift = n->op == Op::Shr || n->op == Op::Shl;
-    if (is_shift && depends_on(BinaryView(n).y, range) && !is_read(BinaryView(n).y)) return true;
+    if (is_shift && depends_on(BinaryView(n).y, range) && !reads_memory(BinaryView(n).y)) return true;
     if (n->op != Op::Load || size_of(n->dtype) != 1 || !depends_on(LoadView(n).offset, range)) continue;
     if (depends_on(simplify(LoadView(n).offset % 4), range)) return true;
   }

@@ -112,8 +112,8 @@ class NestPasses {
     return room_of_local(nest.staging->ring) + (nest.staging->signals ? room_of_local(nest.staging->signals) : 0);
   }
 
-  // What tasks of the last nest read goes to on-chip memory from number `local` on, if `room` is enough. Returns what it
-  // takes of that.
+  // What tasks of the last nest read goes to on-chip memory from number `local` on, if `room` is enough. Returns what
+  // it takes of that.
   int64_t add_task_copies(int64_t local, int64_t room) {
     ExpandedNest& nest = out_.back();
     if (nest.is_local || nest.staging || !products_of_halves(nest.stores).empty()) return 0;

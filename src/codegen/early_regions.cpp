@@ -35,13 +35,6 @@ bool reads_only_given(Ref offset) {
   return std::all_of(nodes.begin(), nodes.end(), [](Ref n) { return !is_load(n) || is_given(LoadView(n).buffer); });
 }
 
-bool has_const_size(Ref range) { return const_int(RangeView(range).size).has_value(); }
-
-bool all_have_const_sizes(Ref offset) {
-  const Refs ranges = ranges_of(offset);
-  return std::all_of(ranges.begin(), ranges.end(), has_const_size);
-}
-
 // What an offset is where the number of the page is `number`.
 Ref with_page(Ref offset, Ref page, int64_t number) {
   return substitute(offset, {{page, constant(number, page->dtype)}});
@@ -95,7 +88,7 @@ void add_load(EarlyRegion& region, Ref load, const Refs& tasks) {
     strides.push_back(step.value_or(0));
     in_first_task = substitute(in_first_task, {{r, constant(0, r->dtype)}});
   }
-  region.is_known &= is_of_page || all_have_const_sizes(in_first_task);  // else the buffer may be smaller than it looks
+  region.is_known &= is_of_page || has_const_sizes(in_first_task);  // else the buffer may be smaller than it looks
   region.is_known &= region.patterns.empty() || strides == region.strides;
   region.strides = std::move(strides);
   region.patterns.push_back(pattern_of(simplify(in_first_task), size_of(load->dtype)));
@@ -105,20 +98,10 @@ bool is_in_units(int64_t bytes) { return bytes % kFetchUnit == 0; }
 
 }  // namespace
 
-int64_t EarlyRegion::first() const {
-  int64_t at = patterns[0].first;
-  for (const Pattern& p : patterns) at = std::min(at, p.first);
-  return at;
-}
+int64_t EarlyRegion::first() const { return extent_of(patterns).first; }
 
 int64_t EarlyRegion::bytes() const {
-  int64_t end = 0;
-  for (const Pattern& p : patterns) {
-    int64_t span = p.first + p.bytes;
-    for (const Pattern::Step& step : p.steps) span += step.stride * (step.count - 1);
-    end = std::max(end, span);
-  }
-  return (end - first() + kFetchUnit - 1) / kFetchUnit * kFetchUnit;
+  return (extent_of(patterns).whole_bytes() + kFetchUnit - 1) / kFetchUnit * kFetchUnit;
 }
 
 int64_t EarlyPages::count() const {
@@ -141,12 +124,12 @@ bool EarlyRegion::pays(const Refs& tasks) const {
   const auto moves = [](int64_t s) { return s != 0; };
   if (is_small) return std::any_of(strides.begin(), strides.end(), moves);
   if (pages.empty()) return std::all_of(strides.begin(), strides.end(), moves);
-  const auto vary = std::count_if(tasks.begin(), tasks.end(), [](Ref r) { return !has_const_size(r); });
+  const auto vary = std::count_if(tasks.begin(), tasks.end(), [](Ref r) { return !has_const_sizes(r); });
   const Refs sharers = sharers_of(*this, tasks);
   int64_t count = 0;
   for (const EarlyPages& p : pages) count += p.count();
   return count <= kMostPages && vary <= 1 && sharers.size() < tasks.size() &&
-         std::all_of(sharers.begin(), sharers.end(), has_const_size);
+         std::all_of(sharers.begin(), sharers.end(), has_const_sizes);
 }
 
 std::map<int64_t, EarlyRegion> early_regions(const Refs& stores, const Refs& tasks) {

@@ -11,11 +11,6 @@ namespace {
 
 constexpr int64_t kMostMarked = 1 << 18;  // bytes that are counted one by one
 
-bool has_load(Ref expr) {
-  const Refs nodes = toposort(expr);
-  return std::any_of(nodes.begin(), nodes.end(), [](Ref n) { return n->op == Op::Load; });
-}
-
 // Number of values that an expression takes while its ranges run.
 int64_t count_of(Ref expr) {
   double count = 1;
@@ -47,7 +42,7 @@ void add_movers(Ref x, Refs& movers) {
     const auto sum = index_sum(LoadView(n).offset);
     if (sum) {
       for (const IndexTerm& term : sum->terms)
-        if (term.product->op == Op::Range || !has_load(term.product)) add(term.product);
+        if (term.product->op == Op::Range || !reads_memory(term.product)) add(term.product);
     } else {
       for (Ref r : ranges_of(LoadView(n).offset)) add(r);
     }
@@ -56,7 +51,7 @@ void add_movers(Ref x, Refs& movers) {
 
 void add_term(Pattern& pattern, const IndexTerm& term, Refs& gathered_over) {
   const Ref x = term.product;
-  if (x->op == Op::Range || !has_load(x)) {
+  if (x->op == Op::Range || !reads_memory(x)) {
     pattern.first += term.times * x->min;  // 0 of a range
     return add_step(pattern, term.times, values_of(x));
   }
@@ -105,21 +100,6 @@ double bytes_of(const Pattern& p) {
   return bytes;
 }
 
-struct Extent {
-  int64_t first;
-  double bytes;
-};
-
-Extent extent_of(const std::vector<Pattern>& patterns) {
-  int64_t first = patterns[0].first;
-  double end = 0;
-  for (const Pattern& p : patterns) {
-    first = std::min(first, p.first);
-    end = std::max(end, static_cast<double>(p.first) + span_of(p));
-  }
-  return {first, end - static_cast<double>(first)};
-}
-
 void mark(const Pattern& p, size_t step, int64_t at, std::vector<bool>& marks) {
   if (step == p.steps.size()) {
     for (int64_t i = 0; i < p.bytes; ++i) marks[static_cast<size_t>(at + i)] = true;
@@ -152,7 +132,7 @@ Pattern pattern_of(Ref offset, int64_t bytes) {
   Pattern pattern{.bytes = bytes};
   const auto sum = index_sum(offset);
   if (!sum) {
-    pattern.gathered = has_load(offset);
+    pattern.gathered = reads_memory(offset);
     pattern.steps = {{bytes, count_of(offset)}};
     return pattern;
   }
@@ -161,6 +141,26 @@ Pattern pattern_of(Ref offset, int64_t bytes) {
   for (const IndexTerm& term : sum->terms) add_term(pattern, term, gathered_over);
   merge_steps(pattern.steps);
   return pattern;
+}
+
+bool reads_memory(Ref expr) {
+  const Refs nodes = toposort(expr);
+  return std::any_of(nodes.begin(), nodes.end(), [](Ref n) { return n->op == Op::Load; });
+}
+
+bool has_const_sizes(Ref expr) {
+  const Refs ranges = ranges_of(expr);
+  return std::all_of(ranges.begin(), ranges.end(), [](Ref r) { return const_int(RangeView(r).size).has_value(); });
+}
+
+Extent extent_of(const std::vector<Pattern>& patterns) {
+  int64_t first = patterns[0].first;
+  double end = 0;
+  for (const Pattern& p : patterns) {
+    first = std::min(first, p.first);
+    end = std::max(end, static_cast<double>(p.first) + span_of(p));
+  }
+  return {first, end - static_cast<double>(first)};
 }
 
 double distinct_bytes(std::vector<Pattern> patterns) {

@@ -27,6 +27,19 @@ struct Pattern {
 // Of an access of `bytes` at `offset`, an expression over ranges of constant sizes.
 Pattern pattern_of(Ref offset, int64_t bytes);
 
+// Whether the expression loads: what memory holds is part of it then.
+bool reads_memory(Ref expr);
+// Whether the ranges in it are of constant sizes.
+bool has_const_sizes(Ref expr);
+
+// From the first byte that the patterns touch to the last one. REQUIRES: there is a pattern.
+struct Extent {
+  int64_t first = 0;
+  double bytes = 0;  // which may be more than integers hold
+  int64_t whole_bytes() const { return bytes < 1e15 ? static_cast<int64_t>(bytes) : int64_t{1} << 50; }
+};
+Extent extent_of(const std::vector<Pattern>& patterns);
+
 // Distinct bytes that all patterns together touch: exact where each one's steps nest and outer steps agree, an upper
 // bound otherwise.
 double distinct_bytes(std::vector<Pattern> patterns);

@@ -254,11 +254,7 @@ namespace {
 // In how many tiles all of what is ahead is asked for: a few use the panel of an expert, many that of all tokens.
 constexpr int64_t kTurnsOfSome = 2, kTurnsOfAll = 16;
 
-int64_t wanted_turns(const Ahead& ahead) {
-  const Refs nodes = toposort(ahead.offset);
-  const bool jumps = std::any_of(nodes.begin(), nodes.end(), [](Ref n) { return n->op == Op::Load; });
-  return jumps ? kTurnsOfSome : kTurnsOfAll;
-}
+int64_t wanted_turns(const Ahead& ahead) { return reads_memory(ahead.offset) ? kTurnsOfSome : kTurnsOfAll; }
 
 }  // namespace
 

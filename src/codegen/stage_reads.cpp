@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "codegen/footprint.h"
 #include "codegen/program.h"
 #include "graph/index_sum.h"
 #include "graph/matrix_shape.h"
@@ -51,11 +52,6 @@ struct StagedLoad {
 
 bool are_all_lanes(const Refs& ranges) {
   return std::all_of(ranges.begin(), ranges.end(), [](Ref r) { return kind_of(r) == RangeKind::Lane; });
-}
-
-bool reads_memory(Ref x) {
-  const Refs nodes = toposort(x);
-  return std::any_of(nodes.begin(), nodes.end(), [](Ref n) { return n->op == Op::Load; });
 }
 
 std::optional<StagedLoad> staged_load(Ref load, const Rounds& rounds) {

@@ -20,13 +20,6 @@ constexpr int64_t kFewestBytesOfWeights = 1 << 10, kFewestBytes = 64;
 constexpr int64_t kMostBytes = 16 << 10;      // of what threads send
 constexpr int64_t kMostTasksOfProcessor = 4;  // further tasks wait for their copies
 
-bool reads_memory(Ref x) {
-  const Refs nodes = toposort(x);
-  return std::any_of(nodes.begin(), nodes.end(), [](Ref n) { return n->op == Op::Load; });
-}
-
-bool has_const_size(Ref range) { return const_int(RangeView(range).size).has_value(); }
-
 // Where a load reads: what the task decides, and what lies within its bytes.
 struct TaskOffset {
   Ref begin, within;
@@ -41,8 +34,7 @@ std::optional<TaskOffset> split_at_task(Ref offset, const Refs& tasks) {
     const auto in_tasks = std::count_if(ranges.begin(), ranges.end(), [&](Ref r) { return contains(tasks, r); });
     const bool is_of_task = in_tasks == std::ssize(ranges);
     if (ranges.empty() || reads_memory(term.product) || (in_tasks > 0 && !is_of_task)) return std::nullopt;
-    if (is_of_task ? term.times % kCopyBytes != 0 : !std::all_of(ranges.begin(), ranges.end(), has_const_size))
-      return std::nullopt;
+    if (is_of_task ? term.times % kCopyBytes != 0 : !has_const_sizes(term.product)) return std::nullopt;
     (is_of_task ? begin : within).terms.push_back(term);
   }
   return TaskOffset{to_node(begin), to_node(within)};
@@ -87,15 +79,7 @@ class BufferReads {
     return lanes;
   }
 
-  int64_t bytes() const {
-    int64_t end = 0;
-    for (const Pattern& p : patterns_) {
-      int64_t span = p.first + p.bytes;
-      for (const Pattern::Step& step : p.steps) span += step.stride * (step.count - 1);
-      end = std::max(end, span);
-    }
-    return end - first();
-  }
+  int64_t bytes() const { return extent_of(patterns_).whole_bytes(); }
 
   TaskCopy copy_to(int64_t local) const {
     return {.buffer = buffer_,
@@ -115,11 +99,7 @@ class BufferReads {
   };
 
   bool has_own() const { return !ranges_of(begin_).empty(); }  // a task, where all do not read the same
-  int64_t first() const {
-    int64_t at = patterns_[0].first;
-    for (const Pattern& p : patterns_) at = std::min(at, p.first);
-    return at;
-  }
+  int64_t first() const { return extent_of(patterns_).first; }
 
   Ref buffer_, begin_;
   std::vector<LoadWithin> loads_;
@@ -143,7 +123,7 @@ std::vector<BufferReads> reads_of(const Refs& stores, const Refs& tasks) {
 
 bool has_few_tasks(const Refs& tasks, const Machine& machine) {
   int64_t count = 1;
-  for (Ref r : tasks) count *= has_const_size(r) ? RangeView(r).count() : INT32_MAX;
+  for (Ref r : tasks) count *= has_const_sizes(r) ? RangeView(r).count() : INT32_MAX;
   return count <= kMostTasksOfProcessor * machine.processors;
 }
 
