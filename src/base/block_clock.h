@@ -1,6 +1,6 @@
 // What the blocks of a launch on an NVIDIA GPU leave of their time, where somebody wants to know: pieces of LLVM IR
-// that every kernel has around its body. The last parameter of a kernel, %clocks, is null, and then that costs a
-// comparison; or it is the address of a BlockClock for each block, all zeros.
+// that every kernel has around its body. The last parameter of a kernel, %clocks, is null, and then nothing is stored;
+// or it is the address of a BlockClock for each block, all zeros.
 #pragma once
 
 #include <cstdint>
@@ -18,41 +18,32 @@ static_assert(sizeof(BlockClock) == 24, "kBlockClockBegin and kBlockClockEnd say
 
 inline constexpr const char* kBlockClockParameter = "ptr addrspace(1) noalias align 8 %clocks";
 
-// Ends the entry block; the next label is "body".
-inline constexpr const char* kBlockClockBegin = R"(  %clock.wanted = icmp ne ptr addrspace(1) %clocks, null
-  br i1 %clock.wanted, label %clock.entered, label %body
-clock.entered:
-  %clock.thread = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
-  %clock.is_first = icmp eq i32 %clock.thread, 0
-  br i1 %clock.is_first, label %clock.begin, label %body
-clock.begin:
+// Whose clock it is, and which threads store. No branches: a block that waits for the launch before finds this out
+// first, and has nothing else to do for it when it goes on.
+inline constexpr const char* kBlockClockFind = R"(  %clock.thread = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
   %clock.block = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
   %clock.place = mul i32 %clock.block, 24
-  %clock.begin.at = getelementptr i8, ptr addrspace(1) %clocks, i32 %clock.place
-  %clock.begin.time = call i64 asm sideeffect "mov.u64 $0, %globaltimer;", "=l,~{memory}"()
-  store i64 %clock.begin.time, ptr addrspace(1) %clock.begin.at, align 8
-  %clock.processor = call i32 asm sideeffect "mov.u32 $0, %smid;", "=r,~{memory}"()
-  %clock.processor.at = getelementptr i8, ptr addrspace(1) %clock.begin.at, i64 16
-  store i32 %clock.processor, ptr addrspace(1) %clock.processor.at, align 8
-  br label %body
+  %clock.at = getelementptr i8, ptr addrspace(1) %clocks, i32 %clock.place
+  %clock.is_wanted = icmp ne ptr addrspace(1) %clocks, null
+  %clock.is_first = icmp eq i32 %clock.thread, 0
+  %clock.begins.bit = and i1 %clock.is_wanted, %clock.is_first
+  %clock.begins.word = zext i1 %clock.begins.bit to i32
+  %clock.begins = call i32 asm sideeffect "", "=r,0"(i32 %clock.begins.word)
+  %clock.lane = and i32 %clock.thread, 31
+  %clock.is_one = icmp eq i32 %clock.lane, 0
+  %clock.ends.bit = and i1 %clock.is_wanted, %clock.is_one
+  %clock.ends.word = zext i1 %clock.ends.bit to i32
+  %clock.ends = call i32 asm sideeffect "", "=r,0"(i32 %clock.ends.word)
+)";
+
+// Behind kBlockClockFind.
+inline constexpr const char* kBlockClockBegin =
+    R"(  call void asm sideeffect "{ .reg .pred idle; .reg .b64 time; .reg .b32 processor; setp.eq.u32 idle, $1, 0; @idle bra done; mov.u64 time, %globaltimer; st.global.u64 [$0], time; mov.u32 processor, %smid; st.global.u32 [$0+16], processor; done: }", "l,r,~{memory}"(ptr addrspace(1) %clock.at, i32 %clock.begins)
 )";
 
 // Ends the function, behind a block that is still open.
-inline constexpr const char* kBlockClockEnd = R"(  br i1 %clock.wanted, label %clock.left, label %clock.done
-clock.left:
-  %clock.last.thread = call i32 @llvm.nvvm.read.ptx.sreg.tid.x()
-  %clock.lane = and i32 %clock.last.thread, 31
-  %clock.is_one = icmp eq i32 %clock.lane, 0
-  br i1 %clock.is_one, label %clock.end, label %clock.done
-clock.end:
-  %clock.last.block = call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x()
-  %clock.last.place = mul i32 %clock.last.block, 24
-  %clock.last.at = getelementptr i8, ptr addrspace(1) %clocks, i32 %clock.last.place
-  %clock.end.at = getelementptr i8, ptr addrspace(1) %clock.last.at, i64 8
-  %clock.end.time = call i64 asm sideeffect "mov.u64 $0, %globaltimer;", "=l,~{memory}"()
-  %clock.end.before = atomicrmw umax ptr addrspace(1) %clock.end.at, i64 %clock.end.time monotonic, align 8
-  br label %clock.done
-clock.done:
+inline constexpr const char* kBlockClockEnd =
+    R"(  call void asm sideeffect "{ .reg .pred idle; .reg .b64 time; setp.eq.u32 idle, $1, 0; @idle bra done; mov.u64 time, %globaltimer; red.global.max.u64 [$0+8], time; done: }", "l,r,~{memory}"(ptr addrspace(1) %clock.at, i32 %clock.ends)
   ret void
 )";
 

@@ -10,7 +10,8 @@ namespace {
 
 class Finder {
  public:
-  explicit Finder(const Program& program) : program_(program) {
+  Finder(const Program& program, bool has_its_blocks)
+      : program_(program), blocks_(has_its_blocks ? program.blocks : 0) {
     bounds_.reserve(program.code.size());
     for (const Instruction& x : program.code) bounds_.push_back(of(x));
   }
@@ -33,10 +34,10 @@ class Finder {
     }
   }
 
-  static Bounds of_part(PartValue value) {
+  Bounds of_part(PartValue value) const {
     switch (value) {
-      case PartValue::Index: return {0, kMostParts - 1};
-      case PartValue::Count: return {1, kMostParts};
+      case PartValue::Index: return {0, (blocks_ > 0 ? blocks_ : kMostParts) - 1};
+      case PartValue::Count: return blocks_ > 0 ? Bounds{blocks_, blocks_} : Bounds{1, kMostParts};
       case PartValue::Begins: return {0, 1};
     }
     return kNoBounds;
@@ -56,12 +57,21 @@ class Finder {
   }
 
   const Program& program_;
+  const int64_t blocks_;  // of a launch; 0: any number
   std::vector<Bounds> bounds_;
 };
 
 }  // namespace
 
-std::vector<Bounds> known_bounds(const Program& program) { return Finder(program).take(); }
+std::vector<Bounds> known_bounds(const Program& program, bool has_its_blocks) {
+  return Finder(program, has_its_blocks).take();
+}
+
+bool has_one_round(const Instruction& loop, const std::vector<Bounds>& bounds) {
+  const LoopView view(loop);
+  const auto of = [&](int position) { return bounds[static_cast<size_t>(position)]; };
+  return is_condition(loop) || (of(view.begin) == Bounds{0, 0} && of(view.end).max <= 1);
+}
 
 bool never_wraps(const Instruction& value, const Program& program, const std::vector<Bounds>& bounds) {
   if (value.kind != Inst::Value || !is_int(value.dtype)) return false;

@@ -22,6 +22,7 @@ size_t size_of_tile(std::span<const ExpandedNest> nests) {
 }
 
 constexpr int64_t kMostTasks = 1 << 24;
+constexpr int64_t kMostTasksOfBlocks = 4;  // for each processor: where each task has a block of its own
 
 Ref count_of(const Refs& tasks) {
   Ref count = constant(1);
@@ -147,6 +148,8 @@ Program linearize(std::span<const ExpandedNest> nests, const Machine& machine, s
   std::vector<Tile> tiles = tiles_of(nests);
   if (is_block) find_readers(tiles);
   program.tasks = most_tasks(tiles, is_block);
+  if (is_block && has_fixed_tasks(tiles) && program.tasks <= kMostTasksOfBlocks * machine.processors)
+    program.blocks = program.tasks;
   ScratchMap scratch;
   Code code;
   int next_id = 0;

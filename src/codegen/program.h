@@ -100,6 +100,7 @@ struct Program {
   int64_t scratch_bytes = 0;         // per worker
   int threads = 1;                   // of a worker: 1, or a multiple of kWarp
   int64_t tasks = 1;                 // that workers share out, at most
+  int64_t blocks = 0;                // that a launch has, one for each task; 0: as many as the device likes
   std::vector<Instruction> code;
 };
 

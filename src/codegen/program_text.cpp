@@ -145,6 +145,7 @@ std::string print(const Program& program) {
   }
   if (program.scratch_bytes > 0) text += " scratch=" + std::to_string(program.scratch_bytes);
   if (program.threads > 1) text += " threads=" + std::to_string(program.threads);
+  if (program.blocks > 0) text += " blocks=" + std::to_string(program.blocks);
   text += "\n";
   size_t depth = 1;
   for (size_t i = 0; i < program.code.size(); ++i) {

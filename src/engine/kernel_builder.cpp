@@ -46,6 +46,7 @@ Source source_of(const Program& program, const Machine& machine) {
             .shape = {.buffers = program.buffers,
                       .threads = program.threads,
                       .tasks = program.tasks,
+                      .blocks = machine.isa == Isa::Apple ? 0 : program.blocks,
                       .shared_bytes = program.scratch_bytes,
                       .overlaps = awaits(program)}};
   return {.text = render_llvm(program, machine), .entry = program.name};

@@ -16,7 +16,7 @@ std::string number(int64_t value) { return std::to_string(value); }
 FunctionRenderer::FunctionRenderer(const Program& program, const Machine& machine)
     : program_(program),
       machine_(machine),
-      bounds_(known_bounds(program)),
+      bounds_(known_bounds(program, true)),
       metadata_(program.buffers),
       values_(program.code.size()),
       readers_(program.code.size()) {
@@ -131,7 +131,7 @@ IrValue FunctionRenderer::begin_loop(int position, const Instruction& x) {
     out_.line("br i1 " + any + ", label %" + name + ".enter, label %" + name + ".exit");
   }
   out_.label(name + ".enter");
-  if (is_condition(x)) return ir_int(0, x.dtype);
+  if (has_one_round(x, bounds_)) return ir_int(0, x.dtype);
   out_.line("br label %" + name);
   out_.label(name);
   out_.line("%i" + number(position) + " = phi " + type + " [ " + begin + ", %" + name + ".enter ], [ %i" +
@@ -141,14 +141,13 @@ IrValue FunctionRenderer::begin_loop(int position, const Instruction& x) {
 
 bool FunctionRenderer::always_runs(const Instruction& x) const {
   const LoopView loop(x);
-  const std::optional<int64_t> begin = value(loop.begin).integer, end = value(loop.end).integer;
-  return begin && end && *begin < *end;
+  return bounds(loop.begin).max < bounds(loop.end).min;
 }
 
 void FunctionRenderer::end_loop(int position) {
   std::string name = "loop." + number(position), index = "%i" + number(position);
   const std::string type = ir_type(code(position).dtype, 1);
-  if (is_condition(code(position))) {
+  if (has_one_round(code(position), bounds_)) {
     out_.line("br label %" + name + ".exit");
     return out_.label(name + ".exit");
   }

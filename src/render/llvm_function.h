@@ -33,6 +33,7 @@ class FunctionRenderer {
   virtual std::string runs(const Instruction&) { return ""; }
 
   const IrValue& value(int position) const { return values_[static_cast<size_t>(position)]; }
+  const Bounds& bounds(int position) const { return bounds_[static_cast<size_t>(position)]; }
   const Instruction& code(int position) const { return program_.code[static_cast<size_t>(position)]; }
   // The argument that a Load or Store refers to; -1 for scratch memory.
   int buffer_of(const Instruction& x) const;

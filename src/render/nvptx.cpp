@@ -7,7 +7,7 @@
 #include "codegen/program_verify.h"
 #include "graph/matrix_shape.h"
 #include "render/addresses.h"
-#include "render/block_shares.h"
+#include "render/early_values.h"
 #include "render/llvm_function.h"
 #include "render/llvm_ops.h"
 
@@ -30,7 +30,7 @@ class BlockRenderer : public FunctionRenderer {
  public:
   explicit BlockRenderer(const Program& program)
       : FunctionRenderer(program, machine_of_threads()),
-        shares_(program, bounds_, machine_, out_),
+        early_(program, bounds_, machine_, out_),
         multiples_(known_multiples(program)) {}
 
   std::string render() {
@@ -50,7 +50,7 @@ class BlockRenderer : public FunctionRenderer {
   IrValue machine_instruction(int position, const Instruction& x) override {
     switch (x.kind) {
       case Inst::Symbol: return symbol(x.arg.i);
-      case Inst::Part: return special(x, part_value(x) == PartValue::Index ? "ctaid.x" : "nctaid.x");
+      case Inst::Part: return part(x);
       case Inst::ThreadIndex: return special(x, "tid.x");
       case Inst::Buffer: return {.text = "%buffer." + number(x.arg.i)};
       case Inst::Scratch: return {.text = scratch(x.arg.i)};
@@ -75,8 +75,8 @@ class BlockRenderer : public FunctionRenderer {
   }
 
   IrValue elementwise(int position, const Instruction& x) override {
-    const auto share = shares_.find(position);
-    if (share) return *share;
+    const auto early = early_.find(position);
+    if (early) return *early;
     return is_rounded_down(x) ? rounded_down(x) : FunctionRenderer::elementwise(position, x);
   }
 
@@ -108,6 +108,11 @@ class BlockRenderer : public FunctionRenderer {
   IrValue symbol(int64_t index) {
     const std::string at = out_.emit("getelementptr inbounds i64, ptr addrspace(1) %symbols, i64 " + number(index));
     return out_.emit(DType::I64, 1, "load i64, ptr addrspace(1) " + at + ", align 8, !invariant.load !0");
+  }
+
+  IrValue part(const Instruction& x) {
+    if (part_value(x) == PartValue::Index) return special(x, "ctaid.x");
+    return program_.blocks > 0 ? ir_int(program_.blocks, x.dtype) : special(x, "nctaid.x");
   }
 
   std::string special_function(const std::string& name) {
@@ -261,22 +266,42 @@ class BlockRenderer : public FunctionRenderer {
   // The next launch may begin when all blocks of this one are past this point: earlier, its waiting blocks and those of
   // the launches behind it would be in the way of the blocks of this one, and of each other.
   void await(const Instruction& x) {
-    shares_.find_all();
+    early_.find_all();
+    out_.text(kBlockClockFind);
+    touch_arguments();
     launch_control("wait");
     if (lets_next_begin(x)) launch_control("launch_dependents");
-    begin_clock();
+    out_.text(kBlockClockBegin);
   }
   void begin() {
     out_.set_position(static_cast<int>(program_.code.size()));  // of no instruction
-    shares_.find_all();
-    begin_clock();
+    early_.find_all();
+    out_.text(std::string(kBlockClockFind) + kBlockClockBegin);
+  }
+
+  // Arguments lie in memory, and the first who reads one of a line waits for it: so one of each is read before the
+  // wait. None of them is what it is compared with, as all are addresses; the branch keeps the assembler from moving
+  // what was computed before to behind the wait.
+  void touch_arguments() {
+    constexpr int64_t kFirst = 0x210, kLine = 64;  // where the driver puts the first one on sm_90
+    std::string all;
+    int64_t line = -1;
+    for (int64_t i = 0; i <= program_.buffers; ++i) {
+      const int64_t at = (kFirst + 8 * i) / kLine;
+      if (at == line) continue;
+      line = at;
+      const std::string name = i < program_.buffers ? "%buffer." + number(i) : "%symbols";
+      const std::string address = out_.emit("ptrtoint ptr addrspace(1) " + name + " to i64"),
+                        word = out_.emit("trunc i64 " + address + " to i32");
+      all = all.empty() ? word : out_.emit("and i32 " + all + ", " + word);
+    }
+    out_.line("call void asm sideeffect \"{ .reg .pred none; setp.eq.u32 none, $0, -1; @none trap; }\", \"r\"(i32 " +
+              all + ")");
   }
 
   void launch_control(const std::string& what) {
     out_.line("call void asm sideeffect \"griddepcontrol." + what + ";\", \"~{memory}\"()");
   }
-
-  void begin_clock() { out_.text(std::string(kBlockClockBegin) + "body:\n"); }
 
   // --- other threads
 
@@ -379,7 +404,7 @@ class BlockRenderer : public FunctionRenderer {
     out_.line("call void @llvm.nvvm.barrier0()");
   }
 
-  BlockShares shares_;
+  EarlyValues early_;
   const std::vector<int64_t> multiples_;  // by position
 };
 

@@ -8,7 +8,7 @@ namespace smelt {
 
 std::string text_of(const LaunchShape& s) {
   return std::to_string(s.buffers) + ' ' + std::to_string(s.threads) + ' ' + std::to_string(s.tasks) + ' ' +
-         std::to_string(s.shared_bytes) + (s.overlaps ? " 1" : " 0");
+         std::to_string(s.shared_bytes) + (s.overlaps ? " 1 " : " 0 ") + std::to_string(s.blocks);
 }
 
 // With a zero between them.
@@ -17,15 +17,16 @@ std::string pack(const PackedKernel& kernel) { return text_of(kernel.shape) + '\
 PackedKernel unpack(std::string_view entry) {
   PackedKernel out;
   const size_t end = entry.find('\0');
-  long long tasks = 0, shared_bytes = 0;
+  long long tasks = 0, shared_bytes = 0, blocks = 0;
   int overlaps = 0;
   const std::string shape(entry.substr(0, end));
-  const int read = std::sscanf(shape.c_str(), "%d %d %lld %lld %d", &out.shape.buffers, &out.shape.threads, &tasks,
-                               &shared_bytes, &overlaps);
-  ENSURE(end != std::string_view::npos && read == 5, "a kernel in the cache that this program has not put there");
+  const int read = std::sscanf(shape.c_str(), "%d %d %lld %lld %d %lld", &out.shape.buffers, &out.shape.threads, &tasks,
+                               &shared_bytes, &overlaps, &blocks);
+  ENSURE(end != std::string_view::npos && read == 6, "a kernel in the cache that this program has not put there");
   out.shape.tasks = tasks;
   out.shape.shared_bytes = shared_bytes;
   out.shape.overlaps = overlaps != 0;
+  out.shape.blocks = blocks;
   out.code = entry.substr(end + 1);
   return out;
 }

@@ -13,6 +13,7 @@ struct LaunchShape {
   int buffers = 0;           // arguments of the kernel
   int threads = 1;           // of a block
   int64_t tasks = 1;         // the most that a launch has; more blocks than these would idle
+  int64_t blocks = 0;        // that a launch must have; 0: as many as the device likes
   int64_t shared_bytes = 0;  // on-chip memory of a block
   bool overlaps = false;     // it waits for the launch before by itself, and may begin while that one ends
 };

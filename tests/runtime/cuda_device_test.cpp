@@ -181,15 +181,22 @@ TEST_CASE("a launch has no more blocks than the GPU holds at once") {
   Source makes_prologue = source;
   makes_prologue.shape.tasks = 12;
   makes_prologue.shape.shared_bytes = 1024;
-  const Source sources[] = {source, makes_prologue};
+  Source has_its_blocks = source;
+  has_its_blocks.shape.tasks = has_its_blocks.shape.blocks = 40;
+  const Source sources[] = {source, makes_prologue, has_its_blocks};
   const auto kernels = device->compile(sources).take();
   const auto memory = DeviceMemory::allocate(*device, 256, "a test").take();
   const void* buffers[] = {memory.data()};
-  const Launch launches[] = {{.kernel = kernels[0], .buffers = buffers}, {.kernel = kernels[1], .buffers = buffers}};
+  const Launch launches[] = {{.kernel = kernels[0], .buffers = buffers},
+                             {.kernel = kernels[1], .buffers = buffers},
+                             {.kernel = kernels[2], .buffers = buffers},
+                             {.kernel = kernels[2], .buffers = buffers, .parts = 3}};
   const auto plan = device->capture(launches).take();
   REQUIRE(device->run(*plan, {}).ok());
   CHECK(fake.launches[0].blocks == 2 * 4);
-  CHECK(fake.launches[1].blocks == 6);  // two tasks each: 8 would have no fewer rounds, and make more prologues
+  CHECK(fake.launches[1].blocks == 6);   // two tasks each: 8 would have no fewer rounds, and make more prologues
+  CHECK(fake.launches[2].blocks == 40);  // unless the kernel was made for so many
+  CHECK(fake.launches[3].blocks == 40);
 }
 
 TEST_CASE("kernels are assembled once, equal ones are one, and another start takes them from the cache") {

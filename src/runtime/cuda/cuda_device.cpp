@@ -24,7 +24,7 @@ namespace smelt {
 namespace {
 
 // Part of every cache key: raise it when make_entry() makes something else of the same input.
-constexpr const char* kVersion = "smelt-cuda-2";
+constexpr const char* kVersion = "smelt-cuda-3";
 
 constexpr const char* kTriple = "nvptx64-nvidia-cuda";
 

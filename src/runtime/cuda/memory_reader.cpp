@@ -32,7 +32,7 @@ Source cuda_memory_reader(int processors) {
   // The store that never comes makes the reads happen: the driver's assembler leaves out what nobody uses.
   return {.text = std::string(R"(
 define ptx_kernel void @read_memory(ptr addrspace(1) %begin, ptr addrspace(1) %end, ptr addrspace(1) %symbols, )") +
-                  kBlockClockParameter + ") {\nentry:\n" + kBlockClockBegin + R"(body:
+                  kBlockClockParameter + ") {\nbody:\n" + kBlockClockFind + kBlockClockBegin + R"(
   %first = ptrtoint ptr addrspace(1) %begin to i64
   %behind = ptrtoint ptr addrspace(1) %end to i64
   %bytes = sub i64 %behind, %first

@@ -43,7 +43,7 @@ Result<std::unique_ptr<CudaPlan>> CudaPlan::capture(const CudaContext& context, 
     const auto& kernel = static_cast<const CudaExecutable&>(*l.kernel);
     Call& call = plan->calls_.emplace_back();
     call.kernel = &kernel;
-    call.blocks = l.parts > 0 ? static_cast<unsigned>(l.parts) : kernel.blocks;
+    call.blocks = l.parts > 0 && kernel.shape.blocks == 0 ? static_cast<unsigned>(l.parts) : kernel.blocks;
     for (int i = 0; i < kernel.shape.buffers; ++i) call.values.push_back(reinterpret_cast<CuAddress>(l.buffers[i]));
     call.values.push_back(symbols.device);
     for (CuAddress& value : call.values) call.parameters.push_back(&value);

@@ -18,7 +18,7 @@ namespace smelt {
 namespace {
 
 // Part of every cache key: raise it when make_entry() makes something else of the same input.
-constexpr const char* kVersion = "smelt-metal-1";
+constexpr const char* kVersion = "smelt-metal-2";
 
 constexpr const char* kNewest = "m4-max";  // what a GPU that is younger than this program is taken for
 constexpr size_t kMostSymbols = 32;

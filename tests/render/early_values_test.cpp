@@ -1,0 +1,121 @@
+// What a block of a GPU computes before its launch waits.
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "render/nvptx.h"
+#include "runtime/llvm/ptx.h"
+#include "support/program_builder.h"
+
+using namespace smelt;
+
+namespace {
+
+// Two nests, each behind 23 tasks of others: where a block begins in them, (index - 23) mod count, is stored.
+Program two_nests(bool waits) {
+  test::ProgramBuilder p("two_nests", 1, 0, kWarp);
+  const int index = p.part(), blocks = p.parts(), before = p.integer(23), memory = p.buffer(0);
+  if (waits) p.add({.kind = Inst::Await, .arg = {.i = 1}});
+  for (int nest = 0; nest < 2; ++nest) {
+    const int behind = p.op(Op::Sub, {index, before});
+    p.store(memory, p.integer(8 * nest), p.op(Op::Mod, {behind, blocks}));
+  }
+  return p.program();
+}
+
+int count(const std::string& text, const std::string& part) {
+  int found = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("which tasks a block has is known before its launch waits, and computed once") {
+  const std::string text = render_nvptx(two_nests(true));
+  CHECK(count(text, "srem i64") == 1);
+  CHECK(text.find("srem i64") < text.find("griddepcontrol.wait"));
+  CHECK(count(text, "select i1") == 1);  // index - before may be negative: the remainder is that of a floor
+}
+
+TEST_CASE("the same where launches do not overlap") {
+  const std::string text = render_nvptx(two_nests(false));
+  CHECK(count(text, "srem i64") == 1);
+  CHECK(count(text, "griddepcontrol.wait") == 0);
+}
+
+TEST_CASE("the optimiser leaves quotients where they are") {
+  const Program program = two_nests(true);
+  const Source source{
+      .text = render_nvptx(program), .entry = program.name, .shape = {.buffers = 1, .threads = 32, .tasks = 8}};
+  const std::string ptx = compile_ptx(source, "sm_90a");
+  REQUIRE(ptx.find("rem.s64") != std::string::npos);
+  CHECK(ptx.find("rem.s64") < ptx.find("griddepcontrol.wait"));
+}
+
+namespace {
+
+// Eight tasks of 64 threads in blocks of their own, behind 23 tasks of others in the same launch of 31: each thread
+// stores the sum of two neighbours that the launch before has left.
+Program neighbours(int64_t blocks) {
+  test::ProgramBuilder p("neighbours", 2, 0, 2 * kWarp);
+  p.add({.kind = Inst::Await, .arg = {.i = 1}});
+  const int memory = p.buffer(0), sums = p.buffer(1), count = p.parts(), thread = p.thread_index();
+  const int turn = p.op(Op::Mod, {p.op(Op::Add, {p.part(), p.integer(8)}), count}),
+            rest = p.op(Op::Add, {p.op(Op::Sub, {p.integer(8), turn}), p.op(Op::Sub, {count, p.integer(1)})}),
+            rounds = p.op(Op::Div, {p.op(Op::Max, {rest, p.integer(0)}), count});
+  const int round = p.loop(p.integer(0), rounds), task = p.op(Op::Add, {turn, p.op(Op::Mul, {round, count})}),
+            at = p.op(Op::Add, {p.op(Op::Mul, {task, p.integer(512)}), p.op(Op::Mul, {thread, p.integer(8)})});
+  p.store(sums, at,
+          p.op(Op::Add,
+               {p.load(DType::I32, 1, memory, at), p.load(DType::I32, 1, memory, p.op(Op::Add, {at, p.integer(4)}))}));
+  p.end(round);
+  Program program = p.program();
+  program.tasks = 31;
+  program.blocks = blocks;
+  return program;
+}
+
+}  // namespace
+
+TEST_CASE("a block that has one task knows before the wait where it is") {
+  const std::string text = render_nvptx(neighbours(31));
+  const size_t wait = text.find("griddepcontrol.wait");
+  REQUIRE(wait != std::string::npos);
+  CHECK(text.find("nctaid") == std::string::npos);  // how many blocks there are is a constant
+  CHECK(text.find(" phi ") == std::string::npos);   // one round at most: a branch
+  const std::string behind = text.substr(wait);
+  CHECK(behind.find("srem") == std::string::npos);
+  // The offset of a pair, and whether there is one: the second one of a pair lies 4 bytes behind it.
+  CHECK(behind.find("i64 4") != std::string::npos);
+}
+
+TEST_CASE("blocks that have any number of tasks find the first one before the wait") {
+  const std::string text = render_nvptx(neighbours(0));
+  const size_t wait = text.find("griddepcontrol.wait");
+  CHECK(text.find("nctaid") < wait);
+  CHECK(text.find(" phi ") > wait);
+  CHECK(text.find(" = mul ", wait) != std::string::npos);
+}
+
+TEST_CASE("one argument of each line is read before the wait") {
+  const std::string text = render_nvptx(neighbours(31));
+  const size_t trap = text.find("@none trap");
+  REQUIRE(trap != std::string::npos);
+  CHECK(trap < text.find("griddepcontrol.wait"));
+  // The first line has the first six arguments: both buffers, and what the launch values and the clocks are at.
+  CHECK(count(text, "ptrtoint ptr addrspace(1) %buffer") == 1);
+}
+
+TEST_CASE("the assembler finds nothing between the wait and the first load but what it must") {
+  const Program program = neighbours(31);
+  const Source source{.text = render_nvptx(program),
+                      .entry = program.name,
+                      .shape = {.buffers = 2, .threads = 64, .tasks = 31, .blocks = 31}};
+  const std::string ptx = compile_ptx(source, "sm_90a");
+  const size_t wait = ptx.find("griddepcontrol.wait"), load = ptx.find("ld.global", wait);
+  REQUIRE(wait != std::string::npos);
+  REQUIRE(load != std::string::npos);
+  CHECK(ptx.substr(wait, load - wait).find("mul") == std::string::npos);
+  CHECK(ptx.find(".v2", wait) != std::string::npos);  // neighbours are one load
+}
