@@ -11,6 +11,7 @@ constexpr double kMatters = 0.01;     // of the plan's time
 constexpr double kGoodEnough = 0.7;   // of what memory or arithmetic allows
 constexpr double kNearBarrier = 5;    // barriers
 constexpr double kIdle = 0.15;        // of the workers' time
+constexpr double kPacked = 0.75;      // of the workers that could have a task each
 constexpr double kManyRemote = 0.2;   // of the bytes of weights
 constexpr double kManyGathers = 0.1;  // of the loads
 constexpr double kManyScalars = 0.3;  // of the operations
@@ -26,6 +27,12 @@ double idle_share(int64_t tasks, int threads) {
   return 1 - static_cast<double>(tasks) / static_cast<double>(rounds * threads);
 }
 
+// A GPU decides itself where blocks go.
+bool is_packed(const ProfiledKernel& k, int threads) {
+  const auto could = static_cast<double>(std::min<int64_t>(k.tasks, threads));
+  return k.workers > 0 && k.workers_per_call() < kPacked * could;
+}
+
 }  // namespace
 
 std::vector<std::string> advice_on(const ProfiledKernel& k, const MachineRates& machine, double plan_seconds) {
@@ -38,6 +45,12 @@ std::vector<std::string> advice_on(const ProfiledKernel& k, const MachineRates& 
   if (k.seconds_per_call() < kNearBarrier * machine.barrier_seconds)
     out.push_back(text_of("barrier-bound: %.2f us a call, an empty launch takes %.2f us; fuse it with a neighbour",
                           k.seconds_per_call() * 1e6, machine.barrier_seconds * 1e6));
+  const bool packed = is_packed(k, machine.threads);
+  if (packed)
+    out.push_back(
+        text_of("packed: %lld tasks came to %.0f of %d workers, which have several where others have none; blocks of "
+                "which fewer fit a worker (more on-chip memory for each)",
+                static_cast<long long>(k.tasks), k.workers_per_call(), machine.threads));
   if (const double idle = idle_share(k.tasks, machine.threads); idle > kIdle)
     out.push_back(
         text_of("too little parallelism: %lld %s for %d workers leave them idle for %.0f %%; split "

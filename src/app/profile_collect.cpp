@@ -14,6 +14,7 @@ namespace {
 struct Waiting {
   std::vector<double> of_launch;  // on average over the workers
   std::vector<double> of_worker;
+  std::vector<double> workers;  // by launch: those that had tasks
 };
 
 // A worker may begin, and end, before worker 0 has looked at the clock.
@@ -23,11 +24,12 @@ double share_of(int64_t part, int64_t whole) {
 
 Waiting waiting_in(const RunTimes& run) {
   const size_t launches = run.times_ns.size() - 1, workers = run.arrivals_ns.size() / launches;
-  Waiting waiting{std::vector<double>(launches), std::vector<double>(workers)};
+  Waiting waiting{std::vector<double>(launches), std::vector<double>(workers), std::vector<double>(launches)};
   for (size_t worker = 0; worker < workers; ++worker) {
     int64_t all = 0;
     for (size_t i = 0; i < launches; ++i) {
-      const int64_t end = run.times_ns[i + 1], waited = end - run.arrivals_ns[worker * launches + i];
+      const int64_t end = run.times_ns[i + 1], arrived = run.arrivals_ns[worker * launches + i], waited = end - arrived;
+      if (arrived > run.times_ns[i]) ++waiting.workers[i];
       waiting.of_launch[i] += share_of(waited, end - run.times_ns[i]) / static_cast<double>(workers);
       all += std::max<int64_t>(waited, 0);
     }
@@ -71,12 +73,14 @@ void ProfileCollector::listen(const RunTimes& run) {
   Group& group = samples.groups[run.symbols];
   group.seconds.resize(samples.launches.size());
   group.waiting.resize(samples.launches.size());
+  group.workers.resize(samples.launches.size());
   const Waiting waiting = waiting_in(run);
   samples.waiting.resize(waiting.of_worker.size());
   for (size_t i = 0; i < waiting.of_worker.size(); ++i) samples.waiting[i].push_back(waiting.of_worker[i]);
   for (size_t i = 0; i < samples.launches.size(); ++i) {
     group.seconds[i].push_back(static_cast<double>(run.times_ns[i + 1] - run.times_ns[i]) * 1e-9);
     group.waiting[i].push_back(waiting.of_launch[i]);
+    group.workers[i].push_back(waiting.workers[i]);
   }
   group.positions += static_cast<double>(run.position) + static_cast<double>(run.tokens - 1) / 2;
   ++group.replays;
@@ -103,7 +107,8 @@ ProfiledPlan ProfileCollector::plan_of(const std::string& name, std::initializer
       totals.add(samples.launches, symbols, group.middle_position(), group.replays,
                  [&](size_t launch, const LaunchFacts&) {
                    const double seconds = sample_of(group.seconds[launch]).median;
-                   return ProfileTotals::Time{seconds, seconds * sample_of(group.waiting[launch]).median};
+                   return ProfileTotals::Time{seconds, seconds * sample_of(group.waiting[launch]).median,
+                                              sample_of(group.workers[launch]).median};
                  });
     if (kind != PlanKind::Head) tokens += static_cast<double>(samples.tokens);
   }

@@ -44,6 +44,7 @@ class ProfileCollector {
     double positions = 0;                      // of the middle token, added up
     std::vector<std::vector<double>> seconds;  // by launch
     std::vector<std::vector<double>> waiting;  // by launch: shares of these
+    std::vector<std::vector<double>> workers;  // by launch: how many had tasks
     int64_t middle_position() const { return static_cast<int64_t>(positions / std::max(replays, 1)); }
   };
   struct PlanSamples {

@@ -21,6 +21,7 @@ void visit_fields(Kernel& k, Visit visit) {
   visit("calls", k.calls);
   visit("seconds", k.seconds);
   visit("waiting_seconds", k.waiting);
+  visit("workers", k.workers);
   visit("bytes_read", k.read);
   visit("bytes_written", k.written);
   visit("float_ops", k.float_ops);
@@ -67,8 +68,9 @@ Json json_of(const std::vector<ProfiledPart>& parts) {
 
 // Fields that profiles of earlier versions lack.
 bool is_new(std::string_view name) {
-  for (std::string_view known : {"lines", "waiting_seconds", "weight_gather_share", "float_passes", "serial_share",
-                                 "serial_cycles", "serial_instructions", "byte_ops", "uses_unit", "remote_share"})
+  for (std::string_view known :
+       {"lines", "waiting_seconds", "weight_gather_share", "float_passes", "serial_share", "serial_cycles",
+        "serial_instructions", "byte_ops", "uses_unit", "remote_share", "workers"})
     if (name == known) return true;
   return false;
 }

@@ -20,6 +20,7 @@ struct ProfiledKernel {
   double calls = 0;
   double seconds = 0;  // of all calls
   double waiting = 0;  // of these, on average over the workers: for the others to end
+  double workers = 0;  // that had tasks of it, those of all calls added up; 0: not known
   double read = 0, written = 0, float_ops = 0, int_ops = 0;  // of all calls
   double byte_ops = 0;                                       // of the integer ones: products of bytes and their sums
   bool uses_unit = false;                                    // that multiplies matrices
@@ -36,6 +37,7 @@ struct ProfiledKernel {
   std::vector<std::string> advice;
 
   double seconds_per_call() const { return calls > 0 ? seconds / calls : 0; }
+  double workers_per_call() const { return calls > 0 ? workers / calls : 0; }
   double bytes() const { return read + written; }
   double operations() const { return float_ops + int_ops; }
 };

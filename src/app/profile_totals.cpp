@@ -83,6 +83,7 @@ void ProfileTotals::add_kernel(const PlanLaunch& launch, const LaunchFacts& fact
   k.calls += times;
   k.seconds += time.seconds * times;
   k.waiting += time.waiting * times;
+  k.workers += time.workers * times;
   k.read += facts.cost.read * times;
   k.written += facts.cost.written * times;
   k.float_ops += facts.cost.float_ops * times;
@@ -124,7 +125,8 @@ ProfiledPlan ProfileTotals::plan(const std::string& name, double tokens, int rep
     k.stage = std::max_element(stages.begin(), stages.end(), [](const auto& a, const auto& b) {
                 return a.second < b.second;
               })->first;
-    for (double* value : {&k.calls, &k.seconds, &k.waiting, &k.read, &k.written, &k.float_ops, &k.int_ops, &k.byte_ops})
+    for (double* value :
+         {&k.calls, &k.seconds, &k.waiting, &k.workers, &k.read, &k.written, &k.float_ops, &k.int_ops, &k.byte_ops})
       *value *= share;
     plan.kernels.push_back(std::move(k));
   }

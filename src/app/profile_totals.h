@@ -27,6 +27,7 @@ class ProfileTotals {
   struct Time {
     double seconds = 0;
     double waiting = 0;  // of these, on average over the workers: for the others to end
+    double workers = 0;  // that had tasks of it; 0: not known
   };
   using TimeOf = std::function<Time(size_t launch, const LaunchFacts& facts)>;
 

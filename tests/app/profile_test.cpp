@@ -81,6 +81,15 @@ TEST_CASE("the advisor names the cause with its evidence") {
   k = slow_kernel();
   k.waiting = 0.3e-3;
   CHECK(contains(advice(k), "imbalance: workers wait 30 % of its time for the last one"));
+  k.workers = 2 * k.calls;
+  CHECK(contains(advice(k), "packed: 64 tasks came to 2 of 4 workers"));
+  CHECK(!contains(advice(k), "imbalance"));
+  k.tasks = 5;
+  k.workers = 2 * k.calls;
+  CHECK(contains(advice(k), "packed: 5 tasks came to 2 of 4 workers"));
+  CHECK(contains(advice(k), "too little parallelism"));
+  k.workers = 3 * k.calls;
+  CHECK(!contains(advice(k), "packed"));
   k = slow_kernel();
   k.scalar_share = 0.9;
   CHECK(contains(advice(k), "not vectorised: 90 %"));
