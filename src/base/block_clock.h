@@ -38,13 +38,16 @@ inline constexpr const char* kBlockClockFind = R"(  %clock.thread = call i32 @ll
 
 // Behind kBlockClockFind.
 inline constexpr const char* kBlockClockBegin =
-    R"(  call void asm sideeffect "{ .reg .pred idle; .reg .b64 time; .reg .b32 processor; setp.eq.u32 idle, $1, 0; @idle bra done; mov.u64 time, %globaltimer; st.global.u64 [$0], time; mov.u32 processor, %smid; st.global.u32 [$0+16], processor; done: }", "l,r,~{memory}"(ptr addrspace(1) %clock.at, i32 %clock.begins)
-)";
+    "  call void asm sideeffect \"{ .reg .pred idle; .reg .b64 time; .reg .b32 processor; setp.eq.u32 idle, $1, 0; "
+    "@idle bra done; mov.u64 time, %globaltimer; st.global.u64 [$0], time; "
+    "mov.u32 processor, %smid; st.global.u32 [$0+16], processor; done: }\", "
+    "\"l,r,~{memory}\"(ptr addrspace(1) %clock.at, i32 %clock.begins)\n";
 
 // Ends the function, behind a block that is still open.
 inline constexpr const char* kBlockClockEnd =
-    R"(  call void asm sideeffect "{ .reg .pred idle; .reg .b64 time; setp.eq.u32 idle, $1, 0; @idle bra done; mov.u64 time, %globaltimer; red.global.max.u64 [$0+8], time; done: }", "l,r,~{memory}"(ptr addrspace(1) %clock.at, i32 %clock.ends)
-  ret void
-)";
+    "  call void asm sideeffect \"{ .reg .pred idle; .reg .b64 time; setp.eq.u32 idle, $1, 0; "
+    "@idle bra done; mov.u64 time, %globaltimer; red.global.max.u64 [$0+8], time; done: }\", "
+    "\"l,r,~{memory}\"(ptr addrspace(1) %clock.at, i32 %clock.ends)\n"
+    "  ret void\n";
 
 }  // namespace smelt
