@@ -5,6 +5,7 @@
 #include "codegen/instruction_views.h"
 #include "render/addresses.h"
 #include "render/llvm_ops.h"
+#include "render/special_registers.h"
 
 namespace smelt {
 namespace {
@@ -95,18 +96,10 @@ IrValue EarlyValues::computed(int position) {
 }
 
 IrValue EarlyValues::special(const Instruction& x) {
-  if (x.kind == Inst::Part && part_value(x) == PartValue::Count && program_.blocks > 0)
-    return ir_int(program_.blocks, x.dtype);
-  const std::string name = x.kind == Inst::ThreadIndex         ? "tid.x"
-                           : part_value(x) == PartValue::Index ? "ctaid.x"
-                                                               : "nctaid.x";
-  const std::string function = "@llvm.nvvm.read.ptx.sreg." + name;
-  out_.declare("declare i32 " + function + "()");
-  const auto [known, is_new] = known_.try_emplace(function + ir_type(x.dtype, 1));
-  if (!is_new) return known->second;
-  const IrValue number = out_.emit(DType::I32, 1, "call i32 " + function + "()");
-  known->second = x.dtype == DType::I32 ? number : out_.emit(x.dtype, 1, "zext i32 " + number.text + " to i64");
-  known->second.non_negative = true;
+  const std::string key =
+      x.kind == Inst::Part ? "part " + std::to_string(x.arg.i) + ir_type(x.dtype, 1) : "thread " + ir_type(x.dtype, 1);
+  const auto [known, is_new] = known_.try_emplace(key);
+  if (is_new) known->second = special_register(out_, program_, x);
   return known->second;
 }
 

@@ -10,6 +10,7 @@
 #include "render/early_values.h"
 #include "render/llvm_function.h"
 #include "render/llvm_ops.h"
+#include "render/special_registers.h"
 
 namespace smelt {
 namespace {
@@ -36,7 +37,7 @@ class BlockRenderer : public FunctionRenderer {
   std::string render() {
     if (!awaits(program_)) begin();
     render_body();
-    for (const char* name : {"tid.x", "ctaid.x"}) special_function(name);  // of the clocks
+    for (const char* name : {"tid.x", "ctaid.x"}) special_function(out_, name);  // of the clocks
     std::string text = preamble();
     if (program_.scratch_bytes > 0)
       text += "@scratch = external addrspace(3) global [0 x i8], align " + number(kBufferAlign) + "\n";
@@ -50,8 +51,8 @@ class BlockRenderer : public FunctionRenderer {
   IrValue machine_instruction(int position, const Instruction& x) override {
     switch (x.kind) {
       case Inst::Symbol: return symbol(x.arg.i);
-      case Inst::Part: return part(x);
-      case Inst::ThreadIndex: return special(x, "tid.x");
+      case Inst::Part:
+      case Inst::ThreadIndex: return special_register(out_, program_, x);
       case Inst::Buffer: return {.text = "%buffer." + number(x.arg.i)};
       case Inst::Scratch: return {.text = scratch(x.arg.i)};
       case Inst::Load: return load(x);
@@ -110,23 +111,7 @@ class BlockRenderer : public FunctionRenderer {
     return out_.emit(DType::I64, 1, "load i64, ptr addrspace(1) " + at + ", align 8, !invariant.load !0");
   }
 
-  IrValue part(const Instruction& x) {
-    if (part_value(x) == PartValue::Index) return special(x, "ctaid.x");
-    return program_.blocks > 0 ? ir_int(program_.blocks, x.dtype) : special(x, "nctaid.x");
-  }
-
-  std::string special_function(const std::string& name) {
-    const std::string function = "@llvm.nvvm.read.ptx.sreg." + name;
-    out_.declare("declare i32 " + function + "()");
-    return function;
-  }
-
-  IrValue special(const Instruction& x, const std::string& name) {
-    IrValue result = out_.emit(DType::I32, 1, "call i32 " + special_function(name) + "()");
-    if (x.dtype == DType::I64) result = out_.emit(DType::I64, 1, "zext i32 " + result.text + " to i64");
-    result.non_negative = true;
-    return result;
-  }
+  IrValue thread() { return special_register(out_, program_, {.kind = Inst::ThreadIndex, .dtype = DType::I32}); }
 
   std::string scratch(int64_t offset) {
     if (offset == 0) return "@scratch";
@@ -221,10 +206,9 @@ class BlockRenderer : public FunctionRenderer {
   }
 
   void signal_init(int position, const Instruction& x) {
-    const IrValue thread = special({.kind = Inst::ThreadIndex, .dtype = DType::I32}, "tid.x");
-    const std::string name = "signal." + number(position);
+    const std::string name = "signal." + number(position), mine = thread().text;
     out_.line("call void asm sideeffect \"fence.proxy.async.shared::cta;\", \"~{memory}\"()");
-    const std::string is_first = out_.emit("icmp eq i32 " + thread.text + ", 0");
+    const std::string is_first = out_.emit("icmp eq i32 " + mine + ", 0");
     out_.line("br i1 " + is_first + ", label %" + name + ", label %" + name + ".end");
     out_.label(name);
     assembly("mbarrier.init.shared.b64 [$0], " + number(x.arg.i) + "; fence.mbarrier_init.release.cluster;", "r",
@@ -250,8 +234,7 @@ class BlockRenderer : public FunctionRenderer {
     if (x.src.size() > 2)
       asks = value(x.src[2]).text;
     else
-      asks =
-          out_.emit("icmp eq i32 " + special({.kind = Inst::ThreadIndex, .dtype = DType::I32}, "tid.x").text + ", 0");
+      asks = out_.emit("icmp eq i32 " + thread().text + ", 0");
     out_.line("br i1 " + asks + ", label %" + name + ", label %" + name + ".end");
     out_.label(name);
     const std::string at = out_.emit("ptrtoint " + address(x) + " to i64");
@@ -388,8 +371,7 @@ class BlockRenderer : public FunctionRenderer {
 
   std::string runs(const Instruction& x) override {
     if (!is_loop_of_some(x)) return "";
-    const IrValue thread = special({.kind = Inst::ThreadIndex, .dtype = DType::I32}, "tid.x");
-    return out_.emit("icmp slt i32 " + thread.text + ", " + number(LoopView(x).threads));
+    return out_.emit("icmp slt i32 " + thread().text + ", " + number(LoopView(x).threads));
   }
 
   // Some threads wait at a barrier of their own, as others may be at that of all.

@@ -86,15 +86,16 @@ TEST_CASE("a block that has one task knows before the wait where it is") {
   CHECK(text.find(" phi ") == std::string::npos);   // one round at most: a branch
   const std::string behind = text.substr(wait);
   CHECK(behind.find("srem") == std::string::npos);
-  // The offset of a pair, and whether there is one: the second one of a pair lies 4 bytes behind it.
+  // The second one of a pair lies 4 bytes behind the first one, which is added where it is loaded.
   CHECK(behind.find("i64 4") != std::string::npos);
 }
 
 TEST_CASE("blocks that have any number of tasks find the first one before the wait") {
   const std::string text = render_nvptx(neighbours(0));
   const size_t wait = text.find("griddepcontrol.wait");
+  REQUIRE(wait != std::string::npos);
   CHECK(text.find("nctaid") < wait);
-  CHECK(text.find(" phi ") > wait);
+  CHECK(text.find(" phi ", wait) != std::string::npos);
   CHECK(text.find(" = mul ", wait) != std::string::npos);
 }
 
@@ -107,7 +108,7 @@ TEST_CASE("one argument of each line is read before the wait") {
   CHECK(count(text, "ptrtoint ptr addrspace(1) %buffer") == 1);
 }
 
-TEST_CASE("the assembler finds nothing between the wait and the first load but what it must") {
+TEST_CASE("nothing is multiplied between the wait and the first load, and neighbours are one load") {
   const Program program = neighbours(31);
   const Source source{.text = render_nvptx(program),
                       .entry = program.name,
