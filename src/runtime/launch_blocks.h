@@ -1,4 +1,4 @@
-// How many blocks a launch has, where the device has the choice.
+// How many blocks a launch has, where the device has the choice, and how they come to lie on its processors.
 #pragma once
 
 #include <algorithm>
@@ -16,6 +16,21 @@ inline int64_t blocks_for(const LaunchShape& shape, int64_t most) {
   if (shape.shared_bytes == 0) return blocks;
   const int64_t rounds = (tasks + blocks - 1) / blocks;
   return (tasks + rounds - 1) / rounds;
+}
+
+// On-chip memory of a processor of a GPU. Each block takes `reserved_bytes` more than it asks for.
+struct SharedMemory {
+  int64_t processor_bytes = 0;
+  int64_t reserved_bytes = 0;
+};
+
+// What a block has to ask for, that all `processors` get blocks and none gets more than its share. Blocks of a launch
+// that waits for the one before are packed else: the processors that are free first get as many as fit. 0: nothing, for
+// a launch of few blocks is rather packed than left without a first-level cache, and one of many fills all processors.
+inline int64_t spreading_bytes(int64_t blocks, int64_t processors, const SharedMemory& memory) {
+  if (4 * blocks < 3 * processors || blocks > 2 * processors) return 0;
+  const int64_t share = (blocks + processors - 1) / processors;
+  return std::max<int64_t>(memory.processor_bytes / (share + 1) - memory.reserved_bytes + 1, 0);
 }
 
 }  // namespace smelt

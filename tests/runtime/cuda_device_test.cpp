@@ -199,6 +199,46 @@ TEST_CASE("a launch has no more blocks than the GPU holds at once") {
   CHECK(fake.launches[3].blocks == 40);
 }
 
+TEST_CASE("blocks of a launch that waits ask for as much on-chip memory as spreads them over all processors") {
+  FakeCuda fake;
+  fake.block_shared_bytes = 227 << 10;
+  const CudaDriver driver = fake.driver();
+  const auto asked = [&](const LaunchShape& shape) {
+    const auto device = open(driver);
+    Source source = gpu_kernel();
+    source.shape = shape;
+    const auto kernel = device->compile({&source, 1}).take();
+    const auto memory = DeviceMemory::allocate(*device, 256, "a test").take();
+    const void* buffers[] = {memory.data()};
+    const Launch launch = {.kernel = kernel[0], .buffers = buffers};
+    const auto plan = device->capture({&launch, 1}).take();
+    REQUIRE(device->run(*plan, {}).ok());
+    return int64_t{fake.launches.back().shared_bytes};
+  };
+  // Of four processors, which have 228 KB each, a block 1 KB more than it asks for.
+  const auto waiting = [](int64_t blocks, int64_t bytes = 0) {
+    return LaunchShape{
+        .buffers = 1, .threads = 64, .tasks = blocks, .blocks = blocks, .shared_bytes = bytes, .overlaps = true};
+  };
+  CHECK(asked(waiting(2)) == 0);
+  for (const int64_t blocks : {3, 4, 5, 8}) {
+    CAPTURE(blocks);
+    const int64_t taken = asked(waiting(blocks)) + 1024, share = blocks <= 4 ? 1 : 2;
+    CHECK(taken * share <= 228 << 10);
+    CHECK(taken * (share + 1) > 228 << 10);
+  }
+  CHECK(asked(waiting(9)) == 0);
+  CHECK(asked(waiting(8, 90 << 10)) == 90 << 10);  // fewer fit anyway
+  LaunchShape alone = waiting(8);
+  alone.overlaps = false;
+  CHECK(asked(alone) == 0);
+  LaunchShape any = waiting(8);
+  any.blocks = 0;
+  CHECK(asked(any) == 0);
+  fake.block_shared_bytes = 64 << 10;
+  CHECK(asked(waiting(4)) == 64 << 10);  // as far as a block may go
+}
+
 TEST_CASE("kernels are assembled once, equal ones are one, and another start takes them from the cache") {
   TemporaryFolder folder;
   const Source sources[] = {gpu_kernel("2.0"), gpu_kernel("3.0"), gpu_kernel("2.0")};

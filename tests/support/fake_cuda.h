@@ -148,6 +148,7 @@ inline CudaDriver FakeCuda::driver() {
       case Cu::kMinor: *value = fake.minor; break;
       case Cu::kProcessors: *value = 4; break;
       case Cu::kBlockSharedBytes: *value = fake.block_shared_bytes; break;
+      case Cu::kProcessorSharedBytes: *value = 228 << 10; break;
       default: *value = 1024;
     }
     return 0;

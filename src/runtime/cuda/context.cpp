@@ -32,6 +32,7 @@ Result<CudaProperties> cuda_properties(const CudaDriver& driver, int ordinal) {
                                              {&p.processor_shared_bytes, Cu::kProcessorSharedBytes},
                                              {&p.block_threads, Cu::kBlockThreads},
                                              {&p.block_shared_bytes, Cu::kBlockSharedBytes},
+                                             {&p.block_reserved_bytes, Cu::kBlockReservedBytes},
                                              {&p.warp_threads, Cu::kWarpThreads},
                                              {&p.l2_bytes, Cu::kL2Bytes}};
   for (const auto& [value, attribute] : attributes)

@@ -17,7 +17,7 @@ struct CudaProperties {
   uint64_t memory_bytes = 0;
   int processors = 0;  // multiprocessors
   int processor_blocks = 0, processor_threads = 0, processor_registers = 0, processor_shared_bytes = 0;
-  int block_threads = 0, block_shared_bytes = 0, warp_threads = 0;
+  int block_threads = 0, block_shared_bytes = 0, block_reserved_bytes = 0, warp_threads = 0;
   int l2_bytes = 0;
 
   std::string name() const { return "cuda:" + std::to_string(ordinal); }

@@ -69,6 +69,7 @@ struct State {
     CudaExecutable made;
     made.shape = packed.shape;
     SMELT_CHECK(check(driver().module_function(&made.function, module, name.c_str()), doing));
+    made.shape.shared_bytes = std::max(made.shape.shared_bytes, spreading_bytes(made.shape));
     SMELT_CHECK(give_shared_memory(made, name));
     int resident = 0;  // on a multiprocessor
     SMELT_CHECK(check(driver().blocks_per_processor(&resident, made.function, made.shape.threads,
@@ -78,6 +79,14 @@ struct State {
     made.blocks = static_cast<unsigned>(blocks_for(made.shape, most));
     code_bytes += packed.code.size();
     return made;
+  }
+
+  int64_t spreading_bytes(const LaunchShape& shape) const {
+    if (!shape.overlaps || shape.blocks == 0) return 0;
+    const CudaProperties& p = context->properties();
+    return std::min<int64_t>(
+        smelt::spreading_bytes(shape.blocks, p.processors, {p.processor_shared_bytes, p.block_reserved_bytes}),
+        p.block_shared_bytes);
   }
 
   Status give_shared_memory(const CudaExecutable& kernel, const std::string& name) const {

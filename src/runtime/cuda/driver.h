@@ -43,7 +43,7 @@ struct Cu {
   // device_attribute
   static constexpr int kBlockThreads = 1, kWarpThreads = 10, kProcessors = 16, kL2Bytes = 38, kProcessorThreads = 39,
                        kMajor = 75, kMinor = 76, kProcessorSharedBytes = 81, kProcessorRegisters = 82,
-                       kBlockSharedBytes = 97, kProcessorBlocks = 106;
+                       kBlockSharedBytes = 97, kProcessorBlocks = 106, kBlockReservedBytes = 111;
   // function_get, function_set
   static constexpr int kRegisters = 4, kDynamicSharedBytes = 8;
   // options of link_create and module_load
