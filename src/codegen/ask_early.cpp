@@ -68,4 +68,15 @@ Code NestEmitter::ask_early() {
   return std::move(scopes_[0].code);
 }
 
+// A kernel of many tasks, if their number grows with tokens or positions, fills the processors for long: blocks behind
+// it would only be in its way.
+Code NestEmitter::await(Ref tasks) {
+  scopes_.emplace_back();
+  Instruction await{.kind = Inst::Await};
+  if (!is_const(tasks) && tasks->max > machine_.early_launch_tasks)
+    await.src = {alu(Op::Lt, DType::Bool, {integer(machine_.early_launch_tasks), value(tasks)}).id};
+  add(0, std::move(await));
+  return std::move(scopes_[0].code);
+}
+
 }  // namespace smelt

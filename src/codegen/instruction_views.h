@@ -71,8 +71,8 @@ struct SignalWaitView {
 // Of a CopyWait: how many groups may still be on their way.
 inline int64_t groups_left(const Instruction& wait) { return wait.arg.i; }
 
-// Of an Await: whether blocks of the next launch may come while those of this one compute.
-inline bool lets_next_begin(const Instruction& await) { return await.arg.i != 0; }
+// Of an Await: whether blocks of the next launch may come only when those of this one have ended; -1: they never wait.
+inline int keeps_next_back(const Instruction& await) { return await.src.empty() ? -1 : await.src[0]; }
 
 // What a Part says of a part.
 enum class PartValue : uint8_t {

@@ -68,9 +68,12 @@ int64_t most_tasks(std::span<const Tile> tiles, bool is_block) {
   return most;
 }
 
-// Whether as many tasks are there for any number of tokens and positions.
-bool has_fixed_tasks(std::span<const Tile> tiles) {
-  return std::all_of(tiles.begin(), tiles.end(), [](const Tile& t) { return is_const(t.tasks.count); });
+// Of all nests, as blocks share them out.
+Ref all_tasks(std::span<const Tile> tiles) {
+  Ref all = constant(1);
+  for (const Tile& tile : tiles)
+    if (!tile.is_local()) all = simplify(tile.tasks.before + tile.tasks.count);
+  return all;
 }
 
 std::set<int64_t> locals_read(const Tile& tile) {
@@ -148,8 +151,7 @@ Program linearize(std::span<const ExpandedNest> nests, const Machine& machine, s
   std::vector<Tile> tiles = tiles_of(nests);
   if (is_block) find_readers(tiles);
   program.tasks = most_tasks(tiles, is_block);
-  if (is_block && has_fixed_tasks(tiles) && program.tasks <= kMostTasksOfBlocks * machine.processors)
-    program.blocks = program.tasks;
+  if (is_block && program.tasks <= kMostTasksOfBlocks * machine.processors) program.blocks = program.tasks;
   ScratchMap scratch;
   Code code;
   int next_id = 0;
@@ -161,8 +163,7 @@ Program linearize(std::span<const ExpandedNest> nests, const Machine& machine, s
   };
   if (is_block && machine.overlaps_launches) {
     for (const Tile& tile : tiles) append(emitter(tile).ask_early());
-    const bool is_early = has_fixed_tasks(tiles) || program.tasks <= machine.early_launch_tasks;
-    code.push_back({{.kind = Inst::Await, .arg = {.i = is_early}}, next_id++});
+    append(emitter(tiles.back()).await(all_tasks(tiles)));
   }
   for (const Tile& tile : tiles) {
     if (tile.is_local() && !machine.has_threads())

@@ -67,6 +67,8 @@ class NestEmitter {
   // Asks for what the first task of the nest will read of large buffers, as far as that is known early
   // (early_regions.h), or sends it on chip: a part of the program before Inst::Await. Instead of run().
   Code ask_early();
+  // What stands behind that, if launches overlap. `tasks`: of all nests of the program.
+  Code await(Ref tasks);
 
  private:
   // An open loop. Its Loop instruction is written when it closes: until then invariants still go in front of it.

@@ -38,8 +38,8 @@ enum class Inst : uint8_t {
   // which threads ask, each for its own; without it the first one does
   Fetch,
   // Where launches overlap: what the launches before have stored is seen behind it. Only indices, Fetch, signals, and
-  // loads and bulk copies of what no launch writes stand before. arg.i: 1: blocks of the next launch may come from here
-  // on; 0: when all blocks of this one have ended
+  // loads and bulk copies of what no launch writes stand before. Blocks of the next launch may come from here on, or, if
+  // the operand, a bool, says so, when all blocks of this one have ended
   Await,
   // src {pointer, byte offset, value}; a scalar offset with a vector value stores neighbouring elements. In a block a
   // fourth operand, a bool, says which threads store
@@ -100,7 +100,7 @@ struct Program {
   int64_t scratch_bytes = 0;         // per worker
   int threads = 1;                   // of a worker: 1, or a multiple of kWarp
   int64_t tasks = 1;                 // that workers share out, at most
-  int64_t blocks = 0;                // that a launch has, one for each task; 0: as many as the device likes
+  int64_t blocks = 0;                // that a launch has, at least one a task; 0: as many as the device likes
   std::vector<Instruction> code;
 };
 

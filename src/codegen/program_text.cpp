@@ -102,7 +102,6 @@ std::string argument_text(const Program& program, const Instruction& x) {
     case Inst::Prefetch: return x.arg.i ? "ahead " + std::to_string(x.arg.i) : "";
     case Inst::BulkCopy:
     case Inst::Fetch: return std::to_string(x.arg.i) + " bytes";
-    case Inst::Await: return lets_next_begin(x) ? "next may begin" : "";
     case Inst::SignalInit: return std::to_string(x.arg.i) + " copies";
     case Inst::CopyWait: return std::to_string(groups_left(x)) + " left";
     case Inst::Value:

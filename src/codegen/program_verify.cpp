@@ -121,8 +121,8 @@ class Verifier {
   std::string check_count(const Instruction& x) const {
     int wanted = operand_count(x);
     if (static_cast<int>(x.src.size()) == wanted) return "";
-    const bool takes_predicate =
-        x.kind == Inst::Store || x.kind == Inst::Copy || x.kind == Inst::BulkCopy || x.kind == Inst::Fetch;
+    const bool takes_predicate = x.kind == Inst::Store || x.kind == Inst::Copy || x.kind == Inst::BulkCopy ||
+                                 x.kind == Inst::Fetch || x.kind == Inst::Await;
     if (takes_predicate && static_cast<int>(x.src.size()) == wanted + 1 && is_block()) return "";
     return std::to_string(wanted) + " operands are wanted";
   }
@@ -162,7 +162,7 @@ class Verifier {
       case Inst::Load: return check_offset(x);
       case Inst::Prefetch: return dtype(x, 1) == DType::I64 && lanes(x, 1) == 1 ? "" : "one i64 offset is wanted";
       case Inst::Fetch: return check_fetch(x);
-      case Inst::Await: return check_await();
+      case Inst::Await: return check_await(x);
       case Inst::Copy: return check_copy(x);
       case Inst::BulkCopy: return check_bulk_copy(x);
       case Inst::SignalInit: return x.arg.i > 0 ? check_signal(x, 0) : "a number of copies is wanted";
@@ -218,7 +218,8 @@ class Verifier {
   }
   // Nothing was read, stored or passed on yet, which others might still be at. What no launch writes may be on its way
   // to on-chip memory.
-  std::string check_await() const {
+  std::string check_await(const Instruction& await) const {
+    if (!await.src.empty() && dtype(await, 0) != DType::Bool) return operand(await, 0) + " is not a bool";
     for (size_t i = 0; i < scope_.size(); ++i) {
       const Instruction& x = program_.code[i];
       const auto is_given = [&](int pointer) { return !code(pointer).arg.list.empty(); };

@@ -50,15 +50,15 @@ class BlockRenderer : public FunctionRenderer {
  private:
   IrValue machine_instruction(int position, const Instruction& x) override {
     switch (x.kind) {
-      case Inst::Symbol: return symbol(x.arg.i);
+      case Inst::Symbol: return launch_value(out_, x.arg.i);
       case Inst::Part:
       case Inst::ThreadIndex: return special_register(out_, program_, x);
       case Inst::Buffer: return {.text = "%buffer." + number(x.arg.i)};
       case Inst::Scratch: return {.text = scratch(x.arg.i)};
-      case Inst::Load: return load(x);
+      case Inst::Load: return load(position, x);
       case Inst::Prefetch: return {};  // other threads compute while these wait
       case Inst::Fetch: fetch(position, x); return {};
-      case Inst::Await: await(x); return {};
+      case Inst::Await: await(position, x); return {};
       case Inst::Store: store(position, x); return {};
       case Inst::Copy: copy(position, x); return {};
       case Inst::CopyGroup: copy_group(); return {};
@@ -106,11 +106,6 @@ class BlockRenderer : public FunctionRenderer {
     return text + "ptr addrspace(1) noalias readonly align 8 %symbols, " + kBlockClockParameter;
   }
 
-  IrValue symbol(int64_t index) {
-    const std::string at = out_.emit("getelementptr inbounds i64, ptr addrspace(1) %symbols, i64 " + number(index));
-    return out_.emit(DType::I64, 1, "load i64, ptr addrspace(1) " + at + ", align 8, !invariant.load !0");
-  }
-
   IrValue thread() { return special_register(out_, program_, {.kind = Inst::ThreadIndex, .dtype = DType::I32}); }
 
   std::string scratch(int64_t offset) {
@@ -138,7 +133,8 @@ class BlockRenderer : public FunctionRenderer {
     return ", align " + number(alignment_of(program_, x, multiples_)) + (invariant ? ", !invariant.load !0" : "");
   }
 
-  IrValue load(const Instruction& x) {
+  IrValue load(int position, const Instruction& x) {
+    if (const auto early = early_.find(position)) return *early;
     const std::string at = address(x);
     return from_memory(x, out_.emit("load " + ir_memory_type(x.dtype, 1) + ", " + at + access(x)));
   }
@@ -157,7 +153,21 @@ class BlockRenderer : public FunctionRenderer {
   template <typename Lines>
   void where(int predicate, const std::string& name, Lines lines) {
     if (predicate < 0) return lines();
-    out_.line("br i1 " + value(predicate).text + ", label %" + name + ", label %" + name + ".end");
+    branch(predicate, name, name + ".end");
+    lines_of(name, lines);
+  }
+  // The same for which it does not.
+  template <typename Lines>
+  void unless(int predicate, const std::string& name, Lines lines) {
+    if (predicate < 0) return lines();
+    branch(predicate, name + ".end", name);
+    lines_of(name, lines);
+  }
+  void branch(int predicate, const std::string& to, const std::string& else_to) {
+    out_.line("br i1 " + value(predicate).text + ", label %" + to + ", label %" + else_to);
+  }
+  template <typename Lines>
+  void lines_of(const std::string& name, Lines lines) {
     out_.label(name);
     lines();
     out_.line("br label %" + name + ".end");
@@ -248,12 +258,12 @@ class BlockRenderer : public FunctionRenderer {
 
   // The next launch may begin when all blocks of this one are past this point: earlier, its waiting blocks and those of
   // the launches behind it would be in the way of the blocks of this one, and of each other.
-  void await(const Instruction& x) {
+  void await(int position, const Instruction& x) {
     early_.find_all();
     out_.text(kBlockClockFind);
     touch_arguments();
     launch_control("wait");
-    if (lets_next_begin(x)) launch_control("launch_dependents");
+    unless(keeps_next_back(x), "await." + number(position), [&] { launch_control("launch_dependents"); });
     out_.text(kBlockClockBegin);
   }
   void begin() {

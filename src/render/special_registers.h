@@ -1,4 +1,4 @@
-// Registers that say which thread and block this is, and of how many blocks.
+// What a thread is told: which thread and block it is, and of how many blocks; values of the launch.
 #pragma once
 
 #include <string>
@@ -23,6 +23,12 @@ inline IrValue special_register(LlvmWriter& out, const Program& program, const I
   if (x.dtype == DType::I64) result = out.emit(DType::I64, 1, "zext i32 " + result.text + " to i64");
   result.non_negative = true;
   return result;
+}
+
+inline IrValue launch_value(LlvmWriter& out, int64_t index) {
+  const std::string at =
+      out.emit("getelementptr inbounds i64, ptr addrspace(1) %symbols, i64 " + std::to_string(index));
+  return out.emit(DType::I64, 1, "load i64, ptr addrspace(1) " + at + ", align 8, !invariant.load !0");
 }
 
 }  // namespace smelt

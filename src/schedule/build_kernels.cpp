@@ -97,7 +97,7 @@ void add_kernel(ScheduleState& state, int level, std::vector<int> members) {
   });
   for (const Refs& stores : group_stores(state, members))
     for (Ref nest : in_streams(state, sink(stores))) nests.push_back(nest);
-  KernelTree tree = kernel_tree(sink(nests), state.machine.overlaps_launches > 0);
+  KernelTree tree = kernel_tree(sink(nests), state.machine);
   Kernel kernel{.tree = tree.tree, .buffers = std::move(tree.buffers), .level = level};
   for (int i : members) kernel.values.push_back(last_reduction(state, state.item(i).node));
   state.schedule.kernels.push_back(std::move(kernel));

@@ -1,6 +1,7 @@
 // A kernel as a tree that does not know which buffers it runs on (schedule.h): equal work is the same node.
 #pragma once
 
+#include "base/machine.h"
 #include "graph/node.h"
 
 namespace smelt {
@@ -10,7 +11,7 @@ struct KernelTree {
   Refs buffers;  // which segment Param or Temp each of these is
 };
 
-// `tells_given`: Params say which of them no kernel writes (is_given()).
-KernelTree kernel_tree(Ref nests, bool tells_given);
+// Where launches overlap, Params say which of them no kernel writes (is_given()).
+KernelTree kernel_tree(Ref nests, const Machine& machine);
 
 }  // namespace smelt

@@ -377,23 +377,27 @@ TEST_CASE("before it waits, a block reads only what no launch writes") {
   CHECK(problem_of(program).find("something has been done before it") != std::string::npos);
 }
 
-TEST_CASE("a kernel that has many tasks of long inputs lets no launch begin before its blocks have ended") {
+TEST_CASE("a launch of many tasks of a long input lets none begin before its blocks have ended") {
   Machine overlaps = kBlocks;
   overlaps.overlaps_launches = 1;
-  const auto lets_next = [&](Dim rows, int64_t early_launch_tasks) {
+  const auto keeps_back = [&](Dim rows, int64_t early_launch_tasks) {
     overlaps.early_launch_tasks = early_launch_tasks;
     const std::vector<Opt> opts = {local("o1", 32), front("o1.0"), task("o1.0"), task("o0")};
     const JudgedKernel kernel =
         kernel_of(sink({output(2, linear(input(0, {rows, 64}), input(1, {64, 64})))}), {{"tokens", 4}});
     const Program program = program_of(kernel, {opts}, overlaps);
+    CHECK(problem_of(program) == "");
     const auto await = std::find_if(program.code.begin(), program.code.end(),
                                     [](const Instruction& x) { return x.kind == Inst::Await; });
     REQUIRE(await != program.code.end());
-    return lets_next_begin(*await);
+    if (keeps_next_back(*await) < 0) return std::string("never");
+    const Instruction& is_long = program.code[static_cast<size_t>(keeps_next_back(*await))];
+    CHECK(is_long.op == Op::Lt);
+    return "from " + std::to_string(program.code[static_cast<size_t>(is_long.src[0])].arg.i) + " on";
   };
-  CHECK(lets_next(64, 16));  // as many in each launch
-  CHECK(lets_next(variable("tokens", 1, 64), 1 << 20));
-  CHECK(!lets_next(variable("tokens", 1, 64), 16));
+  CHECK(keeps_back(64, 16) == "never");  // as many in each launch
+  CHECK(keeps_back(variable("tokens", 1, 64), 1 << 20) == "never");
+  CHECK(keeps_back(variable("tokens", 1, 64), 16) == "from 16 on");
 }
 
 TEST_CASE("nothing is read or stored before the wait for the launch before") {

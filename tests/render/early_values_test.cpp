@@ -120,3 +120,51 @@ TEST_CASE("nothing is multiplied between the wait and the first load, and neighb
   CHECK(ptx.substr(wait, load - wait).find("mul") == std::string::npos);
   CHECK(ptx.find(".v2", wait) != std::string::npos);  // neighbours are one load
 }
+
+namespace {
+
+// Up to six tasks in blocks of their own, as many as the launch says: each stores what its page begins with, where the
+// numbers of pages are given (or were stored by a launch before).
+Program pages(bool are_given) {
+  test::ProgramBuilder p("pages", 3, 0, kWarp);
+  const int tasks = p.add({.kind = Inst::Symbol, .dtype = DType::I64, .arg = {.list = {1, 6}}});
+  p.add({.kind = Inst::Await, .src = {p.op(Op::Lt, {p.integer(4), tasks})}});
+  const int count = p.parts(), turn = p.part(),
+            rest = p.op(Op::Add, {p.op(Op::Sub, {tasks, turn}), p.op(Op::Sub, {count, p.integer(1)})}),
+            rounds = p.op(Op::Div, {p.op(Op::Max, {rest, p.integer(0)}), count});
+  const int numbers = are_given ? p.add({.kind = Inst::Buffer, .arg = {.i = 0, .list = {1}}}) : p.buffer(0);
+  const int round = p.loop(p.integer(0), rounds), task = p.op(Op::Add, {turn, p.op(Op::Mul, {round, count})}),
+            number = p.load(DType::I32, 1, numbers, p.op(Op::Mul, {task, p.integer(4)})),
+            at = p.op(Op::Mul, {p.cast(number, DType::I64), p.integer(256)});
+  p.store(p.buffer(2), p.op(Op::Mul, {task, p.integer(4)}), p.load(DType::F32, 1, p.buffer(1), at));
+  p.end(round);
+  Program program = p.program();
+  program.symbols = {"tasks"};
+  program.tasks = program.blocks = 6;
+  return program;
+}
+
+}  // namespace
+
+TEST_CASE("what no launch writes is read before the wait, by blocks without a task at the begin of the buffer") {
+  const std::string text = render_nvptx(pages(true));
+  const size_t wait = text.find("griddepcontrol.wait"), load = text.find("load i32");
+  REQUIRE(wait != std::string::npos);
+  CHECK(load < wait);
+  CHECK(text.find("select i1") < load);
+  CHECK(text.find("load i32", wait) == std::string::npos);
+  CHECK(text.find(", 256", wait) == std::string::npos);  // where the page begins is known, too
+  CHECK(text.find("load float") > wait);
+}
+
+TEST_CASE("what a launch before may have written is read behind the wait") {
+  const std::string text = render_nvptx(pages(false));
+  CHECK(text.find("load i32") > text.find("griddepcontrol.wait"));
+}
+
+TEST_CASE("a launch of many tasks keeps the next one back") {
+  const std::string text = render_nvptx(pages(true));
+  const size_t wait = text.find("griddepcontrol.wait"), next = text.find("griddepcontrol.launch_dependents");
+  REQUIRE(next != std::string::npos);
+  CHECK(text.substr(wait, next - wait).find("br i1") != std::string::npos);
+}
