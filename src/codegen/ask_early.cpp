@@ -49,6 +49,7 @@ Code NestEmitter::ask_early() {
   for (const ExpandedNest& nest : nests_) {
     stores.insert(stores.end(), nest.stores.begin(), nest.stores.end());
     if (nest.copies) send_for_first_task(*nest.copies, tasks);
+    if (sends_weights_early(nest)) send_first_weights(nest, tasks);
   }
   for (const auto& [number, region] : early_regions(stores, tasks)) {
     if (!region.pays(tasks)) continue;

@@ -72,6 +72,7 @@ class Counter {
 
   Execution run() {
     find_shared();
+    is_early_ = awaits(program_);
     size_t innermost = 0;  // where the last loop began, if none has ended since
     for (size_t at = 0; at < program_.code.size(); ++at) {
       const Instruction& i = program_.code[at];
@@ -85,6 +86,7 @@ class Counter {
         innermost = 0;
         loops_.pop_back();
       } else {
+        if (i.kind == Inst::Await) is_early_ = false;
         count(i);
       }
     }
@@ -117,6 +119,7 @@ class Counter {
   void count(const Instruction& i) {
     if (i.kind == Inst::MatrixDot) return count_matrices(i);
     if (i.kind == Inst::Load) return count_load(i, i.lanes * size_of(i.dtype));
+    if (i.kind == Inst::Copy && is_early_) return;  // the first rounds send the same, if nobody has
     if (i.kind == Inst::Copy) return count_load(i, kCopyBytes);
     if (i.kind == Inst::BulkCopy) return count_load(i, BulkCopyView(i).bytes);
     const bool computes = i.kind == Inst::LaneReduce || (i.kind == Inst::Value && is_elementwise(i.op));
@@ -178,6 +181,7 @@ class Counter {
   const KnownIntegers integers_;
   const int workers_;
   std::vector<bool> depends_on_part_;
+  bool is_early_ = false;  // in front of the wait for the launches before
   std::vector<OpenLoop> loops_;
   double cycles_ = 0, serial_ = 0, longest_serial_ = 0;  // of innermost loops
   Execution out_;

@@ -39,6 +39,8 @@ Code NestEmitter::run() {
     asked_.clear();
     ahead_ = nest.ahead ? &*nest.ahead : nullptr;
     staging_ = nest.staging ? &*nest.staging : nullptr;
+    wants_weights_.reset();
+    if (sends_weights_early(nest)) wants_weights_ = lacks_weights({scopes_[opened].loop, static_cast<int>(opened)});
     nest_threads_ = std::max(threads_of(nest.stores), kWarp);
     has_halves_ = !products_of_halves(nest.stores).empty();
     const bool is_of_some = open_scope_of_some(nest);

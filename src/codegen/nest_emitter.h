@@ -122,13 +122,20 @@ class NestEmitter {
   void send_in_bulk(const TaskCopies& copies, const TaskCopy& copy, Value is_wanted);
   void send_by_threads(const TaskCopy& copy);
   bool is_staged(const Refs& ranges) const;
+  bool sends_weights_early(const ExpandedNest& nest) const;
+  Value begins_with(const Refs& tasks);
+  Value lacks_weights(Value round);
+  void send_first_weights(const ExpandedNest& nest, const Refs& tasks);
+  void init_signals(const std::optional<Value>& is_wanted);
   void send_first_rounds();
   void send_next_round();
-  void send_round(Value round, Value slot);
+  std::optional<Value> is_round(Value round);
+  std::optional<Value> both(const std::optional<Value>& x, const std::optional<Value>& y);
+  void send_round(Value round, Value slot, const std::optional<Value>& wants_weights = std::nullopt);
   Value begin_of(const StagedRegion& region, Value round);
   void wait_for_signal(Value round);
   void send_in_bulk(const StagedRegion& region, Value round, Value slot, const std::optional<Value>& is_round);
-  void send(const StagedRegion& region, Value round, Value slot, const std::optional<Value>& is_round);
+  void send(const StagedRegion& region, Value round, Value slot, const std::optional<Value>& is_wanted);
   void emit_store(Ref store, Value v);
 
   // --- values
@@ -208,6 +215,8 @@ class NestEmitter {
   int& next_id_;
   const Ahead* ahead_ = nullptr;  // of the nest under way
   const Staging* staging_ = nullptr;
+  // Whether the first rounds of a task have to send their weights, and to make the signals; none: all have to.
+  std::optional<Value> wants_weights_;
   int64_t nest_threads_ = 0;
   bool has_halves_ = false;  // the nest has products of these
   NestFacts facts_;

@@ -38,8 +38,8 @@ enum class Inst : uint8_t {
   // which threads ask, each for its own; without it the first one does
   Fetch,
   // Where launches overlap: what the launches before have stored is seen behind it. Only indices, Fetch, signals, and
-  // loads and bulk copies of what no launch writes stand before. Blocks of the next launch may come from here on, or, if
-  // the operand, a bool, says so, when all blocks of this one have ended
+  // loads and copies of what no launch writes stand before. Blocks of the next launch may come from here on, or, if the
+  // operand, a bool, says so, when all blocks of this one have ended
   Await,
   // src {pointer, byte offset, value}; a scalar offset with a vector value stores neighbouring elements. In a block a
   // fourth operand, a bool, says which threads store
@@ -55,7 +55,8 @@ enum class Inst : uint8_t {
   // the signal counts one. A seventh operand, a bool, says which threads send
   BulkCopy,
   // src {pointer to scratch memory, byte offset}: the first thread makes a signal there, kSignalBytes long, whose
-  // rounds are arg.i copies each. What threads did with scratch memory before is done when copies come there
+  // rounds are arg.i copies each. What threads did with scratch memory before is done when copies come there. A third
+  // operand, a bool that is the same for all threads, says whether it does
   SignalInit,
   // src {pointer to a signal, byte offset, number of a round}: until the copies of that round have arrived, which the
   // thread then sees. Rounds are waited for one after the other

@@ -374,6 +374,11 @@ class Evaluator {
   std::string signal_init(const Instruction& x) {
     size_t at = 0;
     if (std::string problem = find_signal(x, 0, &at); !problem.empty()) return problem;
+    if (x.src.size() > 2) {
+      const Lane& is_made = operand(x, 2)[0];
+      if (!is_made.defined) return "whether there is a signal is undefined";
+      if (!is_made.value.i) return "";
+    }
     if (const auto old = signals_.find(at); old != signals_.end() && !old->second.sent.empty())
       return "copies are on their way to it";
     signals_[at] = {.copies = x.arg.i};

@@ -122,7 +122,7 @@ class Verifier {
     int wanted = operand_count(x);
     if (static_cast<int>(x.src.size()) == wanted) return "";
     const bool takes_predicate = x.kind == Inst::Store || x.kind == Inst::Copy || x.kind == Inst::BulkCopy ||
-                                 x.kind == Inst::Fetch || x.kind == Inst::Await;
+                                 x.kind == Inst::Fetch || x.kind == Inst::SignalInit || x.kind == Inst::Await;
     if (takes_predicate && static_cast<int>(x.src.size()) == wanted + 1 && is_block()) return "";
     return std::to_string(wanted) + " operands are wanted";
   }
@@ -165,7 +165,7 @@ class Verifier {
       case Inst::Await: return check_await(x);
       case Inst::Copy: return check_copy(x);
       case Inst::BulkCopy: return check_bulk_copy(x);
-      case Inst::SignalInit: return x.arg.i > 0 ? check_signal(x, 0) : "a number of copies is wanted";
+      case Inst::SignalInit: return check_signal_init(x);
       case Inst::SignalWait:
         return is_index(dtype(x, 2)) && lanes(x, 2) == 1 ? check_signal(x, 0) : "the number of a round is wanted";
       case Inst::CopyGroup: return in_block();
@@ -225,6 +225,7 @@ class Verifier {
       const auto is_given = [&](int pointer) { return !code(pointer).arg.list.empty(); };
       const bool is_load = x.kind == Inst::Load && !is_given(AccessView(x).pointer),
                  is_early = x.kind == Inst::Fetch || x.kind == Inst::SignalInit || x.kind == Inst::Barrier ||
+                            (x.kind == Inst::Copy && is_given(CopyView(x).from)) ||
                             (x.kind == Inst::BulkCopy && is_given(BulkCopyView(x).from));
       if (!has_value(x.kind) ? !is_early : is_load || x.kind == Inst::Loop) return "something has been done before it";
     }
@@ -248,6 +249,11 @@ class Verifier {
       if (!is_index(dtype(x, offset))) return operand(x, offset) + " is no index";
     if (view.predicate >= 0 && dtype(x, 6) != DType::Bool) return operand(x, 6) + " is not a bool";
     return check_signal(x, 4);
+  }
+  std::string check_signal_init(const Instruction& x) const {
+    if (x.arg.i <= 0) return "a number of copies is wanted";
+    if (x.src.size() > 2 && dtype(x, 2) != DType::Bool) return operand(x, 2) + " is not a bool";
+    return check_signal(x, 0);
   }
   // Operand `src` leads to a signal.
   std::string check_signal(const Instruction& x, size_t src) const {

@@ -163,6 +163,13 @@ bool ModelPasses::batch_has_halves(int64_t tokens) const {
          unit_of_warpgroup(machine) && may_differ() && layout_.drafts == 0;
 }
 
+// Of halves.
+int64_t ModelPasses::product_tasks(int64_t tokens) const {
+  const Machine& machine = compiler_.machine();
+  const bool are_halves = machine.product_halves_tokens > 0 && tokens >= machine.product_halves_tokens;
+  return are_halves && batch_has_halves(tokens) ? machine.tasks : 0;
+}
+
 Dim ModelPasses::chunks_of(Contexts contexts) const {
   const int64_t all = layout_.positions / kChunkSize, few = compiler_.machine().short_context / kChunkSize;
   // At least one in any case: what is known of a size may change the order of a sum, and the bits with it.
@@ -186,6 +193,7 @@ ModelShape ModelPasses::decode_shape(int64_t tokens, Contexts contexts) const {
           .token_block = compiler_.machine().token_block,
           .superblock_token_block = compiler_.machine().superblock_token_block,
           .halves_of_batch = batch_has_halves(tokens),
+          .product_tasks = product_tasks(tokens),
           .tokens_side_by_side = tokens % side_by_side == 0 ? side_by_side : 1,
           .heads_together = goes_by_unit ? side_by_side : 1,
           .interleave = options_.interleave,

@@ -108,6 +108,7 @@ class ModelPasses {
   Dim chunks_of(Contexts contexts) const;
   bool may_differ() const;  // bits of a token in a prompt or a batch, from those that it has alone
   bool batch_has_halves(int64_t tokens) const;
+  int64_t product_tasks(int64_t tokens) const;
   ModelShape prefill_shape(Prompts prompts) const;
   Segment segment(const ModelShape& shape, int64_t stage) const;
   Pass stages(const ModelShape& shape, int64_t first, int64_t end, const std::atomic<bool>* cancel) const;

@@ -149,7 +149,21 @@ struct Block {
   Activations activations(Tensor x, int axis = 0) const {
     if (!shape.quantise) return {x, {}, {}};
     if (shape.halves && shape.many_tokens) return halve_activations(x, layout(axis));
-    return quantise_activations(x, layout(axis), blocks());
+    return has_halves() ? halves_of_batch(x, axis) : quantise_activations(x, layout(axis), blocks());
+  }
+
+  // Whether the products of a batch are made of halves.
+  bool has_halves() const { return shape.quantise && !shape.many_tokens && shape.product_tasks > 0; }
+
+  Activations halves_of_batch(Tensor x, int axis) const {
+    Activations halves = halve_activations(x, layout(axis));
+    halves.tasks = shape.product_tasks;
+    return halves;
+  }
+
+  // The same of experts, of which each has few tokens of a batch.
+  Activations expert_activations(Tensor x, int axis = 0) const {
+    return has_halves() ? quantise_activations(x, layout(axis), blocks()) : activations(x, axis);
   }
 
   // Products of few tokens are bound by memory: matrices that read the same activations share a kernel. Those of many

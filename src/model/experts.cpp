@@ -77,7 +77,7 @@ Tensor experts_by_token(Block& b, const ExpertParameters& m, const Activations& 
   const Activations in{per_expert(x.x), per_expert(x.q), per_expert(x.scale), per_expert(x.sums)};
   const Tensor gate = b.streamed(expert_product(b, m, in, "ffn_gate_exps", choice.experts));  // [T, K, width]
   const Tensor up = b.streamed(expert_product(b, m, in, "ffn_up_exps", choice.experts));
-  const Activations inner = b.activations(opened(m.activation, gate, up));
+  const Activations inner = b.expert_activations(opened(m.activation, gate, up));
   const Tensor down = expert_product(b, m, inner, "ffn_down_exps", choice.experts);  // [T, K, D]
   return sum(down * unsqueeze(choice.weights, 2), 1);                                // [T, D]
 }
@@ -216,7 +216,7 @@ Tensor experts_by_tile(Block& b, const ExpertParameters& m, const Activations& x
   const Activations in = rows_of(x, tiles.token);                        // [N, places, D]
   const Tensor gate = b.streamed(b.kept(product(in, "ffn_gate_exps")));  // [N, places, width]
   const Tensor up = b.streamed(product(in, "ffn_up_exps"));
-  const Tensor each = product(b.activations(opened(m.activation, gate, up), 1), "ffn_down_exps"),
+  const Tensor each = product(b.expert_activations(opened(m.activation, gate, up), 1), "ffn_down_exps"),
                down = b.shape.halves ? b.kept(each) : each;
   const Dim places = simplify(down.dim(0) * n_places);
   const Tensor of_pair = gather(reshape(down, {places, down.dim(2)}), tiles.place_of);  // [T, K, D]
@@ -331,11 +331,11 @@ Tensor fused_network(Block& b, const Activations& x, int64_t width, Activation a
 }
 
 Tensor expert_network(Block& b, const ExpertParameters& m, Tensor normed) {
-  const Activations x = b.activations(normed);
+  const Activations x = b.expert_activations(normed);
   const Choice choice = route(b, m, normed);
   const Tensor routed = routed_experts(b, m, x, choice);
   if (!m.shared_width) return routed;
-  const Tensor shared = b.ahead(gated_network(b, x, "_shexp.weight"));
+  const Tensor shared = b.ahead(gated_network(b, b.has_halves() ? b.activations(normed) : x, "_shexp.weight"));
   if (!m.has_shared_gate) return routed + shared;
   const Tensor gate = place(sigmoid(sum(normed * b.weights("ffn_gate_inp_shexp.weight"), -1)));  // [T]
   return routed + shared * unsqueeze(gate, 1);

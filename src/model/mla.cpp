@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "graph/operands.h"
 #include "model/byte_cache.h"
 
 namespace smelt {
@@ -26,6 +27,14 @@ Tensor queries(Block& b, const MlaParameters& m, const Activations& x) {
   return reshape(b.shape.halves ? b.kept(q) : q, {b.shape.tokens, m.heads, m.key_width()});
 }
 
+// A part of what is left of heads. Where readers add up parts of sums, each of them has its own.
+Tensor part_of_heads(Tensor q, int64_t begin, int64_t n) {
+  const Ref row = q.ref()->op == Op::Reshape ? operand_of(q.ref()) : q.ref();
+  if (row->op != Op::ReduceSum || operand_of(row)->op != Op::Place) return slice(q, 2, begin, n);
+  const Tensor parts(operand_of(row));
+  return sum(slice(reshape(parts, {parts.dim(0), q.dim(0), q.dim(1), q.dim(2)}), 3, begin, n), 0);
+}
+
 // The matrices between latents and heads, as the absorbed form wants them.
 struct Latent {
   Tensor keys;    // [H, L, nope]
@@ -43,8 +52,9 @@ Latent latent_weights(Block& b, const MlaParameters& m) {
 Activations activations_of_nope(Block& b, const MlaParameters& m, Tensor q) {
   const int64_t most = b.blocks().most, block = activation_block(m.nope, most);
   const bool has_same = block != 0 && block == activation_block(m.key_width(), most);
-  return has_same && b.shape.quantise && !b.shape.many_tokens ? first_of(b.activations(q), m.nope)
-                                                              : b.activations(slice(q, 2, 0, m.nope));
+  return has_same && b.shape.quantise && !b.shape.many_tokens && !b.has_halves()
+             ? first_of(b.activations(q), m.nope)
+             : b.activations(part_of_heads(q, 0, m.nope));
 }
 
 // [T, H, nope + rope] -> [T, H, L] and [T, H, L] -> [T, H, v_head], each head by its own matrix.
@@ -236,7 +246,7 @@ Attended latent_attention(Block& b, const MlaParameters& m, Tensor normed) {
   const Activations x = b.activations(normed);
   const Positions at = positions(b, m.rope.width);
   const Tensor q = queries(b, m, x);
-  const Tensor q_rope = rotate(slice(q, 2, m.nope, m.rope.width), at.angles, RopeOrder::Pairs);
+  const Tensor q_rope = rotate(part_of_heads(q, m.nope, m.rope.width), at.angles, RopeOrder::Pairs);
   const Cache cache = append_to_cache(b, m, x, at);
   const Context context = read_cache(m, cache, at);
   const Tensor heads = absorbed_attention(b, m, q, q_rope, context, at);

@@ -188,6 +188,37 @@ Tensor for_activations(Tensor x, int64_t blocks, int64_t n) {
 
 Tensor rounded(Tensor x) { return f32(cast(x, DType::BF16)); }
 
+// Of a product by the unit of a warpgroup: what a task has, and the terms of a row that it goes over at a time.
+constexpr int64_t kRowsOfTask = 128, kTokensOfTask = 64, kStep = 32, kMostSteps = 4, kFewestSteps = 3;
+
+// Whether a sum of k terms has rounds enough that one can be on its way while another is multiplied, and long ones.
+bool has_rounds(int64_t k) {
+  int64_t steps = kMostSteps;
+  while (steps > 1 && k % (steps * kStep) != 0) --steps;
+  return steps >= kFewestSteps && k >= 2 * steps * kStep;
+}
+
+// Into how many parts sums over the last axis are cut, as whole blocks of weights, so that there are up to `tasks`.
+// terms [..., rows, k]
+int64_t parts_of_sums(Tensor terms, int64_t block, int64_t tasks) {
+  if (tasks == 0) return 1;
+  const int64_t k = terms.size(-1);
+  int64_t sums = 1;
+  for (int axis = 0; axis + 1 < terms.rank(); ++axis) sums *= terms.size(axis);
+  int64_t parts = tasks / std::max<int64_t>(sums / (kRowsOfTask * kTokensOfTask), 1);
+  while (parts > 1 && (k % (parts * block) != 0 || !has_rounds(k / parts))) --parts;
+  return std::max<int64_t>(parts, 1);
+}
+
+// [..., k] summed up in parts that lie behind each other in memory: what reads the sums adds them up.
+Tensor sum_of_parts(Tensor terms, int64_t parts) {
+  const Tensor part = sum(with_last_axes(terms, 1, {parts, terms.size(-1) / parts}), -1);  // [..., parts]
+  std::vector<int> order(static_cast<size_t>(part.rank()));
+  order[0] = part.rank() - 1;
+  for (int axis = 1; axis < part.rank(); ++axis) order[static_cast<size_t>(axis)] = axis - 1;
+  return sum(place(permute(part, order)), 0);
+}
+
 // Each number that a block stands for, in bf16, times the one of x. What is rounded before is multiplied exactly:
 // threads make words of packed bytes step by step in bf16, vectors make floats and round once.
 Tensor product_of_halves(const Activations& x, const Grouped& w) {
@@ -197,8 +228,11 @@ Tensor product_of_halves(const Activations& x, const Grouped& w) {
   if (w.zero) values = values - static_cast<double>(w.zero);
   values = step(values * per_group(step(w.scale)));
   if (w.minimum.ref()) values = step(values - per_group(step(w.minimum)));
-  const Tensor row = with_last_axes(in_steps ? values : rounded(values), 3, {x.halves.size(-1)});
-  return sum(row * f32(unsqueeze(x.halves, x.halves.rank() - 1)), -1);
+  const int64_t k = x.halves.size(-1);
+  const Tensor row = with_last_axes(in_steps ? values : rounded(values), 3, {k}),
+               terms = row * f32(unsqueeze(x.halves, x.halves.rank() - 1));
+  const int64_t parts = parts_of_sums(terms, w.q.size(-1) * w.q.size(-2), x.tasks);
+  return parts > 1 ? sum_of_parts(terms, parts) : sum(terms, -1);
 }
 
 }  // namespace

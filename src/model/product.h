@@ -36,6 +36,7 @@ struct Activations {
   ActivationLayout layout = {};  // of integers, scales and what products make of them
   bool wide = false;             // weights become bytes in blocks as wide as these; else they keep their groups
   Tensor halves = {};            // bf16 [..., k], instead of integers; none: products are not made of halves
+  int64_t tasks = 0;             // of products of halves, whose sums are cut into parts until there are as many
 };
 // x alone where k is not whole blocks.
 Activations quantise_activations(Tensor x, const ActivationLayout& layout = {}, ActivationBlocks blocks = {});

@@ -104,8 +104,11 @@ struct ModelShape {
   // Those of its attention with keys and values of bytes, too.
   bool attention_halves = false;
   // In a batch an attention multiplies halves where keys and values are bytes, and so does the output matrix, whose
-  // rows are enough for all processors. Its other products have fewer, and are faster where warps share their sums.
+  // rows are enough for all processors.
   bool halves_of_batch = false;
+  // So do its other products but those of experts, if this is not 0: their rows are fewer, and sums are cut into parts
+  // until there are so many tasks. Otherwise warps share sums of bytes.
+  int64_t product_tasks = 0;
   // Of a prompt or a batch, whose numbers lie side by side where products read them, see ActivationLayout. T is a
   // multiple of it.
   int64_t tokens_side_by_side = 1;

@@ -217,14 +217,22 @@ class BlockRenderer : public FunctionRenderer {
 
   void signal_init(int position, const Instruction& x) {
     const std::string name = "signal." + number(position), mine = thread().text;
-    out_.line("call void asm sideeffect \"fence.proxy.async.shared::cta;\", \"~{memory}\"()");
-    const std::string is_first = out_.emit("icmp eq i32 " + mine + ", 0");
-    out_.line("br i1 " + is_first + ", label %" + name + ", label %" + name + ".end");
-    out_.label(name);
-    assembly("mbarrier.init.shared.b64 [$0], " + number(x.arg.i) + "; fence.mbarrier_init.release.cluster;", "r",
-             "i32 " + shared_place(AccessView(x).pointer, AccessView(x).offset));
-    out_.line("br label %" + name + ".end");
-    out_.label(name + ".end");
+    where(x.src.size() > 2 ? x.src[2] : -1, name + ".wanted", [&] {
+      if (is_behind_await(position))  // what threads have done before
+        out_.line("call void asm sideeffect \"fence.proxy.async.shared::cta;\", \"~{memory}\"()");
+      const std::string is_first = out_.emit("icmp eq i32 " + mine + ", 0");
+      out_.line("br i1 " + is_first + ", label %" + name + ", label %" + name + ".end");
+      out_.label(name);
+      assembly("mbarrier.init.shared.b64 [$0], " + number(x.arg.i) + "; fence.mbarrier_init.release.cluster;", "r",
+               "i32 " + shared_place(AccessView(x).pointer, AccessView(x).offset));
+      out_.line("br label %" + name + ".end");
+      out_.label(name + ".end");
+    });
+  }
+
+  bool is_behind_await(int position) const {
+    return !awaits(program_) || std::any_of(program_.code.begin(), program_.code.begin() + position,
+                                            [](const Instruction& x) { return x.kind == Inst::Await; });
   }
 
   // Rounds of a signal have even and odd phases.

@@ -44,6 +44,7 @@ ModelShape batch_of(int64_t tokens, const Machine& machine) {
                    .quantise = true};
   batch.tokens = batch.rows = tokens;
   batch.halves_of_batch = tokens >= machine.halves_tokens;
+  batch.product_tasks = tokens >= machine.product_halves_tokens ? machine.tasks : 0;
   batch.tokens_side_by_side = std::min<int64_t>(tokens, 8);
   batch.heads_together = 8;
   return batch;
