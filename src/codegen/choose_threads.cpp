@@ -127,6 +127,48 @@ void choose_neighbouring_terms(OptChoice& c) {
   }
 }
 
+// Whether any order of terms gives the same bits, and all of them lie on chip.
+bool is_free_sum_on_chip(Ref reduce) {
+  if (has_order(reduce) || (reduce->op != Op::ReduceMax && !is_int(reduce->dtype))) return false;
+  const Refs nodes = toposort(reduce);
+  return std::all_of(nodes.begin(), nodes.end(), [&](Ref n) {
+    return (!is_reduce(n->op) || n == reduce) && (n->op != Op::Load || LoadView(n).buffer->op == Op::Local);
+  });
+}
+
+Refs axes_of_terms(Ref reduce) { return all_of_kind(own_ranges(reduce), RangeKind::Reduce); }
+
+// The one sum or maximum of a nest, over one axis, if there is no more to it.
+Ref only_free_sum(const OptChoice& c) {
+  const Refs all = reductions_of(c.stores);
+  return all.size() == 1 && is_free_sum_on_chip(all[0]) && axes_of_terms(all[0]).size() == 1 ? all[0] : Ref();
+}
+
+// A row of as many elements as a warp has threads: each takes the one that it has made, in a register
+// (keep_in_registers.h), and the warp combines them by one instruction where it has that.
+bool choose_row_of_warp(OptChoice& c) {
+  const Ref reduce = only_free_sum(c);
+  return reduce && c.is_part_of_tile() && outputs_left(c) == 1 && terms_left(reduce) == c.machine.warp_threads &&
+         c.try_opt({OptKind::Group, c.id_of(axes_of_terms(reduce)[0]), c.machine.warp_threads});
+}
+
+// Words on chip are as near to all threads, so those of a warp share a sum rather than outputs: warps need not wait for
+// each other then. A thread has neighbours, which it loads at once.
+void choose_sum_within_warp(OptChoice& c) {
+  const Ref reduce = only_free_sum(c);
+  if (!reduce || reduce->op != Op::ReduceSum) return;
+  const Refs nodes = toposort(reduce);
+  if (std::any_of(nodes.begin(), nodes.end(), [](Ref n) { return n->op == Op::Load && size_of(n->dtype) != 4; }))
+    return;
+  const int64_t terms = terms_left(reduce), room = kSmallThreads / std::max<int64_t>(outputs_left(c), 1);
+  const Ref axis = axes_of_terms(reduce)[0];
+  const int64_t threads = threads_for(axis, std::min({c.machine.warp_threads, room, terms / kTermsOfThread})),
+                neighbours = threads_for(axis, std::min<int64_t>(terms / threads, 4));
+  if (threads <= 1) return;
+  if (neighbours > 1 && !c.try_opt({OptKind::Unroll, c.id_of(axis), neighbours})) return;
+  if (const Ref rest = only_free_sum(c)) c.try_opt({OptKind::Group, c.id_of(axes_of_terms(rest)[0]), threads});
+}
+
 // Blocks would make the same sums for other outputs along the axis: those belong into one.
 bool repeats_sums(const OptChoice& c, Ref axis) {
   const Refs reductions = reductions_of(c.stores);
@@ -212,6 +254,8 @@ int64_t outputs_left(const OptChoice& c, Ref value) {
 }
 
 void choose_threads(OptChoice& c, bool is_local) {
+  if (choose_row_of_warp(c)) return;
+  if (is_local) choose_sum_within_warp(c);
   if (is_local) choose_neighbours(c);
   const Ref inner = innermost_loop(c);
   const int64_t lanes = inner ? threads_for(inner, c.machine.warp_threads) : 1;

@@ -1,5 +1,6 @@
 // Lanes that are threads of a block: which element a thread has, who stores, how threads combine their values.
 #include <algorithm>
+#include <set>
 
 #include "codegen/block_threads.h"
 #include "codegen/nest_emitter.h"
@@ -7,6 +8,8 @@
 
 namespace smelt {
 namespace {
+
+constexpr size_t kFewSums = 4;  // of a thread, that are exchanged together
 
 Op op_of(Ref reduction) { return LaneReduceView(reduction).reduce; }
 Ref lanes_of(Ref reduction) { return LaneReduceView(reduction).lanes; }
@@ -129,6 +132,28 @@ void NestEmitter::reduce_threads(Refs reductions) {
     if (crosses_warps(n)) x = reduce_exchanged(n, exchanges[i], stride * in_warp, count / in_warp);
     values_[n.get()] = reduce_in_warp(n, x, stride, in_warp);
   }
+}
+
+// A few sums that make up what is stored, as a gate and what it is multiplied with, each of which warps share: one
+// behind the other they would wait for each other as often. Where a thread has many, as of several tokens, they stay in
+// turn, for each takes a register until all have been stored.
+void NestEmitter::exchange_together(const Refs& stored) {
+  if (!is_block()) return;
+  Refs sums;
+  std::set<const Node*> within;  // what others are made of is exchanged with them
+  for (Ref s : stored)
+    for (Ref n : toposort(s)) {
+      const bool has_some = std::any_of(n->src.begin(), n->src.end(), [&](Ref x) { return within.contains(x.get()); });
+      const bool crosses = is_over_threads(n) && crosses_warps(n);
+      if (has_some && crosses) return;
+      if (has_some || crosses) within.insert(n.get());
+      if (crosses && !contains(sums, n)) sums.push_back(n);
+    }
+  if (sums.size() < 2 || sums.size() > kFewSums ||
+      !std::all_of(sums.begin(), sums.end(), [&](Ref n) { return all_known(facts_.free_ranges(n)); }))
+    return;
+  for (Ref n : sums) value(LaneReduceView(n).value);
+  reduce_threads(sums);
 }
 
 }  // namespace smelt

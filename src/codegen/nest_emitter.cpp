@@ -30,6 +30,7 @@ Code NestEmitter::run() {
   const size_t opened = open_task_loops();
   if (opened > 0 && idle_threads() > 0) scopes_[1].threads = program_.threads - idle_threads();
   for (const ExpandedNest& nest : nests_) {
+    if (threads_of_some_ > 0 && !goes_on_with_some(nest)) close_scope_of_some();
     enter(nest);
     exchanges_ = 0;
     if (is_block()) add(top(), {.kind = Inst::Barrier});  // what one nest stores on chip, another one uses
@@ -43,10 +44,10 @@ Code NestEmitter::run() {
     if (sends_weights_early(nest)) wants_weights_ = lacks_weights({scopes_[opened].loop, static_cast<int>(opened)});
     nest_threads_ = std::max(threads_of(nest.stores), kWarp);
     has_halves_ = !products_of_halves(nest.stores).empty();
-    const bool is_of_some = open_scope_of_some(nest);
+    open_scope_of_some(nest);
     for (const Refs& group : groups_by_loops(nest.stores)) emit_stores(group);
-    if (is_of_some) close_scope();
   }
+  if (threads_of_some_ > 0) close_scope_of_some();
   if (chunks_) close_scope();
   for (size_t i = 0; i < opened; ++i) close_scope();
   return std::move(scopes_[0].code);
@@ -88,14 +89,29 @@ int64_t NestEmitter::idle_threads() const {
   return is_block() ? program_.threads - std::max(threads, kWarp) : 0;
 }
 
-// In a tile each nest is left to as many warps as it wants, unless the whole tile is left to some.
-bool NestEmitter::open_scope_of_some(const ExpandedNest& nest) {
+// In a tile each nest is left to as many warps as it wants, unless the whole tile is left to some; 0: to all.
+int NestEmitter::threads_of_some(const ExpandedNest& nest) const {
   const int threads = std::max(threads_of(nest.stores), kWarp);
-  if (!is_block() || !is_tile() || idle_threads() > 0 || threads == program_.threads) return false;
-  open_scope(integer(0).id, integer(1).id, constant(1));
-  scopes_.back().threads = threads;
+  return is_block() && is_tile() && idle_threads() == 0 && threads < program_.threads ? threads : 0;
+}
+
+// Nests of the same warps, one behind the other, are theirs alone: the others wait behind the last of them, and what
+// one of these threads has made stays in its registers (keep_in_registers.h).
+bool NestEmitter::goes_on_with_some(const ExpandedNest& nest) const {
+  return threads_of_some(nest) == threads_of_some_ && chunk_range(nest.stores) == chunks_ && !nest.copies;
+}
+
+void NestEmitter::open_scope_of_some(const ExpandedNest& nest) {
+  if (threads_of_some_ == 0 && threads_of_some(nest) > 0) {
+    open_scope(integer(0).id, integer(1).id, constant(1));
+    threads_of_some_ = scopes_.back().threads = threads_of_some(nest);
+  }
   floor_ = top();
-  return true;
+}
+
+void NestEmitter::close_scope_of_some() {
+  close_scope();
+  threads_of_some_ = 0;
 }
 
 // Opens and closes the loop over chunks around nests of a tile. What was loaded before may be stale now.
@@ -244,6 +260,7 @@ void NestEmitter::emit_stores(const Refs& group) {
   for (Ref r : loops) open_loop(r);
   Refs stored;
   for (Ref s : group) stored.push_back(StoreView(s).value);
+  exchange_together(stored);
   compute_together(stored);
   std::vector<Value> values;
   for (Ref s : stored) values.push_back(value(s));

@@ -168,7 +168,10 @@ class NestEmitter {
   // --- threads of a block
   bool is_block() const { return program_.threads > 1; }
   int64_t idle_threads() const;
-  bool open_scope_of_some(const ExpandedNest& nest);
+  int threads_of_some(const ExpandedNest& nest) const;
+  bool goes_on_with_some(const ExpandedNest& nest) const;
+  void open_scope_of_some(const ExpandedNest& nest);
+  void close_scope_of_some();
   bool is_over_threads(Ref n);
   Value thread();
   Value thread_lane(Ref range);
@@ -183,6 +186,7 @@ class NestEmitter {
   Value reduce_exchanged(Ref reduction, const Exchange& exchange, int64_t stride, int64_t count);
   Value reduce_in_warp(Ref reduction, Value x, int64_t stride, int64_t count);
   void reduce_threads(Refs reductions);
+  void exchange_together(const Refs& stored);
 
   // --- reductions
   class ReductionLoop;
@@ -208,6 +212,7 @@ class NestEmitter {
   std::set<const Node*> written_;  // buffers between nests of a tile, and those that have what a task reads
   Ref chunks_;                     // the loop that is open around some nests of the tile
   int floor_ = 0;                  // depth of the loops around the nest
+  int threads_of_some_ = 0;        // of the block that run the scope which is open; 0: all do
   int least_depth_ = 0;            // of what is computed inside of a loop that is a condition
   Program& program_;
   ScratchMap& scratch_;

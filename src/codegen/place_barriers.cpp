@@ -176,7 +176,10 @@ class Placement {
     const size_t end = ends_[loop];
     const bool is_last = !is_in_loop(loop) && !touches_any(end, program_.code.size());
     if (!state.is_none()) wait(loop, state);
-    repeat(loop + 1, end, state);
+    if (is_condition(program_.code[loop]))
+      walk(loop + 1, end, state);
+    else
+      repeat(loop + 1, end, state);
     if (!is_last) wait(end + 1, state);
     state = {};
     return end;

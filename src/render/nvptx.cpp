@@ -11,6 +11,7 @@
 #include "render/llvm_function.h"
 #include "render/llvm_ops.h"
 #include "render/special_registers.h"
+#include "render/warp_reductions.h"
 
 namespace smelt {
 namespace {
@@ -32,6 +33,7 @@ class BlockRenderer : public FunctionRenderer {
   explicit BlockRenderer(const Program& program)
       : FunctionRenderer(program, machine_of_threads()),
         early_(program, bounds_, machine_, out_),
+        warp_(program),
         multiples_(known_multiples(program)) {}
 
   std::string render() {
@@ -66,7 +68,7 @@ class BlockRenderer : public FunctionRenderer {
       case Inst::BulkCopy: bulk_copy(position, x); return {};
       case Inst::SignalInit: signal_init(position, x); return {};
       case Inst::SignalWait: signal_wait(x); return {};
-      case Inst::Shuffle: return shuffle(x);
+      case Inst::Shuffle: return warp_.is_step(position) ? IrValue{} : shuffle(x);
       case Inst::Barrier: barrier(x); return {};
       case Inst::MatrixDot: return matrix_dot(x);
       case Inst::MatrixItem: return matrix_item(x);
@@ -78,6 +80,8 @@ class BlockRenderer : public FunctionRenderer {
   IrValue elementwise(int position, const Instruction& x) override {
     const auto early = early_.find(position);
     if (early) return *early;
+    if (warp_.is_step(position)) return {};
+    if (const WarpReduction* whole = warp_.find(position)) return reduced_by_warp(*whole);
     return is_rounded_down(x) ? rounded_down(x) : FunctionRenderer::elementwise(position, x);
   }
 
@@ -313,6 +317,19 @@ class BlockRenderer : public FunctionRenderer {
                      "call " + type + " " + function + "(i32 -1, " + type + " " + value(only_operand(x)).text +
                          ", i32 " + number(x.arg.i) + ", i32 " + number(kWarp - 1) + ")");
   }
+
+  // Of floats that have no sign, bits are ordered as they are.
+  IrValue reduced_by_warp(const WarpReduction& whole) {
+    const IrValue& x = value(whole.value);
+    const bool is_of_bits = is_float(x.dtype);
+    const std::string function = std::string("@llvm.nvvm.redux.sync.") + (whole.op == Op::ReduceSum ? "add"
+                                                                          : is_of_bits              ? "umax"
+                                                                                                    : "max");
+    out_.declare("declare i32 " + function + "(i32, i32)");
+    const std::string bits = is_of_bits ? out_.emit("bitcast float " + x.text + " to i32") : x.text,
+                      all = out_.emit("call i32 " + function + "(i32 " + bits + ", i32 -1)");
+    return {.text = is_of_bits ? out_.emit("bitcast i32 " + all + " to float") : all, .dtype = x.dtype};
+  }
   static std::string suffix(DType dtype) { return is_float(dtype) ? "f32" : "i32"; }
 
   // --- the matrix unit of a warp
@@ -396,6 +413,10 @@ class BlockRenderer : public FunctionRenderer {
   void barrier(const Instruction& x) {
     if (shows_unit(x)) out_.line("call void asm sideeffect \"fence.proxy.async.shared::cta;\", \"~{memory}\"()");
     const int64_t threads = threads_waiting(x);
+    if (threads == kWarp) {
+      out_.declare("declare void @llvm.nvvm.bar.warp.sync(i32)");
+      return out_.line("call void @llvm.nvvm.bar.warp.sync(i32 -1)");
+    }
     if (threads > 0) {
       out_.declare("declare void @llvm.nvvm.barrier(i32, i32)");
       return out_.line("call void @llvm.nvvm.barrier(i32 1, i32 " + number(threads) + ")");
@@ -405,6 +426,7 @@ class BlockRenderer : public FunctionRenderer {
   }
 
   EarlyValues early_;
+  const WarpReductions warp_;
   const std::vector<int64_t> multiples_;  // by position
 };
 

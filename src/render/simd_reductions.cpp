@@ -69,6 +69,18 @@ class Search {
 
 }  // namespace
 
+std::vector<int> SimdReductions::steps_of(const Program& program, int last) const {
+  const int first = results[static_cast<size_t>(last)].value;
+  std::vector<int> steps;
+  for (int value = last; value != first;) {
+    const int shuffle = program.code[static_cast<size_t>(value)].src[1];
+    if (value != last) steps.push_back(value);
+    steps.push_back(shuffle);
+    value = only_operand(program.code[static_cast<size_t>(shuffle)]);
+  }
+  return steps;
+}
+
 SimdReductions simd_reductions(const Program& program) { return Search(program).run(); }
 
 }  // namespace smelt

@@ -16,6 +16,9 @@ struct SimdReduction {
 struct SimdReductions {
   std::vector<SimdReduction> results;  // by instruction: of the last step
   std::vector<bool> is_step;           // by instruction: that nothing else needs
+
+  // Of the reduction whose last step this is.
+  std::vector<int> steps_of(const Program& program, int last) const;
 };
 
 SimdReductions simd_reductions(const Program& program);

@@ -113,3 +113,37 @@ TEST_CASE("threads that read what others of their nest write wait each time") {
   CHECK(words.front() == 2 * (kThreads - 1));
   CHECK(words.back() == kThreads - 1);
 }
+
+namespace {
+
+// The first 32 threads store their numbers and read those of the opposite ones, in a loop that they run once.
+Program within_warp() {
+  ProgramBuilder p("within", 1, 4 * kThreads, kThreads);
+  const int thread = p.thread_index(), four = p.integer(4), own = p.mul(thread, four),
+            other = p.op(Op::Sub, {p.integer(4 * (kWarp - 1)), own});
+  const int scratch = p.scratch(0), out = p.buffer(0), zero = p.integer(0), one = p.integer(1);
+  const int loop =
+      p.add({.kind = Inst::Loop, .dtype = DType::I64, .src = {zero, one}, .arg = {.i = kWarp, .list = {0, 1}}});
+  p.barrier();
+  p.store(scratch, own, p.cast(thread, DType::I32));
+  p.barrier();
+  p.store(out, own, p.load(DType::I32, 1, scratch, other));
+  p.end(loop);
+  Program program = p.program();
+  place_barriers(program);
+  return program;
+}
+
+}  // namespace
+
+TEST_CASE("threads that run a loop once wait for each other, and not for a round before") {
+  const Program program = within_warp();
+  CHECK(barriers(program) == 1);
+  const auto barrier = std::find_if(program.code.begin(), program.code.end(),
+                                    [](const Instruction& x) { return x.kind == Inst::Barrier; });
+  CHECK(barrier->arg.i == kWarp);
+  const std::vector<int32_t> words = results(program);
+  CHECK(words.front() == kWarp - 1);
+  CHECK(words[kWarp - 1] == 0);
+  CHECK(words[kWarp] == -1);
+}

@@ -101,6 +101,15 @@ TEST_CASE("sums of several outputs wait for each other once") {
   CHECK(count(p, Inst::Barrier) == 2);
 }
 
+TEST_CASE("sums that make up one output wait for each other once") {
+  const Tensor x = input(0, {8, 512});
+  const Ref root = sink({output(3, linear(x, input(1, {64, 512})) * linear(x, input(2, {64, 512})))});
+  const Program p = judged(root, {group("r1.1", 64)});
+  CHECK(p.threads == 64);
+  CHECK(p.scratch_bytes == 2 * 64 * 4);
+  CHECK(count(p, Inst::Barrier) == 2);
+}
+
 TEST_CASE("the outputs of a block that has more threads are stored once") {
   const Program p = judged(matmul(), {local("o1", 4)});
   CHECK(p.threads == 32);
@@ -188,6 +197,27 @@ TEST_CASE("each nest of a tile is left to the warps that it wants") {
   REQUIRE(!threads.empty());
   CHECK(*threads.rbegin() < p.threads);
   CHECK(problem_with(kernel, {}, kBlocks) == "");
+}
+
+// A norm, the scale, bytes and their sum of 32 numbers, which a block of more threads has made: nests of one warp.
+TEST_CASE("nests of the same warps go on where the one before has ended, in its registers") {
+  const Dim tokens = Dim(variable("tokens8", 1, 8) * 8);
+  const Tensor x = rms_norm(sum(input(0, {tokens, 32, 256}), -1), input(1, {32}));
+  const JudgedKernel kernel = kernel_of(rows_to_bytes(reshape(x, {tokens, 1, 32}), true), {{"tokens8", 2}});
+  const Program p = program_of(kernel, {}, kBlocks);
+  CHECK(problem_with(kernel, {}, kBlocks) == "");
+  const auto is_of_warp = [](const Instruction& x) { return x.kind == Inst::Loop && x.arg.i == kWarp; };
+  REQUIRE(p.threads > kWarp);
+  REQUIRE(std::count_if(p.code.begin(), p.code.end(), is_of_warp) == 1);
+  const auto loop = std::find_if(p.code.begin(), p.code.end(), is_of_warp),
+             end = std::find_if(loop, p.code.end(), [](const Instruction& x) { return x.kind == Inst::EndLoop; });
+  int shuffles = 0;
+  for (auto x = loop; x != end; ++x) {
+    CHECK(x->kind != Inst::Barrier);
+    if (x->kind == Inst::Store) CHECK(p.code[static_cast<size_t>(AccessView(*x).pointer)].kind == Inst::Buffer);
+    shuffles += x->kind == Inst::Shuffle;
+  }
+  CHECK(shuffles == 4 + 5 + 5);  // the norm's sum, the maximum and the sum of bytes
 }
 
 TEST_CASE("a sum inside of another one has partial sums as well, if lanes are threads") {

@@ -36,7 +36,7 @@ TEST_CASE("the decode plan of the small model becomes PTX and launches of a grap
   for (const std::string& ptx : fake.assembled) CHECK(ptx.find(".target sm_90a\n") != std::string::npos);
   // Products take four words of activations in one load.
   CHECK(std::any_of(fake.assembled.begin(), fake.assembled.end(), [](const std::string& ptx) {
-    return ptx.find("ld.global.nc.v4") != std::string::npos && ptx.find("dp4a") != std::string::npos;
+    return ptx.find("ld.global.nc.L2::128B.v4") != std::string::npos && ptx.find("dp4a") != std::string::npos;
   }));
 
   // Every weight has a place on the device: the file is not read in place.

@@ -36,6 +36,27 @@ define ptx_kernel void @k(ptr addrspace(1) %out, ptr addrspace(1) %symbols) {
   CHECK(compile_ptx(uses_shared, "sm_90").find(".extern .shared .align 16 .b8 smem[]") != std::string::npos);
 }
 
+TEST_CASE("what a launch does not write is read by lines") {
+  const Source copies = {.text = R"(define ptx_kernel void @k(ptr addrspace(1) %in, ptr addrspace(1) %out) {
+  %x = load float, ptr addrspace(1) %in, align 4, !invariant.load !0
+  %y = load float, ptr addrspace(1) %out, align 4
+  %sum = fadd float %x, %y
+  store float %sum, ptr addrspace(1) %out
+  ret void
+}
+!0 = !{}
+)",
+                         .entry = "k",
+                         .shape = {.buffers = 1, .threads = 32, .tasks = 1}};
+  for (const char* architecture : {"sm_75", "sm_90a"}) {
+    const std::string ptx = compile_ptx(copies, architecture);
+    CAPTURE(ptx);
+    const size_t of_line = ptx.find("ld.global.nc.L2::128B.");
+    CHECK(of_line != std::string::npos);
+    CHECK(ptx.find("L2::128B", of_line + 20) == std::string::npos);
+  }
+}
+
 TEST_CASE("a GPU gets PTX of the newest architecture that it takes") {
   CHECK(ptx_architecture(7, 0) == "");
   CHECK(ptx_architecture(7, 5) == "sm_75");
