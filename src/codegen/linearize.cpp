@@ -22,7 +22,9 @@ size_t size_of_tile(std::span<const ExpandedNest> nests) {
 }
 
 constexpr int64_t kMostTasks = 1 << 24;
-constexpr int64_t kMostTasksOfBlocks = 4;  // for each processor: where each task has a block of its own
+// For each processor, where each task has a block of its own: as many in each launch, or where their number grows with
+// tokens or positions. Of these many may be none, whose blocks come all the same, when others have ended.
+constexpr int64_t kMostTasksOfBlocks = 4, kMostVaryingTasksOfBlocks = 2;
 
 Ref count_of(const Refs& tasks) {
   Ref count = constant(1);
@@ -66,6 +68,10 @@ int64_t most_tasks(std::span<const Tile> tiles, bool is_block) {
     most = std::max(most, std::clamp<int64_t>(end->max, 1, kMostTasks));
   }
   return most;
+}
+
+bool has_fixed_tasks(std::span<const Tile> tiles) {
+  return std::all_of(tiles.begin(), tiles.end(), [](const Tile& t) { return is_const(t.tasks.count); });
 }
 
 // Of all nests, as blocks share them out.
@@ -151,7 +157,8 @@ Program linearize(std::span<const ExpandedNest> nests, const Machine& machine, s
   std::vector<Tile> tiles = tiles_of(nests);
   if (is_block) find_readers(tiles);
   program.tasks = most_tasks(tiles, is_block);
-  if (is_block && program.tasks <= kMostTasksOfBlocks * machine.processors) program.blocks = program.tasks;
+  const int64_t most_blocks = has_fixed_tasks(tiles) ? kMostTasksOfBlocks : kMostVaryingTasksOfBlocks;
+  if (is_block && program.tasks <= most_blocks * machine.processors) program.blocks = program.tasks;
   ScratchMap scratch;
   Code code;
   int next_id = 0;

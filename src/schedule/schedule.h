@@ -9,8 +9,8 @@
 //
 // Kernels do not know which buffers they run on: in a kernel's tree buffers are Params numbered in order of appearance,
 // so equal work on different layers is the same node. `buffers[i]` is what argument i is bound to. Nor do they know how
-// large symbolic sizes may get: a Var of a tree has the next power of two as its greatest value, at least kRoomOfSizes, or
-// kRoomOfSizesInBlocks where blocks of threads share out tasks.
+// large symbolic sizes may get: a Var of a tree has the next power of two as its greatest value, at least kRoomOfSizes,
+// or kRoomOfSizesInBlocks where blocks of threads share out tasks.
 #pragma once
 
 #include <string>
@@ -23,8 +23,8 @@
 namespace smelt {
 
 constexpr int64_t kRoomOfSizes = 64;  // 512 tokens in eighths, 16384 positions in chunks
-constexpr int64_t kRoomOfSizesInBlocks =
-    16;  // 1024 tokens by 64, a short context in chunks: a task of a few has a block
+// 1024 tokens by 64, a short context in chunks: so few that each of their tasks may have a block.
+constexpr int64_t kRoomOfSizesInBlocks = 16;
 
 struct Kernel {
   Ref tree;       // Sink of Sinks of Stores

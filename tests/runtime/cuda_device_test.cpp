@@ -235,7 +235,7 @@ TEST_CASE("blocks of a launch that waits ask for as much on-chip memory as sprea
   LaunchShape any = waiting(8);
   any.blocks = 0;
   CHECK(asked(any) == 0);
-  fake.block_shared_bytes = 64 << 10;
+  fake.processor_shared_bytes = 228 << 10, fake.block_shared_bytes = 64 << 10;
   CHECK(asked(waiting(4)) == 64 << 10);  // as far as a block may go
 }
 

@@ -34,7 +34,8 @@ struct FakeCuda {
   int major = 9, minor = 0;
   size_t memory = size_t{1} << 30;
   int block_shared_bytes = 100 << 10;
-  int parameters = 0;  // that launches read; the driver would know it from the kernel
+  int processor_shared_bytes = 0;  // 0: a kilobyte more than a block may have
+  int parameters = 0;              // that launches read; the driver would know it from the kernel
 
   std::string fail_in;  // symbol of the call that fails, and which of them
   int fail_after = 0;
@@ -148,7 +149,9 @@ inline CudaDriver FakeCuda::driver() {
       case Cu::kMinor: *value = fake.minor; break;
       case Cu::kProcessors: *value = 4; break;
       case Cu::kBlockSharedBytes: *value = fake.block_shared_bytes; break;
-      case Cu::kProcessorSharedBytes: *value = 228 << 10; break;
+      case Cu::kProcessorSharedBytes:
+        *value = fake.processor_shared_bytes > 0 ? fake.processor_shared_bytes : fake.block_shared_bytes + 1024;
+        break;
       default: *value = 1024;
     }
     return 0;
