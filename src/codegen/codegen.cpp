@@ -22,10 +22,11 @@
 namespace smelt {
 namespace {
 
-constexpr int64_t kLeastThreads = 128;    // of a block, for the nests that have little to do
-constexpr double kManyTerms = 1 << 18;    // of sums, for each processor: some microseconds of a matrix unit
-constexpr int64_t kSignalRoom = 1 << 10;  // on chip, for signals of a ring and what is lost between buffers
-constexpr int64_t kPassedOn = 32 << 10;   // on chip, that threads pass on to each other, at most
+constexpr int64_t kLeastThreads = 128;        // of a block, for the nests that have little to do
+constexpr double kManyTerms = 1 << 18;        // of sums, for each processor: some microseconds of a matrix unit
+constexpr int64_t kSignalRoom = 1 << 10;      // on chip, for signals of a ring and what is lost between buffers
+constexpr int64_t kPassedOn = 32 << 10;       // on chip, that threads pass on to each other, at most
+constexpr int64_t kRegistersOfProduct = 128;  // of a thread that keeps sums of a unit
 
 }  // namespace
 
@@ -88,18 +89,18 @@ class NestPasses {
   }
 
   // Where reads are staged, on-chip memory from number `local` on is theirs, if `room` is enough. Returns what they
-  // take of it. Not where warps share the sums of a batch: such a kernel stood still on a GPU, and it is not known why
-  // (docs/performance.md).
+  // take of it.
   int64_t add_staged(const Refs& stores, const std::vector<Opt>& opts, bool is_local, int64_t local, int64_t room) {
-    const auto is_group = [](const Opt& opt) { return opt.kind == OptKind::Group; };
     if (!tile_ranges(stores).empty()) {
       add_of_tile(stores, opts);
       return 0;
     }
-    if (is_local || std::any_of(opts.begin(), opts.end(), is_group)) {
+    if (is_local) {
       add(stores, opts, is_local);
       return 0;
     }
+    const auto is_group = [](const Opt& opt) { return opt.kind == OptKind::Group; };
+    if (std::any_of(opts.begin(), opts.end(), is_group)) room = std::min(room, room_of_resident_block(stores, opts));
     ExpandedNest nest = expanded(stores, opts, is_local, true);
     Machine machine = request_.machine;
     machine.ring_bytes = std::min(machine.ring_bytes, room);
@@ -110,6 +111,16 @@ class NestPasses {
     out_.push_back(nest);
     if (!nest.staging) return 0;
     return room_of_local(nest.staging->ring) + (nest.staging->signals ? room_of_local(nest.staging->signals) : 0);
+  }
+
+  // What a block may take that keeps no other one from its processor: as many are there as its registers allow. Warps
+  // that share sums have little to do in a round, so the rounds of several blocks hide what each of them waits for.
+  int64_t room_of_resident_block(const Refs& stores, const std::vector<Opt>& opts) const {
+    const Machine& machine = request_.machine;
+    const Refs with_lanes = apply_opts(stores, opts, lane_rules(machine));
+    const int threads = threads_of(with_lanes);
+    const int64_t blocks = std::max<int64_t>(machine.processor_registers / (kRegistersOfProduct * threads), 1);
+    return machine.processor_memory_bytes / blocks - exchange_bytes(with_lanes, threads) - kSignalRoom;
   }
 
   // What tasks of the last nest read goes to on-chip memory from number `local` on, if `room` is enough. Returns what

@@ -243,6 +243,36 @@ TEST_CASE("weights that are chosen by what was read are sent on chip rounds ahea
   CHECK(all_of_kind(program_of(shared, {opts}, kWarps), Inst::Copy).empty());
 }
 
+// The same for a batch: tiles of 8 places, whose words lie side by side as fragments want them.
+static Tensor product_of_chosen_batch(int64_t tiles, int64_t rows, int64_t groups) {
+  constexpr int64_t kChoices = 64, kLanes = 8, kWords = 8, kPlaces = 8;
+  const Tensor raw =
+      gather(input(0, {kChoices, rows / kLanes, groups, kWords, kLanes, 4}, DType::U8), input(4, {tiles}, DType::I32));
+  const Tensor w = reshape(permute(raw, {0, 1, 4, 2, 3, 5}), {tiles, 1, rows, groups, 4 * kWords});
+  const Tensor x = unsqueeze(permute(input(1, {tiles, groups, kPlaces, 4 * kWords}, DType::I8), {0, 2, 1, 3}), 2);
+  const Tensor sums = cast(sum(cast(w, DType::I32) * cast(x, DType::I32), -1), DType::F32);
+  return sum(sums * unsqueeze(permute(input(3, {tiles, groups, kPlaces}), {0, 2, 1}), 2), -1);
+}
+
+TEST_CASE("warps that share sums find their words on chip, where all blocks have room that registers leave") {
+  Machine machine = kWarps, without = kWarps;
+  machine.tasks = without.tasks = 1;
+  without.ring_bytes = 0;
+  for (int64_t groups : {32, 64}) {
+    const JudgedKernel k = kernel_of(sink({output(9, product_of_chosen_batch(4, 64, groups))}));
+    const std::vector<Opt> opts = choose_opts(prepared(k.tree, 0, machine), machine, false);
+    CAPTURE(to_string(opts));
+    const Program p = program_of(k, {opts}, machine);
+    CHECK(std::any_of(opts.begin(), opts.end(), [](const Opt& opt) { return opt.kind == OptKind::Group; }));
+    CHECK(!all_of_kind(p, Inst::Copy).empty());
+    const int64_t blocks = machine.processor_registers / (128 * p.threads);
+    CHECK(blocks > 1);
+    CHECK(blocks * p.scratch_bytes < machine.processor_memory_bytes);
+    CHECK(problem_with(k, {opts}, machine) == "");
+    CHECK(bits_with(k, {opts}, machine) == bits_with(k, {opts}, without));
+  }
+}
+
 TEST_CASE("products of tiles that are not in use are not computed, also where all of their terms are written out") {
   const Dim tiles(variable("tiles", 1, 4));
   for (int64_t groups : {2, 32}) {
