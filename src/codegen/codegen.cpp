@@ -95,7 +95,7 @@ class NestPasses {
       add_of_tile(stores, opts);
       return 0;
     }
-    if (is_local) {
+    if (is_local || request_.machine.ring_bytes == 0) {
       add(stores, opts, is_local);
       return 0;
     }
