@@ -8,14 +8,17 @@
 
 namespace smelt {
 
+// Where blocks have so many tasks each, some tasks have nothing to do, as those of experts without tokens.
+constexpr int64_t kManyRounds = 8;
+
 // Of `most` that the GPU holds at once. Blocks that keep something on chip make it anew each: so no more of them than
-// change how many tasks the busiest one has.
+// change how many tasks the busiest one has, where that is few.
 inline int64_t blocks_for(const LaunchShape& shape, int64_t most) {
   if (shape.blocks > 0) return shape.blocks;
   const int64_t tasks = std::max<int64_t>(shape.tasks, 1), blocks = std::min(tasks, most);
   if (shape.shared_bytes == 0) return blocks;
   const int64_t rounds = (tasks + blocks - 1) / blocks;
-  return (tasks + rounds - 1) / rounds;
+  return rounds < kManyRounds ? (tasks + rounds - 1) / rounds : blocks;
 }
 
 // On-chip memory of a processor of a GPU. Each block takes `reserved_bytes` more than it asks for.

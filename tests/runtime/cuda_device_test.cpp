@@ -5,6 +5,7 @@
 #include <set>
 
 #include "runtime/kernels.h"
+#include "runtime/launch_blocks.h"
 #include "support/fake_cuda.h"
 
 using namespace smelt;
@@ -197,6 +198,16 @@ TEST_CASE("a launch has no more blocks than the GPU holds at once") {
   CHECK(fake.launches[1].blocks == 6);   // two tasks each: 8 would have no fewer rounds, and make more prologues
   CHECK(fake.launches[2].blocks == 40);  // unless the kernel was made for so many
   CHECK(fake.launches[3].blocks == 40);
+}
+
+TEST_CASE("blocks that keep something on chip are as few as have no more tasks each, unless these are many") {
+  const auto blocks_of = [](int64_t tasks, int64_t bytes) {
+    return blocks_for({.tasks = tasks, .shared_bytes = bytes}, 528);
+  };
+  CHECK(blocks_of(100, 1024) == 100);
+  CHECK(blocks_of(1000, 1024) == 500);  // two each
+  CHECK(blocks_of(1000, 0) == 528);
+  CHECK(blocks_of(9216, 1024) == 528);  // 512 would have 18 each, and 528 some of them less
 }
 
 TEST_CASE("blocks of a launch that waits ask for as much on-chip memory as spreads them over all processors") {
