@@ -8,7 +8,8 @@
 
 namespace smelt {
 
-// Where blocks have so many tasks each, some tasks have nothing to do, as those of experts without tokens.
+// Of tasks for each block, from which on their greatest number says little: some have nothing to do, as those of
+// experts without tokens.
 constexpr int64_t kManyRounds = 8;
 
 // Of `most` that the GPU holds at once. Blocks that keep something on chip make it anew each: so no more of them than
