@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/ensure.h"
+#include "base/resident_blocks.h"
 #include "codegen/block_threads.h"
 #include "codegen/instruction_views.h"
 #include "codegen/linearize.h"
@@ -22,11 +23,10 @@
 namespace smelt {
 namespace {
 
-constexpr int64_t kLeastThreads = 128;        // of a block, for the nests that have little to do
-constexpr double kManyTerms = 1 << 18;        // of sums, for each processor: some microseconds of a matrix unit
-constexpr int64_t kSignalRoom = 1 << 10;      // on chip, for signals of a ring and what is lost between buffers
-constexpr int64_t kPassedOn = 32 << 10;       // on chip, that threads pass on to each other, at most
-constexpr int64_t kRegistersOfProduct = 128;  // of a thread that keeps sums of a unit
+constexpr int64_t kLeastThreads = 128;    // of a block, for the nests that have little to do
+constexpr double kManyTerms = 1 << 18;    // of sums, for each processor: some microseconds of a matrix unit
+constexpr int64_t kSignalRoom = 1 << 10;  // on chip, for signals of a ring and what is lost between buffers
+constexpr int64_t kPassedOn = 32 << 10;   // on chip, that threads pass on to each other, at most
 
 }  // namespace
 
@@ -119,8 +119,8 @@ class NestPasses {
     const Machine& machine = request_.machine;
     const Refs with_lanes = apply_opts(stores, opts, lane_rules(machine));
     const int threads = threads_of(with_lanes);
-    const int64_t blocks = std::max<int64_t>(machine.processor_registers / (kRegistersOfProduct * threads), 1);
-    return machine.processor_memory_bytes / blocks - exchange_bytes(with_lanes, threads) - kSignalRoom;
+    return machine.processor_memory_bytes / resident_blocks(threads, true) - exchange_bytes(with_lanes, threads) -
+           kSignalRoom;
   }
 
   // What tasks of the last nest read goes to on-chip memory from number `local` on, if `room` is enough. Returns what

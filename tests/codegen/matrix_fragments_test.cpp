@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <map>
 
+#include "base/resident_blocks.h"
 #include "codegen/instruction_views.h"
 #include "graph/matrix_shape.h"
 #include "support/judge.h"
@@ -265,7 +266,7 @@ TEST_CASE("warps that share sums find their words on chip, where all blocks have
     const Program p = program_of(k, {opts}, machine);
     CHECK(std::any_of(opts.begin(), opts.end(), [](const Opt& opt) { return opt.kind == OptKind::Group; }));
     CHECK(!all_of_kind(p, Inst::Copy).empty());
-    const int64_t blocks = machine.processor_registers / (128 * p.threads);
+    const int64_t blocks = resident_blocks(p.threads, true);
     CHECK(blocks > 1);
     CHECK(blocks * p.scratch_bytes < machine.processor_memory_bytes);
     CHECK(problem_with(k, {opts}, machine) == "");

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/resident_blocks.h"
 #include "runtime/llvm/compile.h"
 #include "runtime/llvm/line_marks.h"
 #include "runtime/llvm/module.h"
@@ -23,9 +24,6 @@ struct Architecture {
 };
 constexpr std::array kArchitectures = {Architecture{75, "sm_75"}, Architecture{80, "sm_80"}, Architecture{86, "sm_86"},
                                        Architecture{89, "sm_89"}, Architecture{90, "sm_90a"}};
-
-// That a multiprocessor should hold: then each has some 80 registers, or 128, where they keep sums of many products.
-constexpr int kResidentThreads = 768, kResidentThreadsOfProducts = 512;
 
 bool has_products(const Source& source) {
   return source.text.find("llvm.nvvm.mma.") != std::string::npos || source.text.find("wgmma.") != std::string::npos;
@@ -45,8 +43,7 @@ void annotate(llvm::Function& entry, int threads, bool has_products) {
   note("reqntidx", threads);
   note("reqntidy", 1);
   note("reqntidz", 1);
-  const int resident = has_products ? kResidentThreadsOfProducts : kResidentThreads;
-  note("minctasm", std::max(1, resident / threads));
+  note("minctasm", resident_blocks(threads, has_products));
 }
 
 // What a launch does not write is read by lines: L2 asks memory for all of one when the first part of it is wanted.
