@@ -13,6 +13,7 @@
 #include "codegen/panel.h"
 #include "codegen/passes.h"
 #include "codegen/sum_order.h"
+#include "codegen/write_out_rounds.h"
 #include "graph/matrix_shape.h"
 #include "graph/on_chip.h"
 #include "graph/rules_algebra.h"
@@ -284,6 +285,7 @@ CodegenResult generate(const CodegenRequest& request) {
   }
   passes.share_rings();
   result.program = linearize(nests, request.machine, request.name, request.symbols);
+  write_out_rounds(result.program);
   load_early(result.program);
   narrow_indices(result.program, request.machine);  // when all of them are there
   // A GPU refuses a launch that takes too much; memory of a worker would overflow.

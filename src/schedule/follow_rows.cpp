@@ -92,19 +92,30 @@ class RowFollower {
   }
 
   // As few first loops of a store, as one, as have so many iterations; nothing where the first one has, or none have.
+  // Of a loop whose iterations would each make the same sum, as elements of a norm, only as many parts as it takes.
   static Ref leading_rows(const Item& item, int64_t least) {
     const auto ranges = StoreView(item.store).ranges;
     int64_t rows = 1;
     size_t loops = 0;
-    for (; loops < ranges.size() && rows > 0 && rows < least; ++loops)
-      rows *= const_int(RangeView(ranges[loops]).size).value_or(0);
+    for (; loops < ranges.size() && rows > 0 && rows < least; ++loops) {
+      const int64_t size = const_int(RangeView(ranges[loops]).size).value_or(0);
+      int64_t parts = size;
+      if (loops > 0 && shares_sum(item.store, ranges[loops]))
+        for (parts = 1; parts < size && (size % parts != 0 || rows * parts < least);) ++parts;
+      rows *= parts;
+    }
     if (loops < 2 || rows < least) return Ref();
     return make_range(RangeView(ranges.front()).number, constant(rows), RangeKind::Loop);
   }
 
+  static bool shares_sum(Ref store, Ref range) {
+    const Refs nodes = toposort(StoreView(store).value);
+    return std::any_of(nodes.begin(), nodes.end(), [&](Ref n) { return is_reduce(n->op) && !depends_on(n, range); });
+  }
+
   bool follow_divided(Item& item, Item& source) {
     const Ref whole = source.store;
-    source.store = in_rows_of(whole, all_rows(item));
+    source.store = in_rows_of(whole, divided_rows(source, item));
     divided_ = &source;
     const bool follows = source.store != whole && follow(item, source);
     divided_ = nullptr;
@@ -123,24 +134,34 @@ class RowFollower {
   // What has few rows of its own, or none that fit, as a product of one token, may go by those of what follows.
   int64_t rows_to_divide(const Item& source, const Item& item) const {
     if (!state_.machine.has_threads() || source.tile >= 0 || is_of_batch(source.store)) return 0;
-    return const_int(RangeView(all_rows(item)).size).value_or(0);
+    return const_int(RangeView(divided_rows(source, item)).size).value_or(0);
+  }
+  // Of a norm, whose parts each make the sum of their token again, as few as all processors want.
+  Ref divided_rows(const Item& source, const Item& item) const {
+    const bool has_rows = static_cast<bool>(rows_of(source));
+    const Ref few = has_rows ? leading_rows(source, state_.machine.tasks) : Ref();
+    return few && shares_sum(source.store, StoreView(source.store).ranges.back()) ? few : all_rows(item);
   }
   bool has_few_rows(const Item& source) const {
     const Ref own = rows_of(source);
     return own && const_int(RangeView(own).size).value_or(state_.machine.tasks) < state_.machine.tasks;
   }
 
-  // A product of so many tokens, the first loop, that a unit takes them together: the rows of its matrix, which another
-  // loop goes through, are the same for all of them.
+  // A product of so many tokens that a unit takes them together: the rows of its matrix, which another loop goes
+  // through, are the same for all of them. The tokens are the first loop, or those behind a first loop over matrices.
   bool is_of_batch(Ref node) const {
-    const MatrixUnit* unit = unit_for_bytes(state_.machine);
     const StoreView store(node);
-    if (!unit || store.ranges.empty() || !multiplies_with_matrix(node)) return false;
-    const Ref tokens = store.ranges.front();
-    if (const_int(RangeView(tokens).size).value_or(0) < unit->n) return false;
+    if (!unit_for_bytes(state_.machine) || store.ranges.empty() || !multiplies_with_matrix(node)) return false;
+    return std::any_of(store.ranges.begin(), store.ranges.end(), [&](Ref r) { return are_tokens(r, store); });
+  }
+
+  bool are_tokens(Ref tokens, const StoreView& store) const {
+    if (const_int(RangeView(tokens).size).value_or(0) < unit_for_bytes(state_.machine)->n) return false;
+    const Ref first = store.ranges.front();
     const auto is_for_all = [&](Ref n) {
-      return n->op == Op::Load && !depends_on(n, tokens) &&
-             std::any_of(store.ranges.begin(), store.ranges.end(), [&](Ref r) { return depends_on(n, r); });
+      if (n->op != Op::Load || depends_on(n, tokens) || (first != tokens && !depends_on(n, first))) return false;
+      return std::any_of(store.ranges.begin(), store.ranges.end(),
+                         [&](Ref r) { return (r != first || first == tokens) && depends_on(n, r); });
     };
     const Refs nodes = toposort(store.value);
     return std::any_of(nodes.begin(), nodes.end(), is_for_all);
@@ -157,7 +178,16 @@ class RowFollower {
   bool follow(Item& item, Item& source) {
     const Ref loop = rows_of(source);
     if (!loop) return false;
-    const Ref store = in_rows_of(item.store, loop), rows = StoreView(store).ranges.front();
+    if (follow_in_order(item, item.store, source, loop)) return true;
+    if (!state_.machine.has_threads() || multiplies_with_matrix(item.store)) return false;
+    const Refs orders = other_orders(item.store);
+    return std::any_of(orders.begin(), orders.end(),
+                       [&](Ref order) { return follow_in_order(item, order, source, loop); });
+  }
+
+  // `order`: the item's store, or that with its loops in another order.
+  bool follow_in_order(Item& item, Ref order, Item& source, Ref loop) {
+    const Ref store = in_rows_of(order, loop), rows = StoreView(store).ranges.front();
     if (!loop_of(store)) return false;
     for (int i : item.needs) {
       const Item& need = state_.item(i);
@@ -176,8 +206,10 @@ class RowFollower {
   bool passes_rows(const Item& from, Ref to, Ref rows) const {
     const Ref buffer = buffer_of(from), loop = from.store ? rows_of(from) : Ref();
     if (!buffer || !loop || tile_of_rows(loop) != tile_of_rows(rows)) return false;
-    const auto bytes = bytes_of_row(from.store, loop, state_.machine.row_bytes);
-    return bytes && reads_own_row(to, buffer, rows, *bytes);
+    auto row = row_of_buffer(from.store, loop, state_.machine.row_bytes);
+    if (!row) return false;
+    row->begin = substitute(row->begin, {{loop, rows}});
+    return reads_own_row(to, buffer, *row);
   }
 
   // In memory; null if there is none.
@@ -209,9 +241,10 @@ class RowFollower {
     }
     if (readers.empty() || !buffer) return;
     const Ref rows = rows_of(item);
-    const Ref local = state_.new_local(item.node->dtype, *bytes_of_row(item.store, rows, state_.machine.row_bytes));
-    for (Item* reader : readers) reader->store = read_on_chip(reader->store, buffer, local, rows);
-    item.copy = store_on_chip(item.store, local, rows);
+    const BufferRow row = *row_of_buffer(item.store, rows, state_.machine.row_bytes);
+    const Ref local = state_.new_local(item.node->dtype, row.bytes());
+    for (Item* reader : readers) reader->store = read_on_chip(reader->store, buffer, local, row);
+    item.copy = store_on_chip(item.store, local, row);
     if (is_read_elsewhere || buffer->op != Op::Temp) return;
     item.store = item.copy;
     item.copy = Ref();

@@ -16,7 +16,6 @@ namespace {
 
 constexpr int64_t kOutputsOfFew = 16;  // for each processor, at most: of a kernel that has few blocks
 constexpr int64_t kTimesForFew = 4;    // as many operations each of these rather repeats as one of many blocks
-constexpr int64_t kLongProduct = 16;   // times what a block rather repeats
 
 bool is_leaf(Ref n) { return class_of(n->op) == OpClass::leaf; }
 

@@ -1,7 +1,10 @@
 #include "schedule/row_tiles.h"
 
 #include <algorithm>
+#include <set>
+#include <vector>
 
+#include "graph/index_sum.h"
 #include "graph/rules_algebra.h"
 #include "graph/views.h"
 
@@ -39,10 +42,28 @@ bool reads_matrix(Ref sum, Ref rows) {
   });
 }
 
-bool is_in_row(Ref offset, Ref rows, int64_t row, int64_t size) {
-  if (stride(offset, rows) != row) return false;
-  const Ref rest = simplify(substitute(offset, {{rows, constant(0)}}));
-  return rest->min >= 0 && rest->max <= row - size;
+// Where an offset lies in its row: each term in whole steps is of pieces, the others within one. Nothing where that is
+// another row, or between pieces.
+std::optional<IndexSum> within_row(Ref offset, const BufferRow& row, int64_t size) {
+  const auto all = index_sum(offset), begin = index_sum(row.begin);
+  const auto rest = all && begin ? add(*all, *begin, -1) : std::nullopt;
+  if (!rest) return std::nullopt;
+  IndexSum pieces, within{.constant = rest->constant};
+  for (const IndexTerm& term : rest->terms) {
+    const bool is_of_pieces = row.pieces > 1 && term.times % row.step == 0;
+    if (is_of_pieces)
+      pieces.terms.push_back({term.product, term.times / row.step * row.piece_bytes});
+    else
+      within.terms.push_back(term);
+  }
+  if (row.pieces > 1 && within.constant >= row.step) {
+    pieces.constant = within.constant / row.step * row.piece_bytes;
+    within.constant %= row.step;
+  }
+  const auto is_within = [](const IndexSum& sum, int64_t end) { return min_of(sum) >= 0 && max_of(sum) <= end; };
+  if (!is_within(within, row.piece_bytes - size) || !is_within(pieces, row.bytes() - row.piece_bytes))
+    return std::nullopt;
+  return add(pieces, within);
 }
 
 // How many of `rows` the first loops of a store share out: all, or as many as each iteration of a first loop of
@@ -54,8 +75,6 @@ std::optional<int64_t> rows_to_share(Ref first, Ref rows) {
   const int64_t each = rows->max / std::max<int64_t>(first->max, 1);
   return simplify(first * each) == rows ? std::optional(each) : std::nullopt;
 }
-
-Ref first_row(Ref offset, Ref rows) { return simplify(substitute(offset, {{rows, constant(0)}})); }
 
 }  // namespace
 
@@ -148,19 +167,72 @@ Ref in_tile_of_rows(Ref node, Ref rows) {
   return make_store(substitute(store.buffer, by), substitute(store.offset, by), substitute(store.value, by), ranges);
 }
 
-std::optional<int64_t> bytes_of_row(Ref node, Ref rows, int64_t most_bytes) {
+std::optional<BufferRow> row_of_buffer(Ref node, Ref rows, int64_t most_bytes) {
   const StoreView store(node);
-  const auto row = stride(store.offset, rows);
-  if (!row || *row > most_bytes) return std::nullopt;
-  return is_in_row(store.offset, rows, *row, size_of(store.value->dtype)) ? row : std::nullopt;
+  Replacements first;
+  for (Ref r : store.ranges)
+    if (r != rows) first[r] = constant(0);
+  BufferRow row{.begin = simplify(substitute(store.offset, first))};
+  const auto all = index_sum(store.offset), begin = index_sum(row.begin);
+  const auto rest = all && begin ? add(*all, *begin, -1) : std::nullopt;
+  if (!rest || depends_on(to_node(*rest), rows)) return std::nullopt;
+  std::vector<IndexTerm> terms = rest->terms;
+  std::sort(terms.begin(), terms.end(), [](const IndexTerm& x, const IndexTerm& y) { return x.times < y.times; });
+  row.piece_bytes = size_of(store.value->dtype);
+  for (const IndexTerm& term : terms) {
+    const auto count = term.product->max + 1;
+    if (term.product->min != 0 || count > most_bytes) return std::nullopt;
+    if (row.pieces == 1 && term.times == row.piece_bytes)
+      row.piece_bytes *= count;
+    else if (row.pieces == 1 && term.times > row.piece_bytes)
+      row.pieces = count, row.step = term.times;
+    else if (term.times == row.step * row.pieces)
+      row.pieces *= count;
+    else
+      return std::nullopt;
+    if (row.bytes() > most_bytes) return std::nullopt;
+  }
+  return row;
 }
 
-bool reads_own_row(Ref store, Ref buffer, Ref rows, int64_t bytes) {
+bool reads_own_row(Ref store, Ref buffer, const BufferRow& row) {
   const Refs nodes = toposort(store);
   return std::all_of(nodes.begin(), nodes.end(), [&](Ref n) {
     if (n->op != Op::Load || LoadView(n).buffer != buffer) return true;
-    return is_in_row(LoadView(n).offset, rows, bytes, size_of(n->dtype));
+    return within_row(LoadView(n).offset, row, size_of(n->dtype)).has_value();
   });
+}
+
+namespace {
+
+// The store with its loops in this order. A loop has the number of its place, as rows are told by the first one's.
+Ref in_order(const StoreView& store, const Refs& order) {
+  Replacements by;
+  Refs ranges;
+  for (size_t i = 0; i < order.size(); ++i) {
+    ranges.push_back(make_range(RangeView(store.ranges[i]).number, RangeView(order[i]).size, RangeKind::Loop));
+    by[order[i]] = ranges.back();
+  }
+  return make_store(store.buffer, substitute(store.offset, by), substitute(store.value, by), ranges);
+}
+
+}  // namespace
+
+// One loop at a time goes to the front, or behind the first one; the first one goes further in.
+Refs other_orders(Ref node) {
+  const StoreView store(node);
+  const Refs ranges(store.ranges.begin(), store.ranges.end());
+  std::set<const Node*> seen = {node.get()};
+  Refs orders;
+  const auto move = [&](size_t from, size_t to) {
+    Refs order = ranges;
+    order.erase(order.begin() + static_cast<std::ptrdiff_t>(from));
+    order.insert(order.begin() + static_cast<std::ptrdiff_t>(to), ranges[from]);
+    const Ref moved = in_order(store, order);
+    if (seen.insert(moved.get()).second) orders.push_back(moved);
+  };
+  for (size_t i = 1; i < ranges.size(); ++i) move(i, 0), move(i, 1), move(0, i);
+  return orders;
 }
 
 bool takes_index_from(Ref store, Ref buffer) {
@@ -173,15 +245,17 @@ bool takes_index_from(Ref store, Ref buffer) {
   });
 }
 
-Ref store_on_chip(Ref node, Ref local, Ref rows) {
+Ref store_on_chip(Ref node, Ref local, const BufferRow& row) {
   const StoreView store(node);
-  return make_store(local, first_row(store.offset, rows), store.value, store.ranges);
+  const auto at = within_row(store.offset, row, size_of(store.value->dtype));
+  return make_store(local, simplify(to_node(*at)), store.value, store.ranges);
 }
 
-Ref read_on_chip(Ref store, Ref buffer, Ref local, Ref rows) {
+Ref read_on_chip(Ref store, Ref buffer, Ref local, const BufferRow& row) {
   return rebuild(store, [&](Ref original, Ref n) {
     if (original->op != Op::Load || LoadView(original).buffer != buffer) return n;
-    return with_sources(n, {local, first_row(LoadView(n).offset, rows)});
+    const auto at = within_row(LoadView(n).offset, row, size_of(n->dtype));
+    return with_sources(n, {local, simplify(to_node(*at))});
   });
 }
 

@@ -37,17 +37,28 @@ Ref in_fitting_rows(Ref store, int64_t most_bytes);
 Ref tile_of_rows(Ref rows);
 Ref in_tile_of_rows(Ref store, Ref rows);
 
-// Bytes of a row, at most `most_bytes`, if an iteration of the loop fills one row of the buffer and nothing else.
-std::optional<int64_t> bytes_of_row(Ref store, Ref rows, int64_t most_bytes);
+// What an iteration of a loop over rows fills of a buffer: as many pieces of so many bytes, `step` bytes apart. The
+// blocks of one token, where 8 tokens lie side by side, are pieces; mostly a row is a single one.
+struct BufferRow {
+  Ref begin;  // of a row, in bytes
+  int64_t pieces = 1, step = 0, piece_bytes = 0;
+  int64_t bytes() const { return pieces * piece_bytes; }
+};
 
-// Whether an iteration reads nothing of the buffer but its own row of `bytes`.
-bool reads_own_row(Ref store, Ref buffer, Ref rows, int64_t bytes);
+// Nothing where an iteration fills something else, or more than `most_bytes`.
+std::optional<BufferRow> row_of_buffer(Ref store, Ref rows, int64_t most_bytes);
+
+// Whether an iteration reads nothing of the buffer but its own row.
+bool reads_own_row(Ref store, Ref buffer, const BufferRow& row);
+
+// The store with its loops in other orders.
+Refs other_orders(Ref store);
 
 // Whether what it reads of the buffer says where it reads others.
 bool takes_index_from(Ref store, Ref buffer);
 
 // The same store to, or reading from, an on-chip buffer that has one row in place of all.
-Ref store_on_chip(Ref store, Ref local, Ref rows);
-Ref read_on_chip(Ref store, Ref buffer, Ref local, Ref rows);
+Ref store_on_chip(Ref store, Ref local, const BufferRow& row);
+Ref read_on_chip(Ref store, Ref buffer, Ref local, const BufferRow& row);
 
 }  // namespace smelt

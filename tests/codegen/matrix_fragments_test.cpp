@@ -10,6 +10,8 @@
 #include "base/resident_blocks.h"
 #include "codegen/instruction_views.h"
 #include "graph/matrix_shape.h"
+#include "schedule/tiles.h"
+#include "support/byte_rows.h"
 #include "support/judge.h"
 #include "support/program_builder.h"
 #include "support/small_graphs.h"
@@ -204,6 +206,25 @@ TEST_CASE("where a batch has many rows, blocks are small, and a warp multiplies 
   CHECK(warps_of(gate * up, 2) == 4);
 }
 
+TEST_CASE("blocks have the threads of a large product that runs beside what a tile makes") {
+  Machine machine = kWarps;
+  machine.processors = 16;
+  machine.local_operations = machine.small_kernel_operations = 0;
+  const auto threads_beside = [&](int64_t rows) {
+    const Tensor sums = bytes_of_blocks(input(5, {160, 32, 32})).sums;
+    const JudgedKernel k = kernel_of(sink({output(9, product_of_batch(rows, 64)), output(8, sums)}), {}, 0, machine);
+    const auto is_of_tile = [](Ref nest) { return !tile_ranges(stores_of(nest)).empty(); };
+    const Refs nests(k.tree->src.begin(), k.tree->src.end());
+    CHECK(std::count_if(nests.begin(), nests.end(), is_of_tile) == static_cast<int64_t>(nests.size()) - 1);
+    CHECK(problem_with(k, {}, machine) == "");
+    return program_of(k, {}, machine).threads;
+  };
+  const JudgedKernel alone = kernel_of(sink({output(9, product_of_batch(1024, 64))}), {}, 0, machine);
+  CHECK(program_of(alone, {}, machine).threads < machine.block_threads);
+  CHECK(threads_beside(1024) == program_of(alone, {}, machine).threads);
+  CHECK(threads_beside(64) == 256);  // as many as the tile wants
+}
+
 // Tiles of 16 tokens, each with the weights that its number in `ids` says.
 static Tensor product_of_chosen(Dim tiles, int64_t rows, int64_t groups) {
   constexpr int64_t kChoices = 64, kLanes = 8, kWords = 8, kPlaces = 16;
@@ -272,6 +293,22 @@ TEST_CASE("warps that share sums find their words on chip, where all blocks have
     CHECK(problem_with(k, {opts}, machine) == "");
     CHECK(bits_with(k, {opts}, machine) == bits_with(k, {opts}, without));
   }
+}
+
+TEST_CASE("few rounds of a ring are written out, many are a loop") {
+  const Dim tiles(variable("tiles", 1, 4));
+  // With four slots three rounds are on their way when a task begins.
+  const auto count = [&](int64_t groups, Inst kind) {
+    const JudgedKernel k = kernel_of(sink({output(9, product_of_chosen(tiles, 64, groups))}), {{"tiles", 3}});
+    const Program p = program_of(k, {choose_opts(prepared(k.tree, 0, kWarps), kWarps, false)}, kWarps);
+    return static_cast<int64_t>(all_of_kind(p, kind).size());
+  };
+  const int64_t of_round = count(16, Inst::Copy) / 4;  // as many for each of four rounds, and none behind
+  CHECK(count(16, Inst::CopyWait) == 4);
+  CHECK(count(16, Inst::Copy) == 4 * of_round);
+  CHECK(count(16, Inst::CopyGroup) == 3 + 4);
+  CHECK(count(24, Inst::CopyWait) == 1);
+  CHECK(count(24, Inst::Copy) == (3 + 1) * of_round);
 }
 
 TEST_CASE("products of tiles that are not in use are not computed, also where all of their terms are written out") {

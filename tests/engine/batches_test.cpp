@@ -17,9 +17,11 @@ Machine gpu() { return *known_machine("h100"); }
 
 ActivationLayout layout_for(int64_t tokens) { return {.rows = tokens % 8 == 0 ? 8 : 1}; }
 
+Tensor numbers(int64_t tokens) { return param(0, DType::F32, {tokens, kTerms}, "x"); }
+
 // y = W x for W [rows, terms] of a format and x [tokens, terms].
-Ref product_of(GgufType type, int64_t tokens) {
-  const Tensor x = param(0, DType::F32, {tokens, kTerms}, "x");
+Ref product_of(GgufType type, Tensor x) {
+  const int64_t tokens = x.size(0);
   const WeightLayout layout{gpu().rows_side_by_side()};
   const Tensor raw = raw_weight(1, type, {kRows}, kTerms, "w", layout);
   return sink({output(2, product(quantise_activations(x, layout_for(tokens), kBlocks), raw, type, layout))});
@@ -71,16 +73,24 @@ bool has_fragments(const Program& program) {
 
 }  // namespace
 
+TEST_CASE("the bytes of tokens that lie side by side are made where their numbers are, and are the same") {
+  for (int64_t tokens : {8, 32}) {
+    const RandomGraph g = with_numbers(product_of(GgufType::Q4_0, place(numbers(tokens) * 2.0)));
+    CHECK(generate_kernels(g, gpu(), choose_heuristic).schedule.kernels.size() == 2);
+    CHECK(run(g).programs.size() == 2);
+  }
+}
+
 TEST_CASE("products of a batch go by the unit, with the bits of each token alone") {
   for (GgufType type : {GgufType::Q4_0, GgufType::Q8_0, GgufType::Q4_K, GgufType::Q6_K, GgufType::MXFP4})
     for (int64_t tokens : {8, 32}) {
       CAPTURE(name_of(type));
       CAPTURE(tokens);
-      const RandomGraph batch = with_numbers(product_of(type, tokens));
+      const RandomGraph batch = with_numbers(product_of(type, numbers(tokens)));
       const Ran together = run(batch);
       CHECK(std::any_of(together.programs.begin(), together.programs.end(), has_fragments));
       for (int64_t t : {int64_t{0}, tokens - 1}) {
-        RandomGraph one = with_numbers(product_of(type, 1));
+        RandomGraph one = with_numbers(product_of(type, numbers(1)));
         const Bytes& all = batch.buffers.at(0);
         constexpr int64_t kRowBytes = kTerms * 4;
         one.buffers[0] = Bytes(all.begin() + t * kRowBytes, all.begin() + (t + 1) * kRowBytes);

@@ -91,28 +91,6 @@ TEST_CASE("tasks of each kernel of the full-size model agree with the interprete
   }
 }
 
-// The choice of experts runs beside products of the shared expert, which have the most to do.
-TEST_CASE("blocks have the threads of a large product that runs beside what a tile makes") {
-  const Machine machine = *known_machine("h100");
-  const FullSizeGlm glm(GgufType::Q4_0);
-  const auto most_threads = [&](int64_t tokens) {
-    int most = 0;
-    for (const Kernel& kernel : make_schedule(glm.block(batch_of(tokens, machine), 1).root, machine).kernels) {
-      const Refs nests = nests_of(kernel);
-      const auto is_of_tile = [](Ref nest) { return !tile_ranges(stores_of(nest)).empty(); };
-      if (std::all_of(nests.begin(), nests.end(), is_of_tile) || std::none_of(nests.begin(), nests.end(), is_of_tile))
-        continue;
-      const Program program = generate({.tree = kernel.tree, .name = "kernel", .machine = machine}).program;
-      const bool multiplies = std::any_of(program.code.begin(), program.code.end(),
-                                          [](const Instruction& x) { return x.kind == Inst::MatrixDot; });
-      if (multiplies) most = std::max(most, program.threads);
-    }
-    return most;
-  };
-  CHECK(most_threads(8) == 512);
-  CHECK(most_threads(64) == 256);
-}
-
 // 96 tiles, of which many have no tokens, would be enough tasks for 64 multiprocessors.
 TEST_CASE("tiles of experts, of which some may be left over, are divided into further tasks") {
   Machine machine = *known_machine("h100");

@@ -52,6 +52,25 @@ TEST_CASE("a first loop of few rows goes with those behind it, until half of the
   CHECK(kernels({2, 5, 3, 32}, 132) == "reduce_max[2,5,3]\ncast[2,5,3,32]\nreduce_sum[2,5,3]\n");
 }
 
+// Bytes whose blocks have 8 tokens side by side.
+static Ref to_bytes_side_by_side(Tensor x) {
+  const int64_t tokens = x.size(0), blocks = x.size(1) / 32;
+  return rows_to_bytes(permute(reshape(x, {tokens / 8, 8, blocks, 32}), {0, 2, 1, 3}), true);
+}
+
+TEST_CASE("bytes follow the norm of their token, also where 8 tokens lie side by side") {
+  Machine gpu = *known_machine("h100");
+  gpu.local_operations = 0;
+  gpu.small_kernel_operations = 0;
+  const auto kernels = [&](int64_t tokens, int64_t tasks) {
+    gpu.tasks = tasks;
+    return summary(make_schedule(to_bytes_side_by_side(rms_norm(input(0, {tokens, 256}), input(1, {256}))), gpu));
+  };
+  CHECK(kernels(8, 8).starts_with("local reduce_sum[8,256] | local reduce_max[8,8] | local cast[8,8,32] | "));
+  // Where that are too few tasks, a token's are in parts, each of which makes its sum again.
+  CHECK(kernels(16, 32).starts_with("local reduce_sum[32,128] | local reduce_max[32,4] | local cast[32,4,32] | "));
+}
+
 TEST_CASE("the bytes of a product of one token follow in its tasks, if these are as many as the machine wants") {
   Machine gpu = *known_machine("h100");
   gpu.local_operations = 1 << 15;  // what can follow is not made by every block for itself
