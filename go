@@ -9,7 +9,10 @@ cd "$(dirname "$0")"
 
 build() { # build TARGET: silent unless it takes work
   tools/setup
-  [ -f build/build.ninja ] || cmake -S . -B build -G Ninja -DCMAKE_BUILD_TYPE=Release >/dev/null
+  # clang, which tools/setup installs, takes a quarter less time than g++.
+  local options=(-DCMAKE_BUILD_TYPE=Release)
+  ! command -v clang++-19 >/dev/null || options+=(-DCMAKE_C_COMPILER=clang-19 -DCMAKE_CXX_COMPILER=clang++-19)
+  [ -f build/build.ninja ] || cmake -S . -B build -G Ninja "${options[@]}" >/dev/null
   if ninja -C build -n "$1" | grep -q 'no work to do'; then return; fi
   echo "building (the first time takes a few minutes)" >&2
   ninja -C build "$1" >&2
