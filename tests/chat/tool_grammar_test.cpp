@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "support/effort.h"
 #include "support/random_calls.h"
 
 using namespace smelt;
@@ -142,7 +143,8 @@ TEST_CASE("calls that are drawn from a grammar are read, in every family's forma
     CAPTURE(one.name);
     std::set<std::string> called;
     int ended = 0;
-    for (int round = 0; round < 40; ++round) {
+    const int rounds = kSanitized ? 20 : 40;  // until each tool was called
+    for (int round = 0; round < rounds; ++round) {
       const auto answer = random_calls(one, tools(), random);
       REQUIRE_MESSAGE(answer.ok(), (answer ? "" : answer.error().message));
       if (answer->text.empty()) continue;
@@ -156,7 +158,7 @@ TEST_CASE("calls that are drawn from a grammar are read, in every family's forma
         called.insert(call.name);
       }
     }
-    CHECK(ended > 20);
+    CHECK(ended >= rounds / 2);
     CHECK(called.size() == 3);
   }
 }
@@ -166,7 +168,7 @@ TEST_CASE("where the model may choose, it writes anything, and calls cannot be m
   for (const CallFamily& one : call_families()) {
     CAPTURE(one.name);
     size_t calls = 0;
-    for (int round = 0; round < 60; ++round) {
+    for (int round = 0; round < (kSanitized ? 30 : 60); ++round) {
       const auto answer = random_calls(one, tools(), random, {});
       REQUIRE_MESSAGE(answer.ok(), (answer ? "" : answer.error().message));
       CAPTURE(answer->text);
@@ -187,7 +189,7 @@ TEST_CASE("beside a schema for the content, an answer is calls or such a content
   for (const CallFamily& one : call_families()) {
     CAPTURE(one.name);
     int with_calls = 0, with_content = 0;
-    for (int round = 0; round < 60; ++round) {
+    for (int round = 0; round < repetitions(60); ++round) {
       const auto answer = random_calls(one, tools(), random, {.content = schema});
       REQUIRE_MESSAGE(answer.ok(), (answer ? "" : answer.error().message));
       if (answer->text.empty()) continue;
