@@ -158,13 +158,14 @@ class RowFollower {
   bool are_tokens(Ref tokens, const StoreView& store) const {
     if (const_int(RangeView(tokens).size).value_or(0) < unit_for_bytes(state_.machine)->n) return false;
     const Ref first = store.ranges.front();
-    const auto is_for_all = [&](Ref n) {
-      if (n->op != Op::Load || depends_on(n, tokens) || (first != tokens && !depends_on(n, first))) return false;
-      return std::any_of(store.ranges.begin(), store.ranges.end(),
-                         [&](Ref r) { return (r != first || first == tokens) && depends_on(n, r); });
+    const auto is_of_matrix = [&](Ref n) {
+      if (n->op != Op::Load || depends_on(n, tokens)) return false;
+      const auto loops =
+          std::count_if(store.ranges.begin(), store.ranges.end(), [&](Ref r) { return depends_on(n, r); });
+      return tokens == first ? loops > 0 : loops > 1 && depends_on(n, first);
     };
     const Refs nodes = toposort(store.value);
-    return std::any_of(nodes.begin(), nodes.end(), is_for_all);
+    return std::any_of(nodes.begin(), nodes.end(), is_of_matrix);
   }
 
   // A first loop may become one over parts of its iterations, as over those of tokens that lie side by side.
