@@ -1,6 +1,5 @@
 #include "codegen/write_out_rounds.h"
 
-#include <map>
 #include <optional>
 #include <utility>
 #include <vector>

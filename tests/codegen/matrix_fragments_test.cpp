@@ -304,6 +304,7 @@ TEST_CASE("few rounds of a ring are written out, many are a loop") {
     return static_cast<int64_t>(all_of_kind(p, kind).size());
   };
   const int64_t of_round = count(16, Inst::Copy) / 4;  // as many for each of four rounds, and none behind
+  CHECK(of_round > 0);
   CHECK(count(16, Inst::CopyWait) == 4);
   CHECK(count(16, Inst::Copy) == 4 * of_round);
   CHECK(count(16, Inst::CopyGroup) == 3 + 4);
