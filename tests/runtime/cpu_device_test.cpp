@@ -243,3 +243,14 @@ TEST_CASE("those who ask for the same device share it while one of them holds it
   REQUIRE_FALSE(missing.ok());
   CHECK(missing.error().message.starts_with("[device] abacus: "));
 }
+
+TEST_CASE("memory is read wherever it begins and however many lines it has") {
+  const auto device = open_cpu_device({.threads = 2, .use_cache = false}).take();
+  const Executable* reader = device->memory_reader().take();
+  std::vector<std::byte> memory(12 * 64);
+  for (size_t begin = 0; begin < 128; begin += 8)
+    for (size_t bytes = 0; bytes <= 10 * 64; bytes += 32) {
+      const void* stretch[] = {memory.data() + begin, memory.data() + begin + bytes};
+      run(*device, reader, stretch, 0);
+    }
+}
