@@ -28,6 +28,11 @@ bool moves_in_word(Ref reduce, Ref range) {
   return false;
 }
 
+// As a prompt has, whose number is not known when its kernels are made.
+bool has_many_tokens(const Refs& axes) {
+  return std::any_of(axes.begin(), axes.end(), [](Ref r) { return !const_int(RangeView(r).size); });
+}
+
 // A product of floats of which blocks of threads have far more outputs than there are processors.
 bool is_batch_of_floats(const OptChoice& c) {
   constexpr int64_t kMany = 16;
@@ -50,15 +55,13 @@ bool is_batch_of_floats(const OptChoice& c) {
 int shared_work(const OptChoice& c, Ref axis) {
   int work = 0;
   const Refs axes = c.output_axes();
-  const bool has_many_tokens =
-      std::any_of(axes.begin(), axes.end(), [](Ref r) { return !const_int(RangeView(r).size); }) ||
-      is_batch_of_floats(c);
-  const int64_t most_bytes = c.machine.has_threads() && has_many_tokens && !c.is_part_of_tile() ? 4 : 2;
+  const bool is_batch = has_many_tokens(axes) || is_batch_of_floats(c);
+  const int64_t most_bytes = c.machine.has_threads() && is_batch && !c.is_part_of_tile() ? 4 : 2;
   for (Ref reduce : reductions_of(c.stores))
     for (Ref n : toposort(reduce)) {
       if (n->op != Op::Load || size_of(n->dtype) > most_bytes) continue;
       const auto [buffer, offset] = LoadView(n);
-      if (c.machine.has_threads() && !has_many_tokens && is_given(buffer) && depends_on(offset, axis)) return 0;
+      if (c.machine.has_threads() && !is_batch && is_given(buffer) && depends_on(offset, axis)) return 0;
       work += varies_in_lanes(offset) && !depends_on(offset, axis);
     }
   return work;
@@ -234,17 +237,35 @@ void choose_rounds_together(OptChoice& c, bool is_local) {
   }
 }
 
-// Over a panel both sides of a product come from the caches: 4 tokens and 2 vectors of rows load 6 times for 8
-// products, 8 tokens and 1 vector 9 times. The loop over those vectors, if there is one, and if there are registers for
-// twice as many sums: those of groups, and what these add up to.
-Ref vectors_of_panel(const OptChoice& c) {
+// Whether an output has one sum of a group of weights at a time: formats with minima have two, and where groups of a
+// superblock are written out, there are as many.
+bool has_one_group(const OptChoice& c) {
+  int64_t groups = 0;
+  for (Ref reduce : reductions_of(c.stores))
+    if (!holds_reduction(reduce)) groups += copies_of(reduce) * partial_registers(reduce);
+  return groups == 1;
+}
+
+// Where tokens share words of weights, both sides of a product come from the caches: 4 tokens and 2 vectors of rows load
+// 6 times for 8 products, 8 tokens and 1 vector 9 times. The loop over those vectors, if there is one, and if there are
+// registers for twice as many sums: those of groups, and what these add up to. Words that are unpacked there, not in a
+// panel, take some of them. `sharing`: axes along which outputs share words.
+Ref vectors_of_rows(const OptChoice& c, const Refs& sharing) {
   constexpr int64_t kProducts = 8;
-  if (!has_panel(c.opts) || 4 * kProducts > c.machine.registers) return {};
+  if (4 * kProducts > c.machine.registers) return {};
   const Refs axes = c.output_axes();
+  const bool is_unpacked_here =
+      c.has_local && !c.machine.has_threads() && !sharing.empty() && has_many_tokens(axes) && has_one_group(c);
+  if (!has_panel(c.opts) && !is_unpacked_here) return {};
   const auto it = std::find_if(axes.rbegin(), axes.rend(), [&](Ref r) {
     return kind_of(r) == RangeKind::Loop && shared_work(c, r) == 0 && known_divisor(RangeView(r).size) % 2 == 0;
   });
   return it == axes.rend() ? Ref() : *it;
+}
+
+// Those of a panel are neighbours.
+bool take_two_vectors(OptChoice& c, Ref axis) {
+  return has_panel(c.opts) ? c.try_opt({OptKind::Upcast, c.id_of(axis), 2}) : take_copies_apart(c, axis, 2);
 }
 
 // Rows of a tile that read the same bytes, as heads do keys and values: a thread computes all of them from what it has
@@ -271,7 +292,7 @@ void choose_upcast(OptChoice& c) {
   Refs axes = c.output_axes();
   std::erase_if(axes, [&](Ref r) { return kind_of(r) != RangeKind::Loop || shared_work(c, r) == 0; });
   std::stable_sort(axes.begin(), axes.end(), [&](Ref a, Ref b) { return shared_work(c, a) > shared_work(c, b); });
-  const Ref vectors = vectors_of_panel(c);
+  const Ref vectors = vectors_of_rows(c, axes);
   if (vectors) axes.push_back(vectors);
   int64_t copies = 1;
   for (Ref axis : axes)
@@ -281,7 +302,7 @@ void choose_upcast(OptChoice& c) {
       const bool fits = copies * n * sums <= c.machine.sums && copies * n * written <= c.machine.body_terms;
       if (!fits && axis != vectors) continue;  // two of these: half as many tokens have left room
       if (!leaves_enough_blocks(c, n)) continue;
-      if (!c.try_opt({OptKind::Upcast, c.id_of(axis), n})) continue;
+      if (axis == vectors ? !take_two_vectors(c, axis) : !c.try_opt({OptKind::Upcast, c.id_of(axis), n})) continue;
       copies *= n;
       break;
     }

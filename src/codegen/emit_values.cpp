@@ -13,6 +13,19 @@ namespace {
 // Of products of matrices in a tile: what is nearer is read too soon, and rows are asked for one by one.
 constexpr int64_t kLeastAhead = 2 << 10, kMostRowsAhead = 64;
 
+// In the order in which each op comes first.
+std::vector<Refs> by_op(const Refs& nodes) {
+  std::vector<Refs> kinds;
+  for (Ref n : nodes) {
+    const auto kind = std::find_if(kinds.begin(), kinds.end(), [&](const Refs& k) { return k[0]->op == n->op; });
+    if (kind == kinds.end())
+      kinds.push_back({n});
+    else
+      kind->push_back(n);
+  }
+  return kinds;
+}
+
 }  // namespace
 
 // The order in which operands are computed. Of a chain of multiply-adds the sum so far comes first: then a product is
@@ -57,19 +70,20 @@ Value NestEmitter::value(Ref n) {
 }
 
 // Computes values of equal structure, such as the copies that UPCAST makes, operation by operation: what they share, as
-// an unpacked word of weights, has a short live range.
+// an unpacked word of weights, has a short live range. Those of several structures, as the sums of weights and the sums
+// of minima are, each kind by itself.
 void NestEmitter::compute_together(Refs nodes) {
   std::erase_if(nodes, [&](Ref n) { return values_.contains(n.get()); });
   if (is_block() && nodes.size() > 1 &&
       std::all_of(nodes.begin(), nodes.end(), [&](Ref n) { return is_over_threads(n); }))
     return reduce_threads(nodes);
-  if (nodes.size() > 1 &&
-      std::all_of(nodes.begin(), nodes.end(), [&](Ref n) { return is_elementwise(n->op) && n->op == nodes[0]->op; }))
-    for (size_t i : order_of_operands(nodes[0])) {
-      Refs operands;
-      for (Ref n : nodes) operands.push_back(n->src[i]);
-      compute_together(std::move(operands));
-    }
+  for (const Refs& alike : by_op(nodes))
+    if (alike.size() > 1 && is_elementwise(alike[0]->op))
+      for (size_t i : order_of_operands(alike[0])) {
+        Refs operands;
+        for (Ref n : alike) operands.push_back(n->src[i]);
+        compute_together(std::move(operands));
+      }
   for (Ref n : nodes) value(n);
 }
 

@@ -74,6 +74,17 @@ AxisParts split_axis(OptChoice& c, Ref axis, int64_t n) {
   return parts;
 }
 
+bool take_copies_apart(OptChoice& c, Ref axis, int64_t n) {
+  const auto size = const_int(RangeView(axis).size);
+  if (!size || *size % n != 0) return false;
+  if (*size == n) return c.try_opt({OptKind::Upcast, c.id_of(axis), n});
+  const OptChoice before = c;
+  const AxisParts parts = split_axis(c, axis, *size / n);
+  if (parts.outer && c.try_opt({OptKind::Upcast, c.id_of(parts.outer), n})) return true;
+  c.stores = before.stores, c.opts = before.opts;
+  return false;
+}
+
 int64_t OptChoice::blocks_left() const {
   int64_t blocks = 1;
   for (Ref r : output_axes())

@@ -77,6 +77,27 @@ TEST_CASE("copies share what does not depend on them") {
   CHECK(count(text, "= acc") == 4);
 }
 
+TEST_CASE("copies of sums of two kinds share words while they are there: all products with one, then the next") {
+  // y[t, n] = sum over blocks of scale[t] * (d[n] * sum over groups of scale[n] * sum(w[n] x[t]) - e[n] * sum(m[n] s[t])).
+  const auto product = [](Tensor a, Tensor b) {
+    return cast(sum(cast(a, DType::I32) * cast(b, DType::I32), -1), DType::F32);
+  };
+  const Tensor w = input(0, {1, 16, 2, 4, 8}, DType::U8), x = input(1, {4, 1, 2, 4, 8}, DType::I8),
+               m = input(2, {1, 16, 2, 4}, DType::U8), s = input(3, {4, 1, 2, 4}, DType::I8),
+               scale = input(4, {4, 1, 2}), d = input(6, {1, 16, 1}), e = input(7, {1, 16, 1});
+  const Tensor y = sum((d * sum(input(5, {1, 16, 2, 4}) * product(w & 15, x), -1) - e * product(m, s)) * scale, -1);
+  const JudgedKernel kernel = kernel_of(sink({output(9, y)}));
+  KernelOpts opts(kernel.tree->src.size());
+  const Opt dot{OptKind::Dot, AxisName("r1").id, 4};
+  opts.back() = {dot, dot, unroll("r1.0", 2), unroll("r2", 4), upcast("o0", 4)};
+  CHECK(problem_with(kernel, opts) == "");
+  std::vector<int> words;  // of weights and minima, in the order of their products
+  for (const Instruction& i : program_of(kernel, opts).code)
+    if (i.kind == Inst::Value && i.op == Op::Dot4) words.push_back(i.src[1]);
+  REQUIRE(words.size() == (4 * 2 + 1) * 4);
+  for (size_t i = 0; i < words.size(); ++i) CHECK(words[i] == words[i / 4 * 4]);
+}
+
 TEST_CASE("neighbouring lanes are one load, others are gathered") {
   const Tensor x = input(0, {16, 8});
   const std::string rows = program_text(sink({output(1, max(x, 1))}), {group("r1", 8)});
