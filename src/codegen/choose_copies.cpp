@@ -131,6 +131,11 @@ bool shares_bytes(const OptChoice& c, Ref axis) {
 
 }  // namespace
 
+bool holds_two_vectors(const Machine& machine) {
+  constexpr int64_t kProducts = 4 * 2;
+  return machine.registers >= 4 * kProducts;
+}
+
 // The parts of a block are written out; a plain long loop gets a few terms an iteration.
 void choose_unroll(OptChoice& c) {
   const Machine& m = c.machine;
@@ -248,11 +253,10 @@ bool has_one_group(const OptChoice& c) {
 
 // Where tokens share words of weights, both sides of a product come from the caches: 4 tokens and 2 vectors of rows load
 // 6 times for 8 products, 8 tokens and 1 vector 9 times. The loop over those vectors, if there is one, and if there are
-// registers for twice as many sums: those of groups, and what these add up to. Words that are unpacked there, not in a
-// panel, take some of them. `sharing`: axes along which outputs share words.
+// registers. Words that are unpacked there, not in a panel, take some of them. `sharing`: axes along which outputs share
+// words.
 Ref vectors_of_rows(const OptChoice& c, const Refs& sharing) {
-  constexpr int64_t kProducts = 8;
-  if (4 * kProducts > c.machine.registers) return {};
+  if (!holds_two_vectors(c.machine)) return {};
   const Refs axes = c.output_axes();
   const bool is_unpacked_here =
       c.has_local && !c.machine.has_threads() && !sharing.empty() && has_many_tokens(axes) && has_one_group(c);

@@ -132,6 +132,13 @@ int64_t most_rows(const Panel& panel, const Machine& machine) {
   return rows;
 }
 
+// Two vectors of rows load less than one for as many products (choose_copies.cpp), so long rows take more of the cache.
+int64_t most_bytes(const Panel& panel, int64_t rows, const Machine& machine) {
+  if (panel.holds_halves) return machine.l2_bytes * 5 / 8;
+  const bool is_pair = rows == 2 * kPanelLanes && holds_two_vectors(machine);
+  return is_pair ? std::max(machine.panel_bytes, machine.l2_bytes * 3 / 4) : machine.panel_bytes;
+}
+
 }  // namespace
 
 // Weights are unpacked once for all tokens of a prompt. Panels of experts serve some thirty tokens each, which does
@@ -143,9 +150,10 @@ void choose_panel(OptChoice& c) {
     if (is_const(RangeView(axis).size)) continue;
     const Panel panel = panel_of(c.stores, c.id_of(axis));
     if (panel.bytes_of_row == 0 || (panel.jumps && (!unit || panel.shared_by < unit->m))) continue;
-    const int64_t most = panel.holds_halves ? c.machine.l2_bytes * 5 / 8 : c.machine.panel_bytes;
     for (int64_t rows = most_rows(panel, c.machine); rows >= kPanelLanes; rows /= 2)
-      if (rows * panel.bytes_of_row <= most && c.try_opt({OptKind::Panel, c.id_of(axis), rows})) return;
+      if (rows * panel.bytes_of_row <= most_bytes(panel, rows, c.machine) &&
+          c.try_opt({OptKind::Panel, c.id_of(axis), rows}))
+        return;
   }
 }
 

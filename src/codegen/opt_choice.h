@@ -74,6 +74,8 @@ void choose_block(OptChoice& c);
 bool is_product_of_reused(const OptChoice& c);
 
 // choose_copies.cpp
+// Registers for the sums of 4 tokens and 2 vectors of rows: those of a group, and what these add up to.
+bool holds_two_vectors(const Machine& machine);
 void choose_rows(OptChoice& c);
 void choose_unroll(OptChoice& c);
 void choose_unroll_of_bytes(OptChoice& c);
