@@ -14,6 +14,10 @@ constexpr size_t kMostLoops = 4;        // with a block loop, 5! orders
 constexpr double kWorthBlocking = 0.9;  // of the bytes without blocks
 constexpr int64_t kEvenShares = 4;      // a multiple of so many blocks makes equal shares for most numbers of workers
 constexpr double kUnevenShare = 1.25;   // the longest share over the mean one, where tasks differ in work
+constexpr int64_t kMostOfBlock = 32, kFewestOfBlock = 4;
+// Tiles of a prompt that read the same expert one after the other, as the model sorts tokens by experts: at least, where
+// a prompt is long. A kernel does not know how many experts there are.
+constexpr double kTilesOfExpert = 4;
 
 double trips_of(Ref range) { return static_cast<double>(std::max<int64_t>(RangeView(range).most(), 1)); }
 
@@ -29,9 +33,8 @@ bool moves_with(Ref offset, Ref range, bool through_loads) {
 // What one load reads in all: `bytes` in an iteration of the loops.
 struct Stream {
   double bytes = 1;
-  double places = 0;  // that a loaded index chooses among; 0: not known
-  Refs moves;         // loops that its offset depends on
-  Refs jumps;         // loops that it depends on through a loaded index
+  Refs moves;  // loops that its offset depends on
+  Refs jumps;  // loops that it depends on through a loaded index
 };
 
 std::vector<Stream> streams_of(const Refs& stores, const Refs& loops) {
@@ -50,12 +53,6 @@ std::vector<Stream> streams_of(const Refs& stores, const Refs& loops) {
           stream.moves.push_back(r);
         else if (moves_with(offset, r, true))
           stream.jumps.push_back(r);
-      if (buffer->op == Op::Param && !buffer->shape.empty()) {
-        double all = static_cast<double>(size_of(buffer->dtype)), one = stream.bytes;
-        for (Ref d : buffer->shape) all *= static_cast<double>(const_int(d).value_or(d->max));
-        for (Ref r : stream.moves) one *= trips_of(r);
-        stream.places = std::max(1.0, all / one);
-      }
       out.push_back(std::move(stream));
     }
   return out;
@@ -63,8 +60,8 @@ std::vector<Stream> streams_of(const Refs& stores, const Refs& loops) {
 
 // Memory traffic of a stream with the loops in this order, outermost first. From the innermost loop outwards: the
 // working set grows with each loop that moves the stream. A loop that does not, reads the same again, from memory where
-// the working set does not fit the cache. A loop that jumps has another working set in each iteration; each that fits
-// the cache is read once: the model sorts what jumps often among few places (tokens among experts).
+// the working set does not fit the cache. A loop that jumps has another working set in each iteration; in each few ones,
+// if it goes over tiles of a prompt.
 double traffic(const Stream& s, const Refs& order, double cache) {
   double inside = s.bytes;
   for (size_t i = order.size(); i-- > 0;) {
@@ -73,7 +70,7 @@ double traffic(const Stream& s, const Refs& order, double cache) {
     if (contains(s.moves, order[i])) {
       inside *= trips;
     } else if (contains(s.jumps, order[i])) {
-      inside *= fits && s.places > 0 ? std::min(trips, s.places) : trips;
+      inside *= fits && !is_const(RangeView(order[i]).size) ? std::max(1.0, trips / kTilesOfExpert) : trips;
     } else if (!fits) {
       inside *= trips;
     }
@@ -182,10 +179,10 @@ std::vector<Opt> choose_loop_order(const Refs& stores, int64_t cache_bytes) {
   const bool uneven = std::any_of(loops.begin(), loops.end(), [&](Ref r) { return is_ragged(stores, r); });
   double wanted = best.bytes * kWorthBlocking;
   for (Ref r : loops)
-    for (int64_t n : {32, 24, 16, 12, 8, 6, 4}) {
+    for (int64_t n = kMostOfBlock; n >= kFewestOfBlock; --n) {
       const auto size = const_int(RangeView(r).size);
       const Opt block{OptKind::Split, id_of(stores, r), n};
-      if (!size || *size <= n || !why_not(stores, block).empty()) continue;
+      if (!size || *size <= n || *size % n != 0 || !why_not(stores, block).empty()) continue;
       Plan blocked = plan_order(apply_allowed_opt(stores, block), cache);
       const double bytes = blocked.bytes * (uneven && *size / n % kEvenShares ? kUnevenShare : 1);
       if (bytes >= wanted) continue;

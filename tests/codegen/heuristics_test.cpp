@@ -48,21 +48,21 @@ std::vector<Opt> chosen_on_gpu(Ref root, const Variables& variables = {}) {
   return opts;
 }
 
-// Tiles of 4 tokens, each with the matrix of its expert, as kernels leave unpacked weights: 64 rows of 4 groups of 8
-// bytes. `with_minima`: each group adds a number of its own for the sum of its activations.
-Ref products_of_experts(bool with_minima) {
+// Tiles of 4 tokens, each with the matrix of its expert, as kernels leave unpacked weights: vectors of 16 rows of 4 groups
+// of 8 bytes. `with_minima`: each group adds a number of its own for the sum of its activations.
+Ref products_of_experts(bool with_minima, int64_t vectors = 4) {
   const Dim tiles = tokens();
+  const int64_t rows = vectors * 16;
   const Tensor expert = slice(input(0, {64}, DType::I32), 0, 0, tiles) % 3;
-  const auto of_rows = [&](int slot) {  // [tiles, 1, 64, 4]
-    return unsqueeze(permute(gather(input(slot, {3, 4, 64}), expert), {0, 2, 1}), 1);
+  const auto of_rows = [&](int slot) {  // [tiles, 1, rows, 4]
+    return unsqueeze(permute(gather(input(slot, {3, 4, rows}), expert), {0, 2, 1}), 1);
   };
-  const auto of_tokens = [&](int slot) { return slice(input(slot, {64, 4, 1, 4}), 0, 0, tiles); };
-  const Tensor raw = gather(input(1, {3, 4, 4, 2, 16, 4}, DType::U8), expert),  // [tiles, vectors, groups, words, ...]
-      w = reshape(permute(raw, {0, 1, 4, 2, 3, 5}), {tiles, 1, 64, 4, 8}),
+  const Tensor raw = gather(input(1, {3, vectors, 4, 2, 16, 4}, DType::U8), expert),
+               w = reshape(permute(raw, {0, 1, 4, 2, 3, 5}), {tiles, 1, rows, 4, 8}),
                x = slice(input(2, {64, 4, 1, 4, 8}, DType::I8), 0, 0, tiles),
                dots = cast(sum(cast(w, DType::I32) * cast(x, DType::I32), -1), DType::F32),
-               y = sum(dots * of_rows(3), -1);
-  return sink({output(9, with_minima ? y - sum(of_rows(4) * of_tokens(5), -1) : y)});
+               y = sum(dots * of_rows(3), -1), sums = slice(input(5, {64, 4, 1, 4}), 0, 0, tiles);
+  return sink({output(9, with_minima ? y - sum(of_rows(4) * sums, -1) : y)});
 }
 
 }  // namespace
@@ -80,6 +80,19 @@ TEST_CASE("tiles of experts read two vectors of rows that are half a matrix apar
   few.registers = 16;
   const JudgedKernel kernel = kernel_of(products_of_experts(false), three);
   CHECK(amount_of(choose_opts(prepared(kernel.tree), few, false), OptKind::Upcast) == 4);
+}
+
+TEST_CASE("tiles of experts go over all tokens with as many rows as a cache holds, whatever their number divides by") {
+  const JudgedKernel kernel = kernel_of(products_of_experts(true, 22), {{"tokens8", 3}});
+  const auto block_of = [&](int64_t vectors) {
+    Machine machine;
+    machine.cache_bytes = vectors * 4 * 2 * 64;
+    const std::vector<Opt> opts = choose_opts(prepared(kernel.tree), machine, false);
+    CHECK(problem_with(kernel, {opts}) == "");
+    return amount_of(opts, OptKind::Split);
+  };
+  CHECK(block_of(11) == 11);
+  CHECK(block_of(21) == 11);
 }
 
 TEST_CASE("floats that many outputs read again are multiplied in blocks of sums") {
