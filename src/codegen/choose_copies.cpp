@@ -242,6 +242,8 @@ void choose_rounds_together(OptChoice& c, bool is_local) {
   }
 }
 
+namespace {
+
 // Whether an output has one sum of a group of weights at a time: formats with minima have two, and where groups of a
 // superblock are written out, there are as many.
 bool has_one_group(const OptChoice& c) {
@@ -271,6 +273,8 @@ Ref vectors_of_rows(const OptChoice& c, const Refs& sharing) {
 bool take_two_vectors(OptChoice& c, Ref axis) {
   return has_panel(c.opts) ? c.try_opt({OptKind::Upcast, c.id_of(axis), 2}) : take_copies_apart(c, axis, 2);
 }
+
+}  // namespace
 
 // Rows of a tile that read the same bytes, as heads do keys and values: a thread computes all of them from what it has
 // read.

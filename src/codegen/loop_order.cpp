@@ -14,7 +14,7 @@ constexpr size_t kMostLoops = 4;        // with a block loop, 5! orders
 constexpr double kWorthBlocking = 0.9;  // of the bytes without blocks
 constexpr int64_t kEvenShares = 4;      // a multiple of so many blocks makes equal shares for most numbers of workers
 constexpr double kUnevenShare = 1.25;   // the longest share over the mean one, where tasks differ in work
-constexpr int64_t kMostOfBlock = 32, kFewestOfBlock = 4;
+constexpr int64_t kMostOfBlock = 32, kFewestOfBlock = 4;  // iterations of a loop
 // Tiles of a prompt that read the same expert one after the other, as the model sorts tokens by experts: at least, where
 // a prompt is long. A kernel does not know how many experts there are.
 constexpr double kTilesOfExpert = 4;
@@ -60,8 +60,8 @@ std::vector<Stream> streams_of(const Refs& stores, const Refs& loops) {
 
 // Memory traffic of a stream with the loops in this order, outermost first. From the innermost loop outwards: the
 // working set grows with each loop that moves the stream. A loop that does not, reads the same again, from memory where
-// the working set does not fit the cache. A loop that jumps has another working set in each iteration; in each few ones,
-// if it goes over tiles of a prompt.
+// the working set does not fit the cache. A loop that jumps has another working set in each iteration; over tiles of a
+// prompt, in every fourth.
 double traffic(const Stream& s, const Refs& order, double cache) {
   double inside = s.bytes;
   for (size_t i = order.size(); i-- > 0;) {
