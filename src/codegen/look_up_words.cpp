@@ -5,6 +5,10 @@
 //
 // The four bytes of an entry are then put side by side by turning a square of 4 x 4 bytes, which the four entries
 // share. A table of more than 256 words is several, of which the bits above the byte choose.
+//
+// Where an instruction picks from a whole register, by six bits of a byte, nibbles need no mask:
+//
+//   lut4(and(w, 0x0F0F0F0F), 16 bytes)  ->  lut4(w, the same bytes 16 times)
 #include <algorithm>
 #include <array>
 #include <bit>
@@ -23,6 +27,8 @@ namespace {
 constexpr size_t kEntries = 256;  // that a byte tells apart
 constexpr size_t kMost = 2;       // tables of as many words: with more of them a gather is as fast
 constexpr size_t kFewest = 3;     // bytes of a word that are looked up: fewer are not worth all four
+constexpr size_t kNibbles = 16;   // that four bits tell apart
+constexpr int64_t kLowNibbles = 0x0F0F0F0F;
 constexpr int64_t kEven = 0x00FF00FF, kOdd = 0xFF00FF00, kLow = 0x0000FFFF, kHigh = 0xFFFF0000;
 
 Ref word(int64_t value) { return constant(value, DType::U32); }
@@ -80,6 +86,16 @@ bool fills_vectors(Ref x, const Machine& machine) {
   for (Ref r : ranges_of(x))
     if (kind_of(r) == RangeKind::Lane && is_const(RangeView(r).size, machine.vector_bytes / 4)) return true;
   return false;
+}
+
+Ref without_mask(Ref n, const Machine& machine) {
+  if (n->op != Op::Lut4 || n->arg.list.size() > kNibbles || !fills_vectors(n, machine)) return n;
+  const Ref index = operand_of(n);
+  if (index->op != Op::And || !is_const(BinaryView(index).y, kLowNibbles)) return n;
+  std::vector<int64_t> table(kEntries, 0);
+  for (size_t i = 0; i < kEntries; ++i)
+    if (i % kNibbles < n->arg.list.size()) table[i] = n->arg.list[i % kNibbles];
+  return make(Op::Lut4, DType::U32, {BinaryView(index).x}, {.list = std::move(table)});
 }
 
 // Byte `byte` of the entries, by each byte of w. What is no index is whatever.
@@ -173,7 +189,7 @@ Refs look_up_words(const Refs& stores, const Machine& machine) {
   Refs out;
   for (Ref s : stores) {
     for (Ref n : toposort(s)) look_ups.count(n);
-    out.push_back(rebuild(s, [&](Ref, Ref n) { return look_ups.replaced(n); }));
+    out.push_back(rebuild(s, [&](Ref, Ref n) { return without_mask(look_ups.replaced(n), machine); }));
   }
   return out;
 }

@@ -88,6 +88,19 @@ std::string part_of_table(std::span<const int64_t> table, size_t first) {
   return text + ">";
 }
 
+// Whether every 64 entries are the first ones once more: then six bits of an index choose among them.
+bool is_one_register(std::span<const int64_t> table) {
+  return table.size() > 64 && table.size() % 64 == 0 && std::equal(table.begin() + 64, table.end(), table.begin());
+}
+
+IrValue picked_from_one(LlvmWriter& out, std::span<const int64_t> table, const IrValue& index) {
+  const std::string type = ir_type(DType::I8, 64), function = "@llvm.x86.avx512.permvar.qi.512";
+  out.declare("declare " + type + " " + function + "(" + type + ", " + type + ")");
+  return out.emit(DType::U8, 64,
+                  "call " + type + " " + function + "(" + type + " " + part_of_table(table, 0) + ", " + type + " " +
+                      index.text + ")");
+}
+
 // Look-ups of 64 bytes at once, in tables of 128 and 256: a pair of registers holds 128 entries, and the highest bit of
 // an index chooses the pair.
 IrValue picked_from_pairs(LlvmWriter& out, std::span<const int64_t> table, const IrValue& index) {
@@ -210,8 +223,9 @@ IrValue render_lut4(LlvmWriter& out, std::span<const int64_t> table, const IrVal
       .dtype = DType::U8,
       .lanes = bytes};
   const bool in_pairs = machine.table_bytes >= 128 && bytes == 64 && table.size() > 16 && table.size() <= 256;
-  const IrValue entries =
-      in_pairs ? picked_from_pairs(out, table, index) : render_lut(out, table, index, DType::U8, machine);
+  const IrValue entries = !in_pairs                ? render_lut(out, table, index, DType::U8, machine)
+                          : is_one_register(table) ? picked_from_one(out, table, index)
+                                                   : picked_from_pairs(out, table, index);
   return out.emit(DType::U32, x.lanes,
                   "bitcast " + ir_type(DType::U8, bytes) + " " + entries.text + " to " + ir_type(DType::U32, x.lanes));
 }

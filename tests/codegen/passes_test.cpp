@@ -401,6 +401,20 @@ TEST_SUITE("look up words") {
     CHECK(count(test.stores, Op::Where) == 4);
   }
 
+  TEST_CASE("nibbles that choose from a whole register need no mask") {
+    const std::vector<int64_t> table{-12, -8, -6, -4, -3, -2, -1, 0, 0, 1, 2, 3, 4, 6, 8, 12};
+    const auto products = [&](int64_t mask) {
+      const Tensor entries = lut(input(0, {16, 4}, DType::U8) & mask, table, DType::I8);
+      PassTest test = of(sum(cast(entries, DType::I32) * cast(input(1, {1, 4}, DType::U8), DType::I32), 1));
+      test.apply({local("o0", 16), Opt{OptKind::Dot, AxisName("r1").id, 4}}).apply(pack_dots);
+      CHECK(count(test.stores, Op::And) == 1);
+      return test;
+    };
+    CHECK(count(products(15).apply(by_bytes).stores, Op::And) == 0);
+    CHECK(count(products(7).apply(by_bytes).stores, Op::And) == 1);
+    CHECK(count(products(15).apply(without_tables).stores, Op::And) == 1);
+  }
+
   TEST_CASE("longer tables, few bytes, and processors without such tables keep what they have") {
     for (PassTest test : {look_ups(4, 2), look_ups(2, 0)}) {
       const Refs before = test.stores;
