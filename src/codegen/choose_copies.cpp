@@ -253,10 +253,10 @@ bool has_one_group(const OptChoice& c) {
   return groups == 1;
 }
 
-// Where tokens share words of weights, both sides of a product come from the caches: 4 tokens and 2 vectors of rows load
-// 6 times for 8 products, 8 tokens and 1 vector 9 times. The loop over those vectors, if there is one, and if there are
-// registers. Words that are unpacked there, not in a panel, take some of them. `sharing`: axes along which outputs share
-// words.
+// Where tokens share words of weights, both sides of a product come from the caches: 4 tokens and 2 vectors of rows
+// load 6 times for 8 products, 8 tokens and 1 vector 9 times. The loop over those vectors, if there is one, and if
+// there are registers. Words that are unpacked there, not in a panel, take some of them. `sharing`: axes along which
+// outputs share words.
 Ref vectors_of_rows(const OptChoice& c, const Refs& sharing) {
   if (!holds_two_vectors(c.machine)) return {};
   const Refs axes = c.output_axes();
@@ -310,7 +310,8 @@ void choose_upcast(OptChoice& c) {
       const bool fits = copies * n * sums <= c.machine.sums && copies * n * written <= c.machine.body_terms;
       if (!fits && axis != vectors) continue;  // two of these: half as many tokens have left room
       if (!leaves_enough_blocks(c, n)) continue;
-      if (axis == vectors ? !take_two_vectors(c, axis) : !c.try_opt({OptKind::Upcast, c.id_of(axis), n})) continue;
+      const bool taken = axis == vectors ? take_two_vectors(c, axis) : c.try_opt({OptKind::Upcast, c.id_of(axis), n});
+      if (!taken) continue;
       copies *= n;
       break;
     }

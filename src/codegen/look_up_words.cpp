@@ -24,10 +24,10 @@
 namespace smelt {
 namespace {
 
-constexpr size_t kEntries = 256;  // that a byte tells apart
-constexpr size_t kMost = 2;       // tables of as many words: with more of them a gather is as fast
-constexpr size_t kFewest = 3;     // bytes of a word that are looked up: fewer are not worth all four
-constexpr size_t kNibbles = 16;   // that four bits tell apart
+constexpr size_t kEntries = 256;    // that a byte tells apart
+constexpr size_t kMost = 2;         // tables of as many words: with more of them a gather is as fast
+constexpr size_t kFewest = 3;       // bytes of a word that are looked up: fewer are not worth all four
+constexpr size_t kFewEntries = 16;  // that a nibble tells apart
 constexpr int64_t kLowNibbles = 0x0F0F0F0F;
 constexpr int64_t kEven = 0x00FF00FF, kOdd = 0xFF00FF00, kLow = 0x0000FFFF, kHigh = 0xFFFF0000;
 
@@ -88,13 +88,14 @@ bool fills_vectors(Ref x, const Machine& machine) {
   return false;
 }
 
+// What the table has no entry for is no index, and may become anything.
 Ref without_mask(Ref n, const Machine& machine) {
-  if (n->op != Op::Lut4 || n->arg.list.size() > kNibbles || !fills_vectors(n, machine)) return n;
+  if (n->op != Op::Lut4 || n->arg.list.size() > kFewEntries || !fills_vectors(n, machine)) return n;
   const Ref index = operand_of(n);
   if (index->op != Op::And || !is_const(BinaryView(index).y, kLowNibbles)) return n;
   std::vector<int64_t> table(kEntries, 0);
   for (size_t i = 0; i < kEntries; ++i)
-    if (i % kNibbles < n->arg.list.size()) table[i] = n->arg.list[i % kNibbles];
+    if (i % kFewEntries < n->arg.list.size()) table[i] = n->arg.list[i % kFewEntries];
   return make(Op::Lut4, DType::U32, {BinaryView(index).x}, {.list = std::move(table)});
 }
 

@@ -15,8 +15,8 @@ constexpr double kWorthBlocking = 0.9;  // of the bytes without blocks
 constexpr int64_t kEvenShares = 4;      // a multiple of so many blocks makes equal shares for most numbers of workers
 constexpr double kUnevenShare = 1.25;   // the longest share over the mean one, where tasks differ in work
 constexpr int64_t kMostOfBlock = 32, kFewestOfBlock = 4;  // iterations of a loop
-// Tiles of a prompt that read the same expert one after the other, as the model sorts tokens by experts: at least, where
-// a prompt is long. A kernel does not know how many experts there are.
+// Tiles of a prompt that read the same expert one after the other, as the model sorts tokens by experts: at least,
+// where a prompt is long. A kernel does not know how many experts there are.
 constexpr double kTilesOfExpert = 4;
 
 double trips_of(Ref range) { return static_cast<double>(std::max<int64_t>(RangeView(range).most(), 1)); }

@@ -46,8 +46,9 @@ struct AxisParts {
   Ref inner, outer;
 };
 AxisParts split_axis(OptChoice& c, Ref axis, int64_t n);
-// UPCAST of `n` places of an axis that are as far from each other as they can be, in place of neighbours. Rows that come
-// from memory are then streams which go on where they are when a row ends, and what is asked for ahead is read next.
+// UPCAST of `n` places of an axis that are as far from each other as they can be, in place of neighbours. Rows that
+// come from memory are then streams which go on where they are when a row ends, and what is asked for ahead is read
+// next. False, and nothing taken, if it cannot be.
 bool take_copies_apart(OptChoice& c, Ref axis, int64_t n);
 
 Refs reductions_of(const Refs& stores);

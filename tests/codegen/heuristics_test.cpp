@@ -48,8 +48,8 @@ std::vector<Opt> chosen_on_gpu(Ref root, const Variables& variables = {}) {
   return opts;
 }
 
-// Tiles of 4 tokens, each with the matrix of its expert, as kernels leave unpacked weights: vectors of 16 rows of 4 groups
-// of 8 bytes. `with_minima`: each group adds a number of its own for the sum of its activations.
+// Tiles of 4 tokens, each with the matrix of its expert, as kernels leave unpacked weights: vectors of 16 rows of 4
+// groups of 8 bytes. `with_minima`: each group takes away a number of its own times the sum of its activations.
 Ref products_of_experts(bool with_minima, int64_t vectors = 4) {
   const Dim tiles = tokens();
   const int64_t rows = vectors * 16;

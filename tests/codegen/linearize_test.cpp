@@ -78,7 +78,7 @@ TEST_CASE("copies share what does not depend on them") {
 }
 
 TEST_CASE("copies of sums of two kinds share words while they are there: all products with one, then the next") {
-  // y[t, n] = sum over blocks of scale[t] * (d[n] * sum over groups of scale[n] * sum(w[n] x[t]) - e[n] * sum(m[n] s[t])).
+  // y[t, n] = sum over blocks of scale[t] * (d[n] * sum over groups of c[n] * sum(w[n] x[t]) - e[n] * sum(m[n] s[t])).
   const auto product = [](Tensor a, Tensor b) {
     return cast(sum(cast(a, DType::I32) * cast(b, DType::I32), -1), DType::F32);
   };
