@@ -83,6 +83,7 @@ int64_t bytes_of_round(Ref term, Ref range) {
 }
 
 // Loads of a round, each as often as it is written out; of those that move with the axis, if there is one.
+// Of halves that go on chip, which are loaded side by side (choose_copied_halves), two count as one.
 int64_t loads_written(const Refs& stores, Ref axis = {}) {
   std::set<const Node*> seen;
   int64_t loads = 0;
@@ -93,7 +94,8 @@ int64_t loads_written(const Refs& stores, Ref axis = {}) {
       int64_t times = 1;
       for (Ref r : ranges_of(LoadView(n).offset))
         if (is_copies(r)) times *= RangeView(r).count();
-      loads += times;
+      const bool is_copied = StoreView(s).buffer->op == Op::Local && size_of(n->dtype) == size_of(DType::BF16);
+      loads += is_copied ? (times + 1) / 2 : times;
     }
   return loads;
 }

@@ -17,6 +17,7 @@ constexpr int64_t kThreadsOfRow = 128;   // of a row of many, each with a sum th
 constexpr int64_t kManyRows = 8;         // for each processor
 constexpr int64_t kTermsOfThread = 2;    // that a sum should leave to a thread at least, if they are no sums
 constexpr int64_t kNeighbourBytes = 16;  // that a thread stores side by side
+constexpr int64_t kCopiedBytes = 8;      // that it loads side by side, of elements of two bytes
 
 // A tile of which there are fewer than processors has one of them for itself; or one that leaves no room on chip for
 // another, of which the nest knows what the others of the tile take.
@@ -237,6 +238,46 @@ void choose_neighbours(OptChoice& c) {
     c.try_opt({OptKind::Upcast, c.id_of(inner), n});
 }
 
+Refs loads_of_halves(const Refs& stores) {
+  Refs loads;
+  for (Ref s : stores)
+    for (Ref n : toposort(s))
+      if (n->op == Op::Load && size_of(n->dtype) == size_of(DType::BF16)) loads.push_back(n);
+  return loads;
+}
+
+// What a tile puts on chip for its other nests, as it is.
+bool are_halves_copied(const OptChoice& c) {
+  return c.is_part_of_tile() && std::all_of(c.stores.begin(), c.stores.end(), [](Ref s) {
+           const StoreView store(s);
+           return store.buffer->op == Op::Local && store.value->op == Op::Load && !loads_of_halves({s}).empty();
+         });
+}
+
+// Halves that lie side by side where they come from, though not on chip, where columns of a unit lie in pieces: a
+// thread loads some of them at once.
+void choose_copied_halves(OptChoice& c) {
+  for (int64_t taken = size_of(DType::BF16); taken < kCopiedBytes;) {
+    const Refs axes = c.output_axes(), loads = loads_of_halves(c.stores);
+    const auto next = std::find_if(axes.begin(), axes.end(), [&](Ref axis) {
+      const auto size = const_int(RangeView(axis).size);
+      return kind_of(axis) == RangeKind::Loop && size && taken * *size <= kCopiedBytes &&
+             std::all_of(loads.begin(), loads.end(), [&](Ref n) { return stride(LoadView(n).offset, axis) == taken; });
+    });
+    if (next == axes.end()) return;
+    taken *= RangeView(*next).count();
+    if (!c.try_opt({OptKind::Upcast, c.id_of(*next), RangeView(*next).count()})) return;
+  }
+}
+
+// Of what is copied, threads side by side store side by side: they meet in no bank then.
+void sort_by_place_on_chip(const OptChoice& c, Refs& axes) {
+  const Ref offset = StoreView(c.stores[0]).offset;
+  std::stable_sort(axes.begin(), axes.end(), [&](Ref a, Ref b) {
+    return stride(offset, a).value_or(INT64_MAX) < stride(offset, b).value_or(INT64_MAX);
+  });
+}
+
 }  // namespace
 
 int64_t greatest_divisor(Ref size, int64_t most) {
@@ -255,6 +296,8 @@ int64_t outputs_left(const OptChoice& c, Ref value) {
 
 void choose_threads(OptChoice& c, bool is_local) {
   if (choose_row_of_warp(c)) return;
+  const bool is_copied = are_halves_copied(c);
+  if (is_copied) choose_copied_halves(c);
   if (is_local) choose_sum_within_warp(c);
   if (is_local) choose_neighbours(c);
   const Ref inner = innermost_loop(c);
@@ -270,6 +313,7 @@ void choose_threads(OptChoice& c, bool is_local) {
   for (bool again = true; again;) {
     Refs axes = c.output_axes();
     std::reverse(axes.begin(), axes.end());
+    if (is_copied) sort_by_place_on_chip(c, axes);
     again = std::any_of(axes.begin(), axes.end(), [&](Ref axis) {
       if (kind_of(axis) != RangeKind::Loop) return false;
       const int64_t stride = stride_of_threads(c.stores, axis);

@@ -12,6 +12,14 @@ namespace {
 
 constexpr int64_t kMostRounds = 1 << 12;  // of a loop, as far as they are counted
 
+bool reads_chip(const Refs& stores) {
+  return std::any_of(stores.begin(), stores.end(), [](Ref s) {
+    const Refs nodes = toposort(s);
+    return std::any_of(nodes.begin(), nodes.end(),
+                       [](Ref n) { return n->op == Op::Load && LoadView(n).buffer->op == Op::Local; });
+  });
+}
+
 }  // namespace
 
 Refs task_ranges(const Refs& stores) {
@@ -96,9 +104,12 @@ int NestEmitter::threads_of_some(const ExpandedNest& nest) const {
 }
 
 // Nests of the same warps, one behind the other, are theirs alone: the others wait behind the last of them, and what
-// one of these threads has made stays in its registers (keep_in_registers.h).
+// one of these threads has made stays in its registers (keep_in_registers.h). A nest that reads nothing on chip is run
+// by more warps than it wants, rather than behind a wait.
 bool NestEmitter::goes_on_with_some(const ExpandedNest& nest) const {
-  return threads_of_some(nest) == threads_of_some_ && chunk_range(nest.stores) == chunks_ && !nest.copies;
+  const int threads = threads_of_some(nest);
+  const bool are_enough = threads > 0 && threads < threads_of_some_ && !reads_chip(nest.stores);
+  return (threads == threads_of_some_ || are_enough) && chunk_range(nest.stores) == chunks_ && !nest.copies;
 }
 
 void NestEmitter::open_scope_of_some(const ExpandedNest& nest) {

@@ -1,5 +1,6 @@
 #include "model/activation_layout.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "graph/matrix_shape.h"
@@ -22,6 +23,30 @@ std::vector<int> order_with(int rank, int from, int to) {
   return axes;
 }
 
+// With an axis of rows side by side behind that of their groups.
+struct Split {
+  Tensor x;
+  int axis;  // of groups
+};
+
+// Axes of known sizes in front of the groups are one with them: a group of any of these is then a row, which the task
+// makes that makes its elements (schedule/row_tiles.h).
+Split split_rows(Tensor x, const ActivationLayout& layout) {
+  const std::vector<Dim> shape = dims_of(x);
+  const auto behind = shape.begin() + layout.axis + 1;
+  std::vector<Dim> dims(shape.begin(), behind);
+  dims.back() = Dim(simplify(x.dim(layout.axis) / layout.rows));
+  if (std::all_of(dims.begin(), dims.end(), [](const Dim& d) { return bool(const_int(d.ref)); })) {
+    int64_t groups = 1;
+    for (const Dim& d : dims) groups *= *const_int(d.ref);
+    dims = {Dim(groups)};
+  }
+  const int axis = static_cast<int>(dims.size()) - 1;
+  dims.push_back(Dim(layout.rows));
+  dims.insert(dims.end(), behind, shape.end());
+  return {reshape(x, dims), axis};
+}
+
 constexpr int64_t kHalvesOfWord = 8;  // halves of a row that lie side by side for a unit
 
 // Two neighbouring axes change places in each group; its own inverse but for their sizes.
@@ -35,15 +60,18 @@ Tensor turn_groups(Tensor q, int64_t outer, int64_t inner) {
 
 Tensor place_rows(Tensor x, const ActivationLayout& layout, int64_t word, Line line) {
   if (layout.rows == 1) return place(x, line);
-  const std::vector<Dim> shape = dims_of(x);
-  std::vector<Dim> split = shape;
-  split[static_cast<size_t>(layout.axis)] = Dim(simplify(x.dim(layout.axis) / layout.rows));
-  split.insert(split.begin() + layout.axis + 1, Dim(layout.rows));
-  split.back() = Dim(x.size(-1) / word);
-  split.push_back(Dim(word));
-  const int rank = static_cast<int>(split.size()), rows = layout.axis + 1, before_word = rank - 2;
-  const Tensor placed = place(permute(reshape(x, split), order_with(rank, rows, before_word)), line);
-  return reshape(permute(placed, order_with(rank, before_word, rows)), shape);
+  const Split split = split_rows(x, layout);
+  const Tensor words = with_last_axes(split.x, 1, {x.size(-1) / word, word});
+  const int rows = split.axis + 1, before_word = words.rank() - 2;
+  const Tensor placed = place(permute(words, order_with(words.rank(), rows, before_word)), line);
+  return reshape(permute(placed, order_with(words.rank(), before_word, rows)), dims_of(x));
+}
+
+// Where numbers of a row lie by themselves, rows that bytes have side by side are an axis all the same: the task that
+// makes these then makes both.
+Tensor place_numbers(Tensor x, const ActivationLayout& layout, Line line) {
+  if (layout.rows == 1 || !layout.is_of_bytes) return place_rows(x, layout, 1, line);
+  return reshape(place(split_rows(x, layout).x, line), dims_of(x));
 }
 
 // [.., quads, pairs, halves of these] -> [.., halves, quads, pairs], see kQuad; and the other way round.

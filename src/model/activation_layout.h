@@ -9,12 +9,16 @@
 namespace smelt {
 
 struct ActivationLayout {
-  int64_t rows = 1;  // side by side; 1: each row by itself
-  int axis = 0;      // of the tensor, along which rows are: of as many as a multiple of `rows`
+  int64_t rows = 1;          // side by side; 1: each row by itself
+  int axis = 0;              // of the tensor, along which rows are: of as many as a multiple of `rows`
+  bool is_of_bytes = false;  // only: scales and sums of each row lie by themselves
 };
 
 // x [...], placed. A word is so many elements of the last axis, of which there are whole words.
 Tensor place_rows(Tensor x, const ActivationLayout& layout, int64_t word = 1, Line line = Line::current());
+
+// The same for scales and sums of rows, x [..., blocks].
+Tensor place_numbers(Tensor x, const ActivationLayout& layout, Line line = Line::current());
 
 // The same for halves x bf16 [..., k] that a unit reads from on-chip memory (graph/matrix_shape.h). A word is 8 of
 // them, in the order that it has there. REQUIRES: k is a multiple of 16.

@@ -149,13 +149,13 @@ Tensor scores_of_bytes(Block& b, Tensor x, Tensor q, Tensor scale) {
   if (b.attends_by_halves(x.size(x.rank() - 2))) return scores_of_halves(b, x, q, scale);
   const auto i32 = [](Tensor v) { return cast(v, DType::I32); };
   const int last = x.rank() - 1;
-  const ActivationLayout layout = b.layout_of_queries();
+  const ActivationLayout layout = b.layout_of_queries(last - 1, x.size(last - 1));
   const int64_t heads = b.heads_computed(x.size(last - 1));
   if (const Activations in = quantise_activations(x, layout, b.blocks()); in.sums.ref())
     return scores_of_blocks(with_heads(in, last - 1, heads), q, scale);
   const ByteRows rows = to_bytes(x, layout);
   const ByteRows in{with_heads(rows.q, last - 1, heads), with_heads(rows.scale, last - 1, heads)};
-  const Tensor total = sum(i32(in.q), -1) * kKeyZero, zeros = layout.rows > 1 ? place_rows(total, layout) : total;
+  const Tensor total = sum(i32(in.q), -1) * kKeyZero, zeros = layout.rows > 1 ? place_numbers(total, layout) : total;
   const Tensor products = sum(i32(unsqueeze(in.q, last)) * i32(q), -1);
   return cast(products - unsqueeze(zeros, last), DType::F32) * unsqueeze(in.scale, last) * scale;
 }

@@ -2,6 +2,7 @@
 // it is for.
 #pragma once
 
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -127,15 +128,19 @@ struct Block {
   // How numbers of tokens lie that products read; tokens are along `axis`.
   ActivationLayout layout(int axis = 0) const { return {.rows = shape.tokens_side_by_side, .axis = axis}; }
 
-  // Tokens that are not of one prompt have keys of their own.
-  ActivationLayout layout_of_queries() const { return shape.many_tokens ? layout() : ActivationLayout{}; }
-
   // As many heads as are computed for `heads` that read the same keys: whole ones for a unit, if it then has less than
   // twice as many. The ones behind are the last head once more.
   int64_t heads_computed(int64_t heads) const {
     const int64_t n = shape.heads_together, all = (heads + n - 1) / n * n;
     const bool is_by_unit = shape.quantise && shape.cache_type == DType::U8 && !shape.many_tokens;
     return is_by_unit && all <= 2 * heads ? all : heads;
+  }
+
+  // How queries lie, whose `heads` that read the same keys are along `axis`. Tokens that are not of one prompt have
+  // keys of their own: there heads are the columns of a unit. As many lie side by side as both have whole numbers of.
+  ActivationLayout layout_of_queries(int axis, int64_t heads) const {
+    if (shape.many_tokens) return layout();
+    return {.rows = std::gcd(heads, shape.heads_together), .axis = axis, .is_of_bytes = true};
   }
 
   ActivationBlocks blocks() const {

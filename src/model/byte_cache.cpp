@@ -26,7 +26,7 @@ Tensor scatter(Tensor buffer, Tensor index, Tensor values) {
 }  // namespace
 
 ByteRows to_bytes(Tensor x, const ActivationLayout& layout) {
-  const Tensor scale = place_rows(max(maximum(x, -x), -1) * (1.0 / 127), layout);
+  const Tensor scale = place_numbers(max(maximum(x, -x), -1) * (1.0 / 127), layout);
   const Tensor inverse = where(less(scalar(0), scale), scalar(1) / maximum(scale, scalar(1e-30)), scalar(0));
   const Tensor steps = floor(x * unsqueeze(inverse, inverse.rank()) + 0.5);
   const Tensor q = cast(steps, DType::I8);

@@ -27,14 +27,14 @@ Activations quantise_activations(Tensor x, const ActivationLayout& layout, Activ
   if (n == 0) return {x, {}, {}};
   const Tensor blocks = with_last_axes(x, 1, {k / n, n});
   const Tensor greatest = max(maximum(blocks, -blocks), -1);
-  const Tensor scale = place_rows(greatest * (1.0 / 127), layout);
+  const Tensor scale = place_numbers(greatest * (1.0 / 127), layout);
   const Tensor inverse = where(less(scalar(0), scale), scalar(1) / maximum(scale, scalar(1e-30)), scalar(0));
   const Tensor steps = cast(floor(blocks * per_group(inverse) + 0.5), DType::I8),
                q = layout.rows == 1 ? place(steps) : steps;
   const Tensor row = with_last_axes(q, 2, {k}), bytes = layout.rows == 1 ? row : place_bytes(row, layout);
   const bool is_short = !of.wide && n < ActivationBlocks().most && n == of.most;
   const auto sum_of_blocks = [&] { return sum(cast(with_last_axes(bytes, 1, {k / n, n}), DType::I32), -1); };
-  return {x, bytes, scale, is_short ? place_rows(sum_of_blocks(), layout) : Tensor(), layout, of.wide};
+  return {x, bytes, scale, is_short ? place_numbers(sum_of_blocks(), layout) : Tensor(), layout, of.wide};
 }
 
 Activations halve_activations(Tensor x, const ActivationLayout& layout) {

@@ -5,9 +5,11 @@
 
 #include "base/machine.h"
 #include "codegen/codegen.h"
+#include "codegen/footprint.h"
 #include "codegen/heuristics.h"
 #include "codegen/loop_order.h"
 #include "graph/args.h"
+#include "graph/rules_algebra.h"
 #include "graph/views.h"
 #include "schedule/schedule.h"
 #include "schedule/tiles.h"
@@ -108,4 +110,69 @@ TEST_CASE("tiles of experts, of which some may be left over, are divided into fu
       ++products;
     }
   CHECK(products == 3);
+}
+
+namespace {
+
+// The kernel of a batch's attention: the one whose tiles have products of a unit.
+CodegenResult attention_of(int64_t tokens, const Machine& machine, Ref* tree = nullptr) {
+  const FullSizeGlm glm(GgufType::Q4_0);
+  for (const Kernel& kernel : make_schedule(glm.block(batch_of(tokens, machine), 1).root, machine).kernels) {
+    if (tile_ranges(prepare_nest(nests_of(kernel)[0], machine)).empty()) continue;
+    CodegenResult result = generate({.tree = kernel.tree, .name = "attention", .machine = machine});
+    if (tree) *tree = kernel.tree;
+    const auto is_product = [](const Instruction& x) { return x.kind == Inst::MatrixDot; };
+    if (std::any_of(result.program.code.begin(), result.program.code.end(), is_product)) return result;
+  }
+  FAIL("there is none");
+  return {};
+}
+
+// How far apart the elements are that a load reads for neighbours along the range.
+int64_t step_along(Ref load, Ref range) {
+  const auto at = [&](int64_t i) {
+    Replacements by;
+    for (Ref r : ranges_of(LoadView(load).offset)) by[r] = constant(r == range ? i : 0);
+    return const_int(simplify(substitute(LoadView(load).offset, by))).value_or(INT64_MIN);
+  };
+  return at(1) - at(0);
+}
+
+}  // namespace
+
+// 20 heads, of which 4 divide into places of the unit's 8 columns.
+TEST_CASE("heads that a unit multiplies lie side by side, their scales do not") {
+  const Machine machine = *known_machine("h100");
+  Ref tree;
+  attention_of(8, machine, &tree);
+  const Refs scores = prepare_nest(tree->src[0], machine);
+  int queries = 0, scales = 0;
+  for (Ref n : toposort(scores[0])) {
+    if (n->op != Op::Load || reads_memory(LoadView(n).offset)) continue;
+    for (Ref r : ranges_of(LoadView(n).offset)) {
+      if (kind_of(r) != RangeKind::Loop || !is_const(RangeView(r).size, 8)) continue;
+      CAPTURE(name_of(n->dtype));
+      CAPTURE(LoadView(n).buffer->arg.i);
+      if (n->dtype == DType::I8) CHECK(step_along(n, r) == 32), ++queries;
+      if (n->dtype == DType::F32) CHECK(step_along(n, r) >= 8), ++scales;
+    }
+  }
+  CHECK(queries == 2);  // latent and rotated
+  CHECK(scales == 2);
+}
+
+TEST_CASE("queries of halves come on chip four at once, and threads wait for all of them once") {
+  const Machine machine = *known_machine("h100");
+  const CodegenResult attention = attention_of(64, machine);
+  for (size_t nest : {0, 1}) {
+    const std::string opts = to_string(attention.opts[nest]);
+    CAPTURE(opts);
+    CHECK(opts.starts_with("upcast(o2.1,2) upcast(o2.01,2) local(o2.001,4) local(o1.1,8)"));
+  }
+  int waits = 0;
+  for (const Instruction& x : attention.program.code) {
+    if (x.kind == Inst::MatrixDot) break;
+    waits += x.kind == Inst::Barrier;
+  }
+  CHECK(waits == 1);
 }

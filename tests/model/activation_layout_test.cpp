@@ -53,6 +53,23 @@ TEST_CASE("rows may be along any axis") {
   CHECK(values_of(place_rows(x, {.rows = 8, .axis = 1})) == values_of(x));
 }
 
+TEST_CASE("axes of known sizes in front of the rows are one with their groups") {
+  const Tensor x = reshape(iota({3 * kRows * 64}, 0), {3, kRows, 64});
+  const Tensor y = place_bytes(x, {.rows = 8, .axis = 1});
+  CHECK(placed(y).size(0) == 3 * kRows / 8);
+  CHECK(values_of(placed(y))[8 * 64 * 2] == kRows * 64);
+}
+
+TEST_CASE("where only bytes lie side by side, scales of a row lie by themselves") {
+  const Tensor x = reshape(iota({3 * kRows * 4}, 0), {3, kRows, 4});
+  const ActivationLayout layout{.rows = 8, .axis = 1, .is_of_bytes = true};
+  const Tensor y = place_numbers(x, layout);
+  CHECK(values_of(y) == values_of(x));
+  CHECK(values_of(placed(y)) == values_of(x));
+  CHECK(placed(y).size(0) == 3 * kRows / 8);
+  CHECK(values_of(placed(place_numbers(x, {.rows = 8, .axis = 1}))) != values_of(x));
+}
+
 TEST_CASE("products do not depend on how activations lie") {
   std::mt19937 random(7);
   std::uniform_real_distribution<float> uniform(-1, 1);
