@@ -246,7 +246,7 @@ Refs loads_of_halves(const Refs& stores) {
   return loads;
 }
 
-// What a tile puts on chip for its other nests, as it is.
+// Whether the nest puts halves on chip for the others of its tile, as they are.
 bool are_halves_copied(const OptChoice& c) {
   return c.is_part_of_tile() && std::all_of(c.stores.begin(), c.stores.end(), [](Ref s) {
            const StoreView store(s);
@@ -270,7 +270,7 @@ void choose_copied_halves(OptChoice& c) {
   }
 }
 
-// Of what is copied, threads side by side store side by side: they meet in no bank then.
+// Axes whose neighbours are stored nearest to each other come first, so that threads side by side meet in no bank.
 void sort_by_place_on_chip(const OptChoice& c, Refs& axes) {
   const Ref offset = StoreView(c.stores[0]).offset;
   std::stable_sort(axes.begin(), axes.end(), [&](Ref a, Ref b) {

@@ -23,14 +23,14 @@ std::vector<int> order_with(int rank, int from, int to) {
   return axes;
 }
 
-// With an axis of rows side by side behind that of their groups.
+// The numbers with one more axis: groups of rows, then the rows of a group.
 struct Split {
   Tensor x;
   int axis;  // of groups
 };
 
-// Axes of known sizes in front of the groups are one with them: a group of any of these is then a row, which the task
-// makes that makes its elements (schedule/row_tiles.h).
+// Axes of known sizes in front of the groups are one with them. The first axis then counts all groups, and tasks go by
+// it, as each makes what follows from a row of a first axis (schedule/row_tiles.h).
 Split split_rows(Tensor x, const ActivationLayout& layout) {
   const std::vector<Dim> shape = dims_of(x);
   const auto behind = shape.begin() + layout.axis + 1;
