@@ -70,12 +70,15 @@ Code NestEmitter::ask_early() {
 }
 
 // A kernel of many tasks, if their number grows with tokens or positions, fills the processors for long: blocks behind
-// it would only be in its way.
+// it would only be in its way. Where each task has a block, those of the next launch come when all of these are there,
+// before they wait: behind a short kernel they would be too late to have their weights on chip in time.
 Code NestEmitter::await(Ref tasks) {
   scopes_.emplace_back();
   Instruction await{.kind = Inst::Await};
   if (!is_const(tasks) && tasks->max > machine_.early_launch_tasks)
     await.src = {alu(Op::Lt, DType::Bool, {integer(machine_.early_launch_tasks), value(tasks)}).id};
+  else if (program_.blocks > 0)
+    await.arg.i = 1;
   add(0, std::move(await));
   return std::move(scopes_[0].code);
 }

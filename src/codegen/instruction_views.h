@@ -74,6 +74,9 @@ inline int64_t groups_left(const Instruction& wait) { return wait.arg.i; }
 // Of an Await: whether blocks of the next launch may come only when those of this one have ended; -1: they never wait.
 inline int keeps_next_back(const Instruction& await) { return await.src.empty() ? -1 : await.src[0]; }
 
+// Of an Await: whether blocks of the next launch may come before this one waits.
+inline bool is_eager(const Instruction& await) { return await.arg.i == 1; }
+
 // What a Part says of a part.
 enum class PartValue : uint8_t {
   Index,   // its number

@@ -10,7 +10,8 @@
 namespace smelt {
 namespace {
 
-constexpr int64_t kMostRounds = 1 << 12;  // of a loop, as far as they are counted
+constexpr int64_t kMostRounds = 1 << 12;      // of a loop, as far as they are counted
+constexpr int64_t kMostBytesBeforeSums = 32;  // of a thread
 
 bool reads_chip(const Refs& stores) {
   return std::any_of(stores.begin(), stores.end(), [](Ref s) {
@@ -266,11 +267,36 @@ std::vector<Refs> NestEmitter::groups_by_loops(const Refs& stores) const {
   return groups;
 }
 
+// What sums are added to or multiplied with is asked for before they are made, as behind their barriers threads would
+// only wait for it. As much as there are registers to spare for.
+void NestEmitter::load_before_sums(const Refs& stored) {
+  if (!is_block()) return;
+  Refs loads, reached = stored;
+  std::set<const Node*> seen;
+  int64_t bytes = 0;
+  bool has_sums = false;
+  for (size_t i = 0; i < reached.size(); ++i) {
+    const Ref n = reached[i];
+    if (!seen.insert(n.get()).second) continue;
+    if (is_reduce(n->op) || n->op == Op::LaneReduce || n->op == Op::MatrixItem) {
+      has_sums = true;
+    } else if (n->op != Op::Load) {
+      reached.insert(reached.end(), n->src.begin(), n->src.end());
+    } else if (LoadView(n).buffer->op == Op::Param && all_known(facts_.free_ranges(n))) {
+      loads.push_back(n);
+      bytes += static_cast<int64_t>(size_of(n->dtype));
+    }
+  }
+  if (!has_sums || bytes > kMostBytesBeforeSums) return;
+  for (Ref load : loads) value(load);
+}
+
 void NestEmitter::emit_stores(const Refs& group) {
   const Refs loops = all_of_kind(StoreView(group[0]).ranges, RangeKind::Loop);
   for (Ref r : loops) open_loop(r);
   Refs stored;
   for (Ref s : group) stored.push_back(StoreView(s).value);
+  load_before_sums(stored);
   exchange_together(stored);
   compute_together(stored);
   std::vector<Value> values;

@@ -116,6 +116,7 @@ class NestEmitter {
   void ask_for_pages(const EarlyRegion& region, const EarlyPages& pages, int64_t before, Value at, const Refs& tasks);
   std::vector<Refs> groups_by_loops(const Refs& stores) const;
   void emit_stores(const Refs& group);
+  void load_before_sums(const Refs& stored);
   void ask_ahead();
   void send_for_first_task(const TaskCopies& copies, const Refs& tasks);
   void send_for_task(const TaskCopies& copies, Value round);

@@ -39,7 +39,7 @@ enum class Inst : uint8_t {
   Fetch,
   // Where launches overlap: what the launches before have stored is seen behind it. Only indices, Fetch, signals, and
   // loads and copies of what no launch writes stand before. Blocks of the next launch may come from here on, or, if the
-  // operand, a bool, says so, when all blocks of this one have ended
+  // operand, a bool, says so, when all blocks of this one have ended; arg.i 1: before this one waits
   Await,
   // src {pointer, byte offset, value}; a scalar offset with a vector value stores neighbouring elements. In a block a
   // fourth operand, a bool, says which threads store

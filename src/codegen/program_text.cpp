@@ -100,6 +100,7 @@ std::string argument_text(const Program& program, const Instruction& x) {
     case Inst::Barrier: return threads_text(threads_waiting(x)) + (shows_unit(x) ? " shows unit" : "");
     case Inst::Load: return is_of_stream(x) ? "stream" : "";
     case Inst::Prefetch: return x.arg.i ? "ahead " + std::to_string(x.arg.i) : "";
+    case Inst::Await: return is_eager(x) ? "eager" : "";
     case Inst::BulkCopy:
     case Inst::Fetch: return std::to_string(x.arg.i) + " bytes";
     case Inst::SignalInit: return std::to_string(x.arg.i) + " copies";

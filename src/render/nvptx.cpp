@@ -268,14 +268,16 @@ class BlockRenderer : public FunctionRenderer {
 
   // --- other launches
 
-  // The next launch may begin when all blocks of this one are past this point: earlier, its waiting blocks and those of
-  // the launches behind it would be in the way of the blocks of this one, and of each other.
+  // The next launch may begin when all blocks of this one are here, or when they have waited: where some come later,
+  // blocks that wait would be in their way.
   void await(int position, const Instruction& x) {
     early_.find_all();
     out_.text(kBlockClockFind);
     touch_arguments();
+    if (is_eager(x)) launch_control("launch_dependents");
     launch_control("wait");
-    unless(keeps_next_back(x), "await." + number(position), [&] { launch_control("launch_dependents"); });
+    if (!is_eager(x))
+      unless(keeps_next_back(x), "await." + number(position), [&] { launch_control("launch_dependents"); });
     out_.text(kBlockClockBegin);
   }
   void begin() {

@@ -407,6 +407,44 @@ TEST_CASE("before it waits, a block reads only what no launch writes") {
   CHECK(problem_of(program).find("something has been done before it") != std::string::npos);
 }
 
+TEST_CASE("a launch whose tasks have blocks of their own lets the next one begin before it waits") {
+  Machine overlaps = kBlocks;
+  overlaps.overlaps_launches = 1;
+  const auto lets_begin = [&](Dim rows, int64_t processors) {
+    overlaps.processors = processors;
+    overlaps.early_launch_tasks = 16;
+    const std::vector<Opt> opts = {local("o1", 32), front("o1.0"), task("o1.0"), task("o0")};
+    const JudgedKernel kernel =
+        kernel_of(sink({output(2, linear(input(0, {rows, 64}), input(1, {64, 64})))}), {{"tokens", 4}});
+    const Program program = program_of(kernel, {opts}, overlaps);
+    CHECK(problem_of(program) == "");
+    const auto await = std::find_if(program.code.begin(), program.code.end(),
+                                    [](const Instruction& x) { return x.kind == Inst::Await; });
+    REQUIRE(await != program.code.end());
+    return is_eager(*await);
+  };
+  CHECK(lets_begin(64, 64));  // 128 tasks
+  CHECK(!lets_begin(64, 2));  // most of them wait for a block
+  CHECK(!lets_begin(variable("tokens", 1, 64), 64));
+}
+
+TEST_CASE("what a sum is added to is loaded before threads pass the sum on") {
+  const Tensor sums = linear(input(0, {4, 256}), input(1, {64, 256}));
+  const JudgedKernel kernel = kernel_of(sink({output(4, input(2, {4, 64}) + (sums + input(3, {4, 64})))}));
+  const auto loads_behind_barrier = [&](const std::vector<Opt>& opts) {
+    const Program program = program_of(kernel, {opts}, kBlocks);
+    CHECK(problem_with(kernel, {opts}, kBlocks) == "");
+    const auto barrier = std::find_if(program.code.begin(), program.code.end(),
+                                      [](const Instruction& x) { return x.kind == Inst::Barrier; });
+    REQUIRE(barrier != program.code.end());
+    return std::count_if(barrier, program.code.end(), [&](const Instruction& x) {
+      return x.kind == Inst::Load && program.code[static_cast<size_t>(x.src[0])].kind == Inst::Buffer;
+    });
+  };
+  CHECK(loads_behind_barrier({local("o1", 4), group("r1.1", 32), task("o0"), task("o1.0")}) == 0);
+  CHECK(loads_behind_barrier({upcast("o1", 16), local("o1.0", 4), group("r1.1", 32), task("o0")}) > 0);  // 16 of each
+}
+
 TEST_CASE("a launch of many tasks of a long input lets none begin before its blocks have ended") {
   Machine overlaps = kBlocks;
   overlaps.overlaps_launches = 1;

@@ -15,7 +15,7 @@ namespace {
 Program two_nests(bool waits) {
   test::ProgramBuilder p("two_nests", 1, 0, kWarp);
   const int index = p.part(), blocks = p.parts(), before = p.integer(23), memory = p.buffer(0);
-  if (waits) p.add({.kind = Inst::Await, .arg = {.i = 1}});
+  if (waits) p.add({.kind = Inst::Await});
   for (int nest = 0; nest < 2; ++nest) {
     const int behind = p.op(Op::Sub, {index, before});
     p.store(memory, p.integer(8 * nest), p.op(Op::Mod, {behind, blocks}));
@@ -59,7 +59,7 @@ namespace {
 // stores the sum of two neighbours that the launch before has left.
 Program neighbours(int64_t blocks) {
   test::ProgramBuilder p("neighbours", 2, 0, 2 * kWarp);
-  p.add({.kind = Inst::Await, .arg = {.i = 1}});
+  p.add({.kind = Inst::Await});
   const int memory = p.buffer(0), sums = p.buffer(1), count = p.parts(), thread = p.thread_index();
   const int turn = p.op(Op::Mod, {p.op(Op::Add, {p.part(), p.integer(8)}), count}),
             rest = p.op(Op::Add, {p.op(Op::Sub, {p.integer(8), turn}), p.op(Op::Sub, {count, p.integer(1)})}),
@@ -160,6 +160,19 @@ TEST_CASE("what no launch writes is read before the wait, by blocks without a ta
 TEST_CASE("what a launch before may have written is read behind the wait") {
   const std::string text = render_nvptx(pages(false));
   CHECK(text.find("load i32") > text.find("griddepcontrol.wait"));
+}
+
+TEST_CASE("an eager launch lets the next one begin before it waits, another one behind its wait") {
+  for (int64_t eager : {0, 1}) {
+    test::ProgramBuilder p("eager", 1, 0, kWarp);
+    p.add({.kind = Inst::Await, .arg = {.i = eager}});
+    p.store(p.buffer(0), p.mul(p.thread_index(), p.integer(8)), p.integer(1));
+    const std::string text = render_nvptx(p.program());
+    const size_t wait = text.find("griddepcontrol.wait"), next = text.find("griddepcontrol.launch_dependents");
+    REQUIRE(wait != std::string::npos);
+    REQUIRE(next != std::string::npos);
+    CHECK((next < wait) == (eager == 1));
+  }
 }
 
 TEST_CASE("a launch of many tasks keeps the next one back") {

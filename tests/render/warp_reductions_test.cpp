@@ -20,7 +20,7 @@ enum class Values : uint8_t { Any, Magnitudes };
 Program over_warp(DType dtype, Op op, Values values, bool waits) {
   ProgramBuilder p("over_warp", 1, 0, kWarp);
   const int buffer = p.buffer(0), at = p.mul(p.thread_index(), p.integer(4));
-  if (waits) p.add({.kind = Inst::Await, .arg = {.i = 1}});
+  if (waits) p.add({.kind = Inst::Await});
   int x = p.load(dtype, 1, buffer, at);
   if (values == Values::Magnitudes) x = p.op(Op::Max, {x, p.op(Op::Neg, {x})});
   for (int64_t bits = kWarp / 2; bits > 0; bits /= 2)
