@@ -268,7 +268,7 @@ std::vector<Refs> NestEmitter::groups_by_loops(const Refs& stores) const {
 }
 
 // What sums are added to or multiplied with is asked for before they are made, as behind their barriers threads would
-// only wait for it. As much as there are registers to spare for.
+// only wait for it: all of it, or nothing where that would take more registers than a thread has to spare.
 void NestEmitter::load_before_sums(const Refs& stored) {
   if (!is_block()) return;
   Refs loads, reached = stored;

@@ -407,21 +407,35 @@ TEST_CASE("before it waits, a block reads only what no launch writes") {
   CHECK(problem_of(program).find("something has been done before it") != std::string::npos);
 }
 
-TEST_CASE("a launch whose tasks have blocks of their own lets the next one begin before it waits") {
+namespace {
+
+// Where launches overlap: two tasks for each row.
+Program tasks_of_rows(Dim rows, int64_t early_launch_tasks, int64_t processors = kBlocks.processors) {
   Machine overlaps = kBlocks;
   overlaps.overlaps_launches = 1;
-  const auto lets_begin = [&](Dim rows, int64_t processors) {
-    overlaps.processors = processors;
-    overlaps.early_launch_tasks = 16;
-    const std::vector<Opt> opts = {local("o1", 32), front("o1.0"), task("o1.0"), task("o0")};
-    const JudgedKernel kernel =
-        kernel_of(sink({output(2, linear(input(0, {rows, 64}), input(1, {64, 64})))}), {{"tokens", 4}});
-    const Program program = program_of(kernel, {opts}, overlaps);
-    CHECK(problem_of(program) == "");
-    const auto await = std::find_if(program.code.begin(), program.code.end(),
-                                    [](const Instruction& x) { return x.kind == Inst::Await; });
-    REQUIRE(await != program.code.end());
-    return is_eager(*await);
+  overlaps.early_launch_tasks = early_launch_tasks;
+  overlaps.processors = processors;
+  const std::vector<Opt> opts = {local("o1", 32), front("o1.0"), task("o1.0"), task("o0")};
+  const JudgedKernel kernel =
+      kernel_of(sink({output(2, linear(input(0, {rows, 64}), input(1, {64, 64})))}), {{"tokens", 4}});
+  const Program program = program_of(kernel, {opts}, overlaps);
+  CHECK(problem_of(program) == "");
+  return program;
+}
+
+const Instruction& await_of(const Program& program) {
+  const auto await = std::find_if(program.code.begin(), program.code.end(),
+                                  [](const Instruction& x) { return x.kind == Inst::Await; });
+  REQUIRE(await != program.code.end());
+  return *await;
+}
+
+}  // namespace
+
+TEST_CASE("a launch whose tasks have blocks of their own lets the next one begin before it waits") {
+  const auto lets_begin = [](Dim rows, int64_t processors) {
+    const Program program = tasks_of_rows(rows, 16, processors);
+    return is_eager(await_of(program));
   };
   CHECK(lets_begin(64, 64));  // 128 tasks
   CHECK(!lets_begin(64, 2));  // most of them wait for a block
@@ -446,20 +460,11 @@ TEST_CASE("what a sum is added to is loaded before threads pass the sum on") {
 }
 
 TEST_CASE("a launch of many tasks of a long input lets none begin before its blocks have ended") {
-  Machine overlaps = kBlocks;
-  overlaps.overlaps_launches = 1;
-  const auto keeps_back = [&](Dim rows, int64_t early_launch_tasks) {
-    overlaps.early_launch_tasks = early_launch_tasks;
-    const std::vector<Opt> opts = {local("o1", 32), front("o1.0"), task("o1.0"), task("o0")};
-    const JudgedKernel kernel =
-        kernel_of(sink({output(2, linear(input(0, {rows, 64}), input(1, {64, 64})))}), {{"tokens", 4}});
-    const Program program = program_of(kernel, {opts}, overlaps);
-    CHECK(problem_of(program) == "");
-    const auto await = std::find_if(program.code.begin(), program.code.end(),
-                                    [](const Instruction& x) { return x.kind == Inst::Await; });
-    REQUIRE(await != program.code.end());
-    if (keeps_next_back(*await) < 0) return std::string("never");
-    const Instruction& is_long = program.code[static_cast<size_t>(keeps_next_back(*await))];
+  const auto keeps_back = [](Dim rows, int64_t early_launch_tasks) {
+    const Program program = tasks_of_rows(rows, early_launch_tasks);
+    const int condition = keeps_next_back(await_of(program));
+    if (condition < 0) return std::string("never");
+    const Instruction& is_long = program.code[static_cast<size_t>(condition)];
     CHECK(is_long.op == Op::Lt);
     return "from " + std::to_string(program.code[static_cast<size_t>(is_long.src[0])].arg.i) + " on";
   };
