@@ -41,21 +41,51 @@ struct Tile {
   bool is_local() const { return nests[0].is_local; }
 };
 
-// Steps that go over the same tasks in turn want the same worker for each of them.
+bool has_unit(const Tile& tile) {
+  const auto is_of_unit = [](Ref store) {
+    const Refs nodes = toposort(store);
+    return std::any_of(nodes.begin(), nodes.end(), [](Ref n) { return n->op == Op::MatrixItem; });
+  };
+  return std::any_of(tile.nests.begin(), tile.nests.end(), [&](const ExpandedNest& nest) {
+    return std::any_of(nest.stores.begin(), nest.stores.end(), is_of_unit);
+  });
+}
+
+// Tiles that go over the same tasks in turn: they want the same worker for each of them.
+struct Tasks {
+  Ref count;
+  std::vector<size_t> tiles = {};
+  bool have_unit = false;
+};
+
+std::vector<Tasks> tasks_of(std::span<const Tile> tiles) {
+  std::vector<Tasks> tasks;
+  Refs last;
+  for (size_t i = 0; i < tiles.size(); ++i) {
+    if (tiles[i].is_local()) continue;
+    const Refs& stores = tiles[i].nests[0].stores;
+    const Refs ranges = task_ranges(stores);
+    if (tile_ranges(stores).empty() || ranges != last) tasks.push_back({count_of(ranges)});
+    last = ranges;
+    tasks.back().tiles.push_back(i);
+    tasks.back().have_unit |= has_unit(tiles[i]);
+  }
+  return tasks;
+}
+
+// Where a kernel has products by a unit, a processor holds few of its blocks, as their threads have many registers, and
+// not all of them may find room at once. Blocks come in the order of their numbers: these products, which take longest,
+// are the first ones.
 std::vector<Tile> tiles_of(std::span<const ExpandedNest> nests) {
   std::vector<Tile> tiles;
-  Refs last;
-  Ref before = constant(0), all = constant(0);
-  while (!nests.empty()) {
-    Tile& tile = tiles.emplace_back(Tile{nests.first(size_of_tile(nests))});
-    nests = nests.subspan(tile.nests.size());
-    if (tile.is_local()) continue;
-    const Refs& stores = tile.nests[0].stores;
-    const Refs ranges = task_ranges(stores);
-    const Ref count = count_of(ranges);
-    if (tile_ranges(stores).empty() || ranges != last) before = all, all = simplify(all + count);
-    last = ranges;
-    tile.tasks = {before, count};
+  for (; !nests.empty(); nests = nests.subspan(tiles.back().nests.size()))
+    tiles.push_back(Tile{nests.first(size_of_tile(nests))});
+  std::vector<Tasks> tasks = tasks_of(tiles);
+  std::ranges::stable_partition(tasks, &Tasks::have_unit);
+  Ref before = constant(0);
+  for (const Tasks& t : tasks) {
+    for (size_t i : t.tiles) tiles[i].tasks = {before, t.count};
+    before = simplify(before + t.count);
   }
   return tiles;
 }
@@ -76,10 +106,9 @@ bool has_fixed_tasks(std::span<const Tile> tiles) {
 
 // Of all nests, as blocks share them out.
 Ref all_tasks(std::span<const Tile> tiles) {
-  Ref all = constant(1);
-  for (const Tile& tile : tiles)
-    if (!tile.is_local()) all = simplify(tile.tasks.before + tile.tasks.count);
-  return all;
+  Ref all = constant(0);
+  for (const Tasks& t : tasks_of(tiles)) all = simplify(all + t.count);
+  return is_const(all, 0) ? constant(1) : all;
 }
 
 std::set<int64_t> locals_read(const Tile& tile) {

@@ -28,8 +28,6 @@ class RowFollower {
     }
     if (is_early) forget_levels();
     for (Item& item : items_) (void)level_of(items_, item);
-    for (int i = 0; i < tensors_; ++i)
-      if (state_.item(i).tile >= 0 && state_.item(i).store) keep_row_on_chip(i);
   }
 
  private:
@@ -53,8 +51,7 @@ class RowFollower {
   Ref rows_of(const Item& item) const {
     if (&item == divided_) return StoreView(item.store).ranges.front();
     if (item.tile < 0) return loop_of(item);
-    const Refs ranges = tile_ranges({item.store});
-    return ranges.size() == 1 && tile_of_rows(ranges[0]) == ranges[0] ? ranges[0] : Ref();
+    return shared_rows(item.store);
   }
 
   // Puts the item behind the one that makes its rows, if there is one: all that it waits for is that item, or of its
@@ -158,11 +155,10 @@ class RowFollower {
   bool are_tokens(Ref tokens, const StoreView& store) const {
     if (const_int(RangeView(tokens).size).value_or(0) < unit_for_bytes(state_.machine)->n) return false;
     const Ref first = store.ranges.front();
+    const auto behind_tokens = std::find(store.ranges.begin(), store.ranges.end(), tokens) + 1;
     const auto is_of_matrix = [&](Ref n) {
-      if (n->op != Op::Load || depends_on(n, tokens)) return false;
-      const auto loops =
-          std::count_if(store.ranges.begin(), store.ranges.end(), [&](Ref r) { return depends_on(n, r); });
-      return tokens == first ? loops > 0 : loops > 1 && depends_on(n, first);
+      if (n->op != Op::Load || depends_on(n, tokens) || (tokens != first && !depends_on(n, first))) return false;
+      return std::any_of(behind_tokens, store.ranges.end(), [&](Ref row) { return depends_on(n, row); });
     };
     const Refs nodes = toposort(store.value);
     return std::any_of(nodes.begin(), nodes.end(), is_of_matrix);
@@ -195,7 +191,7 @@ class RowFollower {
       const bool is_before = &need == &source || is_same_tile(source, need);
       if (is_before && !passes_rows(need, store, rows)) return false;
       // What is gathered for 8 tokens side by side goes by itself: of each there are many blocks.
-      if (is_before && store != item.store && takes_index_from(store, buffer_of(need))) return false;
+      if (is_before && store != item.store && takes_index_from(store, state_.memory_of(need))) return false;
     }
     item.store = store;
     if (source.tile < 0) add_to_tile(source, tiles_++);
@@ -205,7 +201,7 @@ class RowFollower {
   }
 
   bool passes_rows(const Item& from, Ref to, Ref rows) const {
-    const Ref buffer = buffer_of(from), loop = from.store ? rows_of(from) : Ref();
+    const Ref buffer = state_.memory_of(from), loop = from.store ? rows_of(from) : Ref();
     if (!buffer || !loop || tile_of_rows(loop) != tile_of_rows(rows)) return false;
     auto row = row_of_buffer(from.store, loop, state_.machine.row_bytes);
     if (!row) return false;
@@ -213,43 +209,11 @@ class RowFollower {
     return reads_own_row(to, buffer, *row);
   }
 
-  // In memory; null if there is none.
-  Ref buffer_of(const Item& item) const {
-    const auto buffer = state_.buffers.find(item.node.get());
-    const bool is_in_memory = buffer != state_.buffers.end() && buffer->second->op != Op::Local;
-    return is_in_memory ? buffer->second : Ref();
-  }
-
   void add_to_tile(Item& item, int tile) {
     item.store = in_tile_of_rows(item.store, rows_of(item));
     for (const Item& other : items_)
       if (other.tile == tile) item.order = std::max(item.order, other.order + 1);
     item.tile = tile;
-  }
-
-  // Where later nests of its tile read what an item stores, these read it on chip.
-  void keep_row_on_chip(int index) {
-    Item& item = state_.item(index);
-    const Ref buffer = buffer_of(item);
-    std::vector<Item*> readers;
-    bool is_read_elsewhere = false;
-    for (Item& other : items_) {
-      if (std::find(other.needs.begin(), other.needs.end(), index) == other.needs.end()) continue;
-      if (is_same_tile(other, item))
-        readers.push_back(&other);
-      else
-        is_read_elsewhere = true;
-    }
-    if (readers.empty() || !buffer) return;
-    const Ref rows = rows_of(item);
-    const BufferRow row = *row_of_buffer(item.store, rows, state_.machine.row_bytes);
-    const Ref local = state_.new_local(item.node->dtype, row.bytes());
-    for (Item* reader : readers) reader->store = read_on_chip(reader->store, buffer, local, row);
-    item.copy = store_on_chip(item.store, local, row);
-    if (is_read_elsewhere || buffer->op != Op::Temp) return;
-    item.store = item.copy;
-    item.copy = Ref();
-    state_.temps[static_cast<size_t>(number_of_buffer(buffer))].bytes = 0;
   }
 
   ScheduleState& state_;

@@ -24,9 +24,17 @@ void lower_items(ScheduleState& state);
 void join_tiles(ScheduleState& state);
 
 // Items get their levels. What is made of the rows of one item, or of one tile, at the next level follows in the tasks
-// that make these rows (row_tiles.h): kernels and levels are fewer, and what passes between them stays on chip
-// (changes stores, `tile` and `order` of items, and empties temps that nobody reads any more).
+// that make these rows (row_tiles.h): kernels and levels are fewer (changes stores, `tile` and `order` of items).
 void follow_rows(ScheduleState& state);
+
+// A tile whose tasks read some rows each of what another tile has made makes them itself, if that is little work: all
+// heads of the averages of an attention are nobody's, one of them is what a row of the value projection reads (changes
+// stores, `tile`, `order`, levels and buffers of items, and empties temps that nobody reads any more).
+void repeat_rows(ScheduleState& state);
+
+// What later nests of its tile read of what a nest makes stays on chip (changes stores, fills in `copy`, and empties
+// temps that nobody reads any more).
+void keep_rows(ScheduleState& state);
 
 // What blocks of threads would compute, each for itself, before they begin with their own work. Where its readers wait
 // for something else of its level, a kernel that is there anyway stores it once; and what it reads of the level before

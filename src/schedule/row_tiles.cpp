@@ -7,6 +7,7 @@
 #include "graph/index_sum.h"
 #include "graph/rules_algebra.h"
 #include "graph/views.h"
+#include "schedule/tiles.h"
 
 namespace smelt {
 namespace {
@@ -167,6 +168,11 @@ Ref in_tile_of_rows(Ref node, Ref rows) {
   return make_store(substitute(store.buffer, by), substitute(store.offset, by), substitute(store.value, by), ranges);
 }
 
+Ref shared_rows(Ref store) {
+  const Refs ranges = tile_ranges({store});
+  return ranges.size() == 1 && tile_of_rows(ranges[0]) == ranges[0] ? ranges[0] : Ref();
+}
+
 std::optional<BufferRow> row_of_buffer(Ref node, Ref rows, int64_t most_bytes) {
   const StoreView store(node);
   Replacements first;
@@ -201,6 +207,11 @@ bool reads_own_row(Ref store, Ref buffer, const BufferRow& row) {
     if (n->op != Op::Load || LoadView(n).buffer != buffer) return true;
     return within_row(LoadView(n).offset, row, size_of(n->dtype)).has_value();
   });
+}
+
+bool stores_own_row(Ref node, const BufferRow& row) {
+  const StoreView store(node);
+  return within_row(store.offset, row, size_of(store.value->dtype)).has_value();
 }
 
 namespace {

@@ -37,6 +37,9 @@ Ref in_fitting_rows(Ref store, int64_t most_bytes);
 Ref tile_of_rows(Ref rows);
 Ref in_tile_of_rows(Ref store, Ref rows);
 
+// That loop of a store in a tile of rows; null in other tiles.
+Ref shared_rows(Ref store);
+
 // What an iteration of a loop over rows fills of a buffer: as many pieces of so many bytes, `step` bytes apart. The
 // blocks of one token, where 8 tokens lie side by side, are pieces; mostly a row is a single one.
 struct BufferRow {
@@ -48,8 +51,9 @@ struct BufferRow {
 // Nothing where an iteration fills something else, or more than `most_bytes`.
 std::optional<BufferRow> row_of_buffer(Ref store, Ref rows, int64_t most_bytes);
 
-// Whether an iteration reads nothing of the buffer but its own row.
+// Whether an iteration reads nothing of the buffer, or stores into it, but its own row.
 bool reads_own_row(Ref store, Ref buffer, const BufferRow& row);
+bool stores_own_row(Ref store, const BufferRow& row);
 
 // The store with its loops in other orders.
 Refs other_orders(Ref store);

@@ -72,6 +72,8 @@ Schedule schedule_for(Ref root, const Machine& machine, const ScheduleObserver& 
   // On stores: which share tasks, once all are there.
   join_tiles(state);
   follow_rows(state);
+  repeat_rows(state);
+  keep_rows(state);
   store_once(state);
   // On kernels, which say how long temps live.
   build_kernels(state);

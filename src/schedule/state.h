@@ -49,6 +49,12 @@ struct ScheduleState {
   const Item& item(int number) const { return items[static_cast<size_t>(number)]; }
   const PlannedTile& tile_of_item(const Item& item) const { return tiles[static_cast<size_t>(item.tile)]; }
 
+  // Null if an item has none.
+  Ref memory_of(const Item& item) const {
+    const auto buffer = buffers.find(item.node.get());
+    return buffer != buffers.end() && buffer->second->op != Op::Local ? buffer->second : Ref();
+  }
+
   Ref new_local(DType dtype, int64_t bytes) { return make_local(locals++, dtype, bytes); }
 };
 

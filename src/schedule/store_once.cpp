@@ -1,11 +1,10 @@
 #include <algorithm>
-#include <map>
-#include <set>
 
 #include "graph/operands.h"
 #include "graph/rules_algebra.h"
 #include "graph/tensor.h"
 #include "graph/views.h"
+#include "schedule/operations.h"
 #include "schedule/passes.h"
 
 namespace smelt {
@@ -14,37 +13,6 @@ namespace {
 bool reads(const Item& item, int source) {
   return std::find(item.needs.begin(), item.needs.end(), source) != item.needs.end();
 }
-
-// Scalar operations of a store: those of each node for all values of the ranges that it varies along.
-class Operations {
- public:
-  double of(Ref store) {
-    double total = 0;
-    for (Ref n : toposort(StoreView(store).value)) {
-      std::set<const Node*> ranges = free_ranges(n);
-      if (is_reduce(n->op))
-        for (Ref r : ReduceView(n).ranges) ranges.insert(r.get());
-      double times = is_elementwise(n->op) || is_reduce(n->op) ? 1 : 0;
-      for (const Node* r : ranges) times *= static_cast<double>(std::max<int64_t>(RangeView(Ref(r)).size->max, 1));
-      total += times;
-    }
-    return total;
-  }
-
- private:
-  const std::set<const Node*>& free_ranges(Ref n) {
-    const auto [known, is_new] = free_.try_emplace(n.get());
-    std::set<const Node*>& mine = known->second;
-    if (!is_new) return mine;
-    if (n->op == Op::Range) mine.insert(n.get());
-    for (Ref s : n->src) mine.merge(std::set(free_ranges(s)));
-    if (is_reduce(n->op))
-      for (Ref r : ReduceView(n).ranges) mine.erase(r.get());
-    return mine;
-  }
-
-  std::map<const Node*, std::set<const Node*>> free_;
-};
 
 class StoreOnce {
  public:
@@ -111,7 +79,7 @@ class StoreOnce {
     const Ref buffer = buffer_of(item);
     return !item.on_chip && item.store && !item.copy && item.tile < 0 && buffer && buffer->op == Op::Temp &&
            bytes_of(item) <= state_.machine.local_bytes &&
-           Operations().of(item.store) <= static_cast<double>(state_.machine.small_kernel_local_operations);
+           operations_of(item.store) <= static_cast<double>(state_.machine.small_kernel_local_operations);
   }
 
   // Readers at its own level have it on chip, those of later levels need not make it again.

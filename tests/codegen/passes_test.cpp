@@ -299,19 +299,37 @@ TEST_SUITE("rounds of a softmax") {
   Machine gpu() { return *known_machine("h100"); }
   Refs in_rounds(const Refs& stores) { return softmax_rounds(stores, gpu()); }
 
-  // The softmax_sums of an average over `chunks` elements.
-  Refs sums_of(Dim chunks, const Machine& machine) {
-    const PassTest test = of(softmax_average(input(0, {2, chunks}), input(1, {2, chunks}), 1), {{"chunks", 3}});
+  Refs softmax_sums(const Refs& stores) {
     Refs sums;
-    for (Ref n : toposort(sink(softmax_rounds(test.stores, machine))))
+    for (Ref n : toposort(sink(stores)))
       if (n->op == Op::SoftmaxSum) sums.push_back(n);
     return sums;
   }
 
-  TEST_CASE("of an unknown number of elements a thread takes 4 in a round") {
-    const Refs sums = sums_of(Dim(variable("chunks", 1, 64)), gpu());
-    REQUIRE(!sums.empty());
-    for (Ref n : sums) CHECK(ReduceView(n).values.size() == 8);
+  // Those of an average over `chunks` elements.
+  Refs sums_of(Dim chunks, const Machine& machine) {
+    const PassTest test = of(softmax_average(input(0, {2, chunks}), input(1, {2, chunks}), 1), {{"chunks", 3}});
+    return softmax_sums(softmax_rounds(test.stores, machine));
+  }
+
+  // Of a kernel, whose sizes have room (schedule/schedule.h), with sizes of at most so much.
+  Refs with_most(const Refs& stores, int64_t most) {
+    Replacements by;
+    for (Ref n : toposort(sink(stores)))
+      if (n->op == Op::Var) by[n] = variable(n->arg.name, 1, most);
+    Refs out;
+    for (Ref s : stores) out.push_back(substitute(s, by));
+    return out;
+  }
+
+  TEST_CASE("of an unknown number of elements a thread takes 4 in a round, or 16 where there may be more") {
+    const Dim chunks(variable("chunks", 1, 64));
+    const PassTest test = of(softmax_average(input(0, {2, chunks}), input(1, {2, chunks}), 1), {{"chunks", 3}});
+    for (const auto& [most, together] : {std::pair<int64_t, size_t>{16, 4}, {17, 16}, {64, 16}}) {
+      const Refs sums = softmax_sums(in_rounds(with_most(test.stores, most)));
+      REQUIRE(!sums.empty());
+      for (Ref n : sums) CHECK(ReduceView(n).values.size() == 2 * together);
+    }
   }
 
   TEST_CASE("of a known number one after the other, and so on processors without threads") {

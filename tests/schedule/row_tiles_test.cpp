@@ -88,6 +88,11 @@ TEST_CASE("the bytes of a product of one token follow in its tasks, if these are
   gpu.tasks = 12;
   CHECK(summary(make_schedule(rows_to_bytes(reshape(of_heads, {1, 12, 32}), false), gpu))
             .ends_with("local reduce_sum[12,32] | local reduce_max[12] | local cast[12,32] | reduce_sum[12]\n"));
+  // Of two tokens, which are no batch for a unit: each has tasks of its own.
+  const Tensor two = place(input(3, {2, 6, 256}) * 2.0),
+               of_two = sum(unsqueeze(two, 2) * unsqueeze(input(2, {6, 64, 256}), 0), -1);
+  CHECK(summary(make_schedule(rows_to_bytes(reshape(of_two, {2, 12, 32}), false), gpu))
+            .ends_with("local reduce_sum[12,64] | local reduce_max[12,2] | local cast[12,2,32] | reduce_sum[12,2]\n"));
 }
 
 TEST_CASE("a norm, its bytes and their sums are one kernel in front of a product, for blocks of threads") {
