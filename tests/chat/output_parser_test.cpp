@@ -5,8 +5,11 @@
 
 #include <random>
 
+#include "support/effort.h"
+
 using namespace smelt;
 using nlohmann::ordered_json;
+using smelt::test::repetitions;
 
 namespace {
 
@@ -272,7 +275,7 @@ TEST_CASE("tags in any order neither crash nor hang, and pieces still do not mat
   std::mt19937 random(11);
   for (const OutputFormat& format :
        {kHermes, kGlm, kCoder, kLlama, kMistral, kDeepSeek, kHarmony, kGemma, kKimi, kSeed, kCommand, kDsml}) {
-    for (int round = 0; round < 200; ++round) {
+    for (int round = 0; round < repetitions(200); ++round) {
       std::string text;
       for (int i = 0; i < 12; ++i) text += parts[random() % parts.size()];
       std::vector<std::string> bytes;

@@ -109,7 +109,7 @@ std::vector<ToolCall> added_up(const CallFamily& of, const std::string& text, co
 TEST_CASE("arguments that come in pieces add up to those of the whole answer, for tools of any schema") {
   std::mt19937 random(17);
   int calls = 0;
-  for (int round = 0; round < 12; ++round) {
+  for (int round = 0; round < repetitions(12); ++round) {
     ordered_json parameters = {{"type", "object"}, {"properties", ordered_json::object()}};
     for (size_t i = 0; i < 1 + random() % 4; ++i) {
       const std::string name = "argument" + std::to_string(i);
@@ -134,7 +134,7 @@ TEST_CASE("arguments that come in pieces add up to those of the whole answer, fo
       }
     }
   }
-  CHECK(calls > 100);
+  CHECK(calls > repetitions(100));
 }
 
 TEST_CASE("calls that are drawn from a grammar are read, in every family's format") {
