@@ -1,6 +1,7 @@
 // Items: tensors that have a place, and cache writes, on their way into kernels.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "graph/node.h"
@@ -17,6 +18,10 @@ struct Item {
   int order = 0;           // of its stores in the tile
   std::vector<int> needs;  // items read, in order of index
 };
+
+inline bool reads(const Item& item, int source) {
+  return std::find(item.needs.begin(), item.needs.end(), source) != item.needs.end();
+}
 
 inline bool is_same_tile(const Item& a, const Item& b) { return a.tile >= 0 && a.tile == b.tile; }
 

@@ -1,14 +1,8 @@
-#include <algorithm>
-
 #include "schedule/passes.h"
 #include "schedule/row_tiles.h"
 
 namespace smelt {
 namespace {
-
-bool reads(const Item& item, int source) {
-  return std::find(item.needs.begin(), item.needs.end(), source) != item.needs.end();
-}
 
 void keep_row(ScheduleState& state, int index) {
   Item& item = state.item(index);

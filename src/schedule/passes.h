@@ -27,9 +27,9 @@ void join_tiles(ScheduleState& state);
 // that make these rows (row_tiles.h): kernels and levels are fewer (changes stores, `tile` and `order` of items).
 void follow_rows(ScheduleState& state);
 
-// A tile whose tasks read some rows each of what another tile has made makes them itself, if that is little work: all
-// heads of the averages of an attention are nobody's, one of them is what a row of the value projection reads (changes
-// stores, `tile`, `order`, levels and buffers of items, and empties temps that nobody reads any more).
+// Where the tasks of a tile read a few rows each of what another tile makes, they make these rows themselves, if that is
+// little work: a row of a value projection reads the average of one head of an attention (changes stores, `tile`,
+// `order`, levels and buffers of items, and empties temps that nobody reads any more).
 void repeat_rows(ScheduleState& state);
 
 // What later nests of its tile read of what a nest makes stays on chip (changes stores, fills in `copy`, and empties

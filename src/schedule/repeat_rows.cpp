@@ -101,8 +101,7 @@ class RowRepeater {
       const Ref memory = state_.memory_of(state_.item(i));
       return memory && memory->op == Op::Temp &&
              std::all_of(state_.items.begin(), state_.items.end(), [&](const Item& item) {
-               const bool reads = std::find(item.needs.begin(), item.needs.end(), i) != item.needs.end();
-               return !reads || item.tile == tile || is_same_tile(item, reader);
+               return !reads(item, i) || item.tile == tile || is_same_tile(item, reader);
              });
     };
     return std::all_of(source.items.begin(), source.items.end(), is_theirs) ? std::optional(source) : std::nullopt;

@@ -10,10 +10,6 @@
 namespace smelt {
 namespace {
 
-bool reads(const Item& item, int source) {
-  return std::find(item.needs.begin(), item.needs.end(), source) != item.needs.end();
-}
-
 class StoreOnce {
  public:
   explicit StoreOnce(ScheduleState& state) : state_(state) {}

@@ -60,11 +60,11 @@ RandomGraph with_numbers(Ref root, int64_t chunks) {
   return g;
 }
 
-Bytes run(Ref root, int64_t chunks, const Machine& machine, int64_t parts = 7) {
+Bytes run(Ref root, int64_t chunks, const Machine& machine) {
   const RandomGraph g = with_numbers(root, chunks);
   const Compiled c = generate_kernels(g, machine, choose_heuristic);
   Memory memory(g, c.schedule);
-  CHECK(evaluate_all(g, c, parts, memory, {.round_f32 = true}) == "");
+  CHECK(evaluate_all(g, c, 7, memory, {.round_f32 = true}) == "");
   CHECK(judge(g, memory) == "");
   const auto slot = memory.slot(9);
   return {slot.begin(), slot.end()};
