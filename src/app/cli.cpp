@@ -5,7 +5,6 @@
 #include <system_error>
 
 #include "app/command_line.h"
-#include "app/failures.h"
 #include "app/foreign_flags.h"
 #include "app/interrupt.h"
 #include "app/model_names.h"
@@ -106,7 +105,6 @@ int run_action(const Action& action) {
 }  // namespace
 
 int run_command_line(int argc, char** argv) {
-  explain_sudden_failures();
   CommandLine line;
   Words words(argv + std::min(argc, 1), argv + argc);
   put_run_in_front(words, line);

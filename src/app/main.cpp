@@ -3,6 +3,7 @@
 
 #include "app/cli.h"
 #include "app/command.h"
+#include "app/failures.h"
 #include "base/stack.h"
 #include "base/thread.h"
 
@@ -14,6 +15,7 @@ constexpr size_t kWantedStack = 4 << 20;
 }  // namespace
 
 int main(int argc, char** argv) {
+  smelt::explain_sudden_failures();  // first: a thread of its own may take the last of the memory
   if (smelt::stack_left() >= kWantedStack) return smelt::run_command_line(argc, argv);
   // The limit of the first thread's stack (ulimit -s) is none for the others.
   try {

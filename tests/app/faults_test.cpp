@@ -79,17 +79,27 @@ TEST_CASE("a stack that a limit makes small is no matter: commands get one of th
 
 TEST_CASE("where there is no room for a stack of its own, a small one ends in a sentence") {
   if (smelt::test::kSanitized) return;
+  const auto version_in = [](uint64_t bytes, uint64_t stack = 0) {
+    return smelt::test::smelt({"--version"}, {.address_space = bytes, .stack = stack});
+  };
   uint64_t least = 64 << 20;
-  while (smelt::test::smelt({"--version"}, {.address_space = least}).exit_code != 0) least += 4 << 20;
-  int refused = 0;
-  for (const uint64_t room : {0, 4, 8, 16, 32}) {
-    const Outcome run = smelt::test::smelt({"--version"}, {.address_space = least + (room << 20), .stack = 64 << 10});
+  while (version_in(least).exit_code != 0) least += 4 << 20;
+  const auto expect_a_sentence = [&](uint64_t room) {
+    const Outcome run = version_in(least + room, 64 << 10);
     CAPTURE(room);
     CAPTURE(run.err);
     CHECK((run.exit_code == 0 || run.exit_code == 1));
-    const bool is_told = contains(run.err, "smelt: its stack has ") || contains(run.err, "smelt: no memory is left");
-    CHECK(is_told == (run.exit_code == 1));
-    refused += run.exit_code;
+    const bool lacks_a_stack = contains(run.err, "smelt: its stack has ");
+    CHECK((lacks_a_stack || contains(run.err, "smelt: no memory is left")) == (run.exit_code == 1));
+    return lacks_a_stack;
+  };
+  for (const uint64_t megabytes : {4, 8, 16, 32}) expect_a_sentence(megabytes << 20);
+  // Where there is room for the stack and for nothing else.
+  uint64_t no_stack = 0, stack = 32 << 20;
+  REQUIRE(expect_a_sentence(no_stack));
+  while (stack - no_stack > 4096) {
+    const uint64_t between = (no_stack + stack) / 2 / 4096 * 4096;
+    (expect_a_sentence(between) ? no_stack : stack) = between;
   }
-  CHECK(refused > 0);
+  for (int pages = 1; pages <= 32; ++pages) expect_a_sentence(stack + pages * 4096);
 }
