@@ -12,7 +12,7 @@ namespace {
 
 // Products of bytes and their sums that vectors make in a second, two operations for each.
 double byte_operations_of(const Machine& m) {
-  const double instructions = m.byte_dot == ByteDot::Madd ? 3 : 1;  // for the products of a vector and their sums
+  const double instructions = m.byte_dot == ByteDot::Madd ? 2 : 1;  // for the products of a vector and their sums
   const int64_t side_by_side = m.has_threads() ? m.warp_threads : 1;
   const double bytes = static_cast<double>(m.processors * side_by_side * m.byte_dot_bytes);
   return 2 * bytes * m.vectors_per_cycle * m.cycles_per_second / instructions;

@@ -282,7 +282,13 @@ class NestEvaluator {
       fail(Op::Load, load.offset, "the offset is undefined");
       return offset;
     }
-    return read_checked(load.buffer, load.offset, offset.scalar.i, node->dtype);
+    const Value loaded = read_checked(load.buffer, load.offset, offset.scalar.i, node->dtype);
+    if (const int64_t most = most_loaded(node);
+        loaded.defined && most > 0 && (loaded.scalar.i < 0 || loaded.scalar.i > most)) {
+      fail(Op::Load, load.offset, std::to_string(loaded.scalar.i) + " is not within 0 and " + std::to_string(most));
+      return {.defined = false};
+    }
+    return loaded;
   }
 
   // What lies at a byte of a buffer. `offset`: what led there, for people.

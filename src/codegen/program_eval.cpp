@@ -66,6 +66,7 @@ class Evaluator {
       const size_t at = pc_;
       std::string problem = step(program_.code[pc_]);
       if (problem.empty()) problem = outside_of_bounds(at);
+      if (problem.empty()) problem = byte_above_greatest(at);
       if (!problem.empty())
         return Error{"[eval] " + program_.name + ": " + print_instruction(program_, static_cast<int>(at)) + ": " +
                      problem};
@@ -83,6 +84,17 @@ class Evaluator {
       if (lane.defined && (lane.value.i < bounds_[at].min || lane.value.i > bounds_[at].max))
         return "it is " + std::to_string(lane.value.i) + ", and should lie within " + std::to_string(bounds_[at].min) +
                " and " + std::to_string(bounds_[at].max);
+    return "";
+  }
+
+  // A sum of products has room for bytes as it says that they are, not for greater ones.
+  std::string byte_above_greatest(size_t at) const {
+    const Instruction& x = program_.code[at];
+    if (x.kind != Inst::Value || x.op != Op::Dot4 || x.arg.i == 0) return "";
+    for (const Lane& word : values_[static_cast<size_t>(x.src[1])])
+      for (int byte = 0; word.defined && byte < 4; ++byte)
+        if (const int64_t value = word.value.i >> 8 * byte & 255; value > x.arg.i)
+          return "a byte of " + std::to_string(value) + ", and none is above " + std::to_string(x.arg.i);
     return "";
   }
 

@@ -107,6 +107,7 @@ Bounds exact_bounds(Op op, const Arg& arg, std::span<const Bounds> src) {
     case Op::Where: return {std::min(of(1).min, of(2).min), std::max(of(1).max, of(2).max)};
     case Op::Lut: return lut_bounds(arg.list);
     case Op::Cast: return of(0);
+    case Op::Load: return arg.i > 0 ? Bounds{0, arg.i} : kNoBounds;
     default: return kNoBounds;
   }
 }

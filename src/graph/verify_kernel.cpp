@@ -91,6 +91,8 @@ std::string memory(Ref node, Phase phase) {
   switch (node->op) {
     case Op::Load:
       if (!is_buffer(node->src[0]) || node->src[1]->dtype != DType::I64) return "it wants a buffer and an i64 offset";
+      if (most_loaded(node) < 0 || (most_loaded(node) > 0 && !is_int(node->dtype)))
+        return "only integers have a greatest one";
       return wants(node->dtype != DType::Void, "a dtype");
     case Op::Store:
       if (node->src.size() < 3) return "it wants a buffer, an offset and a value";

@@ -51,7 +51,9 @@ Ref make_store(Ref buffer, Ref offset, Ref value, std::span<const Ref> ranges) {
   return make(Op::Store, DType::Void, std::move(src));
 }
 
-Ref make_load(DType dtype, Ref buffer, Ref offset) { return make(Op::Load, dtype, {buffer, offset}); }
+Ref make_load(DType dtype, Ref buffer, Ref offset, int64_t most) {
+  return make(Op::Load, dtype, {buffer, offset}, {.i = most});
+}
 
 Ref make_reduce(Op op, DType dtype, Refs values, std::span<const Ref> ranges) {
   values.insert(values.end(), ranges.begin(), ranges.end());

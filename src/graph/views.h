@@ -64,7 +64,9 @@ Ref first_of_kind(std::span<const Ref> ranges, RangeKind kind);
 Refs all_of_kind(std::span<const Ref> ranges, RangeKind kind);
 
 Ref make_store(Ref buffer, Ref offset, Ref value, std::span<const Ref> ranges);
-Ref make_load(DType dtype, Ref buffer, Ref offset);
+// `most`: no integer that is loaded is above it, or below 0 (0: not known).
+Ref make_load(DType dtype, Ref buffer, Ref offset, int64_t most = 0);
+inline int64_t most_loaded(Ref load) { return load->arg.i; }
 Ref make_reduce(Op op, DType dtype, Refs values, std::span<const Ref> ranges);
 Ref make_lane_reduce(Op reduce, Ref value, Ref lanes);
 

@@ -45,6 +45,12 @@ class DotWriter {
     return add(first, pairs(by_8("lshr", left), by_8("ashr", right)));
   }
 
+  std::string added_pairs(const std::string& pairs, const std::string& x, const std::string& y) {
+    const std::string more = madd_bytes(as_bytes(x), as_bytes(y));
+    return pairs.empty() ? more : out_.emit("add " + halves() + " " + pairs + ", " + more);
+  }
+  std::string sum_of_pairs(const std::string& sum, const std::string& added) { return add(sum, pairs(added, 1)); }
+
   std::string usdot(const std::string& sum, const std::string& x, const std::string& y) {
     return neon("usdot", sum, as_bytes(x), as_bytes(y));
   }
@@ -177,13 +183,19 @@ std::string dot_of_register(DotWriter& writer, ByteDot dot, const std::string& s
   ENSURE(false, "no register form of a plain dot");
 }
 
+// Bytes of the registers that a sum of so many lanes is cut into; below 16 if none is that small.
+int register_bytes(int lanes, const Machine& machine) {
+  int bytes = static_cast<int>(machine.byte_dot_bytes);
+  while (bytes >= 16 && 4 * lanes % bytes != 0) bytes /= 2;
+  return bytes;
+}
+
 }  // namespace
 
 IrValue render_dot4(LlvmWriter& out, const IrValue& sum, const IrValue& x, const IrValue& y, int64_t greatest,
                     const Machine& machine, bool shares_y) {
   if (machine.byte_dot == ByteDot::Dp4a && sum.lanes == 1) return dp4a(out, sum, x, y);
-  int bytes = static_cast<int>(machine.byte_dot_bytes);
-  while (bytes >= 16 && 4 * sum.lanes % bytes != 0) bytes /= 2;
+  const int bytes = register_bytes(sum.lanes, machine);
   if (machine.byte_dot == ByteDot::Plain || bytes < 16) return plain(out, sum, x, y);
   DotWriter writer(out, bytes, greatest > 0 ? greatest : 255);
   const int lanes = bytes / 4;
@@ -191,6 +203,32 @@ IrValue render_dot4(LlvmWriter& out, const IrValue& sum, const IrValue& x, const
   for (int begin = 0; begin < sum.lanes; begin += lanes)
     parts.push_back(dot_of_register(writer, machine.byte_dot, lanes_of(out, sum, begin, lanes),
                                     lanes_of(out, x, begin, lanes), lanes_of(out, y, begin, lanes), shares_y));
+  return joined(out, std::move(parts), lanes, sum.lanes);
+}
+
+int64_t pairs_that_fit(int64_t greatest, int lanes, const Machine& machine) {
+  if (machine.byte_dot != ByteDot::Madd || greatest <= 0 || register_bytes(lanes, machine) < 16) return 0;
+  return 32768 / (2 * 128 * greatest);  // two products by -128
+}
+
+void add_pairs(LlvmWriter& out, PairSums& pairs, const IrValue& x, const IrValue& y, const Machine& machine) {
+  const int bytes = register_bytes(x.lanes, machine), lanes = bytes / 4;
+  DotWriter writer(out, bytes, 0);
+  pairs.registers.resize(static_cast<size_t>(x.lanes / lanes));
+  for (size_t i = 0; i < pairs.registers.size(); ++i) {
+    const int begin = static_cast<int>(i) * lanes;
+    pairs.registers[i] =
+        writer.added_pairs(pairs.registers[i], lanes_of(out, x, begin, lanes), lanes_of(out, y, begin, lanes));
+  }
+  ++pairs.count;
+}
+
+IrValue add_up(LlvmWriter& out, const IrValue& sum, const PairSums& pairs, const Machine& machine) {
+  const int bytes = register_bytes(sum.lanes, machine), lanes = bytes / 4;
+  DotWriter writer(out, bytes, 0);
+  std::vector<std::string> parts;
+  for (size_t i = 0; i < pairs.registers.size(); ++i)
+    parts.push_back(writer.sum_of_pairs(lanes_of(out, sum, static_cast<int>(i) * lanes, lanes), pairs.registers[i]));
   return joined(out, std::move(parts), lanes, sum.lanes);
 }
 

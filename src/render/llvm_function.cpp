@@ -3,7 +3,6 @@
 #include <optional>
 
 #include "codegen/instruction_views.h"
-#include "render/llvm_dot.h"
 #include "render/llvm_ops.h"
 
 namespace smelt {
@@ -19,10 +18,13 @@ FunctionRenderer::FunctionRenderer(const Program& program, const Machine& machin
       bounds_(known_bounds(program, true)),
       metadata_(program.buffers),
       values_(program.code.size()),
-      readers_(program.code.size()) {
-  for (const Instruction& instruction : program.code) {
+      readers_(program.code.size()),
+      dots_from_(program.code.size(), -1) {
+  for (size_t i = 0; i < program.code.size(); ++i) {
+    const Instruction& instruction = program.code[i];
     if (instruction.kind == Inst::Store) stored_.insert(buffer_of(instruction));
     for (int src : instruction.src) ++readers_[static_cast<size_t>(src)];
+    if (instruction.op == Op::Dot4) dots_from_[static_cast<size_t>(instruction.src[0])] = static_cast<int>(i);
   }
 }
 
@@ -77,17 +79,36 @@ void FunctionRenderer::instruction(int position, const Instruction& x) {
 }
 
 IrValue FunctionRenderer::elementwise(int position, const Instruction& x) {
-  if (x.op == Op::Dot4) return sum_of_products(x);
+  if (x.op == Op::Dot4) return sum_of_products(position, x);
   IrValue result = render_value(out_, x, operands(x), machine_, never_wraps(x, program_, bounds_));
   if (is_signed_int(x.dtype) && bounds_[static_cast<size_t>(position)].min >= 0) result.non_negative = true;
   return result;
 }
 
-IrValue FunctionRenderer::sum_of_products(const Instruction& x) {
-  std::vector<IrValue> wide;
-  for (const IrValue& operand : operands(x)) wide.push_back(out_.widen(operand, x.lanes));
-  const bool shares_y = readers_[static_cast<size_t>(x.src[2])] > 1;
-  return render_dot4(out_, wide[0], wide[1], wide[2], x.arg.i, machine_, shares_y);
+IrValue FunctionRenderer::sum_of_products(int position, const Instruction& x) {
+  const auto before = open_.extract(x.src[0]);
+  OpenSum open = before ? before.mapped() : OpenSum{.sum = widened(x, 0)};
+  const IrValue left = widened(x, 1), right = widened(x, 2);
+  const int64_t fit = pairs_that_fit(x.arg.i, x.lanes, machine_);
+  if (fit <= 1) {
+    const bool shares_y = readers_[static_cast<size_t>(x.src[2])] > 1;
+    return render_dot4(out_, open.sum, left, right, x.arg.i, machine_, shares_y);
+  }
+  add_pairs(out_, open.more, left, right, machine_);
+  if (open.more.count == fit || !goes_on(position)) return add_up(out_, open.sum, open.more, machine_);
+  open_.insert({position, std::move(open)});
+  return {};
+}
+
+// Whether another sum of such products starts from this one.
+bool FunctionRenderer::goes_on(int position) const {
+  const int next = dots_from_[static_cast<size_t>(position)];
+  if (next < 0 || readers_[static_cast<size_t>(position)] > 1) return false;
+  return code(next).lanes == code(position).lanes && code(next).arg.i == code(position).arg.i;
+}
+
+IrValue FunctionRenderer::widened(const Instruction& x, size_t operand) {
+  return out_.widen(value(x.src[operand]), x.lanes);
 }
 
 std::vector<IrValue> FunctionRenderer::operands(const Instruction& x) const {

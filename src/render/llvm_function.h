@@ -2,6 +2,7 @@
 // accumulators. What memory, arguments and threads are, its children say: llvm.cpp for CPUs, nvptx.cpp for GPUs.
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "codegen/known_bounds.h"
 #include "codegen/program.h"
 #include "render/llvm.h"
+#include "render/llvm_dot.h"
 #include "render/llvm_metadata.h"
 #include "render/llvm_writer.h"
 
@@ -49,7 +51,9 @@ class FunctionRenderer {
 
  private:
   void instruction(int position, const Instruction& x);
-  IrValue sum_of_products(const Instruction& x);
+  IrValue sum_of_products(int position, const Instruction& x);
+  bool goes_on(int position) const;
+  IrValue widened(const Instruction& x, size_t operand);  // one word is that of all lanes
   std::vector<IrValue> operands(const Instruction& x) const;
   static IrValue lane_index(const Instruction& x);
   IrValue begin_loop(int position, const Instruction& x);
@@ -59,8 +63,16 @@ class FunctionRenderer {
   IrValue get(const Instruction& x);
   void write(const IrValue& acc, const IrValue& x);
 
+  // A sum of products that the next one goes on with, and nobody else reads.
+  struct OpenSum {
+    IrValue sum;
+    PairSums more;  // to be added
+  };
+
   std::vector<IrValue> values_;  // by position
   std::vector<int> readers_;     // how many, by position
+  std::vector<int> dots_from_;   // by position: a dot4 that starts from this value; -1: none
+  std::map<int, OpenSum> open_;  // by position
   std::set<int> stored_;         // buffers that are written to
 };
 

@@ -70,6 +70,21 @@ TEST_CASE("a load outside of its buffer is named") {
   CHECK(elements.error().message.find("byte 508 is outside of param") != std::string::npos);
 }
 
+TEST_CASE("an integer above what a load says that there is at most is named") {
+  const Ref i = make_range(64, constant(8), RangeKind::Loop);
+  const Ref loaded = make_load(DType::U8, make(Op::Param, DType::Void, {}, {.i = 0}), i, 15);
+  CHECK(loaded->min == 0);
+  CHECK(loaded->max == 15);
+  const Ref out = make(Op::Param, DType::Void, {}, {.i = 1});
+  const Ref tree = sink({sink({make_store(out, i, loaded, std::vector{i})})});
+  std::vector<Bytes> buffers{Bytes(8, std::byte{15}), Bytes(8)};
+  CHECK(evaluate_kernel({.tree = tree, .buffers = views(buffers)}).ok());
+  buffers[0][5] = std::byte{16};
+  const auto elements = evaluate_kernel({.tree = tree, .buffers = views(buffers)});
+  REQUIRE(!elements.ok());
+  CHECK(elements.error().message.find("16 is not within 0 and 15") != std::string::npos);
+}
+
 TEST_CASE("a sample is spread over all of a store, first and last included") {
   const JudgedKernel kernel = kernel_of(sink({output(9, input(0, {4, 32}) * 2.0)}));
   const auto elements =

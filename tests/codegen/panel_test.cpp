@@ -112,6 +112,19 @@ TEST_CASE("a panel holds bytes as words of 16 rows, and floats") {
   CHECK(std::any_of(opts.begin(), opts.end(), [](Opt o) { return o.kind == OptKind::Pack; }));
 }
 
+TEST_CASE("what the bytes of a panel are at most is known where they are read") {
+  const JudgedKernel kernel = kernel_of(byte_groups(), {{"tokens8", 3}});
+  const std::vector<Opt> opts{panel_opt("o0", 32), {OptKind::Dot, AxisName("r1.1").id, 4}};
+  const Program program = program_of(kernel, with_opts(kernel, opts));
+  int dots = 0;
+  for (const Instruction& x : program.code)
+    if (x.kind == Inst::Value && x.op == Op::Dot4) {
+      ++dots;
+      CHECK(x.arg.i == 15);
+    }
+  CHECK(dots > 0);
+}
+
 TEST_CASE("bytes that are made by 16 bits are bytes of a panel") {
   const JudgedKernel kernel = kernel_of(scaled_bytes(), {{"tokens8", 3}});
   const NestWithPanel made = with_panel(last_nest(kernel), panel_opt("o0", 32), 0);

@@ -17,6 +17,10 @@ std::vector<Case> byte_cases() {
                                        dots(lanes, greatest, broadcast),
                                        {random_bytes(1, -128, 127), random_bytes(2, 0, static_cast<int>(greatest)),
                                         random_bytes(3, -128, 127), Bytes(4 * kWords)}));
+  for (int64_t greatest : {15, 63, 127})
+    for (int lanes : {4, 8, 12})
+      cases.push_back(evaluated_case(name("dot4 in a row,", lanes, greatest), dots_in_a_row(lanes, greatest, 9),
+                                     dots_in_a_row_operands(greatest, 9, -128)));
   for (int lanes : kDotLanes)
     cases.push_back(
         evaluated_case(name("mad16,", lanes, 255), mads(lanes),

@@ -3,6 +3,7 @@
 #include "graph/check_rewrite.h"
 #include "graph/range_kind.h"
 #include "graph/tensor.h"
+#include "graph/views.h"
 
 using namespace smelt;
 
@@ -136,4 +137,6 @@ TEST_CASE("bad kernels are named") {
         "[verify] expanded: reduce_sum f32: lanes leave a reduction by lane_reduce");
   CHECK(in_sink(store(i, make(Op::Iota, DType::I64, {}, {}, {constant(4)}), {i})) ==
         "[verify] kernel: iota i64: values of kernels are scalars");
+  CHECK(in_sink(store(i, make_load(DType::F32, x, i, 15), {i})) ==
+        "[verify] kernel: load f32: only integers have a greatest one");
 }

@@ -60,18 +60,55 @@ TEST_CASE("sums that share their signed bytes are exact with every instruction")
     }
 }
 
-TEST_CASE("without sums of four bytes, sums that share them multiply numbers of 16 bits, two products each") {
-  const CpuTarget target = named_target("x86-64-v3").take();
-  const auto products = [&](const Program& program, const std::string& instruction) {
-    const std::string text = assembly(Source{render_llvm(program, machine_of(target)), program.name}, target);
-    int found = 0;
-    for (size_t at = text.find(instruction); at != std::string::npos; at = text.find(instruction, at + 1)) ++found;
-    return found;
+TEST_CASE("sums that go on from one another are exact with every instruction, at the extremes, too") {
+  constexpr int kTerms = 9;
+  const auto check = [](int64_t greatest, int lanes, int extreme, bool keeps) {
+    CAPTURE(greatest);
+    CAPTURE(lanes);
+    CAPTURE(extreme);
+    const Buffers buffers = dots_in_a_row_operands(greatest, kTerms, extreme);
+    const Program program = dots_in_a_row(lanes, greatest, kTerms, keeps);
+    const Buffers expected = evaluated(program, buffers);
+    for (const CpuTarget& target : dot_targets()) {
+      CAPTURE(target.cpu);
+      CHECK(compiled(program, buffers, {}, 1, target).back() == expected.back());
+    }
   };
-  CHECK(products(dots_of_one(8, 255), "vpmaddubsw") == 0);
-  CHECK(products(dots_of_one(8, 255), "vpmaddwd") == 4);
-  CHECK(products(dots(8, 255, false), "vpmaddubsw") == 2);
-  CHECK(products(dots_of_one(8, 15), "vpmaddubsw") == 2);
+  for (int64_t greatest : {1, 15, 31, 63, 127, 255}) {
+    for (int lanes : {1, 8, 12}) check(greatest, lanes, 0, false);
+    for (int extreme : {-128, 127}) check(greatest, 8, extreme, false);
+    check(greatest, 8, 0, true);
+  }
+}
+
+namespace {
+
+// How often an instruction is written in the code for AVX2.
+int times(const Program& program, const std::string& instruction) {
+  const CpuTarget target = named_target("x86-64-v3").take();
+  const std::string text = assembly(Source{render_llvm(program, machine_of(target)), program.name}, target);
+  int found = 0;
+  for (size_t at = text.find(instruction); at != std::string::npos; at = text.find(instruction, at + 1)) ++found;
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("without sums of four bytes, as many sums of two as fit 16 bits become words together") {
+  constexpr std::pair<int64_t, int> kFit[] = {{3, 16}, {15, 8}, {16, 8}, {31, 4}, {42, 3}, {63, 2}, {64, 2}, {65, 1}};
+  for (const auto& [greatest, fit] : kFit) {
+    CAPTURE(greatest);
+    CHECK(times(dots_in_a_row(8, greatest, 16), "vpmaddubsw") == 16);
+    CHECK(times(dots_in_a_row(8, greatest, 16), "vpmaddwd") == (16 + fit - 1) / fit);
+  }
+  CHECK(times(dots_in_a_row(8, 15, 16, true), "vpmaddwd") == 16);  // all of them are read
+}
+
+TEST_CASE("without sums of four bytes, sums that share them multiply numbers of 16 bits, two products each") {
+  CHECK(times(dots_of_one(8, 255), "vpmaddubsw") == 0);
+  CHECK(times(dots_of_one(8, 255), "vpmaddwd") == 4);
+  CHECK(times(dots(8, 255, false), "vpmaddubsw") == 2);
+  CHECK(times(dots_of_one(8, 15), "vpmaddubsw") == 2);
 }
 
 TEST_CASE("processors with other instructions for sums of bytes use theirs") {

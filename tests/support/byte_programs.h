@@ -19,6 +19,19 @@ constexpr int kWords = 192;  // operands of each program
 // Whole registers, parts of one, and numbers of registers that are no power of two.
 constexpr int kDotLanes[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48};
 
+inline std::vector<std::byte> random_bytes(uint64_t seed, int lowest, int greatest) {
+  std::mt19937_64 random(seed);
+  std::vector<std::byte> bytes;
+  for (int i = 0; i < 4 * kWords; ++i) {
+    // The extremes often: that is where 16-bit sums would overflow.
+    const uint64_t kind = random() % 4;
+    const auto spread = static_cast<uint64_t>(greatest - lowest + 1);
+    const int value = kind == 0 ? lowest : kind == 1 ? greatest : lowest + static_cast<int>(random() % spread);
+    bytes.push_back(static_cast<std::byte>(value));
+  }
+  return bytes;
+}
+
 // out[i] = dot4(sum[i], x[i], y[i]), `lanes` at a time; y may be one word for all lanes.
 inline Program dots(int lanes, int64_t greatest, bool broadcast) {
   ProgramBuilder p("dots", 4);
@@ -55,6 +68,42 @@ inline Program dots_of_one(int lanes, int64_t greatest) {
   return p.program();
 }
 
+// out[i] = sum[i] + the products of x[i] and y[i] for all of x and y, a dot4 each that starts from the one before;
+// `lanes` at a time. Buffers: sum, each x, each y, out. `keeps`: out has all the sums on the way, one after the other.
+inline Program dots_in_a_row(int lanes, int64_t greatest, int terms, bool keeps = false) {
+  ProgramBuilder p("dots_in_a_row", 2 * terms + 2);
+  const int out = p.buffer(2 * terms + 1), loop = p.loop(kWords / lanes), offset = p.mul(loop, p.integer(4 * lanes));
+  int sum = p.load(DType::I32, lanes, p.buffer(0), offset);
+  for (int i = 1; i <= terms; ++i) {
+    const int x = p.load(DType::U32, lanes, p.buffer(i), offset);
+    const int y = p.load(DType::U32, lanes, p.buffer(terms + i), offset);
+    sum = p.add({.kind = Inst::Value,
+                 .op = Op::Dot4,
+                 .dtype = DType::I32,
+                 .lanes = lanes,
+                 .src = {sum, x, y},
+                 .arg = {.i = greatest}});
+    if (keeps) p.store(out, p.add2(offset, p.integer(4 * kWords * (i - 1))), sum);
+  }
+  if (!keeps) p.store(out, offset, sum);
+  p.end(loop);
+  return p.program();
+}
+
+// Of dots_in_a_row. `extreme`: all of x is the greatest, and of y the lowest or the greatest of a signed byte.
+inline std::vector<std::vector<std::byte>> dots_in_a_row_operands(int64_t greatest, int terms, int extreme = 0) {
+  const int most = static_cast<int>(greatest);
+  std::vector<std::vector<std::byte>> buffers{random_bytes(1, -128, 127)};
+  for (int i = 0; i < terms; ++i)
+    buffers.push_back(extreme != 0 ? random_bytes(2, most, most)
+                                   : random_bytes(10 + static_cast<uint64_t>(i), 0, most));
+  for (int i = 0; i < terms; ++i)
+    buffers.push_back(extreme != 0 ? random_bytes(2, extreme, extreme)
+                                   : random_bytes(40 + static_cast<uint64_t>(i), -128, 127));
+  buffers.emplace_back(4 * kWords * terms);
+  return buffers;
+}
+
 // out[i] = mad16(x[i], y[i], z[i]), `lanes` at a time.
 inline Program mads(int lanes) {
   ProgramBuilder p("mads", 4);
@@ -81,19 +130,6 @@ inline Program look_ups(int lanes, const std::vector<int64_t>& table) {
                  .arg = {.list = table}}));
   p.end(loop);
   return p.program();
-}
-
-inline std::vector<std::byte> random_bytes(uint64_t seed, int lowest, int greatest) {
-  std::mt19937_64 random(seed);
-  std::vector<std::byte> bytes;
-  for (int i = 0; i < 4 * kWords; ++i) {
-    // The extremes often: that is where 16-bit sums would overflow.
-    const uint64_t kind = random() % 4;
-    const auto spread = static_cast<uint64_t>(greatest - lowest + 1);
-    const int value = kind == 0 ? lowest : kind == 1 ? greatest : lowest + static_cast<int>(random() % spread);
-    bytes.push_back(static_cast<std::byte>(value));
-  }
-  return bytes;
 }
 
 // A table for one shuffle, and some that are too long for it, up to as many entries as bytes tell apart.

@@ -65,21 +65,18 @@ std::string dots_by_one(int chains, const std::string& function, int64_t bytes, 
          "declare " + words + " @" + function + "(" + words + ", " + given + ", " + given + ")\n";
 }
 
-// Products in pairs, pairs of pairs, and the sum. What is multiplied is the sum so far, as LLVM would compute products
-// of the same bytes once.
-std::string dots_by_three(int chains, const char* bytes_in_pairs, const char* pairs, int64_t bytes) {
-  const std::string words = vector_of(bytes / 4, "i32"), halves = vector_of(bytes / 2, "i16"),
-                    chars = vector_of(bytes, "i8");
-  return loop_of_chains(chains, words, "add",
+// Products in pairs, and sums of these: of small bytes many fit 16 bits before a kernel makes words of them. What is
+// multiplied is the sum so far, as LLVM would compute products of the same bytes once.
+std::string sums_of_pairs(int chains, const char* bytes_in_pairs, int64_t bytes) {
+  const std::string halves = vector_of(bytes / 2, "i16"), chars = vector_of(bytes, "i8");
+  return loop_of_chains(chains, halves, "add",
                         [&](int i, const std::string& from, const std::string& to) {
                           const std::string n = std::to_string(i);
-                          return "  %c" + n + " = bitcast " + words + " " + from + " to " + chars + "\n" +
+                          return "  %c" + n + " = bitcast " + halves + " " + from + " to " + chars + "\n" +
                                  call("%p" + n, halves, bytes_in_pairs, chars + " %c" + n + ", " + chars + " %c" + n) +
-                                 call("%q" + n, words, pairs, halves + " %p" + n + ", " + halves + " %p" + n) + "  " +
-                                 to + " = add " + words + " " + from + ", %q" + n + "\n";
+                                 "  " + to + " = add " + halves + " " + from + ", %p" + n + "\n";
                         }) +
-         "declare " + halves + " @" + bytes_in_pairs + "(" + chars + ", " + chars + ")\n" + "declare " + words + " @" +
-         pairs + "(" + halves + ", " + halves + ")\n";
+         "declare " + halves + " @" + bytes_in_pairs + "(" + chars + ", " + chars + ")\n";
 }
 
 std::string byte_dot_text(const Machine& machine) {
@@ -88,15 +85,12 @@ std::string byte_dot_text(const Machine& machine) {
   const auto by_one = [&](const std::string& function) {
     return dots_by_one(chains, function, bytes, machine.byte_dot == ByteDot::Vnni);
   };
-  const auto by_three = [&](const char* bytes_in_pairs, const char* pairs) {
-    return dots_by_three(chains, bytes_in_pairs, pairs, bytes);
-  };
   switch (machine.byte_dot) {
     case ByteDot::Vnni: return by_one("llvm.x86.avx512.vpdpbusd." + std::to_string(8 * bytes));
     case ByteDot::Madd:
-      if (bytes == 64) return by_three("llvm.x86.avx512.pmaddubs.w.512", "llvm.x86.avx512.pmaddw.d.512");
-      if (bytes == 32) return by_three("llvm.x86.avx2.pmadd.ub.sw", "llvm.x86.avx2.pmadd.wd");
-      return by_three("llvm.x86.ssse3.pmadd.ub.sw.128", "llvm.x86.sse2.pmadd.wd");
+      if (bytes == 64) return sums_of_pairs(chains, "llvm.x86.avx512.pmaddubs.w.512", bytes);
+      if (bytes == 32) return sums_of_pairs(chains, "llvm.x86.avx2.pmadd.ub.sw", bytes);
+      return sums_of_pairs(chains, "llvm.x86.ssse3.pmadd.ub.sw.128", bytes);
     case ByteDot::NeonDot: return by_one("llvm.aarch64.neon.sdot.v4i32.v16i8");
     case ByteDot::NeonI8mm: return by_one("llvm.aarch64.neon.usdot.v4i32.v16i8");
     case ByteDot::Dp4a:  // of other machines than those of this text
