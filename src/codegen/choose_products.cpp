@@ -132,11 +132,12 @@ int64_t most_rows(const Panel& panel, const Machine& machine) {
   return rows;
 }
 
-// Two vectors of rows load less than one for as many products (choose_copies.cpp), so long rows take more of the cache.
+// Long rows take more of the cache: as two vectors, which load less than one for as many products (choose_copies.cpp),
+// and where there are no registers for two, as the fewest rows of a panel, which is better than none.
 int64_t most_bytes(const Panel& panel, int64_t rows, const Machine& machine) {
   if (panel.holds_halves) return machine.l2_bytes * 5 / 8;
-  const bool is_pair = rows == 2 * kPanelLanes && holds_two_vectors(machine);
-  return is_pair ? std::max(machine.panel_bytes, machine.l2_bytes * 3 / 4) : machine.panel_bytes;
+  const int64_t fewest = holds_two_vectors(machine) ? 2 * kPanelLanes : kPanelLanes;
+  return rows == fewest ? std::max(machine.panel_bytes, machine.l2_bytes * 3 / 4) : machine.panel_bytes;
 }
 
 }  // namespace
