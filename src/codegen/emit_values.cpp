@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "base/ensure.h"
 #include "codegen/nest_emitter.h"
+#include "graph/index_sum.h"
 #include "graph/matrix_shape.h"
 #include "graph/on_chip.h"
 #include "graph/rules_algebra.h"
@@ -151,7 +153,7 @@ Value NestEmitter::load(Ref n) {
   const int depth = std::max({pointer.depth, at.depth, written, least_depth_});
   const bool is_vector = lanes > 1 && at.lanes == 1 && is_from_memory(buffer, LoadView(n).offset);
   const int64_t ahead = is_vector && depth > 0 ? bytes_ahead(n, offset, depth) : 0;
-  if (ahead) prefetch(pointer, at, ahead);
+  if (ahead && !is_hinted(buffer, offset, lanes * size_of(n->dtype), ahead)) prefetch(pointer, at, ahead);
   Instruction out{.kind = Inst::Load, .dtype = n->dtype, .lanes = lanes, .src = {pointer.id, at.id}};
   out.arg.i = is_vector && !is_tile() && is_word(n);
   return {add(depth, std::move(out)), depth, lanes};
@@ -167,6 +169,19 @@ int64_t NestEmitter::bytes_ahead(Ref load, Ref offset, int depth) {
   if (is_tile()) return bytes_ahead_in_tile(offset, depth);
   if (shared_.contains(load.get())) return machine_.shared_ahead_bytes;
   return is_word(load) ? machine_.stream_ahead_bytes : 0;
+}
+
+// Loads of half a line need a hint every other time: none where what follows is within a line of another hint, so that
+// each line still has one.
+bool NestEmitter::is_hinted(Ref buffer, Ref offset, int64_t bytes, int64_t ahead) {
+  auto at = index_sum(offset);
+  if (!at) return false;
+  const int64_t begin = std::exchange(at->constant, 0);
+  std::set<int64_t>& hinted = hinted_[{buffer.get(), to_node(*at).get(), ahead}];
+  const auto near = hinted.lower_bound(begin + bytes - machine_.line_bytes);
+  if (near != hinted.end() && *near <= begin) return true;
+  hinted.insert(begin);
+  return false;
 }
 
 int64_t NestEmitter::bytes_ahead_in_tile(Ref offset, int depth) {

@@ -47,6 +47,7 @@ Code NestEmitter::run() {
     find_siblings(nest.stores);
     find_shared(nest.stores);
     asked_.clear();
+    hinted_.clear();
     ahead_ = nest.ahead ? &*nest.ahead : nullptr;
     staging_ = nest.staging ? &*nest.staging : nullptr;
     wants_weights_.reset();

@@ -10,6 +10,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <vector>
 
@@ -159,6 +160,7 @@ class NestEmitter {
   // To ask for when it happens; 0: nothing.
   int64_t bytes_ahead(Ref load, Ref offset, int depth);
   int64_t bytes_ahead_in_tile(Ref offset, int depth);
+  bool is_hinted(Ref buffer, Ref offset, int64_t bytes, int64_t ahead);
   bool is_in_reduction(Ref offset);
   std::optional<int64_t> bytes_to_next_output(Ref offset, int depth);
   MatrixShape with_rows_ahead(Ref product, MatrixShape shape) const;
@@ -227,7 +229,9 @@ class NestEmitter {
   bool has_halves_ = false;  // the nest has products of these
   NestFacts facts_;
   std::set<const Node*> reductions_, shared_;
-  std::set<const Node*> asked_;      // offsets of columns in the nest that were asked for
+  std::set<const Node*> asked_;  // offsets of columns in the nest that were asked for
+  // Constants of the offsets that have a hint, by buffer, what else is in the offset, and distance.
+  std::map<std::tuple<const Node*, const Node*, int64_t>, std::set<int64_t>> hinted_;
   std::set<const Node*> passed_on_;  // nodes of the nest that depend on these buffers
   std::map<GroupKey, Refs> siblings_;
   std::vector<Scope> scopes_;

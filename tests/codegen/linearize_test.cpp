@@ -112,6 +112,10 @@ TEST_CASE("a large matrix that several outputs share is asked for ahead of time"
   const std::string shared = program_text(root, {group("r1.1", 16), upcast("o0", 4)});
   CHECK(count(shared, "prefetch") == 4);  // one for each register of partial sums
   CHECK(count(shared, " ahead 6144") == 4);
+  const std::string halves = program_text(root, {group("r1.1", 8), upcast("o0", 4)});
+  const auto hints = count(halves, "prefetch");
+  CHECK(hints >= 4);  // of 8 loads of half a line, in no order
+  CHECK(hints < 8);
   const Ref small = sink({output(2, linear(input(0, {8, 512}), input(1, {16, 512})))});
   CHECK(count(program_text(small, {group("r1.1", 16), upcast("o0", 4)}), "prefetch") == 0);
 }
