@@ -93,9 +93,9 @@ TEST_CASE("where there is no room for a stack of its own, a small one ends in a 
     CHECK((lacks_a_stack || contains(run.err, "smelt: no memory is left")) == (run.exit_code == 1));
     return lacks_a_stack;
   };
-  for (const uint64_t megabytes : {4, 8, 16, 32}) expect_a_sentence(megabytes << 20);
+  for (const uint64_t megabytes : {0, 4, 8, 16, 32}) expect_a_sentence(megabytes << 20);
   // Where there is room for the stack and for nothing else.
-  uint64_t no_stack = 0, stack = 32 << 20;
+  uint64_t no_stack = 1 << 20, stack = 32 << 20;
   REQUIRE(expect_a_sentence(no_stack));
   while (stack - no_stack > 4096) {
     const uint64_t between = (no_stack + stack) / 2 / 4096 * 4096;
