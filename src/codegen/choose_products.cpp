@@ -136,8 +136,8 @@ int64_t most_rows(const Panel& panel, const Machine& machine) {
 // and where there are no registers for two, as the fewest rows of a panel, which is better than none.
 int64_t most_bytes(const Panel& panel, int64_t rows, const Machine& machine) {
   if (panel.holds_halves) return machine.l2_bytes * 5 / 8;
-  const int64_t fewest = holds_two_vectors(machine) ? 2 * kPanelLanes : kPanelLanes;
-  return rows == fewest ? std::max(machine.panel_bytes, machine.l2_bytes * 3 / 4) : machine.panel_bytes;
+  const int64_t of_long_rows = holds_two_vectors(machine) ? 2 * kPanelLanes : kPanelLanes;
+  return rows == of_long_rows ? std::max(machine.panel_bytes, machine.l2_bytes * 3 / 4) : machine.panel_bytes;
 }
 
 }  // namespace

@@ -29,8 +29,8 @@ class DotWriter {
   // pmaddubsw adds pairs of products in 16 bits, which two bytes below 128 times signed bytes just fit; others go in
   // halves.
   std::string madd(const std::string& sum, const std::string& x, const std::string& y) {
+    if (greatest_ < 128) return sum_of_pairs(sum, added_pairs("", x, y));
     const std::string signed_bytes = as_bytes(y);
-    if (greatest_ < 128) return add(sum, pairs(madd_bytes(as_bytes(x), signed_bytes), 1));
     const std::string low = and_(x, 0x0f0f0f0f), high = and_(shift(x, 4), 0x0f0f0f0f);
     const std::string first = add(sum, pairs(madd_bytes(as_bytes(low), signed_bytes), 1));
     return add(first, pairs(madd_bytes(as_bytes(high), signed_bytes), 16));

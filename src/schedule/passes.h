@@ -27,7 +27,7 @@ void join_tiles(ScheduleState& state);
 // that make these rows (row_tiles.h): kernels and levels are fewer (changes stores, `tile` and `order` of items).
 void follow_rows(ScheduleState& state);
 
-// Where the tasks of a tile read a few rows each of what another tile makes, they make these rows themselves, if that is
+// Where the tasks of a tile read a few rows each of what another tile makes, they make these rows themselves if that is
 // little work: a row of a value projection reads the average of one head of an attention (changes stores, `tile`,
 // `order`, levels and buffers of items, and empties temps that nobody reads any more).
 void repeat_rows(ScheduleState& state);

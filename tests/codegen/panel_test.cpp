@@ -161,8 +161,8 @@ TEST_CASE("the heuristic makes panels of what many tokens share, but not what an
 TEST_CASE(
     "where registers take two vectors of rows, a panel has both, if they leave a quarter of the second-level cache") {
   const JudgedKernel kernel = kernel_of(byte_groups(), {{"tokens8", 3}});
-  const auto rows_of = [&](int64_t l2_bytes, int64_t registers) {
-    const Machine machine{.registers = registers, .l2_bytes = l2_bytes, .panel_bytes = 16 * 48};  // of one vector
+  const auto rows_of = [&](int64_t l2_bytes, int64_t registers, int64_t panel_bytes = 16 * 48) {  // of one vector
+    const Machine machine{.registers = registers, .l2_bytes = l2_bytes, .panel_bytes = panel_bytes};
     const std::vector<Opt> opts = choose_opts(last_nest(kernel), machine, false);
     const size_t place = place_of_panel(opts);
     return place < opts.size() ? opts[place].amount : 0;
@@ -170,6 +170,9 @@ TEST_CASE(
   CHECK(rows_of(2048, 32) == 32);
   CHECK(rows_of(2047, 32) == 16);
   CHECK(rows_of(2048, 16) == 16);
+  // Where they do not, the fewest rows may take as much, if they are too long for panel_bytes.
+  CHECK(rows_of(1024, 16, 16 * 48 - 1) == 16);
+  CHECK(rows_of(1023, 16, 16 * 48 - 1) == 0);
 }
 
 TEST_CASE("an axis may be cut before there is a panel") {
