@@ -310,23 +310,34 @@ Ref modulo(Ref root, const Match&) {
   return rest == q->x ? Ref() : to_node(rest) % to_node(q->y);
 }
 
-// The term of `sum` that is rest * c * (y / c), for some y that equals x modulo c, and that y.
+// The term of `sum` that is rest * c * (y / c), for some y that equals x modulo c, and that y; or the one that is rest *
+// c * (x / c % d), and x % (c * d).
 struct Partner {
   IndexTerm term;
   IndexSum whole;
 };
+
+// Whether a factor is x % d for some constant d.
+bool is_remainder_of(Ref factor, const IndexSum& x) {
+  if (factor->op != Op::Mod || !const_int(BinaryView(factor).y)) return false;
+  const auto own = index_sum(BinaryView(factor).x);
+  return own && *own == x;
+}
 
 std::optional<Partner> partner_of(const IndexSum& sum, const IndexSum& rest, Ref x, Ref c) {
   auto plain = index_sum(x), divisor = index_sum(c);
   auto scaled = plain && divisor ? multiply(rest, *divisor) : std::nullopt;
   if (!scaled) return std::nullopt;
   auto quotient = index_sum(simplify(x / c));
-  auto expected = quotient ? multiply(*scaled, *quotient) : std::nullopt;
+  if (!quotient) return std::nullopt;
+  auto expected = multiply(*scaled, *quotient);
   if (expected && expected->is_single())
     for (const IndexTerm& t : sum.terms)
       if (t == expected->terms[0]) return Partner{t, *plain};
   for (const IndexTerm& t : sum.terms) {
     for (const FactorOut& way : factors_out(t)) {
+      if (way.rest == *scaled && is_remainder_of(way.factor, *quotient))
+        if (auto whole = index_sum(simplify(x % (c * BinaryView(way.factor).y)))) return Partner{t, *whole};
       if (way.factor->op != Op::Div || !(BinaryView(way.factor).y == c) || !(way.rest == *scaled)) continue;
       auto y = index_sum(BinaryView(way.factor).x);
       auto difference = y ? add(*y, *plain, -1) : std::nullopt;
@@ -337,7 +348,7 @@ std::optional<Partner> partner_of(const IndexSum& sum, const IndexSum& rest, Ref
   return std::nullopt;
 }
 
-// x / c * c + x % c -> x, wherever both stand in a sum with the same factors.
+// x / c * c + x % c -> x and x / c % d * c + x % c -> x % (c * d), wherever both stand in a sum with the same factors.
 std::optional<IndexSum> join_quotient_and_rest(const IndexSum& sum) {
   for (const IndexTerm& t : sum.terms) {
     for (const FactorOut& way : factors_out(t)) {

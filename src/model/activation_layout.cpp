@@ -47,7 +47,8 @@ Split split_rows(Tensor x, const ActivationLayout& layout) {
   return {reshape(x, dims), axis};
 }
 
-constexpr int64_t kHalvesOfWord = 8;  // halves of a row that lie side by side for a unit
+constexpr int64_t kNumbersOfVector = 4;  // that a thread loads at once
+constexpr int64_t kHalvesOfWord = 8;     // halves of a row that lie side by side for a unit
 
 // Two neighbouring axes change places in each group; its own inverse but for their sizes.
 Tensor turn_groups(Tensor q, int64_t outer, int64_t inner) {
@@ -68,10 +69,17 @@ Tensor place_rows(Tensor x, const ActivationLayout& layout, int64_t word, Line l
 }
 
 // Where numbers of a row lie by themselves, rows that bytes have side by side are an axis all the same: the task that
-// makes these then makes both.
+// makes these then makes both. A thread of a fragment has two neighbouring rows, and loads several numbers of one at
+// once: rows of even numbers come first, so that such a load of all threads is on half as many lines.
 Tensor place_numbers(Tensor x, const ActivationLayout& layout, Line line) {
   if (layout.rows == 1 || !layout.is_of_bytes) return place_rows(x, layout, 1, line);
-  return reshape(place(split_rows(x, layout).x, line), dims_of(x));
+  const Split split = split_rows(x, layout);
+  const int row = split.axis + 1, last = split.x.rank() - 1;
+  const bool has_vectors = last == row + 1 && x.size(-1) % kNumbersOfVector == 0;
+  if (!has_vectors || layout.rows % 2 != 0) return reshape(place(split.x, line), dims_of(x));
+  const Tensor pairs = with_last_axes(split.x, 2, {layout.rows / 2, 2, x.size(-1)});
+  const std::vector<int> turned = order_with(pairs.rank(), row, row + 1);
+  return reshape(permute(place(permute(pairs, turned), line), turned), dims_of(x));
 }
 
 // [.., quads, pairs, halves of these] -> [.., halves, quads, pairs], see kQuad; and the other way round.

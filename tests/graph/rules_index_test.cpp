@@ -52,6 +52,9 @@ TEST_CASE("divisions and remainders of each other fold") {
   CHECK_SIMPLE((v / 4) * 4 + v % 4, "v");
   CHECK_SIMPLE((v / 4) * 20 + v % 4 * 5, "v*5");
   CHECK_SIMPLE(v / 12 * 12 + v / 4 % 3 * 4 + v % 4, "v");
+  CHECK_SIMPLE(v / 4 % 3 * 4 + v % 4, "v%12");
+  CHECK_SIMPLE(v / 8 % 3 * 20 + v / 4 % 2 * 10, "v/4%6*10");
+  CHECK_SIMPLE(v / 4 % 3 * 8 + v % 4, "v/4%3*8 + v%4");
   CHECK_SIMPLE((v % 12 * 5 + i) % 4, "(v + r0)%4");
 }
 
