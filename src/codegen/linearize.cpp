@@ -188,6 +188,7 @@ Program linearize(std::span<const ExpandedNest> nests, const Machine& machine, s
   program.tasks = most_tasks(tiles, is_block);
   const int64_t most_blocks = has_fixed_tasks(tiles) ? kMostTasksOfBlocks : kMostVaryingTasksOfBlocks;
   if (is_block && program.tasks <= most_blocks * machine.processors) program.blocks = program.tasks;
+  program.has_prologue = std::any_of(tiles.begin(), tiles.end(), [](const Tile& t) { return t.is_local(); });
   ScratchMap scratch;
   Code code;
   int next_id = 0;

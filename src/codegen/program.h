@@ -102,6 +102,7 @@ struct Program {
   int threads = 1;                   // of a worker: 1, or a multiple of kWarp
   int64_t tasks = 1;                 // that workers share out, at most
   int64_t blocks = 0;                // that a launch has, at least one a task; 0: as many as the device likes
+  bool has_prologue = false;         // each block makes something for itself before its tasks
   std::vector<Instruction> code;
 };
 

@@ -48,6 +48,7 @@ Source source_of(const Program& program, const Machine& machine) {
                       .tasks = program.tasks,
                       .blocks = machine.isa == Isa::Apple ? 0 : program.blocks,
                       .shared_bytes = program.scratch_bytes,
+                      .has_prologue = program.has_prologue,
                       .overlaps = awaits(program)}};
   return {.text = render_llvm(program, machine), .entry = program.name};
 }

@@ -12,12 +12,12 @@ namespace smelt {
 // experts without tokens.
 constexpr int64_t kManyRounds = 8;
 
-// Of `most` that the GPU holds at once. Blocks that keep something on chip make it anew each: so no more of them than
-// change how many tasks the busiest one has, where that is few.
+// Of `most` that the GPU holds at once. Where each makes something for itself, no more of them than change how many tasks
+// the busiest one has, if that is few. Else all: a launch often has fewer tasks than the greatest number says.
 inline int64_t blocks_for(const LaunchShape& shape, int64_t most) {
   if (shape.blocks > 0) return shape.blocks;
   const int64_t tasks = std::max<int64_t>(shape.tasks, 1), blocks = std::min(tasks, most);
-  if (shape.shared_bytes == 0) return blocks;
+  if (!shape.has_prologue) return blocks;
   const int64_t rounds = (tasks + blocks - 1) / blocks;
   return rounds < kManyRounds ? (tasks + rounds - 1) / rounds : blocks;
 }

@@ -10,12 +10,13 @@ namespace smelt {
 
 // How many threads work on a kernel and how they share it, where the device has blocks of threads.
 struct LaunchShape {
-  int buffers = 0;           // arguments of the kernel
-  int threads = 1;           // of a block
-  int64_t tasks = 1;         // the most that a launch has; more blocks than these would idle
-  int64_t blocks = 0;        // that a launch must have; 0: as many as the device likes
-  int64_t shared_bytes = 0;  // on-chip memory of a block
-  bool overlaps = false;     // it waits for the launch before by itself, and may begin while that one ends
+  int buffers = 0;            // arguments of the kernel
+  int threads = 1;            // of a block
+  int64_t tasks = 1;          // the most that a launch has; more blocks than these would idle
+  int64_t blocks = 0;         // that a launch must have; 0: as many as the device likes
+  int64_t shared_bytes = 0;   // on-chip memory of a block
+  bool has_prologue = false;  // each block makes something for itself before its tasks
+  bool overlaps = false;      // it waits for the launch before by itself, and may begin while that one ends
 };
 
 // A rendered kernel: LLVM IR as text (no triple, no data layout: the compiler puts in the target's) that defines one

@@ -181,7 +181,7 @@ TEST_CASE("a launch has no more blocks than the GPU holds at once") {
   source.shape.tasks = 1000;
   Source makes_prologue = source;
   makes_prologue.shape.tasks = 12;
-  makes_prologue.shape.shared_bytes = 1024;
+  makes_prologue.shape.has_prologue = true;
   Source has_its_blocks = source;
   has_its_blocks.shape.tasks = has_its_blocks.shape.blocks = 40;
   const Source sources[] = {source, makes_prologue, has_its_blocks};
@@ -200,14 +200,14 @@ TEST_CASE("a launch has no more blocks than the GPU holds at once") {
   CHECK(fake.launches[3].blocks == 40);
 }
 
-TEST_CASE("blocks that keep something on chip are as few as have no more tasks each, unless these are many") {
-  const auto blocks_of = [](int64_t tasks, int64_t bytes) {
-    return blocks_for({.tasks = tasks, .shared_bytes = bytes}, 528);
+TEST_CASE("blocks with a prologue are as few as have no more tasks each, unless these are many") {
+  const auto blocks_of = [](int64_t tasks, bool has_prologue) {
+    return blocks_for({.tasks = tasks, .shared_bytes = 1024, .has_prologue = has_prologue}, 528);
   };
-  CHECK(blocks_of(100, 1024) == 100);
-  CHECK(blocks_of(1000, 1024) == 500);  // two each
-  CHECK(blocks_of(1000, 0) == 528);
-  CHECK(blocks_of(9216, 1024) == 528);  // 512 would have 18 each, and 528 some of them less
+  CHECK(blocks_of(100, true) == 100);
+  CHECK(blocks_of(1000, true) == 500);  // two each
+  CHECK(blocks_of(1000, false) == 528);
+  CHECK(blocks_of(9216, true) == 528);  // 512 would have 18 each, and 528 some of them less
 }
 
 TEST_CASE("blocks of a launch that waits ask for as much on-chip memory as spreads them over all processors") {
