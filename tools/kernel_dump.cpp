@@ -164,6 +164,7 @@ Result<std::vector<Entry>> dump(const Configuration& configuration) {
   const auto add_both = [&](const std::string& kind, const DecodePasses& passes) {
     add(kind, passes.pass);
     if (passes.of_long) add(kind + " of a long context", *passes.of_long);
+    if (passes.of_wide) add(kind + " of the longest contexts", *passes.of_wide);
   };
   add_both("decode", plans->generated().front());
   add("batch", batch);

@@ -9,6 +9,7 @@ inline const char* plan_name(PlanKind plan) {
   switch (plan) {
     case PlanKind::Decode: return "decode";
     case PlanKind::LongDecode: return "decode of a long context";
+    case PlanKind::WideDecode: return "decode of the longest contexts";
     case PlanKind::Prefill: return "prefill";
     case PlanKind::LongPrefill: return "prefill of many tokens";
     case PlanKind::Head: return "head";

@@ -123,9 +123,10 @@ ProfiledPlan ProfileCollector::plan_of(const std::string& name, std::initializer
 
 Profile ProfileCollector::result(const std::string& model, const MachineRates& machine, int prompts) const {
   Profile profile{.model = model, .machine = machine};
-  const int replays = plans_.at(PlanKind::Decode).replays + plans_.at(PlanKind::LongDecode).replays;
-  if (replays > 0)
-    profile.plans.push_back(plan_of("decode", {PlanKind::Decode, PlanKind::LongDecode}, replays, machine));
+  const std::initializer_list<PlanKind> decodes = {PlanKind::Decode, PlanKind::LongDecode, PlanKind::WideDecode};
+  int replays = 0;
+  for (PlanKind kind : decodes) replays += plans_.at(kind).replays;
+  if (replays > 0) profile.plans.push_back(plan_of("decode", decodes, replays, machine));
   const int runs = plans_.at(PlanKind::Prefill).replays + plans_.at(PlanKind::LongPrefill).replays;
   if (prompts > 0 && runs > 0)
     profile.plans.push_back(

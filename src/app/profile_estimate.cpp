@@ -23,8 +23,8 @@ class Estimate {
   ProfiledPlan decode(int64_t depth) const {
     ProfileTotals totals(listing_, rates_.threads);
     const int64_t sequences = listing_.layout().sequences;
-    const bool is_long = listing_.is_long(depth + 1) && !listing_.launches(PlanKind::LongDecode).empty();
-    add(totals, is_long ? PlanKind::LongDecode : PlanKind::Decode, 1, depth);
+    const int64_t batch = int64_t{1} << listing_.decode_number();
+    add(totals, listing_.decode_kind(batch, depth + 1), 1, depth);
     return totals.plan("decode", static_cast<double>(sequences), 1, rates_);
   }
 

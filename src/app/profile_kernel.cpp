@@ -36,6 +36,7 @@ std::string places(const KernelSet& kernels, int kernel, const KernelCost& cost)
   std::string out;
   const std::pair<PlanKind, const char*> kPlans[] = {{PlanKind::Decode, "decode"},
                                                      {PlanKind::LongDecode, "decode of a long context"},
+                                                     {PlanKind::WideDecode, "decode of the longest contexts"},
                                                      {PlanKind::Prefill, "prefill"},
                                                      {PlanKind::LongPrefill, "prefill of many tokens"},
                                                      {PlanKind::Head, "logits of a prompt"}};

@@ -19,7 +19,8 @@ Json row_name(int row, const std::string& name) {
 std::string replay_name(const RecordedRun& run) {
   switch (run.plan) {
     case PlanKind::Decode:
-    case PlanKind::LongDecode: return "token at position " + std::to_string(run.position);
+    case PlanKind::LongDecode:
+    case PlanKind::WideDecode: return "token at position " + std::to_string(run.position);
     case PlanKind::Prefill:
     case PlanKind::LongPrefill:
       return "prompt, " + std::to_string(run.tokens) + " tokens from position " + std::to_string(run.position);

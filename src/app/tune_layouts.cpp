@@ -25,6 +25,7 @@ const char* name_of(PlanKind plan) {
   switch (plan) {
     case PlanKind::Decode: return "decode";
     case PlanKind::LongDecode: return "decode of a long context";
+    case PlanKind::WideDecode: return "decode of the longest contexts";
     case PlanKind::Prefill: return "prefill";
     case PlanKind::LongPrefill: return "prefill of many tokens";
     case PlanKind::Head: return "head of a prompt";

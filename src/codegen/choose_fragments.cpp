@@ -21,6 +21,7 @@ constexpr int64_t kMostWarpsOfFew = 16;  // of a tile of few tokens: such tiles 
 constexpr int64_t kMostCopies = 4;       // of an axis of a tile
 constexpr int64_t kMostPartials = 4;     // sums of a batch that a thread holds for one
 constexpr int64_t kStepsTogether = 4;    // products of fragments that are written out
+constexpr int64_t kMostBlocks = 3;       // of columns of a tile of few tokens, whose sums a thread holds
 
 // Outputs where the unit leaves them, if `rows` and `lane` (which may be the same) are axes of a matrix that `tokens`
 // multiply with: 8 rows are in threads and as many in copies, tokens in 4 threads with 2 neighbours each. Leaves in
@@ -54,14 +55,15 @@ bool is_of_rows(Ref load) {
   return std::any_of(ranges.begin(), ranges.end(), [](Ref r) { return kind_of(r) == RangeKind::MatrixRow; });
 }
 
-// A loop over tokens that is left: those multiply with the same words of the rows. Null if there is none.
-Ref tokens_left(const OptChoice& c) {
+// A loop over so many tokens, or a multiple, that is left: those multiply with the same words of the rows. Null if there
+// is none.
+Ref tokens_left(const OptChoice& c, int64_t count) {
   Refs of_rows;
   for (Ref n : loads_of_bytes(c.stores))
     if (is_of_rows(n)) of_rows.push_back(LoadView(n).offset);
   for (Ref r : c.output_axes()) {
     const auto depends = [&](Ref offset) { return depends_on(offset, r); };
-    if (kind_of(r) == RangeKind::Loop && known_divisor(RangeView(r).size) % 2 == 0 &&
+    if (kind_of(r) == RangeKind::Loop && known_divisor(RangeView(r).size) % count == 0 &&
         std::none_of(of_rows.begin(), of_rows.end(), depends))
       return r;
   }
@@ -138,7 +140,7 @@ void share_out_batch(OptChoice& c, Ref rows) {
   const bool are_many = leaves_enough(kManyBlocks) && !are_nested(sums);
   int64_t warps = group_partials(c, are_many ? kFewWarps : warps_of_partials(c));
   c.has_room_for_rounds = !are_many || sums_of_thread(c) <= kMostPartials;
-  Ref tokens = tokens_left(c);
+  Ref tokens = tokens_left(c, 2);
   if (tokens && leaves_enough(2)) take_part(c, OptKind::Upcast, tokens, 2);
   if (rows && are_many && sums.size() == 1) take_part(c, OptKind::Upcast, rows, 2);
   for (; rows && warps > 1; warps /= 2)
@@ -167,10 +169,13 @@ void share_out_rows(OptChoice& c, Ref rows) {
 // Further tokens share the words of the rows; or rows those of the tokens, where warps have enough left.
 void share_out_rest(OptChoice& c, Ref rows) {
   if (!c.is_part_of_tile() && c.blocks_left() > 0) return share_out_batch(c, rows);
-  Ref tokens = tokens_left(c);
-  if (tokens) take_part(c, OptKind::Upcast, tokens, 2);
+  const bool has_few = c.is_part_of_tile() && !chunk_range(c.stores);
+  for (int64_t n = has_few ? kMostBlocks : 2; n > 1; --n)
+    if (Ref tokens = tokens_left(c, n); tokens && take_part(c, OptKind::Upcast, tokens, n)) {
+      c.blocks_of_columns = n;
+      break;
+    }
   if (!c.is_part_of_tile()) return share_out_rows(c, rows);
-  const bool has_few = !chunk_range(c.stores);
   if (!has_few && rows && known_divisor(RangeView(rows).size) % (2 * kMostWarps) == 0)
     take_part(c, OptKind::Upcast, rows, 2);
   int64_t warps = has_few ? kMostWarpsOfFew : kMostWarps;
@@ -201,7 +206,10 @@ bool lies_for_fragments(const OptChoice& c, Ref axis) {
 bool are_columns(const OptChoice& c, Ref axis) {
   if (kind_of(axis) != RangeKind::Loop || known_divisor(RangeView(axis).size) % (2 * kFragmentPlaces) != 0)
     return false;
-  if (c.is_part_of_tile()) return is_const(RangeView(axis).size, 2 * kFragmentPlaces);
+  if (c.is_part_of_tile()) {
+    const auto count = const_int(RangeView(axis).size);
+    return count && *count <= (chunk_range(c.stores) ? 1 : kMostBlocks) * 2 * kFragmentPlaces;
+  }
   const Refs axes = c.output_axes();
   return lies_for_fragments(c, axis) ||
          std::any_of(axes.begin(), axes.end(), [](Ref r) { return !is_const(RangeView(r).size); });

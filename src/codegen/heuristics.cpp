@@ -21,6 +21,12 @@ namespace {
 // Times the bytes of other loops: what a warp multiplies by a unit has few words for what is computed of them.
 constexpr int64_t kFlightOfProducts = 8;
 
+// Further sums of a thread leave room for less.
+int64_t flight_times(const OptChoice& c, bool has_fragments) {
+  if (!has_fragments) return 1;
+  return c.is_part_of_tile() && c.blocks_of_columns > 2 ? kFlightOfProducts / 2 : kFlightOfProducts;
+}
+
 // Threads share out what is side by side; each computes some neighbours, whose loads do not wait for each other.
 std::vector<Opt> choose_opts_of_block(const Refs& stores, const Machine& machine, bool is_local,
                                       const OptObserver& observe) {
@@ -41,7 +47,7 @@ std::vector<Opt> choose_opts_of_block(const Refs& stores, const Machine& machine
   choose_unroll_of_bytes(c);
   if (!has_fragments) choose_upcast(c);
   if (c.has_room_for_rounds)
-    choose_rounds_in_flight(c, machine.flight_bytes * (has_fragments ? kFlightOfProducts : 1), has_fragments);
+    choose_rounds_in_flight(c, machine.flight_bytes * flight_times(c, has_fragments), has_fragments);
   if (!is_local && !c.is_part_of_tile()) {
     if (!has_fragments) choose_terms_together(c);
     choose_order(c);

@@ -17,6 +17,7 @@ struct OptChoice {
   bool is_block = false;            // a block of sums fills the registers
   bool has_rows = false;            // a thread computes all rows of a tile from what it reads for one
   bool has_room_for_rounds = true;  // in registers, beside the sums of a thread
+  int64_t blocks_of_columns = 1;    // whose sums a thread has, where a unit multiplies them with the same rows
 
   // Takes an option if it is legal.
   bool try_opt(Opt opt);

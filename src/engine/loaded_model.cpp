@@ -192,6 +192,7 @@ std::vector<LoadedModel::Runnable*> LoadedModel::runnables() {
     for (DecodeRunnables& batch : batches) {
       list.push_back(&batch.run);
       if (batch.of_long) list.push_back(&*batch.of_long);
+      if (batch.of_wide) list.push_back(&*batch.of_wide);
     }
   };
   if (long_prompt_) list.push_back(&*long_prompt_);
@@ -214,6 +215,7 @@ const LoadedModel::Runnable* LoadedModel::of_kind(PlanKind kind) const {
   switch (kind) {
     case PlanKind::Decode: return &batch.run;
     case PlanKind::LongDecode: return batch.of_long ? &*batch.of_long : nullptr;
+    case PlanKind::WideDecode: return batch.of_wide ? &*batch.of_wide : nullptr;
     case PlanKind::Prefill: return &prompt_;
     case PlanKind::Head: return &head_;
     case PlanKind::LongPrefill: return long_prompt_ ? &*long_prompt_ : nullptr;
@@ -221,8 +223,9 @@ const LoadedModel::Runnable* LoadedModel::of_kind(PlanKind kind) const {
   return nullptr;
 }
 
-bool LoadedModel::is_long(const DecodeRunnables& batch, const Extent& extent) const {
-  return batch.of_long && plans_->is_long(extent.end);
+const LoadedModel::Runnable& LoadedModel::of_kind(const DecodeRunnables& batch, PlanKind kind) {
+  if (kind == PlanKind::WideDecode) return *batch.of_wide;
+  return kind == PlanKind::LongDecode ? *batch.of_long : batch.run;
 }
 
 // --- runs
@@ -233,14 +236,14 @@ int64_t LoadedModel::batch_for(int64_t tokens) const {
 
 Status LoadedModel::run_generated(int64_t batch, const Extent& extent, const std::atomic<bool>* cancel) {
   const DecodeRunnables& of_batch = generated_.at(number_of(batch));
-  if (is_long(of_batch, extent)) return run(PlanKind::LongDecode, *of_batch.of_long, extent, extent.tokens, cancel);
-  return run(PlanKind::Decode, of_batch.run, extent, extent.tokens, cancel);
+  const PlanKind kind = plans_->decode_kind(batch, extent.end);
+  return run(kind, of_kind(of_batch, kind), extent, extent.tokens, cancel);
 }
 
 Result<uint64_t> LoadedModel::run_choosing(ChoiceKind kind, int64_t batch, const Extent& extent,
                                            std::span<int32_t> chosen) {
   const DecodeRunnables& of_batch = choosing_[static_cast<size_t>(kind)].at(number_of(batch));
-  const Runnable& runnable = is_long(of_batch, extent) ? *of_batch.of_long : of_batch.run;
+  const Runnable& runnable = of_kind(of_batch, plans_->decode_kind(batch, extent.end));
   const ReadBack read_back{.to = std::as_writable_bytes(chosen), .from = memory_.chosen()};
   SMELT_CHECK(run({}, runnable, extent, extent.tokens, nullptr, read_back));
   return std::exchange(last_run_, 0);

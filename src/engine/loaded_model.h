@@ -140,9 +140,10 @@ class LoadedModel : public KernelSet {
   struct DecodeRunnables {
     explicit DecodeRunnables(const DecodePasses& passes) : run{&passes.pass, {}} {
       if (passes.of_long) of_long = Runnable{&*passes.of_long, {}};
+      if (passes.of_wide) of_wide = Runnable{&*passes.of_wide, {}};
     }
     Runnable run;
-    std::optional<Runnable> of_long;
+    std::optional<Runnable> of_long, of_wide;
   };
 
   LoadedModel(const GgufFile& file, const EngineOptions& options) : file_(file), options_(options) {}
@@ -169,8 +170,8 @@ class LoadedModel : public KernelSet {
 
   std::vector<Runnable*> runnables();
   std::vector<const Pass*> passes();
-  const Runnable* of_kind(PlanKind kind) const;  // null: there is none
-  bool is_long(const DecodeRunnables& batch, const Extent& extent) const;
+  const Runnable* of_kind(PlanKind kind) const;                                 // null: there is none
+  static const Runnable& of_kind(const DecodeRunnables& batch, PlanKind kind);  // REQUIRES: there is one
   Status run(std::optional<PlanKind> kind, const Runnable& runnable, const Extent& extent, int64_t symbol_tokens,
              const std::atomic<bool>* cancel, const ReadBack& read_back = {});
   std::span<const LaunchTimes::Work> work_of(const Runnable& runnable, const PassSymbols& symbols,

@@ -9,6 +9,7 @@
 #include "graph/views.h"
 #include "model/choice_graph.h"
 #include "model/mtp.h"
+#include "schedule/tiles.h"
 
 namespace smelt {
 namespace {
@@ -170,17 +171,27 @@ int64_t ModelPasses::product_tasks(int64_t tokens) const {
   return are_halves && batch_has_halves(tokens) ? machine.tasks : 0;
 }
 
-Dim ModelPasses::chunks_of(Contexts contexts) const {
-  const int64_t all = layout_.positions / kChunkSize, few = compiler_.machine().short_context / kChunkSize;
+// Only bytes have tiles of more heads; and batches of halves have them in any context.
+int64_t ModelPasses::wide_context(int64_t tokens) const {
+  const bool has_bytes = options_.quantise && options_.cache_type == DType::U8 && !batch_has_halves(tokens);
+  const int64_t heads = has_bytes ? model_.heads_per_key() : 1, all = layout_.positions / kChunkSize;
+  const int64_t chunks = wide_chunks(compiler_.machine(), tokens, heads);
+  return chunks < all ? chunks * kChunkSize : layout_.positions;
+}
+
+Dim ModelPasses::chunks_of(Contexts contexts, int64_t tokens) const {
+  const int64_t all = layout_.positions / kChunkSize, few = compiler_.machine().short_context / kChunkSize,
+                many = wide_context(tokens) / kChunkSize;
   // At least one in any case: what is known of a size may change the order of a sum, and the bits with it.
-  return variable(names_[1], 1, contexts == Contexts::Short ? few : all);
+  return variable(names_[1], 1, contexts == Contexts::Short ? few : contexts == Contexts::Long ? many : all);
 }
 
 ModelShape ModelPasses::decode_shape(int64_t tokens, Contexts contexts) const {
   const int64_t side_by_side = compiler_.machine().tokens_side_by_side();
-  const bool goes_by_unit = contexts == Contexts::Long || tokens >= compiler_.machine().unit_tokens;
+  const bool is_long = contexts == Contexts::Long || contexts == Contexts::Wide,
+             goes_by_unit = is_long || tokens >= compiler_.machine().unit_tokens;
   return {.tokens = Dim(tokens),
-          .chunks = chunks_of(contexts),
+          .chunks = chunks_of(contexts, tokens),
           .rows = Dim(tokens),
           .context = layout_.positions,
           .cache_rows = layout_.cache_rows(),

@@ -38,8 +38,9 @@ struct PassSymbols {
   std::map<std::string, int64_t> named(int64_t token_tile) const;
 };
 
-// Which contexts a pass is for: all, or those of up to Machine::short_context positions, or longer ones.
-enum class Contexts { All, Short, Long };
+// Which contexts a pass is for: all, or those of up to Machine::short_context positions, or longer ones, or the longest
+// (wide_chunks() in schedule/tiles.h).
+enum class Contexts { All, Short, Long, Wide };
 
 // Which runs of prompts a pass is for: all, or those of fewer than Machine::long_prompt tokens, or longer ones.
 enum class Prompts { All, Short, Long };
@@ -67,6 +68,8 @@ class ModelPasses {
   // The same, and a token is chosen behind each of them.
   Pass decode_and_choose(const std::atomic<bool>* cancel, int64_t tokens, ChoiceKind kind,
                          Contexts contexts = Contexts::All) const;
+  // Positions of a context beyond which one of so many tokens is for Contexts::Wide.
+  int64_t wide_context(int64_t tokens) const;
   // A chunk of a prompt, without.
   Pass prefill(const std::atomic<bool>* cancel, Prompts prompts = Prompts::All) const;
   Pass head(int64_t rows) const;  // over `rows` rows of a chunk
@@ -105,7 +108,7 @@ class ModelPasses {
 
  private:
   ModelShape decode_shape(int64_t tokens, Contexts contexts) const;
-  Dim chunks_of(Contexts contexts) const;
+  Dim chunks_of(Contexts contexts, int64_t tokens) const;
   bool may_differ() const;  // bits of a token in a prompt or a batch, from those that it has alone
   bool batch_has_halves(int64_t tokens) const;
   int64_t product_tasks(int64_t tokens) const;

@@ -87,12 +87,15 @@ void ModelPlans::make_passes(const LayoutChoice& layouts, const std::atomic<bool
                                  .layouts = layouts};
   passes_ = std::make_unique<ModelPasses>(file_, *model_, layout_, pass_options, compiler_);
   generated_.clear();
-  const auto in_both = [&](int64_t batch, auto&& make) -> DecodePasses {
-    if (!has_long(batch)) return {make(Contexts::All), {}};
-    return {make(Contexts::Short), make(Contexts::Long)};
+  const auto in_all = [&](int64_t batch, auto&& make) -> DecodePasses {
+    const Contexts most = has_wide(batch) ? Contexts::Long : Contexts::All;
+    DecodePasses of_batch{.pass = make(has_long(batch) ? Contexts::Short : most), .of_long = {}, .of_wide = {}};
+    if (has_long(batch)) of_batch.of_long = make(Contexts::Long);
+    if (has_wide(batch)) of_batch.of_wide = make(Contexts::Wide);
+    return of_batch;
   };
   for (int64_t batch = 1; batch <= layout_.batch; batch *= 2)
-    generated_.push_back(in_both(batch, [&](Contexts c) { return passes_->decode(cancel, batch, c); }));
+    generated_.push_back(in_all(batch, [&](Contexts c) { return passes_->decode(cancel, batch, c); }));
   prompt_ = passes_->prefill(cancel, has_long_prompts() ? Prompts::Short : Prompts::All);
   long_prompt_.reset();
   if (has_long_prompts()) long_prompt_ = passes_->prefill(cancel, Prompts::Long);
@@ -101,8 +104,7 @@ void ModelPlans::make_passes(const LayoutChoice& layouts, const std::atomic<bool
     std::vector<DecodePasses>& choosing = choosing_[static_cast<size_t>(kind)];
     choosing.clear();
     for (int64_t batch = 1; batch <= layout_.batch && chooses_tokens(); batch *= 2)
-      choosing.push_back(
-          in_both(batch, [&](Contexts c) { return passes_->decode_and_choose(cancel, batch, kind, c); }));
+      choosing.push_back(in_all(batch, [&](Contexts c) { return passes_->decode_and_choose(cancel, batch, kind, c); }));
   }
   drafts_.clear();
   if (!options_.mtp) return;
@@ -127,10 +129,18 @@ size_t ModelPlans::decode_number() const {
   return static_cast<size_t>(std::bit_width(tokens - 1));
 }
 
-// Batches have enough tasks in any context.
+// Batches have enough tasks in any context; and there is nothing between short and wide ones where these meet.
 bool ModelPlans::has_long(int64_t batch) const {
   const Machine& m = device_.machine();
-  return m.short_context > 0 && layout_.positions > m.short_context && batch < m.unit_tokens;
+  return m.short_context > 0 && layout_.positions > m.short_context && batch < m.unit_tokens &&
+         passes_->wide_context(batch) > m.short_context;
+}
+
+bool ModelPlans::has_wide(int64_t batch) const { return layout_.positions > passes_->wide_context(batch); }
+
+PlanKind ModelPlans::decode_kind(int64_t batch, int64_t positions) const {
+  if (has_wide(batch) && positions > passes_->wide_context(batch)) return PlanKind::WideDecode;
+  return has_long(batch) && is_long(positions) ? PlanKind::LongDecode : PlanKind::Decode;
 }
 
 // What a token gets may then depend on how many come with it.
@@ -146,6 +156,10 @@ const Pass* ModelPlans::of_kind(PlanKind plan) const {
     case PlanKind::LongDecode: {
       const std::optional<Pass>& of_long = generated_[decode_number()].of_long;
       return of_long ? &*of_long : nullptr;
+    }
+    case PlanKind::WideDecode: {
+      const std::optional<Pass>& of_wide = generated_[decode_number()].of_wide;
+      return of_wide ? &*of_wide : nullptr;
     }
     case PlanKind::Prefill: return &prompt_;
     case PlanKind::Head: return &head_;

@@ -21,6 +21,7 @@ namespace smelt {
 struct DecodePasses {
   Pass pass;
   std::optional<Pass> of_long;  // another one for contexts longer than Machine::short_context
+  std::optional<Pass> of_wide;  // and one for those longer than ModelPasses::wide_context()
 };
 
 class ModelPlans : public KernelSet {
@@ -42,6 +43,8 @@ class ModelPlans : public KernelSet {
   size_t decode_number() const;  // of these, the one for a token of each sequence
   // Whether a context of so many positions is one of DecodePasses::of_long, where there are such.
   bool is_long(int64_t positions) const { return positions > device_.machine().short_context; }
+  // The plan that a batch of 1, 2, 4 ... tokens takes whose longest context has so many positions.
+  PlanKind decode_kind(int64_t batch, int64_t positions) const;
   const Pass& prompt() const { return prompt_; }
   // Another one for runs of at least Machine::long_prompt tokens.
   const std::optional<Pass>& long_prompt() const { return long_prompt_; }
@@ -66,6 +69,7 @@ class ModelPlans : public KernelSet {
              int64_t context);
   const Pass* of_kind(PlanKind plan) const;  // null: there is none
   bool has_long(int64_t batch) const;
+  bool has_wide(int64_t batch) const;
   bool has_long_prompts() const;
   bool chooses_tokens() const;
   void make_passes(const LayoutChoice& layouts, const std::atomic<bool>* cancel);

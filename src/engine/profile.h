@@ -18,11 +18,12 @@ enum class PlanKind {
   Prefill,      // a chunk of a prompt, without logits
   Head,         // the logits of the last token of a prompt
   LongDecode,   // Decode where a context is longer than Machine::short_context, if that is another plan
+  WideDecode,   // Decode of the longest contexts (schedule/tiles.h), if that is another plan
   LongPrefill,  // Prefill of at least Machine::long_prompt tokens, if that is another plan
 };
 
-constexpr PlanKind kPlanKinds[] = {PlanKind::Decode, PlanKind::Prefill, PlanKind::Head, PlanKind::LongDecode,
-                                   PlanKind::LongPrefill};
+constexpr PlanKind kPlanKinds[] = {PlanKind::Decode,     PlanKind::Prefill,    PlanKind::Head,
+                                   PlanKind::LongDecode, PlanKind::WideDecode, PlanKind::LongPrefill};
 
 // What an argument of a launch is bound to.
 struct LaunchBuffer {

@@ -28,6 +28,7 @@ class Deepseek2 final : public Model {
   std::vector<TensorShape> layer_tensors(int64_t layer) const override;
   std::vector<PositionTable> position_tables() const override { return rope_tables(p_.attention.rope); }
   std::vector<CachePart> cache_parts(DType type, int64_t) const override { return mla_cache(p_.attention, type); }
+  int64_t heads_per_key() const override { return p_.attention.heads; }
   Segment block(const GgufFile& file, const ModelShape& shape, int64_t layer) const override;
   void write_keys(KeyWriter& out) const override;
 

@@ -56,6 +56,7 @@ class Model {
 
   virtual std::vector<PositionTable> position_tables() const = 0;
   virtual std::vector<CachePart> cache_parts(DType type, int64_t layer) const = 0;
+  virtual int64_t heads_per_key() const = 0;  // that read the same keys: as many as any layer has
   // Positions that a token sees in a layer, its own included; 0: all. A cache with a window keeps only rows that
   // somebody may see, in pages of their own (Bound::LocalPages).
   virtual int64_t window(int64_t) const { return 0; }

@@ -39,6 +39,7 @@ class Transformer final : public Model {
   std::vector<TensorShape> layer_tensors(int64_t layer) const override;
   std::vector<PositionTable> position_tables() const override;
   std::vector<CachePart> cache_parts(DType type, int64_t layer) const override;
+  int64_t heads_per_key() const override { return p_.attention.heads_per_key(); }
   int64_t window(int64_t layer) const override { return has_attention(layer) ? attention(layer).window : 0; }
   std::vector<StatePart> state_parts(int64_t layer) const override;
   Segment block(const GgufFile& file, const ModelShape& shape, int64_t layer) const override;

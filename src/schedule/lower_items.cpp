@@ -1,5 +1,6 @@
 #include "graph/operands.h"
 #include "graph/views.h"
+#include "schedule/copy_columns.h"
 #include "schedule/fold_chunks.h"
 #include "schedule/passes.h"
 #include "schedule/scans.h"
@@ -44,6 +45,14 @@ void add_fold(ScheduleState& state, const PlannedTile& tile, TileStores& stores)
   FoldStores fold = fold_stores(state.lowering, maxima, tile.sums, tile.shape.axis, running);
   stores.before.insert(stores.before.end(), fold.before.begin(), fold.before.end());
   stores.combine = std::move(fold.chunk);
+}
+
+void copy_columns_of(ScheduleState& state, const TileShape& shape, TileStores& stores) {
+  Ref& scores = stores.chunk.front();
+  CopiedColumns copied =
+      copy_columns(scores, shape.axis, [&](int64_t bytes) { return state.new_local(DType::I32, bytes); });
+  scores = copied.store;
+  stores.before.insert(stores.before.end(), copied.copies.begin(), copied.copies.end());
 }
 
 // The items of a tile get their stores, and stores that belong to no item yet get one.
@@ -99,7 +108,9 @@ void join_tiles(ScheduleState& state) {
     } else if (tile.shape.has_all_chunks) {
       add_fold(state, tile, stores);
     }
-    put_in_order(state, items, share_loops(tile.shape, stores, state.machine));
+    TileStores in_tile = share_loops(tile.shape, stores, state.machine);
+    if (tile.shape.copies_columns) copy_columns_of(state, tile.shape, in_tile);
+    put_in_order(state, items, in_tile);
   }
 }
 

@@ -253,12 +253,32 @@ int64_t heads_of_halves(int64_t heads, int64_t columns) {
   return kFragmentGroups * greatest_divisor(heads / kFragmentGroups, columns / kFragmentGroups);
 }
 
+// Sums of so many blocks of columns have room in the registers of a thread.
+constexpr int64_t kMostBlocksOfColumns = 3;
+
+// As many heads of a token as a tile of a wide context has: see wide_chunks(). 0: none is wide.
+int64_t heads_of_wide(const Machine& machine, int64_t tokens, int64_t chunks, int64_t heads) {
+  const int64_t columns = unit_for_bytes(machine)->n;
+  if (chunks <= wide_chunks(machine, tokens, heads) || heads % columns != 0) return 0;
+  const int64_t blocks = greatest_divisor(heads / columns, kMostBlocksOfColumns);
+  return blocks > 1 ? blocks * columns : 0;
+}
+
 // Whether weights of a softmax are bytes.
 bool multiplies_bytes(const TileTensors& tile) {
   return std::any_of(tile.inner.begin(), tile.inner.end(), [](Ref n) { return size_of(n->dtype) == 1; });
 }
 
+constexpr int64_t kMostTilesInTurn = 2;  // of a processor
+
 }  // namespace
+
+int64_t wide_chunks(const Machine& machine, int64_t tokens, int64_t heads) {
+  const MatrixUnit* unit = machine.has_threads() ? unit_for_bytes(machine) : nullptr;
+  if (!unit || machine.short_context == 0 || heads <= unit->n) return std::numeric_limits<int64_t>::max();
+  const int64_t tiles = tokens * ((heads + unit->n - 1) / unit->n);  // of a chunk
+  return kMostTilesInTurn * machine.tasks / tiles;
+}
 
 TileShape shape_of_tile(const TileTensors& tile, const Machine& machine) {
   TileShape shape{.axis = tile.axis, .chunk = tile.chunk, .extents = {}};
@@ -284,10 +304,17 @@ TileShape shape_of_tile(const TileTensors& tile, const Machine& machine) {
   const bool is_long = machine.short_context > 0 && most > machine.short_context;
   const bool goes_by_unit = unit && has_few_tokens && (is_long || *const_int(scores->shape[0]) >= machine.unit_tokens);
   const int64_t heads = known_divisor(scores->shape[shape.extents.size() - 2]);
+  int64_t& heads_of_tile = shape.extents[shape.extents.size() - 2];
+  const bool multiplies_by_unit = goes_by_unit && multiplies_bytes(tile);
+  const int64_t wide =
+      multiplies_by_unit ? heads_of_wide(machine, *const_int(scores->shape[0]), most / tile.chunk, heads) : 0;
   if (columns && has_few_tokens && heads % kFragmentGroups == 0) {
-    shape.extents[shape.extents.size() - 2] = heads_of_halves(heads, columns);
+    heads_of_tile = heads_of_halves(heads, columns);
+  } else if (wide > 0) {
+    heads_of_tile = wide;
+    shape.copies_columns = true;
   } else {
-    if (goes_by_unit && multiplies_bytes(tile) && heads % unit->n == 0) rows = unit->n;
+    if (multiplies_by_unit && heads % unit->n == 0) rows = unit->n;
     for (size_t k = shape.extents.size() - 1; k-- > (has_columns ? 1 : 0);) take(k, rows);
     leave_tasks(shape, scores, machine);
   }

@@ -23,13 +23,20 @@ struct TileShape {
   std::vector<int64_t> extents;  // inside a tile, for axes 0 .. axis: a divisor of the axis, or all
   bool has_all_chunks = false;   // goes over the chunks, one at a time
   int64_t step = kLimitStep;     // of which a limit of positions is a multiple
+  bool copies_columns = false;   // what its products read of each row goes on chip first (copy_columns.h)
 };
+
+// Chunks of a context up to which a tile of bytes has as many of `heads` that read the same keys as the unit of a warp
+// has columns. Of longer ones processors have several such tiles in turn, each of which reads all keys and values, so that
+// fewer tiles of more heads are sooner done: these are wide. The greatest number where nothing is.
+int64_t wide_chunks(const Machine& machine, int64_t tokens, int64_t heads);
 
 // Rows of neighbouring axes come inside, from the last axis on, as long as a tensor of them stays within
 // Machine::tile_bytes and a chunk has Machine::chunk_tasks left to share out; where tokens are few, at most
 // Machine::tile_rows, and in a context of up to Machine::short_context as few as leave a task to each processor. Where
 // threads have a unit for products of bytes, its columns are tokens of a prompt, which come first, or heads of a batch
-// or of a longer context. Of products of halves they are all heads of a token of a batch that there is room for.
+// or of a longer context; beyond wide_chunks(), and of products of halves, they are all heads of a token that there
+// is room for.
 TileShape shape_of_tile(const TileTensors& tile, const Machine& machine);
 
 // Sizes along all axes of the part of `tensor` that a tile holds; a combination of chunks has no axis of them.

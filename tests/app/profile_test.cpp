@@ -372,6 +372,21 @@ TEST_CASE("launches name the lines of the model that multiply with their weights
   CHECK(found >= 3);
 }
 
+TEST_CASE(
+    "the longest contexts have a plan of their own on a GPU, sooner for several sequences, with all heads in a task") {
+  // The name of an attention's kernel has its first loops: sequences, tasks of heads, and heads of a task.
+  const auto kernels = [](const char* sequences, const char* depth) {
+    const Outcome run =
+        smelt::test::smelt({"profile", "--synthetic", "glm-4.7-flash:q4_0:1", "--machine", "h200", "-c", "30000",
+                            "--parallel", sequences, "-d", depth, "--prompt-tokens", "0", "--all"});
+    REQUIRE(run.exit_code == 0);
+    return run.out;
+  };
+  CHECK(contains(kernels("1", "22000"), "reduce_sum_n_3_8_"));
+  CHECK(contains(kernels("1", "23000"), "reduce_sum_n_24_"));
+  CHECK(contains(kernels("8", "3000"), "reduce_sum_n_8_24_"));
+}
+
 TEST_CASE("other forms of a model's blocks, and what they would save on a machine") {
   const std::vector<std::string> flags = {"profile", "--what-if",   "--machine",
                                           "h200",    "--synthetic", "glm-4.7-flash:q4_0"};

@@ -52,6 +52,16 @@ ModelShape batch_of(int64_t tokens, const Machine& machine) {
   return batch;
 }
 
+// Stores of a tile that copy what its products read for each head.
+int64_t copies_of_columns(Ref tree) {
+  const Refs nodes = toposort(tree);
+  return std::count_if(nodes.begin(), nodes.end(), [](Ref n) {
+    if (n->op != Op::Store) return false;
+    const StoreView store(n);
+    return store.buffer->op == Op::Local && store.value->op == Op::Load && !tile_ranges({n}).empty();
+  });
+}
+
 }  // namespace
 
 // 8 rows of 768 and 512 numbers are normed by 384 and 512 threads of one block.
@@ -90,6 +100,27 @@ TEST_CASE("tasks of each kernel of the full-size model agree with the interprete
       ++judged;
     }
     CHECK(judged >= 8);
+  }
+}
+
+TEST_CASE("a task of a wide context has all heads, whose queries it copies, and agrees with the interpreter") {
+  Machine machine = *known_machine("h100");
+  machine.short_context = 256, machine.tasks = 4;
+  const FullSizeGlm glm(GgufType::Q4_0);
+  for (int64_t tokens : {1, 8}) {
+    CAPTURE(tokens);
+    const Ref root = glm.block(batch_of(tokens, machine), 1).root;
+    const Schedule schedule = make_schedule(root, machine);
+    int judged = 0;
+    for (size_t number = 0; number < schedule.kernels.size(); ++number) {
+      if (copies_of_columns(schedule.kernels[number].tree) == 0) continue;
+      const JudgedKernel kernel = kernel_of(root, {{"chunks", 3}}, number, machine);
+      // Bytes, sums and scales of both parts of a query; each block of one token makes two of them for itself.
+      CHECK(copies_of_columns(kernel.tree) == (tokens == 1 ? 4 : 6));
+      CHECK(problem_of_tasks(kernel, machine, 2) == "");
+      ++judged;
+    }
+    CHECK(judged == 1);
   }
 }
 

@@ -50,6 +50,27 @@ Refs tile_nests(const Kernel& kernel) {
 
 }  // namespace
 
+TEST_CASE(
+    "where processors would have several tiles of a context in turn, a tile has more heads than a unit has columns") {
+  const Machine machine = *known_machine("h200");
+  CHECK(wide_chunks(machine, 1, 20) == 2 * 132 / 3);
+  CHECK(wide_chunks(machine, 8, 20) == 2 * 132 / 24);
+  CHECK(wide_chunks(machine, 1, 8) > 1 << 20);
+  CHECK(wide_chunks(*known_machine("zen4"), 1, 20) > 1 << 20);
+  const auto shape = [&](int64_t tokens, int64_t heads, int64_t chunks) {
+    const std::vector<Dim> dims{tokens, heads, Dim(variable("chunks", 1, chunks)), 256};
+    const Tensor scores = input(0, dims), weights = input(1, dims, DType::U8);
+    return shape_of_tile({.axis = 2, .chunk = 256, .inner = {scores.ref(), weights.ref()}}, machine);
+  };
+  CHECK(shape(1, 24, 88).extents == std::vector<int64_t>{1, 8, 1});
+  CHECK_FALSE(shape(1, 24, 88).copies_columns);
+  CHECK(shape(1, 24, 89).extents == std::vector<int64_t>{1, 24, 1});
+  CHECK(shape(1, 24, 89).copies_columns);
+  CHECK(shape(8, 24, 12).extents == std::vector<int64_t>{1, 24, 1});
+  CHECK(shape(1, 64, 89).extents == std::vector<int64_t>{1, 16, 1});  // more sums have no room
+  CHECK_FALSE(shape(1, 8, 4096).copies_columns);
+}
+
 TEST_CASE("a tile holds as many rows as its memory takes, from the last axis on") {
   const Ref chunks = variable("chunks", 1, 8), tokens = variable("tokens8", 1, 8);
   CHECK(extents({20, Dim(chunks), 256}, 1, 10 << 10) == std::vector<int64_t>{10, 1});
