@@ -55,8 +55,8 @@ bool is_of_rows(Ref load) {
   return std::any_of(ranges.begin(), ranges.end(), [](Ref r) { return kind_of(r) == RangeKind::MatrixRow; });
 }
 
-// A loop over so many tokens, or a multiple, that is left: those multiply with the same words of the rows. Null if there
-// is none.
+// A loop over so many tokens, or a multiple, that is left: those multiply with the same words of the rows. Null if
+// there is none.
 Ref tokens_left(const OptChoice& c, int64_t count) {
   Refs of_rows;
   for (Ref n : loads_of_bytes(c.stores))

@@ -310,8 +310,8 @@ Ref modulo(Ref root, const Match&) {
   return rest == q->x ? Ref() : to_node(rest) % to_node(q->y);
 }
 
-// The term of `sum` that is rest * c * (y / c), for some y that equals x modulo c, and that y; or the one that is rest *
-// c * (x / c % d), and x % (c * d).
+// The term of `sum` that is rest * c * (y / c), for some y that equals x modulo c, and that y; or the one that is
+// rest * c * (x / c % d), and x % (c * d).
 struct Partner {
   IndexTerm term;
   IndexSum whole;

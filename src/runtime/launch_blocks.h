@@ -12,8 +12,8 @@ namespace smelt {
 // experts without tokens.
 constexpr int64_t kManyRounds = 8;
 
-// Of `most` that the GPU holds at once. Where each makes something for itself, no more of them than change how many tasks
-// the busiest one has, if that is few. Else all: a launch often has fewer tasks than the greatest number says.
+// Of `most` that the GPU holds at once. Where each makes something for itself, no more of them than change how many
+// tasks the busiest one has, if that is few. Else all: a launch often has fewer tasks than the greatest number says.
 inline int64_t blocks_for(const LaunchShape& shape, int64_t most) {
   if (shape.blocks > 0) return shape.blocks;
   const int64_t tasks = std::max<int64_t>(shape.tasks, 1), blocks = std::min(tasks, most);

@@ -27,8 +27,8 @@ struct TileShape {
 };
 
 // Chunks of a context up to which a tile of bytes has as many of `heads` that read the same keys as the unit of a warp
-// has columns. Of longer ones processors have several such tiles in turn, each of which reads all keys and values, so that
-// fewer tiles of more heads are sooner done: these are wide. The greatest number where nothing is.
+// has columns. Of longer ones processors have several such tiles in turn, each of which reads all keys and values, so
+// that fewer tiles of more heads are sooner done: these are wide. The greatest number where nothing is.
 int64_t wide_chunks(const Machine& machine, int64_t tokens, int64_t heads);
 
 // Rows of neighbouring axes come inside, from the last axis on, as long as a tensor of them stays within

@@ -177,8 +177,8 @@ int64_t step_along(Ref load, Ref range) {
 
 }  // namespace
 
-// 20 heads, of which four lie side by side for the unit's 8 columns. Latent queries have 16 blocks, rotated ones two. Of
-// many scales those of heads 0 and 2 come first, so that the next head's are 32 behind.
+// 20 heads, of which four lie side by side for the unit's 8 columns. Latent queries have 16 blocks, rotated ones two.
+// Of many scales those of heads 0 and 2 come first, so that the next head's are 32 behind.
 TEST_CASE("heads that a unit multiplies lie side by side, their scales do not") {
   const Machine machine = *known_machine("h100");
   const Refs scores = prepare_nest(attention_of(8, machine).tree->src[0], machine);
