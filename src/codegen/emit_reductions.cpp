@@ -40,8 +40,9 @@ class NestEmitter::ReductionLoop {
 
   void emit() {
     for (Ref n : group_) open_accumulators(n);
-    const Refs ranges = own_ranges(group_[0]);
+    Refs ranges = own_ranges(group_[0]);
     const bool is_staged = nest_.is_staged(ranges);
+    if (has_shared_rounds(group_[0])) ranges.pop_back();  // threads have its elements
     if (is_staged) nest_.send_first_rounds();
     const int before = nest_.least_depth_;
     for (Ref r : ranges) {
@@ -51,6 +52,7 @@ class NestEmitter::ReductionLoop {
     if (is_staged) nest_.send_next_round();
     if (nest_.ahead_ && depth_ > 0 && nest_.facts_.height(group_[0]) == 1) nest_.ask_ahead();
     for (const Accumulator& a : accumulators_) old_.push_back(nest_.get(a.id, a.dtype, a.lanes));
+    ask_for_values();
     step_maxima();
     for (const auto& [n, i] : first_of_) accumulators_[i].next = old_[i];
     step_sums(step_sums_in_unit());
@@ -76,6 +78,7 @@ class NestEmitter::ReductionLoop {
     Refs scores;  // of a round
     size_t accumulator;
     std::vector<Value> so_far;  // before the round, and behind each score
+    Value keep, weight;         // if a warp shares the round: those of a thread's element
   };
 
   size_t open(DType dtype, int lanes, Value initial) {
@@ -87,6 +90,7 @@ class NestEmitter::ReductionLoop {
   static Refs scores_of(Ref n) {
     const auto values = ReduceView(n).values;
     Refs scores;
+    if (has_shared_rounds(n)) return {values[0]};
     for (size_t k = 0; k < values.size(); k += n->op == Op::SoftmaxSum ? 2 : values.size()) scores.push_back(values[k]);
     return scores;
   }
@@ -97,7 +101,7 @@ class NestEmitter::ReductionLoop {
     const auto at = std::find_if(maxima_.begin(), maxima_.end(), [&](const Maximum& m) { return m.scores == scores; });
     if (at != maxima_.end()) return *at;
     const Value lowest = nest_.identity(Op::ReduceMax, scores[0]->dtype);
-    maxima_.push_back({scores, open(scores[0]->dtype, nest_.facts_.lanes(scores[0]), lowest), {}});
+    maxima_.push_back({scores, open(scores[0]->dtype, nest_.facts_.lanes(scores[0]), lowest), {}, {}, {}});
     return maxima_.back();
   }
 
@@ -120,13 +124,44 @@ class NestEmitter::ReductionLoop {
 
   Value& next_of(Ref n) { return accumulators_[first_of_[n.get()]].next; }
 
+  // Of a round that a warp shares: before its threads wait for each other.
+  void ask_for_values() {
+    for (Ref n : group_)
+      if (has_shared_rounds(n))
+        for (Ref value : SharedRoundView(n).values) nest_.value(value);
+  }
+
   void step_maxima() {
     for (Maximum& m : maxima_) {
+      if (has_shared_rounds(group_[0])) {
+        step_shared_maximum(m);
+        continue;
+      }
       Accumulator& a = accumulators_[m.accumulator];
       m.so_far = {old_[m.accumulator]};
       for (Ref score : m.scores) m.so_far.push_back(nest_.alu(Op::Max, a.dtype, {m.so_far.back(), nest_.value(score)}));
       a.next = m.so_far.back();
     }
+  }
+
+  // Each thread finds the greatest score before its own one: in each step it learns that of twice as many.
+  void step_shared_maximum(Maximum& m) {
+    Accumulator& a = accumulators_[m.accumulator];
+    const auto largest = [&](Value x, Value y) { return nest_.alu(Op::Max, a.dtype, {x, y}); };
+    const Ref lane = SharedRoundView(group_[0]).lane;
+    const Value own = nest_.value(m.scores[0]), number = nest_.value(lane);
+    Value before = old_[m.accumulator], all = own;
+    for (int64_t bits = 1; bits < RangeView(lane).count(); bits *= 2) {
+      const Value others = nest_.of_other_thread(Inst::Shuffle, all, a.dtype, bits);
+      const Value half = nest_.alu(Op::Mod, DType::I64, {number, nest_.integer(2 * bits)});
+      const Value is_behind = nest_.alu(Op::Lt, DType::Bool, {nest_.integer(bits - 1), half});
+      before = nest_.alu(Op::Where, a.dtype, {is_behind, largest(before, others), before});
+      all = largest(all, others);
+    }
+    const Value greatest = largest(before, own);
+    m.keep = nest_.exp_of_difference(before, greatest, a.dtype);
+    m.weight = nest_.exp_of_difference(own, greatest, a.dtype);
+    a.next = largest(old_[m.accumulator], all);
   }
 
   // Returns the sums that this has stepped.
@@ -159,7 +194,26 @@ class NestEmitter::ReductionLoop {
     }
   }
 
+  // Threads hand around what they have made of their elements, in the order of these.
+  void step_shared_softmax(Ref n) {
+    const SharedRoundView round(n);
+    const Maximum& m = maximum_of(n);
+    const auto product = [&](Value weight, Ref value) {
+      return nest_.alu(Op::Mul, n->dtype, {weight, nest_.value(value)});
+    };
+    const Value own = round.has_all_values() ? m.weight : product(m.weight, round.values[0]);
+    Value sum = old_[first_of_[n.get()]];
+    for (int64_t k = 0; k < RangeView(round.lane).count(); ++k) {
+      const Value keep = nest_.of_other_thread(Inst::WarpItem, m.keep, n->dtype, k),
+                  item = nest_.of_other_thread(Inst::WarpItem, own, n->dtype, k),
+                  term = round.has_all_values() ? product(item, round.values[static_cast<size_t>(k)]) : item;
+      sum = nest_.alu(Op::Fma, n->dtype, {sum, keep, term});
+    }
+    next_of(n) = sum;
+  }
+
   void step_softmax(Ref n) {
+    if (has_shared_rounds(n)) return step_shared_softmax(n);
     const auto terms = ReduceView(n).values;
     const std::vector<Value>& maxima = maximum_of(n).so_far;
     Value sum = old_[first_of_[n.get()]];

@@ -95,6 +95,11 @@ Value NestEmitter::reduce_exchanged(Ref reduction, const Exchange& exchange, int
   return halves(op_of(reduction), std::move(terms), dtype);
 }
 
+// `number`: bits in which its index differs from that of the thread (Shuffle), or its place in the warp (WarpItem).
+Value NestEmitter::of_other_thread(Inst which, Value x, DType dtype, int64_t number) {
+  return {add(top(), {.kind = which, .dtype = dtype, .src = {x.id}, .arg = {.i = number}}), top()};
+}
+
 // Each thread gives its own term to the one whose index differs in a bit, until all have all.
 Value NestEmitter::reduce_in_warp(Ref reduction, Value x, int64_t stride, int64_t count) {
   for (int64_t bits = stride * count / 2; bits >= stride; bits /= 2) {

@@ -349,17 +349,27 @@ class NestEvaluator {
     return total;
   }
 
+  // The terms of a round, as scores and values.
+  std::vector<std::pair<int, int>> terms_of_round(int id) {
+    const std::vector<int>& values = cells_[id].values;
+    const Ref node = cells_[id].node;
+    if (has_shared_rounds(node) && SharedRoundView(node).has_all_values())
+      return {{values[0], values[1 + static_cast<size_t>(value(SharedRoundView(node).lane).scalar.i)]}};
+    std::vector<std::pair<int, int>> terms;
+    for (size_t i = 0; i < values.size(); i += 2) terms.emplace_back(values[i], values[i + 1]);
+    return terms;
+  }
+
   // In two passes, as it is defined: the greatest score, then the sum.
   Value softmax_sum(int id) {
-    const size_t values = cells_[id].values.size();
     Value total;
     double top = kLowest;
     for_each(cells_[id].ranges, [&] {
-      for (size_t i = 0; i < values; i += 2) top = std::max(top, value(cells_[id].values[i]).scalar.f);
+      for (const auto& [score, v] : terms_of_round(id)) top = std::max(top, value(score).scalar.f);
     });
     for_each(cells_[id].ranges, [&] {
-      for (size_t i = 0; i < values; i += 2) {
-        const Value score = value(cells_[id].values[i]), v = value(cells_[id].values[i + 1]);
+      for (const auto& [score_id, value_id] : terms_of_round(id)) {
+        const Value score = value(score_id), v = value(value_id);
         total.defined &= score.defined && v.defined;
         if (score.scalar.f > kMaskedScore) total.scalar.f += std::exp(score.scalar.f - top) * v.scalar.f;
       }

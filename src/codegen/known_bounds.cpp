@@ -28,7 +28,8 @@ class Finder {
       case Inst::Part: return of_part(part_value(x));
       case Inst::LaneIndex: return {0, x.lanes - 1};
       case Inst::ThreadIndex: return {0, program_.threads - 1};
-      case Inst::Shuffle: return source(x, 0);
+      case Inst::Shuffle:
+      case Inst::WarpItem: return source(x, 0);
       case Inst::Loop: return of_index(x);
       default: return limits_of(x.dtype);
     }

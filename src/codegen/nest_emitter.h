@@ -205,6 +205,7 @@ class NestEmitter {
   void compute_terms(const Refs& terms);
   Value sum_with(Value sum, Ref term);
   Value exp_of_difference(Value x, Value y, DType dtype);
+  Value of_other_thread(Inst which, Value x, DType dtype, int64_t number);
   Value softmax_step(Ref n, std::span<const Ref> terms, Value sum, Value old_max, Value new_max);
   static Ref flat_index(const Refs& ranges);
   std::vector<Value> topk_step(Ref term, Value index, int64_t k, const Value* old);

@@ -55,6 +55,9 @@ Refs expand(const Refs& stores, const Machine& machine);
 //      softmax_sum(s[c], v[c]; c < n)
 //        ->  softmax_sum(s[c * 4], v[c * 4], ..., where(c * 4 + 3 < n, s[min(c * 4 + 3, n - 1)], lowest),
 //                        v[min(c * 4 + 3, n - 1)]; c < (n + 3) / 4)
+//    Of many, whose scores are the same for all threads, a warp has a round together: a thread makes the weights of one
+//    element and hands them around. Maxima have no order and sums keep theirs, so these are the same bits.
+//        ->  softmax_sum(where(c * 32 + t < n, s[min(c * 32 + t, n - 1)], lowest), v[c * 32], ..., v[c * 32 + 31]; c, t)
 Refs softmax_rounds(const Refs& stores, const Machine& machine);
 
 // 10. Byte loads that lie a word apart in neighbouring lanes share word loads.

@@ -63,6 +63,7 @@ enum class Inst : uint8_t {
   SignalWait,
   LaneReduce,  // src {vector}: all lanes combined to a scalar by `op` (ReduceSum: pairwise halves; ReduceMax)
   Shuffle,     // src {value}: that of the thread of the same warp whose index differs in the bits arg.i
+  WarpItem,    // src {value}: that of thread arg.i of the same warp
   // No thread of the block goes on before all are here; what they stored before is seen behind it. arg.i: in a loop of
   // the first threads only, how many these are. arg.list {1}: a unit sees what they stored, too
   Barrier,

@@ -165,7 +165,8 @@ class Evaluator {
     const Lanes& from = value_at(only_operand(x));
     Lanes& result = fresh(threads());
     for (size_t i = 0; i < result.size(); ++i) {
-      const size_t other = i ^ static_cast<size_t>(x.arg.i);
+      const auto number = static_cast<size_t>(x.arg.i);
+      const size_t other = x.kind == Inst::Shuffle ? i ^ number : i / kWarp * kWarp + number;
       result[i] = other < running() ? lane_of(from, other) : Lane{.value = {}, .defined = false};
     }
     return "";
@@ -675,7 +676,8 @@ class Evaluator {
       case Inst::CopyGroup: return close_group();
       case Inst::CopyWait: return wait_for_groups(static_cast<size_t>(groups_left(x)));
       case Inst::LaneReduce: return lane_reduce(x);
-      case Inst::Shuffle: return shuffle(x);
+      case Inst::Shuffle:
+      case Inst::WarpItem: return shuffle(x);
       case Inst::Barrier: log_.barrier(); return "";
       case Inst::MatrixDot: return matrix_dot(x);
       case Inst::MatrixItem: return matrix_item(x);

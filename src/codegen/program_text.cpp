@@ -33,6 +33,7 @@ std::string_view word_of(Inst kind) {
     case Inst::SignalWait: return "signal_wait";
     case Inst::LaneReduce: return "lanes";
     case Inst::Shuffle: return "shuffle";
+    case Inst::WarpItem: return "warp_item";
     case Inst::Barrier: return "barrier";
     case Inst::MatrixDot: return "matrix_dot";
     case Inst::MatrixItem: return "item";
@@ -96,6 +97,7 @@ std::string argument_text(const Program& program, const Instruction& x) {
     case Inst::Scratch: return std::to_string(x.arg.i);
     case Inst::MatrixDot: return matrix_text(x);
     case Inst::Shuffle: return "xor " + std::to_string(x.arg.i);
+    case Inst::WarpItem: return "of " + std::to_string(x.arg.i);
     case Inst::Loop: return threads_text(LoopView(x).threads);
     case Inst::Barrier: return threads_text(threads_waiting(x)) + (shows_unit(x) ? " shows unit" : "");
     case Inst::Load: return is_of_stream(x) ? "stream" : "";

@@ -99,6 +99,7 @@ class Verifier {
       case Inst::Scratch: return 0;
       case Inst::LaneReduce:
       case Inst::Shuffle:
+      case Inst::WarpItem:
       case Inst::MatrixItem:
       case Inst::EndLoop:
       case Inst::Acc:
@@ -172,7 +173,8 @@ class Verifier {
       case Inst::CopyWait: return groups_left(x) >= 0 ? in_block() : "a number of groups is wanted";
       case Inst::Store: return check_store(x);
       case Inst::LaneReduce: return check_lane_reduce(x);
-      case Inst::Shuffle: return check_shuffle(x);
+      case Inst::Shuffle:
+      case Inst::WarpItem: return check_shuffle(x);
       case Inst::Barrier:
         return threads_waiting(x) == threads_here() ? in_block() : "it waits for threads that do not come here";
       case Inst::MatrixDot: return check_matrix_dot(x);
@@ -267,7 +269,8 @@ class Verifier {
   }
   std::string in_block() const { return is_block() ? "" : "a worker has one thread"; }
   std::string check_shuffle(const Instruction& x) const {
-    if (x.arg.i < 1 || x.arg.i >= kWarp) return "a warp has " + std::to_string(kWarp) + " threads";
+    const int64_t least = x.kind == Inst::Shuffle ? 1 : 0;
+    if (x.arg.i < least || x.arg.i >= kWarp) return "a warp has " + std::to_string(kWarp) + " threads";
     if (size_of(x.dtype) != 4) return "values of 4 bytes are wanted";
     return dtype(x, 0) == x.dtype ? in_block() : operand(x, 0) + " has another dtype";
   }

@@ -74,6 +74,7 @@ class Walk {
       case Inst::SignalInit:
       case Inst::SignalWait:
       case Inst::Shuffle:
+      case Inst::WarpItem:
       case Inst::Barrier: return 1;
       case Inst::LaneReduce: return 2 * std::log2(std::max(i.lanes, 2));
       case Inst::Load:

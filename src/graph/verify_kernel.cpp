@@ -23,7 +23,20 @@ std::string ranges_from(Ref node, size_t first) {
   return "";
 }
 
+std::string shared_rounds(Ref node, Phase phase) {
+  if (phase != Phase::Expanded) return "it belongs to expanded kernels";
+  const auto [values, ranges] = ReduceView(node);
+  const auto count = static_cast<size_t>(node->arg.list[0]);
+  if (values.size() != 2 && values.size() != 1 + count) return "it has a wrong number of values";
+  if (ranges.size() != 2 || !is_of_threads(ranges[1]) || !is_const(RangeView(ranges[1]).size, node->arg.list[0]))
+    return "it wants ranges of rounds and of as many threads";
+  const bool are_alike =
+      std::all_of(values.begin(), values.end(), [&](Ref value) { return value->dtype == node->dtype; });
+  return are_alike ? ranges_from(node, values.size()) : "its values differ in dtype";
+}
+
 std::string reduction(Ref node, Phase phase) {
+  if (has_shared_rounds(node)) return shared_rounds(node, phase);
   const size_t values = ReduceView(node).values.size();
   // Of sums and softmaxes a round may have several terms then, which are added one after the other.
   bool terms = (node->op == Op::ReduceSum || node->op == Op::SoftmaxSum) && phase == Phase::Expanded;

@@ -48,6 +48,22 @@ struct ReduceView {
   std::span<const Ref> values, ranges;
 };
 
+// A softmax whose rounds have an element for each of the threads of a warp: a score, which is that of the element
+// `lane`, and the values of all elements, or one that is that of the element `lane`, too. The ranges are those of the
+// rounds and `lane`.
+struct SharedRoundView {
+  explicit SharedRoundView(Ref softmax)
+      : score(ReduceView(softmax).values[0]),
+        values(ReduceView(softmax).values.subspan(1)),
+        lane(ReduceView(softmax).ranges.back()) {}
+  bool has_all_values() const { return values.size() > 1; }
+  Ref score;
+  std::span<const Ref> values;
+  Ref lane;
+};
+
+inline bool has_shared_rounds(Ref reduce) { return reduce->op == Op::SoftmaxSum && !reduce->arg.list.empty(); }
+
 // One value of all lanes along a range.
 struct LaneReduceView {
   explicit LaneReduceView(Ref node) : reduce(static_cast<Op>(node->arg.i)), value(node->src[0]), lanes(node->src[1]) {}

@@ -72,6 +72,7 @@ void FunctionRenderer::instruction(int position, const Instruction& x) {
     case Inst::SignalInit:
     case Inst::SignalWait:
     case Inst::Shuffle:
+    case Inst::WarpItem:
     case Inst::Barrier:
     case Inst::MatrixDot:
     case Inst::MatrixItem: result = machine_instruction(position, x); break;

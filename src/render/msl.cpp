@@ -70,8 +70,9 @@ class KernelRenderer {
 
   void note(size_t position, const Instruction& x) {
     const auto varies = [&](int src) { return varies_[static_cast<size_t>(src)]; };
-    varies_[position] = x.kind == Inst::ThreadIndex || x.kind == Inst::Shuffle || x.kind == Inst::AccGet ||
-                        x.kind == Inst::MatrixItem || std::any_of(x.src.begin(), x.src.end(), varies);
+    varies_[position] = x.kind == Inst::ThreadIndex || x.kind == Inst::Shuffle || x.kind == Inst::WarpItem ||
+                        x.kind == Inst::AccGet || x.kind == Inst::MatrixItem ||
+                        std::any_of(x.src.begin(), x.src.end(), varies);
     if (x.kind == Inst::Load || x.kind == Inst::Store) note_access(x);
     if (x.kind == Inst::Loop) open_.push_back(static_cast<int>(position));
     if (x.kind == Inst::EndLoop) open_.pop_back();
@@ -250,7 +251,8 @@ class KernelRenderer {
       case Inst::CopyWait: ENSURE(false, "this GPU copies nothing by itself"); return;
       case Inst::Prefetch: return;  // other threads compute while these wait
       case Inst::Store: return store(position, x);
-      case Inst::Shuffle: return shuffle(position, x);
+      case Inst::Shuffle: return shuffle(position, x, "simd_shuffle_xor");
+      case Inst::WarpItem: return shuffle(position, x, "simd_shuffle");
       case Inst::Barrier: return line("threadgroup_barrier(mem_flags::mem_threadgroup);");
       case Inst::MatrixDot: return matrix_dot(position, x);
       case Inst::MatrixItem: return give(position, {value(only_operand(x)).text + "." + "xyzw"[x.arg.i]});
@@ -377,9 +379,9 @@ class KernelRenderer {
 
   // --- other threads
 
-  void shuffle(int position, const Instruction& x) {
+  void shuffle(int position, const Instruction& x, const std::string& function) {
     take_sources(position);
-    define(position, {"simd_shuffle_xor(" + value(only_operand(x)).text + ", " + number(x.arg.i) + ")"});
+    define(position, {function + "(" + value(only_operand(x)).text + ", " + number(x.arg.i) + ")"});
   }
 
   void reduce(int position, const SimdReduction& reduction) {

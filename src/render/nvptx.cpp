@@ -68,7 +68,8 @@ class BlockRenderer : public FunctionRenderer {
       case Inst::BulkCopy: bulk_copy(position, x); return {};
       case Inst::SignalInit: signal_init(position, x); return {};
       case Inst::SignalWait: signal_wait(x); return {};
-      case Inst::Shuffle: return warp_.is_step(position) ? IrValue{} : shuffle(x);
+      case Inst::Shuffle: return warp_.is_step(position) ? IrValue{} : shuffle(x, "bfly");
+      case Inst::WarpItem: return shuffle(x, "idx");
       case Inst::Barrier: barrier(x); return {};
       case Inst::MatrixDot: return matrix_dot(x);
       case Inst::MatrixItem: return matrix_item(x);
@@ -312,8 +313,9 @@ class BlockRenderer : public FunctionRenderer {
 
   // --- other threads
 
-  IrValue shuffle(const Instruction& x) {
-    const std::string type = ir_type(x.dtype, 1), function = "@llvm.nvvm.shfl.sync.bfly." + suffix(x.dtype);
+  // `mode`: what arg.i says, bits in which a thread differs from its source, or the number of that.
+  IrValue shuffle(const Instruction& x, const std::string& mode) {
+    const std::string type = ir_type(x.dtype, 1), function = "@llvm.nvvm.shfl.sync." + mode + "." + suffix(x.dtype);
     out_.declare("declare " + type + " " + function + "(i32, " + type + ", i32, i32)");
     return out_.emit(x.dtype, 1,
                      "call " + type + " " + function + "(i32 -1, " + type + " " + value(only_operand(x)).text +

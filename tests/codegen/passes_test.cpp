@@ -5,11 +5,14 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <functional>
 #include <regex>
+#include <set>
 
 #include "codegen/opt.h"
 #include "codegen/sum_order.h"
 #include "graph/rules_algebra.h"
+#include "graph/views.h"
 #include "support/judge.h"
 #include "support/small_graphs.h"
 
@@ -18,7 +21,7 @@ using namespace smelt::testing;
 
 namespace {
 
-using Pass = Refs (*)(const Refs&);
+using Pass = std::function<Refs(const Refs&)>;
 
 Refs written_out(const Refs& stores) { return expand(stores, Machine()); }
 
@@ -322,14 +325,42 @@ TEST_SUITE("rounds of a softmax") {
     return out;
   }
 
-  TEST_CASE("of an unknown number of elements a thread takes 4 in a round, or 16 where there may be more") {
+  // Columns of values that have the same scores, with threads along an axis.
+  PassTest columns(const Opt& threads) {
+    const Dim n(variable("chunks", 1, 64));
+    PassTest test = of(softmax_average(unsqueeze(input(0, {2, n}), 2), input(1, {2, n, 64}), 1), {{"chunks", 40}});
+    test.apply([&](const Refs& stores) { return apply_opts(stores, {threads}, lane_rules(gpu())); });
+    return test.apply([](const Refs& stores) { return expand(stores, gpu()); });
+  }
+
+  TEST_CASE("of an unknown number of elements a thread takes 4 in a round, and a warp 32 where there may be many") {
     const Dim chunks(variable("chunks", 1, 64));
     const PassTest test = of(softmax_average(input(0, {2, chunks}), input(1, {2, chunks}), 1), {{"chunks", 3}});
-    for (const auto& [most, together] : {std::pair<int64_t, size_t>{16, 4}, {17, 16}, {64, 16}}) {
+    for (Ref n : softmax_sums(in_rounds(with_most(test.stores, 16)))) CHECK(ReduceView(n).values.size() == 8);
+    for (int64_t most : {17, 64}) {
       const Refs sums = softmax_sums(in_rounds(with_most(test.stores, most)));
       REQUIRE(!sums.empty());
-      for (Ref n : sums) CHECK(ReduceView(n).values.size() == 2 * together);
+      for (Ref n : sums) {
+        REQUIRE(has_shared_rounds(n));
+        CHECK(!SharedRoundView(n).has_all_values());
+        CHECK(RangeView(SharedRoundView(n).lane).count() == kWarp);
+      }
     }
+  }
+
+  TEST_CASE("threads that share weights have values of their own") {
+    PassTest with_lanes = columns(local("o1", 32));
+    std::set<size_t> values;
+    for (Ref n : softmax_sums(in_rounds(with_lanes.stores))) values.insert(SharedRoundView(n).values.size());
+    CHECK(values == std::set<size_t>{1, kWarp});  // those of the sum of weights are the same for all
+    with_lanes.apply(in_rounds);
+  }
+
+  TEST_CASE("scores that differ among threads are not shared: 16 in a round") {
+    const PassTest with_lanes = columns(local("o0", 2));
+    const Refs sums = softmax_sums(in_rounds(with_lanes.stores));
+    REQUIRE(!sums.empty());
+    for (Ref n : sums) CHECK(ReduceView(n).values.size() == 2 * 16);
   }
 
   TEST_CASE("of a known number one after the other, and so on processors without threads") {

@@ -508,3 +508,19 @@ TEST_CASE("what only some tasks of a kernel want is made by the blocks that have
     CHECK_MESSAGE(d.worst <= kAgreement, d.where);
   }
 }
+
+// With warps of another size each thread makes all weights for itself.
+TEST_CASE("a warp shares the weights of a softmax over many elements, and the bits stay the same") {
+  const Dim n(variable("chunks", 1, 64));
+  const Tensor average = softmax_average(unsqueeze(input(0, {2, n}), 2), input(1, {2, n, 64}), 1);
+  Machine others = kBlocks;
+  others.warp_threads = kWarp / 2;
+  for (int64_t chunks : {1, 5, 31, 32, 33, 64}) {
+    const JudgedKernel kernel = kernel_of(sink({output(2, average)}), {{"chunks", chunks}});
+    const KernelOpts opts{{local("o1", 64)}};
+    CHECK(problem_with(kernel, opts, kBlocks) == "");
+    CHECK(count(program_of(kernel, opts, kBlocks), Inst::WarpItem) > 0);
+    CHECK(count(program_of(kernel, opts, others), Inst::WarpItem) == 0);
+    CHECK(bits_with(kernel, opts, kBlocks) == bits_with(kernel, opts, others));
+  }
+}

@@ -91,6 +91,13 @@ TEST_CASE("a word whose address is less aligned is made of parts") {
   CHECK(contains(word_at(4, 1), "as_type<uint>(uchar4(*(device const packed_uchar4*)(in0 + "));
 }
 
+TEST_CASE("what one thread of a SIMD group has goes to all") {
+  ProgramBuilder p("item", 1, 0, 32);
+  const int buffer = p.buffer(0), at = p.mul(p.thread_index(), p.integer(4)), x = p.load(DType::F32, 1, buffer, at);
+  p.store(buffer, at, p.add({.kind = Inst::WarpItem, .dtype = DType::F32, .src = {x}, .arg = {.i = 5}}));
+  CHECK(contains(render_msl(p.program()), "simd_shuffle(v"));
+}
+
 TEST_CASE("sums and maxima over a whole SIMD group have a word of their own, others go step by step") {
   for (Op op : {Op::Add, Op::Max}) {
     ProgramBuilder p("all", 1, 0, 32);

@@ -5,6 +5,7 @@
 
 #include <string>
 
+#include "codegen/program_verify.h"
 #include "render/nvptx.h"
 #include "runtime/llvm/ptx.h"
 #include "support/program_builder.h"
@@ -51,4 +52,12 @@ TEST_CASE("other floats go step by step, and all where a launch does not wait, a
   CHECK(ptx_of(over_warp(DType::F32, Op::Max, Values::Any, true)).find("redux") == std::string::npos);
   CHECK(ptx_of(over_warp(DType::F32, Op::Add, Values::Magnitudes, true)).find("redux") == std::string::npos);
   CHECK(ptx_of(over_warp(DType::I32, Op::Add, Values::Any, false)).find("redux") == std::string::npos);
+}
+
+TEST_CASE("what one thread of a warp has goes to all by one instruction") {
+  ProgramBuilder p("item", 1, 0, kWarp);
+  const int buffer = p.buffer(0), at = p.mul(p.thread_index(), p.integer(4)), x = p.load(DType::F32, 1, buffer, at);
+  p.store(buffer, at, p.add({.kind = Inst::WarpItem, .dtype = DType::F32, .src = {x}, .arg = {.i = 5}}));
+  CHECK(problem_of(p.program()) == "");
+  CHECK(ptx_of(p.program()).find("shfl.sync.idx.b32") != std::string::npos);
 }
