@@ -88,9 +88,9 @@ class NestEmitter::ReductionLoop {
 
   // The scores of a round: of a maximum one, of a softmax every other value.
   static Refs scores_of(Ref n) {
+    if (has_shared_rounds(n)) return {SharedRoundView(n).score};
     const auto values = ReduceView(n).values;
     Refs scores;
-    if (has_shared_rounds(n)) return {values[0]};
     for (size_t k = 0; k < values.size(); k += n->op == Op::SoftmaxSum ? 2 : values.size()) scores.push_back(values[k]);
     return scores;
   }
@@ -124,7 +124,7 @@ class NestEmitter::ReductionLoop {
 
   Value& next_of(Ref n) { return accumulators_[first_of_[n.get()]].next; }
 
-  // Of a round that a warp shares: before its threads wait for each other.
+  // Values of a round that a warp shares: before its threads wait for each other, so that none waits twice.
   void ask_for_values() {
     for (Ref n : group_)
       if (has_shared_rounds(n))

@@ -336,7 +336,9 @@ TEST_SUITE("rounds of a softmax") {
   TEST_CASE("of an unknown number of elements a thread takes 4 in a round, and a warp 32 where there may be many") {
     const Dim chunks(variable("chunks", 1, 64));
     const PassTest test = of(softmax_average(input(0, {2, chunks}), input(1, {2, chunks}), 1), {{"chunks", 3}});
-    for (Ref n : softmax_sums(in_rounds(with_most(test.stores, 16)))) CHECK(ReduceView(n).values.size() == 8);
+    const Refs few = softmax_sums(in_rounds(with_most(test.stores, 16)));
+    REQUIRE(!few.empty());
+    for (Ref n : few) CHECK(ReduceView(n).values.size() == 2 * 4);
     for (int64_t most : {17, 64}) {
       const Refs sums = softmax_sums(in_rounds(with_most(test.stores, most)));
       REQUIRE(!sums.empty());
