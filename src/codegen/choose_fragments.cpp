@@ -23,12 +23,19 @@ constexpr int64_t kMostPartials = 4;     // sums of a batch that a thread holds 
 constexpr int64_t kStepsTogether = 4;    // products of fragments that are written out
 constexpr int64_t kMostBlocks = 3;       // of columns of a tile of few tokens, whose sums a thread holds
 
-// Outputs where the unit leaves them, if `rows` and `lane` (which may be the same) are axes of a matrix that `tokens`
-// multiply with: 8 rows are in threads and as many in copies, tokens in 4 threads with 2 neighbours each. Leaves in
-// `rows` what others may take.
-bool try_fragments(OptChoice& c, const MatrixUnit& unit, Ref tokens, Ref& rows, Ref lane) {
+// The axes of columns, of which a thread has two neighbours and four threads have eight: one axis, or its inner and
+// outer part where numbers lie by pairs.
+struct Columns {
+  Ref pairs, fours;
+};
+
+// Outputs where the unit leaves them, if `rows` and `lane` (which may be the same) are axes of a matrix that the
+// columns multiply with: 8 rows are in threads and as many in copies. Leaves in `rows` what others may take.
+bool try_fragments(OptChoice& c, const MatrixUnit& unit, Columns columns, Ref& rows, Ref lane) {
   const bool are_same = rows == lane;
-  if (!take_part(c, OptKind::Upcast, tokens, 2) || !take_part(c, OptKind::Local, tokens, kFragmentPlaces)) return false;
+  Ref& fours = columns.pairs == columns.fours ? columns.pairs : columns.fours;
+  if (!take_part(c, OptKind::Upcast, columns.pairs, 2) || !take_part(c, OptKind::Local, fours, kFragmentPlaces))
+    return false;
   if (!take_part(c, OptKind::Local, lane, kFragmentGroups)) return false;
   if (are_same) rows = lane;
   choose_dot(c);
@@ -37,17 +44,10 @@ bool try_fragments(OptChoice& c, const MatrixUnit& unit, Ref tokens, Ref& rows, 
 }
 
 // The same in a nest of a tile, with two neighbouring rows in each thread, which loads the words of both at once.
-bool try_neighbours(OptChoice& c, const MatrixUnit& unit, Ref tokens, Ref lane) {
+bool try_neighbours(OptChoice& c, const MatrixUnit& unit, const Columns& columns, Ref lane) {
+  if (Ref pairs = pairs_of_rows(c)) return lane != pairs && try_fragments(c, unit, columns, pairs, lane);
   auto [rows, outer] = split_axis(c, lane, 2);
-  return rows && outer && try_fragments(c, unit, tokens, rows, outer);
-}
-
-Refs loads_of_bytes(const Refs& stores) {
-  Refs loads;
-  for (Ref s : stores)
-    for (Ref n : toposort(s))
-      if (n->op == Op::Load && size_of(n->dtype) == 1) loads.push_back(n);
-  return loads;
+  return rows && outer && try_fragments(c, unit, columns, rows, outer);
 }
 
 bool is_of_rows(Ref load) {
@@ -215,6 +215,20 @@ bool are_columns(const OptChoice& c, Ref axis) {
          std::any_of(axes.begin(), axes.end(), [](Ref r) { return !is_const(RangeView(r).size); });
 }
 
+std::vector<Columns> columns_of(const OptChoice& c) {
+  std::vector<Columns> found;
+  const Refs axes = c.output_axes();
+  for (Ref axis : axes)
+    if (are_columns(c, axis)) found.push_back({axis, axis});
+  const auto has_size = [](Ref axis, int64_t n) {
+    return kind_of(axis) == RangeKind::Loop && is_const(RangeView(axis).size, n);
+  };
+  for (size_t i = 1; i < axes.size(); ++i)
+    if (c.is_part_of_tile() && has_size(axes[i - 1], kFragmentPlaces) && has_size(axes[i], 2))
+      found.push_back({axes[i], axes[i - 1]});
+  return found;
+}
+
 }  // namespace
 
 bool choose_fragments(OptChoice& c) {
@@ -224,18 +238,19 @@ bool choose_fragments(OptChoice& c) {
   // Threads side by side want words side by side: of the matrix's axes, the innermost first.
   const Refs lanes(axes.rbegin(), axes.rend());
   const std::vector<Opt> opts = c.opts;
-  for (Ref tokens : axes)
+  for (const Columns& columns : columns_of(c))
     for (Ref lane : lanes) {
-      if (!are_columns(c, tokens) || tokens == lane) continue;
-      if (c.is_part_of_tile() && try_neighbours(c, *unit, tokens, lane)) {
+      const auto are_columns = [&](Ref axis) { return axis == columns.pairs || axis == columns.fours; };
+      if (are_columns(lane)) continue;
+      if (c.is_part_of_tile() && try_neighbours(c, *unit, columns, lane)) {
         share_out_rest(c, limited_axis(c));
         return true;
       }
       c.stores = stores, c.opts = opts;
       for (Ref rows : axes) {
-        if (tokens == rows) continue;
+        if (are_columns(rows)) continue;
         Ref rows_left = rows;
-        if (try_fragments(c, *unit, tokens, rows_left, lane)) {
+        if (try_fragments(c, *unit, columns, rows_left, lane)) {
           share_out_rest(c, rows_left);
           return true;
         }

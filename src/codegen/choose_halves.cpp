@@ -182,13 +182,16 @@ bool choose_halves(OptChoice& c) {
   Refs lanes(axes.rbegin(), axes.rend()), near = axes;
   sort_by_stores(c, lanes);
   sort_by_loads(c, near);
+  const Ref pairs = c.is_part_of_tile() ? pairs_of_rows(c) : Ref();
+  const Refs row_axes = pairs ? Refs{pairs} : c.is_part_of_tile() ? axes : near;
   for (Ref tokens : axes)
     for (Ref lane : lanes) {
-      if (is_of_few && tokens != lane) {
+      if (lane == pairs) continue;
+      if (is_of_few && !pairs && tokens != lane) {
         if (try_columns(c, tokens) && try_neighbours(c, unit, lane)) return true;
         c.stores = stores, c.opts = opts;
       }
-      for (Ref rows : c.is_part_of_tile() ? axes : near) {
+      for (Ref rows : row_axes) {
         if (tokens == lane || tokens == rows) continue;
         if (try_columns(c, tokens)) {
           take_eights(c, rows, lane, unit.n / kFragmentGroups);

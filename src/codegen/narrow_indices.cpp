@@ -104,17 +104,19 @@ class Narrowing {
       x.src[k] = other ? converted_[s] : moved_[s];
     }
     if (narrow_[i] && x.dtype == kWide) x.dtype = kNarrow;
-    const int lanes = x.lanes;
     moved_.push_back(static_cast<int>(code_.size()));
     converted_.push_back(moved_.back());
     code_.push_back(std::move(x));
     if (!other_[i]) return;
     converted_.back() = static_cast<int>(code_.size());
-    code_.push_back({.kind = Inst::Value,
-                     .op = Op::Cast,
-                     .dtype = narrow_[i] ? kWide : kNarrow,
-                     .lanes = lanes,
-                     .src = {moved_.back()}});
+    code_.push_back(in_other_width(moved_.back(), narrow_[i] ? kWide : kNarrow));
+  }
+
+  // A constant stays one: what is added to an address is then known where it is used.
+  Instruction in_other_width(int at, DType dtype) const {
+    const Instruction& x = code_[static_cast<size_t>(at)];
+    if (is_constant(x)) return {.kind = x.kind, .op = x.op, .dtype = dtype, .lanes = x.lanes, .arg = x.arg};
+    return {.kind = Inst::Value, .op = Op::Cast, .dtype = dtype, .lanes = x.lanes, .src = {at}};
   }
 
   Program& program_;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/matrix_shape.h"
 #include "graph/rules_algebra.h"
 
 namespace smelt {
@@ -101,6 +102,23 @@ int64_t OptChoice::lanes_for(Ref range) const {
 bool OptChoice::is_part_of_tile() const {
   const Refs axes = axes_of(stores);
   return std::any_of(axes.begin(), axes.end(), [](Ref r) { return kind_of(r) == RangeKind::Tile; });
+}
+
+Refs loads_of_bytes(const Refs& stores) {
+  Refs loads;
+  for (Ref s : stores)
+    for (Ref n : toposort(s))
+      if (n->op == Op::Load && size_of(n->dtype) == 1) loads.push_back(n);
+  return loads;
+}
+
+Ref pairs_of_rows(const OptChoice& c) {
+  const Refs loads = loads_of_bytes(c.stores);
+  for (Ref axis : c.output_axes())
+    if (kind_of(axis) == RangeKind::Loop && is_const(RangeView(axis).size, 2))
+      for (Ref load : loads)
+        if (stride(LoadView(load).offset, axis) == kBytesOfWord) return axis;
+  return Ref();
 }
 
 }  // namespace smelt

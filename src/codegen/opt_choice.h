@@ -52,6 +52,10 @@ AxisParts split_axis(OptChoice& c, Ref axis, int64_t n);
 // next. False, and nothing taken, if it cannot be.
 bool take_copies_apart(OptChoice& c, Ref axis, int64_t n);
 
+Refs loads_of_bytes(const Refs& stores);
+// Pairs of rows whose words lie side by side, as fragments want them (model/byte_cache.h). Null if there are none.
+Ref pairs_of_rows(const OptChoice& c);
+
 Refs reductions_of(const Refs& stores);
 bool holds_reduction(Ref reduce);
 

@@ -7,6 +7,7 @@
 #include "graph/line.h"
 #include "graph/text.h"
 #include "graph/views.h"
+#include "model/byte_cache.h"
 #include "model/choice_graph.h"
 #include "model/mtp.h"
 #include "schedule/tiles.h"
@@ -160,8 +161,8 @@ bool ModelPasses::may_differ() const { return options_.quantise && !options_.det
 // Drafts count on equal bits.
 bool ModelPasses::batch_has_halves(int64_t tokens) const {
   const Machine& machine = compiler_.machine();
-  return machine.halves_tokens > 0 && tokens >= std::max(machine.halves_tokens, machine.unit_tokens) &&
-         unit_of_warpgroup(machine) && may_differ() && layout_.drafts == 0;
+  return machine.halves_tokens > 0 && tokens >= machine.halves_tokens && unit_of_warpgroup(machine) && may_differ() &&
+         layout_.drafts == 0;
 }
 
 // Of halves.
@@ -188,8 +189,6 @@ Dim ModelPasses::chunks_of(Contexts contexts, int64_t tokens) const {
 
 ModelShape ModelPasses::decode_shape(int64_t tokens, Contexts contexts) const {
   const int64_t side_by_side = compiler_.machine().tokens_side_by_side();
-  const bool is_long = contexts == Contexts::Long || contexts == Contexts::Wide,
-             goes_by_unit = is_long || tokens >= compiler_.machine().unit_tokens;
   return {.tokens = Dim(tokens),
           .chunks = chunks_of(contexts, tokens),
           .rows = Dim(tokens),
@@ -206,7 +205,8 @@ ModelShape ModelPasses::decode_shape(int64_t tokens, Contexts contexts) const {
           .halves_of_batch = batch_has_halves(tokens),
           .product_tasks = product_tasks(tokens),
           .tokens_side_by_side = tokens % side_by_side == 0 ? side_by_side : 1,
-          .heads_together = goes_by_unit ? side_by_side : 1,
+          .heads_together = tokens >= compiler_.machine().unit_tokens ? side_by_side : 1,
+          .has_fragments = has_fragments(compiler_.machine()),
           .interleave = options_.interleave,
           .layouts = options_.layouts,
           .hidden_rows = layout_.tokens(),

@@ -132,7 +132,7 @@ size_t ModelPlans::decode_number() const {
 // Batches have enough tasks in any context; and there is nothing between short and wide ones where these meet.
 bool ModelPlans::has_long(int64_t batch) const {
   const Machine& m = device_.machine();
-  return m.short_context > 0 && layout_.positions > m.short_context && batch < m.unit_tokens &&
+  return m.short_context > 0 && layout_.positions > m.short_context && batch < m.full_tokens &&
          passes_->wide_context(batch) > m.short_context;
 }
 

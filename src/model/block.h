@@ -2,6 +2,8 @@
 // it is for.
 #pragma once
 
+#include <algorithm>
+#include <initializer_list>
 #include <numeric>
 #include <string>
 #include <utility>
@@ -9,6 +11,8 @@
 
 #include "gguf/gguf.h"
 #include "graph/line.h"
+#include "graph/matrix_shape.h"
+#include "model/byte_cache.h"
 #include "model/model.h"
 #include "model/norm.h"
 #include "model/product.h"
@@ -134,6 +138,12 @@ struct Block {
     const int64_t n = shape.heads_together, all = (heads + n - 1) / n * n;
     const bool is_by_unit = shape.quantise && shape.cache_type == DType::U8 && !shape.many_tokens;
     return is_by_unit && all <= 2 * heads ? all : heads;
+  }
+
+  // How the bytes of a cache lie, of which `heads` read the same keys: see byte_cache.h. `widths`: of keys and values.
+  CacheOrder cache_order(int64_t heads, std::initializer_list<int64_t> widths) const {
+    const bool are_whole = std::all_of(widths.begin(), widths.end(), [](int64_t n) { return n % kFragmentWidth == 0; });
+    return shape.has_fragments && 2 * heads >= kFragmentGroups && are_whole ? CacheOrder::Fragments : CacheOrder::Lanes;
   }
 
   // How queries lie, whose `heads` that read the same keys are along `axis`. Tokens that are not of one prompt have

@@ -8,9 +8,17 @@
 //   values  i8 [rows / 64, n / 64, 16, 64, 4]  q; columns side by side in lanes, four positions to a word
 //   scales  f32 [rows / 64, heads, 64]         where each head of a row has a scale: those of a head side by side
 //
+// or, where the threads of a warp have a unit that multiplies them (graph/matrix_shape.h, "in fragments"), as these
+// hold a block of 16 rows and 32 columns of the unit. A thread has 16 bytes, next to those of its neighbour: one load
+// each of whole lines. Of keys rows of the unit are positions, of values columns:
+//
+//   keys    u8 [rows / 16, n / 32, 8, 4, 2, 2, 4]  position 2 a + d of 16, column 16 c + 4 b + e of 32
+//   values  i8 [rows / 32, n / 16, 8, 4, 2, 2, 4]  column 2 a + d of 16, position 16 c + 4 b + e of 32
+//
 // A sum of products takes one unsigned and one signed byte: queries are signed, weights of a softmax unsigned.
 #pragma once
 
+#include "base/machine.h"
 #include "graph/tensor.h"
 #include "model/activation_layout.h"
 
@@ -20,6 +28,13 @@ constexpr int64_t kKeyGroup = 16;  // positions side by side
 constexpr int64_t kValueGroup = 64,
                   kMostValueColumns = 64;  // positions and columns that lie together
 constexpr double kKeyZero = 128;           // what stands for 0 in keys
+
+enum class CacheOrder { Lanes, Fragments };
+
+constexpr int64_t kFragmentWidth = 32;  // columns of a block
+
+// Whether the threads of a warp have a unit of such blocks, which multiplies heads however many tokens there are.
+bool has_fragments(const Machine& machine);
 
 struct ByteRows {
   Tensor q;      // i8 [..., n]
@@ -31,17 +46,18 @@ struct ByteRows {
 ByteRows to_bytes(Tensor x, const ActivationLayout& layout = {});
 
 // Rows x [T, n] into columns `column` .. of the rows `row` (i64 [T]) of a buffer of `width` columns; the buffer
-// afterwards. REQUIRES: n, column and width are multiples of 4. Buffers are made by the first two.
+// afterwards. REQUIRES: n, column and width are multiples of 4; of fragments
+// of kFragmentWidth. Buffers are made by the first two.
 Tensor key_buffer(int slot, int64_t rows, int64_t width, std::string name);
 Tensor value_buffer(int slot, int64_t rows, int64_t width, std::string name);
-Tensor write_keys(Tensor buffer, Tensor row, int64_t column, int64_t width, Tensor q);
-Tensor write_values(Tensor buffer, Tensor row, int64_t width, Tensor q);
+Tensor write_keys(Tensor buffer, Tensor row, int64_t column, int64_t width, Tensor q, CacheOrder order);
+Tensor write_values(Tensor buffer, Tensor row, int64_t width, Tensor q, CacheOrder order);
 Tensor scale_buffer(int slot, int64_t rows, int64_t heads, std::string name);
 Tensor write_scales(Tensor buffer, Tensor row, Tensor scale);  // [T, heads]
 
 // Such buffers as matrices [rows, width], read where they lie.
-Tensor keys_of(Tensor buffer, int64_t width);    // u8
-Tensor values_of(Tensor buffer, int64_t width);  // i8
-Tensor scales_of(Tensor buffer, int64_t heads);  // f32
+Tensor keys_of(Tensor buffer, int64_t width, CacheOrder order);    // u8
+Tensor values_of(Tensor buffer, int64_t width, CacheOrder order);  // i8
+Tensor scales_of(Tensor buffer, int64_t heads);                    // f32
 
 }  // namespace smelt

@@ -116,6 +116,7 @@ Context append_floats(Block& b, const GqaParameters& m, Tensor key, Tensor value
 
 Context append_bytes(Block& b, const GqaParameters& m, Tensor key, Tensor value, const Positions& at) {
   const int64_t n = at.cache_rows, keys_wide = m.kv_heads * m.key_width, values_wide = m.kv_heads * m.value_width;
+  const CacheOrder order = b.cache_order(m.heads_per_key(), {m.key_width, m.value_width});
   const ByteRows k = to_bytes(key), v = to_bytes(value);
   Context context;
   const auto part = [&](const char* name) { return b.slots.add({.kind = Bound::Cache, .name = name}); };
@@ -128,12 +129,12 @@ Context append_bytes(Block& b, const GqaParameters& m, Tensor key, Tensor value,
     const Tensor cache = written(write_scales(scale_buffer(part(name), n, m.kv_heads, name), at.row, x.scale));
     return permute(gather(scales_of(cache, m.kv_heads), at.rows), {0, 2, 1});
   };
-  const Tensor keys =
-      written(write_keys(key_buffer(part(kKeys), n, keys_wide, kKeys), at.row, 0, keys_wide, flat(k.q, keys_wide)));
-  const Tensor values = written(
-      write_values(value_buffer(part(kValues), n, values_wide, kValues), at.row, values_wide, flat(v.q, values_wide)));
-  context.keys = {{}, seen(keys_of(keys, keys_wide), at, m.kv_heads), scales(kKeyScales, k)};
-  context.values = {{}, seen(values_of(values, values_wide), at, m.kv_heads), scales(kValueScales, v)};
+  const Tensor keys = written(
+      write_keys(key_buffer(part(kKeys), n, keys_wide, kKeys), at.row, 0, keys_wide, flat(k.q, keys_wide), order));
+  const Tensor values = written(write_values(value_buffer(part(kValues), n, values_wide, kValues), at.row, values_wide,
+                                             flat(v.q, values_wide), order));
+  context.keys = {{}, seen(keys_of(keys, keys_wide, order), at, m.kv_heads), scales(kKeyScales, k)};
+  context.values = {{}, seen(values_of(values, values_wide, order), at, m.kv_heads), scales(kValueScales, v)};
   return context;
 }
 

@@ -79,6 +79,10 @@ struct Cache {
   }
 };
 
+CacheOrder cache_order(const Block& b, const MlaParameters& m) {
+  return b.cache_order(m.heads, {m.kv_lora, m.rope.width});
+}
+
 Cache append_bytes(Block& b, const MlaParameters& m, Tensor latent, Tensor key, const Positions& at) {
   const int64_t n = at.cache_rows, width = m.cache_width(), lora = m.kv_lora;
   const ByteRows l = to_bytes(latent), k = to_bytes(key);
@@ -88,8 +92,9 @@ Cache append_bytes(Block& b, const MlaParameters& m, Tensor latent, Tensor key, 
   const auto scales = [&](const char* name, const ByteRows& x) {
     return write_rows(cache_part(b, at, name, DType::F32, 1), at.row, 0, unsqueeze(x.scale, 1));
   };
-  return {.rows = write_keys(write_keys(keys, at.row, 0, width, l.q), at.row, lora, width, k.q),
-          .values = write_values(values, at.row, lora, l.q),
+  const CacheOrder order = cache_order(b, m);
+  return {.rows = write_keys(write_keys(keys, at.row, 0, width, l.q, order), at.row, lora, width, k.q, order),
+          .values = write_values(values, at.row, lora, l.q, order),
           .scales = scales(kScales, l),
           .key_scales = scales(kKeyScales, k)};
 }
@@ -126,20 +131,21 @@ struct Context {
   Tensor value;  // i8 [T, S, L]: for bytes, values are these times the scales of the latents
 };
 
-Context read_cache(const MlaParameters& m, const Cache& cache, const Positions& at) {
+Context read_cache(const Block& b, const MlaParameters& m, const Cache& cache, const Positions& at) {
   const auto f32 = [](Tensor x) { return cast(x, DType::F32); };
   if (!cache.scales.ref()) {
     const Tensor rows = f32(gather(cache.rows, at.rows));
     return {{slice(rows, -1, 0, m.kv_lora), {}, {}}, {slice(rows, -1, m.kv_lora, m.rope.width), {}, {}}, {}};
   }
-  const Tensor rows = gather(keys_of(cache.rows, m.cache_width()), at.rows);
+  const CacheOrder order = cache_order(b, m);
+  const Tensor rows = gather(keys_of(cache.rows, m.cache_width(), order), at.rows);
   const auto part = [&](int64_t begin, int64_t n, Tensor scales) {
     const Tensor q = slice(rows, -1, begin, n);
     const Tensor scale = gather(reshape(scales, {at.cache_rows}), at.rows);
     return Rows{(f32(q) - kKeyZero) * unsqueeze(scale, scale.rank()), q, scale};
   };
   return {part(0, m.kv_lora, cache.scales), part(m.kv_lora, m.rope.width, cache.key_scales),
-          gather(values_of(cache.values, m.kv_lora), at.rows)};
+          gather(values_of(cache.values, m.kv_lora, order), at.rows)};
 }
 
 // x [T, H, n] over rows of the cache: [T, H, S].
@@ -248,7 +254,7 @@ Attended latent_attention(Block& b, const MlaParameters& m, Tensor normed) {
   const Tensor q = queries(b, m, x);
   const Tensor q_rope = rotate(part_of_heads(q, m.nope, m.rope.width), at.angles, RopeOrder::Pairs);
   const Cache cache = append_to_cache(b, m, x, at);
-  const Context context = read_cache(m, cache, at);
+  const Context context = read_cache(b, m, cache, at);
   const Tensor heads = absorbed_attention(b, m, q, q_rope, context, at);
   const Tensor row = reshape(heads, {b.shape.tokens, m.heads * m.v_head});
   return {b.weights.product(b.activations(row), "attn_output.weight"), cache.written()};

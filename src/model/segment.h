@@ -114,6 +114,8 @@ struct ModelShape {
   int64_t tokens_side_by_side = 1;
   // Heads that a unit multiplies with the same keys at once, where these are bytes and tokens are few; 1: it does not.
   int64_t heads_together = 1;
+  // A cache may lie as blocks of the unit that threads of a warp have (byte_cache.h).
+  bool has_fragments = false;
   // Rows of quantised matrices in a group, see WeightLayout; 1: the file's bytes, whatever `layouts` say.
   int interleave = 1;
   LayoutChoice layouts = {};  // of weights that are not to lie in such groups

@@ -14,6 +14,9 @@ constexpr int64_t kWord = 4;      // bytes of one that is copied
 constexpr int64_t kBanks = 64;    // bytes of on-chip memory: of columns whose runs are multiples, threads would wait
 constexpr int64_t kPadding = 16;  // for each other
 
+// What warps read of columns of so many bytes they find in the caches; more of them they would read again and again.
+constexpr int64_t kShortColumn = 256;
+
 bool depends_on_any(Ref n, RangeKind kind) {
   const Refs ranges = ranges_of(n);
   return std::any_of(ranges.begin(), ranges.end(), [&](Ref r) { return kind_of(r) == kind; });
@@ -122,14 +125,21 @@ CopiedColumns copy_columns(Ref node, int chunks, const std::function<Ref(int64_t
   const Ref columns = first_of_kind(store.ranges, RangeKind::Loop);
   if (!columns || !const_int(RangeView(columns).size)) return out;
   const Refs tile = all_of_kind(store.ranges, RangeKind::Tile);
-  Replacements by;
+  std::vector<std::pair<Ref, Runs>> read;
+  int64_t bytes = 0;  // of a column
   for (Ref n : toposort(store.value)) {
     const auto runs = n->op == Op::Load && is_of_columns(n, columns, chunks) ? runs_of(n) : std::nullopt;
     if (!runs) continue;
-    const Copy copy(n, *runs, columns, chunks);
+    read.emplace_back(n, *runs);
+    bytes += runs->bytes * runs->count;
+  }
+  if (bytes <= kShortColumn) return out;
+  Replacements by;
+  for (const auto& [load, runs] : read) {
+    const Copy copy(load, runs, columns, chunks);
     const Ref local = new_local(copy.bytes());
     out.copies.push_back(copy.store(local, tile));
-    by[n] = copy.load(local);
+    by[load] = copy.load(local);
   }
   out.store = make_store(store.buffer, store.offset, substitute(store.value, by), store.ranges);
   return out;

@@ -20,7 +20,8 @@ struct CopiedColumns {
 };
 
 // Of a store in a tile of one chunk, whose number is the axis `chunks`, with its columns as the first loop: what it
-// reads of memory for each of these and for no other loop. `new_local`: on-chip memory of so many bytes.
+// reads of memory for each of these and for no other loop; nothing where that is little. `new_local`: on-chip memory of
+// so many bytes.
 CopiedColumns copy_columns(Ref store, int chunks, const std::function<Ref(int64_t bytes)>& new_local);
 
 }  // namespace smelt

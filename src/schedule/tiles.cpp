@@ -275,7 +275,7 @@ constexpr int64_t kMostTilesInTurn = 2;  // of a processor
 
 int64_t wide_chunks(const Machine& machine, int64_t tokens, int64_t heads) {
   const MatrixUnit* unit = machine.has_threads() ? unit_for_bytes(machine) : nullptr;
-  if (!unit || machine.short_context == 0 || heads <= unit->n) return std::numeric_limits<int64_t>::max();
+  if (!unit || heads <= unit->n) return std::numeric_limits<int64_t>::max();
   const int64_t tiles = tokens * ((heads + unit->n - 1) / unit->n);  // of a chunk
   return kMostTilesInTurn * machine.tasks / tiles;
 }
@@ -299,13 +299,12 @@ TileShape shape_of_tile(const TileTensors& tile, const Machine& machine) {
   const MatrixUnit* unit = machine.has_threads() ? unit_for_bytes(machine) : nullptr;
   const bool has_columns = unit && !has_few_tokens;
   if (has_columns) take(0, unit->n);
-  // Heads that read the same bytes are the columns where tokens are few, or chunks are many.
+  // Heads that read the same bytes are the columns where tokens are few, but not as few as one on some machines.
   const int64_t most = scores->shape[static_cast<size_t>(tile.axis)]->max * tile.chunk;
-  const bool is_long = machine.short_context > 0 && most > machine.short_context;
-  const bool goes_by_unit = unit && has_few_tokens && (is_long || *const_int(scores->shape[0]) >= machine.unit_tokens);
   const int64_t heads = known_divisor(scores->shape[shape.extents.size() - 2]);
   int64_t& heads_of_tile = shape.extents[shape.extents.size() - 2];
-  const bool multiplies_by_unit = goes_by_unit && multiplies_bytes(tile);
+  const bool multiplies_by_unit =
+      unit && has_few_tokens && *const_int(scores->shape[0]) >= machine.unit_tokens && multiplies_bytes(tile);
   const int64_t wide =
       multiplies_by_unit ? heads_of_wide(machine, *const_int(scores->shape[0]), most / tile.chunk, heads) : 0;
   if (columns && has_few_tokens && heads % kFragmentGroups == 0) {
@@ -314,7 +313,8 @@ TileShape shape_of_tile(const TileTensors& tile, const Machine& machine) {
     heads_of_tile = wide;
     shape.copies_columns = true;
   } else {
-    if (multiplies_by_unit && heads % unit->n == 0) rows = unit->n;
+    shape.copies_columns = multiplies_by_unit && heads % unit->n == 0;
+    if (shape.copies_columns) rows = unit->n;
     for (size_t k = shape.extents.size() - 1; k-- > (has_columns ? 1 : 0);) take(k, rows);
     leave_tasks(shape, scores, machine);
   }

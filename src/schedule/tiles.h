@@ -34,9 +34,8 @@ int64_t wide_chunks(const Machine& machine, int64_t tokens, int64_t heads);
 // Rows of neighbouring axes come inside, from the last axis on, as long as a tensor of them stays within
 // Machine::tile_bytes and a chunk has Machine::chunk_tasks left to share out; where tokens are few, at most
 // Machine::tile_rows, and in a context of up to Machine::short_context as few as leave a task to each processor. Where
-// threads have a unit for products of bytes, its columns are tokens of a prompt, which come first, or heads of a batch
-// or of a longer context; beyond wide_chunks(), and of products of halves, they are all heads of a token that there
-// is room for.
+// threads have a unit for products of bytes, its columns are tokens of a prompt, which come first, or heads of a token;
+// beyond wide_chunks(), and of products of halves, they are all heads of a token that there is room for.
 TileShape shape_of_tile(const TileTensors& tile, const Machine& machine);
 
 // Sizes along all axes of the part of `tensor` that a tile holds; a combination of chunks has no axis of them.

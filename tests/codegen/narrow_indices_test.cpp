@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "codegen/instruction_views.h"
 #include "codegen/known_bounds.h"
 #include "graph/rules_algebra.h"
 #include "support/judge.h"
@@ -53,6 +54,12 @@ const Instruction& offset_of_weight(const Program& p) {
 int64_t wide_multiplications(const Program& p) {
   return std::count_if(p.code.begin(), p.code.end(), [](const Instruction& x) {
     return x.kind == Inst::Value && x.op == Op::Mul && x.dtype == DType::I64;
+  });
+}
+
+int64_t converted_constants(const Program& p) {
+  return std::count_if(p.code.begin(), p.code.end(), [&](const Instruction& x) {
+    return x.kind == Inst::Value && x.op == Op::Cast && is_constant(p.code[static_cast<size_t>(x.src[0])]);
   });
 }
 
@@ -114,6 +121,7 @@ TEST_CASE("an index from memory is multiplied in 64 bits, what is added to it in
     const Program p = made(tree, opts, kBlocks);
     CHECK(offset_of_weight(p).dtype == DType::I64);
     CHECK(wide_multiplications(p) == 1);
+    CHECK(converted_constants(p) == 0);  // or nobody would see which loads are neighbours
     Bytes out(kRows), index(4);
     std::memcpy(index.data(), &chosen, 4);
     const ByteSpan buffers[] = {out, weight.span(), index};

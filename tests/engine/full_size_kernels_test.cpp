@@ -2,15 +2,19 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/machine.h"
 #include "codegen/codegen.h"
 #include "codegen/footprint.h"
 #include "codegen/heuristics.h"
+#include "codegen/instruction_views.h"
 #include "codegen/loop_order.h"
 #include "graph/args.h"
 #include "graph/rules_algebra.h"
 #include "graph/views.h"
+#include "model/byte_cache.h"
+#include "render/addresses.h"
 #include "schedule/schedule.h"
 #include "schedule/tiles.h"
 #include "support/full_size_glm.h"
@@ -49,6 +53,7 @@ ModelShape batch_of(int64_t tokens, const Machine& machine) {
   batch.product_tasks = tokens >= machine.product_halves_tokens ? machine.tasks : 0;
   batch.tokens_side_by_side = std::min<int64_t>(tokens, 8);
   batch.heads_together = 8;
+  batch.has_fragments = has_fragments(machine);
   return batch;
 }
 
@@ -178,22 +183,47 @@ int64_t step_along(Ref load, Ref range) {
 }  // namespace
 
 // 20 heads, of which four lie side by side for the unit's 8 columns. Latent queries have 16 blocks, rotated ones two.
-// Of many scales those of heads 0 and 2 come first, so that the next head's are 32 behind.
-TEST_CASE("heads that a unit multiplies lie side by side, their scales do not") {
+// Of many numbers those of heads 0 and 2 come first, so that the next head's are 32 behind. A block copies all that it
+// reads of its heads: bytes, sums and scales of both.
+TEST_CASE("heads that a unit multiplies lie side by side, their numbers do not, and all of it goes on chip first") {
   const Machine machine = *known_machine("h100");
-  const Refs scores = prepare_nest(attention_of(8, machine).tree->src[0], machine);
-  std::vector<int64_t> queries, scales;
-  for (Ref n : toposort(scores[0])) {
-    if (n->op != Op::Load || reads_memory(LoadView(n).offset)) continue;
-    for (Ref r : ranges_of(LoadView(n).offset)) {
-      if (kind_of(r) != RangeKind::Loop || !is_const(RangeView(r).size, 8)) continue;
-      if (n->dtype == DType::I8) queries.push_back(step_along(n, r));
-      if (n->dtype == DType::F32) scales.push_back(step_along(n, r) / size_of(DType::F32));
+  const Ref tree = attention_of(8, machine).tree;
+  std::vector<int64_t> steps;  // from head to head, in bytes
+  for (Ref nest : tree->src) {
+    for (Ref store : prepare_nest(nest, machine)) {
+      const StoreView copy(store);
+      if (copy.value->op != Op::Load || LoadView(copy.value).buffer->op != Op::Param) continue;
+      for (Ref r : ranges_of(LoadView(copy.value).offset))
+        if (RangeView(r).number == inner_part(output_range(1))) steps.push_back(step_along(copy.value, r));
     }
   }
-  std::sort(scales.begin(), scales.end());
-  CHECK(queries == std::vector<int64_t>{32, 32});
-  CHECK(scales == std::vector<int64_t>{2, 32});
+  std::sort(steps.begin(), steps.end());
+  CHECK(steps == std::vector<int64_t>{8, 8, 32, 32, 128, 128});
+}
+
+// A thread has a fragment of 16 positions, or columns of values, and 32 of the others: 16 bytes side by side.
+TEST_CASE("what a unit multiplies of a cache lies as the threads of a warp hold it") {
+  for (const char* name : {"h100", "h200"}) {
+    const Machine machine = *known_machine(name);
+    const CodegenResult attention = attention_of(1, machine).result;
+    int products = 0;
+    for (const Instruction& x : attention.program.code) {
+      if (x.kind != Inst::MatrixDot) continue;
+      ++products;
+      std::vector<int64_t> at;
+      std::set<int> from;
+      for (size_t word = 0; word < 4; ++word) {
+        const Instruction& load = attention.program.code[static_cast<size_t>(x.src[word])];
+        REQUIRE(load.kind == Inst::Load);
+        const SplitOffset offset = split_offset(attention.program, AccessView(load).offset);
+        at.push_back(offset.constant);
+        from.insert(offset.varying);
+      }
+      CHECK(from.size() == 1);
+      for (int64_t word = 1; word < 4; ++word) CHECK(at[static_cast<size_t>(word)] == at[0] + 4 * word);
+    }
+    CHECK(products == 26);  // 8 of 16 latent blocks are in a loop, 2 of rotated ones; values
+  }
 }
 
 TEST_CASE("queries of halves come on chip in pairs, and threads wait for all of them once") {

@@ -53,8 +53,8 @@ int8_t q_at(size_t token, int64_t column, int64_t width) {
 TEST_CASE("keys are read as they were written, and words of 16 positions lie side by side") {
   constexpr int64_t kColumn = 8, kHere = 12;
   const Tensor buffer = key_buffer(0, kRows, kWidth, "keys");
-  const Tensor after = write_keys(buffer, rows(), kColumn, kWidth, written(kHere));
-  const EvalResult result = run(after, keys_of(after, kWidth), kRows * kWidth, kHere);
+  const Tensor after = write_keys(buffer, rows(), kColumn, kWidth, written(kHere), CacheOrder::Lanes);
+  const EvalResult result = run(after, keys_of(after, kWidth, CacheOrder::Lanes), kRows * kWidth, kHere);
   const std::vector<double>& matrix = result.outputs.at(3).values;
   std::vector<std::byte> expected = random_bytes(kRows * kWidth, 1);
   for (size_t t = 0; t < kWritten.size(); ++t)
@@ -71,8 +71,8 @@ TEST_CASE("keys are read as they were written, and words of 16 positions lie sid
 TEST_CASE("values are read as they were written, and words of columns lie side by side") {
   for (int64_t width : {kWidth, int64_t{128}}) {
     const Tensor buffer = value_buffer(0, kRows, width, "values");
-    const Tensor after = write_values(buffer, rows(), width, written(width));
-    const EvalResult result = run(after, values_of(after, width), kRows * width, width);
+    const Tensor after = write_values(buffer, rows(), width, written(width), CacheOrder::Lanes);
+    const EvalResult result = run(after, values_of(after, width, CacheOrder::Lanes), kRows * width, width);
     const std::vector<double>& matrix = result.outputs.at(3).values;
     const int64_t side = width == 128 ? 64 : 8;  // the greatest common divisor of width and 64
     std::vector<std::byte> expected = random_bytes(kRows * width, 1);
@@ -83,6 +83,47 @@ TEST_CASE("values are read as they were written, and words of columns lie side b
         CHECK(matrix[static_cast<size_t>(row * width + c)] == value);
         const int64_t block = row / 64 * (width / side) + c / side, word = block * 16 + row % 64 / 4;
         expected[static_cast<size_t>((word * side + c % side) * 4 + row % 4)] = static_cast<std::byte>(value);
+      }
+    CHECK(result.written.at(0) == expected);
+  }
+}
+
+// Where the element of a row and a column of a unit's matrix lies: blocks of 16 x 32, as mma.m16n8k32 has them in the
+// registers of a warp, but that a thread has two neighbouring rows.
+size_t place_in_fragments(int64_t row, int64_t column, int64_t blocks_before) {
+  const int64_t thread = row % 16 / 2 * 4 + column % 16 / 4, word = column % 32 / 16 * 2 + row % 2;
+  return static_cast<size_t>((blocks_before * 32 + thread) * 16 + word * 4 + column % 4);
+}
+
+TEST_CASE("keys and values lie as fragments of a unit have them, and are read as they were written") {
+  constexpr int64_t kWide = 96, kColumn = 32, kHere = 64;
+  const auto tokens = kWritten.size();
+  SUBCASE("keys: rows of the unit are positions") {
+    const Tensor buffer = key_buffer(0, kRows, kWide, "keys");
+    const Tensor after = write_keys(buffer, rows(), kColumn, kWide, written(kHere), CacheOrder::Fragments);
+    const EvalResult result = run(after, keys_of(after, kWide, CacheOrder::Fragments), kRows * kWide, kHere);
+    std::vector<std::byte> expected = random_bytes(kRows * kWide, 1);
+    for (size_t t = 0; t < tokens; ++t)
+      for (int64_t c = 0; c < kHere; ++c) {
+        const int64_t row = kWritten[t], column = kColumn + c;
+        const int value = q_at(t, c, kHere) + 128;
+        CHECK(result.outputs.at(3).values[static_cast<size_t>(row * kWide + column)] == value);
+        expected[place_in_fragments(row, column, row / 16 * (kWide / 32) + column / 32)] =
+            static_cast<std::byte>(value);
+      }
+    CHECK(result.written.at(0) == expected);
+  }
+  SUBCASE("values: they are columns") {
+    const Tensor buffer = value_buffer(0, kRows, kWide, "values");
+    const Tensor after = write_values(buffer, rows(), kWide, written(kWide), CacheOrder::Fragments);
+    const EvalResult result = run(after, values_of(after, kWide, CacheOrder::Fragments), kRows * kWide, kWide);
+    std::vector<std::byte> expected = random_bytes(kRows * kWide, 1);
+    for (size_t t = 0; t < tokens; ++t)
+      for (int64_t c = 0; c < kWide; ++c) {
+        const int64_t row = kWritten[t];
+        const int8_t value = q_at(t, c, kWide);
+        CHECK(result.outputs.at(3).values[static_cast<size_t>(row * kWide + c)] == value);
+        expected[place_in_fragments(c, row, row / 32 * (kWide / 16) + c / 16)] = static_cast<std::byte>(value);
       }
     CHECK(result.written.at(0) == expected);
   }

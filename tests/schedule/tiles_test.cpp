@@ -8,6 +8,7 @@
 #include "graph/range_kind.h"
 #include "graph/rules_algebra.h"
 #include "graph/views.h"
+#include "schedule/copy_columns.h"
 #include "schedule/mask_limit.h"
 #include "schedule/schedule.h"
 #include "support/small_graphs.h"
@@ -63,12 +64,50 @@ TEST_CASE(
     return shape_of_tile({.axis = 2, .chunk = 256, .inner = {scores.ref(), weights.ref()}}, machine);
   };
   CHECK(shape(1, 24, 88).extents == std::vector<int64_t>{1, 8, 1});
-  CHECK_FALSE(shape(1, 24, 88).copies_columns);
   CHECK(shape(1, 24, 89).extents == std::vector<int64_t>{1, 24, 1});
-  CHECK(shape(1, 24, 89).copies_columns);
   CHECK(shape(8, 24, 12).extents == std::vector<int64_t>{1, 24, 1});
   CHECK(shape(1, 64, 89).extents == std::vector<int64_t>{1, 16, 1});  // more sums have no room
-  CHECK_FALSE(shape(1, 8, 4096).copies_columns);
+}
+
+TEST_CASE("heads that a unit multiplies with bytes go on chip first, in short and in long contexts") {
+  const auto copies = [](DType weights, const char* machine) {
+    const std::vector<Dim> dims{1, 24, Dim(variable("chunks", 1, 13)), 256};
+    const Ref scores = input(0, dims).ref(), weighted = input(1, dims, weights).ref();
+    return shape_of_tile({.axis = 2, .chunk = 256, .inner = {scores, weighted}}, *known_machine(machine))
+        .copies_columns;
+  };
+  CHECK(copies(DType::U8, "h200"));
+  CHECK_FALSE(copies(DType::F32, "h200"));
+  CHECK_FALSE(copies(DType::U8, "zen4"));
+}
+
+TEST_CASE("columns are copied if each warp would read much of them again") {
+  const auto copies = [](int64_t terms) {
+    const Ref chunk = make_range(output_range(0), constant(4), RangeKind::Tile),
+              head = make_range(output_range(1), constant(8), RangeKind::Loop),
+              position = make_range(output_range(2), constant(256), RangeKind::Loop),
+              term = make_range(kFirstReduceRange, constant(terms), RangeKind::Reduce);
+    const auto row = [&](int64_t slot, Ref rows) {
+      return make_load(DType::F32, make(Op::Param, DType::Void, {}, {.i = slot}),
+                       simplify(rows * (4 * terms) + term * 4));
+    };
+    const Ref score = make_reduce(Op::ReduceSum, DType::F32, {row(1, head) * row(2, position)}, Refs{term});
+    const Ref store = make_store(make(Op::Param, DType::Void, {}, {.i = 3}), simplify(head * 1024 + position * 4),
+                                 score, Refs{chunk, head, position});
+    return copy_columns(store, 0, [](int64_t bytes) { return make(Op::Local, DType::Void, {}, {.list = {bytes}}); });
+  };
+  CHECK(copies(64).copies.empty());
+  const CopiedColumns copied = copies(128);
+  REQUIRE(copied.copies.size() == 1);
+  const auto reads = [](Ref store, int64_t slot) {
+    const Refs nodes = toposort(store);
+    return std::any_of(nodes.begin(), nodes.end(), [&](Ref n) {
+      return n->op == Op::Load && LoadView(n).buffer->op == Op::Param && LoadView(n).buffer->arg.i == slot;
+    });
+  };
+  CHECK(reads(copied.copies[0], 1));
+  CHECK_FALSE(reads(copied.store, 1));  // each position is read once
+  CHECK(reads(copied.store, 2));
 }
 
 TEST_CASE("a tile holds as many rows as its memory takes, from the last axis on") {
