@@ -240,15 +240,15 @@ bool choose_fragments(OptChoice& c) {
   const std::vector<Opt> opts = c.opts;
   for (const Columns& columns : columns_of(c))
     for (Ref lane : lanes) {
-      const auto are_columns = [&](Ref axis) { return axis == columns.pairs || axis == columns.fours; };
-      if (are_columns(lane)) continue;
+      const auto is_taken = [&](Ref axis) { return axis == columns.pairs || axis == columns.fours; };
+      if (is_taken(lane)) continue;
       if (c.is_part_of_tile() && try_neighbours(c, *unit, columns, lane)) {
         share_out_rest(c, limited_axis(c));
         return true;
       }
       c.stores = stores, c.opts = opts;
       for (Ref rows : axes) {
-        if (are_columns(rows)) continue;
+        if (is_taken(rows)) continue;
         Ref rows_left = rows;
         if (try_fragments(c, *unit, columns, rows_left, lane)) {
           share_out_rest(c, rows_left);

@@ -141,6 +141,7 @@ struct Block {
   }
 
   // How the bytes of a cache lie, of which `heads` read the same keys: see byte_cache.h. `widths`: of keys and values.
+  // For a unit only if heads_computed() fills it up, in every plan alike: all read and write the same cache.
   CacheOrder cache_order(int64_t heads, std::initializer_list<int64_t> widths) const {
     const bool are_whole = std::all_of(widths.begin(), widths.end(), [](int64_t n) { return n % kFragmentWidth == 0; });
     return shape.has_fragments && 2 * heads >= kFragmentGroups && are_whole ? CacheOrder::Fragments : CacheOrder::Lanes;

@@ -6,7 +6,6 @@
 
 #include "base/machine.h"
 #include "codegen/codegen.h"
-#include "codegen/footprint.h"
 #include "codegen/heuristics.h"
 #include "codegen/instruction_views.h"
 #include "codegen/loop_order.h"
@@ -222,7 +221,7 @@ TEST_CASE("what a unit multiplies of a cache lies as the threads of a warp hold 
       CHECK(from.size() == 1);
       for (int64_t word = 1; word < 4; ++word) CHECK(at[static_cast<size_t>(word)] == at[0] + 4 * word);
     }
-    CHECK(products == 26);  // 8 of 16 latent blocks are in a loop, 2 of rotated ones; values
+    CHECK(products == 26);  // 16 latent and 2 rotated blocks of a key; 8 of values, in each of two rounds
   }
 }
 

@@ -79,6 +79,7 @@ TEST_CASE("heads that a unit multiplies with bytes go on chip first, in short an
   CHECK(copies(DType::U8, "h200"));
   CHECK_FALSE(copies(DType::F32, "h200"));
   CHECK_FALSE(copies(DType::U8, "zen4"));
+  CHECK_FALSE(copies(DType::U8, "m3-max"));  // a token alone goes without its unit
 }
 
 TEST_CASE("columns are copied if each warp would read much of them again") {
