@@ -94,10 +94,11 @@ void choose_group(OptChoice& c) {
       Ref best;
       int best_score = 0;
       for (Ref r : own_ranges(reduce)) {
-        if (c.lanes_for(r) == 0 || !why_not(c.stores, {OptKind::Group, c.id_of(r), c.lanes_for(r)}).empty()) continue;
+        if (c.lanes_for(r) == 0) continue;
         const Walk w = walk({ReduceView(reduce).values[0]}, r);
         const int score = w.neighbours - 2 * w.scattered;
-        if (score > best_score) best_score = score, best = r;
+        if (score > best_score && why_not(c.stores, {OptKind::Group, c.id_of(r), c.lanes_for(r)}).empty())
+          best_score = score, best = r;
       }
       if (best && !varies_in_lanes(ReduceView(reduce).values[0]) &&
           c.try_opt({OptKind::Group, c.id_of(best), c.lanes_for(best)})) {

@@ -29,9 +29,11 @@ bool add_rows(OptChoice& c, const MatrixUnit& unit) {
     if (kind_of(axis) != RangeKind::Loop) continue;
     for (int64_t n : block_sizes(axis, unit.m)) {
       const Opt opt{OptKind::Matrix, c.id_of(axis), n};
-      if (n < 2 || !why_not(c.stores, opt, rules).empty()) continue;
+      if (n < 2) continue;
+      const OptResult result = try_opt(c.stores, opt, rules);
+      if (!result) continue;
       double tiles = 0, dots = 0;
-      for (const MatrixShape& shape : matrix_products(apply_allowed_opt(c.stores, opt, rules), rules))
+      for (const MatrixShape& shape : matrix_products(result.stores, rules))
         tiles += tile_cycles(shape, unit), dots += dot_cycles(shape, c.machine);
       if (tiles / dots < best_cycles) best = opt, best_cycles = tiles / dots;
     }

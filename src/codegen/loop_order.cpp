@@ -182,8 +182,10 @@ std::vector<Opt> choose_loop_order(const Refs& stores, int64_t cache_bytes) {
     for (int64_t n = kMostOfBlock; n >= kFewestOfBlock; --n) {
       const auto size = const_int(RangeView(r).size);
       const Opt block{OptKind::Split, id_of(stores, r), n};
-      if (!size || *size <= n || *size % n != 0 || !why_not(stores, block).empty()) continue;
-      Plan blocked = plan_order(apply_allowed_opt(stores, block), cache);
+      if (!size || *size <= n || *size % n != 0) continue;
+      OptResult cut = try_opt(stores, block);
+      if (!cut) continue;
+      Plan blocked = plan_order(std::move(cut.stores), cache);
       const double bytes = blocked.bytes * (uneven && *size / n % kEvenShares ? kUnevenShare : 1);
       if (bytes >= wanted) continue;
       wanted = bytes;

@@ -26,19 +26,6 @@ const Ref& widest(const Refs& stores) {
   return *std::max_element(stores.begin(), stores.end(), [](Ref a, Ref b) { return a->src.size() < b->src.size(); });
 }
 
-// A range of stores and reductions is replaced by several (or none), its index by an expression of them.
-Ref replace_range(Ref node, Ref range, const Refs& by, const Replacements& index) {
-  const auto f = [&](Ref, Ref n) {
-    if (n->op != Op::Store && !is_reduce(n->op)) return n;
-    Refs ranges = own_ranges(n);
-    const auto at = std::find(ranges.begin(), ranges.end(), range);
-    if (at == ranges.end()) return n;
-    ranges.insert(ranges.erase(at), by.begin(), by.end());
-    return with_ranges(n, ranges);
-  };
-  return substitute(rebuild(node, f), index);
-}
-
 bool wants_output_axis(OptKind kind) {
   return kind == OptKind::Local || kind == OptKind::Upcast || kind == OptKind::Matrix || kind == OptKind::Pack ||
          kind == OptKind::Front || kind == OptKind::Task || kind == OptKind::Panel;
@@ -149,7 +136,7 @@ std::string axis_text(const Opt& opt, Ref size) {
 Refs with_kind(const Refs& stores, Ref range, RangeKind kind) {
   const Ref changed = with_kind(range, kind);
   Refs out;
-  for (Ref s : stores) out.push_back(replace_range(s, range, {changed}, {{range, changed}}));
+  for (Ref s : stores) out.push_back(replace_range(s, range, {changed}, changed));
   return out;
 }
 
@@ -180,17 +167,20 @@ Cut cut_in_two(Ref range, Ref inner) {
 
 int64_t inner_number(Ref range) { return inner_part(RangeView(range).number); }
 
+Refs cut(const Refs& stores, Ref range, const Cut& c) {
+  Refs out;
+  for (Ref s : stores) out.push_back(replace_range(s, range, c.parts, c.index));
+  return out;
+}
+
 // The inner part is of the kind that the option makes.
-Refs cut(const Refs& stores, Ref range, const Opt& opt, const LaneRules& rules = {}) {
+Refs cut(const Refs& stores, Ref range, const Opt& opt, const LaneRules& rules) {
   const RangeKind kind = inner_kind(opt.kind, kind_of(range));
   const Ref amount = constant(opt.amount);
   const Ref inner = kind == RangeKind::Lane && rules.are_threads()
                         ? make_thread_range(inner_number(range), amount, stride_of_threads(stores, range))
                         : make_range(inner_number(range), amount, kind);
-  const Cut c = cut_in_two(range, inner);
-  Refs out;
-  for (Ref s : stores) out.push_back(replace_range(s, range, c.parts, {{range, c.index}}));
-  return out;
+  return cut(stores, range, cut_in_two(range, inner));
 }
 
 bool has_matrix_rows(const Refs& stores) {
@@ -200,10 +190,11 @@ bool has_matrix_rows(const Refs& stores) {
 
 // Threads pass their sums to each other on chip, and a matrix unit leaves its rows there: more threads or more copies
 // of a sum take more of it.
-std::string why_not_on_chip(const Refs& stores, const Opt& opt, Ref range, const LaneRules& rules) {
-  if (rules.on_chip.bytes == 0) return "";
-  if (!rules.are_threads() && opt.kind != OptKind::Matrix && !has_matrix_rows(stores)) return "";
-  const Refs after = cut(stores, range, opt, rules);
+bool takes_room(const Refs& stores, const Opt& opt, const LaneRules& rules) {
+  return rules.on_chip.bytes > 0 && (rules.are_threads() || opt.kind == OptKind::Matrix || has_matrix_rows(stores));
+}
+
+std::string why_not_on_chip(const Refs& after, const LaneRules& rules) {
   const int64_t passed_on = rules.are_threads() ? exchange_bytes(after, threads_of(after)) : matrix_row_bytes(after);
   return why_too_much_on_chip(bytes_on_chip(after) + passed_on, rules.on_chip);
 }
@@ -219,11 +210,10 @@ Ref with_partials_last(Ref store, Ref partials) {
   });
 }
 
-// Every reduction over the range must be a sum of products of bytes.
-std::string why_not_dot(const Refs& stores, const Opt& opt, Ref range) {
-  if (opt.amount != 4) return "a word has 4 bytes";
+// Every reduction over the range must have been a sum of products of bytes.
+std::string why_not_dot(const Refs& after, const Opt& opt) {
   bool found = false;
-  for (Ref s : cut(stores, range, opt))
+  for (Ref s : after)
     for (Ref n : toposort(s)) {
       if (!is_reduce(n->op)) continue;
       const ReduceView reduce(n);
@@ -237,12 +227,9 @@ std::string why_not_dot(const Refs& stores, const Opt& opt, Ref range) {
   return found ? "" : "no reduction is left over axis " + to_string(opt.axis);
 }
 
-// Every store must be one of bytes side by side.
-std::string why_not_pack(const Refs& stores, const Opt& opt, Ref range) {
-  if (opt.amount != 4) return "a word has 4 bytes";
-  for (Ref s : stores)
-    if (stores_words(s)) return "the nest has an axis of bytes";
-  for (Ref s : cut(stores, range, opt)) {
+// Every store must have become one of bytes side by side.
+std::string why_not_pack(const Refs& after, const Opt& opt) {
+  for (Ref s : after) {
     const StoreView store(s);
     const Ref bytes = first_of_kind(store.ranges, RangeKind::Byte);
     if (!bytes || stride(store.offset, bytes) != 1 || !word_to_store(store.value, bytes))
@@ -251,10 +238,9 @@ std::string why_not_pack(const Refs& stores, const Opt& opt, Ref range) {
   return "";
 }
 
-// At least one sum must become a row of a matrix.
-std::string why_not_matrix(const Refs& stores, const Opt& opt, Ref range, const LaneRules& rules) {
+// At least one sum must have become a row of a matrix.
+std::string why_not_matrix(const Refs& after, const Opt& opt, const LaneRules& rules) {
   const MatrixUnit& unit = rules.unit;
-  const Refs after = cut(stores, range, opt);
   if (rules.halves.m && !rules.halves.loads_operands && why_no_halves(after).empty()) return "";
   if (!unit.loads_operands) return why_no_fragments(after, unit);
   if (opt.amount > unit.m) return "a matrix has at most " + std::to_string(unit.m) + " rows";
@@ -359,68 +345,96 @@ static std::string names_of_axes(const Refs& stores) {
   return text.empty() ? "none" : text;
 }
 
-std::string why_not(const Refs& stores, const Opt& opt, const LaneRules& rules) {
-  const std::string name(kNames[static_cast<size_t>(opt.kind)]);
-  const Ref range = axis_of(stores, opt.axis);
-  if (!range) return name + ": there is no axis " + to_string(opt.axis) + " among " + names_of_axes(stores);
-  const RangeView axis(range);
+namespace {
+
+// What can be said of options that leave the loops as they are, besides what holds for all.
+std::string why_not_task(const Refs& stores, const Opt& opt, Ref range) {
+  for (Ref s : stores) {
+    const Refs ranges = own_ranges(s);
+    if (first_of_kind(ranges, RangeKind::Tile)) return "the nest is part of a tile";
+    const auto it = std::find(ranges.begin(), ranges.end(), range);
+    if (it == ranges.end()) return "a store of the nest has no such loop";
+    if (std::any_of(ranges.begin(), it, [](Ref r) { return kind_of(r) == RangeKind::Loop; }))
+      return "axis " + to_string(opt.axis) + " is inside a serial loop";
+  }
+  return "";
+}
+
+std::string why_not_axis(const Refs& stores, const Opt& opt, Ref range) {
   const bool output = is_output_axis(stores, range);
-  if (wants_output_axis(opt.kind) && !output) return name + ": axis " + to_string(opt.axis) + " is not an output axis";
-  if (wants_reduce_axis(opt.kind) && output) return name + ": axis " + to_string(opt.axis) + " is not a reduction axis";
+  if (wants_output_axis(opt.kind) && !output) return "axis " + to_string(opt.axis) + " is not an output axis";
+  if (wants_reduce_axis(opt.kind) && output) return "axis " + to_string(opt.axis) + " is not a reduction axis";
   const bool fits_kind = is_serial(range) || (opt.kind == OptKind::Front && kind_of(range) == RangeKind::Task) ||
                          (opt.kind == OptKind::Group && is_partial(range));
   if (!fits_kind && is_partial(range))
-    return name + ": axis " + to_string(opt.axis) + " is one of partial sums, which only group takes";
-  if (!fits_kind) return name + ": axis " + to_string(opt.axis) + " is already taken";
-  if (opt.kind == OptKind::Front) return "";
+    return "axis " + to_string(opt.axis) + " is one of partial sums, which only group takes";
+  return fits_kind ? "" : "axis " + to_string(opt.axis) + " is already taken";
+}
+
+// What the stores say before the axis is cut.
+std::string why_not_cut(const Refs& stores, const Opt& opt, Ref range, const LaneRules& rules) {
+  const RangeView axis(range);
+  if (opt.amount < 2) return "the amount must be 2 or more";
+  if (!has_parts(axis.number)) return "axis " + to_string(opt.axis) + " was divided too often";
+  if (known_divisor(axis.size) % opt.amount != 0)
+    return std::to_string(opt.amount) + " does not divide " + axis_text(opt, axis.size);
+  switch (opt.kind) {
+    case OptKind::Unroll: return why_not_unroll(stores, opt, range);
+    case OptKind::Local:
+    case OptKind::Group:
+      return rules.are_threads() ? why_not_threads(stores, opt, range, rules) : why_not_vector(stores, opt, range);
+    case OptKind::Dot:
+    case OptKind::Pack:
+      if (opt.amount != 4) return "a word has 4 bytes";
+      if (opt.kind == OptKind::Pack && std::any_of(stores.begin(), stores.end(), stores_words))
+        return "the nest has an axis of bytes";
+      return "";
+    default: return "";
+  }
+}
+
+// What can only be said of what the stores have become.
+std::string why_not_as_cut(const Refs& stores, const Refs& after, const Opt& opt, const LaneRules& rules) {
+  std::string reason;
+  if (opt.kind == OptKind::Matrix) reason = why_not_matrix(after, opt, rules);
+  if (opt.kind == OptKind::Dot) reason = why_not_dot(after, opt);
+  if (opt.kind == OptKind::Pack) reason = why_not_pack(after, opt);
+  return reason.empty() && takes_room(stores, opt, rules) ? why_not_on_chip(after, rules) : reason;
+}
+
+OptResult refused(const Opt& opt, const std::string& reason) {
+  return {.why_not = std::string(kNames[static_cast<size_t>(opt.kind)]) + ": " + reason};
+}
+
+}  // namespace
+
+OptResult try_opt(const Refs& stores, const Opt& opt, const LaneRules& rules) {
+  const Ref range = axis_of(stores, opt.axis);
+  if (!range) return refused(opt, "there is no axis " + to_string(opt.axis) + " among " + names_of_axes(stores));
+  if (std::string reason = why_not_axis(stores, opt, range); !reason.empty()) return refused(opt, reason);
+  if (opt.kind == OptKind::Front) return {move_to_front(stores, range)};
   if (opt.kind == OptKind::Panel) {
     const std::string reason = why_not_panel(stores, opt, rules.on_chip);
-    return reason.empty() ? "" : name + ": " + reason;
+    return reason.empty() ? OptResult{with_panel(stores, opt, 0).main} : refused(opt, reason);
   }
   if (opt.kind == OptKind::Task) {
-    for (Ref s : stores) {
-      const Refs ranges = own_ranges(s);
-      if (first_of_kind(ranges, RangeKind::Tile)) return name + ": the nest is part of a tile";
-      const auto it = std::find(ranges.begin(), ranges.end(), range);
-      if (it == ranges.end()) return name + ": a store of the nest has no such loop";
-      if (std::any_of(ranges.begin(), it, [](Ref r) { return kind_of(r) == RangeKind::Loop; }))
-        return name + ": axis " + to_string(opt.axis) + " is inside a serial loop";
-    }
-    return "";
+    const std::string reason = why_not_task(stores, opt, range);
+    return reason.empty() ? OptResult{with_kind(stores, range, RangeKind::Task)} : refused(opt, reason);
   }
-  if (opt.amount < 2) return name + ": the amount must be 2 or more";
-  if (!has_parts(axis.number)) return name + ": axis " + to_string(opt.axis) + " was divided too often";
-  if (known_divisor(axis.size) % opt.amount != 0)
-    return name + ": " + std::to_string(opt.amount) + " does not divide " + axis_text(opt, axis.size);
-  if (opt.kind == OptKind::Unroll)
-    if (std::string reason = why_not_unroll(stores, opt, range); !reason.empty()) return name + ": " + reason;
-  if (opt.kind == OptKind::Local || opt.kind == OptKind::Group) {
-    const std::string reason =
-        rules.are_threads() ? why_not_threads(stores, opt, range, rules) : why_not_vector(stores, opt, range);
-    if (!reason.empty()) return name + ": " + reason;
-  }
-  if (opt.kind == OptKind::Matrix)
-    if (std::string reason = why_not_matrix(stores, opt, range, rules); !reason.empty()) return name + ": " + reason;
-  if (opt.kind == OptKind::Dot)
-    if (std::string reason = why_not_dot(stores, opt, range); !reason.empty()) return name + ": " + reason;
-  if (opt.kind == OptKind::Pack)
-    if (std::string reason = why_not_pack(stores, opt, range); !reason.empty()) return name + ": " + reason;
-  const std::string reason = why_not_on_chip(stores, opt, range, rules);
-  return reason.empty() ? "" : name + ": " + reason;
+  if (std::string reason = why_not_cut(stores, opt, range, rules); !reason.empty()) return refused(opt, reason);
+  Refs after = cut(stores, range, opt, rules);
+  if (std::string reason = why_not_as_cut(stores, after, opt, rules); !reason.empty()) return refused(opt, reason);
+  return {std::move(after)};
+}
+
+std::string why_not(const Refs& stores, const Opt& opt, const LaneRules& rules) {
+  return try_opt(stores, opt, rules).why_not;
 }
 
 Refs apply_opt(const Refs& stores, const Opt& opt, const LaneRules& rules) {
-  const std::string reason = why_not(stores, opt, rules);
-  ENSURE(reason.empty(), reason);
-  return apply_allowed_opt(stores, opt, rules);
-}
-
-Refs apply_allowed_opt(const Refs& stores, const Opt& opt, const LaneRules& rules) {
-  const Ref range = axis_of(stores, opt.axis);
-  if (opt.kind == OptKind::Task) return with_kind(stores, range, RangeKind::Task);
-  if (opt.kind == OptKind::Front) return move_to_front(stores, range);
-  if (opt.kind == OptKind::Panel) return with_panel(stores, opt, 0).main;
-  return cut(stores, range, opt, rules);
+  OptResult result = try_opt(stores, opt, rules);
+  ENSURE(result, result.why_not);
+  return std::move(result.stores);
 }
 
 std::string why_no_partials(const Refs& stores, Ref range, const LaneRules& rules) {
@@ -439,8 +453,7 @@ Ref last_partials(Ref reduce) {
 Refs in_partials(const Refs& stores, Ref range, int64_t count) {
   const Cut c = cut_in_two(range, make_range(inner_number(range), constant(count), RangeKind::Partial));
   Refs out;
-  for (Ref s : stores)
-    out.push_back(with_partials_last(replace_range(s, range, c.parts, {{range, c.index}}), c.parts.back()));
+  for (Ref s : stores) out.push_back(with_partials_last(replace_range(s, range, c.parts, c.index), c.parts.back()));
   return out;
 }
 

@@ -76,12 +76,17 @@ bool is_output_axis(const Refs& stores, Ref range);
 RangeId id_of(const Refs& stores, Ref axis);
 Ref axis_of(const Refs& stores, RangeId id);
 
-// Why the option cannot be applied; empty if it can.
-std::string why_not(const Refs& stores, const Opt& opt, const LaneRules& rules = {});
+// The stores with an option applied, or why it cannot be.
+struct OptResult {
+  Refs stores = {};
+  std::string why_not = {};  // empty if it can be
+  explicit operator bool() const { return why_not.empty(); }
+};
+OptResult try_opt(const Refs& stores, const Opt& opt, const LaneRules& rules = {});
 
-// REQUIRES: why_not(stores, opt, rules) is empty.
-Refs apply_opt(const Refs& stores, const Opt& opt, const LaneRules& rules = {});
-Refs apply_allowed_opt(const Refs& stores, const Opt& opt, const LaneRules& rules = {});  // for who has just asked
+// For who wants one of the two.
+std::string why_not(const Refs& stores, const Opt& opt, const LaneRules& rules = {});
+Refs apply_opt(const Refs& stores, const Opt& opt, const LaneRules& rules = {});  // REQUIRES: it can be applied.
 Refs apply_opts(Refs stores, const std::vector<Opt>& opts, const LaneRules& rules = {});
 
 // The reductions over a range in `count` partial results each, behind those that they have, and why they cannot be.

@@ -35,10 +35,10 @@ bool holds_reduction(Ref reduce) {
 }
 
 bool OptChoice::try_opt(Opt opt) {
-  const std::string reason = why_not(stores, opt, lane_rules(machine));
-  if (observe) observe(opt, reason);
-  if (!reason.empty()) return false;
-  stores = apply_allowed_opt(stores, opt, lane_rules(machine));
+  OptResult result = smelt::try_opt(stores, opt, lane_rules(machine));
+  if (observe) observe(opt, result.why_not);
+  if (!result) return false;
+  stores = std::move(result.stores);
   opts.push_back(opt);
   return true;
 }

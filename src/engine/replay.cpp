@@ -48,9 +48,10 @@ Result<KernelOpts> read_opts(const std::string& path, Ref tree, const Machine& m
     SMELT_TRY(mine, parse_opts(std::string_view(text).substr(std::min(begin, end), end - std::min(begin, end))));
     Refs stores = prepare_nest(nest, machine);
     for (const Opt& opt : mine) {
-      if (const std::string reason = why_not(stores, opt, lane_rules(machine)); !reason.empty())
-        return Error{"[replay] " + path + ": " + reason + "; correct that option or remove the file"};
-      stores = apply_opt(stores, opt, lane_rules(machine));
+      OptResult result = try_opt(stores, opt, lane_rules(machine));
+      if (!result)
+        return Error{"[replay] " + path + ": " + result.why_not + "; correct that option or remove the file"};
+      stores = std::move(result.stores);
     }
     opts.push_back(std::move(mine));
     begin = end + 1;

@@ -56,8 +56,9 @@ class OptList {
   OptList(Refs stores, const LaneRules& rules) : stores_(std::move(stores)), rules_(rules) {}
 
   bool add(const Opt& opt) {
-    if (!why_not(stores_, opt, rules_).empty()) return false;
-    stores_ = apply_opt(stores_, opt, rules_);
+    OptResult result = try_opt(stores_, opt, rules_);
+    if (!result) return false;
+    stores_ = std::move(result.stores);
     opts_.push_back(opt);
     return true;
   }

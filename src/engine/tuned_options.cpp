@@ -204,8 +204,9 @@ std::string why_not_opts(Ref tree, const KernelOpts& opts, const Machine& machin
   for (size_t i = 0; i < opts.size(); ++i) {
     Refs stores = prepare_nest(tree->src[i], machine);
     for (const Opt& opt : opts[i]) {
-      if (std::string reason = why_not(stores, opt, lane_rules(machine)); !reason.empty()) return reason;
-      stores = apply_opt(stores, opt, lane_rules(machine));
+      OptResult result = try_opt(stores, opt, lane_rules(machine));
+      if (!result) return result.why_not;
+      stores = std::move(result.stores);
     }
     nests.push_back(std::move(stores));
   }

@@ -10,6 +10,7 @@
 #include "graph/operands.h"
 #include "graph/rules_index.h"
 #include "graph/scalar_math.h"
+#include "graph/views.h"
 
 namespace smelt {
 namespace {
@@ -276,34 +277,63 @@ Replaced replaced_node(Ref node, Refs src, bool changed) {
   return {node->op == Op::Range ? node : simplify(node), false};
 }
 
-}  // namespace
+// Where the ranges that a node runs over begin among its sources.
+size_t first_own_range(Ref node) {
+  return node->op == Op::Store || is_reduce(node->op) ? node->src.size() - own_ranges(node).size() : node->src.size();
+}
 
-Ref substitute(Ref root, const Replacements& replacements) {
-  NodeMap<Replaced> done;
-  for (const auto& [from, to] : replacements) done.set(from, {simplify(to), true});
-  std::vector<Ref> stack{root};
-  while (!stack.empty()) {
-    Ref node = stack.back();
-    if (done.contains(node)) {
-      stack.pop_back();
-      continue;
+class Substitution {
+ public:
+  explicit Substitution(const Replacements& replacements) {
+    for (const auto& [from, to] : replacements) done_.set(from, {simplify(to), true});
+  }
+  Substitution(Ref range, const Refs& by, Ref index) : Substitution(Replacements{{range, index}}) {
+    range_ = range, by_ = by;
+  }
+
+  Ref run(Ref root) {
+    std::vector<Ref> stack{root};
+    while (!stack.empty()) {
+      const Ref node = stack.back();
+      if (done_.contains(node) || replace(node, stack)) stack.pop_back();
     }
+    return done_.find(root)->node;
+  }
+
+ private:
+  // False if there are sources that come first: they are on the stack then.
+  bool replace(Ref node, std::vector<Ref>& stack) {
+    const size_t before = stack.size(), first_own = range_ ? first_own_range(node) : node->src.size();
     Refs src;
+    src.reserve(node->src.size() + by_.size());
     bool changed = false;
-    for (Ref s : node->src) {
-      if (const Replaced* known = done.find(s)) {
+    for (size_t i = 0; i < node->src.size(); ++i) {
+      const Ref s = node->src[i];
+      if (i >= first_own && s == range_) {
+        src.insert(src.end(), by_.begin(), by_.end());
+        changed = true;
+      } else if (const Replaced* known = done_.find(s)) {
         src.push_back(known->node);
         changed = changed || known->changed;
       } else {
         stack.push_back(s);
       }
     }
-    if (src.size() < node->src.size()) continue;
-    done.set(node, replaced_node(node, std::move(src), changed));
-    stack.pop_back();
+    if (stack.size() > before) return false;
+    done_.set(node, replaced_node(node, std::move(src), changed));
+    return true;
   }
-  return done.find(root)->node;
-}
+
+  NodeMap<Replaced> done_;
+  Ref range_;  // none, or what stores and reductions run over `by_` in place of
+  Refs by_;
+};
+
+}  // namespace
+
+Ref substitute(Ref root, const Replacements& replacements) { return Substitution(replacements).run(root); }
+
+Ref replace_range(Ref root, Ref range, const Refs& by, Ref index) { return Substitution(range, by, index).run(root); }
 
 std::optional<int64_t> stride(Ref expr, Ref range) {
   while (expr->op == Op::Cast && has_bounds(operand_of(expr)) && keeps_value(operand_of(expr), expr->dtype))

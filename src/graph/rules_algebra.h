@@ -36,6 +36,10 @@ using Replacements = std::unordered_map<Ref, Ref, RefHash>;
 // simplify().
 Ref substitute(Ref root, const Replacements& replacements);
 
+// The same of one range, whose index becomes an expression of others: the stores and reductions below root that run
+// over it run over those in its place.
+Ref replace_range(Ref root, Ref range, const Refs& by, Ref index);
+
 // d expr / d range where expr is linear in `range` with a constant factor; 0 if it does not depend
 // on it; nullopt if the step is not constant. REQUIRES: expr is simplified, of an integer dtype.
 std::optional<int64_t> stride(Ref expr, Ref range);
