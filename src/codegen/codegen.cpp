@@ -1,6 +1,7 @@
 #include "codegen/codegen.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "base/ensure.h"
 #include "base/resident_blocks.h"
@@ -65,13 +66,11 @@ class NestPasses {
  public:
   NestPasses(const CodegenRequest& request, std::vector<ExpandedNest>& out) : request_(request), out_(out) {}
 
-  // REQUIRES: why_not() has nothing against the options.
-  void add(Refs stores, const std::vector<Opt>& opts, bool is_local) {
-    out_.push_back(expanded(stores, opts, is_local));
-  }
+  // These and the ones below have the options of the nest.
+  void add(const Refs& stores, bool is_local) { out_.push_back(expanded(stores, is_local)); }
 
-  ExpandedNest expanded(Refs stores, const std::vector<Opt>& opts, bool is_local, bool has_halves = false) {
-    stores = step("options", apply_opts(stores, opts, lane_rules(request_.machine)));
+  ExpandedNest expanded(Refs stores, bool is_local, bool has_halves = false) {
+    stores = step("options", stores);
     stores = step("pack dots", pack_dots(stores));
     stores = matrix_dots(stores, lane_rules(request_.machine));
     stores = step("matrix dots", has_halves ? halves_dots(stores) : stores);
@@ -84,29 +83,29 @@ class NestPasses {
   }
 
   // Products of halves want their columns on chip, which is where a tile has those that it makes.
-  void add_of_tile(const Refs& stores, const std::vector<Opt>& opts) {
-    ExpandedNest nest = expanded(stores, opts, false, true);
-    out_.push_back(have_columns_on_chip(nest.stores) ? std::move(nest) : expanded(stores, opts, false));
+  void add_of_tile(const Refs& stores) {
+    ExpandedNest nest = expanded(stores, false, true);
+    out_.push_back(have_columns_on_chip(nest.stores) ? std::move(nest) : expanded(stores, false));
   }
 
   // Where reads are staged, on-chip memory from number `local` on is theirs, if `room` is enough. Returns what they
   // take of it.
   int64_t add_staged(const Refs& stores, const std::vector<Opt>& opts, bool is_local, int64_t local, int64_t room) {
     if (!tile_ranges(stores).empty()) {
-      add_of_tile(stores, opts);
+      add_of_tile(stores);
       return 0;
     }
     if (is_local || request_.machine.ring_bytes == 0) {
-      add(stores, opts, is_local);
+      add(stores, is_local);
       return 0;
     }
     const auto is_group = [](const Opt& opt) { return opt.kind == OptKind::Group; };
-    if (std::any_of(opts.begin(), opts.end(), is_group)) room = std::min(room, room_of_resident_block(stores, opts));
-    ExpandedNest nest = expanded(stores, opts, is_local, true);
+    if (std::any_of(opts.begin(), opts.end(), is_group)) room = std::min(room, room_of_resident_block(stores));
+    ExpandedNest nest = expanded(stores, is_local, true);
     Machine machine = request_.machine;
     machine.ring_bytes = std::min(machine.ring_bytes, room);
     auto [staged, staging] = stage_reads(nest.stores, machine, local);
-    if (!staging) nest = expanded(stores, opts, is_local);  // products of halves want their columns on chip
+    if (!staging) nest = expanded(stores, is_local);  // products of halves want their columns on chip
     if (staging) nest.stores = std::move(staged);
     nest.staging = std::move(staging);
     out_.push_back(nest);
@@ -116,11 +115,10 @@ class NestPasses {
 
   // What a block may take that keeps no other one from its processor: as many are there as its registers allow. Warps
   // that share sums have little to do in a round, so the rounds of several blocks hide what each of them waits for.
-  int64_t room_of_resident_block(const Refs& stores, const std::vector<Opt>& opts) const {
+  int64_t room_of_resident_block(const Refs& stores) const {
     const Machine& machine = request_.machine;
-    const Refs with_lanes = apply_opts(stores, opts, lane_rules(machine));
-    const int threads = threads_of(with_lanes);
-    return machine.processor_memory_bytes / resident_blocks(threads, true) - exchange_bytes(with_lanes, threads) -
+    const int threads = threads_of(stores);
+    return machine.processor_memory_bytes / resident_blocks(threads, true) - exchange_bytes(stores, threads) -
            kSignalRoom;
   }
 
@@ -151,14 +149,15 @@ class NestPasses {
     }
   }
 
-  // The nests of a panel come before the nest that uses it. Returns what the panel takes on chip.
+  // The nests of a panel come before the nest that uses it. `stores`: without options. Returns what the panel takes on
+  // chip.
   int64_t add_with_panel(const Refs& stores, const std::vector<Opt>& opts, int64_t first_local) {
     const auto panel = opts.begin() + static_cast<std::ptrdiff_t>(place_of_panel(opts));
     const LaneRules rules = lane_rules(request_.machine);
     const NestWithPanel made = with_panel(apply_opts(stores, {opts.begin(), panel}, rules), *panel, first_local);
-    add(made.reset, {}, true);
-    for (const Refs& panel : made.panels) add(panel, choose_opts(panel, request_.machine, false), false);
-    add(made.main, {panel + 1, opts.end()}, false);
+    add(made.reset, true);
+    for (const Refs& panel : made.panels) add(choose_and_apply(panel, request_.machine, false).stores, false);
+    add(apply_opts(made.main, {panel + 1, opts.end()}, rules), false);
     out_.back().ahead = made.next;
     return bytes_on_chip(made.main) + bytes_on_chip(made.reset) - bytes_on_chip(stores);
   }
@@ -212,39 +211,62 @@ double terms_of(const Refs& stores) {
   return most;
 }
 
-int64_t threads_with(const Refs& stores, const std::vector<Opt>& opts, const Machine& machine) {
-  return threads_of(apply_opts(stores, opts, lane_rules(machine)));
-}
-
-// As many threads as the nest wants that has most to do: those that another nest wants besides would idle in it, and
-// keep the registers of a multiprocessor from further blocks. Nests of a tile share what they have to do, and wait for
-// each other: they keep their threads unless all processors have much to do for that nest.
-int64_t most_threads(const CodegenRequest& request) {
-  if (!request.machine.has_threads()) return 1;
-  double most = 0;
-  int64_t threads = request.machine.block_threads;
-  bool has_tile = false;
-  for (Ref nest : request.tree->src) {
-    const Refs stores = prepare_nest(nest, request.machine);
-    const bool is_of_tile = !tile_ranges(stores).empty();
-    has_tile |= is_of_tile;
-    if (is_local_nest(nest) || terms_of(stores) <= most) continue;
-    most = terms_of(stores);
-    threads = is_of_tile ? request.machine.block_threads
-                         : threads_with(stores, choose_opts(stores, request.machine, false), request.machine);
+// The options of each nest of a kernel, chosen or given.
+class NestOpts {
+ public:
+  explicit NestOpts(const CodegenRequest& request) : request_(request), chosen_(request.tree->src.size()) {
+    for (Ref nest : request.tree->src) prepared_.push_back(prepare_nest(nest, request.machine));
+    threads_ = request.opts.empty() ? most_threads() : 1;
   }
-  if (has_tile && most < kManyTerms * static_cast<double>(request.machine.processors))
-    return request.machine.block_threads;
-  return std::max(threads, std::min(kLeastThreads, request.machine.block_threads));
-}
 
-std::vector<Opt> choose_opts(const Refs& stores, Machine machine, bool is_local, int64_t threads,
-                             const OptObserver& observe) {
-  std::vector<Opt> opts = choose_opts(stores, machine, is_local, observe);
-  if (!machine.has_threads() || threads_with(stores, opts, machine) <= threads) return opts;
-  machine.block_threads = threads;
-  return choose_opts(stores, machine, is_local, observe);
-}
+  // Of nest i, as options find them.
+  const Refs& stores(size_t i) const { return prepared_[i]; }
+
+  // `on_chip`: what the rest of the kernel keeps there.
+  ChosenOpts of(size_t i, int64_t on_chip) const {
+    const Machine& machine = request_.machine;
+    if (request_.opts.empty()) return choose(i, left_beside(on_chip, machine));
+    const std::vector<Opt>& given = request_.opts[i];
+    return {given, has_panel(given) ? Refs{} : apply_opts(prepared_[i], given, lane_rules(machine))};
+  }
+
+ private:
+  ChosenOpts choose(size_t i, Machine left) const {
+    const bool is_local = is_local_nest(request_.tree->src[i]), is_known = chosen_[i] && left == request_.machine;
+    ChosenOpts chosen = is_known && !request_.observe_options
+                            ? *chosen_[i]
+                            : choose_and_apply(prepared_[i], left, is_local, request_.observe_options);
+    if (!left.has_threads() || threads_of(chosen.stores) <= threads_) return chosen;
+    left.block_threads = threads_;
+    return choose_and_apply(prepared_[i], left, is_local, request_.observe_options);
+  }
+
+  // As many threads as the nest wants that has most to do: those that another nest wants besides would idle in it, and
+  // keep the registers of a multiprocessor from further blocks. Nests of a tile share what they have to do, and wait
+  // for each other: they keep their threads unless all processors have much to do for that nest.
+  int64_t most_threads() {
+    const Machine& machine = request_.machine;
+    if (!machine.has_threads()) return 1;
+    double most = 0;
+    int64_t threads = machine.block_threads;
+    bool has_tile = false;
+    for (size_t i = 0; i < prepared_.size(); ++i) {
+      const bool is_of_tile = !tile_ranges(prepared_[i]).empty();
+      has_tile |= is_of_tile;
+      if (is_local_nest(request_.tree->src[i]) || terms_of(prepared_[i]) <= most) continue;
+      most = terms_of(prepared_[i]);
+      if (!is_of_tile) chosen_[i] = choose_and_apply(prepared_[i], machine, false);
+      threads = is_of_tile ? machine.block_threads : threads_of(chosen_[i]->stores);
+    }
+    if (has_tile && most < kManyTerms * static_cast<double>(machine.processors)) return machine.block_threads;
+    return std::max(threads, std::min(kLeastThreads, machine.block_threads));
+  }
+
+  const CodegenRequest& request_;
+  std::vector<Refs> prepared_;
+  std::vector<std::optional<ChosenOpts>> chosen_;  // on a machine with nothing else on chip, where that was asked for
+  int64_t threads_;                                // of a block, at most
+};
 
 }  // namespace
 
@@ -259,18 +281,17 @@ CodegenResult generate(const CodegenRequest& request) {
   int64_t next_local = ring_local + kMostStagingLocals, ring_bytes = 0;
   int64_t copy_room = request.machine.overlaps_launches ? request.machine.task_copy_bytes : 0;
   int64_t on_chip = bytes_on_chip({&request.tree, 1});
-  const int64_t threads = request.opts.empty() ? most_threads(request) : 1;
+  const NestOpts nest_opts(request);
   for (size_t i = 0; i < request.tree->src.size(); ++i) {
     const Ref nest = request.tree->src[i];
     const bool is_local = is_local_nest(nest);
-    const Refs stores = prepare_nest(nest, request.machine, request.observe);
-    const Machine left = left_beside(on_chip - bytes_on_chip(stores), request.machine);
-    result.opts.push_back(request.opts.empty() ? choose_opts(stores, left, is_local, threads, request.observe_options)
-                                               : request.opts[i]);
-    const std::vector<Opt>& opts = result.opts.back();
+    if (request.observe) prepare_nest(nest, request.machine, request.observe);  // once more, for who wants to see it
+    const Refs& stores = nest_opts.stores(i);
+    ChosenOpts chosen = nest_opts.of(i, on_chip - bytes_on_chip(stores));
+    const std::vector<Opt>& opts = result.opts.emplace_back(std::move(chosen.opts));
     if (!has_panel(opts)) {
       const int64_t room = request.machine.block_memory_bytes - (on_chip - ring_bytes) - kSignalRoom,
-                    bytes = passes.add_staged(stores, opts, is_local, ring_local, room);
+                    bytes = passes.add_staged(chosen.stores, opts, is_local, ring_local, room);
       on_chip += std::max<int64_t>(0, bytes - ring_bytes);
       ring_bytes = std::max(ring_bytes, bytes);
       const int64_t copied = passes.add_task_copies(

@@ -28,15 +28,13 @@ int64_t flight_times(const OptChoice& c, bool has_fragments) {
 }
 
 // Threads share out what is side by side; each computes some neighbours, whose loads do not wait for each other.
-std::vector<Opt> choose_opts_of_block(const Refs& stores, const Machine& machine, bool is_local,
-                                      const OptObserver& observe) {
-  OptChoice c{.stores = stores, .machine = machine, .observe = observe};
+void choose_for_block(OptChoice& c, bool is_local) {
   choose_pack(c);
   if (!is_local && choose_halves(c)) {
-    if (c.is_part_of_tile()) return std::move(c.opts);
+    if (c.is_part_of_tile()) return;
     choose_order(c);
     choose_tasks(c);
-    return std::move(c.opts);
+    return;
   }
   const bool has_fragments = !is_local && choose_fragments(c);
   if (!has_fragments) {
@@ -47,14 +45,13 @@ std::vector<Opt> choose_opts_of_block(const Refs& stores, const Machine& machine
   choose_unroll_of_bytes(c);
   if (!has_fragments) choose_upcast(c);
   if (c.has_room_for_rounds)
-    choose_rounds_in_flight(c, machine.flight_bytes * flight_times(c, has_fragments), has_fragments);
+    choose_rounds_in_flight(c, c.machine.flight_bytes * flight_times(c, has_fragments), has_fragments);
   if (!is_local && !c.is_part_of_tile()) {
     if (!has_fragments) choose_terms_together(c);
     choose_order(c);
     choose_tasks(c);
   }
   if (!has_fragments && !c.has_rows) choose_rounds_together(c, is_local);  // of what is left to a block
-  return std::move(c.opts);
 }
 
 void choose_vectors(OptChoice& c) {
@@ -70,11 +67,7 @@ void choose_vectors(OptChoice& c) {
   choose_streams(c);
 }
 
-}  // namespace
-
-std::vector<Opt> choose_opts(const Refs& stores, const Machine& machine, bool is_local, const OptObserver& observe) {
-  if (machine.has_threads()) return choose_opts_of_block(stores, machine, is_local, observe);
-  OptChoice c{.stores = stores, .machine = machine, .observe = observe};
+void choose_for_worker(OptChoice& c, bool is_local) {
   if (!is_local && !c.is_part_of_tile()) choose_panel(c);
   choose_pack(c);
   if (!choose_products_of_halves(c)) choose_vectors(c);
@@ -83,7 +76,21 @@ std::vector<Opt> choose_opts(const Refs& stores, const Machine& machine, bool is
     choose_order(c);
     choose_tasks(c);
   }
-  return std::move(c.opts);
+}
+
+}  // namespace
+
+ChosenOpts choose_and_apply(const Refs& stores, const Machine& machine, bool is_local, const OptObserver& observe) {
+  OptChoice c{.stores = stores, .machine = machine, .observe = observe};
+  if (machine.has_threads())
+    choose_for_block(c, is_local);
+  else
+    choose_for_worker(c, is_local);
+  return {std::move(c.opts), std::move(c.stores)};
+}
+
+std::vector<Opt> choose_opts(const Refs& stores, const Machine& machine, bool is_local, const OptObserver& observe) {
+  return choose_and_apply(stores, machine, is_local, observe).opts;
 }
 
 }  // namespace smelt
