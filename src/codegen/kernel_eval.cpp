@@ -18,11 +18,6 @@
 namespace smelt {
 namespace {
 
-struct Value {
-  Scalar scalar;
-  bool defined = true;  // what an undefined operation made may exist as long as nothing depends on it
-};
-
 DType working(DType dtype) { return dtype == DType::F32 ? DType::F64 : dtype; }
 
 // The node with f32 taken as f64, for apply_op(). A bitcast keeps its types: there their sizes
@@ -37,9 +32,21 @@ Node in_double(const Node& node) {
   return out;
 }
 
+// What a reduction does with two of its terms.
+Node combination(Op reduce, DType dtype) {
+  const Ref term = is_float(dtype) ? constant_f(0, dtype) : constant(0, dtype);
+  return {.op = reduce == Op::ReduceMax ? Op::Max : Op::Add, .dtype = dtype, .src = {term, term}};
+}
+
 Scalar read(std::span<const std::byte> memory, int64_t at, DType dtype) {
   uint64_t bits = 0;
-  std::memcpy(&bits, memory.data() + at, static_cast<size_t>(size_of(dtype)));
+  const std::byte* from = memory.data() + at;
+  switch (size_of(dtype)) {  // a copy of known size is one load
+    case 1: std::memcpy(&bits, from, 1); break;
+    case 2: std::memcpy(&bits, from, 2); break;
+    case 4: std::memcpy(&bits, from, 4); break;
+    default: std::memcpy(&bits, from, 8);
+  }
   return from_bits(bits, dtype);
 }
 
@@ -61,14 +68,11 @@ double distance(const KernelElement& expected, Scalar got, double scale, bool ro
   return std::isnan(d) ? kInfinite : d;
 }
 
-// One node of a nest. Its value is valid until the index of a loop that it depends on changes.
+// One node of a nest.
 struct Cell {
-  Value value;
-  bool is_current = false;  // always, of constants, variables and ranges
-  Op kind;
-  std::vector<int> src;
   Ref node;
-  Node op;                          // for elementwise nodes: in_double()
+  std::vector<int> src;
+  Node op;                          // what is applied to the sources, or to the terms of a reduction: in_double()
   int operand = -1;                 // a load's offset, a range's size, the top-k of one of its entries
   std::vector<int> values, ranges;  // of a reduction
   std::vector<int> depends;         // ranges that it depends on and does not run over itself
@@ -76,6 +80,19 @@ struct Cell {
   std::vector<int64_t> best;        // of a TopK: indices
 };
 
+// What is done for most cells: apart from these, as there is little of it.
+struct Step {
+  ScalarFunction function = nullptr;  // of Cell::op
+  int src[3] = {};                    // of an elementwise node
+  uint8_t count = 0;
+  Op kind;
+};
+
+// Of a value. What an undefined operation made may exist as long as nothing depends on it.
+enum class State : uint8_t { Stale, Undefined, Defined };
+
+// Values are stale until they are asked for, and again when the index of a loop that they depend on changes. They lie
+// apart from the cells, side by side: each is written and forgotten many times.
 class NestEvaluator {
  public:
   NestEvaluator(const KernelEvalRequest& request, std::map<int64_t, std::vector<std::byte>>& locals)
@@ -95,7 +112,8 @@ class NestEvaluator {
       if (StoreView(store).buffer->op == Op::Local) continue;
       for (Ref s : store->src) cell_of(s);
       for (const auto& [range, at] : fixed) move(cell_of(Ref(range)), at);
-      for_each(own_cells(store, fixed), [&] { has = has || is_wanted(StoreView(store)); });
+      const StoreCells cells = cells_of(store);
+      for_each(own_cells(store, fixed), [&] { has = has || is_wanted(cells); });
     }
     return has;
   }
@@ -113,9 +131,10 @@ class NestEvaluator {
   }
 
  private:
+  // Makes the cells of all that the node is made of, too: while values are computed, there are no new ones.
   int cell_of(Ref n) {
     if (auto it = index_.find(n.get()); it != index_.end()) return it->second;
-    Cell cell{.kind = n->op, .node = n};
+    Cell cell{.node = n};
     for (Ref s : n->src) cell.src.push_back(cell_of(s));
     for (int s : cell.src) merge(cell.depends, cells_[s].depends);
     if (n->op == Op::Load) cell.operand = cell_of(LoadView(n).offset);
@@ -124,19 +143,29 @@ class NestEvaluator {
     if (is_elementwise(n->op)) cell.op = in_double(*n);
     if (is_reduce(n->op) || n->op == Op::LaneReduce) {
       const size_t values = is_reduce(n->op) ? ReduceView(n).values.size() : 1;
+      cell.op = combination(n->op == Op::LaneReduce ? LaneReduceView(n).reduce : n->op, working(n->dtype));
       cell.values.assign(cell.src.begin(), cell.src.begin() + values);
       cell.ranges.assign(cell.src.begin() + values, cell.src.end());
       std::erase_if(cell.depends,
                     [&](int r) { return std::find(cell.ranges.begin(), cell.ranges.end(), r) != cell.ranges.end(); });
     }
+    Step step{.kind = n->op};
+    if (!cell.op.src.empty()) step.function = scalar_function(cell.op);
+    if (is_elementwise(n->op)) {
+      step.count = static_cast<uint8_t>(cell.src.size());
+      std::copy(cell.src.begin(), cell.src.end(), step.src);
+    }
+    steps_.push_back(step);
     const int id = static_cast<int>(cells_.size());
     if (n->op == Op::Range) cell.depends = {id};
-    cell.is_current = n->op == Op::Range || n->op == Op::Var || n->op == Op::Const;
     for (int r : cell.depends)
       if (r != id) cells_[r].dependents.push_back(id);
-    if (n->op == Op::Var) cell.value.scalar.i = request_.variables.at(n->arg.name);
-    if (n->op == Op::Const) cell.value.scalar = *scalar_of(n);
     cells_.push_back(std::move(cell));
+    values_.push_back(n->op == Op::Var     ? Scalar{.i = request_.variables.at(n->arg.name)}
+                      : n->op == Op::Const ? *scalar_of(n)
+                                           : Scalar{});
+    const bool is_known = n->op == Op::Range || n->op == Op::Var || n->op == Op::Const;
+    states_.push_back(is_known ? State::Defined : State::Stale);
     index_[n.get()] = id;
     return id;
   }
@@ -149,15 +178,16 @@ class NestEvaluator {
   // --- loops
 
   void move(int range, int64_t to) {
-    if (cells_[range].value.scalar.i == to) return;
-    cells_[range].value.scalar.i = to;
-    for (int c : cells_[range].dependents) cells_[c].is_current = false;
+    if (values_[range].i == to) return;
+    values_[range].i = to;
+    for (int c : cells_[range].dependents) states_[c] = State::Stale;
   }
 
-  int64_t size_of_range(int range) { return value(cells_[range].operand).scalar.i; }
+  int64_t size_of_range(int range) { return value(cells_[range].operand).i; }
 
   // Calls f for every choice of values of the ranges, the last one fastest.
-  void for_each(const std::vector<int>& ranges, const std::function<void()>& f, size_t first = 0) {
+  template <class F>
+  void for_each(const std::vector<int>& ranges, const F& f, size_t first = 0) {
     if (!problem_.empty()) return;
     if (first == ranges.size()) return f();
     const int64_t size = size_of_range(ranges[first]);
@@ -174,15 +204,24 @@ class NestEvaluator {
     return ranges;
   }
 
-  bool is_wanted(const StoreView& store) {
-    const Value offset = value(cell_of(store.offset));
-    return offset.defined && request_.wants(number_of_buffer(store.buffer), offset.scalar.i);
+  struct StoreCells {
+    StoreView view;
+    int offset, value;
+  };
+  StoreCells cells_of(Ref store) {
+    const StoreView view(store);
+    return {view, cell_of(view.offset), cell_of(view.value)};
+  }
+
+  bool is_wanted(const StoreCells& store) {
+    return is_defined(store.offset) && request_.wants(number_of_buffer(store.view.buffer), value(store.offset).i);
   }
 
   void run_store(Ref store, const std::map<const Node*, int64_t>& fixed, int64_t most,
                  std::vector<KernelElement>& out) {
+    const StoreCells cells = cells_of(store);
     const std::vector<int> ranges = own_cells(store, fixed);
-    const bool local = StoreView(store).buffer->op == Op::Local;
+    const bool local = cells.view.buffer->op == Op::Local;
     int64_t count = 1;
     for (int r : ranges) count *= size_of_range(r);
     const int64_t wanted = local ? count : std::min(count, most);
@@ -197,17 +236,18 @@ class NestEvaluator {
         move(ranges[i], rest % size);
         rest /= size;
       }
-      store_element(store, local, out);
+      store_element(cells, local, out);
     }
   }
 
-  void store_element(Ref store, bool local, std::vector<KernelElement>& out) {
-    const StoreView view(store);
-    if (!local && request_.wants && !is_wanted(view)) return;
-    const Value offset = value(cell_of(view.offset)), v = value(cell_of(view.value));
+  void store_element(const StoreCells& cells, bool local, std::vector<KernelElement>& out) {
+    const StoreView& view = cells.view;
+    if (!local && request_.wants && !is_wanted(cells)) return;
+    const bool has_offset = is_defined(cells.offset), has_value = is_defined(cells.value);
     if (!problem_.empty()) return;
-    if (!offset.defined || !v.defined) return fail(Op::Store, view.offset, "an undefined value is stored");
-    const KernelElement element{number_of_buffer(view.buffer), offset.scalar.i, view.value->dtype, v.scalar};
+    if (!has_offset || !has_value) return fail(Op::Store, view.offset, "an undefined value is stored");
+    const KernelElement element{number_of_buffer(view.buffer), value(cells.offset).i, view.value->dtype,
+                                value(cells.value)};
     if (!local) {
       out.push_back(element);
       return;
@@ -229,70 +269,81 @@ class NestEvaluator {
       problem_ = "[kernel eval] " + std::string(name_of(op)) + " at " + to_infix(offset) + ": " + what;
   }
 
-  Value value(int id) {
-    if (cells_[id].is_current) return cells_[id].value;
-    const Value v = compute(id);
-    cells_[id].value = v;
-    cells_[id].is_current = true;
-    return v;
+  bool is_defined(int id) {
+    if (states_[id] == State::Stale) states_[id] = compute(id) ? State::Defined : State::Undefined;
+    return states_[id] == State::Defined;
   }
 
-  Value value(Ref n) { return value(cell_of(n)); }
+  // Whatever it is, where it is not defined.
+  const Scalar& value(int id) {
+    is_defined(id);
+    return values_[id];
+  }
 
-  Value compute(int id) {
-    const Ref node = cells_[id].node;
-    switch (cells_[id].kind) {
+  const Scalar& value(Ref n) { return value(cell_of(n)); }
+
+  // Leaves the value in values_; false if it is not defined.
+  bool compute(int id) {
+    switch (steps_[id].kind) {
       case Op::Load: return load(id);
       case Op::ReduceSum:
-      case Op::ReduceMax: return reduce(id, node->op);
-      case Op::LaneReduce: return reduce(id, LaneReduceView(node).reduce);
+      case Op::ReduceMax:
+      case Op::LaneReduce: return reduce(id);
       case Op::SoftmaxSum: return softmax_sum(id);
       case Op::TopK: return top_k(id);
       case Op::MatrixItem: return matrix_item(id);
-      case Op::MatrixDot: return {};  // its items compute what they want of it
+      case Op::MatrixDot: return true;  // its items compute what they want of it
       case Op::TopKLane: {
-        value(cells_[id].operand);
-        return {{.i = cells_[cells_[id].operand].best[static_cast<size_t>(top_place(node))]}};
+        const Cell& cell = cells_[id];
+        value(cell.operand);
+        values_[id] = {.i = cells_[cell.operand].best[static_cast<size_t>(top_place(cell.node))]};
+        return true;
       }
-      default: break;
+      case Op::Where: return choose(id);
+      default: return apply(id);
     }
-    ENSURE(is_elementwise(node->op), "cannot evaluate " + std::string(name_of(node->op)));
-    Value src[3];
-    const size_t count = cells_[id].src.size();
-    for (size_t i = 0; i < count; ++i) src[i] = value(cells_[id].src[i]);  // both sides of a where: they must be safe
-    return apply(cells_[id].op, std::span<const Value>(src, count));
   }
 
-  static Value apply(const Node& op, std::span<const Value> src) {
-    if (op.op == Op::Where) return !src[0].defined ? src[0] : src[0].scalar.i ? src[1] : src[2];
-    Scalar scalars[3];
-    for (size_t i = 0; i < src.size(); ++i) {
-      if (!src[i].defined) return {.defined = false};
-      scalars[i] = src[i].scalar;
-    }
-    const auto result = apply_op(op, std::span<const Scalar>(scalars, src.size()));
-    return result ? Value{*result} : Value{.defined = false};
+  // Both sides are computed: they must be safe.
+  bool choose(int id) {
+    const int* src = steps_[id].src;
+    const bool is_chosen = is_defined(src[0]), first = is_defined(src[1]), second = is_defined(src[2]);
+    if (!is_chosen) return false;
+    const bool is_first = values_[src[0]].i;
+    values_[id] = values_[is_first ? src[1] : src[2]];
+    return is_first ? first : second;
   }
 
-  Value load(int id) {
+  bool apply(int id) {
+    const Step& step = steps_[id];
+    ENSURE(step.function, "cannot evaluate " + std::string(name_of(step.kind)));
+    const Scalar* src[3];
+    bool defined = true;
+    for (int i = 0; i < step.count; ++i) {
+      defined &= is_defined(step.src[i]);
+      src[i] = &values_[step.src[i]];
+    }
+    return defined && step.function(cells_[id].op, src, &values_[id]);
+  }
+
+  bool load(int id) {
     const Ref node = cells_[id].node;
     const LoadView load(node);
-    const Value offset = value(cells_[id].operand);
-    if (!offset.defined) {
+    if (!is_defined(cells_[id].operand)) {
       fail(Op::Load, load.offset, "the offset is undefined");
-      return offset;
+      return false;
     }
-    const Value loaded = read_checked(load.buffer, load.offset, offset.scalar.i, node->dtype);
-    if (const int64_t most = most_loaded(node);
-        loaded.defined && most > 0 && (loaded.scalar.i < 0 || loaded.scalar.i > most)) {
-      fail(Op::Load, load.offset, std::to_string(loaded.scalar.i) + " is not within 0 and " + std::to_string(most));
-      return {.defined = false};
+    if (!read_checked(load.buffer, load.offset, values_[cells_[id].operand].i, node->dtype, &values_[id])) return false;
+    const int64_t most = most_loaded(node), loaded = values_[id].i;
+    if (most > 0 && (loaded < 0 || loaded > most)) {
+      fail(Op::Load, load.offset, std::to_string(loaded) + " is not within 0 and " + std::to_string(most));
+      return false;
     }
-    return loaded;
+    return true;
   }
 
-  // What lies at a byte of a buffer. `offset`: what led there, for people.
-  Value read_checked(Ref buffer, Ref offset, int64_t at, DType dtype) {
+  // What lies at a byte of a buffer; false if it is not all inside. `offset`: what led there, for people.
+  bool read_checked(Ref buffer, Ref offset, int64_t at, DType dtype, Scalar* found) {
     std::span<const std::byte> memory;
     const int64_t number = number_of_buffer(buffer);
     if (buffer->op == Op::Local)
@@ -304,49 +355,54 @@ class NestEvaluator {
       fail(Op::Load, offset,
            "byte " + std::to_string(at) + " is outside of " + std::string(name_of(buffer->op)) + " " +
                std::to_string(number) + ", which has " + std::to_string(memory.size()) + " bytes");
-      return {.defined = false};
+      return false;
     }
-    return {read(memory, at, dtype)};
+    *found = read(memory, at, dtype);
+    return true;
   }
 
   // Of a product in memory: those in fragments belong to threads, which trees for this evaluator have none of.
-  Value matrix_item(int id) {
+  bool matrix_item(int id) {
     const MatrixItemView item(cells_[id].node);
     const MatrixShape shape = matrix_shape(item.product->arg.list);
     ENSURE(!shape.in_fragments, "a product of fragments outside of a program");
-    const int64_t number = value(item.number).scalar.i, lane = value(item.lane).scalar.i;
+    const int64_t number = value(item.number).i, lane = value(item.lane).i;
     const int64_t row = number / shape.blocks, column = number % shape.blocks * shape.block_stride + 4 * lane;
     const MatrixInMemoryView operands(item.product);
     std::vector<uint32_t> a, b;
-    for (int64_t k = 0; k < shape.words(); ++k) {
-      const Value left = word(operands.a, operands.a_offset, row * shape.a_stride + 4 * k);
-      const Value right = word(operands.b, operands.b_offset, k * shape.b_stride + column);
-      if (!left.defined || !right.defined) return {.defined = false};
-      a.push_back(static_cast<uint32_t>(left.scalar.i));
-      b.push_back(static_cast<uint32_t>(right.scalar.i));
-    }
-    if (shape.of_halves) return {{.f = round_to(sum_of_halves(0, a, b), working(DType::F32))}};
-    return {{.i = matrix_sum(shape, 0, a, b)}};
+    for (int64_t k = 0; k < shape.words(); ++k)
+      if (!add_word(operands.a, operands.a_offset, row * shape.a_stride + 4 * k, a) ||
+          !add_word(operands.b, operands.b_offset, k * shape.b_stride + column, b))
+        return false;
+    values_[id] = shape.of_halves ? Scalar{.f = round_to(sum_of_halves(0, a, b), working(DType::F32))}
+                                  : Scalar{.i = matrix_sum(shape, 0, a, b)};
+    return true;
   }
 
-  Value word(Ref buffer, Ref offset, int64_t more) {
-    const Value at = value(offset);
-    return at.defined ? read_checked(buffer, offset, at.scalar.i + more, DType::U32) : at;
+  bool add_word(Ref buffer, Ref offset, int64_t more, std::vector<uint32_t>& words) {
+    const int at = cell_of(offset);
+    Scalar word;
+    if (!is_defined(at) || !read_checked(buffer, offset, values_[at].i + more, DType::U32, &word)) return false;
+    words.push_back(static_cast<uint32_t>(word.i));
+    return true;
   }
 
-  Value reduce(int id, Op op) {
-    const DType dtype = working(cells_[id].node->dtype);
-    const bool is_max = op == Op::ReduceMax;
-    Value total;
-    if (is_max) total.scalar = is_float(dtype) ? Scalar{.f = kLowest} : Scalar{.i = lowest_int(dtype)};
-    for_each(cells_[id].ranges, [&] {
-      for (int each : cells_[id].values) {
-        const Value term = value(each);
-        total.defined &= term.defined;
-        if (total.defined) total.scalar = *apply_binary(is_max ? Op::Max : Op::Add, dtype, total.scalar, term.scalar);
+  bool reduce(int id) {
+    const Cell& cell = cells_[id];
+    const ScalarFunction function = steps_[id].function;
+    const DType dtype = cell.op.dtype;
+    Scalar total;
+    if (cell.op.op == Op::Max) total = is_float(dtype) ? Scalar{.f = kLowest} : Scalar{.i = lowest_int(dtype)};
+    bool defined = true;
+    for_each(cell.ranges, [&] {
+      for (int each : cell.values) {
+        defined &= is_defined(each);
+        const Scalar* terms[] = {&total, &values_[each]};
+        defined = defined && function(cell.op, terms, &total);
       }
     });
-    return total;
+    values_[id] = total;
+    return defined;
   }
 
   // The terms of a round, as scores and values.
@@ -354,46 +410,50 @@ class NestEvaluator {
     const std::vector<int>& values = cells_[id].values;
     const Ref node = cells_[id].node;
     if (has_shared_rounds(node) && SharedRoundView(node).has_all_values())
-      return {{values[0], values[1 + static_cast<size_t>(value(SharedRoundView(node).lane).scalar.i)]}};
+      return {{values[0], values[1 + static_cast<size_t>(value(SharedRoundView(node).lane).i)]}};
     std::vector<std::pair<int, int>> terms;
     for (size_t i = 0; i < values.size(); i += 2) terms.emplace_back(values[i], values[i + 1]);
     return terms;
   }
 
   // In two passes, as it is defined: the greatest score, then the sum.
-  Value softmax_sum(int id) {
-    Value total;
-    double top = kLowest;
+  bool softmax_sum(int id) {
+    double top = kLowest, total = 0;
+    bool defined = true;
     for_each(cells_[id].ranges, [&] {
-      for (const auto& [score, v] : terms_of_round(id)) top = std::max(top, value(score).scalar.f);
+      for (const auto& [score, v] : terms_of_round(id)) top = std::max(top, value(score).f);
     });
     for_each(cells_[id].ranges, [&] {
-      for (const auto& [score_id, value_id] : terms_of_round(id)) {
-        const Value score = value(score_id), v = value(value_id);
-        total.defined &= score.defined && v.defined;
-        if (score.scalar.f > kMaskedScore) total.scalar.f += std::exp(score.scalar.f - top) * v.scalar.f;
+      for (const auto& [score, v] : terms_of_round(id)) {
+        defined &= is_defined(score);
+        defined &= is_defined(v);
+        if (values_[score].f > kMaskedScore) total += std::exp(values_[score].f - top) * values_[v].f;
       }
     });
-    return total;
+    values_[id] = {.f = total};
+    return defined;
   }
 
-  Value top_k(int id) {
+  bool top_k(int id) {
     std::vector<Scalar> all;
     const bool floats = is_float(ReduceView(cells_[id].node).values[0]->dtype);
-    for_each(cells_[id].ranges, [&] { all.push_back(value(cells_[id].values[0]).scalar); });
+    for_each(cells_[id].ranges, [&] { all.push_back(value(cells_[id].values[0])); });
     std::vector<int64_t> order(all.size());
     for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int64_t>(i);
     std::stable_sort(order.begin(), order.end(),
                      [&](int64_t a, int64_t b) { return floats ? all[a].f > all[b].f : all[a].i > all[b].i; });
     order.resize(static_cast<size_t>(top_count(cells_[id].node)), 0);
     cells_[id].best = std::move(order);
-    return {};
+    return true;
   }
 
   const KernelEvalRequest& request_;
   std::map<int64_t, std::vector<std::byte>>& locals_;
   std::unordered_map<const Node*, int> index_;
   std::vector<Cell> cells_;
+  std::vector<Step> steps_;     // by cell
+  std::vector<Scalar> values_;  // by cell
+  std::vector<State> states_;   // by cell
   std::string problem_;
 };
 

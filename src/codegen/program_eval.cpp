@@ -42,6 +42,7 @@ class Evaluator {
         bounds_(known_bounds(program)),
         values_(program.code.size()),
         nodes_(program.code.size()),
+        functions_(program.code.size()),
         ends_(program.code.size()),
         running_(program.code.size()),
         scratch_(static_cast<size_t>(program.scratch_bytes)),
@@ -55,6 +56,7 @@ class Evaluator {
         running.push_back(is_loop_of_some(x) ? static_cast<size_t>(LoopView(x).threads) : running.back());
       if (x.kind == Inst::Value) nodes_[i] = node_of(x);
       if (x.kind == Inst::LaneReduce) nodes_[i] = combine_node(x);
+      if (!nodes_[i].src.empty()) functions_[i] = scalar_function(nodes_[i]);
       if (x.kind == Inst::Store) stored_.insert(memory_of(x).number);
       if (x.kind == Inst::Copy || x.kind == Inst::BulkCopy) stored_.insert(memory_of(x, 2).number);
       if (x.kind == Inst::EndLoop) ends_[static_cast<size_t>(only_operand(x))] = i;
@@ -119,18 +121,21 @@ class Evaluator {
     return {.op = x.op == Op::ReduceMax ? Op::Max : Op::Add, .dtype = dtype, .src = {operand, operand}};
   }
 
-  static Lane apply(const Node& node, std::span<const Lane> operands) {
+  // To the operands of an instruction, of which there are as many as nodes_ says.
+  Lane apply(size_t at, const Lane* const* operands) const {
+    const Node& node = nodes_[at];
     if (node.op == Op::Where) {
-      if (!operands[0].defined) return {.defined = false};
-      return operands[0].value.i ? operands[1] : operands[2];
+      if (!operands[0]->defined) return {.defined = false};
+      return operands[0]->value.i ? *operands[1] : *operands[2];
     }
-    Scalar values[3];
-    for (size_t i = 0; i < operands.size(); ++i) {
-      if (!operands[i].defined) return {.defined = false};
-      values[i] = operands[i].value;
+    const Scalar* values[3];
+    for (size_t i = 0; i < node.src.size(); ++i) {
+      if (!operands[i]->defined) return {.defined = false};
+      values[i] = &operands[i]->value;
     }
-    std::optional<Scalar> result = apply_op(node, std::span(values, operands.size()));
-    return result ? Lane{*result} : Lane{.defined = false};
+    Lane result;
+    result.defined = functions_[at](node, values, &result.value);
+    return result;
   }
 
   static const Lane& lane_of(const Lanes& lanes, size_t i) { return lanes.size() == 1 ? lanes[0] : lanes[i]; }
@@ -150,13 +155,14 @@ class Evaluator {
       result.assign(result.size(), Lane{constant});
       return "";
     }
+    // A division by zero stops the machine even where nobody uses the quotient.
+    const bool divides = (x.op == Op::Div || x.op == Op::Mod) && !is_float(x.dtype);
     for (size_t i = 0; i < result.size(); ++i) {
-      Lane operands[3];
-      for (size_t k = 0; k < x.src.size(); ++k) operands[k] = lane_of(operand(x, k), i);
-      // A division by zero stops the machine even where nobody uses the quotient.
-      bool divides = (x.op == Op::Div || x.op == Op::Mod) && !is_float(x.dtype);
-      if (divides && operands[1].defined && operands[1].value.i <= 0) return "divides by a number that is not positive";
-      result[i] = apply(nodes_[pc_], std::span<const Lane>(operands, x.src.size()));
+      const Lane* operands[3];
+      for (size_t k = 0; k < x.src.size(); ++k) operands[k] = &lane_of(operand(x, k), i);
+      if (divides && operands[1]->defined && operands[1]->value.i <= 0)
+        return "divides by a number that is not positive";
+      result[i] = apply(pc_, operands);
     }
     return "";
   }
@@ -176,8 +182,8 @@ class Evaluator {
   std::string lane_reduce(const Instruction& x) {
     Lanes rest = value_at(only_operand(x)), odd;
     auto combine = [&](Lane a, Lane b) {
-      Lane pair[2] = {a, b};
-      return apply(nodes_[pc_], pair);
+      const Lane* pair[3] = {&a, &b};
+      return apply(pc_, pair);
     };
     while (rest.size() > 1) {
       if (rest.size() % 2) odd.push_back(rest.back());
@@ -696,11 +702,12 @@ class Evaluator {
   int64_t part_[3];  // see Inst::Part: each begins with its own scratch memory
   const EvalOptions& options_;
 
-  const std::vector<Bounds> bounds_;  // by position
-  std::vector<Lanes> values_;         // by position; of an Acc its value now
-  std::vector<Node> nodes_;           // by position: what to apply to each lane
-  std::vector<size_t> ends_;          // by position of a loop: its EndLoop
-  std::vector<size_t> running_;       // by position: how many threads come here, the first ones
+  const std::vector<Bounds> bounds_;       // by position
+  std::vector<Lanes> values_;              // by position; of an Acc its value now
+  std::vector<Node> nodes_;                // by position: what to apply to each lane
+  std::vector<ScalarFunction> functions_;  // of these
+  std::vector<size_t> ends_;               // by position of a loop: its EndLoop
+  std::vector<size_t> running_;            // by position: how many threads come here, the first ones
   std::vector<std::byte> scratch_;
   std::vector<bool> scratch_written_;
   std::string unwritten_;    // the first byte of it that was read before: nothing may depend on what was found

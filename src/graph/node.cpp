@@ -15,20 +15,6 @@
 namespace smelt {
 namespace {
 
-struct OpRow {
-  std::string_view text;
-  OpClass klass;
-  int arity;
-};
-
-constexpr std::array kOps{
-#define OP(name, text, klass, arity, doc) OpRow{text, OpClass::klass, arity},
-#include "graph/ops.def"
-#undef OP
-};
-
-const OpRow& row(Op op) { return kOps[static_cast<size_t>(op)]; }
-
 // --- structural hash
 
 uint64_t mix(uint64_t h, uint64_t v) {
@@ -130,12 +116,8 @@ NodeCount node_count() {
   return count;
 }
 
-std::string_view name_of(Op op) { return row(op).text; }
-OpClass class_of(Op op) { return row(op).klass; }
-int arity_of(Op op) { return row(op).arity; }
-
 std::optional<Op> op_from_name(std::string_view text) {
-  for (size_t i = 0; i < kOps.size(); ++i)
+  for (size_t i = 0; i < std::size(kOps); ++i)
     if (kOps[i].text == text) return static_cast<Op>(i);
   return std::nullopt;
 }

@@ -28,10 +28,22 @@ enum class Op : uint8_t {
 
 enum class OpClass : uint8_t { leaf, unary, binary, ternary, move, reduce, memory, root };
 
-std::string_view name_of(Op op);
+struct OpRow {
+  std::string_view text;
+  OpClass klass;
+  int arity;
+};
+inline constexpr OpRow kOps[] = {
+#define OP(name, text, klass, arity, doc) OpRow{text, OpClass::klass, arity},
+#include "graph/ops.def"
+#undef OP
+};
+constexpr const OpRow& row_of(Op op) { return kOps[static_cast<size_t>(op)]; }
+
+constexpr std::string_view name_of(Op op) { return row_of(op).text; }
 std::optional<Op> op_from_name(std::string_view text);
-OpClass class_of(Op op);
-int arity_of(Op op);  // -1: any number of sources
+constexpr OpClass class_of(Op op) { return row_of(op).klass; }
+constexpr int arity_of(Op op) { return row_of(op).arity; }  // -1: any number of sources
 inline bool is_elementwise(Op op) {
   OpClass c = class_of(op);
   return c == OpClass::unary || c == OpClass::binary || c == OpClass::ternary;

@@ -49,19 +49,20 @@ double small_value(uint64_t bits, SmallFloat format) {
   int exponent = static_cast<int>(bits >> format.mantissa_bits) & top;
   bool negative = bits >> (format.exponent_bits + format.mantissa_bits) & 1;
   double x;
-  if (exponent == top) {
+  if (exponent != 0 && exponent != top) {
+    constexpr int kMantissa = 52, kBias = 1023;  // of a double, where each of these numbers has its place
+    x = std::bit_cast<double>(static_cast<uint64_t>(exponent - format.bias() + kBias) << kMantissa |
+                              mantissa << (kMantissa - format.mantissa_bits));
+  } else if (exponent == top) {
     x = mantissa ? std::numeric_limits<double>::quiet_NaN() : INFINITY;
-  } else if (exponent == 0) {
-    x = std::ldexp(static_cast<double>(mantissa), 1 - format.bias() - format.mantissa_bits);
   } else {
-    auto full = static_cast<double>(mantissa | uint64_t{1} << format.mantissa_bits);
-    x = std::ldexp(full, exponent - format.bias() - format.mantissa_bits);
+    x = std::ldexp(static_cast<double>(mantissa), 1 - format.bias() - format.mantissa_bits);
   }
   return negative ? -x : x;
 }
 
 // An exact result brought to the dtype: narrow integers wrap, an i64 that overflows is undefined.
-std::optional<int64_t> narrow(__int128 value, DType dtype) {
+[[gnu::always_inline]] inline std::optional<int64_t> narrow(__int128 value, DType dtype) {
   if (dtype == DType::I64) {
     const auto narrowed = static_cast<int64_t>(value);
     return narrowed == value ? std::optional(narrowed) : std::nullopt;
@@ -75,7 +76,8 @@ std::optional<int64_t> shift(Op op, DType dtype, int64_t x, int64_t y) {
   return narrow(static_cast<__int128>(x) * (static_cast<__int128>(1) << y), dtype);
 }
 
-std::optional<int64_t> int_binary(Op op, DType dtype, int64_t x, int64_t y) {
+// Inline, as binary_value() is: what is left of them for one op and one dtype is a few instructions.
+[[gnu::always_inline]] inline std::optional<int64_t> int_binary(Op op, DType dtype, int64_t x, int64_t y) {
   __int128 wide = x;
   switch (op) {
     case Op::Add: return narrow(wide + y, dtype);
@@ -242,11 +244,20 @@ std::optional<Scalar> scalar_of(Ref node) {
   return is_float(node->dtype) ? Scalar{.f = node->arg.f} : Scalar{.i = node->arg.i};
 }
 
-std::optional<Scalar> apply_binary(Op op, DType operands, Scalar x, Scalar y) {
+namespace {
+
+[[gnu::always_inline]] inline std::optional<Scalar> binary_value(Op op, DType operands, const Scalar& x,
+                                                                 const Scalar& y) {
   bool floats = is_float(operands);
   if (op == Op::Lt) return Scalar{.i = floats ? x.f < y.f : x.i < y.i};
   if (op == Op::Eq) return Scalar{.i = floats ? x.f == y.f : x.i == y.i};
   return floats ? real(float_binary(op, x.f, y.f), operands) : integer(int_binary(op, operands, x.i, y.i));
+}
+
+}  // namespace
+
+std::optional<Scalar> apply_binary(Op op, DType operands, Scalar x, Scalar y) {
+  return binary_value(op, operands, x, y);
 }
 
 namespace {
@@ -312,6 +323,66 @@ std::optional<Scalar> apply_op(const Node& node, std::span<const Scalar> values)
       if (node.op == Op::Dot4) return dot4(values[0].i, values[1].i, values[2].i);
       return values[0].i ? values[1] : values[2];
     default: return std::nullopt;
+  }
+}
+
+namespace {
+
+bool any_op(const Node& node, const Scalar* const* values, Scalar* result) {
+  Scalar operands[3];
+  for (size_t i = 0; i < node.src.size(); ++i) operands[i] = *values[i];
+  const auto value = apply_op(node, {operands, node.src.size()});
+  if (value) *result = *value;
+  return value.has_value();
+}
+
+bool cast_op(const Node& node, const Scalar* const* values, Scalar* result) {
+  const auto value = convert(*values[0], node.src[0]->dtype, node.dtype);
+  if (value) *result = *value;
+  return value.has_value();
+}
+
+// apply_binary() for an op and a dtype that the compiler knows.
+template <Op op, DType dtype>
+bool binary_op(const Node&, const Scalar* const* values, Scalar* result) {
+  const auto value = binary_value(op, dtype, *values[0], *values[1]);
+  if (value) *result = *value;
+  return value.has_value();
+}
+
+// What sums and indices are of; others are rare.
+template <Op op>
+ScalarFunction binary_of(DType dtype) {
+  switch (dtype) {
+    case DType::I32: return binary_op<op, DType::I32>;
+    case DType::U32: return binary_op<op, DType::U32>;
+    case DType::I64: return binary_op<op, DType::I64>;
+    case DType::F64: return binary_op<op, DType::F64>;
+    default: return any_op;
+  }
+}
+
+}  // namespace
+
+ScalarFunction scalar_function(const Node& node) {
+  const DType dtype = node.src[0]->dtype;
+  switch (node.op) {
+    case Op::Cast: return cast_op;
+    case Op::Add: return binary_of<Op::Add>(dtype);
+    case Op::Sub: return binary_of<Op::Sub>(dtype);
+    case Op::Mul: return binary_of<Op::Mul>(dtype);
+    case Op::Div: return binary_of<Op::Div>(dtype);
+    case Op::Mod: return binary_of<Op::Mod>(dtype);
+    case Op::Max: return binary_of<Op::Max>(dtype);
+    case Op::Min: return binary_of<Op::Min>(dtype);
+    case Op::And: return binary_of<Op::And>(dtype);
+    case Op::Or: return binary_of<Op::Or>(dtype);
+    case Op::Xor: return binary_of<Op::Xor>(dtype);
+    case Op::Shl: return binary_of<Op::Shl>(dtype);
+    case Op::Shr: return binary_of<Op::Shr>(dtype);
+    case Op::Lt: return binary_of<Op::Lt>(dtype);
+    case Op::Eq: return binary_of<Op::Eq>(dtype);
+    default: return any_op;
   }
 }
 

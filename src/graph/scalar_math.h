@@ -39,6 +39,9 @@ std::optional<Scalar> scalar_of(Ref node);
 // division by zero or a negative integer, shifts by the width or more, i64 overflow (index
 // arithmetic is assumed not to overflow), a look-up beyond the table.
 std::optional<Scalar> apply_op(const Node& node, std::span<const Scalar> values);
+// The same for who has many values of one node: the function is looked up once. False where the op is undefined.
+using ScalarFunction = bool (*)(const Node& node, const Scalar* const* values, Scalar* result);
+ScalarFunction scalar_function(const Node& node);
 // The sum and the products of the bytes of two words, x unsigned and y signed, as i32.
 Scalar dot4(int64_t sum, int64_t x, int64_t y);
 std::optional<Scalar> apply_binary(Op op, DType operands, Scalar x, Scalar y);
