@@ -21,6 +21,7 @@
 #include "graph/text.h"
 #include "graph/verify.h"
 #include "schedule/schedule.h"
+#include "support/random_bytes.h"
 
 namespace smelt::testing {
 
@@ -34,22 +35,6 @@ inline int64_t value_of(Ref size, const Variables& variables) {
   for (Ref v : toposort(size))
     if (v->op == Op::Var) leaves[v] = Scalar{.i = variables.at(v->arg.name)};
   return eval_scalar(size, leaves)->i;
-}
-
-// Floats in [-1, 1); integers 0, 1, .. `rows` - 1, 0, .. in a random order of rounds; raw bytes
-// without the bit that would make a half beside them large.
-inline Bytes random_bytes(size_t bytes, DType dtype, std::mt19937_64& rng, int64_t rows = 64) {
-  Bytes out(bytes);
-  const auto size = static_cast<size_t>(size_of(dtype));
-  const auto first = static_cast<int64_t>(rng() % 64);
-  for (size_t at = 0; at + size <= bytes; at += size) {
-    const Scalar x = is_float(dtype) ? Scalar{.f = static_cast<double>(rng() >> 11) * 0x1p-52 - 1}
-                     : size >= 4     ? Scalar{.i = (first + static_cast<int64_t>(at / size)) % rows}
-                                     : Scalar{.i = static_cast<int64_t>(rng() & (size == 1 ? 0xbf : 0xbfbf))};
-    const uint64_t bits = to_bits(x, dtype);
-    std::memcpy(out.data() + at, &bits, size);
-  }
-  return out;
 }
 
 // One kernel of a graph, on buffers of exactly the size that it needs.
@@ -213,8 +198,9 @@ inline std::vector<Opt> random_opts(Refs stores, std::mt19937_64& rng, int tries
     static constexpr int64_t kAmounts[] = {2, 4, 8, 16, 3};
     const Ref axis = axes[rng() % axes.size()];
     const Opt opt{kind, id_of(stores, axis), counts ? kAmounts[rng() % 5] : 0};
-    if (!why_not(stores, opt, rules).empty()) continue;
-    stores = apply_opt(stores, opt, rules);
+    OptResult result = try_opt(stores, opt, rules);
+    if (!result) continue;
+    stores = std::move(result.stores);
     opts.push_back(opt);
   }
   return opts;
