@@ -164,7 +164,7 @@ Ref with_loops(Ref node, const Refs& tile, const std::vector<Cut>& cuts, const R
 int64_t step_of_positions(const Machine& machine, int64_t chunk, bool has_columns) {
   int64_t step = kLimitStep;
   if (machine.has_threads())
-    step = has_columns ? kLimitStepOfUnit : machine.tile_positions;
+    step = has_columns ? kLimitStepOfUnit : std::min(machine.tile_positions, chunk);
   else if (const MatrixUnit* unit = unit_for_bytes(machine); unit && unit->loads_operands)
     step = unit->k;
   return step % kLimitStep == 0 && chunk % step == 0 ? step : kLimitStep;
@@ -269,14 +269,17 @@ bool multiplies_bytes(const TileTensors& tile) {
   return std::any_of(tile.inner.begin(), tile.inner.end(), [](Ref n) { return size_of(n->dtype) == 1; });
 }
 
-constexpr int64_t kMostTilesInTurn = 2;  // of a processor
+constexpr int64_t kMostTilesInTurn = 2;        // of a processor
+constexpr int64_t kBytesOfWideHead = 4 << 10;  // on chip, of a head's query, and its scores and weights of a chunk
 
 }  // namespace
 
 int64_t wide_chunks(const Machine& machine, int64_t tokens, int64_t heads) {
   const MatrixUnit* unit = machine.has_threads() ? unit_for_bytes(machine) : nullptr;
   if (!unit || heads <= unit->n) return std::numeric_limits<int64_t>::max();
-  const int64_t tiles = tokens * ((heads + unit->n - 1) / unit->n);  // of a chunk
+  const int64_t blocks = (heads + unit->n - 1) / unit->n, tiles = tokens * blocks;  // of a chunk
+  const int64_t of_wide = std::min(blocks, kMostBlocksOfColumns) * unit->n;
+  if (of_wide * kBytesOfWideHead > machine.block_memory_bytes) return std::numeric_limits<int64_t>::max();
   return kMostTilesInTurn * machine.tasks / tiles;
 }
 

@@ -28,7 +28,8 @@ struct TileShape {
 
 // Chunks of a context up to which a tile of bytes has as many of `heads` that read the same keys as the unit of a warp
 // has columns. Of longer ones processors have several such tiles in turn, each of which reads all keys and values, so
-// that fewer tiles of more heads are sooner done: these are wide. The greatest number where nothing is.
+// that fewer tiles of more heads are sooner done: these are wide. The greatest number where nothing is, as there is no
+// such unit, no more than one tile, or no room for a wide one.
 int64_t wide_chunks(const Machine& machine, int64_t tokens, int64_t heads);
 
 // Rows of neighbouring axes come inside, from the last axis on, as long as a tensor of them stays within

@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "graph/range_kind.h"
 #include "graph/rules_algebra.h"
@@ -232,6 +233,13 @@ TEST_CASE("in a short context as few heads, but two, as leave a task to each pro
   CHECK(extents({1, 20, Dim(more), 256}, 2) == std::vector<int64_t>{1, 2, 1});
   CHECK(extents({1, 8, 3, Dim(more), 256}, 3) == std::vector<int64_t>{1, 1, 3, 1});
   CHECK(extents({1, 8, 8, Dim(more), 256}, 3) == std::vector<int64_t>{1, 1, 4, 1});
+}
+
+TEST_CASE("long contexts are wide where a block has room for a tile of many heads") {
+  constexpr int64_t kNever = std::numeric_limits<int64_t>::max();
+  CHECK(wide_chunks(*known_machine("h100"), 1, 20) == 88);
+  CHECK(wide_chunks(*known_machine("h100"), 1, 8) == kNever);
+  CHECK(wide_chunks(*known_machine("m3-max"), 1, 20) == kNever);
 }
 
 TEST_CASE("a block computes all positions of a chunk side by side where tokens are few") {
