@@ -9,6 +9,8 @@
 namespace smelt {
 namespace {
 
+constexpr int64_t kAhead = 1;  // the kind (arg.i) of a Place that wants others beside it
+
 Shape to_shape(const std::vector<Dim>& dims) {
   Shape shape;
   for (const Dim& d : dims) shape.push_back(d.ref);
@@ -240,6 +242,11 @@ Tensor place(Tensor x, Line line) {
   const AtLine at(line);
   return Tensor(unary(Op::Place, x.ref()));
 }
+Tensor place_ahead(Tensor x, Line line) {
+  const AtLine at(line);
+  return Tensor(make(Op::Place, x.dtype(), {x.ref()}, {.i = kAhead}, x.ref()->shape));
+}
+bool is_place_ahead(Ref n) { return n->op == Op::Place && n->arg.i == kAhead; }
 Tensor exp(Tensor x) { return exp2(x * M_LOG2E); }
 Tensor sigmoid(Tensor x) { return scalar(1, x.dtype()) / (exp(-x) + 1.0); }
 Tensor silu(Tensor x) { return x * sigmoid(x); }

@@ -96,6 +96,10 @@ Tensor sqrt(Tensor x);
 Tensor floor(Tensor x);
 // x, computed once: everything that reads it reads a buffer
 Tensor place(Tensor x, Line line = Line::current());
+// The same, if something else is computed beside it: what waits for both then waits less. If not, it is computed where
+// it is read.
+Tensor place_ahead(Tensor x, Line line = Line::current());
+bool is_place_ahead(Ref n);
 Tensor exp(Tensor x);      // exp2(x * log2(e))
 Tensor sigmoid(Tensor x);  // 1 / (1 + exp(-x))
 Tensor silu(Tensor x);     // x * sigmoid(x)

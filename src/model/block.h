@@ -221,8 +221,8 @@ struct Block {
   }
 
   // A product of a few tokens whose operands are there before those of what it is added to: made with a place of its
-  // own it runs beside the kernels in between, and nobody waits for it in the end.
-  Tensor ahead(Tensor x, Line line = Line::current()) const { return shape.many_tokens ? x : place(x, line); }
+  // own it runs beside the kernels in between, if there are any, and nobody waits for it in the end.
+  Tensor ahead(Tensor x, Line line = Line::current()) const { return shape.many_tokens ? x : place_ahead(x, line); }
 };
 
 }  // namespace smelt

@@ -4,6 +4,8 @@
 #include <map>
 
 #include "graph/on_chip.h"
+#include "graph/operands.h"
+#include "graph/tensor.h"
 #include "graph/views.h"
 #include "schedule/passes.h"
 #include "schedule/topk_by_rank.h"
@@ -50,6 +52,23 @@ void tell_items(const ScheduleState& state, const ScheduleObserver& observe) {
   }
 }
 
+// Whether what was to be made ahead of its reader has nothing beside it: blocks of threads would wait for one launch
+// more. On processors products are read one after the other, and a barrier costs little.
+bool has_place_alone(const ScheduleState& state) {
+  if (!state.machine.has_threads()) return false;
+  const auto is_alone = [&](const Item& item) {
+    return std::all_of(state.items.begin(), state.items.end(), [&](const Item& other) {
+      return other.level != item.level || other.on_chip || !other.store || is_place_ahead(other.node);
+    });
+  };
+  return std::any_of(state.items.begin(), state.items.end(),
+                     [&](const Item& item) { return is_place_ahead(item.node) && is_alone(item); });
+}
+
+Ref without_places_ahead(Ref root) {
+  return rebuild(root, [](Ref, Ref n) { return is_place_ahead(n) ? operand_of(n) : n; });
+}
+
 Schedule schedule_for(Ref root, const Machine& machine, const ScheduleObserver& observe) {
   const auto step = [&](const char* pass, Ref graph) {
     if (observe.pass) observe.pass(pass, graph);
@@ -74,6 +93,7 @@ Schedule schedule_for(Ref root, const Machine& machine, const ScheduleObserver& 
   follow_rows(state);
   repeat_rows(state);
   keep_rows(state);
+  if (has_place_alone(state)) return schedule_for(without_places_ahead(root), machine, observe);
   store_once(state);
   // On kernels, which say how long temps live.
   build_kernels(state);

@@ -7,6 +7,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
+#include "base/machine.h"
 #include "graph/verify.h"
 #include "support/small_graphs.h"
 
@@ -112,6 +115,24 @@ TEST_CASE("equal work on other buffers is the same kernel") {
   const Schedule a = make_schedule(sink({output(2, silu(x))})), b = make_schedule(sink({output(7, silu(y))}));
   CHECK(a.kernels[0].tree == b.kernels[0].tree);
   CHECK(a.kernels[0].buffers != b.kernels[0].buffers);
+}
+
+TEST_CASE("what is placed ahead is beside others, or where it is read") {
+  const Tensor x = place(linear(input(0, {1, 512}), input(1, {512, 512})));
+  const auto product = [&](Tensor of, int slot) { return linear(of, input(slot, {512, 512})); };
+  const auto kernels = [](Tensor out, const Machine& machine) {
+    std::vector<size_t> nests;
+    for (const Kernel& k : make_schedule(sink({output(9, out)}), machine).kernels)
+      nests.push_back(static_cast<size_t>(
+          std::count_if(nests_of(k).begin(), nests_of(k).end(), [](Ref nest) { return !is_local_nest(nest); })));
+    return nests;
+  };
+  const Machine gpu = *known_machine("h100");
+  const Tensor alone = product(x, 2) + place_ahead(product(x, 3)),
+               beside = product(place(product(x, 2)), 4) + place_ahead(product(x, 3));
+  CHECK(kernels(alone, gpu) == std::vector<size_t>{1, 1});
+  CHECK(kernels(beside, gpu) == std::vector<size_t>{1, 2, 1});
+  CHECK(kernels(alone, Machine{}) == std::vector<size_t>{1, 1, 1});
 }
 
 TEST_CASE("levels say what waits for what") {
