@@ -3,8 +3,8 @@
 namespace smelt {
 
 BlockTimer::BlockTimer(BenchSession& session) : session_(session) {
-  for (PlanKind plan :
-       {PlanKind::Decode, PlanKind::LongDecode, PlanKind::WideDecode, PlanKind::Prefill, PlanKind::LongPrefill})
+  for (PlanKind plan : {PlanKind::Decode, PlanKind::MiddleDecode, PlanKind::LongDecode, PlanKind::WideDecode,
+                        PlanKind::Prefill, PlanKind::LongPrefill})
     plans_[plan] = session.session().loaded().launches(plan);
   session.session().loaded().observe([this](const RunTimes& run) { listen(run); });
 }

@@ -128,7 +128,8 @@ void declare_engine_flags(CLI::App& app, EngineFlags& flags) {
       "--deterministic", flags.deterministic,
       "logits of the same bits however tokens are computed, one by one, in batches or as a prompt; else prompts "
       "round as suits a matrix unit (bf16 with wgmma, and with AMX from 1024 tokens on except in `smelt serve`; fewer "
-      "with AMX in wider blocks of bytes), and so do batches of 16 tokens and more with wgmma, faster");
+      "with AMX in wider blocks of bytes), and so do batches of 16 tokens and more with wgmma, faster; and there a "
+      "token alone adds up a context of up to 1024 positions in another order");
 }
 
 void declare_engine_and_device_flags(CLI::App& app, EngineFlags& flags) {

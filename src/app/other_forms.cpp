@@ -67,6 +67,7 @@ class Report {
     shape.token_block = plain.token_block;
     shape.superblock_token_block = plain.superblock_token_block;
     shape.interleave = plain.interleave;
+    shape.piece = plain.piece;
     shape.layouts = {};
     return shape;
   }

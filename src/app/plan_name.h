@@ -8,6 +8,7 @@ namespace smelt {
 inline const char* plan_name(PlanKind plan) {
   switch (plan) {
     case PlanKind::Decode: return "decode";
+    case PlanKind::MiddleDecode: return "decode of a context of middle length";
     case PlanKind::LongDecode: return "decode of a long context";
     case PlanKind::WideDecode: return "decode of the longest contexts";
     case PlanKind::Prefill: return "prefill";

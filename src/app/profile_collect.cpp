@@ -123,7 +123,8 @@ ProfiledPlan ProfileCollector::plan_of(const std::string& name, std::initializer
 
 Profile ProfileCollector::result(const std::string& model, const MachineRates& machine, int prompts) const {
   Profile profile{.model = model, .machine = machine};
-  const std::initializer_list<PlanKind> decodes = {PlanKind::Decode, PlanKind::LongDecode, PlanKind::WideDecode};
+  const std::initializer_list<PlanKind> decodes = {PlanKind::Decode, PlanKind::MiddleDecode, PlanKind::LongDecode,
+                                                   PlanKind::WideDecode};
   int replays = 0;
   for (PlanKind kind : decodes) replays += plans_.at(kind).replays;
   if (replays > 0) profile.plans.push_back(plan_of("decode", decodes, replays, machine));

@@ -35,6 +35,7 @@ Result<int> find_kernel(const KernelSet& kernels, const std::string& name) {
 std::string places(const KernelSet& kernels, int kernel, const KernelCost& cost) {
   std::string out;
   const std::pair<PlanKind, const char*> kPlans[] = {{PlanKind::Decode, "decode"},
+                                                     {PlanKind::MiddleDecode, "decode of a context of middle length"},
                                                      {PlanKind::LongDecode, "decode of a long context"},
                                                      {PlanKind::WideDecode, "decode of the longest contexts"},
                                                      {PlanKind::Prefill, "prefill"},

@@ -19,6 +19,7 @@ Json row_name(int row, const std::string& name) {
 std::string replay_name(const RecordedRun& run) {
   switch (run.plan) {
     case PlanKind::Decode:
+    case PlanKind::MiddleDecode:
     case PlanKind::LongDecode:
     case PlanKind::WideDecode: return "token at position " + std::to_string(run.position);
     case PlanKind::Prefill:

@@ -24,6 +24,7 @@ constexpr uint64_t kPerMille = 1000;
 const char* name_of(PlanKind plan) {
   switch (plan) {
     case PlanKind::Decode: return "decode";
+    case PlanKind::MiddleDecode: return "decode of a context of middle length";
     case PlanKind::LongDecode: return "decode of a long context";
     case PlanKind::WideDecode: return "decode of the longest contexts";
     case PlanKind::Prefill: return "prefill";

@@ -62,8 +62,8 @@ struct Machine {
 
   int lanes() const { return static_cast<int>(vector_bytes / 4); }  // elements of 4 bytes in a vector
   bool has_threads() const { return parallelism == Parallelism::Threads; }
-  // Rows of a weight whose words lie beside each other: those that neighbouring lanes read. Threads read words of 4
-  // bytes from sectors of 32, and the other threads of a warp read other parts of the rows.
+  // Rows of a weight whose pieces lie beside each other: those that neighbouring lanes read. Threads read them from
+  // sectors of 32 bytes, and the other threads of a warp read other parts of the rows.
   int rows_side_by_side() const { return has_threads() ? static_cast<int>(line_bytes / vector_bytes) : lanes(); }
   // Tokens of a prompt whose numbers lie beside each other: threads that hold fragments of matrices have neighbouring
   // ones.

@@ -302,7 +302,7 @@ void choose_threads(OptChoice& c, bool is_local) {
   if (is_local) choose_neighbours(c);
   const Ref inner = innermost_loop(c);
   const int64_t lanes = inner ? threads_for(inner, c.machine.warp_threads) : 1;
-  if (lanes > 1 && walk(c.stores, inner).scattered == 0)
+  if (lanes > 1 && walk(c.stores, inner, c.machine.piece_bytes).scattered == 0)
     c.has_local = c.try_opt({OptKind::Local, c.id_of(inner), lanes});
   choose_dot(c);
   if (is_local) choose_neighbouring_terms(c);

@@ -38,7 +38,7 @@ struct CodegenRequest {
 
 CodegenResult generate(const CodegenRequest& request);
 
-// The stores of a nest before options, as choose_opts() and why_not() expect them: what is computed, to the last bit.
+// The stores of a nest before options, as choose_opts() and try_opt() expect them: what is computed, to the last bit.
 Refs prepare_nest(Ref nest, const Machine& machine, const PassObserver& observe = {});
 
 }  // namespace smelt

@@ -206,15 +206,17 @@ Ref at_element(Ref half, const Parts& p, Ref element) {
 // The word of a thread in eight number `core` of block `row` of its rows, over kHalfUnit, where it takes all bytes of a
 // quad (kQuad). Null if it does not.
 Ref word_of_quad(const Parts& p, int64_t core, int64_t row) {
-  const bool has_quads = p.inner.size() == 2 && is_size(p.inner[0], kPair) && is_size(p.steps[0], kQuad / kPair);
-  if (!has_quads) return Ref();
+  if (!is_size(p.steps[0], kQuad / kPair)) return Ref();
   Replacements of_core{{p.rows, constant(row)}};
   choose_values(p.steps, constant(core), of_core);
   of_core.erase(p.steps[0]);
-  const auto scaled = scaled_byte(substitute(p.a, of_core), {p.inner[0], p.inner[1], p.steps[0]});
+  Refs of_quads = p.inner;
+  of_quads.push_back(p.steps[0]);
+  const auto scaled = scaled_byte(substitute(p.a, of_core), of_quads);
   if (!scaled) return Ref();
   const Ref four = make_range(kByteRange, constant(kQuad), RangeKind::Byte);
-  const Replacements by{{p.steps[0], four % kPair}, {p.inner[0], four / kPair}, {p.inner[1], p.place}};
+  Replacements by{{p.steps[0], four % kPair}};
+  choose_values(p.inner, p.place * kPair + four / kPair, by);
   Ref packed = packed_bytes(simplify(substitute(scaled->byte, by)), four);
   if (!packed) return Ref();
   if (core % (kQuad / kPair) != 0) packed = binary(Op::Shr, packed, constant(8, DType::U32));

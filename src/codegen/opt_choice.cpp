@@ -7,13 +7,14 @@
 
 namespace smelt {
 
-Walk walk(const Refs& roots, Ref range) {
+Walk walk(const Refs& roots, Ref range, int64_t piece) {
   Walk w;
   for (Ref root : roots)
     for (Ref n : toposort(root)) {
       if (n->op != Op::Load || !depends_on(LoadView(n).offset, range)) continue;
       const auto step = stride(LoadView(n).offset, range);
-      const bool near = step == size_of(n->dtype) || (step == 4 && size_of(n->dtype) == 1);
+      const bool is_byte = size_of(n->dtype) == 1,
+                 near = step == size_of(n->dtype) || (is_byte && (step == 4 || step == piece));
       (near ? w.neighbours : w.scattered)++;
     }
   return w;

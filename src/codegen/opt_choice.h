@@ -36,7 +36,8 @@ struct Walk {
   int neighbours = 0;
   int scattered = 0;  // any other step
 };
-Walk walk(const Refs& roots, Ref range);
+// `piece`: bytes that a thread loads at once, so that the next piece is as near as the next word.
+Walk walk(const Refs& roots, Ref range, int64_t piece = 4);
 
 // What is left of an axis when an option has taken its inner part; null if that was all.
 Ref left_of(const OptChoice& c, Ref axis);

@@ -32,8 +32,8 @@ struct EngineOptions {
   bool quantise_activations = true;
   // Logits have the same bits however tokens are computed, one by one, in a batch, or as a prompt. Else prompts
   // multiply as suits a unit for matrices: halves (ModelShape::halves), or bytes in blocks of their own (prompt_block);
-  // and batches of some sequences multiply halves in a part of their products (ModelShape::halves_of_batch), unless
-  // there are drafts, which count on equal bits.
+  // and, unless there are drafts, which count on equal bits, batches of some sequences multiply halves in a part of
+  // their products (ModelShape::halves_of_batch), and a token alone has chunks of its own (Machine::near_context).
   bool deterministic = false;
   // Runs of prompts have one plan, however many tokens they have (Machine::long_prompt): a prompt then has the same
   // bits however it is divided, if not those of its tokens one by one.

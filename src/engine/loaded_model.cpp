@@ -191,6 +191,7 @@ std::vector<LoadedModel::Runnable*> LoadedModel::runnables() {
   const auto add = [&](std::vector<DecodeRunnables>& batches) {
     for (DecodeRunnables& batch : batches) {
       list.push_back(&batch.run);
+      if (batch.of_middle) list.push_back(&*batch.of_middle);
       if (batch.of_long) list.push_back(&*batch.of_long);
       if (batch.of_wide) list.push_back(&*batch.of_wide);
     }
@@ -214,6 +215,7 @@ const LoadedModel::Runnable* LoadedModel::of_kind(PlanKind kind) const {
   const DecodeRunnables& batch = generated_[plans_->decode_number()];
   switch (kind) {
     case PlanKind::Decode: return &batch.run;
+    case PlanKind::MiddleDecode: return batch.of_middle ? &*batch.of_middle : nullptr;
     case PlanKind::LongDecode: return batch.of_long ? &*batch.of_long : nullptr;
     case PlanKind::WideDecode: return batch.of_wide ? &*batch.of_wide : nullptr;
     case PlanKind::Prefill: return &prompt_;
@@ -225,6 +227,7 @@ const LoadedModel::Runnable* LoadedModel::of_kind(PlanKind kind) const {
 
 const LoadedModel::Runnable& LoadedModel::of_kind(const DecodeRunnables& batch, PlanKind kind) {
   if (kind == PlanKind::WideDecode) return *batch.of_wide;
+  if (kind == PlanKind::MiddleDecode) return *batch.of_middle;
   return kind == PlanKind::LongDecode ? *batch.of_long : batch.run;
 }
 
@@ -294,7 +297,7 @@ Status LoadedModel::run(std::optional<PlanKind> kind, const Runnable& runnable, 
   const PassSymbols symbols = PassSymbols::of(symbol_tokens, extent.end, layout().token_tile);
   const std::span<int64_t> clocks = times_.clocks(plan.launches().size());
   const std::span<int64_t> arrivals = times_.arrivals(plan.launches().size());
-  const int64_t values[] = {symbols.token_tiles, symbols.chunks};
+  const int64_t values[] = {symbols.token_tiles, symbols.chunks, symbols.pages};
   SMELT_CHECK(memory_.send_inputs());
   SMELT_TRY(begun, plan.start(values,
                               {.cancel = cancel, .times_ns = clocks, .arrivals_ns = arrivals, .read_back = read_back}));

@@ -139,11 +139,12 @@ class LoadedModel : public KernelSet {
   // As DecodePasses.
   struct DecodeRunnables {
     explicit DecodeRunnables(const DecodePasses& passes) : run{&passes.pass, {}} {
+      if (passes.of_middle) of_middle = Runnable{&*passes.of_middle, {}};
       if (passes.of_long) of_long = Runnable{&*passes.of_long, {}};
       if (passes.of_wide) of_wide = Runnable{&*passes.of_wide, {}};
     }
     Runnable run;
-    std::optional<Runnable> of_long, of_wide;
+    std::optional<Runnable> of_middle, of_long, of_wide;
   };
 
   LoadedModel(const GgufFile& file, const EngineOptions& options) : file_(file), options_(options) {}

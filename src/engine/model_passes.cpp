@@ -95,16 +95,18 @@ bool same_buffers(const Schedule& a, const Schedule& b) {
 }  // namespace
 
 PassSymbols PassSymbols::of(int64_t tokens, int64_t end, int64_t token_tile) {
-  return {.token_tiles = (tokens + token_tile - 1) / token_tile, .chunks = (end + kChunkSize - 1) / kChunkSize};
+  return {.token_tiles = (tokens + token_tile - 1) / token_tile,
+          .chunks = (end + kChunkSize - 1) / kChunkSize,
+          .pages = (end + kPageSize - 1) / kPageSize};
 }
 
 std::vector<std::string> PassSymbols::names(int64_t token_tile) {
-  return {"tokens" + std::to_string(token_tile), "chunks"};
+  return {"tokens" + std::to_string(token_tile), "chunks", "pages"};
 }
 
 std::map<std::string, int64_t> PassSymbols::named(int64_t token_tile) const {
   const std::vector<std::string> list = names(token_tile);
-  return {{list[0], token_tiles}, {list[1], chunks}};
+  return {{list[0], token_tiles}, {list[1], chunks}, {list[2], pages}};
 }
 
 Pass ModelPasses::decode(const std::atomic<bool>* cancel, int64_t tokens, Contexts contexts) const {
@@ -181,7 +183,10 @@ int64_t ModelPasses::wide_context(int64_t tokens) const {
 }
 
 Dim ModelPasses::chunks_of(Contexts contexts, int64_t tokens) const {
-  const int64_t all = layout_.positions / kChunkSize, few = compiler_.machine().short_context / kChunkSize,
+  const Machine& machine = compiler_.machine();
+  if (contexts == Contexts::Near)
+    return variable(names_[2], 1, std::min(layout_.positions, machine.near_context) / kPageSize);
+  const int64_t all = layout_.positions / kChunkSize, few = machine.short_context / kChunkSize,
                 many = wide_context(tokens) / kChunkSize;
   // At least one in any case: what is known of a size may change the order of a sum, and the bits with it.
   return variable(names_[1], 1, contexts == Contexts::Short ? few : contexts == Contexts::Long ? many : all);
@@ -190,6 +195,7 @@ Dim ModelPasses::chunks_of(Contexts contexts, int64_t tokens) const {
 ModelShape ModelPasses::decode_shape(int64_t tokens, Contexts contexts) const {
   const int64_t side_by_side = compiler_.machine().tokens_side_by_side();
   return {.tokens = Dim(tokens),
+          .chunk = contexts == Contexts::Near ? kPageSize : kChunkSize,
           .chunks = chunks_of(contexts, tokens),
           .rows = Dim(tokens),
           .context = layout_.positions,
@@ -208,6 +214,7 @@ ModelShape ModelPasses::decode_shape(int64_t tokens, Contexts contexts) const {
           .heads_together = tokens >= compiler_.machine().unit_tokens ? side_by_side : 1,
           .has_fragments = has_fragments(compiler_.machine()),
           .interleave = options_.interleave,
+          .piece = static_cast<int>(compiler_.machine().piece_bytes),
           .layouts = options_.layouts,
           .hidden_rows = layout_.tokens(),
           .quantise = options_.quantise};

@@ -31,6 +31,7 @@ struct Pass {
 struct PassSymbols {
   int64_t token_tiles = 1;  // of a run over prompts
   int64_t chunks = 1;       // of the context, see ModelShape
+  int64_t pages = 1;        // of the same: chunks of Contexts::Near
 
   // Of a run of so many tokens, whose last position is before `end`.
   static PassSymbols of(int64_t tokens, int64_t end, int64_t token_tile);
@@ -38,9 +39,9 @@ struct PassSymbols {
   std::map<std::string, int64_t> named(int64_t token_tile) const;
 };
 
-// Which contexts a pass is for: all, or those of up to Machine::short_context positions, or longer ones, or the longest
-// (wide_chunks() in schedule/tiles.h).
-enum class Contexts { All, Short, Long, Wide };
+// Which contexts a pass is for: all, or those of up to Machine::near_context or Machine::short_context positions, or
+// longer ones, or the longest (wide_chunks() in schedule/tiles.h).
+enum class Contexts { All, Near, Short, Long, Wide };
 
 // Which runs of prompts a pass is for: all, or those of fewer than Machine::long_prompt tokens, or longer ones.
 enum class Prompts { All, Short, Long };
@@ -68,6 +69,8 @@ class ModelPasses {
   // The same, and a token is chosen behind each of them.
   Pass decode_and_choose(const std::atomic<bool>* cancel, int64_t tokens, ChoiceKind kind,
                          Contexts contexts = Contexts::All) const;
+  // Whether bits of a token in a prompt or a batch may be others than those that it has alone.
+  bool may_differ() const;
   // Positions of a context beyond which one of so many tokens is for Contexts::Wide.
   int64_t wide_context(int64_t tokens) const;
   // A chunk of a prompt, without.
@@ -109,7 +112,6 @@ class ModelPasses {
  private:
   ModelShape decode_shape(int64_t tokens, Contexts contexts) const;
   Dim chunks_of(Contexts contexts, int64_t tokens) const;
-  bool may_differ() const;  // bits of a token in a prompt or a batch, from those that it has alone
   bool batch_has_halves(int64_t tokens) const;
   int64_t product_tasks(int64_t tokens) const;
   ModelShape prefill_shape(Prompts prompts) const;

@@ -89,7 +89,10 @@ void ModelPlans::make_passes(const LayoutChoice& layouts, const std::atomic<bool
   generated_.clear();
   const auto in_all = [&](int64_t batch, auto&& make) -> DecodePasses {
     const Contexts most = has_wide(batch) ? Contexts::Long : Contexts::All;
-    DecodePasses of_batch{.pass = make(has_long(batch) ? Contexts::Short : most), .of_long = {}, .of_wide = {}};
+    const Contexts least = has_long(batch) ? Contexts::Short : most;
+    DecodePasses of_batch{
+        .pass = make(has_near(batch) ? Contexts::Near : least), .of_middle = {}, .of_long = {}, .of_wide = {}};
+    if (has_near(batch) && layout_.positions > device_.machine().near_context) of_batch.of_middle = make(least);
     if (has_long(batch)) of_batch.of_long = make(Contexts::Long);
     if (has_wide(batch)) of_batch.of_wide = make(Contexts::Wide);
     return of_batch;
@@ -129,6 +132,11 @@ size_t ModelPlans::decode_number() const {
   return static_cast<size_t>(std::bit_width(tokens - 1));
 }
 
+// Drafts count on equal bits.
+bool ModelPlans::has_near(int64_t batch) const {
+  return batch == 1 && device_.machine().near_context > 0 && passes_->may_differ() && layout_.drafts == 0;
+}
+
 // Batches have enough tasks in any context; and there is nothing between short and wide ones where these meet.
 bool ModelPlans::has_long(int64_t batch) const {
   const Machine& m = device_.machine();
@@ -140,7 +148,8 @@ bool ModelPlans::has_wide(int64_t batch) const { return layout_.positions > pass
 
 PlanKind ModelPlans::decode_kind(int64_t batch, int64_t positions) const {
   if (has_wide(batch) && positions > passes_->wide_context(batch)) return PlanKind::WideDecode;
-  return has_long(batch) && is_long(positions) ? PlanKind::LongDecode : PlanKind::Decode;
+  if (has_long(batch) && is_long(positions)) return PlanKind::LongDecode;
+  return has_near(batch) && positions > device_.machine().near_context ? PlanKind::MiddleDecode : PlanKind::Decode;
 }
 
 // What a token gets may then depend on how many come with it.
@@ -153,6 +162,10 @@ bool ModelPlans::has_long_prompts() const {
 const Pass* ModelPlans::of_kind(PlanKind plan) const {
   switch (plan) {
     case PlanKind::Decode: return &generated_[decode_number()].pass;
+    case PlanKind::MiddleDecode: {
+      const std::optional<Pass>& of_middle = generated_[decode_number()].of_middle;
+      return of_middle ? &*of_middle : nullptr;
+    }
     case PlanKind::LongDecode: {
       const std::optional<Pass>& of_long = generated_[decode_number()].of_long;
       return of_long ? &*of_long : nullptr;

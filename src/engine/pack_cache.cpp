@@ -64,8 +64,8 @@ std::optional<std::string> state_of(const std::string& path) {
 // Where the bytes of a field lie: everything that interleave_rows() asks for.
 std::string place_text(const PackedField& p) {
   std::string text;
-  for (int x : {p.field.offset, piece_bytes(p.field), p.sections, p.begin, p.stride, p.pairs, p.pairs_at,
-                int{p.is_second}, p.rest_at})
+  for (int x :
+       {p.field.offset, p.piece, p.sections, p.begin, p.stride, p.pairs, p.pairs_at, int{p.is_second}, p.rest_at})
     text += (text.empty() ? " " : "/") + std::to_string(x);
   return text;
 }
@@ -77,11 +77,11 @@ std::string layout_text(const PackPlan& plan) {
     text += std::string(t.tensor->name) + " " + std::string(name_of(t.tensor->type)) + " " +
             std::to_string(t.tensor->rows()) + "x" + std::to_string(t.tensor->row_bytes()) + " at " +
             std::to_string(t.offset);
-    const auto& [interleave, order, split] = t.layout;  // a new field of WeightLayout belongs into this text
+    const auto& [interleave, order, split, piece] = t.layout;  // a new field of WeightLayout belongs into this text
     text += " interleave " + std::to_string(interleave);
     if (split) text += " split " + std::to_string(split);
     if (t.layout.is_packed())
-      for (const PackedField& p : packed_fields(t.tensor->type, order)) text += place_text(p);
+      for (const PackedField& p : packed_fields(t.tensor->type, order, piece)) text += place_text(p);
     text += "\n";
   }
   return text;

@@ -14,16 +14,18 @@
 namespace smelt {
 
 enum class PlanKind {
-  Decode,       // a token of each of EngineOptions::sequences
-  Prefill,      // a chunk of a prompt, without logits
-  Head,         // the logits of the last token of a prompt
-  LongDecode,   // Decode where a context is longer than Machine::short_context, if that is another plan
-  WideDecode,   // Decode of the longest contexts (schedule/tiles.h), if that is another plan
-  LongPrefill,  // Prefill of at least Machine::long_prompt tokens, if that is another plan
+  Decode,        // a token of each of EngineOptions::sequences; of several plans the one of the shortest contexts
+  Prefill,       // a chunk of a prompt, without logits
+  Head,          // the logits of the last token of a prompt
+  MiddleDecode,  // Decode where a context is longer than Machine::near_context, if that is another plan
+  LongDecode,    // Decode where a context is longer than Machine::short_context, if that is another plan
+  WideDecode,    // Decode of the longest contexts (schedule/tiles.h), if that is another plan
+  LongPrefill,   // Prefill of at least Machine::long_prompt tokens, if that is another plan
 };
 
-constexpr PlanKind kPlanKinds[] = {PlanKind::Decode,     PlanKind::Prefill,    PlanKind::Head,
-                                   PlanKind::LongDecode, PlanKind::WideDecode, PlanKind::LongPrefill};
+constexpr PlanKind kPlanKinds[] = {PlanKind::Decode,       PlanKind::Prefill,    PlanKind::Head,
+                                   PlanKind::MiddleDecode, PlanKind::LongDecode, PlanKind::WideDecode,
+                                   PlanKind::LongPrefill};
 
 // What an argument of a launch is bound to.
 struct LaunchBuffer {

@@ -29,7 +29,7 @@ Tensor first_of_group(const ModelShape& s, Tensor position) {
 }
 
 // Chunks that `positions` neighbours have a part in, wherever they begin.
-constexpr int64_t most_chunks(int64_t positions) { return (positions - 2 + kChunkSize) / kChunkSize + 1; }
+constexpr int64_t most_chunks(int64_t positions, int64_t chunk) { return (positions - 2 + chunk) / chunk + 1; }
 
 // Which positions attention reads, and where these are in the sequence's page table.
 struct Context {
@@ -38,23 +38,24 @@ struct Context {
 };
 
 Context whole_context(const ModelShape& s) {
-  const Tensor all = unsqueeze(iota({times(s.chunks, kChunkSize)}, 0), 0);
+  const Tensor all = unsqueeze(iota({times(s.chunks, s.chunk)}, 0), 0);
   return {all, all};
 }
 
 // With a window a token reads from the chunk on in which the window of its group begins: as many chunks as the windows
 // of a group may touch. Chunks are those of the whole context, so what a token reads of each does not depend on its
-// group; those before its own window count nothing. Equal to first_read(), for each group.
+// group; those before its own window count nothing. Not before first_read(), for each group.
 Context context_of(const ModelShape& s, Tensor position, int64_t window) {
-  if (!window || s.chunks.ref->max * kChunkSize <= window) return whole_context(s);
-  const int64_t most = most_chunks(window + (s.many_tokens ? kGroupSize - 1 : 0));
+  if (!window || s.chunks.ref->max * s.chunk <= window) return whole_context(s);
+  const int64_t most = most_chunks(window + (s.many_tokens ? kGroupSize - 1 : 0), s.chunk);
+  const auto size = static_cast<double>(s.chunk);
   const Tensor first_seen = maximum(first_of_group(s, position) - double(window - 1), scalar(0, DType::I64));
-  const Tensor first = unsqueeze(first_seen / double(kChunkSize), 1);  // [T, 1]
+  const Tensor first = unsqueeze(first_seen / size, 1);  // [T, 1]
   const Dim read = simplify(binary(Op::Min, s.chunks.ref, constant(most)));
-  const Tensor along = unsqueeze(iota({times(read, kChunkSize)}, 0), 0);  // [1, S]
-  const Tensor chunk = first + along / double(kChunkSize), within = along % kChunkSize;
+  const Tensor along = unsqueeze(iota({times(read, s.chunk)}, 0), 0);  // [1, S]
+  const Tensor chunk = first + along / size, within = along % s.chunk;
   const Tensor there = minimum(chunk, Tensor(s.chunks.ref) - 1.0);
-  return {chunk * double(kChunkSize) + within, there * double(kChunkSize) + within};
+  return {chunk * size + within, there * size + within};
 }
 
 }  // namespace

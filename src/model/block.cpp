@@ -13,7 +13,8 @@ WeightLayout layout_of(const std::string& role, GgufType type, const TensorShape
   const int64_t rows = shape.rows.back();
   const auto chosen = wanted.layouts.find(role);
   const bool is_chosen = chosen != wanted.layouts.end() && fits(chosen->second, type, rows);
-  return with_split(is_chosen ? chosen->second : default_layout(type, rows, wanted.interleave), rows, shape.split);
+  return with_split(is_chosen ? chosen->second : default_layout(type, rows, wanted.interleave, wanted.piece), rows,
+                    shape.split);
 }
 
 // Numbers of rows that lie as in the file, as TensorShape::split wants them.

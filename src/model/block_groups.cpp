@@ -78,7 +78,7 @@ class Block {
   Tensor bytes_of(const BlockField& field) const {
     const int64_t n = layout_.interleave, bytes = field.count * size_of(field.dtype);
     if (n == 1) return slice(raw_, -1, field.offset, bytes);
-    const auto& fields = packed_fields(type_, layout_.order);
+    const auto& fields = packed_fields(type_, layout_.order, layout_.piece);
     const auto place =
         std::find_if(fields.begin(), fields.end(), [&](const PackedField& p) { return p.field.name == field.name; });
     const Tensor pieces = pieces_of(*place);
@@ -92,7 +92,7 @@ class Block {
 
   // u8 [..., groups, blocks, pieces, n, piece]
   Tensor pieces_of(const PackedField& p) const {
-    const int64_t n = layout_.interleave, piece = piece_bytes(p.field), sections = p.sections;
+    const int64_t n = layout_.interleave, piece = p.piece, sections = p.sections;
     // [sections, bytes of n rows]: some bytes of each section.
     const auto bytes = [&](int64_t begin, int64_t count) {
       const Tensor all = slice(raw_, -1, p.begin * n, sections * p.stride * n);

@@ -38,8 +38,8 @@ bool is_plain(GgufType type) { return info_of(type).elements == 1; }
 
 bool has_superblocks(GgufType type) { return info_of(type).elements > 64; }
 
-int piece_bytes(const BlockField& field) {
-  const int bytes = field.count * size_of(field.dtype);
+int piece_of(int bytes, int wanted) {
+  if (bytes % wanted == 0) return wanted;
   return bytes % 4 == 0 ? 4 : bytes % 2 == 0 ? 2 : 1;
 }
 
@@ -58,8 +58,8 @@ struct Run {
 std::vector<Run> runs_of(GgufType type, WeightLayout layout) {
   const int64_t interleave = layout.interleave;
   std::vector<Run> runs;
-  for (const PackedField& p : packed_fields(type, layout.order)) {
-    const int piece = piece_bytes(p.field), pieces = p.pieces();
+  for (const PackedField& p : packed_fields(type, layout.order, layout.piece)) {
+    const int piece = p.piece, pieces = p.pieces();
     for (int s = 0; s < p.sections; ++s) {
       const int64_t from = p.field.offset + int64_t{s} * pieces * piece, to = p.begin + int64_t{s} * p.stride;
       if (p.pairs > 0)

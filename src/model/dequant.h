@@ -36,8 +36,8 @@ bool has_superblocks(GgufType type);
 enum class FieldOrder { Use, File };
 
 // How the blocks of a weight lie in memory. As in the file: row by row. Interleaved by n: groups of n rows, and in a
-// group block b of all its rows together, its fields in some order, cut into pieces of piece_bytes(field) that
-// alternate between the rows. So n lanes that hold n rows load neighbouring bytes.
+// group block b of all its rows together, its fields in some order, cut into pieces (piece_of()) that alternate between
+// the rows. So n lanes that hold n rows load neighbouring bytes.
 //
 //   [rows / n, blocks, pieces, n, piece]
 //
@@ -48,12 +48,14 @@ struct WeightLayout {
   int interleave = 1;  // n; 1: as in the file
   FieldOrder order = FieldOrder::Use;
   int split = 0;  // r; 0: rows keep their order
+  int piece = 4;  // bytes of a piece of each field that has as many, see piece_of()
   auto operator<=>(const WeightLayout&) const = default;
 
   bool is_packed() const { return interleave > 1; }                 // else the file is read in place
   int rows_together() const { return split ? split : interleave; }  // that trade places
 };
-int piece_bytes(const BlockField& field);
+// Of a field, or a section of it, of so many bytes: as many as are `wanted` (4 or 16), if they divide it, else 4, 2 or 1.
+int piece_of(int bytes, int wanted);
 
 // Whether a weight of this type with this many rows can be interleaved.
 bool can_interleave(GgufType type, int64_t rows, int interleave);

@@ -43,7 +43,8 @@ void interleave_words(int word_bytes, const std::byte* from, int64_t stride, int
                       int64_t to_stride) {
   if (word_bytes == 1) return one_by_one<1>(from, stride, rows, words, to, to_stride);
   if (word_bytes == 2) return one_by_one<2>(from, stride, rows, words, to, to_stride);
-  ENSURE(word_bytes == 4, "words have 1, 2 or 4 bytes");
+  if (word_bytes == 16) return one_by_one<16>(from, stride, rows, words, to, to_stride);
+  ENSURE(word_bytes == 4, "words have 1, 2, 4 or 16 bytes");
   const int tiled = rows % 4 == 0 ? words / 4 * 4 : 0;
   for (int w = 0; w < tiled; w += 4)
     for (int r = 0; r < rows; r += 4)

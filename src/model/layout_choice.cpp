@@ -8,7 +8,7 @@
 namespace smelt {
 namespace {
 
-constexpr std::string_view kFile = "file", kRows = "rows", kFileOrder = "/file-order";
+constexpr std::string_view kFile = "file", kRows = "rows", kWidePieces = "/16-bytes", kFileOrder = "/file-order";
 constexpr int kMostRows = 1 << 10;
 
 }  // namespace
@@ -16,6 +16,7 @@ constexpr int kMostRows = 1 << 10;
 std::string to_string(WeightLayout layout) {
   if (!layout.is_packed()) return std::string(kFile);
   std::string text = std::string(kRows) + std::to_string(layout.interleave);
+  if (layout.piece == 16) text += kWidePieces;
   if (layout.order == FieldOrder::File) text += kFileOrder;
   return text;
 }
@@ -28,6 +29,10 @@ std::optional<WeightLayout> parse_layout(std::string_view text) {
   if (text.ends_with(kFileOrder)) {
     layout.order = FieldOrder::File;
     text.remove_suffix(kFileOrder.size());
+  }
+  if (text.ends_with(kWidePieces)) {
+    layout.piece = 16;
+    text.remove_suffix(kWidePieces.size());
   }
   const char* end = text.data() + text.size();
   const auto [p, error] = std::from_chars(text.data(), end, layout.interleave);
@@ -45,8 +50,8 @@ bool fits(WeightLayout layout, GgufType type, int64_t rows) {
   return !layout.is_packed() || can_interleave(type, rows, layout.interleave);
 }
 
-WeightLayout default_layout(GgufType type, int64_t rows, int lanes) {
-  const WeightLayout packed{.interleave = lanes};
+WeightLayout default_layout(GgufType type, int64_t rows, int lanes, int piece) {
+  const WeightLayout packed{.interleave = lanes, .piece = piece};
   return fits(packed, type, rows) ? packed : WeightLayout{};
 }
 

@@ -15,7 +15,7 @@
 
 namespace smelt {
 
-// "file", "rows16", "rows16/file-order"; nothing about a split.
+// "file", "rows16", "rows16/file-order", "rows8/16-bytes"; nothing about a split.
 std::string to_string(WeightLayout layout);
 std::optional<WeightLayout> parse_layout(std::string_view text);
 
@@ -25,8 +25,8 @@ std::string role_of(const TensorShape& shape, GgufType type, bool quantise);
 // By role; others get the default.
 using LayoutChoice = std::map<std::string, WeightLayout>;
 
-// Groups of as many rows as there are lanes, or the file's layout where rows do not fit that.
-WeightLayout default_layout(GgufType type, int64_t rows, int lanes);
+// Groups of as many rows as there are lanes, or the file's layout where rows do not fit that. `piece`: of each.
+WeightLayout default_layout(GgufType type, int64_t rows, int lanes, int piece = 4);
 
 // Whether a weight with so many rows can lie so.
 bool fits(WeightLayout layout, GgufType type, int64_t rows);

@@ -1,6 +1,7 @@
 #include "model/packed_block.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "base/ensure.h"
 
@@ -45,11 +46,12 @@ UseOrder use_order(GgufType type) {
 
 class Places {
  public:
-  explicit Places(GgufType type) : type_(type) {}
+  Places(GgufType type, int piece) : type_(type), piece_(piece) {}
 
   std::vector<PackedField> assign(const UseOrder& order) {
     for (std::string_view name : order.once) {
       PackedField p{.field = field(name), .begin = end_};
+      p.piece = piece_of(p.bytes(), piece_);
       end_ += p.stride = p.bytes();
       list_.push_back(p);
     }
@@ -73,6 +75,7 @@ class Places {
 
   void add_to_section(const BlockField& field) {
     PackedField p{.field = field, .sections = sections_, .rest_at = used_};
+    p.piece = piece_of(p.bytes() / sections_, piece_);
     used_ += p.bytes() / sections_;
     list_.push_back(p);
   }
@@ -80,7 +83,8 @@ class Places {
   void add_pair(const BlockField& more, const BlockField& fewer) {
     PackedField a{.field = more, .sections = sections_, .pairs_at = used_}, b = a;
     b.field = fewer, b.is_second = true;
-    ENSURE(a.pieces() % b.pieces() == 0 && piece_bytes(more) == piece_bytes(fewer), "fields that do not go together");
+    a.piece = b.piece = piece_of(std::gcd(a.bytes(), b.bytes()) / sections_, piece_);
+    ENSURE(a.pieces() % b.pieces() == 0, "fields that do not go together");
     a.pairs = b.pairs = b.pieces();
     a.rest_at = used_ + 2 * b.bytes() / sections_;
     used_ += (a.bytes() + b.bytes()) / sections_;
@@ -88,21 +92,31 @@ class Places {
   }
 
   GgufType type_;
+  int piece_;
   int end_ = 0;   // of what is there once
   int used_ = 0;  // of a section
   int sections_ = 1;
   std::vector<PackedField> list_;
 };
 
+// Of the two orders, with pieces of 4 and of 16 bytes.
+struct KnownFields {
+  explicit KnownFields(GgufType type)
+      : of_use{Places(type, 4).assign(use_order(type)), Places(type, 16).assign(use_order(type))},
+        of_file{Places(type, 4).assign(in_order_of_file(type)), Places(type, 16).assign(in_order_of_file(type))} {}
+  const std::vector<PackedField> of_use[2], of_file[2];
+};
+
 }  // namespace
 
-const std::vector<PackedField>& packed_fields(GgufType type, FieldOrder order) {
+const std::vector<PackedField>& packed_fields(GgufType type, FieldOrder order, int piece) {
+  ENSURE(piece == 4 || piece == 16, "pieces of " + std::to_string(piece) + " bytes");
+  const int wide = piece == 16;
   switch (static_cast<uint32_t>(type)) {
-#define QUANT(name, fields)                                                                      \
-  case static_cast<uint32_t>(GgufType::name): {                                                  \
-    static const auto of_use = Places(GgufType::name).assign(use_order(GgufType::name));         \
-    static const auto of_file = Places(GgufType::name).assign(in_order_of_file(GgufType::name)); \
-    return order == FieldOrder::Use ? of_use : of_file;                                          \
+#define QUANT(name, fields)                                                     \
+  case static_cast<uint32_t>(GgufType::name): {                                 \
+    static const KnownFields known(GgufType::name);                             \
+    return order == FieldOrder::Use ? known.of_use[wide] : known.of_file[wide]; \
   }
 #include "gguf/quants.def"
 #undef QUANT

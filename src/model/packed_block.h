@@ -20,17 +20,18 @@ namespace smelt {
 // large.
 struct PackedField {
   BlockField field;
+  int piece = 1;  // bytes
   int sections = 1, begin = 0, stride = 0;
   int pairs = 0, pairs_at = 0;  // pair i lies at pairs_at + 2 i pieces of a section,
   bool is_second = false;       // and the field has the second piece of it
   int rest_at = 0;              // where piece number `pairs` of a section lies
 
   int bytes() const { return field.count * size_of(field.dtype); }
-  int pieces() const { return bytes() / sections / piece_bytes(field); }  // of a section
+  int pieces() const { return bytes() / sections / piece; }  // of a section
 };
 
-// All fields, in the order in which they lie. REQUIRES: info_of(type).supported.
-const std::vector<PackedField>& packed_fields(GgufType type, FieldOrder order = FieldOrder::Use);
+// All fields, in the order in which they lie. `piece`: WeightLayout::piece. REQUIRES: info_of(type).supported.
+const std::vector<PackedField>& packed_fields(GgufType type, FieldOrder order = FieldOrder::Use, int piece = 4);
 
 // Whether the two orders differ.
 bool has_order_of_use(GgufType type);

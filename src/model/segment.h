@@ -61,13 +61,13 @@ struct Segment {
 };
 
 constexpr int64_t kPageSize = 64;    // positions in a page of the cache
-constexpr int64_t kChunkSize = 256;  // attention reads the cache in chunks of this many positions
+constexpr int64_t kChunkSize = 256;  // attention reads the cache in chunks of this many positions, if nobody asks else
 constexpr int64_t kGroupSize = 8;  // neighbouring tokens of a prompt that are of one sequence and share its cache rows
 
 // The sizes that a plan is made for.
 //
 // Each token has a position and (through Tables) a sequence; tokens later in T see the cache rows of earlier ones.
-// - Attention reads positions 0 .. 256 * chunks - 1 and masks those above the token's own. So the page table names a
+// - Attention reads positions 0 .. chunk * chunks - 1 and masks those above the token's own. So the page table names a
 //   valid page for each of them (any, where the sequence is shorter), and what pages hold behind the token are finite
 //   numbers, whatever the tokens of others are: zero times something else would not be zero.
 // - A layer with a window reads the chunks that have a part in it, through LocalPages, and masks what is outside of it,
@@ -75,16 +75,17 @@ constexpr int64_t kGroupSize = 8;  // neighbouring tokens of a prompt that are o
 // - Padding tokens, which fill up T, take positions that lead to scratch rows; `context` counts these positions in.
 //   Nobody else may read these. Their results are meant for nobody; they are finite where those of their sequence are.
 struct ModelShape {
-  Dim tokens = 1;            // T: a number; if many_tokens a variable times a multiple of kGroupSize
-  bool many_tokens = false;  // bound by arithmetic, as a chunk of a prompt; else by reading weights, as decoding is
-  Dim chunks = 1;            // a variable: ceil((greatest position + 1) / 256), padding left out
-  Dim rows = 1;              // R
-  int64_t context = 0;       // rows of the position tables; every position is below
-  int64_t cache_rows = 0;    // pages * 64
-  int64_t local_rows = 0;    // of layers with a window: pages * 64
-  int64_t page_entries = 0;  // entries of a page table
-  int64_t states = 0;        // recurrent states that there is room for
-  bool rows_follow = false;  // of a few tokens neighbours may be of one sequence: StatesIn may be -1
+  Dim tokens = 1;              // T: a number; if many_tokens a variable times a multiple of kGroupSize
+  bool many_tokens = false;    // bound by arithmetic, as a chunk of a prompt; else by reading weights, as decoding is
+  int64_t chunk = kChunkSize;  // positions of one: as many pages as divide kChunkSize
+  Dim chunks = 1;              // a variable: ceil((greatest position + 1) / chunk), padding left out
+  Dim rows = 1;                // R
+  int64_t context = 0;         // rows of the position tables; every position is below
+  int64_t cache_rows = 0;      // pages * 64
+  int64_t local_rows = 0;      // of layers with a window: pages * 64
+  int64_t page_entries = 0;    // entries of a page table
+  int64_t states = 0;          // recurrent states that there is room for
+  bool rows_follow = false;    // of a few tokens neighbours may be of one sequence: StatesIn may be -1
   // F32, F16, or U8: bytes, see byte_cache.h, with scales for the rows.
   DType cache_type = DType::F32;
   // Pairs of token and expert in a tile, where tokens are many: a weight that was unpacked serves a whole tile. Every
@@ -118,6 +119,7 @@ struct ModelShape {
   bool has_fragments = false;
   // Rows of quantised matrices in a group, see WeightLayout; 1: the file's bytes, whatever `layouts` say.
   int interleave = 1;
+  int piece = 4;              // bytes of a row in such a group, see WeightLayout
   LayoutChoice layouts = {};  // of weights that are not to lie in such groups
   // A block leaves its rows in the cache and passes nothing on.
   bool only_cache = false;

@@ -20,7 +20,7 @@ namespace {
 constexpr int64_t kContext = 512, kPages = 8;  // of a sequence
 constexpr int64_t kBlocks = 64;  // so many that each has one tile of an attention, and finds nothing of others on chip
 constexpr char kHalvesFrom8[] = "h100,halves_tokens=8";
-const Variables kSizes = {{"tokens32", 1}, {"chunks", 2}};
+const Variables kSizes = {{"tokens32", 1}, {"chunks", 2}, {"pages", 4}};
 
 struct Plans {
   GgufFile file;
@@ -194,6 +194,37 @@ TEST_CASE("a long context has a plan of its own on a GPU, with the bits of the p
     const auto block = static_cast<size_t>(two.plans->model().numbers().layers);
     CHECK(run(passes.of_long->segments[block], 1, 1) == run(all.pass.segments[block], 1, 1));
   }
+}
+
+TEST_CASE("a token alone goes over the pages of a near context, unless it shall have the bits that it has in a batch") {
+  constexpr char kNear[] = "h100,near_context=256";
+  for (const char* path : {test::kGlm, test::kQwenMoe, test::kGptOss}) {
+    if (!std::filesystem::exists(path)) continue;
+    CAPTURE(std::string(path));
+    const Plans& p = plans_for(path, options_for(2, false), kNear);
+    CHECK(p.plans->decode_kind(1, 256) == PlanKind::Decode);
+    CHECK(p.plans->decode_kind(1, 257) == PlanKind::MiddleDecode);
+    CHECK(p.plans->decode_kind(2, 257) == PlanKind::Decode);
+    const DecodePasses& passes = p.plans->generated().front();
+    REQUIRE(passes.of_middle.has_value());
+    CHECK(passes.pass.shape.chunk == kPageSize);
+    CHECK(passes.of_middle->shape.chunk == kChunkSize);
+    CHECK_FALSE(p.plans->generated().back().of_middle.has_value());
+    const auto block = static_cast<size_t>(p.plans->model().numbers().layers);
+    const Segment near = only_attention(passes.pass.segments[block], 1),
+                  middle = only_attention(passes.of_middle->segments[block], 1);
+    const Bytes in_double = judged(near, 0, 1);
+    CHECK(distance(in_double, judged(middle, 0, 1)) < 1e-6);
+    CHECK(distance(run(near, 0, 1), in_double) < 1.0 / 256);
+    CHECK(distance(run(middle, 0, 1), in_double) < 1.0 / 256);
+  }
+  const auto has_middle = [&](const EngineOptions& options) {
+    return plans_for(test::kGlm, options, kNear).plans->generated().front().of_middle.has_value();
+  };
+  CHECK_FALSE(has_middle(options_for(2, true)));
+  EngineOptions with_drafts = options_for(2, false);
+  with_drafts.drafts = 3;
+  CHECK_FALSE(has_middle(with_drafts));
 }
 
 TEST_CASE(

@@ -19,11 +19,12 @@ const Machine kMachine = *known_machine("h100");
 constexpr int64_t kTokens = 64, kRows = 128, kTerms = 512;
 
 // x [tokens, k] in halves times a matrix of nibbles.
-Tensor product_with(int slot, int64_t tasks, int64_t rows = kRows, int64_t k = kTerms) {
+Tensor product_with(int slot, int64_t tasks, int64_t rows = kRows, int64_t k = kTerms,
+                    int piece = static_cast<int>(kMachine.piece_bytes)) {
   const ActivationLayout layout{.rows = 8};
   Activations x = halve_activations(input(0, {kTokens, k}), layout);
   x.tasks = tasks;
-  const WeightLayout packed{.interleave = 8};
+  const WeightLayout packed{.interleave = 8, .piece = piece};
   return product(x, raw_weight(slot, GgufType::Q4_0, {rows}, k, "weights", packed), GgufType::Q4_0, packed);
 }
 
@@ -93,5 +94,19 @@ TEST_CASE("of several products in a kernel, a block sends the weights of the one
   for (int64_t blocks : {4, 3, 1}) {
     CAPTURE(blocks);
     CHECK(problem_with_blocks(two, program, blocks) == "");
+  }
+}
+
+TEST_CASE("halves are made of whole words of weights, whatever lies side by side of a row") {
+  for (int piece : {4, 16}) {
+    CAPTURE(piece);
+    const JudgedKernel k = kernel_of_products({product_with(1, 2, kRows, kTerms, piece)});
+    const Program program = program_of(k, {}, kMachine);
+    const auto makes = [&](Op op) {
+      return std::any_of(program.code.begin(), program.code.end(), [&](const Instruction& x) { return x.op == op; });
+    };
+    CHECK(makes(Op::ScaledHalves));
+    CHECK_FALSE(makes(Op::Halves));
+    CHECK(problem_with_blocks(k, program, 2) == "");
   }
 }

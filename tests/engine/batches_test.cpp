@@ -22,7 +22,7 @@ Tensor numbers(int64_t tokens) { return param(0, DType::F32, {tokens, kTerms}, "
 // y = W x for W [rows, terms] of a format and x [tokens, terms].
 Ref product_of(GgufType type, Tensor x, int64_t rows = kRows) {
   const int64_t tokens = x.size(0);
-  const WeightLayout layout{gpu().rows_side_by_side()};
+  const WeightLayout layout{.interleave = gpu().rows_side_by_side(), .piece = static_cast<int>(gpu().piece_bytes)};
   const Tensor raw = raw_weight(1, type, {rows}, kTerms, "w", layout);
   return sink({output(2, product(quantise_activations(x, layout_for(tokens), kBlocks), raw, type, layout))});
 }

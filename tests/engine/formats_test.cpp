@@ -50,10 +50,10 @@ TEST_CASE("integer products are dots of words for every block format") {
   const auto formats = block_formats();
   CHECK(formats.size() >= 13);
   for (GgufType type : formats)
-    for (int interleave : {1, 16}) {
+    for (const WeightLayout layout : {WeightLayout{}, WeightLayout{16}, WeightLayout{.interleave = 8, .piece = 16}}) {
       CAPTURE(name_of(type));
-      CAPTURE(interleave);
-      const JudgedKernel k = product_kernel(type, {interleave});
+      CAPTURE(to_string(layout));
+      const JudgedKernel k = product_kernel(type, layout);
       CHECK(dots_in(program_of(k, {})) > 0);
       CHECK(problem_with(k, {}) == "");
     }

@@ -46,6 +46,7 @@ ModelShape batch_of(int64_t tokens, const Machine& machine) {
                    .expert_places = machine.expert_places,
                    .token_block = machine.token_block,
                    .interleave = static_cast<int>(machine.warp_threads),
+                   .piece = static_cast<int>(machine.piece_bytes),
                    .quantise = true};
   batch.tokens = batch.rows = tokens;
   batch.halves_of_batch = tokens >= machine.halves_tokens;

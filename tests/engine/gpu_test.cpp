@@ -54,12 +54,12 @@ TEST_CASE("the decode plan of the small model becomes PTX and launches of a grap
       CHECK(address < block->first + block->second);
     }
   REQUIRE(plan.capture(*device).ok());
-  const int64_t symbols[] = {1, 1};
+  const int64_t symbols[] = {1, 1, 1};
   memory->tokens()[0] = 42;
   REQUIRE(memory->send_inputs().ok());
   REQUIRE(plan.run(symbols).ok());
   CHECK(fake.launches.size() == plan.launches().size());
-  const int64_t beyond[] = {1, 1 << 20};
+  const int64_t beyond[] = {1, 1 << 20, 1};
   CHECK(plan.run(beyond).error().message.find(
             "chunks: 1048576 is outside of what its kernels were made for, 1 to 16") != std::string::npos);
   CHECK(fake.times_called("cuGraphLaunch") == 1);

@@ -8,7 +8,8 @@
 using namespace smelt;
 
 TEST_CASE("a layout comes back from its name, and nothing else does") {
-  for (const WeightLayout layout : {WeightLayout{}, WeightLayout{16}, WeightLayout{8, FieldOrder::File}})
+  for (const WeightLayout layout : {WeightLayout{}, WeightLayout{16}, WeightLayout{8, FieldOrder::File},
+                                    WeightLayout{.interleave = 8, .piece = 16}})
     CHECK(parse_layout(to_string(layout)) == layout);
   CHECK(to_string({32}) == "rows32");
   CHECK(to_string({16, FieldOrder::File}) == "rows16/file-order");

@@ -22,10 +22,10 @@ struct Piece {
   int64_t first_use = 0;  // the first element that depends on it, or that of its entry of a codebook
 };
 
-std::vector<Piece> pieces_of(GgufType type) {
+std::vector<Piece> pieces_of(GgufType type, int piece = 4) {
   std::vector<Piece> pieces;
-  for (const PackedField& p : packed_fields(type)) {
-    const int bytes = piece_bytes(p.field);
+  for (const PackedField& p : packed_fields(type, FieldOrder::Use, piece)) {
+    const int bytes = p.piece;
     for (int i = 0; i < p.sections * p.pieces(); ++i) {
       const int section = i / p.pieces(), j = i % p.pieces();
       const int at =
@@ -61,19 +61,21 @@ bool is_of_elements(std::string_view field) { return field.starts_with("q") || f
 }  // namespace
 
 TEST_CASE("every byte of a block has one place in the packed block") {
-  for (GgufType type : block_formats()) {
-    CAPTURE(name_of(type));
-    std::vector<int> sources;
-    int end = 0;
-    for (const Piece& piece : pieces_of(type)) {
-      CHECK(piece.to == end);
-      end = piece.to + piece.bytes;
-      for (int b = 0; b < piece.bytes; ++b) sources.push_back(piece.from + b);
+  for (GgufType type : block_formats())
+    for (int bytes : {4, 16}) {
+      CAPTURE(name_of(type));
+      CAPTURE(bytes);
+      std::vector<int> sources;
+      int end = 0;
+      for (const Piece& piece : pieces_of(type, bytes)) {
+        CHECK(piece.to == end);
+        end = piece.to + piece.bytes;
+        for (int b = 0; b < piece.bytes; ++b) sources.push_back(piece.from + b);
+      }
+      std::sort(sources.begin(), sources.end());
+      CHECK(end == static_cast<int>(info_of(type).bytes));
+      for (size_t i = 0; i < sources.size(); ++i) CHECK(sources[i] == static_cast<int>(i));
     }
-    std::sort(sources.begin(), sources.end());
-    CHECK(end == static_cast<int>(info_of(type).bytes));
-    for (size_t i = 0; i < sources.size(); ++i) CHECK(sources[i] == static_cast<int>(i));
-  }
 }
 
 TEST_CASE(

@@ -245,6 +245,9 @@ TEST_CASE("long contexts are wide where a block has room for a tile of many head
 TEST_CASE("a block computes all positions of a chunk side by side where tokens are few") {
   const Ref chunks = variable("chunks", 1, 8);
   CHECK(shape_of_tile(scores_of({1, 20, Dim(chunks), 256}, 2), *known_machine("h100")).step == 256);
+  TileTensors of_page = scores_of({1, 20, Dim(chunks), 64}, 2);
+  of_page.chunk = 64;
+  CHECK(shape_of_tile(of_page, *known_machine("h100")).step == 64);
   const Machine machine{.parallelism = Parallelism::Threads, .tile_positions = 64};
   CHECK(shape_of_tile(scores_of({1, 20, Dim(chunks), 256}, 2), machine).step == 64);
 }

@@ -21,6 +21,7 @@ inline Refs kernel_trees(const GgufFile& file, const Machine& machine, int inter
                          .page_entries = 17,
                          .expert_places = machine.expert_places,
                          .interleave = interleave,
+                         .piece = static_cast<int>(machine.piece_bytes),
                          .quantise = quantise};
   ModelShape prefill = shape;
   prefill.tokens = variable("tokens8", 1, 4) * machine.token_tile;
