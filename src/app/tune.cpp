@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <bit>
 #include <cstdio>
 #include <filesystem>
 #include <functional>
@@ -87,7 +88,7 @@ class TuneRun {
   Status survey() {
     session_.loaded().observe([this](const RunTimes& run) { times_[run.plan].add(run); });
     SMELT_CHECK(decode());
-    if (wants("decode")) list(PlanKind::Decode, "decode");
+    if (wants("decode")) list(decode_kind(), "decode");
     if (wants("prefill") && prompt().size() > 1) list(prefill_kind(), "prefill");
     session_.loaded().observe({});
     if (wants_layouts()) layout_jobs_ = layout_jobs(layouts_, flags_.kernel);
@@ -176,11 +177,17 @@ class TuneRun {
   PlanKind prefill_kind() const {
     return session_.loaded().plans().is_long_prompt(flags_.prompt_tokens) ? PlanKind::LongPrefill : PlanKind::Prefill;
   }
-  PlanKind kind_of(const TuneJob& job) const { return job.plan == "decode" ? PlanKind::Decode : prefill_kind(); }
+  // At the end of decode().
+  PlanKind decode_kind() const {
+    const ModelPlans& plans = session_.loaded().plans();
+    const auto tokens = static_cast<uint64_t>(std::min(flags_.parallel, plans.layout().batch));
+    return plans.decode_kind(static_cast<int64_t>(std::bit_ceil(tokens)), flags_.prompt_tokens + kDecoded);
+  }
+  PlanKind kind_of(const TuneJob& job) const { return job.plan == "decode" ? decode_kind() : prefill_kind(); }
 
   // Puts the inputs of a plan's launches in place.
   Status make_ready(PlanKind plan) {
-    const bool for_decode = plan == PlanKind::Decode;
+    const bool for_decode = plan == decode_kind();
     if (ready_ && *ready_ == for_decode) return {};
     SMELT_CHECK(for_decode ? decode() : prefill());
     ready_ = for_decode;
@@ -243,7 +250,7 @@ class TuneRun {
     const PlanTimes& times = times_[kind];
     if (times.empty()) return;
     const std::vector<PlanLaunch> launches = session_.loaded().launches(kind);
-    TunePlan plan{name, kind == PlanKind::Decode ? flags_.parallel : times.tokens()};
+    TunePlan plan{name, kind == decode_kind() ? flags_.parallel : times.tokens()};
     std::map<int, TuneJob> jobs;
     std::string stage;
     for (size_t i = 0; i < launches.size(); ++i) {
