@@ -260,7 +260,8 @@ void check_text(const GgufFile& file, const char* name) {
     for (Ref tree : test::kernel_trees(file, machine, static_cast<int>(machine.warp_threads), quantise)) {
       const std::string entry = kernel_name(tree) + (quantise ? "_q" : "_f");
       const Program program =
-          generate({.tree = tree, .name = entry, .machine = machine, .symbols = {"tokens8", "chunks"}}).program;
+          generate({.tree = tree, .name = entry, .machine = machine, .symbols = {"tokens8", "chunks", "pages"}})
+              .program;
       CHECK(program.threads <= machine.block_threads);
       CHECK(program.scratch_bytes <= 32 << 10);
       sources.push_back(test::msl_source(program));

@@ -75,7 +75,8 @@ void check_ptx(const GgufFile& file, const std::string& architecture) {
   for (bool quantise : {true, false})
     for (Ref tree : test::kernel_trees(file, machine, static_cast<int>(machine.warp_threads), quantise)) {
       const Program program =
-          generate({.tree = tree, .name = kernel_name(tree), .machine = machine, .symbols = {"tokens8", "chunks"}})
+          generate(
+              {.tree = tree, .name = kernel_name(tree), .machine = machine, .symbols = {"tokens8", "chunks", "pages"}})
               .program;
       const Source source = source_of(program, machine);
       CHECK(program.threads <= machine.block_threads);
@@ -100,8 +101,8 @@ TEST_CASE(
     const Machine machine = machine_of(*target);
     CHECK(machine.lanes() == target->vector_bytes / 4);
     for (Ref tree : test::kernel_trees(small_model(), machine, static_cast<int>(machine.lanes()))) {
-      const CodegenResult code =
-          generate({.tree = tree, .name = kernel_name(tree), .machine = machine, .symbols = {"tokens8", "chunks"}});
+      const CodegenResult code = generate(
+          {.tree = tree, .name = kernel_name(tree), .machine = machine, .symbols = {"tokens8", "chunks", "pages"}});
       const Source source{.text = render_llvm(code.program, machine_of(*target)), .entry = code.program.name};
       CHECK(compile_object(source, "smelt_" + code.program.name, *target).size() > 200);
     }
@@ -122,7 +123,8 @@ TEST_CASE("a maximum, and rounding down to an integer, are one instruction of a 
   bool has_bytes = false;
   for (Ref tree : test::kernel_trees(small_model(), machine, static_cast<int>(machine.warp_threads), true)) {
     const Program program =
-        generate({.tree = tree, .name = kernel_name(tree), .machine = machine, .symbols = {"tokens8", "chunks"}})
+        generate(
+            {.tree = tree, .name = kernel_name(tree), .machine = machine, .symbols = {"tokens8", "chunks", "pages"}})
             .program;
     const std::string ptx = compile_ptx(source_of(program, machine), "sm_90");
     CHECK(ptx.find("cvt.rmi.f32.f32") == std::string::npos);

@@ -4,13 +4,14 @@
 #include <algorithm>
 
 #include "engine/compile.h"
+#include "model/byte_cache.h"
 #include "model/model.h"
 #include "schedule/schedule.h"
 
 namespace smelt::test {
 
-// The kernels of decode, of a batch where its tokens lie side by side, and of a prompt, of every kind of layer, each
-// once. `with_batch`: false where they run on random numbers, among which a batch looks for its experts.
+// The kernels of decode, of a near context, of a batch where its tokens lie side by side, and of a prompt, of every kind
+// of layer, each once. `with_batch`: false where they run on random numbers, among which a batch looks for its experts.
 inline Refs kernel_trees(const GgufFile& file, const Machine& machine, int interleave, bool quantise = true,
                          bool with_batch = true) {
   const auto model = read_model(file).take();
@@ -35,6 +36,15 @@ inline Refs kernel_trees(const GgufFile& file, const Machine& machine, int inter
     batch.tokens = batch.rows = prefill.tokens_side_by_side;
     batch.tokens_side_by_side = batch.heads_together = prefill.tokens_side_by_side;
     shapes.push_back(batch);
+  }
+  if (machine.near_context > 0) {
+    ModelShape near = shape;
+    near.chunk = kPageSize;
+    near.chunks = variable("pages", 1, machine.near_context / kPageSize);
+    near.cache_type = quantise ? DType::U8 : DType::F32;
+    near.heads_together = prefill.tokens_side_by_side;
+    near.has_fragments = has_fragments(machine);
+    shapes.push_back(near);
   }
   Refs trees;
   for (const ModelShape& s : shapes)
