@@ -160,20 +160,12 @@ bool ModelPlans::has_long_prompts() const {
 }
 
 const Pass* ModelPlans::of_kind(PlanKind plan) const {
+  const DecodePasses& batch = generated_[decode_number()];
   switch (plan) {
-    case PlanKind::Decode: return &generated_[decode_number()].pass;
-    case PlanKind::MiddleDecode: {
-      const std::optional<Pass>& of_middle = generated_[decode_number()].of_middle;
-      return of_middle ? &*of_middle : nullptr;
-    }
-    case PlanKind::LongDecode: {
-      const std::optional<Pass>& of_long = generated_[decode_number()].of_long;
-      return of_long ? &*of_long : nullptr;
-    }
-    case PlanKind::WideDecode: {
-      const std::optional<Pass>& of_wide = generated_[decode_number()].of_wide;
-      return of_wide ? &*of_wide : nullptr;
-    }
+    case PlanKind::Decode: return &batch.pass;
+    case PlanKind::MiddleDecode: return batch.of_middle ? &*batch.of_middle : nullptr;
+    case PlanKind::LongDecode: return batch.of_long ? &*batch.of_long : nullptr;
+    case PlanKind::WideDecode: return batch.of_wide ? &*batch.of_wide : nullptr;
     case PlanKind::Prefill: return &prompt_;
     case PlanKind::Head: return &head_;
     case PlanKind::LongPrefill: return long_prompt_ ? &*long_prompt_ : nullptr;

@@ -54,7 +54,7 @@ struct WeightLayout {
   bool is_packed() const { return interleave > 1; }                 // else the file is read in place
   int rows_together() const { return split ? split : interleave; }  // that trade places
 };
-// Of a field, or a section of it, of so many bytes: as many as are `wanted` (4 or 16), if they divide it, else 4, 2 or 1.
+// Of a field, or a section of it, of so many bytes: those `wanted` (4 or 16), if they divide it, else 4, 2 or 1.
 int piece_of(int bytes, int wanted);
 
 // Whether a weight of this type with this many rows can be interleaved.

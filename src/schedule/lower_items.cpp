@@ -47,15 +47,10 @@ void add_fold(ScheduleState& state, const PlannedTile& tile, TileStores& stores)
   stores.combine = std::move(fold.chunk);
 }
 
-// Scores, weights and what else a tile keeps have the other half of a block's memory.
 void copy_columns_of(ScheduleState& state, const TileShape& shape, TileStores& stores) {
   Ref& scores = stores.chunk.front();
-  int64_t all = 0;
-  CopiedColumns copied = copy_columns(scores, shape.axis, [&](int64_t bytes) {
-    all += bytes;
-    return state.new_local(DType::I32, bytes);
-  });
-  if (all > state.machine.block_memory_bytes / 2) return;
+  CopiedColumns copied =
+      copy_columns(scores, shape.axis, [&](int64_t bytes) { return state.new_local(DType::I32, bytes); });
   scores = copied.store;
   stores.before.insert(stores.before.end(), copied.copies.begin(), copied.copies.end());
 }
