@@ -1,4 +1,4 @@
-// The names of plans in files: recordings and reports of the tuner.
+// The names of plans: in recordings, in reports of the tuner, and where a kernel is shown.
 #pragma once
 
 #include "engine/profile.h"

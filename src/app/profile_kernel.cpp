@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "app/plan_name.h"
 #include "app/profile_words.h"
 #include "base/progress.h"
 #include "graph/text.h"
@@ -34,14 +35,7 @@ Result<int> find_kernel(const KernelSet& kernels, const std::string& name) {
 // Where the model launches it: "decode: layers 1 to 46", with the weights of the first place.
 std::string places(const KernelSet& kernels, int kernel, const KernelCost& cost) {
   std::string out;
-  const std::pair<PlanKind, const char*> kPlans[] = {{PlanKind::Decode, "decode"},
-                                                     {PlanKind::MiddleDecode, "decode of a context of middle length"},
-                                                     {PlanKind::LongDecode, "decode of a long context"},
-                                                     {PlanKind::WideDecode, "decode of the longest contexts"},
-                                                     {PlanKind::Prefill, "prefill"},
-                                                     {PlanKind::LongPrefill, "prefill of many tokens"},
-                                                     {PlanKind::Head, "logits of a prompt"}};
-  for (const auto& [plan, name] : kPlans) {
+  for (PlanKind plan : kPlanKinds) {
     int count = 0;
     std::string what;
     for (const PlanLaunch& launch : kernels.launches(plan)) {
@@ -52,8 +46,8 @@ std::string places(const KernelSet& kernels, int kernel, const KernelCost& cost)
                (launch.lines.empty() ? "" : "\n  made by " + lines_in_words(launch));
     }
     if (count > 0)
-      out +=
-          std::string(name) + ", " + std::to_string(count) + (count == 1 ? " launch: " : " launches: ") + what + "\n";
+      out += std::string(plan_name(plan)) + ", " + std::to_string(count) + (count == 1 ? " launch: " : " launches: ") +
+             what + "\n";
   }
   return out;
 }

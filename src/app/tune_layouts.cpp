@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "app/interrupt.h"
+#include "app/plan_name.h"
 #include "app/profile_words.h"
 #include "base/progress.h"
 #include "engine/compile.h"
@@ -20,19 +21,6 @@ constexpr double kGain = 0.02;            // of these shares, that a layout must
 constexpr double kMostHoped = 0.75;       // ratio that the kernels not yet searched may reach
 constexpr double kFewestSeconds = 2;      // for a kernel
 constexpr uint64_t kPerMille = 1000;
-
-const char* name_of(PlanKind plan) {
-  switch (plan) {
-    case PlanKind::Decode: return "decode";
-    case PlanKind::MiddleDecode: return "decode of a context of middle length";
-    case PlanKind::LongDecode: return "decode of a long context";
-    case PlanKind::WideDecode: return "decode of the longest contexts";
-    case PlanKind::Prefill: return "prefill";
-    case PlanKind::LongPrefill: return "prefill of many tokens";
-    case PlanKind::Head: return "head of a prompt";
-  }
-  return "";
-}
 
 double total(const PlanTimes& times) {
   double seconds = 0;
@@ -72,7 +60,7 @@ Result<TuneOutcome> search(const LayoutTuning& tuning, const LayoutJob& job, con
   SMELT_TRY(trial, LayoutSites::make(tuning.session, tuning.file, sites,
                                      {.plan = kernel.plan, .launch = kernel.launch, .role = job.role, .layout = layout},
                                      tuning.machine.threads));
-  Progress bar(what + ", " + to_string(layout) + ", " + name_of(kernel.plan), kPerMille, ProgressUnit::parts);
+  Progress bar(what + ", " + to_string(layout) + ", " + plan_name(kernel.plan), kPerMille, ProgressUnit::parts);
   return tune_kernel({.site = trial->then(),
                       .now = &trial->now(),
                       .device = *device,
@@ -231,7 +219,7 @@ std::string layout_report(const std::vector<TunedLayout>& tuned) {
       out += line;
       for (size_t k = 0; k < l.outcomes.size(); ++k) {
         const TuneOutcome& o = l.outcomes[k];
-        std::snprintf(line, sizeof line, " %s %s %.1f us, %.2f;", name_of(t.job.kernels[k].plan),
+        std::snprintf(line, sizeof line, " %s %s %.1f us, %.2f;", plan_name(t.job.kernels[k].plan),
                       t.job.kernels[k].stage.c_str(), o.after_us, o.after_us / o.before_us);
         out += line;
       }

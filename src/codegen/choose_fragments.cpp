@@ -21,7 +21,6 @@ constexpr int64_t kMostWarpsOfFew = 16;  // of a tile of few tokens: such tiles 
 constexpr int64_t kMostCopies = 4;       // of an axis of a tile
 constexpr int64_t kMostPartials = 4;     // sums of a batch that a thread holds for one
 constexpr int64_t kStepsTogether = 4;    // products of fragments that are written out
-constexpr int64_t kMostBlocks = 3;       // of columns of a tile of few tokens, whose sums a thread holds
 
 // The axes of columns, of which a thread has two neighbours and four threads have eight: one axis, or its inner and
 // outer part where numbers lie by pairs.
@@ -170,7 +169,7 @@ void share_out_rows(OptChoice& c, Ref rows) {
 void share_out_rest(OptChoice& c, Ref rows) {
   if (!c.is_part_of_tile() && c.blocks_left() > 0) return share_out_batch(c, rows);
   const bool has_few = c.is_part_of_tile() && !chunk_range(c.stores);
-  for (int64_t n = has_few ? kMostBlocks : 2; n > 1; --n)
+  for (int64_t n = has_few ? kMostBlocksOfColumns : 2; n > 1; --n)
     if (Ref tokens = tokens_left(c, n); tokens && take_part(c, OptKind::Upcast, tokens, n)) {
       c.blocks_of_columns = n;
       break;
@@ -208,7 +207,7 @@ bool are_columns(const OptChoice& c, Ref axis) {
     return false;
   if (c.is_part_of_tile()) {
     const auto count = const_int(RangeView(axis).size);
-    return count && *count <= (chunk_range(c.stores) ? 1 : kMostBlocks) * 2 * kFragmentPlaces;
+    return count && *count <= (chunk_range(c.stores) ? 1 : kMostBlocksOfColumns) * 2 * kFragmentPlaces;
   }
   const Refs axes = c.output_axes();
   return lies_for_fragments(c, axis) ||

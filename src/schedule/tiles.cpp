@@ -253,9 +253,6 @@ int64_t heads_of_halves(int64_t heads, int64_t columns) {
   return kFragmentGroups * greatest_divisor(heads / kFragmentGroups, columns / kFragmentGroups);
 }
 
-// Sums of so many blocks of columns have room in the registers of a thread.
-constexpr int64_t kMostBlocksOfColumns = 3;
-
 // As many heads of a token as a tile of a wide context has: see wide_chunks(). 0: none is wide.
 int64_t heads_of_wide(const Machine& machine, int64_t tokens, int64_t chunks, int64_t heads) {
   const int64_t columns = unit_for_bytes(machine)->n;

@@ -26,6 +26,9 @@ struct TileShape {
   bool copies_columns = false;   // what its products read of each row goes on chip first (copy_columns.h)
 };
 
+// Blocks of a unit's columns in a tile of few tokens, at most: their sums have room in the registers of a thread.
+constexpr int64_t kMostBlocksOfColumns = 3;
+
 // Chunks of a context up to which a tile of bytes has as many of `heads` that read the same keys as the unit of a warp
 // has columns. Of longer ones processors have several such tiles in turn, each of which reads all keys and values, so
 // that fewer tiles of more heads are sooner done: these are wide. The greatest number where nothing is, as there is no
