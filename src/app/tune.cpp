@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 
@@ -22,6 +23,7 @@
 #include "app/session_tokens.h"
 #include "app/sources.h"
 #include "app/stopwatch.h"
+#include "app/synthetic_model.h"
 #include "app/tune_json.h"
 #include "app/tune_layouts.h"
 #include "app/tune_report.h"
@@ -59,11 +61,13 @@ constexpr const char* kExplanation =
     "  smelt tune -m model.gguf --device cpu       for the processor, where there is a GPU too\n"
     "  smelt tune -m model.gguf --dry-run          what would be searched\n"
     "  smelt tune -m model.gguf --json tried.json  save what was tried; smelt viz tried.json shows it\n"
+    "  smelt tune --synthetic glm-4.7-flash:q4_0   before its file is there: it has the same kernels\n"
     "  smelt tune -m model.gguf --plan decode --parallel 8   for a server with 8 clients at once\n"
     "  smelt tune -m model.gguf --kernel sum_256   kernels with this in their names, as `smelt profile` gives them\n";
 
 struct TuneFlags {
   EngineFlags engine;
+  std::string synthetic;  // in place of a file
   double minutes = 10;
   int64_t prompt_tokens = 256;
   int64_t parallel = 1;
@@ -365,11 +369,34 @@ Result<std::optional<OutputFile>> place_for_trials(const TuneFlags& flags) {
   return std::optional<OutputFile>(std::move(file));
 }
 
+// A model of a file, or one of random weights in memory.
+class TunedModel {
+ public:
+  static Result<TunedModel> open(const TuneFlags& flags) {
+    TunedModel out;
+    if (flags.synthetic.empty()) {
+      SMELT_TRY(file, open_model(flags.engine.model));
+      SMELT_CHECK(check_is_no_source("tune", flags.json, files_of(file)));
+      out.opened_ = std::move(file);
+      return out;
+    }
+    SMELT_TRY(spec, parse_synthetic(flags.synthetic));
+    SMELT_TRY(model, SyntheticModel::make(spec, use_of_weights(flags.engine.no_repack)));
+    out.synthetic_ = std::move(model);
+    return out;
+  }
+  const GgufFile& file() const { return synthetic_ ? synthetic_->file() : *opened_; }
+
+ private:
+  std::unique_ptr<SyntheticModel> synthetic_;
+  std::optional<GgufFile> opened_;
+};
+
 Result<int> run_tune(const TuneFlags& flags) {
   SMELT_TRY(path, database(flags.dry_run));
   SMELT_TRY(json, place_for_trials(flags));
-  SMELT_TRY(file, open_model(flags.engine.model));
-  SMELT_CHECK(check_is_no_source("tune", flags.json, files_of(file)));
+  SMELT_TRY(model, TunedModel::open(flags));
+  const GgufFile& file = model.file();
   EngineOptions options = session_options(flags.engine);
   // What is compared with is the heuristic's choice, over the layouts that were found before.
   options.only_tuned_layouts = true;
@@ -418,6 +445,12 @@ Result<int> run_tune(const TuneFlags& flags) {
 Action declare_tune(CLI::App& app) {
   const auto flags = std::make_shared<TuneFlags>();
   declare_engine_and_device_flags(app, flags->engine);
+  app.add_option("--synthetic", flags->synthetic,
+                 "a known model without a file, as in `smelt bench`, such as glm-4.7-flash:q4_0: what is found serves "
+                 "its files, too")
+      ->type_name("SHAPE:MIX")
+      ->excludes("--model")
+      ->excludes("--hf");
   app.add_option("--minutes", flags->minutes,
                  "time for the search, shared out by what kernels cost; each gets 2 s at least, and "
                  "opening the model and timing it once come on top")

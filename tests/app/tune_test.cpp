@@ -49,6 +49,25 @@ TEST_CASE("sequences that decode side by side have kernels of their own to searc
   CHECK(has(o.out, "reduce_sum_4_"));
 }
 
+TEST_CASE("a known model can be searched before its file is there, which has the same kernels") {
+  const std::string cache = scratch().file("tune-synthetic"), file = scratch().file("tiny.gguf");
+  const std::vector<std::string> environment{"SMELT_CACHE=" + cache};
+  const Outcome listed = test::smelt({"tune", "--synthetic", "tiny-lite:q4_0", "--dry-run", "--plan", "decode"},
+                                     {.environment = environment});
+  REQUIRE_MESSAGE(listed.exit_code == 0, listed.err);
+  REQUIRE(test::smelt({"bench", "--synthetic", "tiny-lite:q4_0", "--write", file}, {}).exit_code == 0);
+  const Outcome of_file =
+      test::smelt({"tune", "-m", file, "--dry-run", "--plan", "decode"}, {.environment = environment});
+  REQUIRE_MESSAGE(of_file.exit_code == 0, of_file.err);
+  const std::string costliest = first_kernel(listed.out, "decode");
+  CHECK(has(costliest, "_"));
+  CHECK_MESSAGE(has(of_file.out, costliest), costliest);
+  CHECK(test::smelt({"tune", "--synthetic", "tiny-lite:q4_0", "-m", file}, {}).exit_code == 2);
+  const Outcome unknown = test::smelt({"tune", "--synthetic", "no-such-model"}, {.environment = environment});
+  CHECK(unknown.exit_code == 1);
+  CHECK(has(unknown.err, "no-such-model"));
+}
+
 TEST_CASE("wrong flags of tune are usage errors, and what is not there is named") {
   CHECK(test::smelt({"tune", "--minutes", "0"}).exit_code == 2);
   CHECK(test::smelt({"tune", "--plan", "both-of-them"}).exit_code == 2);
