@@ -5,12 +5,12 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "app/bench_file.h"
 #include "app/bench_rooflines.h"
 #include "app/bench_sample.h"
 #include "app/bench_table.h"
 #include "app/command.h"
 #include "app/interrupt.h"
+#include "app/model_source.h"
 #include "app/session_tokens.h"
 #include "app/stopwatch.h"
 #include "base/progress.h"
@@ -53,7 +53,7 @@ class ParallelBench {
 
   Status open(int64_t depth, int64_t tokens) {
     depth_ = depth, tokens_ = tokens;
-    SMELT_TRY(file, BenchFile::open(config_));
+    SMELT_TRY(file, ModelSource::open(config_.engine, config_.synthetic));
     file_ = std::move(file);
     EngineOptions options = session_options(config_.engine);
     options.context = depth + tokens;
@@ -124,7 +124,7 @@ class ParallelBench {
   Rooflines& rooflines_;
   const int threads_;
   int64_t depth_ = 0, tokens_ = 0;
-  BenchFile file_;
+  ModelSource file_;
   std::unique_ptr<Engine> engine_;
   CacheReads reads_;
   std::mt19937_64 random_;  // the same tokens in every run of the program

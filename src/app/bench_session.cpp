@@ -36,7 +36,7 @@ Result<double> time_compile(const GgufFile& file, EngineOptions options, bool us
 Result<BenchSession> BenchSession::open(const BenchConfig& config, int64_t context) {
   (void)interrupted();  // from here on Ctrl-C is asked for
   BenchSession out;
-  SMELT_TRY(file, BenchFile::open(config));
+  SMELT_TRY(file, ModelSource::open(config.engine, config.synthetic));
   out.file_ = std::move(file);
   SMELT_TRY(model, read_model(out.file()));
   out.model_ = std::move(model);

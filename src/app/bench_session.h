@@ -5,7 +5,8 @@
 #include <optional>
 #include <random>
 
-#include "app/bench_file.h"
+#include "app/bench_flags.h"
+#include "app/model_source.h"
 #include "model/model.h"
 
 namespace smelt {
@@ -34,7 +35,7 @@ class BenchSession {
   Status fill(int64_t depth);
   std::vector<int32_t> random_tokens(int64_t count);
 
-  BenchFile file_;
+  ModelSource file_;
   std::shared_ptr<const Model> model_;
   std::unique_ptr<Session> session_;
   std::mt19937_64 random_;  // the same tokens in every run of the program

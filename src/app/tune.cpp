@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <set>
 
@@ -17,13 +16,13 @@
 #include "app/command.h"
 #include "app/engine_flags.h"
 #include "app/interrupt.h"
+#include "app/model_source.h"
 #include "app/profile_machine.h"
 #include "app/profile_words.h"
 #include "app/random_tokens.h"
 #include "app/session_tokens.h"
 #include "app/sources.h"
 #include "app/stopwatch.h"
-#include "app/synthetic_model.h"
 #include "app/tune_json.h"
 #include "app/tune_layouts.h"
 #include "app/tune_report.h"
@@ -67,7 +66,7 @@ constexpr const char* kExplanation =
 
 struct TuneFlags {
   EngineFlags engine;
-  std::string synthetic;  // in place of a file
+  std::string synthetic;  // in place of engine.model, unless empty
   double minutes = 10;
   int64_t prompt_tokens = 256;
   int64_t parallel = 1;
@@ -369,34 +368,12 @@ Result<std::optional<OutputFile>> place_for_trials(const TuneFlags& flags) {
   return std::optional<OutputFile>(std::move(file));
 }
 
-// A model of a file, or one of random weights in memory.
-class TunedModel {
- public:
-  static Result<TunedModel> open(const TuneFlags& flags) {
-    TunedModel out;
-    if (flags.synthetic.empty()) {
-      SMELT_TRY(file, open_model(flags.engine.model));
-      SMELT_CHECK(check_is_no_source("tune", flags.json, files_of(file)));
-      out.opened_ = std::move(file);
-      return out;
-    }
-    SMELT_TRY(spec, parse_synthetic(flags.synthetic));
-    SMELT_TRY(model, SyntheticModel::make(spec, use_of_weights(flags.engine.no_repack)));
-    out.synthetic_ = std::move(model);
-    return out;
-  }
-  const GgufFile& file() const { return synthetic_ ? synthetic_->file() : *opened_; }
-
- private:
-  std::unique_ptr<SyntheticModel> synthetic_;
-  std::optional<GgufFile> opened_;
-};
-
 Result<int> run_tune(const TuneFlags& flags) {
   SMELT_TRY(path, database(flags.dry_run));
   SMELT_TRY(json, place_for_trials(flags));
-  SMELT_TRY(model, TunedModel::open(flags));
+  SMELT_TRY(model, ModelSource::open(flags.engine, flags.synthetic));
   const GgufFile& file = model.file();
+  if (flags.synthetic.empty()) SMELT_CHECK(check_is_no_source("tune", flags.json, files_of(file)));
   EngineOptions options = session_options(flags.engine);
   // What is compared with is the heuristic's choice, over the layouts that were found before.
   options.only_tuned_layouts = true;

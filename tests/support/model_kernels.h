@@ -11,7 +11,8 @@
 namespace smelt::test {
 
 // The kernels of decode, of a near context, of a batch where its tokens lie side by side, and of a prompt, of every
-// kind of layer, each once. `with_batch`: false where they run on random numbers, among which a batch looks for its experts.
+// kind of layer, each once. `with_batch`: false where they run on random numbers, among which a batch looks for its
+// experts.
 inline Refs kernel_trees(const GgufFile& file, const Machine& machine, int interleave, bool quantise = true,
                          bool with_batch = true) {
   const auto model = read_model(file).take();

@@ -1,16 +1,18 @@
-// The model of a benchmark: a file, or one of random weights in memory.
+// What a command measures or tunes: the model of a file, or a known one with random weights in memory.
 #pragma once
 
 #include <memory>
+#include <string>
 
-#include "app/bench_flags.h"
+#include "app/engine_flags.h"
 #include "app/synthetic_model.h"
 
 namespace smelt {
 
-class BenchFile {
+class ModelSource {
  public:
-  static Result<BenchFile> open(const BenchConfig& config);
+  // `synthetic`: SHAPE:MIX, in place of engine.model unless empty.
+  static Result<ModelSource> open(const EngineFlags& engine, const std::string& synthetic);
 
   const GgufFile& file() const { return synthetic_ ? synthetic_->file() : *file_; }
   // Once its weights are loaded. The source of a synthetic model is mapped many times over, which would count as memory

@@ -1,4 +1,4 @@
-#include "app/bench_file.h"
+#include "app/model_source.h"
 
 #include <cstdio>
 #include <fstream>
@@ -6,20 +6,20 @@
 
 namespace smelt {
 
-Result<BenchFile> BenchFile::open(const BenchConfig& config) {
-  BenchFile out;
-  if (config.synthetic.empty()) {
-    SMELT_TRY(file, open_model(config.engine.model));
+Result<ModelSource> ModelSource::open(const EngineFlags& engine, const std::string& synthetic) {
+  ModelSource out;
+  if (synthetic.empty()) {
+    SMELT_TRY(file, open_model(engine.model));
     out.file_ = std::make_unique<GgufFile>(std::move(file));
     return out;
   }
-  SMELT_TRY(spec, parse_synthetic(config.synthetic));
-  SMELT_TRY(model, SyntheticModel::make(spec, use_of_weights(config.engine.no_repack)));
+  SMELT_TRY(spec, parse_synthetic(synthetic));
+  SMELT_TRY(model, SyntheticModel::make(spec, use_of_weights(engine.no_repack)));
   out.synthetic_ = std::move(model);
   return out;
 }
 
-void BenchFile::release_pages() {
+void ModelSource::release_pages() {
   if (!synthetic_) return;
   synthetic_->release_pages();
   reset_peak_memory();
